@@ -1,0 +1,1 @@
+//! Real third-party clients and servers against ours.
