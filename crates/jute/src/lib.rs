@@ -6,6 +6,7 @@
 //! **Invariant:** nothing is allocated from a length that has not been checked against the bytes
 //! that are really there.
 
+mod fields;
 mod read;
 mod write;
 

@@ -209,12 +209,6 @@ impl<'a, T: Decode<'a>> Iterator for Vector<'a, T> {
     }
 }
 
-impl<'a> Decode<'a> for Cow<'a, str> {
-    fn decode(from: &mut Decoder<'a>) -> Result<Self, DecodeError> {
-        from.text()
-    }
-}
-
 impl<'a> Decode<'a> for String {
     fn decode(from: &mut Decoder<'a>) -> Result<Self, DecodeError> {
         from.text().map(Cow::into_owned)

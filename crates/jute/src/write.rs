@@ -111,9 +111,3 @@ impl Encode for String {
         out.text(self);
     }
 }
-
-impl Encode for std::borrow::Cow<'_, str> {
-    fn encode(&self, out: &mut Encoder<'_>) {
-        out.text(self);
-    }
-}

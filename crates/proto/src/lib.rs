@@ -1,5 +1,27 @@
-//! ZooKeeper's vocabulary: ids, records, opcodes, error codes and events. Does no I/O.
+//! ZooKeeper's vocabulary: typed ids, ACLs, stats, opcodes, error codes and every record of the
+//! client protocol and of the transaction log.
+//!
+//! Does no I/O and decides nothing: which request is allowed, and what it does, is above.
 
+mod acl;
+mod error_code;
 mod ids;
+mod opcode;
+mod owner;
+pub mod path;
+pub mod reply;
+pub mod request;
+mod session;
+mod stat;
+pub mod txn;
 
+pub use acl::{Acl, AclRef, ClientInfo, Id, Perms};
+pub use error_code::ErrorCode;
 pub use ids::{Epoch, ServerId, SessionId, Version, Xid, Zxid};
+pub use opcode::OpCode;
+pub use owner::{CONTAINER_OWNER, CreateMode, ExtendedTypes, Owner, TTL_MS_MAX};
+pub use reply::{EventType, KeeperState, WatcherType};
+pub use session::{compatible_password, same_password};
+pub use stat::{STAT_BYTES, STAT_PERSISTED_BYTES, Stat, StatPersisted};
+
+zebu_jute::number!(Zxid: i64, SessionId: i64, Xid: i32, Version: i32);

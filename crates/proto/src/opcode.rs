@@ -1,0 +1,128 @@
+//! The operations of the protocol.
+
+use std::fmt;
+
+/// What a request asks for, and the type of a logged transaction. Unknown values survive.
+///
+/// Source: `ZooDefs.OpCode`.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OpCode(pub i32);
+
+zebu_jute::number!(OpCode: i32);
+
+macro_rules! opcodes {
+    ($($(#[$doc:meta])* $name:ident = $value:literal, $text:literal;)*) => {
+        impl OpCode {
+            $($(#[$doc])* pub const $name: Self = Self($value);)*
+
+            /// The operation's name, as the original spells it; `unknown` for any other value.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)*
+                    _ => "unknown",
+                }
+            }
+        }
+    };
+}
+
+opcodes! {
+    /// A znode, answered with its path.
+    CREATE = 1, "create";
+    /// Removal of a znode.
+    DELETE = 2, "delete";
+    /// The stat of a znode, or a watch on its creation.
+    EXISTS = 3, "exists";
+    /// Data and stat.
+    GET_DATA = 4, "getData";
+    /// Replaces the data.
+    SET_DATA = 5, "setData";
+    /// The ACL and stat.
+    GET_ACL = 6, "getACL";
+    /// Replaces the ACL.
+    SET_ACL = 7, "setACL";
+    /// Names of the children.
+    GET_CHILDREN = 8, "getChildren";
+    /// Waits until the server has everything committed so far.
+    SYNC = 9, "sync";
+    /// Keeps the session alive.
+    PING = 11, "ping";
+    /// Names of the children and stat.
+    GET_CHILDREN2 = 12, "getChildren2";
+    /// A version check, inside a multi only.
+    CHECK = 13, "check";
+    /// Several writes as one transaction.
+    MULTI = 14, "multi";
+    /// A znode, answered with its path and stat.
+    CREATE2 = 15, "create2";
+    /// A change of the ensemble.
+    RECONFIG = 16, "reconfig";
+    /// Whether a watch is registered.
+    CHECK_WATCHES = 17, "checkWatches";
+    /// Removes watches.
+    REMOVE_WATCHES = 18, "removeWatches";
+    /// A container znode.
+    CREATE_CONTAINER = 19, "createContainer";
+    /// Removal by the reaper; never a client's.
+    DELETE_CONTAINER = 20, "deleteContainer";
+    /// A znode with a time to live.
+    CREATE_TTL = 21, "createTTL";
+    /// Several reads in one request.
+    MULTI_READ = 22, "multiRead";
+    /// Credentials for the connection.
+    AUTH = 100, "auth";
+    /// Watches set again after a reconnection.
+    SET_WATCHES = 101, "setWatches";
+    /// A SASL token.
+    SASL = 102, "sasl";
+    /// The session's ephemerals.
+    GET_EPHEMERALS = 103, "getEphemerals";
+    /// The number of descendants.
+    GET_ALL_CHILDREN_NUMBER = 104, "getAllChildrenNumber";
+    /// Watches set again, persistent kinds included.
+    SET_WATCHES2 = 105, "setWatches2";
+    /// A persistent watch.
+    ADD_WATCH = 106, "addWatch";
+    /// The connection's credentials.
+    WHO_AM_I = 107, "whoAmI";
+    /// A new session; internal.
+    CREATE_SESSION = -10, "createSession";
+    /// The end of a session.
+    CLOSE_SESSION = -11, "closeSession";
+    /// A failed request in the log, and the end of a multi.
+    ERROR = -1, "error";
+}
+
+impl OpCode {
+    /// Whether it changes the tree or the sessions, and so takes a zxid.
+    pub fn is_write(self) -> bool {
+        matches!(
+            self,
+            Self::CREATE
+                | Self::CREATE2
+                | Self::CREATE_CONTAINER
+                | Self::CREATE_TTL
+                | Self::DELETE
+                | Self::DELETE_CONTAINER
+                | Self::SET_DATA
+                | Self::SET_ACL
+                | Self::MULTI
+                | Self::CHECK
+                | Self::RECONFIG
+                | Self::CREATE_SESSION
+                | Self::CLOSE_SESSION
+        )
+    }
+}
+
+impl fmt::Display for OpCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Debug for OpCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}({})", self.name(), self.0)
+    }
+}

@@ -1,0 +1,135 @@
+//! Paths: what a znode may be called, and how paths come apart.
+
+/// Why a path is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    /// No characters at all.
+    #[error("path length must be > 0")]
+    Empty,
+    /// It does not start at the root.
+    #[error("path must start with / character")]
+    Relative,
+    /// It ends with a slash and is not the root.
+    #[error("path must not end with / character")]
+    TrailingSlash,
+    /// Two slashes in a row.
+    #[error("empty node name specified @{0}")]
+    EmptyName(usize),
+    /// A component `.` or `..`.
+    #[error("relative paths not allowed @{0}")]
+    Dots(usize),
+    /// A character no path may hold.
+    #[error("invalid character @{0}")]
+    Character(usize),
+}
+
+/// Checks a path against the rules every write obeys.
+///
+/// Offsets in the errors count characters from 0. Source: `PathUtils.validatePath`.
+///
+/// # Errors
+/// The first rule that is broken.
+pub fn validate(path: &str) -> Result<(), PathError> {
+    if path.is_empty() {
+        return Err(PathError::Empty);
+    }
+    let Some(rest) = path.strip_prefix('/') else {
+        return Err(PathError::Relative);
+    };
+    if rest.is_empty() {
+        return Ok(());
+    }
+    if rest.ends_with('/') {
+        return Err(PathError::TrailingSlash);
+    }
+    let mut at = 1;
+    for name in rest.split('/') {
+        match name {
+            "" => return Err(PathError::EmptyName(at)),
+            "." | ".." => return Err(PathError::Dots(at)),
+            _ => {}
+        }
+        for char in name.chars() {
+            if is_forbidden(char) {
+                return Err(PathError::Character(at));
+            }
+            at += 1;
+        }
+        at += 1;
+    }
+    Ok(())
+}
+
+/// Control characters, what UTF-16 needs surrogates for, private use and specials.
+fn is_forbidden(char: char) -> bool {
+    matches!(
+        char as u32,
+        0..=0x1f | 0x7f..=0x9f | 0xd800..=0xf8ff | 0xfff0..=0xffff | 0x1_0000..
+    )
+}
+
+/// Splits a path at its last slash into its parent (empty for the root) and its name.
+///
+/// `None` when there is no slash.
+pub fn split(path: &str) -> Option<(&str, &str)> {
+    path.rsplit_once('/')
+}
+
+/// Znodes the service keeps for itself.
+pub mod reserved {
+    /// Parent of all reserved znodes.
+    pub const ZOOKEEPER: &str = "/zookeeper";
+    /// Root of the quota tree.
+    pub const QUOTA: &str = "/zookeeper/quota";
+    /// The ensemble's configuration.
+    pub const CONFIG: &str = "/zookeeper/config";
+    /// Name of a quota's limits.
+    pub const LIMITS: &str = "zookeeper_limits";
+    /// Name of a quota's usage.
+    pub const STATS: &str = "zookeeper_stats";
+
+    /// Whether nobody may delete it.
+    pub fn is_undeletable(path: &str) -> bool {
+        matches!(path, "/" | ZOOKEEPER | QUOTA | CONFIG)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_of_the_original() {
+        // Accepted and refused forms as a real server answered them.
+        for good in ["/", "/a", "/...", "/a..", "/.a", "/a/b c%", "/\u{f900}", "/\u{ffef}"] {
+            assert_eq!(validate(good), Ok(()), "{good:?}");
+        }
+        for bad in [
+            "",
+            "a",
+            "/a/",
+            "//",
+            "//a",
+            "/a//b",
+            "/.",
+            "/a/..",
+            "/a/./b",
+            "/\0",
+            "/\u{1f}",
+            "/\u{7f}",
+            "/\u{9f}",
+            "/\u{e000}",
+            "/\u{fff0}",
+            "/\u{1f600}",
+        ] {
+            assert!(validate(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn the_parent_of_a_top_level_znode_is_the_empty_path() {
+        assert_eq!(split("/a"), Some(("", "a")));
+        assert_eq!(split("/a/b"), Some(("/a", "b")));
+        assert_eq!(split("a"), None);
+    }
+}

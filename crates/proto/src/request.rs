@@ -1,0 +1,302 @@
+//! What clients send: the header and the body of every request.
+
+use std::borrow::Cow;
+
+use zebu_jute::{Decode, DecodeError, Decoder, Encode, Encoder, record};
+
+use crate::{AclRef, OpCode, Version, Xid, Zxid};
+
+type Text<'a> = Cow<'a, str>;
+type Data<'a> = Option<&'a [u8]>;
+
+record! {
+    /// Prefixes every request after the first. Source: `zookeeper.jute`, `proto.RequestHeader`.
+    RequestHeader {
+        /// Echoed by the answer.
+        xid: Xid,
+        /// The operation.
+        op: OpCode,
+    }
+}
+
+/// The first frame of a connection: a new session, or an old one to go on with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectRequest<'a> {
+    /// Ignored; clients send 0.
+    pub protocol_version: i32,
+    /// The newest zxid the client has seen.
+    pub last_zxid_seen: Zxid,
+    /// Wished session timeout, in milliseconds.
+    pub timeout_ms: i32,
+    /// The session to go on with, or 0.
+    pub session_id: i64,
+    /// Its password; anything when there is none.
+    pub password: Data<'a>,
+    /// Whether a read-only server would do; `None` from clients before 3.4, which do not say.
+    pub read_only: Option<bool>,
+}
+
+impl Encode for ConnectRequest<'_> {
+    fn encode(&self, out: &mut Encoder<'_>) {
+        out.int(self.protocol_version);
+        self.last_zxid_seen.encode(out);
+        out.int(self.timeout_ms);
+        out.long(self.session_id);
+        out.buffer(self.password);
+        if let Some(read_only) = self.read_only {
+            out.boolean(read_only);
+        }
+    }
+}
+
+impl<'a> Decode<'a> for ConnectRequest<'a> {
+    fn decode(from: &mut Decoder<'a>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            protocol_version: from.int()?,
+            last_zxid_seen: Zxid::decode(from)?,
+            timeout_ms: from.int()?,
+            session_id: from.long()?,
+            password: from.buffer()?,
+            read_only: from.boolean().ok(),
+        })
+    }
+}
+
+record! {
+    /// Body of create, create2 and createContainer.
+    Create<'a> {
+        /// Where; with a sequential mode the counter is appended.
+        path: Text<'a>,
+        /// The data.
+        data: Data<'a>,
+        /// Who may do what; must not be empty.
+        acl: Option<Vec<AclRef<'a>>>,
+        /// See [`crate::CreateMode::from_flags`].
+        flags: i32,
+    }
+}
+
+record! {
+    /// Body of createTTL.
+    CreateTtl<'a> {
+        /// Where; with a sequential mode the counter is appended.
+        path: Text<'a>,
+        /// The data.
+        data: Data<'a>,
+        /// Who may do what; must not be empty.
+        acl: Option<Vec<AclRef<'a>>>,
+        /// See [`crate::CreateMode::from_flags`].
+        flags: i32,
+        /// Time to live, in milliseconds.
+        ttl_ms: i64,
+    }
+}
+
+record! {
+    /// Body of delete, and of a check inside a multi.
+    PathVersion<'a> {
+        /// The znode.
+        path: Text<'a>,
+        /// Its expected version.
+        version: Version,
+    }
+}
+
+record! {
+    /// Body of exists, getData, getChildren and getChildren2.
+    PathWatch<'a> {
+        /// The znode.
+        path: Text<'a>,
+        /// Whether to leave a watch.
+        watch: bool,
+    }
+}
+
+record! {
+    /// Body of setData.
+    SetData<'a> {
+        /// The znode.
+        path: Text<'a>,
+        /// The new data.
+        data: Data<'a>,
+        /// The expected version.
+        version: Version,
+    }
+}
+
+record! {
+    /// Body of getACL, getAllChildrenNumber and getEphemerals.
+    PathOnly<'a> {
+        /// The znode, or a prefix.
+        path: Option<Text<'a>>,
+    }
+}
+
+record! {
+    /// Body of setACL.
+    SetAcl<'a> {
+        /// The znode.
+        path: Text<'a>,
+        /// The new ACL.
+        acl: Option<Vec<AclRef<'a>>>,
+        /// The expected ACL version.
+        version: Version,
+    }
+}
+
+record! {
+    /// Body of checkWatches and removeWatches.
+    PathKind<'a> {
+        /// The path watched.
+        path: Text<'a>,
+        /// Which watches, see [`crate::WatcherType`].
+        kind: i32,
+    }
+}
+
+record! {
+    /// Body of addWatch.
+    AddWatch<'a> {
+        /// The path to watch.
+        path: Text<'a>,
+        /// 0 persistent, 1 persistent and recursive.
+        mode: i32,
+    }
+}
+
+record! {
+    /// Body of setWatches.
+    SetWatches<'a> {
+        /// Newest zxid the client had seen.
+        relative_zxid: Zxid,
+        /// Paths with data watches.
+        data: Vec<Text<'a>>,
+        /// Paths with watches for creation.
+        exist: Vec<Text<'a>>,
+        /// Paths with child watches.
+        child: Vec<Text<'a>>,
+    }
+}
+
+record! {
+    /// The persistent part of setWatches2, behind a [`SetWatches`].
+    PersistentWatches<'a> {
+        /// Paths with persistent watches.
+        persistent: Vec<Text<'a>>,
+        /// Paths with persistent recursive watches.
+        recursive: Vec<Text<'a>>,
+    }
+}
+
+record! {
+    /// Body of auth.
+    AuthPacket<'a> {
+        /// Always 0 and ignored.
+        kind: i32,
+        /// The scheme.
+        scheme: Option<Text<'a>>,
+        /// The credentials.
+        auth: Data<'a>,
+    }
+}
+
+record! {
+    /// Body of reconfig.
+    Reconfig<'a> {
+        /// Members to add or change.
+        joining: Option<Text<'a>>,
+        /// Members to remove.
+        leaving: Option<Text<'a>>,
+        /// The whole new membership instead.
+        members: Option<Text<'a>>,
+        /// Version the change is conditional on, or −1.
+        config_id: i64,
+    }
+}
+
+record! {
+    /// Stands before every operation and result of a multi, and ends it.
+    MultiHeader {
+        /// The operation's type, the result's, or −1.
+        op: OpCode,
+        /// Whether the list ends here.
+        done: bool,
+        /// The result's error; −1 in requests.
+        err: i32,
+    }
+}
+
+impl MultiHeader {
+    /// Ends a list of operations or results.
+    pub const END: Self = Self { op: OpCode::ERROR, done: true, err: -1 };
+}
+
+/// One operation of a multi or multiRead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MultiOp<'a> {
+    /// A create of any kind; the type is already settled by the flags.
+    Create(OpCode, CreateTtl<'a>),
+    /// Removal.
+    Delete(PathVersion<'a>),
+    /// New data.
+    SetData(SetData<'a>),
+    /// A version check.
+    Check(PathVersion<'a>),
+    /// Data and stat.
+    GetData(PathWatch<'a>),
+    /// Names of the children.
+    GetChildren(PathWatch<'a>),
+}
+
+/// Most operations one multi may have: each has at least nine bytes of header, so this is above what
+/// a frame of the default size holds, and bounds what a larger frame can ask for.
+pub const MULTI_OPS_MAX: usize = 1 << 20;
+
+/// Reads the operations of a multi (`reads` false) or a multiRead (`reads` true).
+///
+/// A create is re-typed by its flags, as the original does on decoding.
+///
+/// # Errors
+/// [`DecodeError`] for an operation that does not belong into such a list, an unknown create flag,
+/// or bytes that end early.
+pub fn multi_ops<'a>(from: &mut Decoder<'a>, reads: bool) -> Result<Vec<MultiOp<'a>>, DecodeError> {
+    let mut ops = Vec::new();
+    loop {
+        let header = MultiHeader::decode(from)?;
+        if header.done {
+            return Ok(ops);
+        }
+        if ops.len() == MULTI_OPS_MAX {
+            return Err(DecodeError::Value { what: "multi length", value: ops.len() as i64 });
+        }
+        ops.push(match header.op {
+            OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER if !reads => {
+                let Create { path, data, acl, flags } = Create::decode(from)?;
+                let create = CreateTtl { path, data, acl, flags, ttl_ms: -1 };
+                MultiOp::Create(retype(header.op, flags)?, create)
+            }
+            OpCode::CREATE_TTL if !reads => {
+                let create = CreateTtl::decode(from)?;
+                MultiOp::Create(retype(header.op, create.flags)?, create)
+            }
+            OpCode::DELETE if !reads => MultiOp::Delete(PathVersion::decode(from)?),
+            OpCode::SET_DATA if !reads => MultiOp::SetData(SetData::decode(from)?),
+            OpCode::CHECK if !reads => MultiOp::Check(PathVersion::decode(from)?),
+            OpCode::GET_DATA if reads => MultiOp::GetData(PathWatch::decode(from)?),
+            OpCode::GET_CHILDREN if reads => MultiOp::GetChildren(PathWatch::decode(from)?),
+            other => {
+                return Err(DecodeError::Value { what: "multi op", value: other.0.into() });
+            }
+        });
+    }
+}
+
+fn retype(op: OpCode, flags: i32) -> Result<OpCode, DecodeError> {
+    let mode = crate::CreateMode::from_flags(flags)
+        .ok_or(DecodeError::Value { what: "create flags", value: flags.into() })?;
+    Ok(match mode {
+        crate::CreateMode { container: true, .. } => OpCode::CREATE_CONTAINER,
+        crate::CreateMode { ttl: true, .. } => OpCode::CREATE_TTL,
+        _ => op,
+    })
+}
