@@ -1,1 +1,47 @@
-//! Not written yet.
+//! The library behind `zebu bench`: an honest load generator for any ZooKeeper-compatible server, and
+//! a comparison of two servers on one machine.
+//!
+//! Owns load, timing and reporting. Speaks the little of the protocol it needs by itself, so that it
+//! shares no code, and no mistakes, with the servers it measures.
+//!
+//! **Invariant:** per request the generator costs far less than any server: frames are built once,
+//! replies are read no further than their header, and one system call serves a whole batch.
+
+mod client;
+mod clock;
+mod echo;
+mod load;
+mod output;
+mod process;
+mod run;
+mod swarm;
+mod table;
+mod tally;
+mod wire;
+
+pub use echo::EchoServer;
+
+/// Measures ZooKeeper-compatible servers
+#[derive(Clone, Debug, clap::Args)]
+pub struct BenchArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Clone, Debug, clap::Subcommand)]
+enum Command {
+    Run(run::RunArgs),
+    Echo(run::EchoArgs),
+}
+
+/// Does what the command line asks and prints the results.
+///
+/// # Errors
+/// A server cannot be started or reached, or stops answering during set-up. Errors under load are
+/// results, not errors.
+pub fn run(args: BenchArgs) -> anyhow::Result<()> {
+    match args.command {
+        Command::Run(args) => run::run(&args),
+        Command::Echo(args) => run::echo(&args),
+    }
+}

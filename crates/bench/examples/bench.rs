@@ -1,0 +1,14 @@
+//! `zebu bench` without the rest of `zebu`: `cargo run --release -p zebu-bench --example bench -- run`.
+
+use clap::Parser;
+
+/// Measures ZooKeeper-compatible servers
+#[derive(Parser)]
+struct Cli {
+    #[command(flatten)]
+    bench: zebu_bench::BenchArgs,
+}
+
+fn main() -> anyhow::Result<()> {
+    zebu_bench::run(Cli::parse().bench)
+}

@@ -1,0 +1,107 @@
+//! One session, one request at a time: what a run needs before and after it measures.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use zebu_jute::Encoder;
+
+use crate::wire::{self, LENGTH_BYTES, REPLY_HEADER_BYTES, op};
+
+/// A blocking session.
+#[derive(Debug)]
+pub(crate) struct Client {
+    stream: TcpStream,
+    next_xid: i32,
+}
+
+impl Client {
+    /// Opens a session, with `patience` for the connection and for every reply.
+    pub(crate) fn connect(server: SocketAddr, patience: Duration) -> anyhow::Result<Self> {
+        let mut stream = TcpStream::connect_timeout(&server, patience)
+            .with_context(|| format!("connect to {server}"))?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
+        stream.write_all(&wire::connect_request(30_000))?;
+        let hello = receive(&mut stream).with_context(|| format!("handshake with {server}"))?;
+        if wire::granted_timeout_ms(&hello).is_none() {
+            bail!("{server} granted no session");
+        }
+        Ok(Self { stream, next_xid: 1 })
+    }
+
+    /// Sends one request and returns its error code and the body of the reply.
+    pub(crate) fn call(
+        &mut self,
+        opcode: i32,
+        body: impl FnOnce(&mut Encoder<'_>),
+    ) -> anyhow::Result<(i32, Vec<u8>)> {
+        let xid = self.next_xid;
+        self.next_xid += 1;
+        let mut request = Vec::new();
+        wire::frame(&mut request, xid, opcode, body);
+        self.stream.write_all(&request).context("send a request")?;
+        loop {
+            let mut reply = receive(&mut self.stream)?;
+            let Some((got, err)) = wire::reply_header(&reply) else {
+                bail!("a reply shorter than its header");
+            };
+            if got == xid {
+                reply.drain(..REPLY_HEADER_BYTES);
+                return Ok((err, reply));
+            }
+            if got > 0 {
+                bail!("reply out of order: xid {got}, not {xid}");
+            }
+        }
+    }
+
+    /// Sends one request that has to succeed.
+    pub(crate) fn expect(
+        &mut self,
+        what: &str,
+        opcode: i32,
+        body: impl FnOnce(&mut Encoder<'_>),
+    ) -> anyhow::Result<()> {
+        match self.call(opcode, body)? {
+            (0, _) => Ok(()),
+            (err, _) => bail!("{what}: error {err}"),
+        }
+    }
+
+    /// Creates a persistent znode, or finds it there.
+    pub(crate) fn ensure(&mut self, path: &str) -> anyhow::Result<()> {
+        match self.call(op::CREATE, |to| wire::create_body(to, path, b""))? {
+            (0 | wire::ERR_NODE_EXISTS, _) => Ok(()),
+            (err, _) => bail!("create {path}: error {err}"),
+        }
+    }
+
+    /// Whether a znode is there.
+    pub(crate) fn exists(&mut self, path: &str) -> anyhow::Result<bool> {
+        match self.call(op::EXISTS, |to| wire::read_body(to, path, false))? {
+            (0, _) => Ok(true),
+            (wire::ERR_NO_NODE, _) => Ok(false),
+            (err, _) => bail!("exists {path}: error {err}"),
+        }
+    }
+
+    /// Ends the session.
+    pub(crate) fn close(mut self) -> anyhow::Result<()> {
+        self.expect("close session", op::CLOSE_SESSION, |_| {})
+    }
+}
+
+fn receive(stream: &mut TcpStream) -> anyhow::Result<Vec<u8>> {
+    let mut length = [0; LENGTH_BYTES];
+    stream.read_exact(&mut length).context("wait for a reply")?;
+    let length = i32::from_be_bytes(length);
+    let Some(length) = usize::try_from(length).ok().filter(|&l| l <= wire::REPLY_BYTES_MAX) else {
+        bail!("unreasonable reply length: {length}");
+    };
+    let mut payload = vec![0; length];
+    stream.read_exact(&mut payload).context("read a reply")?;
+    Ok(payload)
+}

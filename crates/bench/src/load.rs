@@ -1,0 +1,376 @@
+//! getData and setData on a set of znodes: the load that `run`, `echo` and the `pipeline` suite share.
+
+use std::net::SocketAddr;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use serde_json::json;
+
+use crate::client::Client;
+use crate::clock::{Clock, Nanos, nanos};
+use crate::process::Process;
+use crate::swarm::{Plan, Swarm};
+use crate::tally::{Kind, KindTally, Tally};
+use crate::wire::{self, DIGITS, NAMES_MAX, Random, Template, digits, op};
+use crate::{swarm::Workload, table::number};
+
+/// Sessions of one generator thread that may be in the handshake at a time.
+pub(crate) const OPENING_MAX: usize = 32;
+/// Patience for everything before and after the measuring.
+const SETUP_LIMIT: Duration = Duration::from_secs(120);
+/// What sessions ask for as their timeout.
+pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time between the start of the threads and the start of the load.
+const LEAD: Duration = Duration::from_millis(20);
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub(crate) struct LoadSpec {
+    /// Share of reads, 0 to 100.
+    pub(crate) read_percent: u8,
+    pub(crate) connections: usize,
+    pub(crate) depth: u32,
+    pub(crate) seconds: f64,
+    pub(crate) warmup: f64,
+    pub(crate) value_bytes: usize,
+    pub(crate) keys: usize,
+    /// Requests per second of an open loop.
+    pub(crate) rate: Option<f64>,
+    pub(crate) threads: usize,
+    /// The parent of the znodes, created when missing.
+    pub(crate) root: String,
+}
+
+impl LoadSpec {
+    /// Checks what the command line cannot.
+    fn check(&self) -> anyhow::Result<()> {
+        ensure!(self.read_percent <= 100, "the read ratio is a percentage: {}", self.read_percent);
+        ensure!(self.connections > 0, "at least one connection is needed");
+        ensure!(self.depth > 0, "the depth is at least 1");
+        ensure!(
+            0 < self.keys && self.keys <= NAMES_MAX,
+            "between 1 and {NAMES_MAX} keys are possible: {}",
+            self.keys
+        );
+        ensure!(self.threads > 0, "at least one thread is needed");
+        ensure!(
+            self.seconds > 0.0
+                && self.seconds <= 86_400.0
+                && (0.0..=86_400.0).contains(&self.warmup),
+            "a run takes more than 0 seconds and at most a day"
+        );
+        ensure!(
+            self.rate.is_none_or(|rate| rate > 0.0 && rate.is_finite()),
+            "the rate is a positive number of requests per second"
+        );
+        ensure!(
+            self.root.starts_with('/') && self.root.len() > 1 && !self.root.ends_with('/'),
+            "the root is the path of a znode below /: {}",
+            self.root
+        );
+        ensure!(!self.root.contains('#'), "the root cannot contain a #");
+        Ok(())
+    }
+
+    fn pattern(&self) -> String {
+        format!("{}/k#", self.root)
+    }
+
+    /// One line on what is asked.
+    pub(crate) fn describe(&self) -> String {
+        let mix = match self.read_percent {
+            100 => "getData".to_owned(),
+            0 => "setData".to_owned(),
+            percent => format!("{percent} % getData, {} % setData", 100 - percent),
+        };
+        let pace = match self.rate {
+            Some(rate) => format!("open loop at {} requests/s", number(rate)),
+            None => "closed loop".to_owned(),
+        };
+        format!(
+            "{mix}; {} connections x depth {}, {pace}; {} znodes of {} bytes",
+            self.connections, self.depth, self.keys, self.value_bytes
+        )
+    }
+
+    /// Everything that was asked, for the raw output.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        json!({
+            "read_percent": self.read_percent,
+            "connections": self.connections,
+            "depth": self.depth,
+            "seconds": self.seconds,
+            "warmup": self.warmup,
+            "value_bytes": self.value_bytes,
+            "keys": self.keys,
+            "rate": self.rate,
+            "threads": self.threads,
+            "root": self.root,
+        })
+    }
+}
+
+/// What came out.
+#[derive(Debug)]
+pub(crate) struct LoadResult {
+    /// Length of the window.
+    pub(crate) seconds: f64,
+    pub(crate) tally: Tally,
+    /// CPU time of the server within the window, when its process is known.
+    pub(crate) server_cpu: Option<Duration>,
+    /// What the first connection that broke died of.
+    pub(crate) first_break: Option<String>,
+}
+
+impl LoadResult {
+    /// Successful requests per second.
+    pub(crate) fn throughput(&self) -> f64 {
+        self.tally.total().completed as f64 / self.seconds
+    }
+
+    /// CPU time per successful request, in µs.
+    pub(crate) fn cpu_us_per_op(&self, cpu: Duration) -> Option<f64> {
+        let ops = self.tally.total().completed;
+        (ops > 0).then(|| cpu.as_secs_f64() * 1e6 / ops as f64)
+    }
+
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        let server = self.server_cpu.and_then(|cpu| self.cpu_us_per_op(cpu));
+        json!({
+            "seconds": self.seconds,
+            "all": kind_json(&self.tally.total(), self.seconds),
+            "reads": kind_json(self.tally.kind(Kind::Read), self.seconds),
+            "writes": kind_json(self.tally.kind(Kind::Write), self.seconds),
+            "errors": self.tally.errors.iter().map(|(code, count)| json!([code, count]))
+                .collect::<Vec<_>>(),
+            "lost": self.tally.lost,
+            "unanswered": self.tally.unanswered,
+            "first_break": self.first_break,
+            "generator_cpu_us_per_op": self.cpu_us_per_op(self.tally.cpu),
+            "server_cpu_us_per_op": server,
+        })
+    }
+}
+
+fn kind_json(kind: &KindTally, seconds: f64) -> serde_json::Value {
+    let us = |quantile: f64| kind.latency.value_at_quantile(quantile) as f64 / 1e3;
+    json!({
+        "completed": kind.completed,
+        "per_second": kind.completed as f64 / seconds,
+        "latency_us": {
+            "mean": kind.latency.mean() / 1e3,
+            "p50": us(0.5), "p90": us(0.9), "p99": us(0.99), "p999": us(0.999), "max": us(1.0),
+        },
+        // Upper edge in µs and count of every bucket that is not empty.
+        "histogram_us": kind.latency.iter_recorded()
+            .map(|step| json!([
+                step.value_iterated_to() as f64 / 1e3,
+                step.count_since_last_iteration()
+            ]))
+            .collect::<Vec<_>>(),
+    })
+}
+
+/// Prepared requests on random znodes.
+struct KeyLoad {
+    get: Template,
+    set: Template,
+    names: Vec<[u8; DIGITS]>,
+    read_percent: usize,
+    random: Random,
+}
+
+impl KeyLoad {
+    fn new(spec: &LoadSpec, seed: u64) -> Self {
+        let data = wire::value(spec.value_bytes);
+        let pattern = spec.pattern();
+        Self {
+            get: Template::new(op::GET_DATA, &pattern, |to, path| {
+                wire::read_body(to, path, false);
+            }),
+            set: Template::new(op::SET_DATA, &pattern, |to, path| wire::set_body(to, path, &data)),
+            names: (0..spec.keys).map(digits).collect(),
+            read_percent: spec.read_percent.into(),
+            random: Random::new(seed),
+        }
+    }
+}
+
+impl Workload for KeyLoad {
+    #[inline]
+    fn next(&mut self, _conn: usize, xid: i32, out: &mut Vec<u8>) -> Option<Kind> {
+        let name = self.names[self.random.below(self.names.len())];
+        let reads = match self.read_percent {
+            0 => false,
+            100 => true,
+            percent => self.random.below(100) < percent,
+        };
+        let (template, kind) =
+            if reads { (&self.get, Kind::Read) } else { (&self.set, Kind::Write) };
+        template.put(out, xid, &[name]);
+        Some(kind)
+    }
+}
+
+/// The same request for each of a list of paths, once.
+pub(crate) struct Each {
+    template: Template,
+    kind: Kind,
+    next: usize,
+    count: usize,
+}
+
+impl Each {
+    /// `template` for the numbers below `count`.
+    pub(crate) fn new(template: Template, kind: Kind, count: usize) -> Self {
+        Self { template, kind, next: 0, count }
+    }
+}
+
+impl Workload for Each {
+    fn next(&mut self, _conn: usize, xid: i32, out: &mut Vec<u8>) -> Option<Kind> {
+        if self.next == self.count {
+            return None;
+        }
+        self.template.put(out, xid, &[digits(self.next)]);
+        self.next += 1;
+        Some(self.kind)
+    }
+}
+
+/// How deep a pipeline may be that carries values of this size, so that it stays below a megabyte.
+pub(crate) fn setup_depth(value_bytes: usize) -> u32 {
+    ((1 << 20) / (value_bytes + 100)).clamp(1, 250) as u32
+}
+
+/// Runs one pass of set-up requests over a single session.
+pub(crate) fn pass(
+    swarm: &mut Swarm,
+    clock: Clock,
+    work: &mut impl Workload,
+    depth: u32,
+) -> anyhow::Result<Tally> {
+    let mut tally = Tally::whole();
+    swarm.drive(work, &Plan::all(clock, depth, SETUP_LIMIT), &mut tally)?;
+    if tally.lost + tally.unanswered > 0 {
+        let why = swarm.first_break().unwrap_or("no reply in time");
+        bail!("{} requests of the set-up had no reply: {why}", tally.lost + tally.unanswered);
+    }
+    Ok(tally)
+}
+
+/// Fails on any error code not in `expected`.
+pub(crate) fn expect_errors(what: &str, tally: &Tally, expected: &[i32]) -> anyhow::Result<()> {
+    match tally.errors.iter().find(|(code, _)| !expected.contains(code)) {
+        Some((code, count)) => bail!("{what}: error {code}, {count} times"),
+        None => Ok(()),
+    }
+}
+
+/// Creates the znodes of `spec`, each with a value of the right size.
+pub(crate) fn prepare(server: SocketAddr, spec: &LoadSpec) -> anyhow::Result<()> {
+    spec.check()?;
+    let mut client = Client::connect(server, Duration::from_secs(10))?;
+    client.ensure(&spec.root)?;
+    client.close()?;
+    let data = wire::value(spec.value_bytes);
+    let pattern = spec.pattern();
+    let depth = setup_depth(spec.value_bytes);
+    let clock = Clock::start();
+    let mut swarm = Swarm::new(clock)?;
+    swarm.open(&[server], 1, 1, SESSION_TIMEOUT, SETUP_LIMIT)?;
+    let create = Template::new(op::CREATE, &pattern, |to, path| wire::create_body(to, path, &data));
+    let tally = pass(&mut swarm, clock, &mut Each::new(create, Kind::Write, spec.keys), depth)?;
+    expect_errors("create the znodes", &tally, &[wire::ERR_NODE_EXISTS])?;
+    if !tally.errors.is_empty() {
+        let set = Template::new(op::SET_DATA, &pattern, |to, path| wire::set_body(to, path, &data));
+        let tally = pass(&mut swarm, clock, &mut Each::new(set, Kind::Write, spec.keys), depth)?;
+        expect_errors("set the znodes", &tally, &[])?;
+    }
+    swarm.close(SETUP_LIMIT)?;
+    Ok(())
+}
+
+/// Deletes the znodes of `spec` and their parent.
+pub(crate) fn clean(server: SocketAddr, spec: &LoadSpec) -> anyhow::Result<()> {
+    let clock = Clock::start();
+    let mut swarm = Swarm::new(clock)?;
+    swarm.open(&[server], 1, 1, SESSION_TIMEOUT, SETUP_LIMIT)?;
+    let delete = Template::new(op::DELETE, &spec.pattern(), wire::delete_body);
+    let mut work = Each::new(delete, Kind::Write, spec.keys);
+    let tally = pass(&mut swarm, clock, &mut work, setup_depth(0))?;
+    expect_errors("delete the znodes", &tally, &[wire::ERR_NO_NODE])?;
+    swarm.close(SETUP_LIMIT)?;
+    let mut client = Client::connect(server, Duration::from_secs(10))?;
+    let root = spec.root.as_str();
+    client.expect("delete the root", op::DELETE, |to| wire::delete_body(to, root))?;
+    client.close()
+}
+
+/// Puts the load on `servers`, whose znodes are prepared, and measures.
+pub(crate) fn measure(
+    servers: &[SocketAddr],
+    process: Option<Process>,
+    spec: &LoadSpec,
+) -> anyhow::Result<LoadResult> {
+    spec.check()?;
+    let clock = Clock::start();
+    let threads = spec.threads.min(spec.connections);
+    let mut swarms = Vec::with_capacity(threads);
+    for index in 0..threads {
+        let share = (0..spec.connections).skip(index).step_by(threads).count();
+        let mut swarm = Swarm::new(clock)?;
+        // Thread by thread the first server is another one, so that all get their share.
+        let mut servers = servers.to_vec();
+        let first = index % servers.len();
+        servers.rotate_left(first);
+        swarm.open(&servers, share, OPENING_MAX, SESSION_TIMEOUT, SETUP_LIMIT)?;
+        swarms.push((swarm, share));
+    }
+    let start = clock.now() + nanos(LEAD);
+    let window_start = start + seconds(spec.warmup);
+    let window = window_start..window_start + seconds(spec.seconds);
+    let (tally, first_break, server_cpu) = thread::scope(|scope| {
+        let mut handles = Vec::with_capacity(threads);
+        for (index, (mut swarm, share)) in swarms.into_iter().enumerate() {
+            let plan = Plan {
+                depth: spec.depth,
+                rate: spec.rate.map(|rate| rate * share as f64 / spec.connections as f64),
+                start,
+                stop: window.end,
+                linger: false,
+                ping_after: None,
+            };
+            let mut tally = Tally::new(window.clone(), spec.rate.is_some());
+            let mut work = KeyLoad::new(spec, index as u64 + 7);
+            handles.push(scope.spawn(move || -> anyhow::Result<_> {
+                clock.sleep_until(start);
+                swarm.drive(&mut work, &plan, &mut tally)?;
+                let first_break = swarm.first_break().map(str::to_owned);
+                swarm.close(SETUP_LIMIT)?;
+                Ok((tally, first_break))
+            }));
+        }
+        clock.sleep_until(window.start);
+        let cpu_before = process.and_then(Process::cpu);
+        clock.sleep_until(window.end);
+        let cpu_after = process.and_then(Process::cpu);
+        let mut all = Tally::new(window.clone(), spec.rate.is_some());
+        let mut first_break = None;
+        for handle in handles {
+            let (tally, broken) =
+                handle.join().map_err(|_| anyhow::anyhow!("a generator thread panicked"))??;
+            all.merge(&tally);
+            first_break = first_break.or(broken);
+        }
+        let cpu = cpu_before.zip(cpu_after).map(|(before, after)| after.saturating_sub(before));
+        anyhow::Ok((all, first_break, cpu))
+    })
+    .context("put the load on the server")?;
+    Ok(LoadResult { seconds: spec.seconds, tally, server_cpu, first_break })
+}
+
+fn seconds(seconds: f64) -> Nanos {
+    nanos(Duration::from_secs_f64(seconds))
+}
