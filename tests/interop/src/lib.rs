@@ -1,1 +1,15 @@
 //! Real third-party clients and servers against ours.
+//!
+//! This crate owns the harness: starting servers of either kind, running other people's programs against
+//! them, a small protocol client of its own, and the comparison of what was seen. It shares no code with
+//! the crates it tests, so a mistake in our codec cannot hide here. The scenarios are in `tests/`.
+
+pub mod deps;
+pub mod dump;
+pub mod normalise;
+pub mod raw;
+pub mod replay;
+pub mod run;
+pub mod scenario;
+pub mod server;
+pub mod wire;

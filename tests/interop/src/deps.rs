@@ -1,0 +1,64 @@
+//! Where the third-party programs are. They are installed by `cargo xtask deps`.
+
+use std::path::{Path, PathBuf};
+
+/// The root of the repository.
+pub fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("tests/interop").to_path_buf()
+}
+
+/// A folder below `.deps`.
+///
+/// # Panics
+/// It is not there: the third-party programs have not been installed.
+pub fn installed(name: &str) -> PathBuf {
+    let path = repository().join(".deps").join(name);
+    assert!(path.exists(), "{} is missing\nhint: cargo xtask deps", path.display());
+    path
+}
+
+/// Class path of the 3.9.5 server and command line, logging to stderr.
+pub fn classpath_395() -> String {
+    format!("{}/*", installed("zookeeper-3.9.5").display())
+}
+
+/// Class path of Debian's 3.8.0 server and command line, logging to stderr.
+///
+/// # Panics
+/// The package is not installed.
+pub fn classpath_380() -> String {
+    let jar = "/usr/share/java/zookeeper.jar";
+    assert!(Path::new(jar).exists(), "{jar} is missing\nhint: cargo xtask deps");
+    format!("{jar}:/usr/share/java/slf4j-simple.jar")
+}
+
+/// The Python with kazoo and its test-suite.
+pub fn python() -> PathBuf {
+    installed("venv").join("bin/python")
+}
+
+/// Where node finds its modules.
+pub fn node_modules() -> PathBuf {
+    installed("node").join("node_modules")
+}
+
+/// A program of ours that drives a third-party client.
+pub fn client(name: &str) -> PathBuf {
+    repository().join("tests/interop/clients").join(name)
+}
+
+/// The zebu binary: `ZEBU_BIN`, or what cargo built beside this test.
+///
+/// # Panics
+/// There is none.
+pub fn zebu() -> PathBuf {
+    let path = std::env::var_os("ZEBU_BIN").map_or_else(
+        || {
+            let exe = std::env::current_exe().expect("a running program has a path");
+            exe.ancestors().nth(2).expect("target/debug/deps").join("zebu")
+        },
+        PathBuf::from,
+    );
+    assert!(path.exists(), "{} is missing\nhint: cargo build -p zebu, or ZEBU_BIN", path.display());
+    path
+}

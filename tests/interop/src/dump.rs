@@ -1,0 +1,81 @@
+//! Everything a client with super rights can see of a server, as text.
+
+use std::fmt::Write;
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+
+use crate::raw::Session;
+use crate::server::{Options, Server};
+use crate::wire::{Reader, Writer, op};
+
+/// The credential whose digest [`with_super`] configures.
+pub const SUPER: &str = "super:interop";
+
+/// Lets [`SUPER`] see and change everything.
+#[must_use]
+pub fn with_super(options: Options) -> Options {
+    // base64(sha1("super:interop")), from the original's DigestAuthenticationProvider.
+    options.property(
+        "zookeeper.DigestAuthenticationProvider.superDigest",
+        "super:/49OUaS/Rm5CIudE7EhYoMwy+PY=",
+    )
+}
+
+/// All znodes below and including `/`: path, data, ACL, stat; one line each, sorted by path.
+///
+/// # Errors
+/// The server does not answer.
+pub fn tree(address: SocketAddr) -> Result<String> {
+    let mut session = Session::open(address, 30_000)?;
+    session.auth("digest", SUPER)?;
+    let mut text = String::new();
+    let mut todo = vec!["/".to_owned()];
+    while let Some(path) = todo.pop() {
+        let body = session.expect(op::GET_DATA, Writer::new().string(&path).bool(false))?;
+        let mut reader = Reader::new(&body);
+        let data = reader.buffer()?.map(|bytes| BASE64_STANDARD.encode(bytes));
+        let stat = reader.stat()?;
+        reader.end()?;
+        let body = session.expect(op::GET_ACL, Writer::new().string(&path))?;
+        let acl = Reader::new(&body).acl()?;
+        writeln!(text, "{path} data={data:?} acl={acl:?} {stat:?}")?;
+        let body = session.expect(op::GET_CHILDREN2, Writer::new().string(&path).bool(false))?;
+        let names = Reader::new(&body).vector(Reader::string)?;
+        for name in names {
+            let name = name.context("null child")?;
+            todo.push(format!("{}/{name}", path.trim_end_matches('/')));
+        }
+        todo.sort_by(|a, b| b.cmp(a));
+    }
+    session.close()?;
+    Ok(text)
+}
+
+/// Ids of the sessions the server tracks, and the ephemerals of each, from its `dump` word.
+///
+/// # Errors
+/// The server does not answer.
+pub fn sessions(server: &Server) -> Result<String> {
+    let text = server.four_letter_word("dump")?;
+    let (sessions, rest) = text.split_once("ephemeral nodes dump:").context("dump")?;
+    let mut ids: Vec<&str> =
+        sessions.lines().map(str::trim).filter(|line| line.starts_with("0x")).collect();
+    ids.sort_unstable();
+    let ephemerals = rest.split("Connections dump:").next().unwrap_or_default();
+    let mut owners: Vec<(String, Vec<String>)> = Vec::new();
+    for line in ephemerals.lines().map(str::trim) {
+        if line.starts_with("0x") {
+            owners.push((line.to_owned(), Vec::new()));
+        } else if let (true, Some((_, paths))) = (line.starts_with('/'), owners.last_mut()) {
+            paths.push(line.to_owned());
+        }
+    }
+    for (_, paths) in &mut owners {
+        paths.sort();
+    }
+    owners.sort();
+    Ok(format!("sessions {ids:?}\nephemerals {owners:?}\n"))
+}

@@ -1,0 +1,140 @@
+//! Takes out of an answer what two runs cannot agree on: times, session ids, and the order of sets.
+
+use std::ops::RangeInclusive;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::Result;
+
+use crate::raw::Reply;
+use crate::wire::{Reader, Writer, op};
+
+/// Milliseconds since 1970.
+///
+/// # Panics
+/// The clock is before 1970.
+pub fn now_ms() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    i64::try_from(now.as_millis()).expect("before the year 292,000,000")
+}
+
+/// Every aligned-or-not 8 bytes of `payload` that are a time within `window`, replaced by `marker`.
+///
+/// Times that are equal within one payload stay recognisably equal: the n-th distinct one becomes
+/// `marker` + n. Returns the new payload and how many times were found.
+pub fn blank_times(payload: &[u8], window: &RangeInclusive<i64>, marker: i64) -> (Vec<u8>, usize) {
+    let mut out = payload.to_vec();
+    let mut distinct: Vec<i64> = Vec::new();
+    let mut found = 0;
+    let mut at = 0;
+    while let Some(bytes) = payload.get(at..at + 8) {
+        let value = i64::from_be_bytes(bytes.try_into().expect("8 bytes"));
+        if window.contains(&value) {
+            let index = distinct.iter().position(|&time| time == value).unwrap_or_else(|| {
+                distinct.push(value);
+                distinct.len() - 1
+            });
+            let shown = marker + i64::try_from(index).expect("few");
+            out[at..at + 8].copy_from_slice(&shown.to_be_bytes());
+            found += 1;
+            at += 8;
+        } else {
+            at += 1;
+        }
+    }
+    (out, found)
+}
+
+/// Replaces each occurrence of one byte string by another of the same length.
+///
+/// # Panics
+/// The lengths differ.
+pub fn replace(payload: &mut [u8], from: &[u8], to: &[u8]) {
+    assert_eq!(from.len(), to.len());
+    if from.is_empty() || payload.len() < from.len() {
+        return;
+    }
+    let mut at = 0;
+    while at + from.len() <= payload.len() {
+        if payload[at..].starts_with(from) {
+            payload[at..at + from.len()].copy_from_slice(to);
+            at += from.len();
+        } else {
+            at += 1;
+        }
+    }
+}
+
+/// The answer to `opcode` with its unordered parts sorted: children, ephemerals, credentials.
+///
+/// An answer that does not parse is returned as it is, for the comparison to complain about.
+pub fn sort_sets(opcode: i32, payload: &[u8]) -> Vec<u8> {
+    try_sort_sets(opcode, payload).ok().flatten().unwrap_or_else(|| payload.to_vec())
+}
+
+fn try_sort_sets(opcode: i32, payload: &[u8]) -> Result<Option<Vec<u8>>> {
+    let reply = Reply::parse(payload)?;
+    if reply.err != 0 || reply.xid == -1 {
+        return Ok(None);
+    }
+    let mut reader = Reader::new(&reply.body);
+    let out = Writer::new().int(reply.xid).long(reply.zxid).int(reply.err);
+    let out = match opcode {
+        op::GET_CHILDREN | op::GET_CHILDREN2 | op::GET_EPHEMERALS => {
+            let out = sorted_names(&mut reader, out)?;
+            out.raw(reader.rest())
+        }
+        op::WHO_AM_I => {
+            let mut infos = reader.vector(|r| Ok((r.string()?, r.string()?)))?;
+            infos.sort();
+            let out = out.int(i32::try_from(infos.len())?);
+            let out = infos.iter().fold(out, |out, (scheme, user)| {
+                out.optional_string(scheme.as_deref()).optional_string(user.as_deref())
+            });
+            out.raw(reader.rest())
+        }
+        op::MULTI_READ => {
+            let mut out = out;
+            loop {
+                let (kind, done, err) = (reader.int()?, reader.bool()?, reader.int()?);
+                out = out.int(kind).bool(done).int(err);
+                match (done, kind) {
+                    (true, _) => break out.raw(reader.rest()),
+                    (false, op::GET_DATA) => {
+                        out = out.buffer(reader.buffer()?);
+                        let before = reader.rest();
+                        reader.stat()?;
+                        out = out.raw(&before[..before.len() - reader.rest().len()]);
+                    }
+                    (false, op::GET_CHILDREN) => out = sorted_names(&mut reader, out)?,
+                    (false, _) => out = out.int(reader.int()?),
+                }
+            }
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(out.done()))
+}
+
+fn sorted_names(reader: &mut Reader<'_>, out: Writer) -> Result<Writer> {
+    let mut names = reader.vector(Reader::string)?;
+    names.sort();
+    let out = out.int(i32::try_from(names.len())?);
+    Ok(names.iter().fold(out, |out, name| out.optional_string(name.as_deref())))
+}
+
+#[test]
+fn times_are_blanked_and_equal_ones_stay_equal() {
+    let payload = Writer::new().int(7).long(1000).long(1001).long(1000).long(5).done();
+    let (blanked, found) = blank_times(&payload, &(999..=1002), 1 << 40);
+    let expected =
+        Writer::new().int(7).long(1 << 40).long((1 << 40) + 1).long(1 << 40).long(5).done();
+    assert_eq!((blanked, found), (expected, 3));
+}
+
+#[test]
+fn children_are_sorted() {
+    let payload = Writer::new().int(1).long(2).int(0).strings(&["b", "a"]).done();
+    let sorted = Writer::new().int(1).long(2).int(0).strings(&["a", "b"]).done();
+    assert_eq!(sort_sets(op::GET_CHILDREN, &payload), sorted);
+    assert_eq!(sort_sets(op::GET_DATA, &payload), payload);
+}

@@ -1,0 +1,244 @@
+//! A client without manners: it sends what it is told and says what came back.
+
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::server::PATIENCE;
+use crate::wire::{Reader, Writer, frame, op};
+
+/// What a connection gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Incoming {
+    /// A frame's payload.
+    Frame(Vec<u8>),
+    /// The server closed the connection.
+    Closed,
+    /// Nothing within the connection's patience.
+    Silence,
+}
+
+/// One TCP connection with frames on it.
+pub struct Connection {
+    stream: TcpStream,
+    received: Vec<u8>,
+}
+
+impl Connection {
+    /// Connects.
+    ///
+    /// # Errors
+    /// Nobody listens.
+    pub fn open(address: SocketAddr) -> Result<Self> {
+        let stream = TcpStream::connect_timeout(&address, Duration::from_secs(10))?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Self { stream, received: Vec::new() })
+    }
+
+    /// How long [`Connection::receive`] waits.
+    ///
+    /// # Errors
+    /// The socket refuses.
+    pub fn set_patience(&self, patience: Duration) -> Result<()> {
+        Ok(self.stream.set_read_timeout(Some(patience))?)
+    }
+
+    /// The socket itself, for those who want to misbehave.
+    pub fn stream(&mut self) -> &mut TcpStream {
+        &mut self.stream
+    }
+
+    /// Sends bytes as they are.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub fn send_bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        Ok(self.stream.write_all(bytes)?)
+    }
+
+    /// Sends a payload with its length before it.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub fn send(&mut self, payload: &[u8]) -> Result<()> {
+        self.send_bytes(&frame(payload))
+    }
+
+    /// Waits for the next frame.
+    ///
+    /// # Errors
+    /// A frame with an impossible length.
+    pub fn receive(&mut self) -> Result<Incoming> {
+        loop {
+            if let Some(length) = self.received.first_chunk::<4>() {
+                let length = usize::try_from(i32::from_be_bytes(*length)).context("length")?;
+                if self.received.len() >= 4 + length {
+                    let rest = self.received.split_off(4 + length);
+                    let frame = std::mem::replace(&mut self.received, rest);
+                    return Ok(Incoming::Frame(frame[4..].to_vec()));
+                }
+            }
+            let mut chunk = [0; 65536];
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return Ok(Incoming::Closed),
+                Ok(count) => self.received.extend_from_slice(&chunk[..count]),
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    return Ok(Incoming::Silence);
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e)
+                    if matches!(e.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) =>
+                {
+                    return Ok(Incoming::Closed);
+                }
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
+}
+
+/// A connect request's payload.
+pub fn connect_request(timeout_ms: i32, session: i64, password: &[u8], last_zxid: i64) -> Vec<u8> {
+    Writer::new()
+        .int(0)
+        .long(last_zxid)
+        .int(timeout_ms)
+        .long(session)
+        .buffer(Some(password))
+        .bool(false)
+        .done()
+}
+
+/// An answer: header and what follows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// Echo of the request's.
+    pub xid: i32,
+    /// The server's last zxid.
+    pub zxid: i64,
+    /// 0, or the error.
+    pub err: i32,
+    /// The record.
+    pub body: Vec<u8>,
+}
+
+impl Reply {
+    /// Splits a payload.
+    ///
+    /// # Errors
+    /// It is shorter than a header.
+    pub fn parse(payload: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new(payload);
+        let (xid, zxid, err) = (reader.int()?, reader.long()?, reader.int()?);
+        Ok(Self { xid, zxid, err, body: reader.rest().to_vec() })
+    }
+}
+
+/// A well-behaved session on top of a connection, one request at a time.
+pub struct Session {
+    /// The connection.
+    pub connection: Connection,
+    /// The session's id.
+    pub id: i64,
+    /// The session's password.
+    pub password: Vec<u8>,
+    /// The timeout the server settled on, in milliseconds.
+    pub timeout_ms: i32,
+    /// Notifications that came before an answer.
+    pub notifications: VecDeque<Reply>,
+    xid: i32,
+}
+
+impl Session {
+    /// A new session.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub fn open(address: SocketAddr, timeout_ms: i32) -> Result<Self> {
+        Self::resume(address, timeout_ms, 0, &[0; 16])
+    }
+
+    /// An existing session on a new connection.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub fn resume(address: SocketAddr, timeout_ms: i32, id: i64, password: &[u8]) -> Result<Self> {
+        let mut connection = Connection::open(address)?;
+        connection.send(&connect_request(timeout_ms, id, password, 0))?;
+        let Incoming::Frame(payload) = connection.receive()? else {
+            bail!("no answer to the connect request");
+        };
+        let mut reader = Reader::new(&payload);
+        let _version = reader.int()?;
+        let (timeout_ms, id) = (reader.int()?, reader.long()?);
+        let password = reader.buffer()?.context("null password")?.to_vec();
+        ensure!(timeout_ms > 0, "session refused");
+        let notifications = VecDeque::new();
+        Ok(Self { connection, id, password, timeout_ms, notifications, xid: 0 })
+    }
+
+    /// Sends a request and waits for its answer.
+    ///
+    /// # Errors
+    /// The connection is gone, or another answer came.
+    pub fn call(&mut self, op: i32, body: Writer) -> Result<Reply> {
+        self.xid += 1;
+        let xid = if op == op::PING { -2 } else { self.xid };
+        self.connection.send(&Writer::request(xid, op).raw(&body.done()).done())?;
+        loop {
+            let Incoming::Frame(payload) = self.connection.receive()? else {
+                bail!("no answer to operation {op}");
+            };
+            let reply = Reply::parse(&payload)?;
+            if reply.xid == -1 {
+                self.notifications.push_back(reply);
+                continue;
+            }
+            ensure!(reply.xid == xid, "answer to {} instead of {xid}", reply.xid);
+            return Ok(reply);
+        }
+    }
+
+    /// Like [`Session::call`], with an error for an error.
+    ///
+    /// # Errors
+    /// As [`Session::call`], and an error code.
+    pub fn expect(&mut self, op: i32, body: Writer) -> Result<Vec<u8>> {
+        let reply = self.call(op, body)?;
+        ensure!(reply.err == 0, "operation {op}: error {}", reply.err);
+        Ok(reply.body)
+    }
+
+    /// Creates a znode with an open ACL.
+    ///
+    /// # Errors
+    /// As [`Session::expect`].
+    pub fn create(&mut self, path: &str, data: &[u8], flags: i32) -> Result<String> {
+        let body =
+            Writer::new().string(path).buffer(Some(data)).acl(&crate::wire::open_acl()).int(flags);
+        let body = self.expect(op::CREATE, body)?;
+        Reader::new(&body).string()?.context("null path")
+    }
+
+    /// Adds a credential to the connection.
+    ///
+    /// # Errors
+    /// As [`Session::expect`].
+    pub fn auth(&mut self, scheme: &str, credential: &str) -> Result<()> {
+        let body = Writer::new().int(0).string(scheme).string(credential);
+        self.expect(op::AUTH, body).map(|_| ())
+    }
+
+    /// Closes the session.
+    ///
+    /// # Errors
+    /// As [`Session::expect`].
+    pub fn close(mut self) -> Result<()> {
+        self.expect(op::CLOSE_SESSION, Writer::new()).map(|_| ())
+    }
+}

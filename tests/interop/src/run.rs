@@ -1,0 +1,126 @@
+//! Runs somebody's program, with its two outputs in one file, and never longer than it may.
+
+use std::fs::File;
+use std::io::Write;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use tempfile::NamedTempFile;
+
+/// What a program printed, and how it ended.
+#[derive(Debug)]
+pub struct Output {
+    /// stdout and stderr, as they came.
+    pub text: String,
+    /// How it ended.
+    pub status: ExitStatus,
+}
+
+/// Runs a program to its end without input.
+///
+/// # Errors
+/// It does not start, or takes longer than `limit`.
+pub fn run(command: &mut Command, limit: Duration) -> Result<Output> {
+    Program::start(command)?.finish(limit)
+}
+
+/// Runs a program that has to succeed.
+///
+/// # Errors
+/// As [`run`], or it says that it failed.
+pub fn succeed(command: &mut Command, limit: Duration) -> Result<String> {
+    let output = run(command, limit)?;
+    if !output.status.success() {
+        bail!("{command:?}: {}\n{}", output.status, output.text);
+    }
+    Ok(output.text)
+}
+
+/// A program that is running and takes lines.
+pub struct Program {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: NamedTempFile,
+    what: String,
+}
+
+impl Program {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start(command: &mut Command) -> Result<Self> {
+        let output = NamedTempFile::new()?;
+        let file = File::options().append(true).open(output.path())?;
+        let what = format!("{:?}", command.get_program());
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(file.try_clone()?)
+            .stderr(file)
+            .spawn()
+            .with_context(|| what.clone())?;
+        let input = child.stdin.take();
+        Ok(Self { child, input, output, what })
+    }
+
+    /// Gives it a line.
+    ///
+    /// # Errors
+    /// It does not listen any more.
+    pub fn say(&mut self, line: &str) -> Result<()> {
+        let input = self.input.as_mut().context("input is closed")?;
+        input.write_all(line.as_bytes())?;
+        input.write_all(b"\n")?;
+        Ok(input.flush()?)
+    }
+
+    /// What it has printed so far.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn text(&self) -> Result<String> {
+        Ok(String::from_utf8_lossy(&std::fs::read(self.output.path())?).into_owned())
+    }
+
+    /// Waits until `done` likes what has been printed.
+    ///
+    /// # Errors
+    /// It never does.
+    pub fn wait_for(&self, limit: Duration, done: impl Fn(&str) -> bool) -> Result<()> {
+        let start = Instant::now();
+        while !done(&self.text()?) {
+            if start.elapsed() > limit {
+                bail!("{} did not print what was awaited\n{}", self.what, self.text()?);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// Closes its input and waits for its end.
+    ///
+    /// # Errors
+    /// It takes longer than `limit`.
+    pub fn finish(mut self, limit: Duration) -> Result<Output> {
+        self.input = None;
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(Output { text: self.text()?, status });
+            }
+            if start.elapsed() > limit {
+                bail!("{} takes longer than {limit:?}\n{}", self.what, self.text()?);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // Ours by its id; a failure means that it is gone already.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}

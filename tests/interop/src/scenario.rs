@@ -1,0 +1,54 @@
+//! One story, told to the original and to ours; the two transcripts must be the same.
+
+use std::fmt::Write;
+use std::fs;
+
+use anyhow::Result;
+use similar::TextDiff;
+
+use crate::server::{Kind, Options, Server};
+
+/// The server under test: ours, or, with `ZEBU_INTEROP_SUBJECT=java`, the original a second time, which
+/// shows whether a scenario is steady.
+pub fn subject() -> Kind {
+    match std::env::var("ZEBU_INTEROP_SUBJECT").as_deref() {
+        Ok("java") => Kind::Java395,
+        _ => Kind::Zebu,
+    }
+}
+
+/// Runs `story` against a fresh server of each kind and compares what it returns.
+///
+/// # Panics
+/// The transcripts differ, or the story fails on either server.
+pub fn same(name: &str, options: &Options, story: impl Fn(&mut Server) -> Result<String>) {
+    let mut transcripts = Vec::new();
+    for kind in [Kind::Java395, subject()] {
+        let mut server = Server::start(kind, options).unwrap_or_else(|e| panic!("{name}: {e:#}"));
+        let text = story(&mut server).unwrap_or_else(|e| panic!("{name} against {kind:?}: {e:#}"));
+        assert!(server.is_alive(), "{name}: {kind:?} died\n{}", server.log());
+        transcripts.push(text);
+    }
+    compare(name, &transcripts[0], &transcripts[1]);
+}
+
+/// Fails with the difference of two transcripts, if there is one.
+///
+/// # Panics
+/// They differ.
+pub fn compare(name: &str, java: &str, ours: &str) {
+    if java == ours {
+        return;
+    }
+    let diff = TextDiff::from_lines(java, ours);
+    let mut text = String::new();
+    let unified = diff.unified_diff().context_radius(3).header("java", "zebu").to_string();
+    writeln!(text, "{name}: the servers differ\n{unified}").expect("writing to a string");
+    let folder = std::env::temp_dir().join("zebu-interop-differences");
+    if fs::create_dir_all(&folder).is_ok() {
+        fs::write(folder.join(format!("{name}.java.txt")), java).ok();
+        fs::write(folder.join(format!("{name}.zebu.txt")), ours).ok();
+        writeln!(text, "whole transcripts: {}/{name}.*.txt", folder.display()).expect("string");
+    }
+    panic!("{text}");
+}

@@ -1,0 +1,372 @@
+//! One standalone server in a process of its own, Java's or ours, on a free loopback port.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::deps;
+
+/// Nothing here takes this long unless it hangs.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Which server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Ours.
+    Zebu,
+    /// The original, from Maven Central: the oracle.
+    Java395,
+    /// The original, from Debian.
+    Java380,
+}
+
+/// How a server is configured, beyond what the harness needs.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    config: Vec<(String, String)>,
+    properties: Vec<(String, String)>,
+}
+
+impl Options {
+    /// Adds a line to `zoo.cfg`; a later line for one key wins.
+    #[must_use]
+    pub fn config(mut self, key: &str, value: impl ToString) -> Self {
+        self.config.push((key.into(), value.to_string()));
+        self
+    }
+
+    /// Adds a system property, given as `-Dkey=value`.
+    #[must_use]
+    pub fn property(mut self, key: &str, value: impl ToString) -> Self {
+        self.properties.push((key.into(), value.to_string()));
+        self
+    }
+
+    fn zoo_cfg(&self, port: u16, data: &Path) -> String {
+        let mut lines = vec![
+            ("dataDir".to_owned(), data.display().to_string()),
+            ("clientPort".to_owned(), port.to_string()),
+            ("clientPortAddress".to_owned(), "127.0.0.1".to_owned()),
+            ("tickTime".to_owned(), "2000".to_owned()),
+            ("maxClientCnxns".to_owned(), "0".to_owned()),
+            ("4lw.commands.whitelist".to_owned(), "*".to_owned()),
+            ("admin.enableServer".to_owned(), "false".to_owned()),
+            ("forceSync".to_owned(), "no".to_owned()),
+            ("preAllocSize".to_owned(), "256".to_owned()),
+        ];
+        for (key, value) in &self.config {
+            lines.retain(|(k, _)| k != key);
+            lines.push((key.clone(), value.clone()));
+        }
+        lines.iter().map(|(key, value)| format!("{key}={value}\n")).collect()
+    }
+}
+
+/// A running, or for the moment stopped, server and its data directory.
+pub struct Server {
+    kind: Kind,
+    options: Options,
+    port: u16,
+    folder: tempfile::TempDir,
+    data: PathBuf,
+    child: Option<Child>,
+}
+
+impl Server {
+    /// Starts a server on an empty data directory and waits until it serves.
+    ///
+    /// # Errors
+    /// It did not come up; its log is in the message.
+    pub fn start(kind: Kind, options: &Options) -> Result<Self> {
+        Self::start_with(kind, options, |_| Ok(()))
+    }
+
+    /// Starts a server on a data directory that `fill` has prepared.
+    ///
+    /// # Errors
+    /// As [`Server::start`], and what `fill` returns.
+    pub fn start_with(
+        kind: Kind,
+        options: &Options,
+        fill: impl Fn(&Path) -> Result<()>,
+    ) -> Result<Self> {
+        let mut server = Self::prepare(kind, options, fill)?;
+        server.launch()?;
+        Ok(server)
+    }
+
+    /// Prepares a server without starting it.
+    ///
+    /// # Errors
+    /// No folder, or what `fill` returns.
+    pub fn prepare(
+        kind: Kind,
+        options: &Options,
+        fill: impl Fn(&Path) -> Result<()>,
+    ) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("zebu-interop-").tempdir()?;
+        let data = folder.path().join("data");
+        fs::create_dir(&data)?;
+        fill(&data)?;
+        let port = free_port();
+        Ok(Self { kind, options: options.clone(), port, folder, data, child: None })
+    }
+
+    /// Starts the stopped server on its data directory and port.
+    ///
+    /// # Errors
+    /// It did not come up; its log is in the message.
+    pub fn launch(&mut self) -> Result<()> {
+        assert!(self.child.is_none(), "already running");
+        for _ in 0..5 {
+            self.spawn()?;
+            match self.wait_until_serving() {
+                Ok(()) => return Ok(()),
+                Err(error) if format!("{error:#}").contains("in use") => self.port = free_port(),
+                Err(error) => return Err(error),
+            }
+        }
+        bail!("no free port")
+    }
+
+    fn spawn(&mut self) -> Result<()> {
+        let config = self.folder.path().join("zoo.cfg");
+        fs::write(&config, self.options.zoo_cfg(self.port, &self.data))?;
+        let log = File::options().create(true).append(true).open(self.log_path())?;
+        let properties: Vec<String> =
+            self.options.properties.iter().map(|(key, value)| format!("-D{key}={value}")).collect();
+        let mut command = match self.kind {
+            Kind::Zebu => {
+                let mut command = Command::new(deps::zebu());
+                command.arg("server").env("SERVER_JVMFLAGS", properties.join(" "));
+                command
+            }
+            Kind::Java395 | Kind::Java380 => {
+                let mut command = java(self.kind);
+                command.args(&properties);
+                command.arg("org.apache.zookeeper.server.quorum.QuorumPeerMain");
+                command
+            }
+        };
+        command
+            .arg(&config)
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log);
+        self.child = Some(command.spawn().with_context(|| format!("start {:?}", self.kind))?);
+        Ok(())
+    }
+
+    fn wait_until_serving(&mut self) -> Result<()> {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.as_mut().expect("spawned").try_wait()? {
+                self.child = None;
+                bail!("{:?} ended: {status}\n{}", self.kind, self.log());
+            }
+            // A connection made while the original starts is sometimes never answered.
+            if self.ask("srvr", Duration::from_secs(1)).is_ok_and(|text| text.contains("Mode:")) {
+                return Ok(());
+            }
+            if start.elapsed() > PATIENCE {
+                bail!("{:?} does not serve\n{}", self.kind, self.log());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits for a server that is expected not to come up.
+    ///
+    /// # Errors
+    /// It serves, or hangs.
+    pub fn expect_refusal(&mut self) -> Result<ExitStatus> {
+        self.spawn()?;
+        let status = self.wait_for_exit()?;
+        Ok(status)
+    }
+
+    /// Which server this is.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The client port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Where clients connect.
+    pub fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    /// The same as text.
+    pub fn connect_string(&self) -> String {
+        self.address().to_string()
+    }
+
+    /// The data directory.
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// The process's id.
+    ///
+    /// # Panics
+    /// The server is stopped.
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().expect("running").id()
+    }
+
+    /// Whether the process is still there.
+    pub fn is_alive(&mut self) -> bool {
+        self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
+    }
+
+    /// Resident memory of the process, in bytes.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn resident_bytes(&self) -> Result<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("VmRSS")?;
+        let kib: u64 = line.trim().trim_end_matches(" kB").parse()?;
+        Ok(kib * 1024)
+    }
+
+    /// What the server has logged so far.
+    pub fn log(&self) -> String {
+        let bytes = fs::read(self.log_path()).unwrap_or_default();
+        let tail = &bytes[bytes.len().saturating_sub(20_000)..];
+        String::from_utf8_lossy(tail).into_owned()
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.folder.path().join("server.log")
+    }
+
+    /// Sends a four-letter word and reads the answer.
+    ///
+    /// # Errors
+    /// The server does not answer.
+    pub fn four_letter_word(&self, word: &str) -> Result<String> {
+        self.ask(word, PATIENCE)
+    }
+
+    fn ask(&self, word: &str, patience: Duration) -> Result<String> {
+        let mut stream = TcpStream::connect_timeout(&self.address(), patience)?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.write_all(word.as_bytes())?;
+        let mut text = Vec::new();
+        stream.read_to_end(&mut text)?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// The value of one line of `mntr`.
+    ///
+    /// # Errors
+    /// There is no such line.
+    pub fn monitor(&self, key: &str) -> Result<String> {
+        let text = self.four_letter_word("mntr")?;
+        let line = text.lines().find_map(|line| line.strip_prefix(&format!("{key}\t")));
+        Ok(line.with_context(|| format!("no {key} in mntr"))?.to_owned())
+    }
+
+    /// Asks the process to end (SIGTERM) and waits for it.
+    ///
+    /// # Errors
+    /// It does not end.
+    pub fn stop(&mut self) -> Result<ExitStatus> {
+        self.signal(Signal::TERM)?;
+        self.wait_for_exit()
+    }
+
+    /// Ends the process at once (SIGKILL).
+    ///
+    /// # Errors
+    /// It does not end.
+    pub fn kill(&mut self) -> Result<()> {
+        self.signal(Signal::KILL)?;
+        self.wait_for_exit()?;
+        Ok(())
+    }
+
+    /// SIGTERM, then a start on the same data.
+    ///
+    /// # Errors
+    /// As [`Server::stop`] and [`Server::launch`].
+    pub fn restart(&mut self) -> Result<()> {
+        self.stop()?;
+        self.launch()
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        let pid = Pid::from_raw(i32::try_from(self.pid())?).context("pid 0")?;
+        Ok(kill_process(pid, signal)?)
+    }
+
+    fn wait_for_exit(&mut self) -> Result<ExitStatus> {
+        let start = Instant::now();
+        let child = self.child.as_mut().context("not running")?;
+        loop {
+            if let Some(status) = child.try_wait()? {
+                self.child = None;
+                return Ok(status);
+            }
+            if start.elapsed() > PATIENCE {
+                bail!("{:?} does not end\n{}", self.kind, self.log());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            // Ours by its id; a failure means that it is gone already.
+            child.kill().ok();
+            child.wait().ok();
+        }
+        if std::thread::panicking() {
+            eprintln!("---- log of {:?} on port {} ----\n{}", self.kind, self.port, self.log());
+        }
+    }
+}
+
+/// The `java` command with the class path of `kind`, tuned for short lives.
+///
+/// # Panics
+/// `kind` is ours.
+pub fn java(kind: Kind) -> Command {
+    let classpath = match kind {
+        Kind::Java395 => deps::classpath_395(),
+        Kind::Java380 => deps::classpath_380(),
+        Kind::Zebu => panic!("zebu needs no java"),
+    };
+    let mut command = Command::new("java");
+    command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx512m"]);
+    command.args(["-Dfile.encoding=UTF-8", "-Djava.awt.headless=true"]);
+    command.args(["-cp", &classpath]);
+    command
+}
+
+/// A port nobody listens on, below the range the kernel hands to outgoing connections.
+pub fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let base = u16::try_from(std::process::id() % 15_000).expect("below 15,000");
+    loop {
+        let port = 12_000 + (base + NEXT.fetch_add(7, Ordering::Relaxed)) % 18_000;
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
+}
