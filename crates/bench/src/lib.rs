@@ -7,13 +7,17 @@
 //! **Invariant:** per request the generator costs far less than any server: frames are built once,
 //! replies are read no further than their header, and one system call serves a whole batch.
 
+mod board;
 mod client;
 mod clock;
+mod compare;
+mod contestant;
 mod echo;
 mod load;
 mod output;
 mod process;
 mod run;
+mod suite;
 mod swarm;
 mod table;
 mod tally;
@@ -31,6 +35,7 @@ pub struct BenchArgs {
 #[derive(Clone, Debug, clap::Subcommand)]
 enum Command {
     Run(run::RunArgs),
+    Compare(Box<compare::CompareArgs>),
     Echo(run::EchoArgs),
 }
 
@@ -42,6 +47,7 @@ enum Command {
 pub fn run(args: BenchArgs) -> anyhow::Result<()> {
     match args.command {
         Command::Run(args) => run::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Echo(args) => run::echo(&args),
     }
 }

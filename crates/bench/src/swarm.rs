@@ -236,11 +236,6 @@ impl Swarm {
         Ok(())
     }
 
-    /// Established sessions.
-    pub(crate) fn ready(&self) -> usize {
-        self.ready
-    }
-
     /// What the first connection that broke died of.
     pub(crate) fn first_break(&self) -> Option<&str> {
         self.first_break.as_deref()

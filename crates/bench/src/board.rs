@@ -1,0 +1,213 @@
+//! The results of a comparison: every figure of every server in every round, and the table of their
+//! medians, spreads and ratios.
+
+use serde_json::json;
+
+use crate::table::{Table, number};
+
+/// Which direction is good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Better {
+    Higher,
+    Lower,
+}
+
+/// One figure of every server.
+#[derive(Clone, Debug)]
+struct Row {
+    group: &'static str,
+    name: String,
+    better: Better,
+    /// By server, then by round.
+    values: Vec<Vec<Option<f64>>>,
+}
+
+/// All figures.
+#[derive(Clone, Debug)]
+pub(crate) struct Board {
+    servers: Vec<String>,
+    rounds: usize,
+    rows: Vec<Row>,
+    notes: Vec<String>,
+}
+
+/// Where one server puts its figures of one round.
+#[derive(Debug)]
+pub(crate) struct Sheet<'b> {
+    board: &'b mut Board,
+    server: usize,
+    round: usize,
+}
+
+impl Board {
+    pub(crate) fn new(servers: Vec<String>, rounds: usize) -> Self {
+        Self { servers, rounds, rows: Vec::new(), notes: Vec::new() }
+    }
+
+    pub(crate) fn sheet(&mut self, server: usize, round: usize) -> Sheet<'_> {
+        Sheet { board: self, server, round }
+    }
+
+    /// One table for each group of figures, in the order they first came.
+    pub(crate) fn render(&self) -> String {
+        let mut groups: Vec<&str> = Vec::new();
+        for row in &self.rows {
+            if !groups.contains(&row.group) {
+                groups.push(row.group);
+            }
+        }
+        let mut text = String::new();
+        for group in groups {
+            let heads = std::iter::once(group.to_owned())
+                .chain(self.servers.iter().flat_map(|server| [server.clone(), "spread".to_owned()]))
+                .chain(self.servers.iter().skip(1).flat_map(|other| {
+                    [format!("{} vs {other}", self.servers[0]), "spread".to_owned()]
+                }));
+            let mut table = Table::new(heads);
+            for row in self.rows.iter().filter(|row| row.group == group) {
+                table.row(self.cells(row));
+            }
+            text.push_str(&table.render());
+            text.push('\n');
+        }
+        for note in &self.notes {
+            text.push_str(&format!("note: {note}\n"));
+        }
+        text
+    }
+
+    fn cells(&self, row: &Row) -> Vec<String> {
+        let mut cells = vec![row.name.clone()];
+        for values in &row.values {
+            let present: Vec<f64> = values.iter().flatten().copied().collect();
+            cells.extend(median_and_spread(&present, ""));
+        }
+        for server in 1..self.servers.len() {
+            cells.extend(median_and_spread(&row.ratios(server), "x"));
+        }
+        cells
+    }
+
+    /// The raw figures.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        let rows = self.rows.iter().map(|row| {
+            json!({
+                "group": row.group,
+                "name": row.name,
+                "better": if row.better == Better::Higher { "higher" } else { "lower" },
+                "values": self.servers.iter().zip(&row.values)
+                    .map(|(server, values)| (server.clone(), json!(values)))
+                    .collect::<serde_json::Map<_, _>>(),
+            })
+        });
+        json!({ "rows": rows.collect::<Vec<_>>(), "notes": self.notes })
+    }
+}
+
+impl Row {
+    /// How many times better the first server is than `other`, round by round.
+    fn ratios(&self, other: usize) -> Vec<f64> {
+        let pairs = self.values[0].iter().zip(&self.values[other]);
+        pairs
+            .filter_map(|(first, other)| first.zip(*other))
+            .map(|(first, other)| match self.better {
+                Better::Higher => first / other,
+                Better::Lower => other / first,
+            })
+            .filter(|ratio| ratio.is_finite())
+            .collect()
+    }
+}
+
+impl Sheet<'_> {
+    /// Enters a figure.
+    pub(crate) fn put(
+        &mut self,
+        group: &'static str,
+        name: impl Into<String>,
+        better: Better,
+        value: impl Into<Option<f64>>,
+    ) {
+        let Some(value) = value.into() else { return };
+        let name = name.into();
+        let rows = &mut self.board.rows;
+        let index = match rows.iter().position(|row| row.group == group && row.name == name) {
+            Some(index) => index,
+            None => {
+                let values = vec![vec![None; self.board.rounds]; self.board.servers.len()];
+                rows.push(Row { group, name, better, values });
+                rows.len() - 1
+            }
+        };
+        rows[index].values[self.server][self.round] = Some(value);
+    }
+
+    /// Says something the figures do not.
+    pub(crate) fn note(&mut self, note: &str) {
+        let server = &self.board.servers[self.server];
+        let note = format!("{server}, round {}: {note}", self.round + 1);
+        self.board.notes.push(note);
+    }
+}
+
+/// The median, and the smallest and largest where there are several.
+fn median_and_spread(values: &[f64], suffix: &str) -> [String; 2] {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let Some(median) = median(&sorted) else { return ["-".to_owned(), String::new()] };
+    let spread = match (sorted.first(), sorted.last()) {
+        (Some(&first), Some(&last)) if sorted.len() > 1 => {
+            format!("{}..{}", number(first), number(last))
+        }
+        _ => String::new(),
+    };
+    [format!("{}{suffix}", number(median)), spread]
+}
+
+/// The median of sorted values.
+pub(crate) fn median(sorted: &[f64]) -> Option<f64> {
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        odd if odd % 2 == 1 => Some(sorted[middle]),
+        _ => Some(f64::midpoint(sorted[middle - 1], sorted[middle])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_say_how_many_times_better_the_first_server_is() {
+        let mut board = Board::new(vec!["zebu".into(), "java".into()], 2);
+        for (server, round, ops, us) in
+            [(0, 0, 800.0, 10.0), (1, 0, 100.0, 40.0), (0, 1, 600.0, 20.0), (1, 1, 100.0, 40.0)]
+        {
+            let mut sheet = board.sheet(server, round);
+            sheet.put("throughput", "get", Better::Higher, ops);
+            sheet.put("latency", "get", Better::Lower, us);
+        }
+        assert_eq!(
+            board.render(),
+            "throughput  zebu    spread  java    spread  zebu vs java      spread\n\
+             get          700  600..800   100  100..100         7.00x  6.00..8.00\n\
+             \n\
+             latency  zebu      spread  java      spread  zebu vs java      spread\n\
+             get      15.0  10.0..20.0  40.0  40.0..40.0         3.00x  2.00..4.00\n\
+             \n"
+        );
+    }
+
+    #[test]
+    fn what_one_server_lacks_has_no_ratio() {
+        let mut board = Board::new(vec!["zebu".into(), "java".into()], 1);
+        board.sheet(1, 0).put("memory", "heap", Better::Lower, 5.0);
+        board.sheet(1, 0).put("memory", "absent", Better::Lower, None);
+        board.sheet(1, 0).note("said");
+        let text = board.render();
+        assert!(text.contains("heap       -"), "{text}");
+        assert!(!text.contains("absent"), "{text}");
+        assert!(text.ends_with("note: java, round 1: said\n"), "{text}");
+    }
+}

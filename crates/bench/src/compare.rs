@@ -1,0 +1,366 @@
+//! `zebu bench compare`: the same work on Zebu and on the original, in turn, on this machine.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use clap::{Args, ValueEnum};
+use serde_json::json;
+
+use crate::board::{Board, Sheet};
+use crate::contestant::{self, Contestant, Running};
+use crate::output::Output;
+use crate::process;
+use crate::suite;
+use crate::wire::NAMES_MAX;
+
+/// Where `cargo xtask deps` puts the original.
+const JAVA_HOME_OF_DEPS: &str = ".deps/zookeeper-3.9.5";
+/// How long a server may take until it answers for the first time.
+pub(crate) const START_LIMIT: Duration = Duration::from_secs(300);
+/// Open files this process needs besides one per session.
+const OTHER_FILES: u64 = 100;
+/// The type of an in-memory filesystem, on which an fsync costs nothing.
+const TMPFS_MAGIC: i64 = 0x0102_1994;
+
+/// A server that can take part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ServerName {
+    /// zebu server
+    Zebu,
+    /// the original
+    Java,
+    /// the echo server of `zebu bench echo`: an upper bound
+    Echo,
+}
+
+/// A set of figures that belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Suite {
+    /// getData and setData by depth and connections
+    Pipeline,
+    /// many znodes: load, memory, disk, restart, snapshot
+    Znodes,
+    /// many watches: memory, notifications
+    Watches,
+    /// many idle sessions: opening, memory, staying alive
+    Sessions,
+}
+
+/// Runs the same work on Zebu and on the Java server in turn and prints both and their ratio
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// Servers; ratios are the first one's against each other one
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME", default_values = ["zebu", "java"])]
+    servers: Vec<ServerName>,
+    /// What to measure
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME", default_values = ["pipeline", "znodes", "watches", "sessions"])]
+    suite: Vec<Suite>,
+    /// How often each server runs each suite, in turn
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    rounds: usize,
+    /// The zebu executable [default: this one]
+    #[arg(long, value_name = "PATH")]
+    zebu: Option<PathBuf>,
+    /// The java executable [default: that of JAVA_HOME, or java]
+    #[arg(long, value_name = "PATH")]
+    java: Option<PathBuf>,
+    /// Directory of the original's jars, or a classpath [default: .deps/zookeeper-3.9.5]
+    #[arg(long, value_name = "DIR")]
+    java_classpath: Option<String>,
+    /// Options of the Java virtual machine
+    #[arg(long, value_name = "OPTIONS", default_value = "-Xmx2g", allow_hyphen_values = true)]
+    java_opts: String,
+    /// A line more for the configuration of all servers; may be repeated
+    #[arg(long = "config", value_name = "KEY=VALUE")]
+    pub(crate) extra: Vec<String>,
+    /// Where the data directories are made: on the disk to be measured
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+    /// Leave the data directories and server logs behind
+    #[arg(long)]
+    keep: bool,
+    /// Write the raw numbers, with all parameters, to this file (- for stdout)
+    #[arg(long, value_name = "FILE")]
+    json: Option<String>,
+
+    /// pipeline: requests each connection keeps in flight
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 16, 128])]
+    pub(crate) depths: Vec<u32>,
+    /// pipeline: connections
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 16, 64])]
+    pub(crate) connections: Vec<usize>,
+    /// pipeline: length of the measured window of each point
+    #[arg(long, value_name = "S", default_value_t = 3.0)]
+    pub(crate) seconds: f64,
+    /// pipeline: load before each window that does not count
+    #[arg(long, value_name = "S", default_value_t = 1.0)]
+    pub(crate) warmup: f64,
+    /// pipeline: mixed load on a freshly started server, so that the Java compiler has done its work
+    #[arg(long, value_name = "S", default_value_t = 10.0)]
+    pub(crate) server_warmup: f64,
+    /// pipeline: znodes the requests are spread over
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) keys: usize,
+    /// pipeline: threads of the load generator
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) threads: usize,
+    /// pipeline, znodes: bytes of each value
+    #[arg(long, value_name = "BYTES", default_value_t = 100)]
+    pub(crate) size: usize,
+
+    /// znodes, watches: how many of them
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    pub(crate) count: usize,
+    /// watches: connections that share them
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) watch_connections: usize,
+    /// watches: connections that all watch one znode
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) fanout: usize,
+    /// watches: changes per round whose notifications are timed
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) repeats: usize,
+
+    /// sessions: how many
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub(crate) sessions: usize,
+    /// sessions: their timeout
+    #[arg(long, value_name = "S", default_value_t = 10)]
+    pub(crate) session_timeout: u64,
+    /// sessions: how long they stay idle but for pings [default: 1.5 timeouts]
+    #[arg(long, value_name = "S")]
+    pub(crate) hold: Option<f64>,
+}
+
+/// One server in one round of one suite.
+pub(crate) struct Bout<'a> {
+    pub(crate) contestant: &'a Contestant,
+    pub(crate) args: &'a CompareArgs,
+    /// The server's own directory.
+    pub(crate) dir: &'a Path,
+    /// Open files this process may have.
+    open_files: u64,
+}
+
+impl Bout<'_> {
+    /// Starts the server and waits until it answers about `path`; also the time that took.
+    pub(crate) fn start(&self, path: &str) -> anyhow::Result<(Running, Duration)> {
+        rustix::fs::sync(); // what others wrote is not to be paid for by this server's fsync
+        let mut running = self.contestant.start(self.dir, &self.args.extra)?;
+        let took = running.wait_for(path, START_LIMIT)?;
+        Ok((running, took))
+    }
+
+    /// `wanted` connections, or as many as the limit of open files allows, which is then noted.
+    pub(crate) fn affordable(
+        &self,
+        wanted: usize,
+        running: &Running,
+        sheet: &mut Sheet<'_>,
+    ) -> usize {
+        let ends = if running.is_in_process() { 2 } else { 1 };
+        let most = self.open_files.saturating_sub(OTHER_FILES) / ends;
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        if wanted > most {
+            let limit = self.open_files;
+            sheet.note(&format!(
+                "only {most} of {wanted} connections: the limit of open files is {limit}"
+            ));
+        }
+        wanted.min(most)
+    }
+}
+
+/// Says on stderr what goes on.
+pub(crate) fn progress(what: &str) {
+    eprintln!("{what}");
+}
+
+pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<()> {
+    args.check()?;
+    let contestants = args
+        .servers
+        .iter()
+        .map(|&name| args.contestant(name))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let open_files = process::raise_open_files();
+    warn_of_memory_disk(&args.dir);
+
+    let mut board = Board::new(distinct_names(&contestants), args.rounds);
+    let mut failures = Vec::new();
+    for &suite in &args.suite {
+        for round in 0..args.rounds {
+            for (index, contestant) in contestants.iter().enumerate() {
+                let name = format!("{suite:?}, round {}, {}", round + 1, contestant.name());
+                let name = name.to_lowercase();
+                progress(&name);
+                let mut sheet = board.sheet(index, round);
+                if let Err(error) = args.bout(suite, contestant, open_files, &mut sheet) {
+                    progress(&format!("{name} failed: {error:#}"));
+                    sheet.note(&format!("{suite:?} failed: {error:#}"));
+                    failures.push(name);
+                }
+            }
+        }
+    }
+
+    let output = Output::new(args.json.as_deref());
+    output.line("");
+    output.text(&board.render());
+    output.json(&json!({
+        "command": "compare",
+        "machine": process::machine(),
+        "servers": contestants.iter()
+            .map(|contestant| json!([contestant.name(), contestant.describe()]))
+            .collect::<Vec<_>>(),
+        "parameters": args.to_json(),
+        "result": board.to_json(),
+    }))?;
+    if !failures.is_empty() {
+        bail!("not measured: {}", failures.join("; "));
+    }
+    Ok(())
+}
+
+impl CompareArgs {
+    fn check(&self) -> anyhow::Result<()> {
+        ensure!(self.rounds > 0, "at least one round is needed");
+        ensure!(
+            0 < self.count && self.count <= NAMES_MAX,
+            "between 1 and {NAMES_MAX} znodes or watches are possible: {}",
+            self.count
+        );
+        ensure!(self.watch_connections > 0, "watches need at least one connection");
+        ensure!(self.fanout > 0, "the fan-out needs at least one connection");
+        ensure!(self.repeats > 0, "at least one change is needed");
+        ensure!(self.sessions > 0, "at least one session is needed");
+        ensure!(
+            (4..=40).contains(&self.session_timeout),
+            "servers with a tick of 2 s grant timeouts of 4 to 40 s: {}",
+            self.session_timeout
+        );
+        Ok(())
+    }
+
+    /// How long sessions stay idle.
+    pub(crate) fn hold(&self) -> Duration {
+        let default = Duration::from_secs(self.session_timeout) * 3 / 2;
+        self.hold.and_then(|hold| Duration::try_from_secs_f64(hold).ok()).unwrap_or(default)
+    }
+
+    fn contestant(&self, name: ServerName) -> anyhow::Result<Contestant> {
+        Ok(match name {
+            ServerName::Echo => Contestant::Echo,
+            ServerName::Zebu => Contestant::Zebu {
+                program: match &self.zebu {
+                    // The server is started in another directory.
+                    Some(path) => std::path::absolute(path)?,
+                    None => std::env::current_exe().context("find this executable")?,
+                },
+            },
+            ServerName::Java => Contestant::Java {
+                java: self.java.clone().unwrap_or_else(default_java),
+                classpath: match &self.java_classpath {
+                    Some(given) => contestant::classpath(given)?,
+                    None if Path::new(JAVA_HOME_OF_DEPS).is_dir() => {
+                        contestant::classpath(JAVA_HOME_OF_DEPS)?
+                    }
+                    None => bail!(
+                        "the Java server is not here: {JAVA_HOME_OF_DEPS} is missing\n\
+                         hint: cargo xtask deps downloads it; --java-classpath names another; \
+                         --servers zebu leaves it out"
+                    ),
+                },
+                options: self
+                    .java_opts
+                    .split_whitespace()
+                    .chain(["-Dzookeeper.admin.enableServer=false"])
+                    .map(str::to_owned)
+                    .collect(),
+            },
+        })
+    }
+
+    fn bout(
+        &self,
+        suite: Suite,
+        contestant: &Contestant,
+        open_files: u64,
+        sheet: &mut Sheet<'_>,
+    ) -> anyhow::Result<()> {
+        let mut dir = tempfile::Builder::new()
+            .prefix(&format!("zebu-bench-{}-", contestant.name()))
+            .tempdir_in(std::path::absolute(&self.dir)?)
+            .with_context(|| format!("make a directory in {}", self.dir.display()))?;
+        if self.keep {
+            dir.disable_cleanup(true);
+            progress(&format!("  data and log in {}", dir.path().display()));
+        }
+        let bout = Bout { contestant, args: self, dir: dir.path(), open_files };
+        match suite {
+            Suite::Pipeline => suite::pipeline::run(&bout, sheet),
+            Suite::Znodes => suite::znodes::run(&bout, sheet),
+            Suite::Watches => suite::watches::run(&bout, sheet),
+            Suite::Sessions => suite::sessions::run(&bout, sheet),
+        }
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        json!({
+            "rounds": self.rounds,
+            "suites": self.suite.iter().map(|suite| format!("{suite:?}")).collect::<Vec<_>>(),
+            "config": self.extra,
+            "depths": self.depths,
+            "connections": self.connections,
+            "seconds": self.seconds,
+            "warmup": self.warmup,
+            "server_warmup": self.server_warmup,
+            "keys": self.keys,
+            "threads": self.threads,
+            "size": self.size,
+            "count": self.count,
+            "watch_connections": self.watch_connections,
+            "fanout": self.fanout,
+            "repeats": self.repeats,
+            "sessions": self.sessions,
+            "session_timeout": self.session_timeout,
+            "hold": self.hold().as_secs_f64(),
+        })
+    }
+}
+
+/// The servers' names; one that takes part again, to see the noise, gets a number.
+fn distinct_names(contestants: &[Contestant]) -> Vec<String> {
+    let names = contestants.iter().enumerate().map(|(index, contestant)| {
+        let name = contestant.name();
+        match contestants[..index].iter().filter(|other| other.name() == name).count() {
+            0 => name.to_owned(),
+            earlier => format!("{name}-{}", earlier + 1),
+        }
+    });
+    names.collect()
+}
+
+fn default_java() -> PathBuf {
+    match std::env::var_os("JAVA_HOME") {
+        Some(home) if !home.is_empty() => Path::new(&home).join("bin/java"),
+        _ => PathBuf::from("java"),
+    }
+}
+
+/// An fsync that costs nothing would make every figure of writes worthless.
+#[cfg(target_os = "linux")]
+#[allow(clippy::useless_conversion, reason = "the type of f_type depends on the architecture")]
+fn warn_of_memory_disk(dir: &Path) {
+    if rustix::fs::statfs(dir).is_ok_and(|fs| i64::from(fs.f_type) == TMPFS_MAGIC) {
+        progress(&format!(
+            "warning: {} is in memory, where an fsync costs nothing\n\
+             hint: --dir names a directory on a disk",
+            dir.display()
+        ));
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn warn_of_memory_disk(_dir: &Path) {}

@@ -1,0 +1,336 @@
+//! Servers that a comparison starts, asks and stops: Zebu, the original, and the echo server.
+//!
+//! Both real servers get the same configuration file and a data directory of their own on the same
+//! disk; both really fsync.
+
+use std::fs::{self, File};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::client::Client;
+use crate::echo::EchoServer;
+use crate::process::Process;
+
+/// Pause between two attempts to reach a server that is starting.
+const RETRY: Duration = Duration::from_millis(2);
+/// Patience for one attempt.
+const ATTEMPT: Duration = Duration::from_secs(1);
+/// How long a server may take from its signal to its end.
+const STOP_LIMIT: Duration = Duration::from_secs(60);
+/// Lines of a server's log that an error message shows.
+const LOG_LINES: usize = 15;
+/// The original's main class.
+const JAVA_MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
+
+/// Log settings for the original, for whichever backend its classpath holds: as in its releases,
+/// INFO. Without them logback would print every request at DEBUG and cost the server dearly.
+const LOGBACK: &str = r#"<configuration>
+  <appender name="CONSOLE" class="ch.qos.logback.core.ConsoleAppender">
+    <encoder><pattern>%d{ISO8601} [myid:%X{myid}] - %-5p [%t:%C{1}@%L] - %m%n</pattern></encoder>
+  </appender>
+  <root level="INFO"><appender-ref ref="CONSOLE" /></root>
+</configuration>
+"#;
+const LOG4J: &str = "log4j.rootLogger=INFO, CONSOLE
+log4j.appender.CONSOLE=org.apache.log4j.ConsoleAppender
+log4j.appender.CONSOLE.layout=org.apache.log4j.PatternLayout
+log4j.appender.CONSOLE.layout.ConversionPattern=%d{ISO8601} [myid:%X{myid}] - %-5p [%t:%C{1}@%L] - %m%n
+";
+
+/// A server that can be started.
+#[derive(Clone, Debug)]
+pub(crate) enum Contestant {
+    /// `zebu server`.
+    Zebu {
+        /// The executable.
+        program: PathBuf,
+    },
+    /// The original.
+    Java {
+        /// The `java` executable.
+        java: PathBuf,
+        /// Its classpath.
+        classpath: String,
+        /// Options of the virtual machine.
+        options: Vec<String>,
+    },
+    /// The echo server, inside this process.
+    Echo,
+}
+
+impl Contestant {
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Zebu { .. } => "zebu",
+            Self::Java { .. } => "java",
+            Self::Echo => "echo",
+        }
+    }
+
+    /// How it is started, for the record.
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            Self::Zebu { program } => format!("{} server zoo.cfg", program.display()),
+            Self::Java { java, classpath, options } => {
+                let options = options.join(" ");
+                format!("{} {options} -cp {classpath} {JAVA_MAIN} zoo.cfg", java.display())
+            }
+            Self::Echo => "in this process".to_owned(),
+        }
+    }
+
+    /// Starts the server on `dir`, which may hold data from an earlier start, without waiting for it.
+    pub(crate) fn start(&self, dir: &Path, extra: &[String]) -> anyhow::Result<Running> {
+        let any = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+        if matches!(self, Self::Echo) {
+            let echo = EchoServer::start(any)?;
+            let address = echo.address();
+            return Ok(Running {
+                address,
+                child: None,
+                _echo: Some(echo),
+                jcmd: None,
+                log: PathBuf::new(),
+                data: dir.join("data"),
+                started: Instant::now(),
+            });
+        }
+        let address = TcpListener::bind(any).context("find a free port")?.local_addr()?;
+        let data = dir.join("data");
+        fs::create_dir_all(&data).with_context(|| format!("create {}", data.display()))?;
+        let config = dir.join("zoo.cfg");
+        write(&config, &configuration(&data, address, extra))?;
+        let log = dir.join("server.log");
+        let out = File::options().create(true).append(true).open(&log)?;
+        let (mut command, jcmd) = match self {
+            Self::Java { java, classpath, options } => {
+                write(&dir.join("logback.xml"), LOGBACK)?;
+                write(&dir.join("log4j.properties"), LOG4J)?;
+                let mut command = Command::new(java);
+                command
+                    .args(options)
+                    .arg("-cp")
+                    .arg(format!("{}:{classpath}", dir.display()))
+                    .arg(JAVA_MAIN)
+                    .arg(&config);
+                let jcmd = match java.parent() {
+                    Some(bin) if bin != Path::new("") => bin.join("jcmd"),
+                    _ => PathBuf::from("jcmd"),
+                };
+                (command, Some(jcmd))
+            }
+            Self::Zebu { program } => {
+                let mut command = Command::new(program);
+                command.arg("server").arg(&config);
+                (command, None)
+            }
+            Self::Echo => unreachable!("handled above"),
+        };
+        command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out).current_dir(dir);
+        let started = Instant::now();
+        let child = command
+            .spawn()
+            .with_context(|| format!("start {}", Path::new(command.get_program()).display()))?;
+        Ok(Running { address, child: Some(child), _echo: None, jcmd, log, data, started })
+    }
+}
+
+/// The configuration both servers get.
+fn configuration(data: &Path, address: SocketAddr, extra: &[String]) -> String {
+    let mut text = format!(
+        "tickTime=2000\n\
+         dataDir={}\n\
+         clientPort={}\n\
+         clientPortAddress={}\n\
+         maxClientCnxns=0\n\
+         preAllocSize=65536\n\
+         admin.enableServer=false\n",
+        data.display(),
+        address.port(),
+        address.ip(),
+    );
+    for line in extra {
+        text.push_str(line);
+        text.push('\n');
+    }
+    text
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    fs::write(path, text).with_context(|| format!("write {}", path.display()))
+}
+
+/// A server that was started. Dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
+    child: Option<Child>,
+    _echo: Option<EchoServer>,
+    jcmd: Option<PathBuf>,
+    log: PathBuf,
+    /// Its `dataDir`.
+    pub(crate) data: PathBuf,
+    /// When it was started.
+    started: Instant,
+}
+
+impl Running {
+    /// The process, unless it is this one.
+    pub(crate) fn process(&self) -> Option<Process> {
+        self.child.as_ref().map(|child| Process(child.id()))
+    }
+
+    /// Whether its sockets count against this process's limit of open files.
+    pub(crate) fn is_in_process(&self) -> bool {
+        self.child.is_none()
+    }
+
+    /// Waits until the server answers a read of `path` with success; the time since it was started.
+    pub(crate) fn wait_for(&mut self, path: &str, limit: Duration) -> anyhow::Result<Duration> {
+        loop {
+            let attempt = Client::connect(self.address, ATTEMPT)
+                .and_then(|mut client| Ok((client.exists(path)?, client)));
+            let elapsed = self.started.elapsed();
+            if let Ok((true, client)) = attempt {
+                let _ = client.close(); // the answer has been seen; the session expires otherwise
+                return Ok(elapsed);
+            }
+            if let Some(status) = self.exited()? {
+                bail!("the server ended before it answered: {status}\n{}", self.log_tail());
+            }
+            if elapsed > limit {
+                bail!("no answer about {path} after {limit:?}\n{}", self.log_tail());
+            }
+            thread::sleep(RETRY);
+        }
+    }
+
+    fn exited(&mut self) -> anyhow::Result<Option<ExitStatus>> {
+        match &mut self.child {
+            Some(child) => child.try_wait().context("look after the server's process"),
+            None => Ok(None),
+        }
+    }
+
+    /// The last lines the server printed.
+    pub(crate) fn log_tail(&self) -> String {
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        let tail = lines[lines.len().saturating_sub(LOG_LINES)..].join("\n  ");
+        format!("last lines of its log:\n  {tail}")
+    }
+
+    /// Ends the server in order and waits for its end; the time it took.
+    pub(crate) fn stop(mut self) -> anyhow::Result<Duration> {
+        let start = Instant::now();
+        let Some(mut child) = self.child.take() else { return Ok(Duration::ZERO) };
+        terminate(&child);
+        while start.elapsed() < STOP_LIMIT {
+            if child.try_wait()?.is_some() {
+                return Ok(start.elapsed());
+            }
+            thread::sleep(RETRY);
+        }
+        child.kill()?;
+        child.wait()?;
+        bail!("the server did not end within {STOP_LIMIT:?} of SIGTERM and was killed");
+    }
+
+    /// Bytes in use on the Java heap after a full collection; `None` for other servers, or without
+    /// `jcmd` beside `java`.
+    pub(crate) fn live_heap(&self) -> Option<u64> {
+        let process = self.process()?;
+        let ask = |what: &str| {
+            let mut command = Command::new(self.jcmd.as_ref()?);
+            let output = command.arg(process.0.to_string()).arg(what).output().ok()?;
+            output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+        };
+        ask("GC.run")?;
+        heap_used(&ask("GC.heap_info")?)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill(); // it may have ended by itself
+            let _ = child.wait();
+        }
+    }
+}
+
+fn terminate(child: &Child) {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    if let Some(pid) = pid {
+        let _ = kill_process(pid, Signal::TERM); // it may have ended by itself
+    }
+}
+
+/// The first `used N K` of `GC.heap_info`, which is the heap's.
+fn heap_used(info: &str) -> Option<u64> {
+    let (_, after) = info.split_once("used ")?;
+    let digits = after.split_once('K')?.0;
+    digits.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+/// A classpath from what the user gave: a directory stands for all jars in it.
+pub(crate) fn classpath(given: &str) -> anyhow::Result<String> {
+    let dir = Path::new(given);
+    if !dir.is_dir() {
+        return Ok(given.to_owned());
+    }
+    let mut jars = Vec::new();
+    for entry in fs::read_dir(dir).with_context(|| format!("list {}", dir.display()))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "jar") {
+            jars.push(std::path::absolute(path)?.display().to_string());
+        }
+    }
+    jars.sort();
+    if jars.is_empty() {
+        bail!("no jars in {}\nhint: cargo xtask deps downloads them", dir.display());
+    }
+    Ok(jars.join(":"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heap_use_is_read_from_what_the_virtual_machine_prints() {
+        let info = "7:\n garbage-first heap   total 262144K, used 23552K [0x00000000e0000000)\n  \
+                    region size 1024K, 2 young (2048K)\n Metaspace       used 9126K";
+        assert_eq!(heap_used(info), Some(23_552 * 1024));
+        assert_eq!(heap_used("no such process"), None);
+    }
+
+    #[test]
+    fn a_server_that_ends_at_once_is_reported_with_its_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut running = Contestant::Zebu { program: "/bin/echo".into() }
+            .start(dir.path(), &[])
+            .expect("echo is everywhere");
+        let error = running.wait_for("/", Duration::from_secs(20)).unwrap_err().to_string();
+        assert!(error.contains("ended before it answered"), "{error}");
+        assert!(error.contains("zoo.cfg"), "{error}");
+    }
+
+    #[test]
+    fn a_directory_without_jars_says_how_to_get_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = classpath(dir.path().to_str().unwrap()).unwrap_err().to_string();
+        assert!(error.contains("cargo xtask deps"), "{error}");
+        fs::write(dir.path().join("b.jar"), "").unwrap();
+        fs::write(dir.path().join("a.jar"), "").unwrap();
+        let found = classpath(dir.path().to_str().unwrap()).unwrap();
+        let names: Vec<&str> = found.split(':').filter_map(|jar| jar.rsplit('/').next()).collect();
+        assert_eq!(names, ["a.jar", "b.jar"]);
+    }
+}

@@ -1,0 +1,136 @@
+//! Every command once, with tiny numbers against the echo server, so that none of them can rot. What
+//! is checked is that all requests were counted, never how long they took.
+
+use std::fs;
+
+use clap::Parser;
+use serde_json::Value;
+use zebu_bench::{BenchArgs, EchoServer};
+
+#[derive(Parser)]
+struct Cli {
+    #[command(flatten)]
+    bench: BenchArgs,
+}
+
+/// Runs a command line and returns its raw numbers.
+fn bench(line: &str) -> anyhow::Result<Value> {
+    let dir = tempfile::tempdir()?;
+    let json = dir.path().join("out.json");
+    let words = line.split_whitespace().chain(["--json", json.to_str().expect("UTF-8")]);
+    zebu_bench::run(Cli::parse_from(std::iter::once("bench").chain(words)).bench)?;
+    Ok(serde_json::from_slice(&fs::read(json)?)?)
+}
+
+fn count(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("a count: {value}"))
+}
+
+fn assert_clean(result: &Value) {
+    assert_eq!(result["errors"], Value::Array(vec![]));
+    assert_eq!(count(&result["lost"]), 0);
+    assert_eq!(count(&result["unanswered"]), 0);
+}
+
+#[test]
+fn run_counts_reads_and_writes_of_a_closed_loop() {
+    let server = EchoServer::start("127.0.0.1:0".parse().unwrap()).unwrap();
+    let out = bench(&format!(
+        "run --server {0},{0} --op mix --read-ratio 50 --connections 3 --threads 2 --depth 4 \
+         --seconds 0.2 --warmup 0.05 --size 10 --keys 20",
+        server.address()
+    ))
+    .unwrap();
+    let result = &out["result"];
+    assert_clean(result);
+    let (reads, writes) =
+        (count(&result["reads"]["completed"]), count(&result["writes"]["completed"]));
+    assert!(reads > 0 && writes > 0, "{reads} reads, {writes} writes");
+    assert_eq!(count(&result["all"]["completed"]), reads + writes);
+    assert_eq!(out["parameters"]["keys"], 20);
+}
+
+#[test]
+fn an_open_loop_sends_what_it_was_told_to() {
+    let out =
+        bench("echo --rate 500 --connections 2 --depth 8 --seconds 0.4 --warmup 0.1").unwrap();
+    let result = &out["result"];
+    assert_clean(result);
+    // Every request that was due in the window has its latency, however late the reply came.
+    let recorded: u64 = result["all"]["histogram_us"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|bucket| count(&bucket[1]))
+        .sum();
+    assert!((199..=201).contains(&recorded), "{recorded} of 200");
+}
+
+#[test]
+fn large_values_pass_through() {
+    let out = bench(
+        "echo --op mix --read-ratio 50 --size 500000 --keys 3 --connections 2 --depth 4 \
+         --seconds 0.2 --warmup 0",
+    )
+    .unwrap();
+    assert_clean(&out["result"]);
+    assert!(count(&out["result"]["all"]["completed"]) > 0);
+}
+
+#[test]
+fn compare_runs_every_suite() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = bench(&format!(
+        "compare --servers echo,echo --rounds 2 --dir {} --depths 1,3 --connections 1,2 \
+         --seconds 0.02 --warmup 0.01 --server-warmup 0.01 --keys 10 --count 1200 \
+         --watch-connections 4 --fanout 5 --repeats 2 --sessions 20 --session-timeout 4 --hold 0.1",
+        dir.path().display()
+    ))
+    .unwrap();
+    assert_eq!(out["result"]["notes"], Value::Array(vec![]));
+    let rows = out["result"]["rows"].as_array().unwrap();
+    let value = |group: &str, name: &str| {
+        let row = rows.iter().find(|row| row["group"] == group && row["name"] == name);
+        let row = row.unwrap_or_else(|| panic!("no row {group}: {name}"));
+        row["values"]["echo-2"].as_array().unwrap().clone()
+    };
+    for (group, name) in [
+        ("requests/s", "get, depth 1, 2 conn"),
+        ("latency p99, us", "set, depth 3, 1 conn"),
+        ("generator CPU, us/request", "get, depth 3, 2 conn"),
+        ("requests/s", "create"),
+        ("requests/s", "exists with watch"),
+        ("notifications of one change, ms", "100 znodes x 4 watchers, last"),
+        ("notifications of one change, ms", "1 znode x 5 watchers, first"),
+        ("time, s", "open sessions"),
+        ("time, s", "close sessions"),
+    ] {
+        assert_eq!(value(group, name).len(), 2, "{group}: {name}");
+    }
+    assert_eq!(value("sessions", "alive at the end"), [20.0, 20.0]);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "directories are removed");
+}
+
+#[test]
+fn a_missing_java_server_is_explained() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().display();
+    let error = bench(&format!("compare --servers java --java-classpath {path} --dir {path}"));
+    assert!(error.unwrap_err().to_string().contains("cargo xtask deps"));
+}
+
+#[test]
+fn impossible_parameters_are_refused() {
+    for line in [
+        "echo --connections 0",
+        "echo --depth 0",
+        "echo --seconds 0",
+        "echo --rate 0",
+        "echo --keys 10000001",
+        "run --root /a/ --server 127.0.0.1:1",
+        "compare --servers echo --session-timeout 1",
+        "compare --servers echo --rounds 0",
+    ] {
+        assert!(bench(line).is_err(), "{line}");
+    }
+}
