@@ -1,2 +1,47 @@
-//! Developer tasks.
-fn main() {}
+//! Developer tasks: `cargo xtask <task>`.
+
+mod deps;
+mod steps;
+mod tidy;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+const USAGE: &str = "\
+usage: cargo xtask <task>
+
+  test           all checks and all tests; installs the third-party programs they need
+  ci             the same
+  deps           only installs the third-party programs
+  tidy           only the checks of layers, files and words
+  interop [...]  only the interop tests; further words go to the test runner
+  diff [--ops N] [--seed S]
+                 the differential test against the original, as long as you like";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match run(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(words: &[String]) -> Result<()> {
+    let (task, rest) = words.split_first().map_or(("help", words), |(t, rest)| (t.as_str(), rest));
+    match task {
+        "test" | "ci" => steps::test(),
+        "deps" => deps::install(),
+        "tidy" => tidy::check(),
+        "interop" => steps::interop(rest),
+        "diff" => steps::diff(rest),
+        "help" | "--help" | "-h" => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        other => bail!("no such task: {other}\n{USAGE}"),
+    }
+}

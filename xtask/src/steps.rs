@@ -1,0 +1,91 @@
+//! The steps of a test run, each with a headline and its time.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::{deps, tidy};
+
+/// Everything a submission must pass.
+pub(crate) fn test() -> Result<()> {
+    let start = Instant::now();
+    section("formatting", || run(cargo(&["fmt", "--all", "--check"])))?;
+    section("tidy", tidy::check)?;
+    section("clippy", || {
+        run(cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+    })?;
+    section("third-party programs", deps::install)?;
+    section("build", || run(cargo(&["build", "--workspace", "--bins"])))?;
+    // Both test runs are finished even if the first one fails, so that one run shows everything.
+    let ours = section("tests", || {
+        run(cargo(&["test", "--workspace", "--exclude", "zebu-interop", "--no-fail-fast"]))
+    });
+    let interop = section("interop tests", || interop(&[]));
+    println!("\n== done in {:.0?}", start.elapsed());
+    ours.and(interop)
+}
+
+/// The interop tests; they are ignored without the third-party programs, so they are asked for.
+pub(crate) fn interop(words: &[String]) -> Result<()> {
+    deps::install()?;
+    let mut command = cargo(&["test", "-p", "zebu-interop", "--no-fail-fast"]);
+    command.args(["--", "--include-ignored", "--test-threads=2"]).args(words);
+    if std::env::var_os("ZEBU_BIN").is_none() {
+        run(cargo(&["build", "-p", "zebu"]))?;
+        command.env("ZEBU_BIN", target().join("debug/zebu"));
+    }
+    run(command)
+}
+
+/// The differential test alone, against a release build.
+pub(crate) fn diff(words: &[String]) -> Result<()> {
+    deps::install()?;
+    let mut command = cargo(&["test", "-p", "zebu-interop", "--test", "differential", "--"]);
+    command.args(["--include-ignored", "--nocapture", "random_operations"]);
+    for pair in words.chunks(2) {
+        let [option, value] = pair else { bail!("{} wants a value", pair[0]) };
+        match option.as_str() {
+            "--ops" => command.env("ZEBU_DIFF_OPS", value),
+            "--seed" => command.env("ZEBU_DIFF_SEED", value),
+            other => bail!("no such option: {other}"),
+        };
+    }
+    if std::env::var_os("ZEBU_BIN").is_none() {
+        run(cargo(&["build", "-p", "zebu"]))?;
+        command.env("ZEBU_BIN", target().join("debug/zebu"));
+    }
+    run(command)
+}
+
+fn section(title: &str, step: impl FnOnce() -> Result<()>) -> Result<()> {
+    println!("\n== {title}");
+    let start = Instant::now();
+    let result = step().with_context(|| title.to_owned());
+    let word = if result.is_ok() { "passed" } else { "FAILED" };
+    println!("-- {title}: {word} in {:.0?}", start.elapsed());
+    result
+}
+
+fn cargo(words: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(words).current_dir(root());
+    command
+}
+
+/// Runs a command with our own input and output.
+pub(crate) fn run(mut command: Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("{command:?}"))?;
+    ensure!(status.success(), "{command:?}: {status}");
+    Ok(())
+}
+
+/// The root of the repository.
+pub(crate) fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is below it").to_path_buf()
+}
+
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}

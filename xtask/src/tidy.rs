@@ -1,0 +1,144 @@
+//! What no compiler checks: arrows between crates point down, files are documented, small and finished.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::steps::root;
+
+/// The rows of the house, from the bottom; a crate may use those of lower rows only.
+const LAYERS: &[&[&str]] = &[
+    &["jute"],
+    &["proto"],
+    &["tree", "store", "zab", "session"],
+    &["replica", "client"],
+    &["server", "recipes", "shell", "tools", "capi", "sim"],
+    &["zebu"],
+];
+
+/// Crates outside of the shipped house: they may use what they like, and nobody may use them.
+const OUTSIDE: &[&str] = &["bench"];
+
+const LINES_MAX: usize = 1000;
+
+/// Words that mean that something is not finished. In pieces, so that this file passes.
+const UNFINISHED: [&str; 3] = [concat!("dbg", "!("), concat!("todo", "!("), concat!("FIX", "ME")];
+
+/// Checks everything and reports all that is wrong.
+pub(crate) fn check() -> Result<()> {
+    let mut wrong = Vec::new();
+    layers(&mut wrong)?;
+    let mut files = Vec::new();
+    for folder in ["crates", "xtask", "tests", "fuzz"] {
+        rust_files(&root().join(folder), &mut files)?;
+    }
+    files.sort();
+    for file in &files {
+        let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+        let name = file.strip_prefix(root()).unwrap_or(file).display();
+        wrong.extend(file_faults(&text).into_iter().map(|fault| format!("{name}: {fault}")));
+    }
+    if wrong.is_empty() {
+        println!("tidy: {} files", files.len());
+        return Ok(());
+    }
+    bail!("not tidy:\n{}", wrong.join("\n"))
+}
+
+fn file_faults(text: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    if !text.starts_with("//!") && !text.starts_with("#![no_main]\n//!") {
+        faults.push("does not open with //! and what it is for".to_owned());
+    }
+    let lines = text.lines().count();
+    if lines > LINES_MAX {
+        faults.push(format!("{lines} lines; {LINES_MAX} are the limit: find the second idea"));
+    }
+    for (index, line) in text.lines().enumerate() {
+        for word in UNFINISHED {
+            if line.contains(word) {
+                faults.push(format!("line {}: {word}", index + 1));
+            }
+        }
+    }
+    faults
+}
+
+fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
+    for entry in entries {
+        let path = entry?.path();
+        if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
+            rust_files(&path, files)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn layers(wrong: &mut Vec<String>) -> Result<()> {
+    let rows: HashMap<&str, usize> = LAYERS
+        .iter()
+        .enumerate()
+        .flat_map(|(row, crates)| crates.iter().map(move |name| (*name, row)))
+        .collect();
+    for entry in fs::read_dir(root().join("crates"))? {
+        let folder = entry?.path();
+        let name = folder.file_name().and_then(|name| name.to_str()).context("folder name")?;
+        let manifest = fs::read_to_string(folder.join("Cargo.toml"))?;
+        if OUTSIDE.contains(&name) {
+            continue;
+        }
+        let Some(row) = rows.get(name) else {
+            wrong.push(format!("crates/{name}: has no row in the layers"));
+            continue;
+        };
+        for used in used_crates(&manifest) {
+            match rows.get(used.as_str()) {
+                Some(below) if below < row => {}
+                // Only the binary starts the benchmarks.
+                None if OUTSIDE.contains(&used.as_str()) && name == "zebu" => {}
+                _ => wrong.push(format!("crates/{name}: may not use {used}")),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The crates of ours that a manifest names as dependencies; those of tests do not count.
+fn used_crates(manifest: &str) -> Vec<String> {
+    let mut used = Vec::new();
+    let mut counts = false;
+    for line in manifest.lines().map(str::trim) {
+        if line.starts_with('[') {
+            counts = line.ends_with("dependencies]") && !line.contains("dev-dependencies");
+        } else if let (true, Some(rest)) = (counts, line.strip_prefix("zebu-")) {
+            let name = rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').next();
+            used.extend(name.map(str::to_owned));
+        }
+    }
+    used
+}
+
+#[test]
+fn the_repository_is_tidy() {
+    check().unwrap();
+}
+
+#[test]
+fn dependencies_of_tests_do_not_count() {
+    let manifest = "[package]\nname = \"zebu-x\"\n[dependencies]\nzebu-jute.workspace = true\n\
+                    zebu-proto = { path = \"../proto\" }\n[dev-dependencies]\nzebu-sim = \"1\"\n";
+    assert_eq!(used_crates(manifest), ["jute", "proto"]);
+}
+
+#[test]
+fn faults_of_a_file_are_named() {
+    let text = format!("fn main() {{\n    {}\n}}\n", concat!("todo", "!()"));
+    let faults = file_faults(&text);
+    assert_eq!(faults.len(), 2, "{faults:?}");
+    assert!(file_faults("//! Fine.\n").is_empty());
+}
