@@ -9,9 +9,11 @@ use serde_json::json;
 
 use crate::board::{Board, Sheet};
 use crate::contestant::{self, Contestant, Running};
+use crate::disk;
 use crate::output::Output;
 use crate::process;
 use crate::suite;
+use crate::table::number;
 use crate::wire::NAMES_MAX;
 
 /// Where `cargo xtask deps` puts the original.
@@ -187,6 +189,17 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<()> {
     let open_files = process::raise_open_files();
     warn_of_memory_disk(&args.dir);
 
+    let mut about = Vec::new();
+    for contestant in &contestants {
+        let version = args.probe(contestant).with_context(|| contestant.describe())?;
+        about.push(json!({
+            "name": contestant.name(),
+            "version": version,
+            "command": contestant.describe(),
+        }));
+    }
+    let disk = disk::sync_latency(&args.dir)?;
+    let machine = process::machine();
     let mut board = Board::new(distinct_names(&contestants), args.rounds);
     let mut failures = Vec::new();
     for &suite in &args.suite {
@@ -207,13 +220,25 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<()> {
 
     let output = Output::new(args.json.as_deref());
     output.line("");
+    let fact = |value: &serde_json::Value| value.as_str().unwrap_or("unknown").to_owned();
+    output.line(&format!(
+        "machine  {} CPUs ({}), kernel {}",
+        machine["cpus"],
+        fact(&machine["cpu"]),
+        fact(&machine["kernel"])
+    ));
+    let disk_us = disk.as_secs_f64() * 1e6;
+    output.line(&format!("disk     a 4 KiB write and fdatasync: {} us, median", number(disk_us)));
+    for server in &about {
+        output.line(&format!("{:<8} {}", fact(&server["name"]), fact(&server["version"])));
+    }
+    output.line(&format!("rounds   {}; medians, with the smallest and largest\n", args.rounds));
     output.text(&board.render());
     output.json(&json!({
         "command": "compare",
-        "machine": process::machine(),
-        "servers": contestants.iter()
-            .map(|contestant| json!([contestant.name(), contestant.describe()]))
-            .collect::<Vec<_>>(),
+        "machine": machine,
+        "fdatasync_us": disk_us,
+        "servers": about,
         "parameters": args.to_json(),
         "result": board.to_json(),
     }))?;
@@ -280,6 +305,19 @@ impl CompareArgs {
                     .collect(),
             },
         })
+    }
+
+    /// Starts a server once to see that it works, and asks for its version.
+    fn probe(&self, contestant: &Contestant) -> anyhow::Result<Option<String>> {
+        let dir = tempfile::Builder::new()
+            .prefix("zebu-bench-probe-")
+            .tempdir_in(std::path::absolute(&self.dir)?)
+            .with_context(|| format!("make a directory in {}", self.dir.display()))?;
+        let mut running = contestant.start(dir.path(), &self.extra)?;
+        running.wait_for("/", START_LIMIT)?;
+        let version = running.version();
+        running.stop()?;
+        Ok(version)
     }
 
     fn bout(

@@ -4,7 +4,8 @@
 //! disk; both really fsync.
 
 use std::fs::{self, File};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -23,6 +24,8 @@ const RETRY: Duration = Duration::from_millis(2);
 const ATTEMPT: Duration = Duration::from_secs(1);
 /// How long a server may take from its signal to its end.
 const STOP_LIMIT: Duration = Duration::from_secs(60);
+/// More than any answer to `srvr` has.
+const VERSION_BYTES_MAX: u64 = 64 << 10;
 /// Lines of a server's log that an error message shows.
 const LOG_LINES: usize = 15;
 /// The original's main class.
@@ -209,6 +212,17 @@ impl Running {
             }
             thread::sleep(RETRY);
         }
+    }
+
+    /// What the server says its version is, by the four-letter word `srvr`.
+    pub(crate) fn version(&self) -> Option<String> {
+        let mut stream = TcpStream::connect_timeout(&self.address, ATTEMPT).ok()?;
+        stream.set_read_timeout(Some(ATTEMPT)).ok()?;
+        stream.write_all(b"srvr").ok()?;
+        let mut text = String::new();
+        stream.take(VERSION_BYTES_MAX).read_to_string(&mut text).ok()?;
+        let (_, version) = text.lines().next()?.split_once("version: ")?;
+        Some(version.to_owned())
     }
 
     fn exited(&mut self) -> anyhow::Result<Option<ExitStatus>> {

@@ -12,6 +12,7 @@ mod client;
 mod clock;
 mod compare;
 mod contestant;
+mod disk;
 mod echo;
 mod load;
 mod output;
