@@ -19,6 +19,8 @@ pub fn subject() -> Kind {
 
 /// Runs `story` against a fresh server of each kind and compares what it returns.
 ///
+/// With `ZEBU_INTEROP_SHOW` set, the transcripts are printed as they come.
+///
 /// # Panics
 /// The transcripts differ, or the story fails on either server.
 pub fn same(name: &str, options: &Options, story: impl Fn(&mut Server) -> Result<String>) {
@@ -27,6 +29,9 @@ pub fn same(name: &str, options: &Options, story: impl Fn(&mut Server) -> Result
         let mut server = Server::start(kind, options).unwrap_or_else(|e| panic!("{name}: {e:#}"));
         let text = story(&mut server).unwrap_or_else(|e| panic!("{name} against {kind:?}: {e:#}"));
         assert!(server.is_alive(), "{name}: {kind:?} died\n{}", server.log());
+        if std::env::var_os("ZEBU_INTEROP_SHOW").is_some() {
+            println!("---- {name} against {kind:?}\n{text}");
+        }
         transcripts.push(text);
     }
     compare(name, &transcripts[0], &transcripts[1]);

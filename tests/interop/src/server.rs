@@ -361,12 +361,18 @@ pub fn java(kind: Kind) -> Command {
 
 /// A port nobody listens on, below the range the kernel hands to outgoing connections.
 pub fn free_port() -> u16 {
+    free_ports(1)
+}
+
+/// The first of `count` neighbouring ports nobody listens on.
+pub fn free_ports(count: u16) -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let base = u16::try_from(std::process::id() % 15_000).expect("below 15,000");
+    let is_free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
     loop {
-        let port = 12_000 + (base + NEXT.fetch_add(7, Ordering::Relaxed)) % 18_000;
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            return port;
+        let first = 12_000 + (base + NEXT.fetch_add(7, Ordering::Relaxed)) % 18_000;
+        if (first..first + count).all(is_free) {
+            return first;
         }
     }
 }

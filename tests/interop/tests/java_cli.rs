@@ -1,0 +1,104 @@
+//! The original's command line, from Debian and from Maven Central.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::Result;
+use zebu_interop::deps;
+use zebu_interop::normalise::text;
+use zebu_interop::run::{Program, run};
+use zebu_interop::scenario::same;
+use zebu_interop::server::{Kind, Options, PATIENCE, Server, java};
+
+fn options() -> Options {
+    Options::default().config("extendedTypesEnabled", true).config("reconfigEnabled", true)
+}
+
+fn script(name: &str) -> String {
+    fs::read_to_string(deps::client("java-cli").join(name)).expect("a script")
+}
+
+fn cli(version: Kind, server: &Server) -> std::process::Command {
+    let mut command = java(version);
+    command.arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=off");
+    command.args(["org.apache.zookeeper.ZooKeeperMain", "-server", &server.connect_string()]);
+    command
+}
+
+/// Notifications are printed by a thread of their own, so they are put apart, in their order.
+fn apart(output: &str) -> String {
+    let mut parts = output.split("\nWATCHER::\n\n");
+    let mut main = parts.next().unwrap_or_default().to_owned();
+    let mut watches = String::new();
+    for part in parts {
+        let (event, rest) = part.split_once('\n').unwrap_or((part, ""));
+        watches.push_str(event);
+        watches.push('\n');
+        main.push_str(rest);
+    }
+    format!("{main}---- watches\n{watches}")
+}
+
+/// Feeds a script to the command line and returns what it printed once `watches` events were seen.
+fn session(version: Kind, server: &Server, script: &str, watches: usize) -> Result<String> {
+    let mut program = Program::start(&mut cli(version, server))?;
+    for line in script.lines() {
+        program.say(line)?;
+    }
+    program.wait_for(PATIENCE, |text| text.matches("WATCHER::").count() >= watches)?;
+    program.say("quit")?;
+    let output = program.finish(PATIENCE)?;
+    Ok(format!("{}{}\n", apart(&text(&output.text)), output.status))
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn every_command_of_395() {
+    let script = script("commands.txt");
+    same("cli-395", &options(), |server| session(Kind::Java395, server, &script, 1));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn every_command_of_380() {
+    let script = script("commands.txt");
+    same("cli-380", &options(), |server| session(Kind::Java380, server, &script, 1));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn watches_of_395() {
+    let script = script("watches.txt");
+    same("cli-watches-395", &options(), |server| session(Kind::Java395, server, &script, 15));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn watches_of_380() {
+    let script = script("watches.txt");
+    same("cli-watches-380", &options(), |server| session(Kind::Java380, server, &script, 15));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn single_commands_and_their_exit_codes() {
+    let commands: [&[&str]; 8] = [
+        &["create", "/a", "data"],
+        &["create", "-e", "/eph", "data"],
+        &["get", "-s", "/a"],
+        &["get", "/eph"],
+        &["set", "-v", "5", "/a", "x"],
+        &["ls", "-R", "/"],
+        &["nonsense"],
+        &["deleteall", "/a"],
+    ];
+    same("cli-single", &options(), |server| {
+        let mut transcript = String::new();
+        for words in commands {
+            let output = run(cli(Kind::Java395, server).args(words), Duration::from_secs(120))?;
+            let shown = apart(&text(&output.text));
+            transcript.push_str(&format!("> {words:?}\n{shown}{}\n", output.status));
+        }
+        Ok(transcript)
+    });
+}
