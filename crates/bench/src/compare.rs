@@ -6,8 +6,10 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
 use serde_json::json;
+use tempfile::TempDir;
 
 use crate::board::{Board, Sheet};
+use crate::cleanup::{self, GuardedDir};
 use crate::contestant::{self, Contestant, Running};
 use crate::disk;
 use crate::output::Output;
@@ -186,6 +188,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<()> {
         .iter()
         .map(|&name| args.contestant(name))
         .collect::<anyhow::Result<Vec<_>>>()?;
+    cleanup::on_interrupt();
     let open_files = process::raise_open_files();
     warn_of_memory_disk(&args.dir);
 
@@ -309,15 +312,21 @@ impl CompareArgs {
 
     /// Starts a server once to see that it works, and asks for its version.
     fn probe(&self, contestant: &Contestant) -> anyhow::Result<Option<String>> {
-        let dir = tempfile::Builder::new()
-            .prefix("zebu-bench-probe-")
-            .tempdir_in(std::path::absolute(&self.dir)?)
-            .with_context(|| format!("make a directory in {}", self.dir.display()))?;
+        let dir = self.directory("probe")?;
+        let _guard = GuardedDir::new(dir.path());
         let mut running = contestant.start(dir.path(), &self.extra)?;
         running.wait_for("/", START_LIMIT)?;
         let version = running.version();
         running.stop()?;
         Ok(version)
+    }
+
+    /// A new directory on the disk to be measured, which goes when it is dropped.
+    fn directory(&self, name: &str) -> anyhow::Result<TempDir> {
+        tempfile::Builder::new()
+            .prefix(&format!("zebu-bench-{name}-"))
+            .tempdir_in(std::path::absolute(&self.dir)?)
+            .with_context(|| format!("make a directory in {}", self.dir.display()))
     }
 
     fn bout(
@@ -327,14 +336,14 @@ impl CompareArgs {
         open_files: u64,
         sheet: &mut Sheet<'_>,
     ) -> anyhow::Result<()> {
-        let mut dir = tempfile::Builder::new()
-            .prefix(&format!("zebu-bench-{}-", contestant.name()))
-            .tempdir_in(std::path::absolute(&self.dir)?)
-            .with_context(|| format!("make a directory in {}", self.dir.display()))?;
-        if self.keep {
+        let mut dir = self.directory(contestant.name())?;
+        let _guard = if self.keep {
             dir.disable_cleanup(true);
             progress(&format!("  data and log in {}", dir.path().display()));
-        }
+            None
+        } else {
+            Some(GuardedDir::new(dir.path()))
+        };
         let bout = Bout { contestant, args: self, dir: dir.path(), open_files };
         match suite {
             Suite::Pipeline => suite::pipeline::run(&bout, sheet),

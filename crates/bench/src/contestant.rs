@@ -12,8 +12,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
+use crate::cleanup::{self, GuardedProcess};
 use crate::client::Client;
 use crate::echo::EchoServer;
 use crate::process::Process;
@@ -97,6 +98,7 @@ impl Contestant {
             return Ok(Running {
                 address,
                 child: None,
+                _guard: None,
                 _echo: Some(echo),
                 jcmd: None,
                 log: PathBuf::new(),
@@ -140,7 +142,17 @@ impl Contestant {
         let child = command
             .spawn()
             .with_context(|| format!("start {}", Path::new(command.get_program()).display()))?;
-        Ok(Running { address, child: Some(child), _echo: None, jcmd, log, data, started })
+        let guard = Some(GuardedProcess::new(child.id()));
+        Ok(Running {
+            address,
+            child: Some(child),
+            _guard: guard,
+            _echo: None,
+            jcmd,
+            log,
+            data,
+            started,
+        })
     }
 }
 
@@ -174,6 +186,7 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     child: Option<Child>,
+    _guard: Option<GuardedProcess>,
     _echo: Option<EchoServer>,
     jcmd: Option<PathBuf>,
     log: PathBuf,
@@ -244,7 +257,7 @@ impl Running {
     pub(crate) fn stop(mut self) -> anyhow::Result<Duration> {
         let start = Instant::now();
         let Some(mut child) = self.child.take() else { return Ok(Duration::ZERO) };
-        terminate(&child);
+        cleanup::signal(child.id(), Signal::TERM);
         while start.elapsed() < STOP_LIMIT {
             if child.try_wait()?.is_some() {
                 return Ok(start.elapsed());
@@ -276,13 +289,6 @@ impl Drop for Running {
             let _ = child.kill(); // it may have ended by itself
             let _ = child.wait();
         }
-    }
-}
-
-fn terminate(child: &Child) {
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    if let Some(pid) = pid {
-        let _ = kill_process(pid, Signal::TERM); // it may have ended by itself
     }
 }
 

@@ -8,6 +8,7 @@
 //! replies are read no further than their header, and one system call serves a whole batch.
 
 mod board;
+mod cleanup;
 mod client;
 mod clock;
 mod compare;
