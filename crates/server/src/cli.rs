@@ -1,0 +1,302 @@
+//! The command line of `zebu server`, up to a configuration or an error with an exit code.
+//!
+//! Nothing here exits, prints or logs: the binary does, with what it gets.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::config::{self, Config, ConfigError, Loaded, Note, Sources, Start, VARIABLES, dirs};
+
+/// Arguments of `zebu server`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
+#[command(
+    about = "Run a standalone server",
+    long_about = "Run a standalone server.\n\n\
+        Without arguments it listens on 127.0.0.1:2181 and keeps its data in ./zebu-data. With one argument it reads that \
+        zoo.cfg. With two to four it takes client port, data directory, tick in ms and connections per client address, as \
+        ZooKeeperServerMain does.",
+    after_long_help = "\
+Where settings come from, weakest first: defaults, -D words in SERVER_JVMFLAGS and JVMFLAGS, -D here, zoo.cfg, --set here.
+
+Examples:
+  zebu server
+      on 127.0.0.1:2181, data in ./zebu-data
+  zebu server /etc/zookeeper/conf/zoo.cfg
+      with ZooKeeper's own configuration file
+  zebu server 2181 /var/lib/zookeeper
+      client port and data directory
+  zebu server --check zoo.cfg
+      validate, and print every setting with its origin
+  zebu server zoo.cfg --set clientPort=2182 --set '4lw.commands.whitelist=*'
+      override keys of the file
+  zebu server zoo.cfg -D jute.maxbuffer=4194304 -D zookeeper.snapCount=10000
+      set properties; keys of the file win
+
+Exit codes: 0 stopped as asked, 1 unexpected fault, 2 bad arguments or configuration, 3 data directory not usable."
+)]
+pub struct ServerArgs {
+    /// A zoo.cfg, or client port, data directory, tick in ms and connections per client address
+    #[arg(value_name = "CFG | PORT DIR [TICK [MAXCNXNS]]", num_args = 0..=4)]
+    pub arguments: Vec<String>,
+
+    /// Set a Java system property; the configuration file wins over it
+    #[arg(short = 'D', value_name = "NAME=VALUE", num_args = 1, action = clap::ArgAction::Append)]
+    pub define: Vec<String>,
+
+    /// Set a key of zoo.cfg; wins over everything
+    #[arg(long, value_name = "KEY=VALUE", num_args = 1, action = clap::ArgAction::Append)]
+    pub set: Vec<String>,
+
+    /// Only validate the configuration and print what it comes to
+    #[arg(long)]
+    pub check: bool,
+}
+
+/// Why there is nothing to run.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The arguments make no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// The configuration is invalid.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// With `--check`: the configuration works, but has keys nobody knows.
+    #[error("{}", .0.iter().map(Note::to_string).collect::<Vec<_>>().join("\n"))]
+    UnknownKeys(Vec<Note>),
+    /// The data directories cannot be used.
+    #[error(transparent)]
+    DataDir(#[from] dirs::DataDirError),
+}
+
+impl StartError {
+    /// What the process should exit with.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage(_) | Self::Config(_) | Self::UnknownKeys(_) => ConfigError::EXIT_CODE,
+            Self::DataDir(_) => dirs::DataDirError::EXIT_CODE,
+        }
+    }
+}
+
+impl ServerArgs {
+    /// Makes a configuration from the arguments, this process's environment and the files they name.
+    ///
+    /// # Errors
+    /// [`StartError::Usage`] and [`StartError::Config`].
+    pub fn load(&self) -> Result<Loaded, StartError> {
+        let variables = VARIABLES
+            .into_iter()
+            .filter_map(|name| Some((name, std::env::var_os(name)?.to_string_lossy().into_owned())))
+            .collect();
+        self.load_from(variables, &|path: &Path| std::fs::read(path))
+    }
+
+    /// The same with an environment and files of the caller's.
+    ///
+    /// # Errors
+    /// [`StartError::Usage`] and [`StartError::Config`].
+    pub fn load_from(
+        &self,
+        variables: Vec<(&'static str, String)>,
+        read: &dyn Fn(&Path) -> io::Result<Vec<u8>>,
+    ) -> Result<Loaded, StartError> {
+        let sources = Sources {
+            start: self.start()?,
+            variables,
+            defines: self.define.clone(),
+            sets: self.set.clone(),
+            read,
+        };
+        Ok(config::load(&sources)?)
+    }
+
+    /// What `--check` prints: notes, then every setting.
+    ///
+    /// # Errors
+    /// What a start would fail with, and keys nobody knows.
+    pub fn check(&self, loaded: &Loaded) -> Result<String, StartError> {
+        let unknown: Vec<Note> =
+            loaded.notes.iter().filter(|note| note.is_unknown_key).cloned().collect();
+        if !unknown.is_empty() {
+            return Err(StartError::UnknownKeys(unknown));
+        }
+        dirs::check(&loaded.config.data)?;
+        let mut report = String::new();
+        for note in &loaded.notes {
+            for line in note.text.lines() {
+                report.push_str(&format!("# {line}\n"));
+            }
+        }
+        report.push_str(&loaded.effective.to_string());
+        Ok(report)
+    }
+
+    fn start(&self) -> Result<Start, StartError> {
+        match self.arguments.as_slice() {
+            [] => Ok(Start::Defaults),
+            [file] => Ok(Start::File(PathBuf::from(file))),
+            [port, data_dir, rest @ ..] if rest.len() <= 2 => Ok(Start::Arguments {
+                port: port.clone(),
+                data_dir: data_dir.clone(),
+                tick_time: rest.first().cloned(),
+                max_client_cnxns: rest.get(1).cloned(),
+            }),
+            more => Err(StartError::Usage(format!(
+                "{} arguments, expected a zoo.cfg or <port> <datadir> [tickTime] [maxClientCnxns]",
+                more.len()
+            ))),
+        }
+    }
+}
+
+/// The three lines a started server says: where it listens, where its data is, how to try it.
+pub fn greeting(config: &Config, client_port: Option<u16>) -> Vec<String> {
+    let host = config.net.client_address.as_deref();
+    let (listens, try_it) = match client_port {
+        None => ("listening on no port".to_owned(), "try it: set clientPort first".to_owned()),
+        Some(port) => {
+            let bracketed =
+                |host: &str| if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+            let shown = host.map_or_else(|| "all addresses".to_owned(), bracketed);
+            let target = host.map_or_else(|| "127.0.0.1".to_owned(), bracketed);
+            let on = match host {
+                None => format!("listening on port {port} of {shown}"),
+                Some(_) => format!("listening on {shown}:{port}"),
+            };
+            (on, format!("try it: echo srvr | nc {} {port}", target.trim_matches(['[', ']'])))
+        }
+    };
+    let data = if config.data.dir == config.data.log_dir {
+        format!("data in {}", config.data.dir.display())
+    } else {
+        format!("data in {}, log in {}", config.data.dir.display(), config.data.log_dir.display())
+    };
+    vec![listens, data, try_it]
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        server: ServerArgs,
+    }
+
+    fn parse(words: &[&str]) -> ServerArgs {
+        Cli::try_parse_from([&["zebu"], words].concat()).unwrap().server
+    }
+
+    fn files<'a>(files: &'a [(&'a str, &'a str)]) -> impl Fn(&Path) -> io::Result<Vec<u8>> + 'a {
+        move |path| {
+            let found = files.iter().find(|(name, _)| Path::new(name) == path);
+            found
+                .map(|(_, text)| text.as_bytes().to_vec())
+                .ok_or_else(|| io::ErrorKind::NotFound.into())
+        }
+    }
+
+    #[test]
+    fn all_forms_of_options_are_understood() {
+        let args =
+            parse(&["zoo.cfg", "-Da=1", "-D", "b=2", "--set", "c=3", "--set=d=4", "--check"]);
+        assert_eq!(args.arguments, ["zoo.cfg"]);
+        assert_eq!(args.define, ["a=1", "b=2"]);
+        assert_eq!(args.set, ["c=3", "d=4"]);
+        assert!(args.check);
+    }
+
+    #[test]
+    fn start_forms() {
+        assert_eq!(parse(&[]).start().unwrap(), Start::Defaults);
+        assert_eq!(parse(&["zoo.cfg"]).start().unwrap(), Start::File("zoo.cfg".into()));
+        let four = parse(&["2181", "/d", "2000", "10"]).start().unwrap();
+        assert_eq!(
+            four,
+            Start::Arguments {
+                port: "2181".to_owned(),
+                data_dir: "/d".to_owned(),
+                tick_time: Some("2000".to_owned()),
+                max_client_cnxns: Some("10".to_owned()),
+            }
+        );
+        assert!(Cli::try_parse_from(["zebu", "1", "2", "3", "4", "5"]).is_err());
+    }
+
+    #[test]
+    fn the_help_shows_examples() {
+        use clap::CommandFactory;
+        let help = Cli::command().render_long_help().to_string();
+        assert!(help.contains("zebu server --check zoo.cfg"), "{help}");
+    }
+
+    #[test]
+    fn a_missing_file_is_a_configuration_fault() {
+        let fault = parse(&["nowhere.cfg"]).load_from(Vec::new(), &files(&[])).unwrap_err();
+        assert_eq!(fault.exit_code(), 2);
+        assert!(fault.to_string().starts_with("nowhere.cfg: cannot read"), "{fault}");
+    }
+
+    #[test]
+    fn check_refuses_unknown_keys_with_their_line() {
+        let args = parse(&["zoo.cfg", "--check"]);
+        let loaded = args
+            .load_from(
+                Vec::new(),
+                &files(&[("zoo.cfg", "dataDir=/nowhere/at/all\nclientPort=1\n\ntickTme=3\n")]),
+            )
+            .unwrap();
+        let fault = args.check(&loaded).unwrap_err();
+        assert_eq!(fault.exit_code(), 2);
+        let text = fault.to_string();
+        assert!(
+            text.contains("zoo.cfg:4: tickTme") && text.contains("did you mean tickTime?"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn check_prints_settings_and_masks_secrets() {
+        let args = parse(&[
+            "zoo.cfg",
+            "--check",
+            "-Dzookeeper.DigestAuthenticationProvider.superDigest=super:hidden=",
+        ]);
+        let loaded = args
+            .load_from(
+                Vec::new(),
+                &files(&[("zoo.cfg", "dataDir=/nowhere/at/all\nclientPort=2181\n")]),
+            )
+            .unwrap();
+        let report = args.check(&loaded).unwrap();
+        assert!(report.contains("# zoo.cfg:2\nclientPort=2181\n"), "{report}");
+        assert!(report.contains("superDigest=********"), "{report}");
+        assert!(!format!("{report}{loaded:?}{:?}", loaded.config).contains("hidden"));
+        assert_eq!(
+            loaded.config.auth.super_digest.as_ref().map(config::Secret::expose),
+            Some("super:hidden=")
+        );
+    }
+
+    #[test]
+    fn the_greeting_has_three_lines() {
+        let loaded = parse(&[]).load_from(Vec::new(), &files(&[])).unwrap();
+        assert_eq!(
+            greeting(&loaded.config, Some(2181)),
+            [
+                "listening on 127.0.0.1:2181",
+                "data in ./zebu-data",
+                "try it: echo srvr | nc 127.0.0.1 2181"
+            ]
+        );
+        let loaded = parse(&["2181", "/d"]).load_from(Vec::new(), &files(&[])).unwrap();
+        assert_eq!(
+            greeting(&loaded.config, Some(2181))[0],
+            "listening on port 2181 of all addresses"
+        );
+    }
+}

@@ -1,0 +1,267 @@
+//! Configuration: from `zoo.cfg`, properties, environment and command line to typed settings.
+//!
+//! Owns every key of the original (the table in `table`), where a value may come from and which source wins (`sources`), what is
+//! refused (`ConfigError`) and what is only said (`Note`). Reads the files it is pointed to; creates and checks none of the
+//! data directories, which `dirs` does on request.
+//!
+//! Sources: `QuorumPeerConfig.java`, `ServerConfig.java`, the administrator's guide; CFG-01 to CFG-34.
+
+use std::fmt;
+
+use registry::{Fate, Part};
+use sources::{Given, Merged};
+
+mod build;
+pub mod dirs;
+pub mod docs;
+mod dynamic;
+mod effective;
+pub mod jvm_flags;
+pub mod member;
+pub mod registry;
+mod secret;
+mod settings;
+mod sources;
+mod table;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+pub use effective::{Effective, EffectiveSetting};
+pub use secret::{MASK, Secret};
+pub use settings::*;
+pub use sources::{Origin, ReadFile, Sources, Start, VARIABLES};
+pub use table::SETTINGS;
+pub use value::interval;
+
+/// Our own key: names parts this version lacks which the configuration may ask for all the same.
+pub const RUN_WITHOUT: &str = "zebu.runWithout";
+
+/// A configuration that cannot be used: every fault that was found, so that they can be mended in one go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError {
+    /// At least one.
+    pub problems: Vec<Problem>,
+}
+
+impl ConfigError {
+    /// Process exit code: invalid configuration.
+    pub const EXIT_CODE: u8 = 2;
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, problem) in self.problems.iter().enumerate() {
+            write!(f, "{}{problem}", if i > 0 { "\n" } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// One fault and where it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Where the value was found; `Default` when something is missing.
+    pub origin: Origin,
+    /// What is wrong; a line `hint: ...` may follow.
+    pub text: String,
+}
+
+impl Problem {
+    fn new(origin: Origin, text: String) -> Self {
+        Self { origin, text }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.origin {
+            Origin::Default => f.write_str(&self.text),
+            _ => write!(f, "{}: {}", self.origin, self.text),
+        }
+    }
+}
+
+/// How loud a note is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// Something is probably not as intended.
+    Warn,
+    /// Good to know.
+    Info,
+}
+
+/// Something to log at start; one line, and perhaps a `hint: ...` line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// How loud.
+    pub level: Level,
+    /// What.
+    pub text: String,
+    /// A key nobody knows: fatal with `--check`.
+    pub is_unknown_key: bool,
+}
+
+impl Note {
+    fn warn(text: String) -> Self {
+        Self { level: Level::Warn, text, is_unknown_key: false }
+    }
+
+    fn info(text: String) -> Self {
+        Self { level: Level::Info, text, is_unknown_key: false }
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// A configuration with all that is to be said about it.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The settings.
+    pub config: Config,
+    /// To be logged.
+    pub notes: Vec<Note>,
+    /// Every setting with its value and its origin.
+    pub effective: Effective,
+}
+
+/// Reads all sources and makes the configuration.
+///
+/// # Errors
+/// Every fault found, each with file and line.
+pub fn load(sources: &Sources<'_>) -> Result<Loaded, ConfigError> {
+    let mut merged = sources::merge(sources);
+    let faults: Vec<Problem> = merged.given.values().filter_map(fault).collect();
+    merged.problems.extend(faults);
+    let members = dynamic::members(&mut merged, sources.read);
+    let file = match &sources.start {
+        Start::File(path) => Some(path.clone()),
+        Start::Defaults | Start::Arguments { .. } => None,
+    };
+    if file.is_some() && members.client.is_none() {
+        dynamic::check_myid(&mut merged, sources.read, None);
+    }
+    check_parts(&mut merged);
+
+    let reader = build::Reader::new(&merged);
+    let config = reader.config(file, &members);
+    let (problems, notes) = reader.finish();
+    merged.problems.extend(problems);
+    merged.notes.extend(notes);
+    merged.notes.extend(check_words(&config));
+    if merged.problems.is_empty() {
+        let effective = Effective::new(&merged, &config);
+        Ok(Loaded { config, notes: merged.notes, effective })
+    } else {
+        merged.problems.dedup();
+        Err(ConfigError { problems: merged.problems })
+    }
+}
+
+fn fault(given: &Given) -> Option<Problem> {
+    // An empty value is the same as none, except for what must be a word or a number.
+    let fault = value::fault(given.setting, &given.key, given.value())?;
+    let text = if fault.starts_with("Invalid option") {
+        fault
+    } else {
+        format!("{}={}: {fault}", given.name, given.shown())
+    };
+    Some(Problem::new(given.origin.clone(), text))
+}
+
+/// The part a setting with this value belongs to. A provider class tells more than its key.
+fn part_of(given: &Given, part: Part) -> Part {
+    match given.value() {
+        class if part == Part::Plugins && class.ends_with(".SASLAuthenticationProvider") => {
+            Part::Sasl
+        }
+        class if part == Part::Plugins && class.ends_with(".X509AuthenticationProvider") => {
+            Part::Tls
+        }
+        _ => part,
+    }
+}
+
+/// Refuses settings that switch on what is not built, and names those that have no effect in one line each.
+fn check_parts(merged: &mut Merged) {
+    let waived = waived_parts(merged);
+    let mut harmless = Vec::new();
+    let mut details = Vec::new();
+    for given in merged.given.values() {
+        let named = || format!("{} ({})", given.name, given.origin);
+        match given.setting.fate {
+            Fate::Supported => {}
+            Fate::Harmless(_) => harmless.push(named()),
+            Fate::NotBuilt(part, switch) if switch.is_on(given.value()) => {
+                let part = part_of(given, part);
+                if waived.contains(&part) {
+                    let text = format!(
+                        "{}: {}={} has no effect: {}",
+                        given.origin,
+                        given.name,
+                        given.shown(),
+                        part.missing()
+                    );
+                    merged.notes.push(Note::warn(text));
+                    continue;
+                }
+                let mut text = format!("{}={}: {}", given.name, given.shown(), part.missing());
+                if part.may_be_waived() {
+                    text.push_str(&format!(
+                        "\nhint: --set {RUN_WITHOUT}={} starts without it",
+                        part.name()
+                    ));
+                }
+                merged.problems.push(Problem::new(given.origin.clone(), text));
+            }
+            Fate::NotBuilt(_, registry::Switch::Never) => details.push(named()),
+            Fate::NotBuilt(..) => {}
+        }
+    }
+    if !harmless.is_empty() {
+        merged.notes.push(Note::info(format!(
+            "settings without effect in this server: {}",
+            harmless.join(", ")
+        )));
+    }
+    if !details.is_empty() {
+        merged.notes.push(Note::info(format!(
+            "settings of parts this version does not have: {}",
+            details.join(", ")
+        )));
+    }
+}
+
+fn waived_parts(merged: &mut Merged) -> Vec<Part> {
+    let Some(given) = merged.given.get(RUN_WITHOUT) else { return Vec::new() };
+    let mut waived = Vec::new();
+    for name in value::list(given.value()) {
+        match Part::ALL.into_iter().find(|part| part.name() == name) {
+            Some(part) if part.may_be_waived() => waived.push(part),
+            Some(part) => merged.problems.push(Problem::new(
+                given.origin.clone(),
+                format!("{RUN_WITHOUT}: {name} cannot be left out: {}", part.missing()),
+            )),
+            None => merged.problems.push(Problem::new(
+                given.origin.clone(),
+                format!("{RUN_WITHOUT}: there is no part {name}"),
+            )),
+        }
+    }
+    waived
+}
+
+fn check_words(config: &Config) -> Vec<Note> {
+    crate::four_letter::Whitelist::new(&config.four_letter_words, config.readonly_mode)
+        .unknown()
+        .iter()
+        .map(|word| Note::warn(format!("4lw.commands.whitelist: there is no word {word}")))
+        .collect()
+}

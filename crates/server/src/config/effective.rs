@@ -1,0 +1,91 @@
+//! Every setting with its value and its origin, for `--check` and for the start of a log.
+
+use std::fmt;
+
+use super::registry::{Default, Fate};
+use super::settings::Config;
+use super::sources::{Merged, Origin};
+use super::table::SETTINGS;
+
+/// One setting as it counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EffectiveSetting {
+    /// As in `zoo.cfg`.
+    pub key: String,
+    /// As text; a secret is masked.
+    pub value: String,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// Whether this server acts on it.
+    pub has_effect: bool,
+}
+
+/// All settings that are known, in the order of the table, and those given of each family.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Effective {
+    /// The settings.
+    pub settings: Vec<EffectiveSetting>,
+}
+
+impl Effective {
+    pub(super) fn new(merged: &Merged, config: &Config) -> Self {
+        let mut settings = Vec::new();
+        for setting in SETTINGS {
+            let has_effect = setting.fate == Fate::Supported;
+            let mut is_given = false;
+            for given in merged.given.values().filter(|given| std::ptr::eq(given.setting, setting))
+            {
+                is_given = true;
+                settings.push(EffectiveSetting {
+                    key: given.key.clone(),
+                    value: given.shown().to_owned(),
+                    origin: given.origin.clone(),
+                    has_effect,
+                });
+            }
+            // What is not given is only worth a line where it counts.
+            if is_given || !has_effect {
+                continue;
+            }
+            let value = match setting.default {
+                Default::None | Default::Value("") => continue,
+                Default::Value(text) => text.to_owned(),
+                Default::Computed(how) => match computed(setting.key, config) {
+                    Some(value) => format!("{value} ({how})"),
+                    None => how.to_owned(),
+                },
+            };
+            settings.push(EffectiveSetting {
+                key: setting.key.to_owned(),
+                value,
+                origin: Origin::Default,
+                has_effect,
+            });
+        }
+        Self { settings }
+    }
+}
+
+/// What a computed default came to.
+fn computed(key: &str, config: &Config) -> Option<String> {
+    Some(match key {
+        "dataLogDir" => config.data.log_dir.display().to_string(),
+        "maxWriteQueuePollTime" => config.log.queue_poll_max.as_millis().to_string(),
+        "minSessionTimeout" => config.sessions.timeout_min.as_millis().to_string(),
+        "maxSessionTimeout" => config.sessions.timeout_max.as_millis().to_string(),
+        "jute.maxbuffer.extrasize" => config.limits.packet_extra_bytes.to_string(),
+        _ => return None,
+    })
+}
+
+impl fmt::Display for Effective {
+    /// One line per setting: `key = value`, then the origin as a comment, so that the text is a `zoo.cfg` again.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for setting in &self.settings {
+            let effect = if setting.has_effect { "" } else { ", no effect" };
+            writeln!(f, "# {}{effect}", setting.origin)?;
+            writeln!(f, "{}={}", setting.key, setting.value)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,330 @@
+//! Every key of `zoo.cfg` and every `zookeeper.*` property, with its values, its default and its fate in this version.
+//!
+//! Source: the administrator's guide of ZooKeeper 3.9 and `QuorumPeerConfig.java`. Where two releases differ, 3.9 counts.
+
+use super::registry::{Default, Fate, Group, Kind, Part, Property, Setting, Switch};
+
+const I32_MAX: i64 = i32::MAX as i64;
+const I32_MIN: i64 = i32::MIN as i64;
+
+/// A whole number without unit.
+const fn count(min: i64) -> Kind {
+    Kind::Int { min, max: I32_MAX, unit: "" }
+}
+const fn number(min: i64, max: i64, unit: &'static str) -> Kind {
+    Kind::Int { min, max, unit }
+}
+const fn ms(min: i64) -> Kind {
+    Kind::Int { min, max: I32_MAX, unit: "ms" }
+}
+const PORT: Kind = Kind::Int { min: 0, max: 65_535, unit: "port" };
+
+/// A key the original parses itself: no property.
+const fn file(key: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Setting {
+    Setting {
+        key,
+        property: Property::None,
+        also: None,
+        kind,
+        default: Default::Value(default),
+        fate: Fate::Supported,
+        group: Group::Basics,
+        help,
+    }
+}
+/// A property `zookeeper.<key>`.
+const fn prop(key: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Setting {
+    let mut setting = file(key, kind, default, help);
+    setting.property = Property::Prefixed;
+    setting
+}
+/// A property without prefix.
+const fn full(key: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Setting {
+    let mut setting = file(key, kind, default, help);
+    setting.property = Property::Full;
+    setting
+}
+
+impl Setting {
+    const fn group(mut self, group: Group) -> Self {
+        self.group = group;
+        self
+    }
+    const fn computed(mut self, how: &'static str) -> Self {
+        self.default = Default::Computed(how);
+        self
+    }
+    const fn unset(mut self) -> Self {
+        self.default = Default::None;
+        self
+    }
+    const fn also(mut self, name: &'static str) -> Self {
+        self.also = Some(name);
+        self
+    }
+    const fn harmless(mut self, why: &'static str) -> Self {
+        self.fate = Fate::Harmless(why);
+        self
+    }
+    const fn not_built(mut self, part: Part, switch: Switch) -> Self {
+        self.fate = Fate::NotBuilt(part, switch);
+        self
+    }
+}
+
+const STORAGE: Group = Group::Storage;
+const LIMITS: Group = Group::Limits;
+const THROTTLING: Group = Group::Throttling;
+const ACCESS: Group = Group::Access;
+const FEATURES: Group = Group::Features;
+const OPERATIONS: Group = Group::Operations;
+
+/// For ensembles only, and a standalone server of the original does not look at it either.
+const fn ensemble(setting: Setting) -> Setting {
+    setting.harmless("ensembles only").group(Group::Ensemble)
+}
+const fn jvm(setting: Setting) -> Setting {
+    setting.harmless("there is no JVM").group(OPERATIONS)
+}
+const fn threads(setting: Setting) -> Setting {
+    setting.harmless("threads and buffers are managed differently").group(LIMITS)
+}
+const fn watches(setting: Setting) -> Setting {
+    setting.harmless("there is one watch table, with every kind of watch").group(LIMITS)
+}
+const fn caches(setting: Setting) -> Setting {
+    setting.harmless("answers are encoded straight from the tree, there is no cache").group(LIMITS)
+}
+const fn logging(setting: Setting) -> Setting {
+    setting.harmless("logging of the original").group(OPERATIONS)
+}
+/// A detail of a part that another setting switches on.
+const fn detail(setting: Setting, part: Part) -> Setting {
+    let group = match part {
+        Part::Tls => Group::Tls,
+        Part::Sasl => Group::Sasl,
+        Part::Admin => Group::Admin,
+        Part::Ensemble => Group::Ensemble,
+        Part::Prometheus | Part::Audit | Part::Plugins | Part::Tracing => OPERATIONS,
+    };
+    setting.not_built(part, Switch::Never).group(group)
+}
+
+/// The table.
+#[rustfmt::skip]
+pub static SETTINGS: &[Setting] = &[
+    // Basics
+    file("dataDir", Kind::Path, "", "directory of the snapshots, and of the log unless dataLogDir is set; required").unset(),
+    file("dataLogDir", Kind::Path, "", "directory of the transaction log").computed("dataDir"),
+    file("clientPort", PORT, "", "port for clients; without it (or 0) there is no plain listener").unset(),
+    file("clientPortAddress", Kind::Text, "", "the one address to listen on").computed("all"),
+    file("clientPortListenBacklog", count(-1), "-1", "connections waiting to be accepted; -1 leaves it to the system"),
+    file("tickTime", ms(I32_MIN), "3000", "unit of all timeouts"),
+
+    // Log and snapshots
+    prop("preAllocSize", number(0, i64::MAX / 1024, "KiB"), "65536", "how much the log file grows at a time").group(STORAGE),
+    prop("snapCount", count(I32_MIN), "100000", "txns between snapshots, at least 2").group(STORAGE),
+    prop("snapSizeLimitInKb", number(i64::MIN, i64::MAX / 1024, "KiB"), "4194304", "bytes of log between snapshots; 0 and less: no limit").group(STORAGE),
+    prop("txnLogSizeLimitInKb", number(i64::MIN, i64::MAX / 1024, "KiB"), "-1", "size at which a new log file is begun; 0 and less: no limit").group(STORAGE),
+    prop("forceSync", Kind::Flag { word: "no", means: false }, "yes", "whether a txn is on disk before it is acknowledged").group(STORAGE),
+    prop("fsync.warningthresholdms", number(0, i64::MAX / 2, "ms"), "1000", "an fsync that takes longer is logged").also("fsync.warningthresholdms").group(STORAGE),
+    prop("flushDelay", number(0, i64::MAX / 2, "ms"), "0", "how long txns may wait for company before an fsync").group(STORAGE),
+    prop("maxWriteQueuePollTime", number(0, i64::MAX / 2, "ms"), "", "how long to wait for another txn within flushDelay").computed("flushDelay / 3").group(STORAGE),
+    prop("maxBatchSize", count(0), "1000", "txns covered by one fsync; 0: no limit").group(STORAGE),
+    prop("snapshot.compression.method", Kind::Choice(&["", "gz", "snappy"]), "", "compression of snapshots").group(STORAGE),
+    prop("snapshot.trust.empty", Kind::JavaBool, "false", "start with a log but without any snapshot").group(STORAGE),
+    prop("datadir.autocreate", Kind::JavaBool, "true", "create missing data directories").group(STORAGE),
+    prop("db.autocreate", Kind::JavaBool, "true", "start empty when the data directories are").group(STORAGE),
+    prop("digest.enabled", Kind::JavaBool, "true", "keep a digest of the tree").group(STORAGE),
+    prop("serializeLastProcessedZxid.enabled", Kind::JavaBool, "true", "write the last zxid into snapshots").group(STORAGE),
+    prop("closeSessionTxn.enabled", Kind::JavaBool, "true", "list the ephemerals in the txn that closes a session").group(STORAGE),
+    ensemble(prop("commitLogCount", count(I32_MIN), "500", "txns in memory for learners")),
+    ensemble(prop("snapshotSizeFactor", Kind::Decimal, "0.33", "log size, relative to the snapshot, a learner is still sent")),
+    ensemble(prop("forceSnapshotSync", Kind::JavaBool, "false", "always send learners a snapshot")),
+    prop("testingonly.initialZxid", Kind::Text, "", "tests of the original only").unset().not_built(Part::Ensemble, Switch::Any).group(Group::Ensemble),
+
+    // Sessions, connections, limits
+    file("maxClientCnxns", count(I32_MIN), "60", "connections per client address; 0: no limit (and the default of the form <port> <datadir>)").group(LIMITS),
+    file("minSessionTimeout", ms(-1), "-1", "shortest session timeout").computed("2 ticks").group(LIMITS),
+    file("maxSessionTimeout", ms(-1), "-1", "longest session timeout").computed("20 ticks").group(LIMITS),
+    full("jute.maxbuffer", number(1, I32_MAX, "bytes"), "1048575", "longest request").group(LIMITS),
+    prop("jute.maxbuffer.extrasize", number(I32_MIN, I32_MAX, "bytes"), "", "allowance above jute.maxbuffer for what the server itself writes, at least 1024").computed("jute.maxbuffer").group(LIMITS),
+    prop("globalOutstandingLimit", count(0), "1000", "requests in progress above which reading stops").group(LIMITS),
+    prop("maxCnxns", count(I32_MIN), "0", "connections in all; 0: no limit").group(LIMITS),
+    prop("nio.sessionlessCnxnTimeout", ms(1), "10000", "time a connection has for its handshake").group(LIMITS),
+    prop("clientTcpKeepAlive", Kind::JavaBool, "false", "TCP keep-alive on client connections").group(LIMITS),
+    prop("largeRequestMaxBytes", number(1, I32_MAX, "bytes"), "104857600", "bytes of large requests in progress at a time").group(LIMITS),
+    prop("largeRequestThreshold", number(I32_MIN, I32_MAX, "bytes"), "-1", "a request is large above this; 0 and less: none is").group(LIMITS),
+    caches(prop("maxResponseCacheSize", count(I32_MIN), "400", "entries of the response cache")),
+    caches(prop("maxGetChildrenResponseCacheSize", count(I32_MIN), "400", "entries of the response cache for children")),
+    threads(prop("intBufferStartingSizeBytes", number(32, I32_MAX, "bytes"), "1024", "first size of an output buffer")),
+    threads(prop("serverCnxnFactory", Kind::Choice(&["", "org.apache.zookeeper.server.NIOServerCnxnFactory", "org.apache.zookeeper.server.NettyServerCnxnFactory"]), "org.apache.zookeeper.server.NIOServerCnxnFactory", "network layer")),
+    threads(prop("nio.numSelectorThreads", count(1), "", "threads").computed("by cores")),
+    threads(prop("nio.numWorkerThreads", count(0), "", "threads").computed("2 x cores")),
+    threads(prop("nio.directBufferBytes", number(0, I32_MAX, "bytes"), "65536", "buffers")),
+    threads(prop("nio.shutdownTimeout", ms(0), "5000", "wait for worker threads")),
+    threads(prop("netty.advancedFlowControl.enabled", Kind::JavaBool, "false", "flow control, which is always on here")),
+    detail(prop("netty.server.outstandingHandshake.limit", count(I32_MIN), "-1", "TLS handshakes at a time"), Part::Tls),
+    detail(prop("netty.server.earlyDropSecureConnectionHandshakes", Kind::JavaBool, "false", "drop TLS connections while not serving"), Part::Tls),
+    watches(prop("watchManagerName", Kind::Text, "org.apache.zookeeper.server.watch.WatchManager", "class of the watch manager")),
+    watches(prop("watcherCleanThreadsNum", count(I32_MIN), "2", "tuning")),
+    watches(prop("watcherCleanThreshold", count(I32_MIN), "1000", "tuning")),
+    watches(prop("watcherCleanIntervalInSeconds", number(I32_MIN, I32_MAX, "s"), "600", "tuning")),
+    watches(prop("maxInProcessingDeadWatchers", count(I32_MIN), "-1", "tuning")),
+    watches(prop("bitHashCacheSize", count(I32_MIN), "10", "tuning")),
+
+    // Throttling
+    prop("request_throttle_max_requests", count(I32_MIN), "0", "requests in progress above which the intake waits; 0: no limit").group(THROTTLING),
+    prop("request_throttle_stall_time", ms(1), "100", "how long the intake waits at a time").group(THROTTLING),
+    prop("request_throttle_drop_stale", Kind::JavaBool, "true", "drop requests whose connection is gone").group(THROTTLING),
+    prop("request_stale_latency_check", Kind::JavaBool, "false", "a request older than its session's timeout is stale").group(THROTTLING),
+    prop("request_stale_connection_check", Kind::JavaBool, "true", "a request of a closed connection is stale").group(THROTTLING),
+    prop("request_throttler.shutdownTimeout", ms(0), "10000", "time requests in progress have at shutdown").group(THROTTLING),
+    prop("throttled_op_wait_time", ms(0), "0", "a request that waited longer is answered with -127; 0: none is").group(THROTTLING),
+    prop("connection_throttle_tokens", count(0), "0", "connection throttle: tokens; 0: off").group(THROTTLING),
+    prop("connection_throttle_fill_time", ms(1), "1", "connection throttle: time between fills").group(THROTTLING),
+    prop("connection_throttle_fill_count", count(1), "1", "connection throttle: tokens per fill").group(THROTTLING),
+    prop("connection_throttle_freeze_time", ms(-1), "-1", "connection throttle: time between changes of the drop probability; -1: no random drops").group(THROTTLING),
+    prop("connection_throttle_drop_increase", Kind::Decimal, "0.02", "connection throttle: step up of the drop probability").group(THROTTLING),
+    prop("connection_throttle_drop_decrease", Kind::Decimal, "0.002", "connection throttle: step down of the drop probability").group(THROTTLING),
+    prop("connection_throttle_decrease_ratio", Kind::Decimal, "0", "connection throttle: share of tokens above which the probability falls").group(THROTTLING),
+    prop("connection_throttle_weight_enabled", Kind::JavaBool, "false", "connection throttle: weigh connections by what they cost").group(THROTTLING),
+    prop("connection_throttle_global_session_weight", count(I32_MIN), "3", "tokens of a new session").group(THROTTLING),
+    prop("connection_throttle_local_session_weight", count(I32_MIN), "1", "tokens of a new local session").group(THROTTLING),
+    prop("connection_throttle_renew_session_weight", count(I32_MIN), "2", "tokens of a renewed session").group(THROTTLING),
+
+    // Access
+    prop("skipACL", Kind::Flag { word: "yes", means: true }, "no", "no ACL checks at all").group(ACCESS),
+    prop("enableEagerACLCheck", Kind::JavaBool, "false", "check write permission before a request is queued").group(ACCESS),
+    prop("DigestAuthenticationProvider.enabled", Kind::JavaBool, "true", "scheme digest").group(ACCESS),
+    prop("DigestAuthenticationProvider.digestAlg", Kind::Choice(&["SHA1", "SHA-1", "SHA", "MD5", "SHA-224", "SHA-256", "SHA-384", "SHA-512", "SHA-512/224", "SHA-512/256", "SHA3-224", "SHA3-256", "SHA3-384", "SHA3-512"]), "SHA1", "hash of the scheme digest").group(ACCESS),
+    prop("DigestAuthenticationProvider.superDigest", Kind::Secret, "", "super:<base64 hash> of the super user").unset().group(ACCESS),
+    prop("enforce.auth.enabled", Kind::JavaBool, "false", "close sessions that have not authenticated").group(ACCESS),
+    prop("enforce.auth.schemes", Kind::List, "", "schemes that count").unset().group(ACCESS),
+    prop("sessionRequireClientSASLAuth", Kind::JavaBool, "false", "close sessions without SASL identity, in this version all").group(ACCESS),
+    prop("authProvider.*", Kind::Text, "", "class of an authentication scheme").unset().group(ACCESS)
+        .not_built(Part::Plugins, Switch::Unless(&[DIGEST_PROVIDER, IP_PROVIDER])),
+    detail(prop("ensembleAuthName", Kind::Text, "", "names of scheme ensemble").unset(), Part::Plugins),
+    detail(prop("IPAuthenticationProvider.usexforwardedfor", Kind::JavaBool, "false", "trust X-Forwarded-For"), Part::Admin),
+    detail(prop("X509AuthenticationProvider.superUser", Kind::Text, "", "super user of scheme x509").unset(), Part::Tls),
+    detail(prop("superUser", Kind::Text, "", "SASL super user").unset(), Part::Sasl),
+    detail(prop("superUser.*", Kind::Text, "", "SASL super users").unset(), Part::Sasl),
+
+    // Features
+    prop("extendedTypesEnabled", Kind::JavaBool, "false", "TTL znodes").group(FEATURES),
+    prop("emulate353TTLNodes", Kind::JavaBool, "false", "read TTL owners as 3.5.3 wrote them").group(FEATURES),
+    full("znode.container.checkIntervalMs", ms(1), "60000", "time between looks for empty containers and expired TTL znodes").group(FEATURES),
+    full("znode.container.maxPerMinute", count(1), "10000", "containers and TTL znodes deleted per minute").group(FEATURES),
+    full("znode.container.maxNeverUsedIntervalMs", number(0, i64::MAX / 2, "ms"), "0", "age at which a container that never had a child is deleted; 0: never").group(FEATURES),
+    prop("enforceQuota", Kind::JavaBool, "false", "refuse writes above a hard quota").group(FEATURES),
+    full("readonlymode.enabled", Kind::JavaBool, "false", "serve read-only clients without a quorum; standalone it only enables isro").group(FEATURES),
+    file("reconfigEnabled", Kind::StrictBool, "false", "reconfiguration; a standalone server refuses it either way, with different errors").group(FEATURES),
+
+    // Operations
+    file("autopurge.snapRetainCount", count(I32_MIN), "3", "snapshots to keep, at least 3").group(OPERATIONS),
+    file("autopurge.purgeInterval", Kind::Interval, "0", "time between purges; 0: never").group(OPERATIONS),
+    prop("4lw.commands.whitelist", Kind::List, "srvr", "four-letter words that are answered; *: all").group(OPERATIONS),
+    full(super::RUN_WITHOUT, Kind::List, "", "parts this version lacks and may be configured all the same: tls, sasl, admin, prometheus, audit, plugins, tracing").unset().group(OPERATIONS),
+    file("metricsProvider.className", Kind::Text, "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider", "class that publishes metrics").group(OPERATIONS)
+        .not_built(Part::Prometheus, Switch::Unless(&[DEFAULT_METRICS, NULL_METRICS])),
+    detail(file("metricsProvider.*", Kind::Text, "", "settings of that class").unset(), Part::Prometheus),
+    prop("audit.enable", Kind::JavaBool, "false", "write an audit log").not_built(Part::Audit, Switch::True).group(OPERATIONS),
+    detail(prop("audit.impl.class", Kind::Text, "", "class of the audit log").unset(), Part::Audit),
+    full("requestTraceFile", Kind::Path, "", "log every request to files").unset().not_built(Part::Tracing, Switch::Any).group(OPERATIONS),
+    file("traceFile", Kind::Path, "", "log every request to files").unset().not_built(Part::Tracing, Switch::Any).group(OPERATIONS),
+    prop("pathStats.enabled", Kind::JavaBool, "false", "log statistics by path").not_built(Part::Tracing, Switch::True).group(OPERATIONS),
+    detail(prop("pathStats.*", Kind::Text, "", "tuning").unset(), Part::Tracing),
+    ensemble(prop("messageTracker.Enabled", Kind::JavaBool, "false", "remember messages of learners")),
+    ensemble(prop("messageTracker.BufferSize", count(I32_MIN), "10", "how many")),
+    jvm(file("jvm.pause.monitor", Kind::StrictBool, "false", "watch for JVM pauses")),
+    jvm(file("jvm.pause.sleep.time.ms", number(I32_MIN, i64::MAX, "ms"), "500", "how often")),
+    jvm(file("jvm.pause.info-threshold.ms", number(I32_MIN, i64::MAX, "ms"), "1000", "pause that is logged")),
+    jvm(file("jvm.pause.warn-threshold.ms", number(I32_MIN, i64::MAX, "ms"), "10000", "pause that is a warning")),
+    jvm(prop("jmx.*", Kind::Text, "", "JMX").unset()),
+    logging(prop("log.*", Kind::Text, "", "log files").unset()),
+    logging(prop("root.logger", Kind::Text, "", "loggers").unset()),
+    logging(prop("console.threshold", Kind::Text, "", "loggers").unset()),
+    logging(prop("tracelog.*", Kind::Text, "", "log files").unset()),
+    logging(prop("auditlog.*", Kind::Text, "", "log files").unset()),
+    logging(prop("audit.logger", Kind::Text, "", "loggers").unset()),
+
+    // Ensemble
+    file("server.*", Kind::Text, "", "member; one participant alone runs standalone, more are an ensemble").unset().group(Group::Ensemble),
+    file("dynamicConfigFile", Kind::Path, "", "file with the members").unset().group(Group::Ensemble),
+    file("standaloneEnabled", Kind::StrictBool, "true", "false: even one server runs the ensemble protocol").not_built(Part::Ensemble, Switch::False).group(Group::Ensemble),
+    file("electionAlg", count(I32_MIN), "3", "only 3 exists").group(Group::Ensemble),
+    file("peerType", Kind::Text, "participant", "participant or observer").group(Group::Ensemble),
+    file("oraclePath", Kind::Path, "", "oracle of two-server ensembles").unset().not_built(Part::Ensemble, Switch::Any).group(Group::Ensemble),
+    ensemble(file("group.*", Kind::Text, "", "group of a hierarchical quorum").unset()),
+    ensemble(file("weight.*", Kind::Text, "", "weight in a hierarchical quorum").unset()),
+    ensemble(file("initLimit", number(I32_MIN, I32_MAX, "ticks"), "0", "time a learner has to synchronize")),
+    ensemble(file("syncLimit", number(I32_MIN, I32_MAX, "ticks"), "0", "time a learner may lag")),
+    ensemble(file("connectToLearnerMasterLimit", number(I32_MIN, I32_MAX, "ticks"), "0", "time a learner has to connect")),
+    ensemble(file("quorumListenOnAllIPs", Kind::StrictBool, "false", "listen on all addresses for members")),
+    ensemble(file("observerMasterPort", PORT, "0", "port for observers of a follower")),
+    ensemble(file("syncEnabled", Kind::StrictBool, "true", "observers keep log and snapshots")),
+    ensemble(file("localSessionsEnabled", Kind::StrictBool, "false", "sessions known to one server only")),
+    ensemble(file("localSessionsUpgradingEnabled", Kind::StrictBool, "false", "upgrade them for ephemerals")),
+    ensemble(file("quorum.cnxn.threads.size", count(I32_MIN), "20", "threads")),
+    ensemble(prop("multiAddress.enabled", Kind::JavaBool, "false", "several addresses per member")),
+    ensemble(prop("multiAddress.reachabilityCheckEnabled", Kind::JavaBool, "true", "check them")),
+    ensemble(prop("multiAddress.reachabilityCheckTimeoutMs", ms(0), "1000", "how long")),
+    ensemble(prop("leaderServes", Kind::Text, "yes", "the leader accepts clients")),
+    ensemble(prop("cnxTimeout", ms(I32_MIN), "5000", "connecting in elections")),
+    ensemble(prop("quorumCnxnTimeoutMs", ms(I32_MIN), "-1", "reading in elections")),
+    ensemble(prop("electionPortBindRetry", count(I32_MIN), "3", "tries to bind the election port")),
+    ensemble(prop("tcpKeepAlive", Kind::JavaBool, "false", "TCP keep-alive on election connections")),
+    ensemble(prop("fastleader.minNotificationInterval", ms(I32_MIN), "200", "election timing")),
+    ensemble(prop("fastleader.maxNotificationInterval", ms(I32_MIN), "60000", "election timing")),
+    ensemble(prop("leader.*", Kind::Text, "", "tuning of the leader").unset()),
+    ensemble(full("leader.nodelay", Kind::JavaBool, "true", "TCP_NODELAY to learners")),
+    ensemble(full("follower.nodelay", Kind::JavaBool, "true", "TCP_NODELAY to the leader")),
+    ensemble(prop("learner.*", Kind::Text, "", "tuning of learners").unset()),
+    ensemble(prop("leaderConnectDelayDuringRetryMs", ms(I32_MIN), "100", "pause between tries")),
+    ensemble(prop("observer.reconnectDelayMs", ms(I32_MIN), "0", "pause before reconnecting")),
+    ensemble(prop("observer.election.DelayMs", ms(I32_MIN), "200", "pause before an election")),
+    ensemble(prop("observerMaster.sizeLimit", number(I32_MIN, I32_MAX, "bytes"), "33554432", "txns kept for observers")),
+    ensemble(prop("follower.skipLearnerRequestToNextProcessor", Kind::JavaBool, "false", "tuning")),
+    ensemble(prop("forward_learner_requests_to_commit_processor_disabled", Kind::JavaBool, "false", "tuning")),
+    ensemble(prop("commitProcessor.*", Kind::Text, "", "tuning of the commit stage").unset()),
+    ensemble(prop("commitProcessor.numWorkerThreads", count(I32_MIN), "", "threads").computed("cores")),
+
+    // TLS
+    file("secureClientPort", PORT, "", "port for TLS clients").unset().not_built(Part::Tls, Switch::Unless(&["0"])).group(Group::Tls),
+    detail(file("secureClientPortAddress", Kind::Text, "", "the one address to listen on").unset(), Part::Tls),
+    prop("client.portUnification", Kind::JavaBool, "false", "TLS and plain clients on one port").not_built(Part::Tls, Switch::True).group(Group::Tls),
+    detail(prop("client.certReload", Kind::JavaBool, "false", "watch the key store"), Part::Tls),
+    file("sslQuorum", Kind::StrictBool, "false", "TLS between servers").not_built(Part::Tls, Switch::True).group(Group::Tls),
+    file("portUnification", Kind::StrictBool, "false", "TLS and plain between servers").not_built(Part::Tls, Switch::True).group(Group::Tls),
+    detail(file("sslQuorumReloadCertFiles", Kind::StrictBool, "false", "watch the key store"), Part::Tls),
+    detail(prop("ssl.quorum.*", Kind::Text, "", "TLS between servers").unset(), Part::Tls),
+    detail(prop("ssl.*", Kind::Text, "", "TLS for clients").unset(), Part::Tls),
+    detail(prop("fips-mode", Kind::JavaBool, "true", "FIPS algorithms only"), Part::Tls),
+
+    // SASL
+    full("java.security.auth.login.config", Kind::Path, "", "JAAS file").unset().not_built(Part::Sasl, Switch::Any).group(Group::Sasl),
+    file("quorum.auth.enableSasl", Kind::StrictBool, "false", "SASL between servers").not_built(Part::Sasl, Switch::True).group(Group::Sasl),
+    file("quorum.auth.serverRequireSasl", Kind::StrictBool, "false", "require it").not_built(Part::Sasl, Switch::True).group(Group::Sasl),
+    file("quorum.auth.learnerRequireSasl", Kind::StrictBool, "false", "require it").not_built(Part::Sasl, Switch::True).group(Group::Sasl),
+    detail(file("quorum.auth.*", Kind::Text, "", "details").unset(), Part::Sasl),
+    detail(prop("SASLAuthenticationProvider.superPassword", Kind::Secret, "", "password of user super").unset(), Part::Sasl),
+    detail(prop("letAnySaslUserDoX", Kind::Text, "", "id that every SASL user matches").unset(), Part::Sasl),
+    detail(prop("allowSaslFailedClients", Kind::JavaBool, "false", "go on after a failed SASL exchange"), Part::Sasl),
+    detail(prop("sasl.serverconfig", Kind::Text, "Server", "section of the JAAS file"), Part::Sasl),
+    detail(prop("sasl.*", Kind::Text, "", "SASL of clients").unset(), Part::Sasl),
+    detail(prop("kerberos.*", Kind::Text, "", "Kerberos").unset(), Part::Sasl),
+
+    // Admin server
+    prop("admin.enableServer", Kind::JavaBool, "false", "serve HTTP").not_built(Part::Admin, Switch::True).group(Group::Admin),
+    detail(prop("admin.serverPort", PORT, "8080", "its port"), Part::Admin),
+    detail(prop("admin.*", Kind::Text, "", "its details").unset(), Part::Admin),
+];
+
+/// Built in: naming it changes nothing.
+const DIGEST_PROVIDER: &str = "org.apache.zookeeper.server.auth.DigestAuthenticationProvider";
+/// Built in: naming it changes nothing.
+const IP_PROVIDER: &str = "org.apache.zookeeper.server.auth.IPAuthenticationProvider";
+/// The provider whose names `mntr` prints.
+const DEFAULT_METRICS: &str = "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider";
+/// Publishes nothing.
+const NULL_METRICS: &str = "org.apache.zookeeper.metrics.impl.NullMetricsProvider";

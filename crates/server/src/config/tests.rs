@@ -1,0 +1,606 @@
+//! Configurations as text, and what becomes of them.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use super::registry::Fate;
+use super::*;
+
+/// A configuration under construction.
+#[derive(Clone, Default)]
+struct Case {
+    files: Vec<(&'static str, String)>,
+    variables: Vec<(&'static str, String)>,
+    defines: Vec<String>,
+    sets: Vec<String>,
+    start: Option<Start>,
+}
+
+impl Case {
+    /// A valid file with these lines added; they start on line 3.
+    fn file(lines: &str) -> Self {
+        Self::raw_file(&format!("dataDir=/d\nclientPort=2181\n{lines}"))
+    }
+
+    fn raw_file(text: &str) -> Self {
+        Self { start: Some(Start::File("zoo.cfg".into())), ..Self::default() }.with("zoo.cfg", text)
+    }
+
+    fn with(mut self, name: &'static str, text: &str) -> Self {
+        self.files.push((name, text.to_owned()));
+        self
+    }
+
+    fn define(mut self, define: &str) -> Self {
+        self.defines.push(define.to_owned());
+        self
+    }
+
+    fn set(mut self, set: &str) -> Self {
+        self.sets.push(set.to_owned());
+        self
+    }
+
+    fn variable(mut self, name: &'static str, text: &str) -> Self {
+        self.variables.push((name, text.to_owned()));
+        self
+    }
+
+    fn load(&self) -> Result<Loaded, ConfigError> {
+        let read = |path: &Path| -> io::Result<Vec<u8>> {
+            let found = self.files.iter().find(|(name, _)| Path::new(name) == path);
+            found
+                .map(|(_, text)| text.clone().into_bytes())
+                .ok_or_else(|| io::ErrorKind::NotFound.into())
+        };
+        load(&Sources {
+            start: self.start.clone().unwrap_or(Start::Defaults),
+            variables: self.variables.clone(),
+            defines: self.defines.clone(),
+            sets: self.sets.clone(),
+            read: &read,
+        })
+    }
+
+    #[track_caller]
+    fn config(&self) -> Config {
+        match self.load() {
+            Ok(loaded) => loaded.config,
+            Err(fault) => panic!("{fault}"),
+        }
+    }
+
+    #[track_caller]
+    fn fails(&self, expected: &str) {
+        match self.load() {
+            Ok(_) => panic!("no fault, expected {expected}"),
+            Err(fault) => assert_eq!(fault.to_string(), expected),
+        }
+    }
+
+    #[track_caller]
+    fn notes(&self) -> Vec<String> {
+        match self.load() {
+            Ok(loaded) => loaded.notes.into_iter().map(|note| note.text).collect(),
+            Err(fault) => panic!("{fault}"),
+        }
+    }
+}
+
+fn arguments(
+    port: &str,
+    dir: &str,
+    tick_time: Option<&str>,
+    max_client_cnxns: Option<&str>,
+) -> Case {
+    let start = Start::Arguments {
+        port: port.to_owned(),
+        data_dir: dir.to_owned(),
+        tick_time: tick_time.map(str::to_owned),
+        max_client_cnxns: max_client_cnxns.map(str::to_owned),
+    };
+    Case { start: Some(start), ..Case::default() }
+}
+
+const MS: Duration = Duration::from_millis(1);
+
+#[test]
+fn without_anything_it_runs_on_loopback() {
+    let config = Case::default().config();
+    assert_eq!(config.net.client_port, Some(2181));
+    assert_eq!(config.net.client_address.as_deref(), Some("127.0.0.1"));
+    assert_eq!(config.data.dir, Path::new("./zebu-data"));
+    assert_eq!(config.limits.connections_per_address, Some(60));
+    assert_eq!(config.sessions.tick, 3000 * MS);
+}
+
+#[test]
+fn the_documented_defaults() {
+    let config = Case::file("").config();
+    assert_eq!(config.file.as_deref(), Some(Path::new("zoo.cfg")));
+    assert_eq!(
+        config.net,
+        NetConfig {
+            client_port: Some(2181),
+            client_address: None,
+            backlog: None,
+            tcp_keep_alive: false,
+            handshake_timeout: 10_000 * MS,
+        }
+    );
+    assert_eq!(
+        config.sessions,
+        SessionConfig { tick: 3000 * MS, timeout_min: 6000 * MS, timeout_max: 60_000 * MS }
+    );
+    assert_eq!(
+        config.log,
+        LogConfig {
+            preallocate_bytes: 64 << 20,
+            file_bytes_max: None,
+            fsync: true,
+            fsync_warning: 1000 * MS,
+            flush_delay: Duration::ZERO,
+            queue_poll_max: Duration::ZERO,
+            batch_txns_max: Some(1000),
+            close_session_txn: true,
+        }
+    );
+    assert_eq!(
+        config.snapshot,
+        SnapshotConfig {
+            txns: 100_000,
+            log_bytes: Some(4 << 30),
+            compression: Compression::Plain,
+            digest: true,
+            last_zxid: true,
+        }
+    );
+    assert_eq!(
+        config.limits,
+        LimitConfig {
+            connections_per_address: Some(60),
+            connections: None,
+            packet_bytes: 1_048_575,
+            packet_extra_bytes: 1_048_575,
+            outstanding_requests: 1000,
+            large_request_bytes: None,
+            large_requests_bytes_max: 100 << 20,
+        }
+    );
+    assert_eq!(config.throttle.requests_max, None);
+    assert_eq!(config.throttle.op_wait_max, None);
+    assert_eq!(config.connection_throttle.tokens, None);
+    assert_eq!(config.connection_throttle.drop_increase, 0.02);
+    assert_eq!(config.connection_throttle.weights, None);
+    assert_eq!(
+        config.auth,
+        AuthConfig {
+            skip_acl: false,
+            eager_acl_check: false,
+            digest: true,
+            digest_algorithm: DigestAlgorithm::Sha1,
+            super_digest: None,
+            enforced_schemes: Vec::new(),
+        }
+    );
+    assert_eq!(
+        config.znodes,
+        ZnodeConfig {
+            extended_types: false,
+            emulate_353_ttl: false,
+            enforce_quota: false,
+            container_check_interval: 60_000 * MS,
+            container_deletes_per_minute: 10_000,
+            container_never_used_max: None,
+        }
+    );
+    assert_eq!(config.purge, PurgeConfig { snapshots_kept: 3, interval: None });
+    assert_eq!(config.four_letter_words, ["srvr"]);
+    assert!(!config.readonly_mode && !config.reconfig_enabled);
+}
+
+#[test]
+fn the_argument_form_has_no_connection_limit() {
+    let config = arguments("0", "/d", None, None).config();
+    assert_eq!(config.net.client_port, Some(0));
+    assert_eq!(config.net.client_address, None);
+    assert_eq!(config.limits.connections_per_address, None);
+    let config = arguments("2182", "/d", Some("500"), Some("7")).config();
+    assert_eq!(config.sessions.timeout_min, 1000 * MS);
+    assert_eq!(config.limits.connections_per_address, Some(7));
+    arguments("port", "/d", None, None)
+        .fails("command line: clientPort=port: not a number, expected a whole number (port)");
+}
+
+#[test]
+fn later_sources_win() {
+    let case = Case::file("snapCount=40")
+        .variable("SERVER_JVMFLAGS", "-Xmx1g -Dzookeeper.snapCount=10 -Dzookeeper.maxCnxns=1")
+        .variable("JVMFLAGS", "-Dzookeeper.snapCount=20 -Dzookeeper.maxCnxns=2 -ea")
+        .define("zookeeper.snapCount=30");
+    assert_eq!(case.config().snapshot.txns, 40, "CFG-02: file beats property");
+    assert_eq!(case.config().limits.connections, Some(2), "JVMFLAGS come after SERVER_JVMFLAGS");
+    assert_eq!(case.clone().set("snapCount=50").config().snapshot.txns, 50);
+    let notes = case.notes();
+    assert!(
+        notes.contains(&"JVM flags without meaning here, ignored: -Xmx1g -ea".to_owned()),
+        "{notes:?}"
+    );
+    assert!(
+        notes.contains(&"zoo.cfg:3: snapCount overrides zookeeper.snapCount of -D".to_owned()),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn properties_without_prefix_work_everywhere() {
+    assert_eq!(Case::file("").define("jute.maxbuffer=0x1000").config().limits.packet_bytes, 4096);
+    assert_eq!(Case::file("jute.maxbuffer=4096").config().limits.packet_bytes, 4096);
+    let config = Case::file("")
+        .define("znode.container.checkIntervalMs=100")
+        .define("readonlymode.enabled=true")
+        .config();
+    assert_eq!(config.znodes.container_check_interval, 100 * MS);
+    assert!(config.readonly_mode);
+    let config = Case::file("").define("fsync.warningthresholdms=20").config();
+    assert_eq!(config.log.fsync_warning, 20 * MS);
+}
+
+#[test]
+fn names_that_do_nothing_are_told() {
+    let case = Case::file("tickTme=2000\nzookeeper.snapCount=1")
+        .define("zookeeper.dataDir=/x")
+        .define("zookeeper.jute.maxbuffer=1")
+        .define("snapCount=1")
+        .define("zookeeper.nothing.at.all=1")
+        .define("log4j.configuration=x")
+        .define("zookeeper.root.logger=INFO,CONSOLE");
+    let loaded = case.load().unwrap();
+    let notes: Vec<String> = loaded.notes.iter().map(|note| note.text.clone()).collect();
+    assert_eq!(
+        notes,
+        [
+            "-D: zookeeper.dataDir has no effect: this key is read from the configuration file only\n\
+         hint: use --set dataDir=...",
+            "-D: zookeeper.jute.maxbuffer has no effect\nhint: the property is called jute.maxbuffer",
+            "-D: snapCount has no effect\nhint: the property is called zookeeper.snapCount",
+            "-D: zookeeper.nothing.at.all is no known setting and has no effect",
+            "zoo.cfg:3: tickTme is no known setting and has no effect\nhint: did you mean tickTime?",
+            "zoo.cfg:4: zookeeper.snapCount is no known setting and has no effect\nhint: did you mean snapCount?",
+            "settings without effect in this server: zookeeper.root.logger (-D)",
+        ]
+    );
+    assert_eq!(loaded.notes.iter().filter(|note| note.is_unknown_key).count(), 3);
+    Case::file("")
+        .set("tickTme=1")
+        .fails("--set: tickTme is no known setting\nhint: did you mean tickTime?");
+    Case::file("").set("tickTime").fails("--set: tickTime: expected key=value");
+}
+
+#[test]
+fn texts_of_the_original() {
+    Case::raw_file("clientPort=1").fails("dataDir is not set");
+    Case::raw_file("dataDir=/d\nclientPortAddress=::1")
+        .fails("zoo.cfg:2: clientPortAddress is set but clientPort is not set");
+    Case::file("tickTime=0").fails("zoo.cfg:3: tickTime is not set");
+    Case::file("tickTime=-5").fails("zoo.cfg:3: tickTime=-5: must be positive");
+    Case::file("electionAlg=0").fails("zoo.cfg:3: Invalid electionAlg value. Only 3 is supported.");
+    Case::file("peerType=voter").fails("zoo.cfg:3: Unrecognised peertype: voter");
+    Case::file("reconfigEnabled=yes")
+        .fails("zoo.cfg:3: Invalid option yes for reconfigEnabled. Choose 'true' or 'false.'");
+    Case::file("minSessionTimeout=9\nmaxSessionTimeout=8")
+        .fails("zoo.cfg:3: minSessionTimeout must not be larger than maxSessionTimeout: 9 > 8 ms");
+    Case::file("maxSessionTimeout=8").fails(
+        "zoo.cfg:3: minSessionTimeout must not be larger than maxSessionTimeout: 6000 > 8 ms",
+    );
+    Case::file("secureClientPortAddress=::1")
+        .fails("zoo.cfg:3: secureClientPortAddress is set but secureClientPort is not set");
+    Case::file("").with("/d/myid", "one\n").fails("/d/myid:1: serverid one is not a number");
+}
+
+#[test]
+fn all_faults_are_reported_at_once() {
+    Case::file("tickTime=2s\nmaxClientCnxns=many\nsnapshot.compression.method=zip\nautopurge.purgeInterval=1w\n\
+                nio.numSelectorThreads=0\nconnection_throttle_drop_increase=x\npreAllocSize=010")
+        .fails(
+            "zoo.cfg:6: autopurge.purgeInterval=1w: unknown unit w, expected ms, s, m, h or d\n\
+             zoo.cfg:8: connection_throttle_drop_increase=x: expected a number\n\
+             zoo.cfg:4: maxClientCnxns=many: not a number, expected a whole number\n\
+             zoo.cfg:7: nio.numSelectorThreads=0: must be at least 1\n\
+             zoo.cfg:9: preAllocSize=010: leading zeros are ambiguous (octal or not), expected a whole number (KiB)\n\
+             zoo.cfg:5: snapshot.compression.method=zip: expected one of gz, snappy\n\
+             zoo.cfg:3: tickTime=2s: not a number, expected a whole number (ms)",
+        );
+}
+
+#[test]
+fn values_below_a_minimum_are_raised_with_a_warning() {
+    let case = Case::file(
+        "snapCount=1\nautopurge.snapRetainCount=1\nautopurge.purgeInterval=90s\njute.maxbuffer=2000\n\
+                           jute.maxbuffer.extrasize=1",
+    );
+    let config = case.config();
+    assert_eq!(config.snapshot.txns, 2);
+    assert_eq!(
+        config.purge,
+        PurgeConfig { snapshots_kept: 3, interval: Some(Duration::from_secs(90)) }
+    );
+    assert_eq!(config.limits.packet_extra_bytes, 1024);
+    let notes = case.notes();
+    assert!(
+        notes.contains(
+            &"zoo.cfg:4: autopurge.snapRetainCount=1: must be at least 3, using 3".to_owned()
+        ),
+        "{notes:?}"
+    );
+    let config = Case::file(
+        "connection_throttle_weight_enabled=true\nconnection_throttle_global_session_weight=-4\n\
+                             connection_throttle_drop_decrease=7",
+    )
+    .config();
+    assert_eq!(config.connection_throttle.drop_decrease, 0.002);
+    let weights = ConnectionWeights { global_session: 3, local_session: 1, renew_session: 2 };
+    assert_eq!(config.connection_throttle.weights, Some(weights));
+}
+
+#[test]
+fn switches_with_words_of_their_own() {
+    let config = Case::file("forceSync=no\nskipACL=yes").config();
+    assert!(!config.log.fsync && config.auth.skip_acl);
+    let config = Case::file("forceSync=false\nskipACL=true\ndigest.enabled=nonsense").config();
+    assert!(config.log.fsync && !config.auth.skip_acl && !config.snapshot.digest);
+}
+
+#[test]
+fn sizes_become_bytes_and_zero_becomes_none() {
+    let config = Case::file("preAllocSize=1\nsnapSizeLimitInKb=0\ntxnLogSizeLimitInKb=2\nmaxBatchSize=0\nmaxClientCnxns=0\n\
+                             flushDelay=9\nthrottled_op_wait_time=5\nclientPortListenBacklog=128").config();
+    assert_eq!(config.log.preallocate_bytes, 1024);
+    assert_eq!(config.snapshot.log_bytes, None);
+    assert_eq!(config.log.file_bytes_max, Some(2048));
+    assert_eq!(config.log.batch_txns_max, None);
+    assert_eq!(config.log.queue_poll_max, 3 * MS);
+    assert_eq!(config.limits.connections_per_address, None);
+    assert_eq!(config.throttle.op_wait_max, Some(5 * MS));
+    assert_eq!(config.net.backlog, Some(128));
+    assert_eq!(Case::raw_file("dataDir=/d\nclientPort=0").config().net.client_port, None);
+    assert_eq!(Case::raw_file("dataDir=/d").set("clientPort=0").config().net.client_port, Some(0));
+}
+
+#[test]
+fn one_participant_runs_standalone() {
+    // The official image writes the client port into the server line only.
+    let config = Case::raw_file("dataDir=/d\nserver.1=localhost:2888:3888;2181").config();
+    assert_eq!(config.net.client_port, Some(2181));
+    let config = Case::file("server.7=localhost:2888:3888\ninitLimit=10\nsyncLimit=5").config();
+    assert_eq!(config.net.client_port, Some(2181));
+    let config =
+        Case::raw_file("dataDir=/d\nserver.1=h:1:2;127.0.0.1:99").with("/d/myid", "1\n").config();
+    assert_eq!(config.net.client_address.as_deref(), Some("127.0.0.1"));
+    let case = Case::file("server.1=h:1:2").with("/d/myid", "3");
+    assert!(
+        case.notes()
+            .contains(&"/d/myid:1: myid is 3, but the only server line is server.1".to_owned())
+    );
+    Case::file("server.1=h:1:2;2182")
+        .fails("zoo.cfg:3: client address of the server line differs from clientPort and clientPortAddress");
+}
+
+#[test]
+fn an_ensemble_is_refused_where_it_begins() {
+    let missing = "this version runs standalone servers only: ensembles are not part of it";
+    Case::file("server.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2").fails(&format!(
+        "zoo.cfg:4: server.2 makes this an ensemble of 3: {missing}\nhint: leave one server.N line to run it alone"
+    ));
+    Case::file("standaloneEnabled=false")
+        .fails(&format!("zoo.cfg:3: standaloneEnabled=false: {missing}"));
+    Case::file("server.1=a:1:2\nserver.2=b:1:2:observer")
+        .fails("zoo.cfg:4: Observers w/o quorum is an invalid configuration");
+    Case::file("server.2=b:1:2:observer")
+        .fails("zoo.cfg:3: Observers w/o participants is an invalid configuration");
+    Case::file("standaloneEnabled=false").set("zebu.runWithout=ensemble").fails(&format!(
+        "--set: zebu.runWithout: ensemble cannot be left out: {missing}\nzoo.cfg:3: standaloneEnabled=false: {missing}"
+    ));
+}
+
+#[test]
+fn the_dynamic_file_is_read() {
+    let case = Case::raw_file("dataDir=/d\ndynamicConfigFile=/c/zoo.cfg.dynamic.100000000");
+    let name = "/c/zoo.cfg.dynamic.100000000";
+    let config = case.clone().with(name, "server.1=h:1:2:participant;0.0.0.0:2181").config();
+    assert_eq!((config.net.client_port, config.net.client_address), (Some(2181), None));
+    let fault = case.clone().with(name, "server.1=a:1:2;1\nserver.2=b:1:2;1").load().unwrap_err();
+    assert!(
+        fault.to_string().starts_with("/c/zoo.cfg.dynamic.100000000:2: server.2 makes"),
+        "{fault}"
+    );
+    case.clone()
+        .with(name, "version=1\ntickTime=3")
+        .fails(&format!("{name}:1: dynamic file shouldn't have version inside\n{name}:2: unrecognised parameter: tickTime"));
+    let fault = case.load().unwrap_err();
+    assert!(
+        fault.to_string().starts_with(&format!("{name}: cannot read dynamic configuration file")),
+        "{fault}"
+    );
+    Case::file("dynamicConfigFile=/c/dyn\nserver.1=a:1:2")
+        .with("/c/dyn", "")
+        .fails("zoo.cfg:4: parameter: server.1 must be in a separate dynamic config file");
+}
+
+#[test]
+fn parts_not_built_are_refused_when_switched_on() {
+    for (line, text) in [
+        (
+            "secureClientPort=2281",
+            "TLS is not part of this version\nhint: --set zebu.runWithout=tls starts without it",
+        ),
+        (
+            "sslQuorum=true",
+            "TLS is not part of this version\nhint: --set zebu.runWithout=tls starts without it",
+        ),
+        (
+            "admin.enableServer=true",
+            "the HTTP admin server is not part of this version\nhint: --set zebu.runWithout=admin starts without it",
+        ),
+        (
+            "audit.enable=true",
+            "the audit log is not part of this version\nhint: --set zebu.runWithout=audit starts without it",
+        ),
+        (
+            "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+            "SASL is not part of this version\nhint: --set zebu.runWithout=sasl starts without it",
+        ),
+        (
+            "authProvider.x=com.example.Provider",
+            "this server cannot load Java classes\nhint: --set zebu.runWithout=plugins starts without it",
+        ),
+        (
+            "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider",
+            "the Prometheus page is not part of this version\nhint: --set zebu.runWithout=prometheus starts without it",
+        ),
+    ] {
+        Case::file(line).fails(&format!("zoo.cfg:3: {line}: {text}"));
+    }
+    Case::file("").define("java.security.auth.login.config=/j").fails(
+        "-D: java.security.auth.login.config=/j: SASL is not part of this version\n\
+         hint: --set zebu.runWithout=sasl starts without it",
+    );
+}
+
+#[test]
+fn parts_not_built_may_be_left_off() {
+    Case::file(
+        "admin.enableServer=false\nadmin.serverPort=8081\nsslQuorum=false\nportUnification=false\nquorum.auth.enableSasl=false\n\
+         ssl.keyStore.password=pw\naudit.enable=false\npathStats.enabled=false\nsecureClientPort=0\n\
+         authProvider.1=org.apache.zookeeper.server.auth.DigestAuthenticationProvider\n\
+         metricsProvider.className=org.apache.zookeeper.metrics.impl.DefaultMetricsProvider",
+    )
+    .config();
+}
+
+/// The file kazoo's test harness writes for every server.
+#[test]
+fn an_operator_may_choose_to_run_without_a_part() {
+    let case = Case::file(
+        "secureClientPort=22222\nmaxClientCnxns=0\nadmin.serverPort=22225\n\
+         serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n\
+         authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n\
+         ssl.keyStore.location=/k.jks\nssl.keyStore.password=apassword\nssl.trustStore.location=/t.jks\n\
+         ssl.trustStore.password=apassword",
+    )
+    .define("java.security.auth.login.config=/jaas.conf")
+    .set("zebu.runWithout=tls, sasl");
+    assert_eq!(case.config().limits.connections_per_address, None);
+    let notes = case.notes().join("\n");
+    assert!(
+        notes.contains(
+            "zoo.cfg:3: secureClientPort=22222 has no effect: TLS is not part of this version"
+        ),
+        "{notes}"
+    );
+    assert!(!notes.contains("apassword"), "{notes}");
+    Case::file("").set("zebu.runWithout=tsl").fails("--set: zebu.runWithout: there is no part tsl");
+}
+
+#[test]
+fn enforced_authentication() {
+    let config = Case::file("enforce.auth.enabled=true\nenforce.auth.schemes=digest, ip").config();
+    assert_eq!(config.auth.enforced_schemes, ["digest", "ip"]);
+    let config = Case::file("").define("zookeeper.sessionRequireClientSASLAuth=true").config();
+    assert_eq!(config.auth.enforced_schemes, ["sasl"]);
+    assert!(Case::file("enforce.auth.schemes=digest").config().auth.enforced_schemes.is_empty());
+    Case::file("enforce.auth.enabled=true")
+        .fails("zoo.cfg:3: enforce.auth.enabled is true but enforce.auth.schemes is not set");
+    Case::file("enforce.auth.enabled=true\nenforce.auth.schemes=x509")
+        .fails("zoo.cfg:4: enforce.auth.schemes: this server has no authentication scheme x509");
+}
+
+#[test]
+fn digest_algorithms_have_java_names() {
+    let algorithm = |name: &str| {
+        Case::file(&format!("DigestAuthenticationProvider.digestAlg={name}"))
+            .config()
+            .auth
+            .digest_algorithm
+    };
+    assert_eq!(algorithm("sha-256"), DigestAlgorithm::Sha256);
+    assert_eq!(algorithm("SHA3-512"), DigestAlgorithm::Sha3Of512);
+    assert!(Case::file("DigestAuthenticationProvider.digestAlg=CRC32").load().is_err());
+    let setting = registry::by_key("DigestAuthenticationProvider.digestAlg").unwrap();
+    let registry::Kind::Choice(names) = setting.kind else { panic!("a choice") };
+    assert!(names.iter().all(|name| DigestAlgorithm::from_java_name(name).is_some()));
+}
+
+#[test]
+fn secrets_are_in_no_text() {
+    let case = Case::file(
+        "DigestAuthenticationProvider.superDigest=super:hush\nssl.keyStore.password=hush\nSASLAuthenticationProvider.superPassword=hush",
+    );
+    let loaded = case.load().unwrap();
+    assert!(!format!("{loaded:?}\n{}", loaded.effective).contains("hush"));
+    let fault = Case::file("authProvider.password=hush").load().unwrap_err();
+    assert!(!format!("{fault}{fault:?}").contains("hush"), "{fault}");
+}
+
+#[test]
+fn repeated_and_relative_settings_are_told() {
+    let notes = Case::raw_file("dataDir=data\nclientPort=1\nclientPort=2").notes();
+    assert_eq!(
+        notes,
+        [
+            "zoo.cfg:2: clientPort is set again further down, which wins",
+            "zoo.cfg:1: dataDir=data: is relative to the working directory, prepend ./ to say that this is meant",
+        ]
+    );
+}
+
+#[test]
+fn every_setting_has_a_value_and_an_origin() {
+    let loaded = Case::file("snapCount=5\nzebu.runWithout=tls\nsecureClientPort=1")
+        .define("zookeeper.maxCnxns=9")
+        .set("tickTime=100")
+        .load()
+        .unwrap();
+    let find = |key: &str| {
+        let setting = loaded.effective.settings.iter().find(|setting| setting.key == key).unwrap();
+        format!("{} {} {}", setting.value, setting.origin, setting.has_effect)
+    };
+    assert_eq!(find("snapCount"), "5 zoo.cfg:3 true");
+    assert_eq!(find("maxCnxns"), "9 -D true");
+    assert_eq!(find("tickTime"), "100 --set true");
+    assert_eq!(find("minSessionTimeout"), "200 (2 ticks) default true");
+    assert_eq!(find("secureClientPort"), "1 zoo.cfg:5 false");
+    assert_eq!(find("dataLogDir"), "/d (dataDir) default true");
+}
+
+/// A setting that claims to work is read by someone.
+#[test]
+fn every_supported_setting_is_read() {
+    let merged = Merged::default();
+    let reader = build::Reader::new(&merged);
+    reader.config(None, &dynamic::Members::default());
+    let read = reader.keys_read.borrow();
+    let supported: BTreeSet<&str> = SETTINGS
+        .iter()
+        .filter(|setting| setting.fate == Fate::Supported)
+        .map(|setting| setting.key)
+        .collect();
+    let unread: Vec<_> = supported.difference(&read).collect();
+    assert!(unread.is_empty(), "supported, but nobody reads it: {unread:?}");
+    let unknown: Vec<_> =
+        read.iter().filter(|key| !SETTINGS.iter().any(|setting| setting.key == **key)).collect();
+    assert!(unknown.is_empty(), "read, but not in the table: {unknown:?}");
+}
+
+#[test]
+fn every_default_is_valid() {
+    for setting in SETTINGS {
+        if let registry::Default::Value(text) = setting.default
+            && !text.is_empty()
+        {
+            assert_eq!(value::fault(setting, setting.key, text), None, "{}", setting.key);
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! The four-letter words: what people and monitors type into telnet to see how the server is.
+//!
+//! Pure: a word and [`Facts`] go in, text comes out. Nothing here has a socket, a lock or a clock, and nothing here changes
+//! anything: what a word does besides answering is its [`Effect`], for the driver to carry out.
+//!
+//! Text comes in pieces ([`Answer::next`]), so that a server with millions of watches neither builds the whole answer in memory
+//! nor holds a lock while a slow reader takes it (CVE-2017-5637).
+//!
+//! Source: `org.apache.zookeeper.server.command`; FLW-01 to FLW-11.
+
+mod answer;
+mod date;
+mod environment;
+mod facts;
+mod word;
+
+#[cfg(test)]
+mod tests;
+
+pub use answer::{Answer, text};
+pub use environment::Environment;
+pub use facts::{
+    Bucket, ConfFacts, ConnectionFacts, ConnectionRef, Cursor, DirSizes, Facts, GaugeSets, Mode,
+    ServerFacts, SessionFacts, WatchSummary, Watcher,
+};
+pub use word::{Effect, Received, Whitelist, Word};
+
+/// Trace mask of a fresh server: what `gtmk` prints until `stmk` changes it.
+pub const TRACE_MASK_DEFAULT: i64 = 306;
+
+/// What stands after `Zookeeper version:`. Starts with the version whose behaviour this is, because clients and tools read it.
+pub const VERSION: &str = concat!("3.9.5-zebu-", env!("CARGO_PKG_VERSION"));
+
+/// When that was built, in the form tools expect. It is the day of the version, not of the build: builds are reproducible.
+pub const BUILT_ON: &str = "2026-11-21 00:00 UTC";
+
+/// Version and date, as `srvr`, `stat`, `envi` and `mntr` print them.
+pub fn full_version() -> String {
+    format!("{VERSION}, built on {BUILT_ON}")
+}

@@ -1,0 +1,258 @@
+//! What the words tell about, as plain data.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use zebu_proto::{SessionId, Xid, Zxid};
+
+use super::environment::Environment;
+use crate::config::Config;
+use crate::metrics::{Metrics, ResponseSizes};
+
+/// Where a page of facts begins. 0 is the beginning, everything else is what the last page returned and means something to the
+/// one who returned it only.
+pub type Cursor = u64;
+
+/// What a server can tell about itself.
+///
+/// Each method is one look: what it returns is consistent in itself, two of them need not agree. Pages (`watches_*`,
+/// `ephemerals`) should be some hundred entries, taken under one lock; between two of them the lock is free.
+pub trait Facts {
+    /// Whether clients are served.
+    fn is_serving(&self) -> bool;
+    /// Role.
+    fn mode(&self) -> Mode;
+    /// Numbers of the whole server.
+    fn server(&self) -> ServerFacts;
+    /// Metrics.
+    fn metrics(&self) -> &Metrics;
+    /// All client connections, the one that asks included.
+    fn connections(&self) -> Vec<ConnectionFacts>;
+    /// Connections by the time their silence ends them.
+    fn connection_buckets(&self) -> Vec<Bucket<ConnectionRef>>;
+    /// Sessions by the time they expire.
+    fn session_buckets(&self) -> Vec<Bucket<SessionId>>;
+    /// Number of sessions with ephemerals.
+    fn ephemeral_sessions(&self) -> usize;
+    /// Appends ephemerals, those of one session next to each other. Returns where to go on, nothing at the end.
+    fn ephemerals(&self, from: Cursor, out: &mut Vec<(SessionId, String)>) -> Option<Cursor>;
+    /// Counts of data watches.
+    fn watch_summary(&self) -> WatchSummary;
+    /// Appends data watches, those of one path next to each other. Returns where to go on, nothing at the end.
+    fn watches_by_path(&self, from: Cursor, out: &mut Vec<Watcher>) -> Option<Cursor>;
+    /// Appends data watches, those of one session next to each other. Returns where to go on, nothing at the end.
+    fn watches_by_session(&self, from: Cursor, out: &mut Vec<Watcher>) -> Option<Cursor>;
+    /// Digests of the tree at some zxids, oldest first.
+    fn digests(&self) -> Vec<(Zxid, i64)>;
+    /// Bytes on disk.
+    fn dirs(&self) -> DirSizes;
+    /// What `conf` shows.
+    fn conf(&self) -> ConfFacts;
+    /// What `envi` shows.
+    fn environment(&self) -> Environment;
+    /// What `gtmk` shows.
+    fn trace_mask(&self) -> i64;
+}
+
+/// Role of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Mode {
+    Standalone,
+    Leader,
+    Follower,
+    Observer,
+    ReadOnly,
+}
+
+impl Mode {
+    /// As it is printed.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Standalone => "standalone",
+            Self::Leader => "leader",
+            Self::Follower => "follower",
+            Self::Observer => "observer",
+            Self::ReadOnly => "read-only",
+        }
+    }
+}
+
+/// Numbers of the whole server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerFacts {
+    /// Smallest request latency in ms since the last reset.
+    pub latency_min_ms: i64,
+    /// Average request latency in ms.
+    pub latency_avg_ms: f64,
+    /// Largest request latency in ms.
+    pub latency_max_ms: i64,
+    /// Frames received since the last reset.
+    pub packets_received: u64,
+    /// Frames sent.
+    pub packets_sent: u64,
+    /// Open client connections, the one that asks included.
+    pub connections: usize,
+    /// Requests in progress.
+    pub outstanding: usize,
+    /// Last zxid applied.
+    pub zxid: Zxid,
+    /// Znodes, with both aliases of the root, as the original counts.
+    pub znodes: usize,
+    /// Registrations of data and child watches.
+    pub watches: usize,
+    /// Ephemeral znodes.
+    pub ephemerals: usize,
+    /// Bytes of paths and data.
+    pub data_bytes: u64,
+    /// Sessions.
+    pub sessions: usize,
+    /// Milliseconds since the server began to serve.
+    pub uptime_ms: u64,
+    /// Current random drop chance of the connection throttle.
+    pub connection_drop_probability: f64,
+    /// Sizes of responses.
+    pub response_sizes: ResponseSizes,
+    /// File descriptors in use, where the system tells.
+    pub fds_open: Option<u64>,
+    /// File descriptors allowed, where the system tells.
+    pub fds_max: Option<u64>,
+    /// Quotas by namespace.
+    pub quotas: GaugeSets,
+}
+
+/// Gauges by namespace, which is the first component of a path.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GaugeSets {
+    /// Limit of znodes, the hard one if there is one.
+    pub count_limit: Vec<(String, i64)>,
+    /// Limit of bytes, the hard one if there is one.
+    pub bytes_limit: Vec<(String, i64)>,
+    /// Znodes under quota.
+    pub count_usage: Vec<(String, i64)>,
+    /// Bytes under quota.
+    pub bytes_usage: Vec<(String, i64)>,
+}
+
+/// A connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConnectionFacts {
+    /// Of the client.
+    pub remote: SocketAddr,
+    /// Whether the server is willing to read from it, and waiting to write to it: bits 1 and 4.
+    pub interest: u8,
+    /// Requests in progress.
+    pub queued: u64,
+    /// Frames received.
+    pub received: u64,
+    /// Frames sent.
+    pub sent: u64,
+    /// Its session, once it has one.
+    pub session: Option<SessionFacts>,
+}
+
+/// What `cons` tells about a connection with a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionFacts {
+    /// Which.
+    pub id: SessionId,
+    /// Last operation: `NA`, `PING`, `SESS`, `CREA`, ...
+    pub last_op: &'static str,
+    /// When the connection began, ms since 1970.
+    pub established_ms: i64,
+    /// Timeout in ms.
+    pub timeout_ms: u64,
+    /// Xid of the last request, if it was one of the client's own.
+    pub last_xid: Option<Xid>,
+    /// Zxid of the last response.
+    pub last_zxid: Zxid,
+    /// Time of the last response, ms of a clock that only goes forward.
+    pub last_response_ms: i64,
+    /// Latency of the last response in ms.
+    pub latency_last_ms: i64,
+    /// Smallest latency in ms.
+    pub latency_min_ms: i64,
+    /// Average latency in whole ms.
+    pub latency_avg_ms: i64,
+    /// Largest latency in ms.
+    pub latency_max_ms: i64,
+}
+
+/// Things that expire together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bucket<T> {
+    /// When, ms since 1970.
+    pub expires_ms: i64,
+    /// What.
+    pub members: Vec<T>,
+}
+
+/// A connection in a bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectionRef {
+    /// Of the client.
+    pub remote: SocketAddr,
+    /// Its session, or [`SessionId::NONE`].
+    pub session: SessionId,
+}
+
+/// Counts of data watches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WatchSummary {
+    /// Connections that watch.
+    pub connections: usize,
+    /// Paths that are watched.
+    pub paths: usize,
+    /// Pairs of both.
+    pub watches: usize,
+}
+
+/// A session that watches a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Watcher {
+    /// What is watched.
+    pub path: String,
+    /// Who watches.
+    pub session: SessionId,
+}
+
+/// Bytes on disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DirSizes {
+    /// Of the snapshot directory.
+    pub data_bytes: u64,
+    /// Of the log directory.
+    pub log_bytes: u64,
+}
+
+/// What `conf` shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)] // As `conf` prints them.
+pub struct ConfFacts {
+    pub client_port: Option<u16>,
+    pub data_dir: PathBuf,
+    pub log_dir: PathBuf,
+    pub sizes: DirSizes,
+    pub tick_ms: u128,
+    pub connections_per_address: u32,
+    pub session_timeout_min_ms: u128,
+    pub session_timeout_max_ms: u128,
+    pub backlog: Option<u32>,
+}
+
+impl ConfFacts {
+    /// From the configuration; `client_port` is the one that was bound.
+    pub fn new(config: &Config, client_port: Option<u16>, sizes: DirSizes) -> Self {
+        Self {
+            client_port,
+            data_dir: config.data.snapshots(),
+            log_dir: config.data.logs(),
+            sizes,
+            tick_ms: config.sessions.tick.as_millis(),
+            connections_per_address: config.limits.connections_per_address.unwrap_or(0),
+            session_timeout_min_ms: config.sessions.timeout_min.as_millis(),
+            session_timeout_max_ms: config.sessions.timeout_max.as_millis(),
+            backlog: config.net.backlog,
+        }
+    }
+}

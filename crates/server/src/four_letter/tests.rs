@@ -1,0 +1,341 @@
+//! Every word against text recorded from a server of the original.
+
+use std::path::PathBuf;
+
+use zebu_proto::{SessionId, Xid, Zxid};
+
+use super::*;
+use crate::metrics::{Metrics, ResponseSizes};
+
+const SESSION: SessionId = SessionId(0x10000697ae10000);
+
+struct Fake {
+    is_serving: bool,
+    mode: Mode,
+    metrics: Metrics,
+    watchers: Vec<Watcher>,
+}
+
+impl Default for Fake {
+    fn default() -> Self {
+        let watcher = |path: &str| Watcher { path: path.to_owned(), session: SESSION };
+        Self {
+            is_serving: true,
+            mode: Mode::Standalone,
+            metrics: Metrics::default(),
+            watchers: ["/n0", "/n1", "/nope"].into_iter().map(watcher).collect(),
+        }
+    }
+}
+
+fn connection(port: u16, interest: u8, received: u64, sent: u64) -> ConnectionFacts {
+    let remote = ([127, 0, 0, 1], port).into();
+    ConnectionFacts { remote, interest, queued: 0, received, sent, session: None }
+}
+
+impl Fake {
+    /// One entry per page, to see that pages are joined without a seam.
+    fn page(&self, from: Cursor) -> (Option<&Watcher>, Option<Cursor>) {
+        let at = usize::try_from(from).unwrap();
+        (self.watchers.get(at), (at + 1 < self.watchers.len()).then_some(from + 1))
+    }
+}
+
+impl Facts for Fake {
+    fn is_serving(&self) -> bool {
+        self.is_serving
+    }
+    fn mode(&self) -> Mode {
+        self.mode
+    }
+    fn server(&self) -> ServerFacts {
+        ServerFacts {
+            latency_min_ms: 0,
+            latency_avg_ms: 1.0,
+            latency_max_ms: 27,
+            packets_received: 145,
+            packets_sent: 144,
+            connections: 3,
+            outstanding: 0,
+            zxid: Zxid(0x8d),
+            znodes: 145,
+            watches: 3,
+            ephemerals: 2,
+            data_bytes: 44,
+            sessions: 1,
+            uptime_ms: 5490,
+            connection_drop_probability: 0.0,
+            response_sizes: ResponseSizes { last_bytes: 16, min_bytes: 16, max_bytes: 100 },
+            fds_open: Some(265),
+            fds_max: Some(20_000),
+            quotas: GaugeSets { count_limit: vec![("app".to_owned(), 10)], ..GaugeSets::default() },
+        }
+    }
+    fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+    fn connections(&self) -> Vec<ConnectionFacts> {
+        let mut first = connection(40632, 1, 144, 144);
+        first.session = Some(SessionFacts {
+            id: SESSION,
+            last_op: "EXIS",
+            established_ms: 1_795_272_835_528,
+            timeout_ms: 10_000,
+            last_xid: Some(Xid(0x384)),
+            last_zxid: Zxid(0x8d),
+            last_response_ms: 6_917_314,
+            latency_last_ms: 1,
+            latency_min_ms: 0,
+            latency_avg_ms: 1,
+            latency_max_ms: 27,
+        });
+        vec![first, connection(40642, 1, 0, 0), connection(40660, 0, 1, 0)]
+    }
+    fn connection_buckets(&self) -> Vec<Bucket<ConnectionRef>> {
+        let member =
+            |port, session| ConnectionRef { remote: ([127, 0, 0, 1], port).into(), session };
+        let members = vec![member(40632, SESSION), member(40642, SessionId::NONE)];
+        vec![Bucket { expires_ms: 1_795_272_848_000, members }]
+    }
+    fn session_buckets(&self) -> Vec<Bucket<SessionId>> {
+        vec![Bucket { expires_ms: 1_795_272_846_000, members: vec![SESSION] }]
+    }
+    fn ephemeral_sessions(&self) -> usize {
+        1
+    }
+    fn ephemerals(&self, from: Cursor, out: &mut Vec<(SessionId, String)>) -> Option<Cursor> {
+        out.push((SESSION, format!("/n{from}")));
+        (from == 0).then_some(1)
+    }
+    fn watch_summary(&self) -> WatchSummary {
+        WatchSummary { connections: 1, paths: 3, watches: 3 }
+    }
+    fn watches_by_path(&self, from: Cursor, out: &mut Vec<Watcher>) -> Option<Cursor> {
+        let (watcher, next) = self.page(from);
+        out.extend(watcher.cloned());
+        next
+    }
+    fn watches_by_session(&self, from: Cursor, out: &mut Vec<Watcher>) -> Option<Cursor> {
+        self.watches_by_path(from, out)
+    }
+    fn digests(&self) -> Vec<(Zxid, i64)> {
+        vec![(Zxid(0x80), 270_434_420_806)]
+    }
+    fn dirs(&self) -> DirSizes {
+        DirSizes { data_bytes: 478, log_bytes: 65_552 }
+    }
+    fn conf(&self) -> ConfFacts {
+        ConfFacts {
+            client_port: Some(22014),
+            data_dir: PathBuf::from("/data/version-2"),
+            log_dir: PathBuf::from("/log/version-2"),
+            sizes: self.dirs(),
+            tick_ms: 2000,
+            connections_per_address: 60,
+            session_timeout_min_ms: 4000,
+            session_timeout_max_ms: 40_000,
+            backlog: None,
+        }
+    }
+    fn environment(&self) -> Environment {
+        Environment::collect()
+    }
+    fn trace_mask(&self) -> i64 {
+        TRACE_MASK_DEFAULT
+    }
+}
+
+fn all() -> Whitelist {
+    Whitelist::new(&["*".to_owned()], false)
+}
+
+#[track_caller]
+fn check(word: Word, facts: &Fake, expected: &str) {
+    assert_eq!(text(word, 309, &all(), facts), expected, "{word:?}");
+}
+
+#[test]
+fn short_words() {
+    let facts = Fake::default();
+    check(Word::Ruok, &facts, "imok");
+    check(Word::Isro, &facts, "rw");
+    check(Word::Gtmk, &facts, "306");
+    check(Word::Stmk, &facts, "309");
+    check(Word::Crst, &facts, "Connection stats reset.\n");
+    check(Word::Srst, &facts, "Server stats reset.\n");
+    check(Word::Dirs, &facts, "datadir_size: 478\nlogdir_size: 65552\n");
+    check(Word::Hash, &facts, "80: 270434420806\n");
+}
+
+#[test]
+fn srvr_and_stat() {
+    let facts = Fake::default();
+    let version = format!(
+        "Zookeeper version: 3.9.5-zebu-{}, built on {BUILT_ON}\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    let numbers = "Latency min/avg/max: 0/1.0/27\nReceived: 145\nSent: 144\nConnections: 3\nOutstanding: 0\nZxid: 0x8d\n\
+                   Mode: standalone\nNode count: 145\n";
+    check(Word::Srvr, &facts, &format!("{version}{numbers}"));
+    let clients = "Clients:\n /127.0.0.1:40632[1](queued=0,recved=144,sent=144)\n \
+                   /127.0.0.1:40642[1](queued=0,recved=0,sent=0)\n /127.0.0.1:40660[0](queued=0,recved=1,sent=0)\n\n";
+    check(Word::Stat, &facts, &format!("{version}{clients}{numbers}"));
+}
+
+/// The characters the Go client's expression allows in a version, and the two forms of date it knows.
+#[test]
+fn parsers_of_the_original_read_the_version() {
+    assert!(VERSION.starts_with("3.9.5-"));
+    assert!(
+        VERSION.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.' || byte == b'-')
+    );
+    let shape: String =
+        BUILT_ON.chars().map(|c| if c.is_ascii_digit() { '9' } else { c }).collect();
+    assert_eq!(shape, "9999-99-99 99:99 UTC");
+}
+
+#[test]
+fn cons() {
+    check(
+        Word::Cons,
+        &Fake::default(),
+        " /127.0.0.1:40632[1](queued=0,recved=144,sent=144,sid=0x10000697ae10000,lop=EXIS,est=1795272835528,to=10000,\
+         lcxid=0x384,lzxid=0x8d,lresp=6917314,llat=1,minlat=0,avglat=1,maxlat=27)\n \
+         /127.0.0.1:40642[1](queued=0,recved=0,sent=0)\n /127.0.0.1:40660[0](queued=0,recved=1,sent=0)\n\n",
+    );
+}
+
+#[test]
+fn dump() {
+    check(
+        Word::Dump,
+        &Fake::default(),
+        "SessionTracker dump:\nSession Sets (1)/(1):\n1 expire at Sat Nov 21 14:54:06 UTC 2026:\n\t0x10000697ae10000\n\
+         ephemeral nodes dump:\nSessions with Ephemerals (1):\n0x10000697ae10000:\n\t/n0\n\t/n1\n\
+         Connections dump:\nConnections Sets (1)/(2):\n2 expire at Sat Nov 21 14:54:08 UTC 2026:\n\
+         \tip: /127.0.0.1:40632 sessionId: 0x10000697ae10000\n\tip: /127.0.0.1:40642 sessionId: 0x0\n",
+    );
+}
+
+#[test]
+fn watches() {
+    let mut facts = Fake::default();
+    check(Word::Wchs, &facts, "1 connections watching 3 paths\nTotal watches:3\n");
+    check(
+        Word::Wchp,
+        &facts,
+        "/n0\n\t0x10000697ae10000\n/n1\n\t0x10000697ae10000\n/nope\n\t0x10000697ae10000\n\n",
+    );
+    check(Word::Wchc, &facts, "0x10000697ae10000\n\t/n0\n\t/n1\n\t/nope\n\n");
+    facts.watchers.clear();
+    check(Word::Wchp, &facts, "\n");
+    check(Word::Wchc, &facts, "\n");
+}
+
+#[test]
+fn long_answers_come_in_pieces() {
+    let facts = Fake::default();
+    let (mut answer, _) = Answer::begin(Word::Wchp, 0, &all(), true);
+    let mut pieces = Vec::new();
+    loop {
+        let mut piece = String::new();
+        if !answer.next(&facts, &mut piece) {
+            break;
+        }
+        pieces.push(piece);
+    }
+    assert_eq!(pieces.iter().filter(|piece| !piece.is_empty()).count(), 3);
+}
+
+#[test]
+fn conf() {
+    check(
+        Word::Conf,
+        &Fake::default(),
+        "clientPort=22014\nsecureClientPort=-1\ndataDir=/data/version-2\ndataDirSize=478\ndataLogDir=/log/version-2\n\
+         dataLogSize=65552\ntickTime=2000\nmaxClientCnxns=60\nminSessionTimeout=4000\nmaxSessionTimeout=40000\n\
+         clientPortListenBacklog=-1\nserverId=0\n",
+    );
+}
+
+#[test]
+fn envi_starts_with_the_version() {
+    let text = text(Word::Envi, 0, &all(), &Fake::default());
+    assert!(text.starts_with("Environment:\nzookeeper.version=3.9.5-zebu-"), "{text}");
+    assert_eq!(text.lines().count(), 19);
+}
+
+#[test]
+fn mntr_lines_are_name_tab_value() {
+    let facts = Fake::default();
+    facts.metrics.fsynctime.add(3);
+    facts.metrics.fsynctime.add(4);
+    facts.metrics.fsynctime.add(4);
+    let text = text(Word::Mntr, 0, &all(), &facts);
+    let mut lines = text.lines();
+    assert_eq!(lines.next(), Some(format!("zk_version\t{}", full_version()).as_str()));
+    assert_eq!(lines.next(), Some("zk_server_state\tstandalone"));
+    let mut names = std::collections::BTreeSet::new();
+    for line in lines {
+        let (name, value) = line.split_once('\t').unwrap();
+        assert!(names.insert(name), "{name} twice");
+        assert!(value.parse::<f64>().is_ok_and(f64::is_finite), "{line}");
+    }
+    for line in [
+        "zk_avg_latency\t1.0",
+        "zk_znode_count\t145",
+        "zk_avg_fsynctime\t3.6667",
+        "zk_avg_snapshottime\t0.0",
+        "zk_app_quota_count_limit_per_namespace\t10",
+        "zk_connection_drop_probability\t0.0",
+        "zk_min_client_response_size\t16",
+        "zk_p99_readlatency\t0",
+    ] {
+        assert!(text.contains(&format!("{line}\n")), "{line}");
+    }
+}
+
+#[test]
+fn a_word_not_in_the_whitelist_is_refused_and_has_no_effect() {
+    let none = Whitelist::new(&[], false);
+    let facts = Fake::default();
+    assert_eq!(
+        text(Word::Mntr, 0, &none, &facts),
+        "mntr is not executed because it is not in the whitelist.\n"
+    );
+    let (_, effect) = Answer::begin(Word::Srst, 0, &none, true);
+    assert_eq!(effect, Effect::None);
+    let (_, effect) = Answer::begin(Word::Srst, 0, &all(), true);
+    assert_eq!(effect, Effect::ResetServer);
+    let (_, effect) = Answer::begin(Word::Stmk, 2, &all(), false);
+    assert_eq!(effect, Effect::SetTraceMask(2));
+    let (_, effect) = Answer::begin(Word::Crst, 0, &all(), false);
+    assert_eq!(effect, Effect::None);
+}
+
+#[test]
+fn a_server_that_is_not_serving_says_so() {
+    let facts = Fake { is_serving: false, ..Fake::default() };
+    let sentence = "This ZooKeeper instance is not currently serving requests";
+    for word in Word::ALL {
+        let answer = text(word, 1, &all(), &facts);
+        match word {
+            Word::Ruok => assert_eq!(answer, "imok"),
+            Word::Gtmk => assert_eq!(answer, "306"),
+            Word::Stmk => assert_eq!(answer, "1"),
+            Word::Envi => assert!(answer.starts_with("Environment:\n")),
+            Word::Isro => assert_eq!(answer, "null"),
+            Word::Hash => assert_eq!(answer, sentence),
+            _ => assert_eq!(answer, format!("{sentence}\n"), "{word:?}"),
+        }
+    }
+}
+
+#[test]
+fn read_only_servers_say_so() {
+    let facts = Fake { mode: Mode::ReadOnly, ..Fake::default() };
+    check(Word::Isro, &facts, "ro");
+    let answer = text(Word::Srvr, 0, &all(), &facts);
+    assert!(answer.lines().nth(1).unwrap().starts_with("READ-ONLY mode"));
+    assert!(answer.contains("\nMode: read-only\n"));
+}

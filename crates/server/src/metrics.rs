@@ -1,0 +1,339 @@
+//! What the server counts, under the names of the original.
+//!
+//! One struct with a typed field per metric, so that counting is `metrics.stale_requests.add(1)`: no lookup, no lock, no
+//! allocation. **Invariant:** a field exists only if something in the server counts it; whoever takes the counting away deletes
+//! the line here, and `mntr` stops printing it. What is read from state at the time of asking (connections, znodes, latencies
+//! since the last reset) is no metric but a fact of `four_letter`.
+//!
+//! Source: `ServerMetrics.java`, `SimpleCounter`, `AvgMinMaxCounter`, `AvgMinMaxPercentileCounter` and their sets.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+mod namespaced;
+mod server_stats;
+mod summary;
+
+pub use namespaced::{CounterSet, NAMESPACES_MAX, SummarySet, namespace};
+pub use server_stats::{LatencyBatch, ResponseSizes, ServerStats};
+pub use summary::{PercentileSummary, Summary};
+
+/// A number that only grows, until it is reset.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Counts `n` more.
+    pub fn add(&self, n: u64) {
+        self.0.fetch_add(n, Relaxed);
+    }
+
+    /// What was counted.
+    pub fn value(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    fn reset(&self) {
+        self.0.store(0, Relaxed);
+    }
+}
+
+/// Receives metrics by name.
+pub trait Visitor {
+    /// A whole number.
+    fn integer(&mut self, name: &str, value: i64);
+    /// A number with up to four decimals, never NaN.
+    fn decimal(&mut self, name: &str, value: f64);
+}
+
+/// How a kind of metric shows itself under a name.
+trait Metric {
+    fn visit(&self, name: &str, visitor: &mut dyn Visitor);
+    fn reset(&self);
+}
+
+impl Metric for Counter {
+    fn visit(&self, name: &str, visitor: &mut dyn Visitor) {
+        visitor.integer(name, i64::try_from(self.value()).unwrap_or(i64::MAX));
+    }
+
+    fn reset(&self) {
+        Self::reset(self);
+    }
+}
+
+macro_rules! metrics {
+    ($($(#[$doc:meta])* $name:ident: $kind:ty,)*) => {
+        /// Every metric of a server.
+        #[derive(Debug, Default)]
+        pub struct Metrics {
+            $($(#[$doc])* pub $name: $kind,)*
+        }
+
+        impl Metrics {
+            /// The names, as the original has them, in the order they are visited.
+            pub const NAMES: &[&str] = &[$(stringify!($name),)*];
+
+            /// Shows every metric to `visitor`, with the prefixes and suffixes of the original.
+            pub fn visit(&self, visitor: &mut dyn Visitor) {
+                $(self.$name.visit(stringify!($name), visitor);)*
+            }
+
+            /// Starts all of them again (`srst`).
+            pub fn reset(&self) {
+                $(Metric::reset(&self.$name);)*
+            }
+        }
+    };
+}
+
+metrics! {
+    // Connections and bytes.
+
+    /// Bytes of client frames, length prefixes included.
+    bytes_received_count: Counter,
+    /// Bytes of replies, notifications excluded.
+    response_bytes: Counter,
+    /// Bytes of notifications.
+    watch_bytes: Counter,
+    /// Connections the client closed.
+    connection_drop_count: Counter,
+    /// Connections refused by `maxCnxns`, `maxClientCnxns` or the connection throttle.
+    connection_rejected: Counter,
+    /// Connect requests that passed the throttle.
+    connection_request_count: Counter,
+    /// Connect requests that renew a session.
+    connection_revalidate_count: Counter,
+    /// Connections closed because no handshake came in time.
+    sessionless_connections_expired: Counter,
+    /// Sessions that expired.
+    stale_sessions_expired: Counter,
+    /// Tokens missing from a full connection throttle, per connect request.
+    connection_token_deficit: Summary,
+    /// Milliseconds it takes to close a socket.
+    socket_closing_time: Summary,
+
+    // Intake of requests.
+
+    /// Requests refused because of `largeRequestMaxBytes`.
+    large_requests_rejected: Counter,
+    /// Times the intake waited because of `request_throttle_max_requests`.
+    request_throttle_wait_count: Counter,
+    /// Milliseconds a request waits in the intake.
+    request_throttle_queue_time_ms: PercentileSummary,
+    /// Requests found stale: their connection is gone, or they are older than their session's timeout.
+    stale_requests: Counter,
+    /// Stale requests that were dropped.
+    stale_requests_dropped: Counter,
+    /// Answers for connections that are gone.
+    stale_replies: Counter,
+    /// Requests answered with -127.
+    throttled_ops: Counter,
+
+    // Validation.
+
+    /// Requests handed to the replica.
+    prep_processor_request_queued: Counter,
+    /// Requests waiting for the replica when one is taken.
+    prep_processor_queue_size: Summary,
+    /// Milliseconds a request waits for the replica.
+    prep_processor_queue_time_ms: PercentileSummary,
+    /// Milliseconds the replica takes to validate a request.
+    prep_process_time: Summary,
+    /// Milliseconds it takes to find the ephemerals of a session that closes.
+    close_session_prep_time: PercentileSummary,
+    /// Changes that were validated and not yet applied.
+    outstanding_changes_queued: Counter,
+    /// Changes that were applied or given up.
+    outstanding_changes_removed: Counter,
+
+    // Log.
+
+    /// Requests handed to the log.
+    sync_processor_request_queued: Counter,
+    /// Requests waiting for the log when one is taken.
+    sync_processor_queue_size: Summary,
+    /// Milliseconds a request waits for the log.
+    sync_processor_queue_time_ms: PercentileSummary,
+    /// Milliseconds from a request's arrival at the log until its batch is on disk.
+    sync_processor_queue_and_flush_time_ms: PercentileSummary,
+    /// Milliseconds it takes to flush a batch and hand it on.
+    sync_processor_queue_flush_time_ms: PercentileSummary,
+    /// Milliseconds the log takes to append a request.
+    sync_process_time: Summary,
+    /// Requests per flush.
+    sync_processor_batch_size: Summary,
+    /// Milliseconds of an fsync.
+    fsynctime: Summary,
+    /// Milliseconds of a snapshot.
+    snapshottime: Summary,
+
+    // Start.
+
+    /// Milliseconds to load the database.
+    dbinittime: Summary,
+    /// Milliseconds to load the snapshot.
+    startup_snap_load_time: Summary,
+    /// Milliseconds to replay the log.
+    startup_txns_load_time: Summary,
+    /// Txns replayed.
+    startup_txns_loaded: Summary,
+
+    // Results.
+
+    /// Milliseconds from arrival to answer of a read.
+    readlatency: PercentileSummary,
+    /// Milliseconds from arrival to answer of a write.
+    updatelatency: PercentileSummary,
+    /// Milliseconds from a txn's timestamp until it is applied.
+    propagation_latency: PercentileSummary,
+    /// Milliseconds the answer to a read takes.
+    read_final_proc_time_ms: PercentileSummary,
+    /// Milliseconds it takes to apply a write and answer it.
+    write_final_proc_time_ms: PercentileSummary,
+    /// Differences between the digest in a txn and that of the tree.
+    digest_mismatches_count: Counter,
+    /// Faults that end the server.
+    unrecoverable_error_count: Counter,
+    /// TTL znodes created.
+    ttl_node_created_count: Counter,
+    /// TTL znodes deleted because their time was over.
+    ttl_node_deleted_count: Counter,
+
+    // Watches: connections notified per event.
+
+    /// Connections notified of a creation.
+    node_created_watch_count: Summary,
+    /// Connections notified of a deletion.
+    node_deleted_watch_count: Summary,
+    /// Connections notified of a change of data.
+    node_changed_watch_count: Summary,
+    /// Connections notified of a change of children.
+    node_children_watch_count: Summary,
+
+    // By first component of the path.
+
+    /// Bytes written.
+    write_per_namespace: SummarySet,
+    /// Bytes read.
+    read_per_namespace: SummarySet,
+    /// Writes refused by a hard quota.
+    quota_exceeded_error_per_namespace: CounterSet,
+
+    // Requests answered, by kind.
+
+    /// All kinds.
+    op_count_total: Counter,
+    /// addWatch.
+    op_count_add_watch: Counter,
+    /// check.
+    op_count_check: Counter,
+    /// checkWatches.
+    op_count_check_watches: Counter,
+    /// closeSession.
+    op_count_close_session: Counter,
+    /// create in all its forms.
+    op_count_create: Counter,
+    /// createSession.
+    op_count_create_session: Counter,
+    /// delete in all its forms.
+    op_count_delete: Counter,
+    /// exists.
+    op_count_exists: Counter,
+    /// getACL.
+    op_count_get_acl: Counter,
+    /// getAllChildrenNumber.
+    op_count_get_all_children_number: Counter,
+    /// getChildren and getChildren2.
+    op_count_get_children: Counter,
+    /// getData.
+    op_count_get_data: Counter,
+    /// getEphemerals.
+    op_count_get_ephemerals: Counter,
+    /// multi.
+    op_count_multi: Counter,
+    /// multiRead.
+    op_count_multi_read: Counter,
+    /// ping.
+    op_count_ping: Counter,
+    /// reconfig.
+    op_count_reconfig: Counter,
+    /// removeWatches.
+    op_count_remove_watches: Counter,
+    /// setACL.
+    op_count_set_acl: Counter,
+    /// setData.
+    op_count_set_data: Counter,
+    /// setWatches and setWatches2.
+    op_count_set_watches: Counter,
+    /// sync.
+    op_count_sync: Counter,
+    /// whoAmI.
+    op_count_who_am_i: Counter,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Seen(BTreeMap<String, String>);
+
+    impl Visitor for Seen {
+        fn integer(&mut self, name: &str, value: i64) {
+            let old = self.0.insert(name.to_owned(), value.to_string());
+            assert_eq!(old, None, "{name} twice");
+        }
+
+        fn decimal(&mut self, name: &str, value: f64) {
+            assert!(value.is_finite(), "{name}");
+            self.integer(name, 0);
+            self.0.insert(name.to_owned(), value.to_string());
+        }
+    }
+
+    fn seen(metrics: &Metrics) -> BTreeMap<String, String> {
+        let mut seen = Seen::default();
+        metrics.visit(&mut seen);
+        seen.0
+    }
+
+    #[test]
+    fn every_kind_expands_to_the_names_of_the_original() {
+        let metrics = Metrics::default();
+        metrics.response_bytes.add(7);
+        metrics.fsynctime.add(3);
+        metrics.fsynctime.add(4);
+        metrics.readlatency.add(2);
+        metrics.write_per_namespace.add("app", 10);
+        metrics.quota_exceeded_error_per_namespace.add("app", 1);
+        let seen = seen(&metrics);
+        for (name, value) in [
+            ("response_bytes", "7"),
+            ("avg_fsynctime", "3.5"),
+            ("min_fsynctime", "3"),
+            ("max_fsynctime", "4"),
+            ("cnt_fsynctime", "2"),
+            ("sum_fsynctime", "7"),
+            ("p50_readlatency", "2"),
+            ("p999_readlatency", "2"),
+            ("cnt_app_write_per_namespace", "1"),
+            ("sum_app_write_per_namespace", "10"),
+            ("app_quota_exceeded_error_per_namespace", "1"),
+            ("avg_snapshottime", "0"),
+        ] {
+            assert_eq!(seen.get(name).map(String::as_str), Some(value), "{name}");
+        }
+    }
+
+    #[test]
+    fn reset_starts_everything_again() {
+        let metrics = Metrics::default();
+        metrics.response_bytes.add(7);
+        metrics.readlatency.add(2);
+        metrics.write_per_namespace.add("app", 10);
+        metrics.reset();
+        assert!(seen(&metrics).values().all(|value| value == "0"));
+    }
+}

@@ -1,0 +1,115 @@
+//! Metrics by namespace, which is the first component of a path.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+use super::{Counter, Metric, Summary, Visitor};
+
+/// Namespaces that are told apart; writes to others are not recorded, so that clients cannot fill the memory with names.
+pub const NAMESPACES_MAX: usize = 1024;
+
+/// The first component of a path: `app` for `/app/config`, nothing for `/`.
+///
+/// Source: `PathUtils.getTopNamespace`.
+pub fn namespace(path: &str) -> Option<&str> {
+    path.strip_prefix('/')?.split('/').next().filter(|name| !name.is_empty())
+}
+
+#[derive(Debug)]
+struct Set<M>(RwLock<BTreeMap<Arc<str>, Arc<M>>>);
+
+impl<M> Default for Set<M> {
+    fn default() -> Self {
+        Self(RwLock::default())
+    }
+}
+
+impl<M: Default> Set<M> {
+    fn with(&self, key: &str, record: impl FnOnce(&M)) {
+        if let Some(metric) = self.0.read().get(key) {
+            record(metric);
+            return;
+        }
+        let mut metrics = self.0.write();
+        if metrics.len() < NAMESPACES_MAX || metrics.contains_key(key) {
+            record(metrics.entry(Arc::from(key)).or_default());
+        }
+    }
+
+    fn entries(&self) -> Vec<(Arc<str>, Arc<M>)> {
+        self.0.read().iter().map(|(key, metric)| (Arc::clone(key), Arc::clone(metric))).collect()
+    }
+}
+
+/// Counters by namespace.
+#[derive(Debug, Default)]
+pub struct CounterSet(Set<Counter>);
+
+impl CounterSet {
+    /// Counts `n` more in a namespace.
+    pub fn add(&self, namespace: &str, n: u64) {
+        self.0.with(namespace, |counter| counter.add(n));
+    }
+}
+
+impl Metric for CounterSet {
+    fn visit(&self, name: &str, visitor: &mut dyn Visitor) {
+        for (key, counter) in self.0.entries() {
+            Metric::visit(&*counter, &format!("{key}_{name}"), visitor);
+        }
+    }
+
+    fn reset(&self) {
+        self.0.entries().iter().for_each(|(_, counter)| Metric::reset(&**counter));
+    }
+}
+
+/// Summaries by namespace.
+#[derive(Debug, Default)]
+pub struct SummarySet(Set<Summary>);
+
+impl SummarySet {
+    /// Records a value in a namespace.
+    pub fn add(&self, namespace: &str, value: i64) {
+        self.0.with(namespace, |summary| summary.add(value));
+    }
+}
+
+impl Metric for SummarySet {
+    fn visit(&self, name: &str, visitor: &mut dyn Visitor) {
+        for (key, summary) in self.0.entries() {
+            summary.visit_parts(&format!("{key}_{name}"), visitor);
+        }
+    }
+
+    fn reset(&self) {
+        self.0.entries().iter().for_each(|(_, summary)| summary.reset_parts());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_namespace_is_the_first_component() {
+        assert_eq!(namespace("/app/config/x"), Some("app"));
+        assert_eq!(namespace("/app"), Some("app"));
+        assert_eq!(namespace("/"), None);
+        assert_eq!(namespace(""), None);
+    }
+
+    #[test]
+    fn names_cannot_fill_the_memory() {
+        let set = CounterSet::default();
+        for i in 0..NAMESPACES_MAX + 10 {
+            set.add(&format!("n{i}"), 1);
+        }
+        set.add("n0", 1);
+        let entries = set.0.entries();
+        assert_eq!(entries.len(), NAMESPACES_MAX);
+        assert_eq!(set.0.0.read()["n0"].value(), 2);
+    }
+}

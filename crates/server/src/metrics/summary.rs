@@ -1,0 +1,241 @@
+//! Summaries of values: average, smallest, largest, count, sum, and percentiles of a sample.
+
+use std::fmt;
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use super::{Metric, Visitor};
+
+/// Average, smallest, largest, count and sum.
+///
+/// Fields are updated one by one: a reader may see a value counted and not yet summed.
+#[derive(Debug)]
+pub struct Summary {
+    count: AtomicU64,
+    sum: AtomicI64,
+    /// `i64::MAX` until there is one.
+    min: AtomicI64,
+    /// `i64::MIN` until there is one.
+    max: AtomicI64,
+}
+
+impl Default for Summary {
+    fn default() -> Self {
+        Self {
+            count: AtomicU64::new(0),
+            sum: AtomicI64::new(0),
+            min: AtomicI64::new(i64::MAX),
+            max: AtomicI64::new(i64::MIN),
+        }
+    }
+}
+
+impl Summary {
+    /// Records one value.
+    pub fn add(&self, value: i64) {
+        self.merge(1, value, value, value);
+    }
+
+    /// Records several at once.
+    pub(super) fn merge(&self, count: u64, sum: i64, min: i64, max: i64) {
+        self.count.fetch_add(count, Relaxed);
+        self.sum.fetch_add(sum, Relaxed);
+        // Most values are neither: read before writing, so that threads do not fight over the line.
+        if min < self.min.load(Relaxed) {
+            self.min.fetch_min(min, Relaxed);
+        }
+        if max > self.max.load(Relaxed) {
+            self.max.fetch_max(max, Relaxed);
+        }
+    }
+
+    /// Values recorded.
+    pub fn count(&self) -> u64 {
+        self.count.load(Relaxed)
+    }
+
+    /// Their sum.
+    pub fn sum(&self) -> i64 {
+        self.sum.load(Relaxed)
+    }
+
+    /// The smallest, 0 without any.
+    pub fn min(&self) -> i64 {
+        match self.min.load(Relaxed) {
+            i64::MAX => 0,
+            min => min,
+        }
+    }
+
+    /// The largest, 0 without any.
+    pub fn max(&self) -> i64 {
+        match self.max.load(Relaxed) {
+            i64::MIN => 0,
+            max => max,
+        }
+    }
+
+    /// The average, 0 without any.
+    pub fn avg(&self) -> f64 {
+        match self.count() {
+            0 => 0.0,
+            count => self.sum() as f64 / count as f64,
+        }
+    }
+
+    pub(super) fn visit_parts(&self, name: &str, visitor: &mut dyn Visitor) {
+        visitor.decimal(&format!("avg_{name}"), self.avg());
+        visitor.integer(&format!("min_{name}"), self.min());
+        visitor.integer(&format!("max_{name}"), self.max());
+        visitor.integer(&format!("cnt_{name}"), i64::try_from(self.count()).unwrap_or(i64::MAX));
+        visitor.integer(&format!("sum_{name}"), self.sum());
+    }
+
+    pub(super) fn reset_parts(&self) {
+        self.count.store(0, Relaxed);
+        self.sum.store(0, Relaxed);
+        self.min.store(i64::MAX, Relaxed);
+        self.max.store(i64::MIN, Relaxed);
+    }
+}
+
+impl Metric for Summary {
+    fn visit(&self, name: &str, visitor: &mut dyn Visitor) {
+        self.visit_parts(name, visitor);
+    }
+
+    fn reset(&self) {
+        self.reset_parts();
+    }
+}
+
+/// Values a percentile is computed from.
+const SAMPLE_VALUES: usize = 4096;
+
+/// A [`Summary`] with percentiles of a uniform sample of 4096 values.
+pub struct PercentileSummary {
+    summary: Summary,
+    /// Values seen since the reset; decides which slot the next one takes.
+    seen: AtomicU64,
+    /// Values are milliseconds, so 32 bits are 49 days.
+    sample: Box<[AtomicU32; SAMPLE_VALUES]>,
+}
+
+impl Default for PercentileSummary {
+    fn default() -> Self {
+        Self {
+            summary: Summary::default(),
+            seen: AtomicU64::new(0),
+            sample: Box::new([const { AtomicU32::new(0) }; SAMPLE_VALUES]),
+        }
+    }
+}
+
+impl fmt::Debug for PercentileSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.summary.fmt(f)
+    }
+}
+
+impl PercentileSummary {
+    /// Records one value.
+    pub fn add(&self, value: i64) {
+        self.summary.add(value);
+        let seen = self.seen.fetch_add(1, Relaxed);
+        // Reservoir sampling: once the sample is full, value n replaces another with probability size/n.
+        let slot = if seen < SAMPLE_VALUES as u64 { seen } else { scatter(seen) % (seen + 1) };
+        if let Some(slot) = usize::try_from(slot).ok().and_then(|slot| self.sample.get(slot)) {
+            slot.store(u32::try_from(value.max(0)).unwrap_or(u32::MAX), Relaxed);
+        }
+    }
+
+    /// The parts without percentiles.
+    pub fn summary(&self) -> &Summary {
+        &self.summary
+    }
+
+    /// The values below which 50, 95, 99 and 99.9 % of the sample lie, 0 without any.
+    fn percentiles(&self) -> [i64; 4] {
+        let filled =
+            usize::try_from(self.seen.load(Relaxed)).unwrap_or(usize::MAX).min(SAMPLE_VALUES);
+        let mut values: Vec<u32> =
+            self.sample[..filled].iter().map(|slot| slot.load(Relaxed)).collect();
+        values.sort_unstable();
+        [0.5, 0.95, 0.99, 0.999].map(|quantile| quantile_of(&values, quantile))
+    }
+}
+
+impl Metric for PercentileSummary {
+    fn visit(&self, name: &str, visitor: &mut dyn Visitor) {
+        self.summary.visit_parts(name, visitor);
+        for (prefix, value) in ["p50", "p95", "p99", "p999"].into_iter().zip(self.percentiles()) {
+            visitor.integer(&format!("{prefix}_{name}"), value);
+        }
+    }
+
+    fn reset(&self) {
+        self.summary.reset_parts();
+        self.seen.store(0, Relaxed);
+    }
+}
+
+/// Interpolates between the two values around the place, as the original's library does, and rounds.
+fn quantile_of(sorted: &[u32], quantile: f64) -> i64 {
+    let (Some(&first), Some(&last)) = (sorted.first(), sorted.last()) else { return 0 };
+    let place = quantile * (sorted.len() + 1) as f64;
+    let index = place as usize;
+    if index < 1 {
+        return i64::from(first);
+    }
+    if index >= sorted.len() {
+        return i64::from(last);
+    }
+    let (lower, upper) = (f64::from(sorted[index - 1]), f64::from(sorted[index]));
+    (lower + (place - place.floor()) * (upper - lower)).round() as i64
+}
+
+/// Spreads a counter over 64 bits (splitmix64), which is random enough to choose a slot.
+fn scatter(n: u64) -> u64 {
+    let mut z = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_recorded_is_zero_everywhere() {
+        let summary = PercentileSummary::default();
+        assert_eq!(summary.percentiles(), [0; 4]);
+        let summary = summary.summary();
+        assert_eq!((summary.avg(), summary.min(), summary.max()), (0.0, 0, 0));
+    }
+
+    #[test]
+    fn percentiles_of_a_known_row() {
+        let summary = PercentileSummary::default();
+        (1..=1000).for_each(|value| summary.add(value));
+        assert_eq!(summary.percentiles(), [501, 951, 991, 1000]);
+    }
+
+    #[test]
+    fn a_long_row_is_sampled_evenly() {
+        let summary = PercentileSummary::default();
+        (0..1_000_000).for_each(|value| summary.add(value / 100));
+        let [p50, p95, ..] = summary.percentiles();
+        assert!((4_500..5_500).contains(&p50), "{p50}");
+        assert!((9_300..9_700).contains(&p95), "{p95}");
+        assert_eq!(summary.summary().count(), 1_000_000);
+    }
+
+    #[test]
+    fn huge_and_negative_values_do_no_harm() {
+        let summary = PercentileSummary::default();
+        summary.add(i64::from(u32::MAX) + 5);
+        summary.add(-3);
+        assert_eq!(summary.percentiles()[3], i64::from(u32::MAX));
+        assert_eq!(summary.summary().min(), -3);
+    }
+}
