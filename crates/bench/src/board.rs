@@ -58,11 +58,15 @@ impl Board {
         }
         let mut text = String::new();
         for group in groups {
-            let heads = std::iter::once(group.to_owned())
-                .chain(self.servers.iter().flat_map(|server| [server.clone(), "spread".to_owned()]))
-                .chain(self.servers.iter().skip(1).flat_map(|other| {
-                    [format!("{} vs {other}", self.servers[0]), "spread".to_owned()]
-                }));
+            let mut heads = vec![group.to_owned()];
+            let versus =
+                self.servers.iter().skip(1).map(|other| format!("{} vs {other}", self.servers[0]));
+            for name in self.servers.iter().cloned().chain(versus) {
+                heads.push(name);
+                if self.rounds > 1 {
+                    heads.push("spread".to_owned());
+                }
+            }
             let mut table = Table::new(heads);
             for row in self.rows.iter().filter(|row| row.group == group) {
                 table.row(self.cells(row));
@@ -80,10 +84,27 @@ impl Board {
         let mut cells = vec![row.name.clone()];
         for values in &row.values {
             let present: Vec<f64> = values.iter().flatten().copied().collect();
-            cells.extend(median_and_spread(&present, ""));
+            cells.extend(self.median_and_spread(&present, ""));
         }
         for server in 1..self.servers.len() {
-            cells.extend(median_and_spread(&row.ratios(server), "x"));
+            cells.extend(self.median_and_spread(&row.ratios(server), "x"));
+        }
+        cells
+    }
+
+    /// The median, and where there are several rounds the smallest and largest.
+    fn median_and_spread(&self, values: &[f64], suffix: &str) -> Vec<String> {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let mut cells = vec![match median(&sorted) {
+            Some(median) => format!("{}{suffix}", number(median)),
+            None => "-".to_owned(),
+        }];
+        if self.rounds > 1 {
+            cells.push(match sorted.as_slice() {
+                [first, .., last] => format!("{}..{}", number(*first), number(*last)),
+                _ => String::new(),
+            });
         }
         cells
     }
@@ -150,20 +171,6 @@ impl Sheet<'_> {
     }
 }
 
-/// The median, and the smallest and largest where there are several.
-fn median_and_spread(values: &[f64], suffix: &str) -> [String; 2] {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let Some(median) = median(&sorted) else { return ["-".to_owned(), String::new()] };
-    let spread = match (sorted.first(), sorted.last()) {
-        (Some(&first), Some(&last)) if sorted.len() > 1 => {
-            format!("{}..{}", number(first), number(last))
-        }
-        _ => String::new(),
-    };
-    [format!("{}{suffix}", number(median)), spread]
-}
-
 /// The median of sorted values.
 pub(crate) fn median(sorted: &[f64]) -> Option<f64> {
     let middle = sorted.len() / 2;
@@ -206,7 +213,12 @@ mod tests {
         board.sheet(1, 0).put("memory", "absent", Better::Lower, None);
         board.sheet(1, 0).note("said");
         let text = board.render();
-        assert!(text.contains("heap       -"), "{text}");
+        assert!(
+            text.starts_with(
+                "memory  zebu  java  zebu vs java\nheap       -  5.00             -\n"
+            ),
+            "{text}"
+        );
         assert!(!text.contains("absent"), "{text}");
         assert!(text.ends_with("note: java, round 1: said\n"), "{text}");
     }
