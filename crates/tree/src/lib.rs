@@ -1,1 +1,35 @@
-//! Not written yet.
+//! The replicated state of one server as a pure data structure: znodes, ACLs, sessions and their
+//! ephemerals, containers, times to live, quotas, the tree digest, and the watches on all this.
+//!
+//! Transactions go in through [`Tree::apply`], which never fails; reads and watch registrations
+//! need only a shared reference. Which request is allowed is decided above.
+//!
+//! **Invariant:** no clock, no socket, no file, no request; the same transactions give the same
+//! tree and the same events, whatever the seed of its hash tables.
+
+#![deny(unsafe_code)]
+
+mod acl_table;
+mod apply;
+mod arena;
+mod digest;
+mod events;
+mod index;
+mod load;
+mod node;
+mod owners;
+mod payload;
+mod quota;
+mod tree;
+mod walk;
+mod watches;
+
+pub use apply::{Applied, OpResult, Outcome};
+pub use digest::{digest_counts, node_digest};
+pub use events::{Events, Silent, WatchLists};
+pub use load::{BadNode, Loader};
+pub use node::Node;
+pub use quota::{Quota, QuotaText, QuotaTextError};
+pub use tree::{DIGEST_HISTORY_INTERVAL, DIGEST_HISTORY_MAX, Options, Tree};
+pub use walk::Walk;
+pub use watches::{WatchMode, WatchSummary, WatcherId};

@@ -1,0 +1,181 @@
+//! ACL lists, each stored once and counted.
+//!
+//! Lists have the numbers that snapshots show: the open ACL of the znodes every tree starts with
+//! is −1 and needs no entry; every list that a transaction brings gets the number after the highest
+//! one so far, the open one included.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+
+use foldhash::quality::FixedState;
+use hashbrown::HashTable;
+use zebu_proto::{Acl, AclRef, Perms};
+
+/// The number of the open ACL without an entry.
+pub(crate) const OPEN_ID: i64 = -1;
+/// Its slot.
+pub(crate) const OPEN: u32 = 0;
+
+#[derive(Debug)]
+struct Entry {
+    id: i64,
+    acl: Arc<[Acl]>,
+    /// Znodes with this list.
+    uses: u32,
+}
+
+/// All lists in use.
+#[derive(Debug)]
+pub(crate) struct AclTable {
+    /// `None` where a list was dropped.
+    slots: Vec<Option<Entry>>,
+    vacant: Vec<u32>,
+    by_list: HashTable<u32>,
+    hasher: FixedState,
+    next_id: i64,
+}
+
+type Parts<'a> = (Perms, &'a str, &'a str);
+
+fn parts(acl: &Acl) -> Parts<'_> {
+    (acl.perms, &acl.id.scheme, &acl.id.id)
+}
+
+fn parts_ref<'a>(acl: &'a AclRef<'_>) -> Parts<'a> {
+    let text = |text: &'a Option<std::borrow::Cow<'_, str>>| text.as_deref().unwrap_or_default();
+    (acl.perms, text(&acl.scheme), text(&acl.id))
+}
+
+fn hash<'a>(hasher: &FixedState, list: impl Iterator<Item = Parts<'a>>) -> u64 {
+    let mut hasher = hasher.build_hasher();
+    for (perms, scheme, id) in list {
+        hasher.write_i32(perms.0);
+        hasher.write(scheme.as_bytes());
+        hasher.write_u8(0xff);
+        hasher.write(id.as_bytes());
+        hasher.write_u8(0xff);
+    }
+    hasher.finish()
+}
+
+impl AclTable {
+    pub(crate) fn new(seed: u64) -> Self {
+        let open = Entry { id: OPEN_ID, acl: Acl::open().into(), uses: 0 };
+        Self {
+            slots: vec![Some(open)],
+            vacant: Vec::new(),
+            by_list: HashTable::new(),
+            hasher: FixedState::with_seed(seed),
+            next_id: 1,
+        }
+    }
+
+    fn entry(&self, slot: u32) -> &Entry {
+        self.slots[slot as usize].as_ref().expect("znodes refer to lists in use")
+    }
+
+    pub(crate) fn get(&self, slot: u32) -> &Arc<[Acl]> {
+        &self.entry(slot).acl
+    }
+
+    pub(crate) fn id(&self, slot: u32) -> i64 {
+        self.entry(slot).id
+    }
+
+    /// The number the next new list gets.
+    pub(crate) fn next_id(&self) -> i64 {
+        self.next_id
+    }
+
+    /// Counts one more znode with the list of a transaction and says where it is.
+    ///
+    /// No list at all means the open one without an entry.
+    pub(crate) fn intern(&mut self, list: &[AclRef<'_>]) -> u32 {
+        let slot = if list.is_empty() {
+            OPEN
+        } else {
+            let hash = hash(&self.hasher, list.iter().map(parts_ref));
+            let same =
+                |slot: &u32| self.entry(*slot).acl.iter().map(parts).eq(list.iter().map(parts_ref));
+            match self.by_list.find(hash, same) {
+                Some(slot) => *slot,
+                None => {
+                    let acl = list.iter().map(AclRef::to_owned).collect();
+                    let id = self.next_id;
+                    self.insert(id, acl)
+                }
+            }
+        };
+        self.retain(slot);
+        slot
+    }
+
+    /// Adds a list under its number, used by nobody yet.
+    pub(crate) fn insert(&mut self, id: i64, acl: Arc<[Acl]>) -> u32 {
+        let key = hash(&self.hasher, acl.iter().map(parts));
+        self.next_id = self.next_id.max(id.saturating_add(1));
+        let entry = Some(Entry { id, acl, uses: 0 });
+        let slot = match self.vacant.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = entry;
+                slot
+            }
+            None => {
+                self.slots.push(entry);
+                (self.slots.len() - 1) as u32
+            }
+        };
+        let Self { slots, by_list, hasher, .. } = self;
+        by_list.insert_unique(key, slot, |slot| {
+            let entry = slots[*slot as usize].as_ref().expect("indexed lists are in use");
+            hash(hasher, entry.acl.iter().map(parts))
+        });
+        slot
+    }
+
+    pub(crate) fn retain(&mut self, slot: u32) {
+        self.slots[slot as usize].as_mut().expect("znodes refer to lists in use").uses += 1;
+    }
+
+    /// Counts one znode less; the last one takes the list with it.
+    pub(crate) fn release(&mut self, slot: u32) {
+        let entry = self.slots[slot as usize].as_mut().expect("znodes refer to lists in use");
+        entry.uses -= 1;
+        if entry.uses == 0 {
+            self.drop_unused(slot);
+        }
+    }
+
+    fn drop_unused(&mut self, slot: u32) {
+        if slot == OPEN {
+            return;
+        }
+        let key = hash(&self.hasher, self.entry(slot).acl.iter().map(parts));
+        if let Ok(found) = self.by_list.find_entry(key, |other| *other == slot) {
+            found.remove();
+        }
+        self.slots[slot as usize] = None;
+        self.vacant.push(slot);
+    }
+
+    /// Drops every list without a znode.
+    pub(crate) fn purge(&mut self) {
+        for slot in 0..self.slots.len() as u32 {
+            if self.slots[slot as usize].as_ref().is_some_and(|entry| entry.uses == 0) {
+                self.drop_unused(slot);
+            }
+        }
+    }
+
+    /// Number and list of every list in use that needs an entry, by number.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (i64, Arc<[Acl]>)> + use<> {
+        self.slots
+            .iter()
+            .skip(1)
+            .flatten()
+            .map(|entry| (entry.id, Arc::clone(&entry.acl)))
+            .collect::<BTreeMap<_, _>>()
+            .into_iter()
+    }
+}

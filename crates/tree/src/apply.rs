@@ -1,0 +1,334 @@
+//! Applying transactions.
+//!
+//! Total: what was logged is applied, whatever state the tree is in. Over a fuzzy snapshot, which
+//! is ahead of the log that is replayed on it, transactions meet znodes that exist already or no
+//! longer; what they say of the parent is still taken over, so that in the end the tree is what it
+//! was. Source: `DataTree.processTxn`.
+
+use zebu_proto::txn::{CreateTxn, DIGEST_VERSION, Txn, TxnHeader, TxnRecord};
+use zebu_proto::{AclRef, ErrorCode, OpCode, Owner, SessionId, Stat, StatPersisted, Zxid};
+
+use crate::arena::ROOT;
+use crate::events::{Events, Happening, Silent};
+use crate::tree::{DIGEST_HISTORY_INTERVAL, DIGEST_HISTORY_MAX};
+use crate::{Node, Tree, quota};
+
+/// What a transaction did, with all that its answer needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Applied<'r> {
+    /// The transaction's error: the logged one, or that of the first operation that found the tree
+    /// in another state than expected, as happens in replay.
+    ///
+    /// A failed multi has the code of the operation that failed here, and 0 in its answer's header.
+    pub err: ErrorCode,
+    /// The results of its operations.
+    pub result: Outcome<'r>,
+    /// Whether the digest that the record carries, or a snapshot promised, is the tree's.
+    pub digest_matches: bool,
+}
+
+/// One result, or those of a multi.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome<'r> {
+    /// Of a single operation.
+    One(OpResult<'r>),
+    /// Of each operation of a multi.
+    Multi(Vec<OpResult<'r>>),
+}
+
+/// What became of one operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpResult<'r> {
+    /// What it was; [`OpCode::ERROR`] for one that failed or was not tried because another failed.
+    pub op: OpCode,
+    /// What went wrong.
+    pub err: ErrorCode,
+    /// The path of a znode that was created.
+    pub path: Option<&'r str>,
+    /// The stat of the znode that was created, or got new data or a new ACL.
+    pub stat: Option<Stat>,
+}
+
+impl OpResult<'_> {
+    fn new(op: OpCode, err: ErrorCode) -> Self {
+        Self { op, err, path: None, stat: None }
+    }
+}
+
+impl Tree {
+    /// Applies a transaction and fires the watches on what it changes.
+    pub fn apply<'r>(
+        &mut self,
+        record: &'r TxnRecord<'_>,
+        events: &mut impl Events,
+    ) -> Applied<'r> {
+        let header = &record.header;
+        let (err, result) = match &record.txn {
+            Txn::Multi(ops) => {
+                let results = self.apply_multi(header, ops, events);
+                let failed = results.iter().find(|result| result.err != ErrorCode::OK);
+                (failed.map_or(ErrorCode::OK, |result| result.err), Outcome::Multi(results))
+            }
+            txn => {
+                let result = self.apply_one(header, header.op, txn, events);
+                (result.err, Outcome::One(result))
+            }
+        };
+        self.last_zxid = self.last_zxid.max(header.zxid);
+        let digest_matches = self.check_digest(record);
+        Applied { err, result, digest_matches }
+    }
+
+    fn check_digest(&mut self, record: &TxnRecord<'_>) -> bool {
+        if !self.options.digest {
+            return true;
+        }
+        if self.digest_expected.is_some() {
+            return self.check_expected_digest().unwrap_or(true);
+        }
+        if record.header.zxid.0 % DIGEST_HISTORY_INTERVAL == 0 {
+            if self.digest_history.len() == DIGEST_HISTORY_MAX {
+                self.digest_history.pop_front();
+            }
+            self.digest_history.push_back((record.header.zxid, self.digest()));
+        }
+        let matches = record
+            .digest
+            .is_none_or(|digest| digest.version != DIGEST_VERSION || digest.tree == self.digest());
+        self.digest_mismatches += u64::from(!matches);
+        matches
+    }
+
+    fn apply_multi<'r>(
+        &mut self,
+        header: &TxnHeader,
+        ops: &'r [(OpCode, Txn<'_>)],
+        events: &mut impl Events,
+    ) -> Vec<OpResult<'r>> {
+        let is_error = |(_, txn): &(OpCode, Txn<'_>)| matches!(txn, Txn::Error(_));
+        if !ops.iter().any(is_error) {
+            return ops.iter().map(|(op, txn)| self.apply_one(header, *op, txn, events)).collect();
+        }
+        let mut failed = false;
+        let result = |(_, txn): &(OpCode, Txn<'_>)| {
+            let err = match txn {
+                Txn::Error(err) => {
+                    failed = true;
+                    *err
+                }
+                _ if failed => ErrorCode::RUNTIME_INCONSISTENCY,
+                _ => ErrorCode::OK,
+            };
+            OpResult::new(OpCode::ERROR, err)
+        };
+        ops.iter().map(result).collect()
+    }
+
+    fn apply_one<'r>(
+        &mut self,
+        header: &TxnHeader,
+        op: OpCode,
+        txn: &'r Txn<'_>,
+        events: &mut impl Events,
+    ) -> OpResult<'r> {
+        let done = |result: Result<Option<Stat>, ErrorCode>| match result {
+            Ok(stat) => OpResult { op, err: ErrorCode::OK, path: None, stat },
+            Err(err) => OpResult::new(op, err),
+        };
+        match txn {
+            Txn::Create(create) => match self.create(header, op, create, events) {
+                Ok(stat) => {
+                    OpResult { op, err: ErrorCode::OK, path: Some(&create.path), stat: Some(stat) }
+                }
+                Err(err) => OpResult::new(op, err),
+            },
+            Txn::Delete { path } => done(self.delete(path, header.zxid, events).map(|()| None)),
+            Txn::SetData { path, data, version } => {
+                done(self.set_data(header, path, *data, *version, events).map(Some))
+            }
+            Txn::SetAcl { path, acl, version } => done(self.set_acl(path, acl, *version).map(Some)),
+            Txn::CreateSession { timeout_ms } => {
+                self.owners.sessions.insert(header.session, *timeout_ms);
+                done(Ok(None))
+            }
+            Txn::CloseSession { paths } => {
+                for path in paths.iter().flatten() {
+                    // Missing ones are normal in replay.
+                    let _ = self.delete(path, header.zxid, events);
+                }
+                self.delete_ephemerals(header.session, header.zxid, events);
+                self.owners.sessions.remove(&header.session);
+                done(Ok(None))
+            }
+            Txn::Check { .. } => done(Ok(None)),
+            Txn::Error(err) => OpResult::new(op, *err),
+            // Decoding admits none inside a multi, and outside it went another way.
+            Txn::Multi(_) => OpResult::new(op, ErrorCode::UNIMPLEMENTED),
+        }
+    }
+
+    fn create(
+        &mut self,
+        header: &TxnHeader,
+        op: OpCode,
+        txn: &CreateTxn<'_>,
+        events: &mut impl Events,
+    ) -> Result<Stat, ErrorCode> {
+        let zxid = header.zxid;
+        let path = &*txn.path;
+        if path.is_empty() || path == "/" {
+            return Err(ErrorCode::NODE_EXISTS);
+        }
+        let (parent_path, name) = path.rsplit_once('/').ok_or(ErrorCode::BAD_ARGUMENTS)?;
+        if name.is_empty() {
+            return Err(ErrorCode::BAD_ARGUMENTS);
+        }
+        let parent = self.arena.lookup(parent_path).ok_or(ErrorCode::NO_NODE)?;
+        let acl = self.acls.intern(&txn.acl);
+        if let Some(id) = self.arena.child(parent, name) {
+            // The snapshot had the znode, perhaps with the number of an ACL that was not yet in its
+            // table (ZOOKEEPER-4846), and perhaps after its parent (ZOOKEEPER-3249).
+            self.replace_acl(id, acl);
+            self.raise_parent(parent, parent_path, txn.parent_cversion, zxid);
+            return Err(ErrorCode::NODE_EXISTS);
+        }
+        self.raise_parent(parent, parent_path, txn.parent_cversion, zxid);
+        let owner = match op {
+            OpCode::CREATE_CONTAINER => Owner::Container,
+            OpCode::CREATE_TTL => Owner::Ttl(txn.ttl_ms),
+            _ if txn.ephemeral => Owner::Session(header.session),
+            _ => Owner::Persistent,
+        };
+        let stat = StatPersisted {
+            czxid: zxid,
+            mzxid: zxid,
+            pzxid: zxid,
+            ctime: header.time_ms,
+            mtime: header.time_ms,
+            ephemeral_owner: owner.encode(),
+            ..StatPersisted::default()
+        };
+        let id = self.insert(parent, path, name, txn.data, acl, &stat);
+        // As it is now: creating the usage of a quota puts other data into it than it was sent.
+        let visible = Node { tree: self, id }.stat();
+        if let Some(owner) = quota::limits_of(path) {
+            self.quotas.add(owner);
+        }
+        if let Some(owner) = quota::stats_of(path) {
+            self.recount_quota(owner);
+        }
+        self.charge_quota(path, 1, txn.data.map_or(0, <[u8]>::len) as i64);
+        self.fire_node(Happening::Created, id, path, zxid, events);
+        self.fire_children(parent, parent_path, zxid, events);
+        Ok(visible)
+    }
+
+    /// Takes over what a create says of its parent, unless the parent is ahead of it.
+    fn raise_parent(&mut self, id: u32, path: &str, cversion: i32, zxid: Zxid) {
+        let now = self.arena.get(id).cversion;
+        let raised = if cversion == -1 { now.wrapping_add(1) } else { cversion };
+        if raised > now {
+            self.change_stat(id, path, |parent| {
+                parent.cversion = raised;
+                parent.pzxid = zxid;
+            });
+        }
+    }
+
+    fn delete(
+        &mut self,
+        path: &str,
+        zxid: Zxid,
+        events: &mut impl Events,
+    ) -> Result<(), ErrorCode> {
+        let (parent_path, name) = path.rsplit_once('/').ok_or(ErrorCode::BAD_ARGUMENTS)?;
+        if name.is_empty() {
+            return Err(ErrorCode::BAD_ARGUMENTS);
+        }
+        let parent = self.arena.lookup(parent_path).ok_or(ErrorCode::NO_NODE)?;
+        if zxid > self.arena.get(parent).pzxid {
+            self.change_stat(parent, parent_path, |parent| parent.pzxid = zxid);
+        }
+        let id = self.arena.child(parent, name).ok_or(ErrorCode::NO_NODE)?;
+        // Children can only be there in replay, from a later life of the znode; it will be created
+        // again, and they after it.
+        let below: Vec<u32> = self.arena.subtree(id).skip(1).collect();
+        for child in below.into_iter().rev() {
+            let path = self.arena.path(child);
+            self.delete_node(child, &path);
+        }
+        self.fire_node(Happening::Deleted, id, path, zxid, events);
+        self.delete_node(id, path);
+        self.fire_children(parent, parent_path, zxid, events);
+        Ok(())
+    }
+
+    /// Removes a znode without children, and from its quota.
+    fn delete_node(&mut self, id: u32, path: &str) {
+        let bytes = self.arena.get(id).data_length() as i64;
+        self.remove(id, path);
+        if let Some(owner) = quota::limits_of(path) {
+            self.quotas.remove(owner);
+        }
+        self.charge_quota(path, -1, -bytes);
+    }
+
+    fn set_data(
+        &mut self,
+        header: &TxnHeader,
+        path: &str,
+        data: Option<&[u8]>,
+        version: i32,
+        events: &mut impl Events,
+    ) -> Result<Stat, ErrorCode> {
+        let id = self.arena.lookup(path).ok_or(ErrorCode::NO_NODE)?;
+        let path = if id == ROOT { "/" } else { path };
+        let before = self.arena.get(id).data_length() as i64;
+        self.replace_data(id, path, data);
+        self.change_stat(id, path, |record| {
+            record.version = version;
+            record.mzxid = header.zxid;
+            record.mtime = header.time_ms;
+        });
+        let visible = Node { tree: self, id }.stat();
+        let bytes = data.map_or(0, <[u8]>::len) as i64 - before;
+        if bytes != 0 {
+            self.charge_quota(path, 0, bytes);
+        }
+        self.fire_node(Happening::DataChanged, id, path, header.zxid, events);
+        Ok(visible)
+    }
+
+    fn set_acl(&mut self, path: &str, acl: &[AclRef<'_>], version: i32) -> Result<Stat, ErrorCode> {
+        let id = self.arena.lookup(path).ok_or(ErrorCode::NO_NODE)?;
+        let slot = self.acls.intern(acl);
+        self.replace_acl(id, slot);
+        self.change_stat(id, path, |record| record.aversion = version);
+        Ok(Node { tree: self, id }.stat())
+    }
+
+    fn delete_ephemerals(&mut self, session: SessionId, zxid: Zxid, events: &mut impl Events) {
+        let Some(owned) = self.owners.ephemerals.get(&session) else { return };
+        let paths: Vec<String> = owned.iter().map(|id| self.arena.path(*id)).collect();
+        for path in paths {
+            // It is there, unless another on the list took it along.
+            let _ = self.delete(&path, zxid, events);
+        }
+    }
+
+    /// Removes the ephemerals whose session is not in the table, as at the end of a start; there is
+    /// no transaction for it. Returns how many there were.
+    ///
+    /// Source: `ZooKeeperServer.loadData`.
+    pub fn remove_orphan_ephemerals(&mut self) -> usize {
+        let before = self.ephemerals_count();
+        let orphans: Vec<SessionId> = self
+            .sessions_with_ephemerals()
+            .filter(|session| !self.owners.sessions.contains_key(session))
+            .collect();
+        for session in orphans {
+            self.delete_ephemerals(session, self.last_zxid, &mut Silent);
+        }
+        before - self.ephemerals_count()
+    }
+}

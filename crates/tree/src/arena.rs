@@ -1,0 +1,417 @@
+//! The shape of the tree: who is whose child, under which name, with which data.
+//!
+//! Znodes live in chunks of records that never move, named by 32-bit ids that are used again after
+//! a deletion; siblings are a linked list, newest first. What the fields of a stat mean is decided
+//! elsewhere.
+
+use std::hash::{BuildHasher, Hasher};
+
+use foldhash::quality::FixedState;
+use zebu_proto::{StatPersisted, Zxid};
+
+use crate::index::{Index, Records};
+use crate::payload::{Handle, Payloads};
+
+/// No znode.
+pub(crate) const NONE: u32 = u32::MAX;
+/// The root's id.
+pub(crate) const ROOT: u32 = 0;
+
+const CHUNK_BITS: u32 = 10;
+const CHUNK: usize = 1 << CHUNK_BITS;
+/// Ids stay below this, so that other tables have a bit to spare.
+const IDS_MAX: u32 = 1 << 31;
+const NULL_DATA: u32 = u32::MAX;
+/// First byte of a payload whose name's length takes four further bytes.
+const LONG_NAME: u8 = u8::MAX;
+
+/// Everything about a znode but its name and data.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    pub(crate) czxid: Zxid,
+    pub(crate) mzxid: Zxid,
+    pub(crate) pzxid: Zxid,
+    pub(crate) ctime: i64,
+    pub(crate) mtime: i64,
+    pub(crate) owner: i64,
+    pub(crate) version: i32,
+    pub(crate) cversion: i32,
+    pub(crate) aversion: i32,
+    /// Index into the ACL table.
+    pub(crate) acl: u32,
+    pub(crate) parent: u32,
+    pub(crate) first_child: u32,
+    pub(crate) next: u32,
+    pub(crate) previous: u32,
+    pub(crate) children: u32,
+    /// CRC-32 of path and data, where the digest of the stat goes on.
+    pub(crate) crc: u32,
+    /// Of parent and name.
+    pub(crate) hash: u32,
+    /// Next record in the same bucket of the index; of a free record, the next free one.
+    pub(crate) hash_next: u32,
+    payload: Handle,
+    data_length: u32,
+}
+
+const _: () = assert!(size_of::<Record>() == 104);
+
+impl Record {
+    pub(crate) fn stat(&self) -> StatPersisted {
+        StatPersisted {
+            czxid: self.czxid,
+            mzxid: self.mzxid,
+            ctime: self.ctime,
+            mtime: self.mtime,
+            version: self.version,
+            cversion: self.cversion,
+            aversion: self.aversion,
+            ephemeral_owner: self.owner,
+            pzxid: self.pzxid,
+        }
+    }
+
+    pub(crate) fn set_stat(&mut self, stat: &StatPersisted) {
+        self.czxid = stat.czxid;
+        self.mzxid = stat.mzxid;
+        self.pzxid = stat.pzxid;
+        self.ctime = stat.ctime;
+        self.mtime = stat.mtime;
+        self.owner = stat.ephemeral_owner;
+        self.version = stat.version;
+        self.cversion = stat.cversion;
+        self.aversion = stat.aversion;
+    }
+
+    pub(crate) fn data_length(&self) -> usize {
+        if self.data_length == NULL_DATA { 0 } else { self.data_length as usize }
+    }
+}
+
+#[derive(Debug)]
+struct Chunks(Vec<Vec<Record>>);
+
+impl Records for Chunks {
+    fn record(&self, id: u32) -> &Record {
+        &self.0[(id >> CHUNK_BITS) as usize][id as usize & (CHUNK - 1)]
+    }
+
+    fn record_mut(&mut self, id: u32) -> &mut Record {
+        &mut self.0[(id >> CHUNK_BITS) as usize][id as usize & (CHUNK - 1)]
+    }
+}
+
+/// All znodes.
+#[derive(Debug)]
+pub(crate) struct Arena {
+    chunks: Chunks,
+    payloads: Payloads,
+    index: Index,
+    hasher: FixedState,
+    /// First id to use again.
+    free: u32,
+    /// Ids ever used.
+    high: u32,
+    live: u32,
+}
+
+impl Arena {
+    /// Only a root, with empty data and a zero stat.
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut arena = Self {
+            chunks: Chunks(Vec::new()),
+            payloads: Payloads::new(),
+            index: Index::new(),
+            hasher: FixedState::with_seed(seed),
+            free: NONE,
+            high: 0,
+            live: 0,
+        };
+        let root = arena.allocate("", Some(&[]), &StatPersisted::default());
+        assert_eq!(root, ROOT);
+        arena
+    }
+
+    /// Number of znodes, the root included.
+    pub(crate) fn len(&self) -> usize {
+        self.live as usize
+    }
+
+    pub(crate) fn get(&self, id: u32) -> &Record {
+        self.chunks.record(id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: u32) -> &mut Record {
+        self.chunks.record_mut(id)
+    }
+
+    fn hash(&self, parent: u32, name: &str) -> u32 {
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write_u32(parent);
+        hasher.write(name.as_bytes());
+        hasher.finish() as u32
+    }
+
+    /// The child of that name.
+    pub(crate) fn child(&self, parent: u32, name: &str) -> Option<u32> {
+        let hash = self.hash(parent, name);
+        let mut id = self.index.chain(hash);
+        while id != NONE {
+            let record = self.get(id);
+            if record.hash == hash
+                && record.parent == parent
+                && self.name_and_data(record).0 == name.as_bytes()
+            {
+                return Some(id);
+            }
+            id = record.hash_next;
+        }
+        None
+    }
+
+    /// The znode of a path; the empty path is the root too.
+    pub(crate) fn lookup(&self, path: &str) -> Option<u32> {
+        if path.is_empty() || path == "/" {
+            return Some(ROOT);
+        }
+        // No znode has an empty name, so doubled and trailing slashes find nothing.
+        let mut id = ROOT;
+        for name in path.strip_prefix('/')?.split('/') {
+            id = self.child(id, name)?;
+        }
+        Some(id)
+    }
+
+    /// Splits what follows the record in its payload: the name, and all that lies behind it.
+    fn name_and_data(&self, record: &Record) -> (&[u8], &[u8]) {
+        let slot = self.payloads.slot(record.payload);
+        let (length, rest) = match slot[0] {
+            LONG_NAME => {
+                let (length, rest) = slot[1..].split_at(4);
+                let length = length.try_into().expect("four bytes were split off");
+                (u32::from_be_bytes(length) as usize, rest)
+            }
+            length => (usize::from(length), &slot[1..]),
+        };
+        rest.split_at(length)
+    }
+
+    pub(crate) fn name(&self, id: u32) -> &str {
+        std::str::from_utf8(self.name_and_data(self.get(id)).0).expect("names are stored as text")
+    }
+
+    pub(crate) fn data(&self, id: u32) -> Option<&[u8]> {
+        let record = self.get(id);
+        if record.data_length == NULL_DATA {
+            return None;
+        }
+        Some(&self.name_and_data(record).1[..record.data_length as usize])
+    }
+
+    fn header_bytes(name: usize) -> usize {
+        if name < usize::from(LONG_NAME) { 1 } else { 5 }
+    }
+
+    /// Puts name and data into a slot of their own.
+    fn store(&mut self, name: &[u8], data: Option<&[u8]>) -> (Handle, u32) {
+        let header = Self::header_bytes(name.len());
+        let bytes = data.unwrap_or_default();
+        let handle = self.payloads.allocate(header + name.len() + bytes.len());
+        let slot = self.payloads.slot_mut(handle);
+        if header == 1 {
+            slot[0] = name.len() as u8;
+        } else {
+            slot[0] = LONG_NAME;
+            slot[1..5].copy_from_slice(&(name.len() as u32).to_be_bytes());
+        }
+        slot[header..header + name.len()].copy_from_slice(name);
+        slot[header + name.len()..header + name.len() + bytes.len()].copy_from_slice(bytes);
+        (handle, data.map_or(NULL_DATA, |data| data.len() as u32))
+    }
+
+    fn allocate(&mut self, name: &str, data: Option<&[u8]>, stat: &StatPersisted) -> u32 {
+        let (payload, data_length) = self.store(name.as_bytes(), data);
+        let mut record = Record {
+            czxid: Zxid::ZERO,
+            mzxid: Zxid::ZERO,
+            pzxid: Zxid::ZERO,
+            ctime: 0,
+            mtime: 0,
+            owner: 0,
+            version: 0,
+            cversion: 0,
+            aversion: 0,
+            acl: 0,
+            parent: NONE,
+            first_child: NONE,
+            next: NONE,
+            previous: NONE,
+            children: 0,
+            crc: 0,
+            hash: 0,
+            hash_next: NONE,
+            payload,
+            data_length,
+        };
+        record.set_stat(stat);
+        self.live += 1;
+        if self.free != NONE {
+            let id = self.free;
+            let slot = self.get_mut(id);
+            let next_free = slot.hash_next;
+            *slot = record;
+            self.free = next_free;
+            return id;
+        }
+        let id = self.high;
+        assert!(id < IDS_MAX, "znode ids are spent");
+        self.high += 1;
+        if id as usize & (CHUNK - 1) == 0 {
+            self.chunks.0.push(Vec::with_capacity(CHUNK));
+        }
+        self.chunks.0[(id >> CHUNK_BITS) as usize].push(record);
+        id
+    }
+
+    /// Adds a child that does not exist yet, before its siblings.
+    pub(crate) fn link(
+        &mut self,
+        parent: u32,
+        name: &str,
+        data: Option<&[u8]>,
+        stat: &StatPersisted,
+    ) -> u32 {
+        let id = self.allocate(name, data, stat);
+        let hash = self.hash(parent, name);
+        let head = self.get(parent).first_child;
+        let record = self.get_mut(id);
+        record.hash = hash;
+        record.parent = parent;
+        record.next = head;
+        if head != NONE {
+            self.get_mut(head).previous = id;
+        }
+        let above = self.get_mut(parent);
+        above.first_child = id;
+        above.children += 1;
+        self.index.insert(&mut self.chunks, id);
+        id
+    }
+
+    /// Removes a znode without children; its id may be used again at once.
+    pub(crate) fn unlink(&mut self, id: u32) {
+        let record = self.get(id);
+        assert_eq!(record.first_child, NONE, "a znode with children is removed");
+        assert_ne!(id, ROOT, "the root is removed");
+        let (parent, next, previous) = (record.parent, record.next, record.previous);
+        let payload = record.payload;
+        self.index.remove(&mut self.chunks, id);
+        if next != NONE {
+            self.get_mut(next).previous = previous;
+        }
+        if previous == NONE {
+            self.get_mut(parent).first_child = next;
+        } else {
+            self.get_mut(previous).next = next;
+        }
+        self.get_mut(parent).children -= 1;
+        self.payloads.release(payload);
+        let free = self.free;
+        self.get_mut(id).hash_next = free;
+        self.free = id;
+        self.live -= 1;
+    }
+
+    /// Replaces the data.
+    pub(crate) fn set_data(&mut self, id: u32, data: Option<&[u8]>) {
+        let record = self.get(id);
+        let payload = record.payload;
+        let name = self.name_and_data(record).0;
+        let at = Self::header_bytes(name.len()) + name.len();
+        let bytes = data.unwrap_or_default();
+        if Payloads::same_slot(at + record.data_length(), at + bytes.len()) {
+            self.payloads.slot_mut(payload)[at..at + bytes.len()].copy_from_slice(bytes);
+            self.get_mut(id).data_length = data.map_or(NULL_DATA, |data| data.len() as u32);
+            return;
+        }
+        let mut short = [0; 256];
+        let long;
+        let name = match short.get_mut(..name.len()) {
+            Some(short) => {
+                short.copy_from_slice(name);
+                &*short
+            }
+            None => {
+                long = name.to_vec();
+                &long
+            }
+        };
+        let (new, data_length) = self.store(name, data);
+        self.payloads.release(payload);
+        let record = self.get_mut(id);
+        record.payload = new;
+        record.data_length = data_length;
+    }
+
+    /// Writes the path of a znode; `/` for the root.
+    pub(crate) fn path_into(&self, id: u32, path: &mut String) {
+        path.clear();
+        let mut length = 0;
+        let mut at = id;
+        while at != ROOT {
+            length += 1 + self.name_and_data(self.get(at)).0.len();
+            at = self.get(at).parent;
+        }
+        path.reserve(length.max(1));
+        let mut ids = Vec::new();
+        at = id;
+        while at != ROOT {
+            ids.push(at);
+            at = self.get(at).parent;
+        }
+        for at in ids.into_iter().rev() {
+            path.push('/');
+            path.push_str(self.name(at));
+        }
+        if path.is_empty() {
+            path.push('/');
+        }
+    }
+
+    pub(crate) fn path(&self, id: u32) -> String {
+        let mut path = String::new();
+        self.path_into(id, &mut path);
+        path
+    }
+
+    /// The znode after `id` in the walk of the subtree of `top`, parents first.
+    pub(crate) fn after(&self, id: u32, top: u32) -> Option<u32> {
+        match self.get(id).first_child {
+            NONE => self.after_subtree(id, top),
+            child => Some(child),
+        }
+    }
+
+    /// The znode after `id` and all below it, in the walk of the subtree of `top`.
+    pub(crate) fn after_subtree(&self, mut id: u32, top: u32) -> Option<u32> {
+        while id != top {
+            let record = self.get(id);
+            if record.next != NONE {
+                return Some(record.next);
+            }
+            id = record.parent;
+        }
+        None
+    }
+
+    /// Ids of the znode and all below it, parents first.
+    pub(crate) fn subtree(&self, top: u32) -> impl Iterator<Item = u32> {
+        std::iter::successors(Some(top), move |id| self.after(*id, top))
+    }
+
+    /// Ids of the children, newest first.
+    pub(crate) fn children(&self, id: u32) -> impl Iterator<Item = u32> {
+        let some = |id: u32| (id != NONE).then_some(id);
+        std::iter::successors(some(self.get(id).first_child), move |id| some(self.get(*id).next))
+    }
+}

@@ -1,0 +1,104 @@
+//! Finds a child by its parent and name: one hash table for all directories, chained through the
+//! znodes themselves.
+//!
+//! It grows one bucket at a time (linear hashing), so no insertion ever stops to move a million
+//! entries. The order of the chains is never visible.
+
+use crate::arena::{NONE, Record};
+
+const CHUNK_BITS: u32 = 11;
+const CHUNK: usize = 1 << CHUNK_BITS;
+
+/// The buckets; the chains run through [`Record::hash_next`].
+#[derive(Debug)]
+pub(crate) struct Index {
+    chunks: Vec<Box<[u32; CHUNK]>>,
+    /// Number of buckets in use: at least one, at most one more than the entries.
+    buckets: u32,
+    /// Largest power of two that is at most `buckets`.
+    level: u32,
+    entries: u32,
+}
+
+/// What the index needs of the znodes' records.
+pub(crate) trait Records {
+    fn record(&self, id: u32) -> &Record;
+    fn record_mut(&mut self, id: u32) -> &mut Record;
+}
+
+impl Index {
+    pub(crate) fn new() -> Self {
+        Self { chunks: vec![Box::new([NONE; CHUNK])], buckets: 1, level: 1, entries: 0 }
+    }
+
+    fn bucket_of(&self, hash: u32) -> u32 {
+        let wide = hash & (self.level * 2).wrapping_sub(1);
+        if wide < self.buckets { wide } else { hash & (self.level - 1) }
+    }
+
+    fn head(&self, bucket: u32) -> u32 {
+        self.chunks[(bucket >> CHUNK_BITS) as usize][bucket as usize & (CHUNK - 1)]
+    }
+
+    fn set_head(&mut self, bucket: u32, id: u32) {
+        self.chunks[(bucket >> CHUNK_BITS) as usize][bucket as usize & (CHUNK - 1)] = id;
+    }
+
+    /// The first entry of the chain in which `hash` would be.
+    pub(crate) fn chain(&self, hash: u32) -> u32 {
+        self.head(self.bucket_of(hash))
+    }
+
+    /// Adds a record, whose hash is set.
+    pub(crate) fn insert(&mut self, records: &mut impl Records, id: u32) {
+        self.entries += 1;
+        if self.entries > self.buckets {
+            self.grow(records);
+        }
+        let bucket = self.bucket_of(records.record(id).hash);
+        records.record_mut(id).hash_next = self.head(bucket);
+        self.set_head(bucket, id);
+    }
+
+    /// Removes a record.
+    pub(crate) fn remove(&mut self, records: &mut impl Records, id: u32) {
+        let (hash, next) = (records.record(id).hash, records.record(id).hash_next);
+        let bucket = self.bucket_of(hash);
+        self.entries -= 1;
+        let mut at = self.head(bucket);
+        if at == id {
+            self.set_head(bucket, next);
+            return;
+        }
+        while records.record(at).hash_next != id {
+            at = records.record(at).hash_next;
+        }
+        records.record_mut(at).hash_next = next;
+    }
+
+    /// Adds one bucket and moves to it what belongs there, all from one older bucket.
+    fn grow(&mut self, records: &mut impl Records) {
+        let added = self.buckets;
+        if added as usize == self.chunks.len() * CHUNK {
+            self.chunks.push(Box::new([NONE; CHUNK]));
+        }
+        let old = added - self.level;
+        let mut at = self.head(old);
+        let (mut stay, mut go) = (NONE, NONE);
+        while at != NONE {
+            let record = records.record_mut(at);
+            let next = record.hash_next;
+            let chain =
+                if record.hash & (self.level * 2 - 1) == added { &mut go } else { &mut stay };
+            record.hash_next = *chain;
+            *chain = at;
+            at = next;
+        }
+        self.set_head(old, stay);
+        self.set_head(added, go);
+        self.buckets += 1;
+        if self.buckets == self.level * 2 {
+            self.level *= 2;
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Building a tree from the parts of a snapshot.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use zebu_proto::{Acl, Id, Perms, SessionId, StatPersisted};
+
+use crate::acl_table::{OPEN, OPEN_ID};
+use crate::arena::ROOT;
+use crate::{Options, Tree, quota};
+
+/// A snapshot that contradicts itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadNode {
+    /// The znode's parent did not come before it.
+    ParentMissing,
+    /// The znode came before.
+    Duplicate,
+    /// Not the path of a znode.
+    Path,
+}
+
+impl std::fmt::Display for BadNode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::ParentMissing => "the parent of a znode did not come before it",
+            Self::Duplicate => "a znode comes twice",
+            Self::Path => "not the path of a znode",
+        })
+    }
+}
+
+impl std::error::Error for BadNode {}
+
+/// A tree being loaded: first sessions and ACLs, then znodes, parents first, then
+/// [`Loader::finish`].
+#[derive(Debug)]
+pub struct Loader {
+    tree: Tree,
+    /// Slots by the numbers of the snapshot.
+    acls: BTreeMap<i64, u32>,
+    unknown_acls: usize,
+    root_seen: bool,
+    /// The parent of the last znode, most often also of the next.
+    parent: (String, u32),
+}
+
+impl Loader {
+    /// A loader for a tree with these options.
+    pub fn new(options: Options) -> Self {
+        Self {
+            tree: Tree::bare(options),
+            acls: BTreeMap::from([(OPEN_ID, OPEN)]),
+            unknown_acls: 0,
+            root_seen: false,
+            parent: (String::new(), ROOT),
+        }
+    }
+
+    /// A session and its timeout in milliseconds.
+    pub fn session(&mut self, session: SessionId, timeout_ms: i32) {
+        self.tree.owners.sessions.insert(session, timeout_ms);
+    }
+
+    /// An ACL and its number.
+    pub fn acl(&mut self, id: i64, acl: Vec<Acl>) {
+        if id != OPEN_ID && !self.acls.contains_key(&id) {
+            let slot = self.tree.acls.insert(id, acl.into());
+            self.acls.insert(id, slot);
+        }
+    }
+
+    /// The slot of an ACL, counted.
+    ///
+    /// A fuzzy snapshot may name one that came into being after its table was written; replay gives
+    /// the znode its list again. Until then nobody may do anything to it.
+    fn acl_slot(&mut self, id: i64) -> u32 {
+        let slot = match self.acls.get(&id) {
+            Some(slot) => *slot,
+            None => {
+                self.unknown_acls += 1;
+                let nobody = Acl { perms: Perms::default(), id: Id::new("world", "anyone") };
+                let slot = self.tree.acls.insert(self.tree.acls.next_id(), Arc::new([nobody]));
+                self.acls.insert(id, slot);
+                slot
+            }
+        };
+        self.tree.acls.retain(slot);
+        slot
+    }
+
+    /// A znode; the root's path is empty.
+    ///
+    /// # Errors
+    /// [`BadNode`]; the tree is of no use then.
+    pub fn node(
+        &mut self,
+        path: &str,
+        data: Option<&[u8]>,
+        acl_id: i64,
+        stat: &StatPersisted,
+    ) -> Result<(), BadNode> {
+        if path.is_empty() {
+            return self.root(data, acl_id, stat);
+        }
+        let (parent_path, name) = path.rsplit_once('/').ok_or(BadNode::Path)?;
+        if name.is_empty() {
+            return Err(BadNode::Path);
+        }
+        if self.parent.0 != parent_path {
+            let parent = self.tree.arena.lookup(parent_path).ok_or(BadNode::ParentMissing)?;
+            self.parent = (parent_path.to_owned(), parent);
+        }
+        let parent = self.parent.1;
+        if self.tree.arena.child(parent, name).is_some() {
+            return Err(BadNode::Duplicate);
+        }
+        let acl = self.acl_slot(acl_id);
+        self.tree.insert(parent, path, name, data, acl, stat);
+        if let Some(owner) = quota::limits_of(path) {
+            self.tree.quotas.add(owner);
+        }
+        Ok(())
+    }
+
+    fn root(
+        &mut self,
+        data: Option<&[u8]>,
+        acl_id: i64,
+        stat: &StatPersisted,
+    ) -> Result<(), BadNode> {
+        if std::mem::replace(&mut self.root_seen, true) {
+            return Err(BadNode::Duplicate);
+        }
+        let acl = self.acl_slot(acl_id);
+        self.tree.replace_acl(ROOT, acl);
+        self.tree.change_stat(ROOT, "/", |root| root.set_stat(stat));
+        self.tree.replace_data(ROOT, "/", data);
+        Ok(())
+    }
+
+    /// How many ACLs znodes named that the snapshot does not have.
+    pub fn unknown_acls(&self) -> usize {
+        self.unknown_acls
+    }
+
+    /// The tree: ACLs without a znode are dropped and the usage of every quota is counted afresh.
+    pub fn finish(self) -> Tree {
+        let mut tree = self.tree;
+        tree.add_reserved();
+        tree.acls.purge();
+        let quotas: Vec<String> = tree.quotas.iter().map(str::to_owned).collect();
+        for owner in quotas {
+            tree.recount_quota(&owner);
+        }
+        tree
+    }
+}

@@ -1,0 +1,105 @@
+//! A znode, looked at through a shared reference to the tree.
+
+use std::sync::Arc;
+
+use zebu_proto::{Acl, Owner, Stat, StatPersisted};
+
+use crate::arena::{ROOT, Record};
+use crate::{Tree, digest};
+
+/// A znode of a tree. Reading allocates nothing, but for the path.
+#[derive(Clone, Copy, Debug)]
+pub struct Node<'t> {
+    pub(crate) tree: &'t Tree,
+    pub(crate) id: u32,
+}
+
+impl<'t> Node<'t> {
+    fn record(&self) -> &'t Record {
+        self.tree.arena.get(self.id)
+    }
+
+    /// The stat as clients see it.
+    pub fn stat(&self) -> Stat {
+        let record = self.record();
+        let ephemeral = matches!(self.owner(), Owner::Session(_));
+        record.stat().visible(ephemeral, record.data_length(), record.children)
+    }
+
+    /// The stat as snapshots keep it.
+    pub fn persisted(&self) -> StatPersisted {
+        self.record().stat()
+    }
+
+    /// The data; null is not the same as empty.
+    pub fn data(&self) -> Option<&'t [u8]> {
+        self.tree.arena.data(self.id)
+    }
+
+    /// The ACL.
+    pub fn acl(&self) -> &'t [Acl] {
+        self.acl_arc()
+    }
+
+    /// The ACL as the tree shares it among znodes.
+    pub fn acl_arc(&self) -> &'t Arc<[Acl]> {
+        self.tree.acls.get(self.record().acl)
+    }
+
+    /// The ACL's number in a snapshot.
+    pub fn acl_id(&self) -> i64 {
+        self.tree.acls.id(self.record().acl)
+    }
+
+    /// What kind of znode it is.
+    pub fn owner(&self) -> Owner {
+        Owner::decode(self.record().owner, self.tree.options.types)
+    }
+
+    /// The last part of the path; empty for the root.
+    pub fn name(&self) -> &'t str {
+        self.tree.arena.name(self.id)
+    }
+
+    /// The whole path; `/` for the root.
+    pub fn path(&self) -> String {
+        self.tree.arena.path(self.id)
+    }
+
+    /// The znode above; `None` for the root.
+    pub fn parent(&self) -> Option<Self> {
+        (self.id != ROOT).then(|| Self { tree: self.tree, id: self.record().parent })
+    }
+
+    /// Number of children.
+    pub fn child_count(&self) -> u32 {
+        self.record().children
+    }
+
+    /// Names of the children, in no order to rely on.
+    pub fn children(&self) -> impl Iterator<Item = &'t str> + use<'t> {
+        let tree = self.tree;
+        tree.arena.children(self.id).map(move |id| tree.arena.name(id))
+    }
+
+    /// The child of that name.
+    pub fn child(&self, name: &str) -> Option<Self> {
+        self.tree.arena.child(self.id, name).map(|id| Self { tree: self.tree, id })
+    }
+
+    /// Number of znodes below; walks them all.
+    pub fn descendants(&self) -> usize {
+        if self.id == ROOT {
+            return self.tree.arena.len() - 1;
+        }
+        self.tree.arena.subtree(self.id).count() - 1
+    }
+
+    /// The znode's part of the tree digest, whether or not it counts there.
+    pub fn digest(&self) -> u32 {
+        if self.tree.options.digest {
+            return digest::resume(self.record().crc, &self.persisted());
+        }
+        digest::node_digest(&self.path(), self.data(), &self.persisted())
+    }
+}

@@ -1,0 +1,256 @@
+//! Bytes of every znode, without an allocator's overhead: pages of equal slots, one size each.
+//!
+//! Knows nothing of znodes. A slot is named by a 32-bit handle; its length is the caller's to
+//! remember. Pages that become empty are given back, so a wave of large znodes leaves no trace.
+
+/// Bytes of a page.
+const PAGE_BYTES: usize = 32 * 1024;
+/// Slots start at multiples of this.
+const UNIT: usize = 8;
+const UNIT_BITS: u32 = (PAGE_BYTES / UNIT).trailing_zeros();
+/// Above this an allocation of its own costs no more.
+const SMALL_MAX: usize = 1024;
+const CLASSES: usize = 40;
+const LARGE: u32 = 1 << 31;
+const NO_SLOT: u16 = u16::MAX;
+
+/// How many bytes the slots of a class have.
+const fn class_bytes(class: usize) -> usize {
+    match class {
+        0..16 => (class + 1) * 8,
+        16..24 => 128 + (class - 15) * 16,
+        24..32 => 256 + (class - 23) * 32,
+        _ => 512 + (class - 31) * 64,
+    }
+}
+
+/// The smallest class whose slots hold `length` bytes.
+const fn class_of(length: usize) -> usize {
+    match length {
+        0 => 0,
+        1..=128 => length.div_ceil(8) - 1,
+        129..=256 => 15 + (length - 128).div_ceil(16),
+        257..=512 => 23 + (length - 256).div_ceil(32),
+        _ => 31 + (length - 512).div_ceil(64),
+    }
+}
+
+const _: () = assert!(class_bytes(CLASSES - 1) == SMALL_MAX);
+const _: () = assert!(class_of(SMALL_MAX) == CLASSES - 1);
+
+/// Where a run of bytes is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Handle(u32);
+
+#[derive(Debug)]
+struct Page {
+    /// Empty once the page was given back.
+    bytes: Box<[u8]>,
+    class: u8,
+    /// Slots in use.
+    used: u16,
+    /// First slot that was used and released, as a unit; each holds the next in its first bytes.
+    free: u16,
+    /// First unit that was never used.
+    fresh: u16,
+    /// Where the page stands in its class's list, if it has room.
+    place: u32,
+}
+
+impl Page {
+    fn has_room(&self) -> bool {
+        let bytes = class_bytes(self.class.into());
+        self.free != NO_SLOT || usize::from(self.fresh) * UNIT + bytes <= PAGE_BYTES
+    }
+}
+
+/// The store of all payloads.
+#[derive(Debug)]
+pub(crate) struct Payloads {
+    pages: Vec<Page>,
+    /// Pages that were given back; their numbers are used again.
+    vacant: Vec<u32>,
+    /// Per class, the pages with room.
+    roomy: [Vec<u32>; CLASSES],
+    large: Vec<Box<[u8]>>,
+    vacant_large: Vec<u32>,
+}
+
+impl Payloads {
+    pub(crate) fn new() -> Self {
+        Self {
+            pages: Vec::new(),
+            vacant: Vec::new(),
+            roomy: [const { Vec::new() }; CLASSES],
+            large: Vec::new(),
+            vacant_large: Vec::new(),
+        }
+    }
+
+    /// Whether a slot for `old` bytes serves `new` bytes just as well.
+    pub(crate) fn same_slot(old: usize, new: usize) -> bool {
+        if old > SMALL_MAX || new > SMALL_MAX { old == new } else { class_of(old) == class_of(new) }
+    }
+
+    /// A slot of at least `length` bytes; what is in it is arbitrary.
+    pub(crate) fn allocate(&mut self, length: usize) -> Handle {
+        if length > SMALL_MAX {
+            return self.allocate_large(length);
+        }
+        let class = class_of(length);
+        let number = match self.roomy[class].last() {
+            Some(&number) => number,
+            None => self.new_page(class),
+        };
+        let page = &mut self.pages[number as usize];
+        let unit = if page.free == NO_SLOT {
+            let unit = page.fresh;
+            page.fresh += (class_bytes(class) / UNIT) as u16;
+            unit
+        } else {
+            let unit = page.free;
+            let at = usize::from(unit) * UNIT;
+            page.free = u16::from_be_bytes([page.bytes[at], page.bytes[at + 1]]);
+            unit
+        };
+        page.used += 1;
+        if !page.has_room() {
+            self.roomy[class].pop();
+        }
+        Handle(number << UNIT_BITS | u32::from(unit))
+    }
+
+    fn allocate_large(&mut self, length: usize) -> Handle {
+        let bytes = vec![0; length].into_boxed_slice();
+        let number = match self.vacant_large.pop() {
+            Some(number) => {
+                self.large[number as usize] = bytes;
+                number
+            }
+            None => {
+                self.large.push(bytes);
+                (self.large.len() - 1) as u32
+            }
+        };
+        assert!(number < LARGE, "too many large payloads: {number}");
+        Handle(LARGE | number)
+    }
+
+    fn new_page(&mut self, class: usize) -> u32 {
+        let place = self.roomy[class].len() as u32;
+        let page = Page {
+            bytes: vec![0; PAGE_BYTES].into_boxed_slice(),
+            class: class as u8,
+            used: 0,
+            free: NO_SLOT,
+            fresh: 0,
+            place,
+        };
+        let number = match self.vacant.pop() {
+            Some(number) => {
+                self.pages[number as usize] = page;
+                number
+            }
+            None => {
+                self.pages.push(page);
+                (self.pages.len() - 1) as u32
+            }
+        };
+        assert!(number < LARGE >> UNIT_BITS, "payload pages are spent: {number}");
+        self.roomy[class].push(number);
+        number
+    }
+
+    /// Gives a slot back.
+    pub(crate) fn release(&mut self, handle: Handle) {
+        if handle.0 & LARGE != 0 {
+            let number = handle.0 & !LARGE;
+            self.large[number as usize] = Box::default();
+            self.vacant_large.push(number);
+            return;
+        }
+        let number = handle.0 >> UNIT_BITS;
+        let unit = (handle.0 & ((1 << UNIT_BITS) - 1)) as u16;
+        let page = &mut self.pages[number as usize];
+        let class = usize::from(page.class);
+        let had_room = page.has_room();
+        let at = usize::from(unit) * UNIT;
+        page.bytes[at..at + 2].copy_from_slice(&page.free.to_be_bytes());
+        page.free = unit;
+        page.used -= 1;
+        if !had_room {
+            page.place = self.roomy[class].len() as u32;
+            self.roomy[class].push(number);
+        }
+        // The last page of a class stays: the next znode of that size will want it.
+        if page.used == 0 && self.roomy[class].len() > 1 {
+            let place = page.place;
+            page.bytes = Box::default();
+            self.roomy[class].swap_remove(place as usize);
+            if let Some(&moved) = self.roomy[class].get(place as usize) {
+                self.pages[moved as usize].place = place;
+            }
+            self.vacant.push(number);
+        }
+    }
+
+    /// The slot's bytes, and whatever lies behind them in the page.
+    pub(crate) fn slot(&self, handle: Handle) -> &[u8] {
+        if handle.0 & LARGE != 0 {
+            return &self.large[(handle.0 & !LARGE) as usize];
+        }
+        let at = (handle.0 & ((1 << UNIT_BITS) - 1)) as usize * UNIT;
+        &self.pages[(handle.0 >> UNIT_BITS) as usize].bytes[at..]
+    }
+
+    /// The slot's bytes for writing; only as many as were asked for are the caller's.
+    pub(crate) fn slot_mut(&mut self, handle: Handle) -> &mut [u8] {
+        if handle.0 & LARGE != 0 {
+            return &mut self.large[(handle.0 & !LARGE) as usize];
+        }
+        let at = (handle.0 & ((1 << UNIT_BITS) - 1)) as usize * UNIT;
+        &mut self.pages[(handle.0 >> UNIT_BITS) as usize].bytes[at..]
+    }
+
+    #[cfg(test)]
+    fn pages_in_use(&self) -> usize {
+        self.pages.iter().filter(|page| !page.bytes.is_empty()).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_length_has_a_class_that_fits_and_wastes_little() {
+        for length in 0..=SMALL_MAX {
+            let bytes = class_bytes(class_of(length));
+            assert!(length <= bytes);
+            assert!(bytes <= length + length / 8 + 8, "{length} in {bytes}");
+        }
+    }
+
+    #[test]
+    fn slots_keep_their_bytes_and_pages_are_given_back() {
+        let mut store = Payloads::new();
+        let mut held = Vec::new();
+        for i in 0..20_000usize {
+            let length = 2 + i * 7 % 1500;
+            let handle = store.allocate(length);
+            store.slot_mut(handle)[..length].fill(i as u8);
+            held.push((handle, length, i as u8));
+            if i % 3 == 0 {
+                let (handle, length, mark) = held.swap_remove(i / 2 % held.len());
+                assert!(store.slot(handle)[..length].iter().all(|byte| *byte == mark));
+                store.release(handle);
+            }
+        }
+        for (handle, length, mark) in held {
+            assert!(store.slot(handle)[..length].iter().all(|byte| *byte == mark));
+            store.release(handle);
+        }
+        assert!(store.pages_in_use() <= CLASSES);
+        assert!(store.large.iter().all(|bytes| bytes.is_empty()));
+    }
+}

@@ -1,0 +1,439 @@
+//! The tree itself: what is in it, and the changes of which every transaction is made.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use zebu_proto::path::reserved;
+use zebu_proto::{Acl, ExtendedTypes, Owner, SessionId, StatPersisted, WatcherType, Zxid};
+
+use crate::acl_table::{AclTable, OPEN};
+use crate::arena::{Arena, NONE, ROOT, Record};
+use crate::digest::{self, digest_counts};
+use crate::node::Node;
+use crate::owners::Owners;
+use crate::quota::{self, Quota, QuotaPaths, QuotaText};
+use crate::watches::{Target, WatchMode, WatchSummary, WatcherId, Watches};
+
+/// A digest is remembered for every zxid that is a multiple of this.
+pub const DIGEST_HISTORY_INTERVAL: i64 = 128;
+/// How many digests are remembered.
+pub const DIGEST_HISTORY_MAX: usize = 1024;
+
+/// How a tree works.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Which kinds of znode exist beside the plain ones.
+    pub types: ExtendedTypes,
+    /// Whether the tree digest is computed and compared.
+    pub digest: bool,
+    /// Where znodes go in the hash tables. Nothing shows it; a server takes a random one, so that
+    /// nobody can choose names that meet there.
+    pub hash_seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { types: ExtendedTypes::default(), digest: true, hash_seed: 0 }
+    }
+}
+
+/// The replicated state of one server, and the watches on it.
+///
+/// Invariants: `last_zxid` never goes down while transactions are applied; the digest is the sum
+/// over all znodes that count; every session in the table of ephemerals has at least one.
+#[derive(Debug)]
+pub struct Tree {
+    pub(crate) options: Options,
+    pub(crate) arena: Arena,
+    pub(crate) acls: AclTable,
+    pub(crate) owners: Owners,
+    pub(crate) quotas: QuotaPaths,
+    pub(crate) watches: Watches,
+    /// Where every walk under way will go on.
+    pub(crate) walks: Mutex<Vec<Weak<AtomicU32>>>,
+    pub(crate) last_zxid: Zxid,
+    pub(crate) digest: u64,
+    pub(crate) digest_mismatches: u64,
+    pub(crate) digest_history: VecDeque<(Zxid, i64)>,
+    /// The digest that the loaded snapshot promises for a zxid not reached yet.
+    pub(crate) digest_expected: Option<(Zxid, i64)>,
+    /// Characters of all paths, bytes of all data.
+    data_size: u64,
+    /// Room for the watchers of one event.
+    pub(crate) found: Vec<u32>,
+}
+
+fn characters(path: &str) -> u64 {
+    path.chars().count() as u64
+}
+
+impl Tree {
+    /// A tree as a new server has it: the root, `/zookeeper`, and its quota and configuration.
+    pub fn new(options: Options) -> Self {
+        let mut tree = Self::bare(options);
+        tree.add_reserved();
+        tree
+    }
+
+    /// A tree with nothing but an empty root.
+    pub(crate) fn bare(options: Options) -> Self {
+        let mut acls = AclTable::new(options.hash_seed);
+        acls.retain(OPEN);
+        let mut tree = Self {
+            options,
+            arena: Arena::new(options.hash_seed),
+            acls,
+            owners: Owners::default(),
+            quotas: QuotaPaths::default(),
+            watches: Watches::new(options.hash_seed),
+            walks: Mutex::default(),
+            last_zxid: Zxid::ZERO,
+            digest: 0,
+            digest_mismatches: 0,
+            digest_history: VecDeque::new(),
+            digest_expected: None,
+            // The root is counted under both its names.
+            data_size: 1,
+            found: Vec::new(),
+        };
+        tree.set_crc(ROOT, "/");
+        tree.count_in(ROOT, true);
+        tree
+    }
+
+    /// Adds those of the reserved znodes that are missing.
+    pub(crate) fn add_reserved(&mut self) {
+        for path in [reserved::ZOOKEEPER, reserved::QUOTA, reserved::CONFIG] {
+            if self.arena.lookup(path).is_some() {
+                continue;
+            }
+            let (parent, name) = path.rsplit_once('/').expect("reserved paths are absolute");
+            let parent = self.arena.lookup(parent).expect("parents are added first");
+            let mut stat = StatPersisted::default();
+            let mut acl = OPEN;
+            if path == reserved::CONFIG {
+                stat.aversion = -1;
+                acl =
+                    self.acls.intern(&Acl::read_only().iter().map(Into::into).collect::<Vec<_>>());
+            } else {
+                self.acls.retain(OPEN);
+            }
+            self.insert(parent, path, name, Some(&[]), acl, &stat);
+        }
+    }
+
+    /// The znode of a path.
+    ///
+    /// The empty path is the root as `/` is; anything that is no path is just not there.
+    pub fn node(&self, path: &str) -> Option<Node<'_>> {
+        self.arena.lookup(path).map(|id| Node { tree: self, id })
+    }
+
+    /// How the tree works.
+    pub fn options(&self) -> Options {
+        self.options
+    }
+
+    /// Zxid of the last transaction applied.
+    pub fn last_zxid(&self) -> Zxid {
+        self.last_zxid
+    }
+
+    /// Says where a tree that was loaded stands.
+    pub fn set_last_zxid(&mut self, zxid: Zxid) {
+        self.last_zxid = zxid;
+    }
+
+    /// The tree digest, version 2; 0 when it is not computed.
+    pub fn digest(&self) -> i64 {
+        self.digest as i64
+    }
+
+    /// How often a digest was not what it should be.
+    pub fn digest_mismatches(&self) -> u64 {
+        self.digest_mismatches
+    }
+
+    /// Digests at every 128th zxid, oldest first.
+    pub fn digest_history(&self) -> impl Iterator<Item = (Zxid, i64)> {
+        self.digest_history.iter().copied()
+    }
+
+    /// Compares the digest with what a snapshot promises for `zxid`, now or when it is reached.
+    ///
+    /// Until then the digests of transactions are not compared: a fuzzy snapshot is ahead of them.
+    /// `Some(false)` is a mismatch, which is counted. A zxid of 0 promises nothing.
+    pub fn expect_digest(&mut self, zxid: Zxid, digest: i64) -> Option<bool> {
+        self.digest_expected = None;
+        if zxid == Zxid::ZERO || !self.options.digest {
+            return None;
+        }
+        self.digest_expected = Some((zxid, digest));
+        self.check_expected_digest()
+    }
+
+    /// Whether a snapshot's digest is still to be reached.
+    pub fn digest_pending(&self) -> bool {
+        self.digest_expected.is_some()
+    }
+
+    pub(crate) fn check_expected_digest(&mut self) -> Option<bool> {
+        let (zxid, digest) = self.digest_expected.filter(|(zxid, _)| *zxid <= self.last_zxid)?;
+        self.digest_expected = None;
+        if zxid != self.last_zxid {
+            // The transaction it was taken at is not in the log.
+            return None;
+        }
+        let matches = digest == self.digest();
+        self.digest_mismatches += u64::from(!matches);
+        Some(matches)
+    }
+
+    /// All sessions and their timeouts in milliseconds, by id.
+    pub fn sessions(&self) -> impl ExactSizeIterator<Item = (SessionId, i32)> {
+        self.owners.sessions.iter().map(|(session, timeout)| (*session, *timeout))
+    }
+
+    /// The timeout a session was created with, in milliseconds.
+    pub fn session_timeout(&self, session: SessionId) -> Option<i32> {
+        self.owners.sessions.get(&session).copied()
+    }
+
+    /// Paths of a session's ephemerals.
+    pub fn ephemerals(&self, session: SessionId) -> impl Iterator<Item = String> {
+        self.owners.ephemerals.get(&session).into_iter().flatten().map(|id| self.arena.path(*id))
+    }
+
+    /// Number of a session's ephemerals.
+    pub fn ephemeral_count(&self, session: SessionId) -> usize {
+        self.owners.ephemerals.get(&session).map_or(0, BTreeSet::len)
+    }
+
+    /// Sessions with ephemerals, whether or not they are in the table of sessions.
+    pub fn sessions_with_ephemerals(&self) -> impl ExactSizeIterator<Item = SessionId> {
+        self.owners.ephemerals.keys().copied()
+    }
+
+    /// Number of all ephemerals.
+    pub fn ephemerals_count(&self) -> usize {
+        self.owners.ephemerals_count
+    }
+
+    /// All containers.
+    pub fn containers(&self) -> impl ExactSizeIterator<Item = Node<'_>> {
+        self.owners.containers.iter().map(|id| Node { tree: self, id: *id })
+    }
+
+    /// All znodes with a time to live.
+    pub fn ttl_nodes(&self) -> impl ExactSizeIterator<Item = Node<'_>> {
+        self.owners.ttls.iter().map(|id| Node { tree: self, id: *id })
+    }
+
+    /// Number of znodes, the root included once. The original's figures count it twice.
+    pub fn znode_count(&self) -> usize {
+        self.arena.len()
+    }
+
+    /// Characters of all paths and bytes of all data, the root counted under both its names.
+    pub fn approximate_data_size(&self) -> u64 {
+        self.data_size
+    }
+
+    /// Number and list of all ACLs that snapshots need, by number.
+    pub fn acl_table(&self) -> impl ExactSizeIterator<Item = (i64, Arc<[Acl]>)> + use<> {
+        self.acls.iter().collect::<Vec<_>>().into_iter()
+    }
+
+    /// The deepest quota that `path` falls under.
+    pub fn quota_for(&self, path: &str) -> Option<Quota> {
+        let path = self.quotas.deepest(path)?;
+        let text = |path: &str| self.node(path).map(|node| QuotaText::parse(node.data()));
+        Some(Quota {
+            path: path.to_owned(),
+            limits: text(&quota::limits_path(path)).unwrap_or_else(|| Ok(QuotaText::default())),
+            usage: text(&quota::stats_path(path)),
+        })
+    }
+
+    /// Paths with a quota, in order.
+    pub fn quota_paths(&self) -> impl Iterator<Item = &str> {
+        self.quotas.iter()
+    }
+}
+
+/// Watches.
+impl Tree {
+    /// What a watch on a path is a watch on. The empty path names the root only to readers: events
+    /// of the root are events of `/`.
+    pub(crate) fn target<'a>(&self, path: &'a str) -> Target<'a> {
+        match self.arena.lookup(path) {
+            Some(id) if !path.is_empty() => Target::Node(id),
+            _ => Target::Missing(path),
+        }
+    }
+
+    /// Registers a watch; once more is the same as once. The path need not exist.
+    pub fn add_watch(&self, path: &str, watcher: WatcherId, mode: WatchMode) {
+        self.watches.add(self.target(path), watcher, mode.bit());
+    }
+
+    /// Whether the watcher has a watch of that kind on the path.
+    pub fn has_watch(&self, path: &str, watcher: WatcherId, kind: WatcherType) -> bool {
+        self.watches.has(self.target(path), watcher, kind)
+    }
+
+    /// Removes the watcher's watches of that kind on the path; whether there were any.
+    pub fn remove_watch(&self, path: &str, watcher: WatcherId, kind: WatcherType) -> bool {
+        self.watches.remove(self.target(path), watcher, kind)
+    }
+
+    /// Removes all watches of a connection that is gone.
+    pub fn drop_watcher(&self, watcher: WatcherId) {
+        self.watches.drop_watcher(watcher);
+    }
+
+    /// Number of watches: those on data and those on children; a persistent one is both.
+    pub fn watch_count(&self) -> usize {
+        let (data, child) = self.watches.counts();
+        data + child
+    }
+
+    /// Numbers about the data watches.
+    pub fn watch_summary(&self) -> WatchSummary {
+        self.watches.summary()
+    }
+
+    /// All data watches: paths, in no order, and who watches them.
+    pub fn data_watches(&self) -> Vec<(String, Vec<WatcherId>)> {
+        let mut all = Vec::new();
+        self.watches.data_watches(|id| self.arena.path(id), |path, ids| all.push((path, ids)));
+        all
+    }
+}
+
+/// The changes of which transactions are made. The caller knows the paths, so they are passed
+/// along; each must be that of the id beside it.
+impl Tree {
+    fn digest_of(&self, record: &Record) -> u64 {
+        digest::resume(record.crc, &record.stat()).into()
+    }
+
+    fn set_crc(&mut self, id: u32, path: &str) {
+        if self.options.digest {
+            self.arena.get_mut(id).crc = digest::start(path, self.arena.data(id));
+        }
+    }
+
+    fn count_in(&mut self, id: u32, counts: bool) {
+        if self.options.digest && counts {
+            self.digest = self.digest.wrapping_add(self.digest_of(self.arena.get(id)));
+        }
+    }
+
+    fn count_out(&mut self, id: u32, counts: bool) {
+        if self.options.digest && counts {
+            self.digest = self.digest.wrapping_sub(self.digest_of(self.arena.get(id)));
+        }
+    }
+
+    /// Changes a stat.
+    pub(crate) fn change_stat(&mut self, id: u32, path: &str, change: impl FnOnce(&mut Record)) {
+        let counts = digest_counts(path);
+        self.count_out(id, counts);
+        change(self.arena.get_mut(id));
+        self.count_in(id, counts);
+    }
+
+    /// Adds a znode that does not exist yet; its ACL is counted already.
+    pub(crate) fn insert(
+        &mut self,
+        parent: u32,
+        path: &str,
+        name: &str,
+        data: Option<&[u8]>,
+        acl: u32,
+        stat: &StatPersisted,
+    ) -> u32 {
+        let id = self.arena.link(parent, name, data, stat);
+        self.arena.get_mut(id).acl = acl;
+        self.set_crc(id, path);
+        self.count_in(id, digest_counts(path));
+        self.owners.add(id, Owner::decode(stat.ephemeral_owner, self.options.types));
+        self.data_size += characters(path) + data.map_or(0, <[u8]>::len) as u64;
+        id
+    }
+
+    /// Removes a znode without children.
+    pub(crate) fn remove(&mut self, id: u32, path: &str) {
+        self.move_walks_past(id);
+        self.count_out(id, digest_counts(path));
+        let record = self.arena.get(id);
+        let (acl, length) = (record.acl, record.data_length() as u64);
+        self.owners.remove(id, Owner::decode(record.owner, self.options.types));
+        self.acls.release(acl);
+        self.data_size -= characters(path) + length;
+        self.watches.node_became_path(id, path);
+        self.arena.unlink(id);
+    }
+
+    /// Replaces data, and nothing else.
+    pub(crate) fn replace_data(&mut self, id: u32, path: &str, data: Option<&[u8]>) {
+        let counts = digest_counts(path);
+        self.count_out(id, counts);
+        let names = if id == ROOT { 2 } else { 1 };
+        self.data_size -= names * self.arena.get(id).data_length() as u64;
+        self.data_size += names * data.map_or(0, <[u8]>::len) as u64;
+        self.arena.set_data(id, data);
+        self.set_crc(id, path);
+        self.count_in(id, counts);
+    }
+
+    /// Replaces the ACL by one that is counted already.
+    pub(crate) fn replace_acl(&mut self, id: u32, acl: u32) {
+        let old = std::mem::replace(&mut self.arena.get_mut(id).acl, acl);
+        self.acls.release(old);
+    }
+
+    /// Notes a change of usage in the deepest quota of a path.
+    pub(crate) fn charge_quota(&mut self, path: &str, count: i64, bytes: i64) {
+        let Some(owner) = self.quotas.deepest(path) else { return };
+        let path = quota::stats_path(owner);
+        let Some(id) = self.arena.lookup(&path) else { return };
+        let mut usage = match QuotaText::parse(self.arena.data(id)) {
+            Ok(usage) => usage,
+            Err(_) => QuotaText::usage(0, 0),
+        };
+        usage.add(count, bytes);
+        self.replace_data(id, &path, Some(usage.to_string().as_bytes()));
+    }
+
+    /// Counts the znodes and bytes under a quota afresh.
+    pub(crate) fn recount_quota(&mut self, owner: &str) {
+        let path = quota::stats_path(owner);
+        let Some(id) = self.arena.lookup(&path) else { return };
+        let (mut count, mut bytes) = (0, 0);
+        if let Some(top) = self.arena.lookup(owner) {
+            for id in self.arena.subtree(top) {
+                count += 1;
+                bytes += self.arena.get(id).data_length() as i64;
+            }
+        }
+        let usage = QuotaText::usage(count, bytes);
+        self.replace_data(id, &path, Some(usage.to_string().as_bytes()));
+    }
+
+    /// Sends walks that would go on at a znode to the one after it, because it is about to go.
+    fn move_walks_past(&mut self, id: u32) {
+        let walks = self.walks.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if walks.is_empty() {
+            return;
+        }
+        let next = self.arena.after_subtree(id, ROOT).unwrap_or(NONE);
+        walks.retain(|walk| {
+            let Some(cursor) = walk.upgrade() else { return false };
+            crate::walk::move_past(&cursor, id, next);
+            true
+        });
+    }
+}

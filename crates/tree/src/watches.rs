@@ -1,0 +1,383 @@
+//! Watches: who wants to hear of what.
+//!
+//! Registration needs only a shared reference, because it happens together with a read; the table
+//! is cut into shards with a lock each. Firing has the tree to itself and takes no lock.
+//!
+//! Watches of znodes are kept by the znode's id, watches of paths without a znode by the path; they
+//! move from one to the other as znodes come and go. Every watcher has the set of its keys, so that
+//! a connection that goes away leaves nothing behind.
+//!
+//! **Invariant:** locks are taken in the order watcher, paths, shard.
+
+mod paths;
+mod shard;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hashbrown::HashTable;
+use zebu_proto::WatcherType;
+
+use paths::Paths;
+use shard::{Shard, WATCHERS_MAX, Word, hash};
+
+/// A connection, as its owner numbers them; small, and used again after
+/// [`crate::Tree::drop_watcher`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WatcherId(pub u32);
+
+impl WatcherId {
+    /// Ids stay below this.
+    pub const MAX: u32 = WATCHERS_MAX;
+}
+
+/// What a watch waits for. Several on one path coexist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchMode {
+    /// Once: creation, deletion or a change of the data.
+    Data,
+    /// Once: deletion or a change of the list of children.
+    Child,
+    /// Always, all of these.
+    Persistent,
+    /// Always: creation, deletion or a change of data of the znode or any below it.
+    PersistentRecursive,
+}
+
+pub(crate) const DATA: u8 = 1;
+pub(crate) const CHILD: u8 = 2;
+pub(crate) const PERSISTENT: u8 = 4;
+pub(crate) const RECURSIVE: u8 = 8;
+/// Modes that the original keeps in its table of data watches.
+pub(crate) const DATA_TABLE: u8 = DATA | PERSISTENT | RECURSIVE;
+/// Modes that the original keeps in its table of child watches.
+pub(crate) const CHILD_TABLE: u8 = CHILD | PERSISTENT;
+
+impl WatchMode {
+    pub(crate) fn bit(self) -> u8 {
+        match self {
+            Self::Data => DATA,
+            Self::Child => CHILD,
+            Self::Persistent => PERSISTENT,
+            Self::PersistentRecursive => RECURSIVE,
+        }
+    }
+}
+
+fn bits(kind: WatcherType) -> u8 {
+    match kind {
+        WatcherType::Children => CHILD,
+        WatcherType::Data => DATA,
+        WatcherType::Any => DATA | CHILD | PERSISTENT | RECURSIVE,
+        WatcherType::Persistent => PERSISTENT,
+        WatcherType::PersistentRecursive => RECURSIVE,
+    }
+}
+
+/// What is watched: a znode, or a path without one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Target<'a> {
+    Node(u32),
+    Missing(&'a str),
+}
+
+/// Set in the keys of paths; the keys of znodes are their ids.
+const PATH: u32 = 1 << 31;
+
+const SHARDS: usize = 64;
+
+/// The keys of one watcher.
+#[derive(Debug)]
+struct Watcher {
+    id: u32,
+    keys: HashTable<u32>,
+}
+
+#[derive(Debug, Default)]
+struct Watchers(HashTable<Watcher>);
+
+impl Watchers {
+    fn insert(&mut self, id: u32, key: u32) {
+        let entry = self.0.entry(hash(id), |watcher| watcher.id == id, |watcher| hash(watcher.id));
+        let mut entry = entry.or_insert_with(|| Watcher { id, keys: HashTable::new() });
+        entry.get_mut().keys.insert_unique(hash(key), key, |key| hash(*key));
+    }
+
+    fn remove(&mut self, id: u32, key: u32) {
+        let found = self.0.find_entry(hash(id), |watcher| watcher.id == id);
+        let mut found = found.expect("every registration is in its watcher's set");
+        let keys = &mut found.get_mut().keys;
+        keys.find_entry(hash(key), |other| *other == key)
+            .expect("every registration is in its watcher's set")
+            .remove();
+        if keys.is_empty() {
+            found.remove();
+        } else if keys.capacity() > 64 && keys.capacity() > 4 * keys.len() {
+            keys.shrink_to(2 * keys.len(), |key| hash(*key));
+        }
+    }
+}
+
+/// Numbers about the data watches, as the `wchs` command shows them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WatchSummary {
+    /// Connections with a data watch.
+    pub watchers: usize,
+    /// Paths with a data watch.
+    pub paths: usize,
+    /// Data watches.
+    pub watches: usize,
+}
+
+/// All watches of a server.
+#[derive(Debug)]
+pub(crate) struct Watches {
+    shards: Box<[Mutex<Shard>]>,
+    watchers: Box<[Mutex<Watchers>]>,
+    paths: Mutex<Paths>,
+    recursive: AtomicUsize,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn own<T>(mutex: &mut Mutex<T>) -> &mut T {
+    mutex.get_mut().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn shard_of(number: u32) -> usize {
+    // Bits that the hash tables inside the shards look at least.
+    (hash(number) >> 40) as usize & (SHARDS - 1)
+}
+
+impl Watches {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            watchers: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            paths: Mutex::new(Paths::new(seed)),
+            recursive: AtomicUsize::new(0),
+        }
+    }
+
+    fn shard(&self, key: u32) -> MutexGuard<'_, Shard> {
+        lock(&self.shards[shard_of(key)])
+    }
+
+    fn watcher(&self, id: u32) -> MutexGuard<'_, Watchers> {
+        lock(&self.watchers[shard_of(id)])
+    }
+
+    fn own_shard(&mut self, key: u32) -> &mut Shard {
+        own(&mut self.shards[shard_of(key)])
+    }
+
+    fn count_recursive(&self, old: u8, new: u8) {
+        match (old & RECURSIVE != 0, new & RECURSIVE != 0) {
+            (false, true) => self.recursive.fetch_add(1, Ordering::Relaxed),
+            (true, false) => self.recursive.fetch_sub(1, Ordering::Relaxed),
+            _ => 0,
+        };
+    }
+
+    /// Adds modes; what is there already stays.
+    pub(crate) fn add(&self, target: Target<'_>, watcher: WatcherId, modes: u8) {
+        assert!(watcher.0 < WatcherId::MAX, "watcher id too large: {}", watcher.0);
+        let mut mine = self.watcher(watcher.0);
+        match target {
+            Target::Node(key) => {
+                let (old, new) = self.shard(key).update(key, watcher.0, |old| old | modes);
+                self.count_recursive(old, new);
+                if old == 0 {
+                    mine.insert(watcher.0, key);
+                }
+            }
+            Target::Missing(path) => {
+                let mut paths = lock(&self.paths);
+                let number = paths.intern(path);
+                let key = PATH | number;
+                let (old, new) = self.shard(key).update(key, watcher.0, |old| old | modes);
+                self.count_recursive(old, new);
+                if old == 0 {
+                    paths.retain(number);
+                    mine.insert(watcher.0, key);
+                }
+            }
+        }
+    }
+
+    fn key(&self, target: Target<'_>) -> Option<u32> {
+        match target {
+            Target::Node(id) => Some(id),
+            Target::Missing(path) => lock(&self.paths).find(path).map(|number| PATH | number),
+        }
+    }
+
+    pub(crate) fn has(&self, target: Target<'_>, watcher: WatcherId, kind: WatcherType) -> bool {
+        let _mine = self.watcher(watcher.0);
+        self.key(target).is_some_and(|key| self.shard(key).modes(key, watcher.0) & bits(kind) != 0)
+    }
+
+    /// Removes the modes of a type; whether there were any.
+    pub(crate) fn remove(&self, target: Target<'_>, watcher: WatcherId, kind: WatcherType) -> bool {
+        let mut mine = self.watcher(watcher.0);
+        // If the path has no registration of ours, another path may get its number at any time, but
+        // none of ours can be on that one either while we hold our lock.
+        let Some(key) = self.key(target) else { return false };
+        let modes = bits(kind);
+        let (old, new) = self.shard(key).update(key, watcher.0, |old| old & !modes);
+        self.count_recursive(old, new);
+        if old != 0 && new == 0 {
+            mine.remove(watcher.0, key);
+            if key & PATH != 0 {
+                lock(&self.paths).release(key & !PATH);
+            }
+        }
+        old & modes != 0
+    }
+
+    /// Removes everything of a watcher.
+    pub(crate) fn drop_watcher(&self, watcher: WatcherId) {
+        let id = watcher.0;
+        let mut mine = self.watcher(id);
+        let Ok(found) = mine.0.find_entry(hash(id), |watcher| watcher.id == id) else { return };
+        for key in found.remove().0.keys {
+            let (old, new) = self.shard(key).update(key, id, |_| 0);
+            self.count_recursive(old, new);
+            if key & PATH != 0 {
+                lock(&self.paths).release(key & !PATH);
+            }
+        }
+    }
+
+    /// Whether anybody watches recursively.
+    pub(crate) fn any_recursive(&mut self) -> bool {
+        *self.recursive.get_mut() > 0
+    }
+
+    /// Collects those who watch a target in a mode of `mask`; their modes in `consume` are spent.
+    pub(crate) fn take(&mut self, target: Target<'_>, mask: u8, consume: u8, found: &mut Vec<u32>) {
+        let key = match target {
+            Target::Node(id) => id,
+            Target::Missing(path) => {
+                let paths = own(&mut self.paths);
+                if paths.is_empty() {
+                    return;
+                }
+                let Some(number) = paths.find(path) else { return };
+                PATH | number
+            }
+        };
+        let mut gone = Vec::new();
+        self.own_shard(key).take(key, mask, consume, |word| {
+            found.push(word.watcher());
+            if word.modes() & !consume == 0 {
+                gone.push(word.watcher());
+            }
+        });
+        for watcher in gone {
+            own(&mut self.watchers[shard_of(watcher)]).remove(watcher, key);
+            if key & PATH != 0 {
+                own(&mut self.paths).release(key & !PATH);
+            }
+        }
+    }
+
+    /// Moves the watches of a path to the znode that was just created there.
+    pub(crate) fn path_became_node(&mut self, path: &str, id: u32) {
+        if own(&mut self.paths).is_empty() {
+            return;
+        }
+        let Some(number) = own(&mut self.paths).find(path) else { return };
+        for word in self.move_all(PATH | number, id) {
+            own(&mut self.watchers[shard_of(word.watcher())]).insert(word.watcher(), id);
+            own(&mut self.paths).release(number);
+        }
+    }
+
+    /// Moves the watches of a znode that was deleted to its path.
+    pub(crate) fn node_became_path(&mut self, id: u32, path: &str) {
+        let mut any = false;
+        self.own_shard(id).each(id, |_| any = true);
+        if !any {
+            return;
+        }
+        let number = own(&mut self.paths).intern(path);
+        let key = PATH | number;
+        for word in self.move_all(id, key) {
+            own(&mut self.watchers[shard_of(word.watcher())]).insert(word.watcher(), key);
+            own(&mut self.paths).retain(number);
+        }
+    }
+
+    /// Moves all registrations from one key to another, out of the watchers' sets.
+    fn move_all(&mut self, from: u32, to: u32) -> Vec<Word> {
+        let mut words = Vec::new();
+        self.own_shard(from).each(from, |word| words.push(word));
+        for word in &words {
+            self.own_shard(from).update(from, word.watcher(), |_| 0);
+            self.own_shard(to).update(to, word.watcher(), |_| word.modes());
+            own(&mut self.watchers[shard_of(word.watcher())]).remove(word.watcher(), from);
+        }
+        words
+    }
+
+    /// Data and child watches.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        self.shards
+            .iter()
+            .map(lock)
+            .fold((0, 0), |(data, child), shard| (data + shard.data, child + shard.child))
+    }
+
+    /// Passes every data watch; `path` names a znode by its id.
+    pub(crate) fn data_watches(
+        &self,
+        mut path: impl FnMut(u32) -> String,
+        mut pass: impl FnMut(String, Vec<WatcherId>),
+    ) {
+        for shard in &self.shards {
+            let mut words = Vec::new();
+            lock(shard).all(|key, word| {
+                if word.modes() & DATA_TABLE != 0 {
+                    words.push((key, WatcherId(word.watcher())));
+                }
+            });
+            words.sort_unstable();
+            for run in words.chunk_by(|a, b| a.0 == b.0) {
+                let key = run[0].0;
+                let name = if key & PATH == 0 {
+                    path(key)
+                } else {
+                    let paths = lock(&self.paths);
+                    let Some(path) = paths.get(key & !PATH) else { continue };
+                    path.to_owned()
+                };
+                pass(name, run.iter().map(|(_, watcher)| *watcher).collect());
+            }
+        }
+    }
+
+    pub(crate) fn summary(&self) -> WatchSummary {
+        let mut summary = WatchSummary::default();
+        let mut watchers = Vec::new();
+        for shard in &self.shards {
+            let mut keys = Vec::new();
+            lock(shard).all(|key, word| {
+                if word.modes() & DATA_TABLE != 0 {
+                    keys.push(key);
+                    watchers.push(word.watcher());
+                }
+            });
+            summary.watches += keys.len();
+            keys.sort_unstable();
+            keys.dedup();
+            summary.paths += keys.len();
+        }
+        watchers.sort_unstable();
+        watchers.dedup();
+        summary.watchers = watchers.len();
+        summary
+    }
+}

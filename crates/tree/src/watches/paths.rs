@@ -1,0 +1,91 @@
+//! Paths that are watched although no znode is there, each with a number.
+
+use std::hash::BuildHasher;
+
+use foldhash::quality::FixedState;
+use hashbrown::HashTable;
+
+#[derive(Debug)]
+struct Entry {
+    path: Box<str>,
+    /// Registrations on it.
+    uses: u32,
+}
+
+/// The numbering.
+#[derive(Debug)]
+pub(super) struct Paths {
+    entries: Vec<Entry>,
+    vacant: Vec<u32>,
+    by_path: HashTable<u32>,
+    hasher: FixedState,
+}
+
+impl Paths {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            entries: Vec::new(),
+            vacant: Vec::new(),
+            by_path: HashTable::new(),
+            hasher: FixedState::with_seed(seed),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_path.is_empty()
+    }
+
+    pub(super) fn find(&self, path: &str) -> Option<u32> {
+        let same = |number: &u32| &*self.entries[*number as usize].path == path;
+        self.by_path.find(self.hasher.hash_one(path), same).copied()
+    }
+
+    /// The path behind a number, which may have been released meanwhile.
+    pub(super) fn get(&self, number: u32) -> Option<&str> {
+        let entry = self.entries.get(number as usize)?;
+        (entry.uses > 0).then_some(&entry.path)
+    }
+
+    /// The path's number. One that is new has no use yet: retain it.
+    pub(super) fn intern(&mut self, path: &str) -> u32 {
+        if let Some(number) = self.find(path) {
+            return number;
+        }
+        let entry = Entry { path: path.into(), uses: 0 };
+        let number = match self.vacant.pop() {
+            Some(number) => {
+                self.entries[number as usize] = entry;
+                number
+            }
+            None => {
+                self.entries.push(entry);
+                (self.entries.len() - 1) as u32
+            }
+        };
+        let Self { entries, by_path, hasher, .. } = self;
+        let rehash = |number: &u32| hasher.hash_one(&*entries[*number as usize].path);
+        by_path.insert_unique(hasher.hash_one(path), number, rehash);
+        number
+    }
+
+    pub(super) fn retain(&mut self, number: u32) {
+        self.entries[number as usize].uses += 1;
+    }
+
+    /// Counts one registration less; the last one takes the path with it.
+    pub(super) fn release(&mut self, number: u32) {
+        let entry = &mut self.entries[number as usize];
+        entry.uses -= 1;
+        if entry.uses > 0 {
+            return;
+        }
+        let path = std::mem::take(&mut entry.path);
+        let found = self.by_path.find_entry(self.hasher.hash_one(&*path), |other| *other == number);
+        found.expect("every path with uses is indexed").remove();
+        self.vacant.push(number);
+        if self.by_path.is_empty() {
+            // Nothing refers to a number any more.
+            *self = Self { hasher: self.hasher.clone(), ..Self::new(0) };
+        }
+    }
+}
