@@ -138,6 +138,9 @@ pub struct Loaded {
 /// Every fault found, each with file and line.
 pub fn load(sources: &Sources<'_>) -> Result<Loaded, ConfigError> {
     let mut merged = sources::merge(sources);
+    if merged.is_file_lost {
+        return Err(ConfigError { problems: merged.problems });
+    }
     let faults: Vec<Problem> = merged.given.values().filter_map(fault).collect();
     merged.problems.extend(faults);
     let members = dynamic::members(&mut merged, sources.read);
@@ -145,8 +148,8 @@ pub fn load(sources: &Sources<'_>) -> Result<Loaded, ConfigError> {
         Start::File(path) => Some(path.clone()),
         Start::Defaults | Start::Arguments { .. } => None,
     };
-    if file.is_some() && members.client.is_none() {
-        dynamic::check_myid(&mut merged, sources.read, None);
+    if file.is_some() {
+        dynamic::check_myid(&mut merged, sources.read, members.only);
     }
     check_parts(&mut merged);
 
@@ -160,6 +163,8 @@ pub fn load(sources: &Sources<'_>) -> Result<Loaded, ConfigError> {
         let effective = Effective::new(&merged, &config);
         Ok(Loaded { config, notes: merged.notes, effective })
     } else {
+        // As one reads a file; sources in the order of their strength.
+        merged.problems.sort_by_key(|problem| problem.origin.order());
         merged.problems.dedup();
         Err(ConfigError { problems: merged.problems })
     }

@@ -124,6 +124,10 @@ fn logical_lines(text: &str) -> Vec<(u32, String)> {
                 Some((_, next)) => piece = next.trim_start_matches(is_blank),
                 None => piece = "",
             }
+            // Nothing was there to continue, so this is a line of its own.
+            if joined.is_empty() && piece.starts_with(['#', '!']) {
+                piece = "";
+            }
         }
         joined.push_str(piece);
         if !joined.is_empty() {
@@ -246,6 +250,7 @@ mod tests {
         check("a=1\\\n\nb=2", &[("a", "1", 1), ("b", "2", 3)]);
         check("a=1\\", &[("a", "1", 1)]);
         check("\\\n\\\na=1", &[("a", "1", 1)]);
+        check("\\\n# comment \\\na=1", &[("a", "1", 3)]);
     }
 
     #[test]
@@ -287,5 +292,24 @@ mod tests {
     fn a_huge_file_is_refused() {
         let bytes = vec![b'#'; FILE_BYTES_MAX + 1];
         assert_eq!(parse(&bytes), Err(PropertiesError::TooLarge { bytes: FILE_BYTES_MAX + 1 }));
+    }
+
+    /// Any bytes are entries or a fault, and every entry is on a line of the text.
+    #[test]
+    fn arbitrary_text_does_no_harm() {
+        let alphabet = b"ab=: \t\x0c\n\r\\#!u01\xc3\xa9";
+        let mut state = 17u64;
+        for _ in 0..20_000 {
+            let text: Vec<u8> = (0..24)
+                .map(|_| {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    alphabet[(state >> 33) as usize % alphabet.len()]
+                })
+                .collect();
+            let Ok(found) = parse(&text) else { continue };
+            for property in found.entries.iter().chain(&found.replaced) {
+                assert!((1..=25).contains(&property.line), "{text:?}");
+            }
+        }
     }
 }

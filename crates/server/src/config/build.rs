@@ -88,6 +88,16 @@ impl<'a> Reader<'a> {
         self.number(key).and_then(|number| u32::try_from(number).ok()).filter(|&number| number > 0)
     }
 
+    /// The word of the registry's list that is meant.
+    fn choice(&self, key: &'static str) -> &'static str {
+        match registry::by_key(key).map(|setting| setting.kind) {
+            Some(Kind::Choice(words)) => {
+                self.value(key).and_then(|text| value::choice(words, text)).unwrap_or_default()
+            }
+            _ => "",
+        }
+    }
+
     fn kib_or_off(&self, key: &'static str) -> Option<u64> {
         let kib = self.number(key).and_then(|number| u64::try_from(number).ok())?;
         (kib > 0).then_some(kib * 1024)
@@ -196,12 +206,10 @@ impl<'a> Reader<'a> {
     }
 
     fn snapshot(&self) -> SnapshotConfig {
-        let method =
-            self.text("snapshot.compression.method").unwrap_or_default().to_ascii_lowercase();
         SnapshotConfig {
             txns: self.at_least("snapCount", SNAPSHOT_TXNS_MIN),
             log_bytes: self.kib_or_off("snapSizeLimitInKb"),
-            compression: match method.as_str() {
+            compression: match self.choice("snapshot.compression.method") {
                 "gz" => Compression::Gzip,
                 "snappy" => Compression::Snappy,
                 _ => Compression::Plain,
@@ -351,14 +359,12 @@ impl<'a> Reader<'a> {
     }
 
     fn auth(&self) -> AuthConfig {
-        let algorithm = self.text("DigestAuthenticationProvider.digestAlg").unwrap_or_default();
         let digest = self.is_on("DigestAuthenticationProvider.enabled");
         AuthConfig {
             skip_acl: self.is_on("skipACL"),
             eager_acl_check: self.is_on("enableEagerACLCheck"),
             digest,
-            digest_algorithm: DigestAlgorithm::from_java_name(&algorithm)
-                .unwrap_or(DigestAlgorithm::Sha1),
+            digest_algorithm: self.choice("DigestAuthenticationProvider.digestAlg"),
             super_digest: self.text("DigestAuthenticationProvider.superDigest").map(Secret::new),
             enforced_schemes: self.enforced_schemes(digest),
         }
@@ -427,11 +433,28 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Switches that trade safety away, which whoever reads the log should know.
+    fn warn_of_dangers(&self, config: &Config) {
+        for (key, is_dangerous, why) in [
+            ("forceSync", !config.log.fsync, "acknowledged writes are lost when the machine stops"),
+            ("skipACL", config.auth.skip_acl, "everyone who can connect may do everything"),
+            (
+                "snapshot.trust.empty",
+                config.data.trust_empty_snapshot,
+                "a log without its snapshot is believed complete",
+            ),
+        ] {
+            if let (true, Some(given)) = (is_dangerous, self.given(key)) {
+                self.adjusted(given, why);
+            }
+        }
+    }
+
     pub(super) fn config(&self, file: Option<PathBuf>, members: &Members) -> Config {
         self.check_ensemble_keys();
         // Read by `members` and `config::not_built`.
         self.keys_read.borrow_mut().extend(["server.*", "dynamicConfigFile", super::RUN_WITHOUT]);
-        Config {
+        let config = Config {
             file,
             data: self.data(),
             log: self.log(),
@@ -449,6 +472,8 @@ impl<'a> Reader<'a> {
             ),
             readonly_mode: self.is_on("readonlymode.enabled"),
             reconfig_enabled: self.is_on("reconfigEnabled"),
-        }
+        };
+        self.warn_of_dangers(&config);
+        config
     }
 }

@@ -17,6 +17,8 @@ use crate::properties;
 /// The member lines, judged.
 #[derive(Default)]
 pub(super) struct Members {
+    /// The one participant.
+    pub(super) only: Option<i64>,
     /// Where the one participant serves clients, and where that is said.
     pub(super) client: Option<(ClientAddress, Origin)>,
 }
@@ -77,12 +79,11 @@ pub(super) fn members(merged: &mut Merged, read: ReadFile<'_>) -> Members {
         ));
     }
     let Some((only, origin)) = participants.into_iter().next() else { return Members::default() };
-    check_myid(merged, read, Some(only.id));
     merged.notes.push(Note::info(format!(
         "{origin}: server.{} is the only one: running standalone",
         only.id
     )));
-    Members { client: only.client.map(|client| (client, origin)) }
+    Members { only: Some(only.id), client: only.client.map(|client| (client, origin)) }
 }
 
 fn read_dynamic_file(

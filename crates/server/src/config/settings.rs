@@ -210,52 +210,13 @@ pub struct AuthConfig {
     pub eager_acl_check: bool,
     /// `DigestAuthenticationProvider.enabled`.
     pub digest: bool,
-    /// `DigestAuthenticationProvider.digestAlg`.
-    pub digest_algorithm: DigestAlgorithm,
+    /// `DigestAuthenticationProvider.digestAlg`: a Java name, one of those the registry lists.
+    pub digest_algorithm: &'static str,
     /// `DigestAuthenticationProvider.superDigest`: the whole text `user:hash`.
     pub super_digest: Option<Secret>,
     /// `enforce.auth.enabled` with `enforce.auth.schemes`, or `sessionRequireClientSASLAuth` (scheme `sasl`): a session without
     /// an id of one of these schemes is closed. Empty: not enforced.
     pub enforced_schemes: Vec<String>,
-}
-
-/// Hash of the digest scheme.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)] // The names say it.
-pub enum DigestAlgorithm {
-    Md5,
-    Sha1,
-    Sha224,
-    Sha256,
-    Sha384,
-    Sha512,
-    Sha512Of224,
-    Sha512Of256,
-    Sha3Of224,
-    Sha3Of256,
-    Sha3Of384,
-    Sha3Of512,
-}
-
-impl DigestAlgorithm {
-    /// The algorithm of a Java name, in any case.
-    pub fn from_java_name(name: &str) -> Option<Self> {
-        Some(match name.to_ascii_uppercase().as_str() {
-            "MD5" => Self::Md5,
-            "SHA" | "SHA1" | "SHA-1" => Self::Sha1,
-            "SHA-224" => Self::Sha224,
-            "SHA-256" => Self::Sha256,
-            "SHA-384" => Self::Sha384,
-            "SHA-512" => Self::Sha512,
-            "SHA-512/224" => Self::Sha512Of224,
-            "SHA-512/256" => Self::Sha512Of256,
-            "SHA3-224" => Self::Sha3Of224,
-            "SHA3-256" => Self::Sha3Of256,
-            "SHA3-384" => Self::Sha3Of384,
-            "SHA3-512" => Self::Sha3Of512,
-            _ => return None,
-        })
-    }
 }
 
 /// Kinds of znodes.

@@ -77,6 +77,21 @@ pub enum Origin {
     Set,
 }
 
+impl Origin {
+    /// Sorts sources by strength and the lines of a file by number.
+    pub(super) fn order(&self) -> (u8, Option<Arc<Path>>, u32) {
+        match self {
+            // Something missing: after everything that is there.
+            Self::Default => (6, None, 0),
+            Self::Environment(_) => (1, None, 0),
+            Self::Define => (2, None, 0),
+            Self::File { path, line } => (3, Some(Arc::clone(path)), *line),
+            Self::Arguments => (4, None, 0),
+            Self::Set => (5, None, 0),
+        }
+    }
+}
+
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -122,6 +137,8 @@ pub(super) struct Merged {
     pub(super) given: BTreeMap<String, Given>,
     pub(super) problems: Vec<Problem>,
     pub(super) notes: Vec<Note>,
+    /// The configuration file could not be read: what is missing says nothing.
+    pub(super) is_file_lost: bool,
 }
 
 impl Merged {
@@ -200,6 +217,7 @@ impl Merged {
             Err(fault) => {
                 self.problems
                     .push(Problem::new(at(0), format!("cannot read configuration file: {fault}")));
+                self.is_file_lost = true;
                 return;
             }
         };
@@ -207,6 +225,7 @@ impl Merged {
             Ok(parsed) => parsed,
             Err(fault) => {
                 self.problems.push(Problem::new(at(fault.line()), fault.to_string()));
+                self.is_file_lost = true;
                 return;
             }
         };

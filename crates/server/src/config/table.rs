@@ -197,7 +197,7 @@ pub static SETTINGS: &[Setting] = &[
     prop("skipACL", Kind::Flag { word: "yes", means: true }, "no", "no ACL checks at all").group(ACCESS),
     prop("enableEagerACLCheck", Kind::JavaBool, "false", "check write permission before a request is queued").group(ACCESS),
     prop("DigestAuthenticationProvider.enabled", Kind::JavaBool, "true", "scheme digest").group(ACCESS),
-    prop("DigestAuthenticationProvider.digestAlg", Kind::Choice(&["SHA1", "SHA-1", "SHA", "MD5", "SHA-224", "SHA-256", "SHA-384", "SHA-512", "SHA-512/224", "SHA-512/256", "SHA3-224", "SHA3-256", "SHA3-384", "SHA3-512"]), "SHA1", "hash of the scheme digest").group(ACCESS),
+    prop("DigestAuthenticationProvider.digestAlg", Kind::Choice(DIGESTS), "SHA1", "hash of the scheme digest").group(ACCESS),
     prop("DigestAuthenticationProvider.superDigest", Kind::Secret, "", "super:<base64 hash> of the super user").unset().group(ACCESS),
     prop("enforce.auth.enabled", Kind::JavaBool, "false", "close sessions that have not authenticated").group(ACCESS),
     prop("enforce.auth.schemes", Kind::List, "", "schemes that count").unset().group(ACCESS),
@@ -320,6 +320,24 @@ pub static SETTINGS: &[Setting] = &[
     detail(prop("admin.*", Kind::Text, "", "its details").unset(), Part::Admin),
 ];
 
+/// Message digests of a JDK.
+const DIGESTS: &[&str] = &[
+    "SHA1",
+    "SHA-1",
+    "SHA",
+    "MD2",
+    "MD5",
+    "SHA-224",
+    "SHA-256",
+    "SHA-384",
+    "SHA-512",
+    "SHA-512/224",
+    "SHA-512/256",
+    "SHA3-224",
+    "SHA3-256",
+    "SHA3-384",
+    "SHA3-512",
+];
 /// Built in: naming it changes nothing.
 const DIGEST_PROVIDER: &str = "org.apache.zookeeper.server.auth.DigestAuthenticationProvider";
 /// Built in: naming it changes nothing.
