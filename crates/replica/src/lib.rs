@@ -1,1 +1,34 @@
-//! Not written yet.
+//! One whole server as one pure object: validation, order, sessions and their expiry, reapers,
+//! throttling, and the answers to reads.
+//!
+//! **Invariant:** nothing in here opens a file or a socket, reads a clock, starts a thread or draws
+//! a random number that a seed does not decide. The server drives it with real ones, the simulator
+//! with its own.
+
+pub mod auth;
+mod eager;
+pub mod frame;
+pub mod gate;
+mod outstanding;
+mod prep;
+mod random;
+mod read;
+mod reaper;
+mod replica;
+mod reply;
+mod schedule;
+mod sessions;
+mod throttle;
+
+pub use prep::Rules;
+pub use read::{After, Reader};
+pub use reaper::ReaperOptions;
+pub use replica::{Connect, Fatal, Input, Now, Options, Origin, Output, Replica, Request};
+pub use reply::write_reply;
+pub use schedule::SnapshotOptions;
+pub use sessions::{Session, Sessions};
+pub use throttle::ThrottleOptions;
+
+/// A client's connection: a number that is never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnId(pub u32);

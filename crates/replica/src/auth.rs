@@ -1,0 +1,268 @@
+//! Who a connection is and what it may do: authentication schemes, ACL fix-up and ACL evaluation.
+//!
+//! Owns the trait that adds schemes. Leaves out which permission an operation needs: that is with
+//! the operation.
+
+mod digest;
+mod ip;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use zebu_proto::{Acl, AclRef, ClientInfo, ErrorCode, Id, Perms};
+
+pub use digest::{Digest, DigestAlgorithm, UnknownAlgorithm};
+pub use ip::{Ip, text as ip_text};
+
+/// The ids of one connection, in the order they were added; cheap to share with what is in flight.
+pub type Credentials = Arc<[Id]>;
+
+/// A connection's credentials were refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("credentials refused")]
+pub struct Refused;
+
+/// An authentication scheme: plugged in under its name, beside the built-in ones.
+///
+/// Source: `AuthenticationProvider`.
+pub trait AuthProvider: Send + Sync {
+    /// Its name, as in ACLs and auth packets.
+    fn scheme(&self) -> &str;
+
+    /// The ids that an auth packet with these bytes adds to a connection from `peer`.
+    ///
+    /// # Errors
+    /// [`Refused`]: the connection is told so and closed.
+    fn authenticate(&self, peer: IpAddr, auth: &[u8]) -> Result<Vec<Id>, Refused>;
+
+    /// Whether an id of this scheme proves who the client is, so that `auth:` entries expand to it.
+    fn is_authenticated(&self) -> bool;
+
+    /// Whether `id` may stand in an ACL.
+    fn is_valid(&self, id: &str) -> bool;
+
+    /// Whether a connection's `id` is meant by an ACL entry's `expression`.
+    fn matches(&self, id: &str, expression: &str) -> bool;
+
+    /// The id without its secrets, for `whoAmI` and the audit log.
+    fn user_name<'a>(&self, id: &'a str) -> &'a str {
+        id
+    }
+}
+
+/// The schemes of a server, and the switches that concern every check.
+pub struct Schemes {
+    providers: Vec<Box<dyn AuthProvider>>,
+    skip_acl: bool,
+}
+
+impl Schemes {
+    /// `ip`, and whatever else is given; `skip_acl` switches every check off.
+    pub fn new(extra: Vec<Box<dyn AuthProvider>>, skip_acl: bool) -> Self {
+        let mut providers: Vec<Box<dyn AuthProvider>> = vec![Box::new(Ip)];
+        providers.extend(extra);
+        Self { providers, skip_acl }
+    }
+
+    /// The provider of a scheme.
+    pub fn provider(&self, scheme: &str) -> Option<&dyn AuthProvider> {
+        self.providers.iter().find(|provider| provider.scheme() == scheme).map(Box::as_ref)
+    }
+
+    /// What a connection starts with: its address.
+    pub fn initial(&self, peer: IpAddr) -> Credentials {
+        Arc::new([Id::new("ip", ip::text(peer))])
+    }
+
+    /// Adds what an auth packet proves; duplicates collapse.
+    ///
+    /// # Errors
+    /// [`Refused`] by the provider, or because there is none.
+    pub fn authenticate(
+        &self,
+        credentials: &Credentials,
+        peer: IpAddr,
+        scheme: &str,
+        auth: &[u8],
+    ) -> Result<Credentials, Refused> {
+        let added = self.provider(scheme).ok_or(Refused)?.authenticate(peer, auth)?;
+        let mut ids = credentials.to_vec();
+        for id in added {
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
+        }
+        Ok(ids.into())
+    }
+
+    /// Whether a connection with these ids may do what any of `wanted` permits.
+    pub fn permits(&self, acl: &[Acl], wanted: Perms, ids: &[Id]) -> bool {
+        if self.skip_acl || acl.is_empty() {
+            return true;
+        }
+        let mut asked = acl.iter().filter(|entry| entry.perms.intersects(wanted)).peekable();
+        if let Some(first) = asked.peek()
+            && is_world(&first.id)
+        {
+            return true;
+        }
+        ids.iter().any(|id| id.scheme == "super")
+            || asked.any(|entry| is_world(&entry.id) || self.is_meant(&entry.id, ids))
+    }
+
+    fn is_meant(&self, entry: &Id, ids: &[Id]) -> bool {
+        self.provider(&entry.scheme).is_some_and(|provider| {
+            ids.iter().any(|id| id.scheme == entry.scheme && provider.matches(&id.id, &entry.id))
+        })
+    }
+
+    /// Turns the ACL of a request into the one that is stored: duplicates go, `auth:` becomes the
+    /// connection's own ids.
+    ///
+    /// Source: `PrepRequestProcessor.fixupACL`.
+    ///
+    /// # Errors
+    /// [`ErrorCode::INVALID_ACL`] for an empty list or an entry that no scheme accepts;
+    /// [`ErrorCode::MARSHALLING_ERROR`] for a null id where the scheme needs one.
+    pub fn fix_up<'a>(
+        &self,
+        acl: Option<Vec<AclRef<'a>>>,
+        ids: &'a [Id],
+    ) -> Result<Vec<AclRef<'a>>, ErrorCode> {
+        let acl = acl.filter(|acl| !acl.is_empty()).ok_or(ErrorCode::INVALID_ACL)?;
+        let mut fixed: Vec<AclRef<'a>> = Vec::with_capacity(acl.len());
+        for (at, entry) in acl.iter().enumerate() {
+            if acl[..at].contains(entry) {
+                continue;
+            }
+            match (entry.scheme.as_deref().ok_or(ErrorCode::INVALID_ACL)?, entry.id.as_deref()) {
+                ("world", Some("anyone")) => fixed.push(entry.clone()),
+                ("world", _) => return Err(ErrorCode::INVALID_ACL),
+                ("auth", _) => {
+                    let before = fixed.len();
+                    fixed.extend(ids.iter().filter(|id| self.proves(id)).map(|id| AclRef {
+                        perms: entry.perms,
+                        scheme: Some(id.scheme.as_str().into()),
+                        id: Some(id.id.as_str().into()),
+                    }));
+                    if fixed.len() == before {
+                        return Err(ErrorCode::INVALID_ACL);
+                    }
+                }
+                (scheme, id) => {
+                    let provider = self.provider(scheme).ok_or(ErrorCode::INVALID_ACL)?;
+                    if !provider.is_valid(id.ok_or(ErrorCode::MARSHALLING_ERROR)?) {
+                        return Err(ErrorCode::INVALID_ACL);
+                    }
+                    fixed.push(entry.clone());
+                }
+            }
+        }
+        Ok(fixed)
+    }
+
+    fn proves(&self, id: &Id) -> bool {
+        self.provider(&id.scheme).is_some_and(AuthProvider::is_authenticated)
+    }
+
+    /// A connection's ids as `whoAmI` shows them.
+    pub fn who_am_i<'a>(&self, ids: &'a [Id]) -> Vec<ClientInfo<'a>> {
+        ids.iter()
+            .map(|id| ClientInfo {
+                auth_scheme: id.scheme.as_str().into(),
+                user: self
+                    .provider(&id.scheme)
+                    .map_or("", |provider| provider.user_name(&id.id))
+                    .into(),
+            })
+            .collect()
+    }
+}
+
+fn is_world(id: &Id) -> bool {
+    id.scheme == "world" && id.id == "anyone"
+}
+
+/// The ACL as one without ADMIN may see it: digests are masked (CVE-2019-0201).
+pub fn masked(acl: &Acl) -> AclRef<'_> {
+    let mut shown = AclRef::from(acl);
+    if acl.id.scheme == "digest"
+        && let Some((user, _)) = acl.id.id.split_once(':')
+    {
+        shown.id = Some(format!("{user}:x").into());
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALICE: &str = "alice:aYXlLOpEooaV1cRAvUL1fp9Qt7E=";
+
+    fn schemes() -> Schemes {
+        Schemes::new(vec![Box::new(Digest::new(DigestAlgorithm::default(), None))], false)
+    }
+
+    fn entry(perms: i32, scheme: &'static str, id: &'static str) -> AclRef<'static> {
+        AclRef { perms: Perms(perms), scheme: Some(scheme.into()), id: Some(id.into()) }
+    }
+
+    #[test]
+    fn auth_entries_become_the_connections_own_ids() {
+        let schemes = schemes();
+        let home = IpAddr::from([127, 0, 0, 1]);
+        let start = schemes.initial(home);
+        assert_eq!(
+            schemes.fix_up(Some(vec![entry(31, "auth", "")]), &start),
+            Err(ErrorCode::INVALID_ACL)
+        );
+        let ids = schemes.authenticate(&start, home, "digest", b"alice:secret").unwrap();
+        let again = schemes.authenticate(&ids, home, "digest", b"alice:secret").unwrap();
+        assert_eq!(again.len(), 2, "duplicates collapse");
+        let fixed = schemes.fix_up(Some(vec![entry(31, "auth", "")]), &ids).unwrap();
+        assert_eq!(fixed, vec![entry(31, "digest", ALICE)]);
+    }
+
+    #[test]
+    fn entries_that_no_scheme_accepts_are_refused() {
+        let schemes = schemes();
+        for bad in [
+            entry(31, "world", "other"),
+            entry(31, "digest", "a:b:c"),
+            entry(31, "digest", "a"),
+            entry(31, "ip", "300.1.1.1"),
+            entry(31, "ip", "10.0.0.0/33"),
+            entry(31, "super", "x"),
+            entry(31, "nope", "x"),
+        ] {
+            let fixed = schemes.fix_up(Some(vec![bad.clone()]), &[]);
+            assert_eq!(fixed, Err(ErrorCode::INVALID_ACL), "{bad:?}");
+        }
+        assert_eq!(schemes.fix_up(None, &[]), Err(ErrorCode::INVALID_ACL));
+        let twice = vec![entry(1, "ip", "10.0.0.0/8"), entry(1, "ip", "10.0.0.0/8")];
+        assert_eq!(schemes.fix_up(Some(twice), &[]).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn an_entry_permits_whom_it_means() {
+        let schemes = schemes();
+        let acl = [
+            Acl { perms: Perms::READ, id: Id::new("ip", "10.0.0.0/8") },
+            Acl { perms: Perms::ALL, id: Id::new("digest", ALICE) },
+        ];
+        let near = [Id::new("ip", "10.1.2.3")];
+        assert!(schemes.permits(&acl, Perms::READ, &near));
+        assert!(!schemes.permits(&acl, Perms::WRITE, &near));
+        assert!(schemes.permits(&acl, Perms::WRITE, &[Id::new("digest", ALICE)]));
+        assert!(schemes.permits(&acl, Perms::ADMIN, &[Id::new("super", "")]));
+        assert!(schemes.permits(&[], Perms::ADMIN, &[]));
+        assert!(!schemes.permits(&acl, Perms::READ, &[]));
+    }
+
+    #[test]
+    fn digests_are_masked() {
+        let acl = Acl { perms: Perms::ALL, id: Id::new("digest", "a:b:c") };
+        assert_eq!(masked(&acl).id.as_deref(), Some("a:x"));
+    }
+}

@@ -1,0 +1,39 @@
+//! Frames: a length, then what it counts, written in place at the end of a connection's output.
+
+use zebu_jute::{Encode, Encoder};
+use zebu_proto::reply::{ReplyHeader, WatcherEvent};
+use zebu_proto::{ErrorCode, EventType, KeeperState, Xid, Zxid};
+
+/// Bytes of the length in front of every frame.
+pub const LENGTH_BYTES: usize = 4;
+
+/// Appends one frame whose payload `write` produces.
+pub fn frame(out: &mut Vec<u8>, write: impl FnOnce(&mut Encoder<'_>)) {
+    let at = out.len();
+    let mut encoder = Encoder::new(out);
+    encoder.int(0);
+    write(&mut encoder);
+    let length = encoder.position() - at - LENGTH_BYTES;
+    encoder.patch_int(at, i32::try_from(length).expect("frames are bounded far below 2 GiB"));
+}
+
+/// Appends an answer: its header, and a body when there is one.
+pub fn reply(out: &mut Vec<u8>, header: ReplyHeader, body: impl FnOnce(&mut Encoder<'_>)) {
+    frame(out, |encoder| {
+        header.encode(encoder);
+        body(encoder);
+    });
+}
+
+/// Appends an answer without a body.
+pub fn bare_reply(out: &mut Vec<u8>, xid: Xid, zxid: Zxid, err: ErrorCode) {
+    reply(out, ReplyHeader { xid, zxid, err }, |_| {});
+}
+
+/// Appends a notification; `zxid` is the causing transaction's, −1 for changes missed while away.
+pub fn notification(out: &mut Vec<u8>, event: EventType, path: &str, zxid: Zxid) {
+    reply(out, ReplyHeader { xid: Xid::NOTIFICATION, zxid, err: ErrorCode::OK }, |encoder| {
+        WatcherEvent { kind: event, state: KeeperState::SYNC_CONNECTED, path: path.into() }
+            .encode(encoder);
+    });
+}

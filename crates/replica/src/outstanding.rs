@@ -1,0 +1,221 @@
+//! What is ordered but not applied: every write is validated against the tree plus this.
+//!
+//! Source: `ZooKeeperServer.ChangeRecord`, `PrepRequestProcessor.getRecordForPath`.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use zebu_proto::{Acl, StatPersisted, Zxid};
+use zebu_tree::{Node, Tree, digest_counts, node_digest};
+
+/// A znode as it will be.
+#[derive(Clone, Debug)]
+pub(crate) struct Pending {
+    pub(crate) stat: StatPersisted,
+    pub(crate) children: u32,
+    /// `None` while it is what the tree has.
+    pub(crate) acl: Option<Arc<[Acl]>>,
+    /// `None` while it is what the tree has.
+    pub(crate) data: Option<Option<Bytes>>,
+    pub(crate) digest: u32,
+}
+
+#[derive(Clone, Debug)]
+struct Change {
+    zxid: Zxid,
+    /// `None` when the znode will be gone.
+    znode: Option<Pending>,
+}
+
+/// The changes in flight, by path, and the digest the tree will have after them.
+#[derive(Debug)]
+pub(crate) struct Outstanding {
+    changes: HashMap<Arc<str>, Change, FixedState>,
+    /// Paths in the order their changes will be applied.
+    order: VecDeque<(Zxid, Arc<str>)>,
+    digest: i64,
+    /// What a multi has replaced so far, newest last; empty outside of one.
+    undo: Vec<(Arc<str>, Option<Change>)>,
+    in_multi: bool,
+    with_digest: bool,
+}
+
+/// A znode as a request must see it: the tree's, with what is in flight on top.
+pub(crate) enum View<'v> {
+    Applied(Node<'v>),
+    Pending { pending: &'v Pending, under: Option<Node<'v>> },
+}
+
+impl View<'_> {
+    pub(crate) fn stat(&self) -> StatPersisted {
+        match self {
+            Self::Applied(node) => node.persisted(),
+            Self::Pending { pending, .. } => pending.stat,
+        }
+    }
+
+    pub(crate) fn children(&self) -> u32 {
+        match self {
+            Self::Applied(node) => node.child_count(),
+            Self::Pending { pending, .. } => pending.children,
+        }
+    }
+
+    pub(crate) fn acl(&self) -> &[Acl] {
+        match self {
+            Self::Applied(node) => node.acl(),
+            Self::Pending { pending: Pending { acl: Some(acl), .. }, .. } => acl,
+            Self::Pending { under, .. } => under.as_ref().map_or(&[], |node| node.acl()),
+        }
+    }
+
+    pub(crate) fn data(&self) -> Option<&[u8]> {
+        match self {
+            Self::Applied(node) => node.data(),
+            Self::Pending { pending: Pending { data: Some(data), .. }, .. } => data.as_deref(),
+            Self::Pending { under, .. } => under.as_ref().and_then(|node| node.data()),
+        }
+    }
+
+    fn digest(&self) -> u32 {
+        match self {
+            Self::Applied(node) => node.digest(),
+            Self::Pending { pending, .. } => pending.digest,
+        }
+    }
+
+    /// The znode with another stat and child count; data and ACL stay.
+    pub(crate) fn with(&self, stat: StatPersisted, children: u32) -> Pending {
+        let (acl, data) = match self {
+            Self::Applied(_) => (None, None),
+            Self::Pending { pending, .. } => (pending.acl.clone(), pending.data.clone()),
+        };
+        Pending { stat, children, acl, data, digest: 0 }
+    }
+}
+
+impl Outstanding {
+    /// Nothing in flight; `with_digest` says whether digests are wanted at all.
+    pub(crate) fn new(with_digest: bool) -> Self {
+        Self {
+            changes: HashMap::with_hasher(FixedState::default()),
+            order: VecDeque::new(),
+            digest: 0,
+            undo: Vec::new(),
+            in_multi: false,
+            with_digest,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// The znode at `path`, as it will be when everything in flight is applied.
+    pub(crate) fn view<'v>(&'v self, tree: &'v Tree, path: &str) -> Option<View<'v>> {
+        if !self.changes.is_empty()
+            && let Some(change) = self.changes.get(path)
+        {
+            let pending = change.znode.as_ref()?;
+            return Some(View::Pending { pending, under: tree.node(path) });
+        }
+        tree.node(path).map(View::Applied)
+    }
+
+    /// Says that the znode at `path` will be `znode` from `zxid` on.
+    pub(crate) fn set(&mut self, tree: &Tree, zxid: Zxid, path: &str, znode: Option<Pending>) {
+        let mut znode = znode;
+        if self.with_digest {
+            if self.order.is_empty() {
+                self.digest = tree.digest();
+            }
+            if digest_counts(path) {
+                if let Some(before) = self.view(tree, path) {
+                    self.digest = self.digest.wrapping_sub(before.digest().into());
+                }
+                if let Some(znode) = &mut znode {
+                    let data = match &znode.data {
+                        Some(data) => data.as_deref(),
+                        None => tree.node(path).and_then(|node| node.data()),
+                    };
+                    znode.digest = node_digest(path, data, &znode.stat);
+                    self.digest = self.digest.wrapping_add(znode.digest.into());
+                }
+            }
+        }
+        let change = Change { zxid, znode };
+        let key = match self.changes.get_key_value(path) {
+            Some((key, _)) => key.clone(),
+            None => Arc::from(path),
+        };
+        let before = self.changes.insert(key.clone(), change);
+        if self.in_multi {
+            self.undo.push((key.clone(), before));
+        }
+        self.order.push_back((zxid, key));
+    }
+
+    /// The tree's digest after everything in flight.
+    pub(crate) fn digest(&self, tree: &Tree) -> i64 {
+        if self.order.is_empty() { tree.digest() } else { self.digest }
+    }
+
+    /// Starts a list of changes that happen together or not at all.
+    pub(crate) fn begin(&mut self, tree: &Tree) -> Savepoint {
+        self.in_multi = true;
+        Savepoint { digest: self.digest(tree), order: self.order.len() }
+    }
+
+    /// Ends the list, keeping its changes.
+    pub(crate) fn keep(&mut self) {
+        self.in_multi = false;
+        self.undo.clear();
+    }
+
+    /// Ends the list and takes its changes back.
+    pub(crate) fn take_back(&mut self, to: Savepoint) {
+        self.in_multi = false;
+        while let Some((path, before)) = self.undo.pop() {
+            match before {
+                Some(change) => {
+                    self.changes.insert(path, change);
+                }
+                None => {
+                    self.changes.remove(&path);
+                }
+            }
+        }
+        self.order.truncate(to.order);
+        self.digest = to.digest;
+    }
+
+    /// Forgets the changes that the tree has by now.
+    pub(crate) fn applied(&mut self, up_to: Zxid) {
+        while let Some((zxid, _)) = self.order.front()
+            && *zxid <= up_to
+        {
+            let (_, path) = self.order.pop_front().expect("the front was there");
+            if self.changes.get(&path).is_some_and(|change| change.zxid <= up_to) {
+                self.changes.remove(&path);
+            }
+        }
+    }
+
+    /// Paths in flight whose znode the owner will have (`true`) or that will be gone (`false`).
+    pub(crate) fn owned(&self, owner: i64) -> impl Iterator<Item = (&Arc<str>, bool)> {
+        self.changes.iter().filter_map(move |(path, change)| match &change.znode {
+            Some(znode) if znode.stat.ephemeral_owner == owner => Some((path, true)),
+            Some(_) => None,
+            None => Some((path, false)),
+        })
+    }
+}
+
+/// Where a list of changes began.
+pub(crate) struct Savepoint {
+    digest: i64,
+    order: usize,
+}

@@ -1,0 +1,526 @@
+//! From request to transaction: every check a write must pass, in the documented order, against the
+//! tree plus what is in flight.
+//!
+//! A transaction that leaves here cannot fail when it is applied. Source: `PrepRequestProcessor`.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use zebu_jute::{Decode, DecodeError, Decoder, Encoder};
+use zebu_proto::request::{Create, CreateTtl, MultiOp, PathVersion, SetAcl, SetData, multi_ops};
+use zebu_proto::txn::{CreateTxn, DIGEST_VERSION, Txn, TxnDigest, TxnHeader};
+use zebu_proto::{
+    Acl, AclRef, CreateMode, ErrorCode, ExtendedTypes, Id, OpCode, Owner, Perms, SessionId,
+    StatPersisted, TTL_MS_MAX, Zxid, path,
+};
+use zebu_tree::{QuotaText, Tree};
+
+use crate::auth::Schemes;
+use crate::outstanding::{Outstanding, View};
+
+/// What a server's configuration says about writes.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// Which extended kinds of znode there are.
+    pub types: ExtendedTypes,
+    /// Whether hard quotas reject (`zookeeper.enforceQuota`).
+    pub enforce_quota: bool,
+    /// Whether closeSession names the ephemerals it removes (`zookeeper.closeSessionTxn.enabled`).
+    pub close_session_lists_paths: bool,
+    /// Whether transactions carry the tree's digest (`zookeeper.digest.enabled`).
+    pub digest: bool,
+    /// Whether `reconfigEnabled` is set.
+    pub reconfig: bool,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            types: ExtendedTypes::default(),
+            enforce_quota: false,
+            close_session_lists_paths: true,
+            digest: true,
+            reconfig: false,
+        }
+    }
+}
+
+/// Why a request does not become the transaction it asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It fails, and the failure is logged under its zxid.
+    Code(ErrorCode),
+    /// Its bytes are not a request: it takes no zxid.
+    Malformed,
+}
+
+impl From<ErrorCode> for Refusal {
+    fn from(code: ErrorCode) -> Self {
+        Self::Code(code)
+    }
+}
+
+impl From<DecodeError> for Refusal {
+    fn from(_: DecodeError) -> Self {
+        Self::Malformed
+    }
+}
+
+/// The request at hand: who asks, and which place in the order it gets.
+pub(crate) struct Prep<'p> {
+    pub(crate) tree: &'p Tree,
+    pub(crate) outstanding: &'p mut Outstanding,
+    pub(crate) schemes: &'p Schemes,
+    pub(crate) rules: &'p Rules,
+    pub(crate) ids: &'p [Id],
+    pub(crate) session: SessionId,
+    pub(crate) cxid: i32,
+    pub(crate) zxid: Zxid,
+    pub(crate) time_ms: i64,
+}
+
+impl Prep<'_> {
+    /// Makes the log record of a request, whether it succeeds or fails.
+    ///
+    /// # Errors
+    /// [`Refusal::Malformed`]: no record, no zxid.
+    pub(crate) fn record(&mut self, op: OpCode, body: &Bytes) -> Result<Vec<u8>, Malformed> {
+        let mut record = Vec::with_capacity(body.len() + 96);
+        let mut out = Encoder::new(&mut record);
+        self.header(op, &mut out);
+        let body_at = out.position();
+        match self.txn(op, body, &mut out) {
+            Ok(logged) => {
+                if logged != op {
+                    // The type is the header's last field.
+                    out.patch_int(body_at - 4, logged.0);
+                }
+                self.end(&mut out);
+            }
+            Err(Refusal::Code(code)) => {
+                return Ok(self.failed(code));
+            }
+            Err(Refusal::Malformed) => return Err(Malformed),
+        }
+        Ok(record)
+    }
+
+    /// The log record of something the server does by itself.
+    pub(crate) fn own(&mut self, op: OpCode, txn: &Txn<'_>) -> Vec<u8> {
+        let mut record = Vec::with_capacity(64);
+        let mut out = Encoder::new(&mut record);
+        self.header(op, &mut out);
+        txn.encode(op, &mut out);
+        self.end(&mut out);
+        record
+    }
+
+    /// The log record of a request that fails whatever it says.
+    pub(crate) fn failed(&mut self, code: ErrorCode) -> Vec<u8> {
+        let mut record = Vec::with_capacity(64);
+        let mut out = Encoder::new(&mut record);
+        self.header(OpCode::ERROR, &mut out);
+        Txn::Error(code).encode(OpCode::ERROR, &mut out);
+        record
+    }
+
+    fn header(&self, op: OpCode, out: &mut Encoder<'_>) {
+        let header = TxnHeader {
+            session: self.session,
+            cxid: self.cxid,
+            zxid: self.zxid,
+            time_ms: self.time_ms,
+            op,
+        };
+        zebu_jute::Encode::encode(&header, out);
+    }
+
+    fn end(&self, out: &mut Encoder<'_>) {
+        if self.rules.digest {
+            let tree = self.outstanding.digest(self.tree);
+            zebu_jute::Encode::encode(&TxnDigest { version: DIGEST_VERSION, tree }, out);
+        }
+    }
+
+    /// Validates one request, appends its transaction and says under which type it is logged.
+    fn txn(&mut self, op: OpCode, body: &Bytes, out: &mut Encoder<'_>) -> Result<OpCode, Refusal> {
+        let from = &mut Decoder::new(body);
+        match op {
+            OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER => {
+                let Create { path, data, acl, flags } = Create::decode(from)?;
+                self.create(op, CreateTtl { path, data, acl, flags, ttl_ms: -1 }, body, out)?;
+            }
+            OpCode::CREATE_TTL => self.create(op, CreateTtl::decode(from)?, body, out)?,
+            OpCode::DELETE => self.delete(PathVersion::decode(from)?, out)?,
+            OpCode::SET_DATA => self.set_data(SetData::decode(from)?, body, out)?,
+            OpCode::SET_ACL => self.set_acl(SetAcl::decode(from)?, out)?,
+            OpCode::MULTI => self.multi(multi_ops(from, false)?, body, out),
+            OpCode::RECONFIG => {
+                return Err(Refusal::Code(if self.rules.reconfig {
+                    ErrorCode::UNIMPLEMENTED
+                } else {
+                    ErrorCode::RECONFIG_DISABLED
+                }));
+            }
+            OpCode::CLOSE_SESSION => {
+                let txn = self.close_session();
+                txn.encode(op, out);
+            }
+            OpCode::DELETE_CONTAINER => self.delete_container(body, out)?,
+            _ => return Err(Refusal::Code(ErrorCode::UNIMPLEMENTED)),
+        }
+        Ok(op)
+    }
+
+    fn view(&self, path: &str) -> Option<View<'_>> {
+        self.outstanding.view(self.tree, path)
+    }
+
+    fn permit(&self, acl: &[Acl], wanted: Perms) -> Result<(), ErrorCode> {
+        if self.schemes.permits(acl, wanted, self.ids) { Ok(()) } else { Err(ErrorCode::NO_AUTH) }
+    }
+
+    fn create(
+        &mut self,
+        op: OpCode,
+        request: CreateTtl<'_>,
+        body: &Bytes,
+        out: &mut Encoder<'_>,
+    ) -> Result<(), ErrorCode> {
+        let CreateTtl { path: asked, data, acl, flags, ttl_ms } = request;
+        let mode = CreateMode::from_flags(flags).ok_or(ErrorCode::BAD_ARGUMENTS)?;
+        if mode.ttl && !self.rules.types.enabled {
+            return Err(ErrorCode::UNIMPLEMENTED);
+        }
+        let fits = if mode.ttl {
+            op == OpCode::CREATE_TTL && (1..=TTL_MS_MAX).contains(&ttl_ms)
+        } else {
+            // A TTL request for a znode without one would be logged with a TTL nobody can apply.
+            op != OpCode::CREATE_TTL && ttl_ms < 0
+        };
+        if !fits {
+            return Err(ErrorCode::BAD_ARGUMENTS);
+        }
+        let (parent_path, _) = path::split(&asked)
+            .filter(|_| !asked.contains('\0'))
+            .ok_or(ErrorCode::BAD_ARGUMENTS)?;
+        let acl = self.schemes.fix_up(acl, self.ids)?;
+        let parent_key = if parent_path.is_empty() { "/" } else { parent_path };
+        let parent = self.view(parent_key).ok_or(ErrorCode::NO_NODE)?;
+        self.permit(parent.acl(), Perms::CREATE)?;
+        let parent_stat = parent.stat();
+        let path = if mode.sequential {
+            Cow::Owned(format!("{asked}{:010}", parent_stat.cversion))
+        } else {
+            asked.clone()
+        };
+        path::validate(&path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
+        if self.view(&path).is_some() {
+            return Err(ErrorCode::NODE_EXISTS);
+        }
+        let parent_owner = Owner::decode(parent_stat.ephemeral_owner, self.rules.types);
+        if matches!(parent_owner, Owner::Session(_)) {
+            return Err(ErrorCode::NO_CHILDREN_FOR_EPHEMERALS);
+        }
+        if is_bad_quota_node(&path) {
+            return Err(ErrorCode::BAD_ARGUMENTS);
+        }
+        let data_bytes = data.map_or(0, <[u8]>::len) as i64;
+        self.check_quota(&path, data_bytes, 1)?;
+
+        let owner = match op {
+            OpCode::CREATE_CONTAINER => Owner::Container,
+            OpCode::CREATE_TTL => Owner::Ttl(ttl_ms),
+            _ if mode.ephemeral => Owner::Session(self.session),
+            _ => Owner::Persistent,
+        };
+        let parent_cversion = parent_stat.cversion.wrapping_add(1);
+        // The tree applies the larger one: a counter that wrapped does not go back.
+        let raised = parent_cversion > parent_stat.cversion;
+        let parent_after = StatPersisted {
+            cversion: if raised { parent_cversion } else { parent_stat.cversion },
+            pzxid: if raised { self.zxid } else { parent_stat.pzxid },
+            ..parent_stat
+        };
+        let parent = parent.with(parent_after, parent.children() + 1);
+        let znode = crate::outstanding::Pending {
+            stat: StatPersisted {
+                czxid: self.zxid,
+                mzxid: self.zxid,
+                pzxid: self.zxid,
+                ctime: self.time_ms,
+                mtime: self.time_ms,
+                ephemeral_owner: owner.encode(),
+                ..StatPersisted::default()
+            },
+            children: 0,
+            acl: Some(owned(&acl)),
+            data: Some(data.map(|data| body.slice_ref(data))),
+            digest: 0,
+        };
+        self.outstanding.set(self.tree, self.zxid, parent_key, Some(parent));
+        self.outstanding.set(self.tree, self.zxid, &path, Some(znode));
+        let txn = CreateTxn {
+            path,
+            data,
+            acl,
+            ephemeral: mode.ephemeral && op != OpCode::CREATE_CONTAINER,
+            parent_cversion,
+            ttl_ms: if mode.ttl { ttl_ms } else { 0 },
+        };
+        Txn::Create(txn).encode(op, out);
+        Ok(())
+    }
+
+    fn delete(&mut self, request: PathVersion<'_>, out: &mut Encoder<'_>) -> Result<(), ErrorCode> {
+        let PathVersion { path, version } = request;
+        let (parent_path, _) = deletable(&path)?;
+        let parent_key = if parent_path.is_empty() { "/" } else { parent_path };
+        let parent = self.view(parent_key).ok_or(ErrorCode::NO_NODE)?;
+        self.permit(parent.acl(), Perms::DELETE)?;
+        let znode = self.view(&path).ok_or(ErrorCode::NO_NODE)?;
+        if !version.admits(znode.stat().version) {
+            return Err(ErrorCode::BAD_VERSION);
+        }
+        if znode.children() > 0 {
+            return Err(ErrorCode::NOT_EMPTY);
+        }
+        self.remove(&path);
+        Txn::Delete { path }.encode(OpCode::DELETE, out);
+        Ok(())
+    }
+
+    /// Removal of a container or TTL znode by the reaper; the body is the path.
+    fn delete_container(&mut self, body: &Bytes, out: &mut Encoder<'_>) -> Result<(), ErrorCode> {
+        let path = String::from_utf8_lossy(body);
+        let (parent_path, _) = deletable(&path)?;
+        let znode = self.view(&path).ok_or(ErrorCode::NO_NODE)?;
+        if znode.children() > 0 {
+            return Err(ErrorCode::NOT_EMPTY);
+        }
+        let owner = Owner::decode(znode.stat().ephemeral_owner, self.rules.types);
+        if matches!(owner, Owner::Session(_)) {
+            return Err(ErrorCode::BAD_VERSION);
+        }
+        let parent_key = if parent_path.is_empty() { "/" } else { parent_path };
+        self.view(parent_key).ok_or(ErrorCode::NO_NODE)?;
+        self.remove(&path);
+        Txn::Delete { path }.encode(OpCode::DELETE_CONTAINER, out);
+        Ok(())
+    }
+
+    /// Notes that a znode will be gone, and that its parent will have one child less.
+    fn remove(&mut self, path: &str) {
+        let parent_key = match path::split(path) {
+            Some(("", _)) | None => "/",
+            Some((parent, _)) => parent,
+        };
+        if let Some(parent) = self.view(parent_key) {
+            let stat = parent.stat();
+            let stat = StatPersisted { pzxid: stat.pzxid.max(self.zxid), ..stat };
+            let after = parent.with(stat, parent.children().saturating_sub(1));
+            self.outstanding.set(self.tree, self.zxid, parent_key, Some(after));
+        }
+        self.outstanding.set(self.tree, self.zxid, path, None);
+    }
+
+    fn set_data(
+        &mut self,
+        request: SetData<'_>,
+        body: &Bytes,
+        out: &mut Encoder<'_>,
+    ) -> Result<(), ErrorCode> {
+        let SetData { path, data, version } = request;
+        path::validate(&path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
+        let znode = self.view(&path).ok_or(ErrorCode::NO_NODE)?;
+        self.permit(znode.acl(), Perms::WRITE)?;
+        let bytes_before = match self.tree.node(&path) {
+            Some(applied) => applied.data().map_or(0, <[u8]>::len) as i64,
+            None => znode.data().map_or(0, <[u8]>::len) as i64,
+        };
+        let growth = data.map_or(0, <[u8]>::len) as i64 - bytes_before;
+        if growth != 0 {
+            self.check_quota(&path, growth, 0)?;
+        }
+        let stat = znode.stat();
+        if !version.admits(stat.version) {
+            return Err(ErrorCode::BAD_VERSION);
+        }
+        let version = next_version(stat.version);
+        let stat = StatPersisted { version, mzxid: self.zxid, mtime: self.time_ms, ..stat };
+        let mut after = znode.with(stat, znode.children());
+        after.data = Some(data.map(|data| body.slice_ref(data)));
+        self.outstanding.set(self.tree, self.zxid, &path, Some(after));
+        Txn::SetData { path, data, version }.encode(OpCode::SET_DATA, out);
+        Ok(())
+    }
+
+    fn set_acl(&mut self, request: SetAcl<'_>, out: &mut Encoder<'_>) -> Result<(), ErrorCode> {
+        let SetAcl { path, acl, version } = request;
+        path::validate(&path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
+        let acl = self.schemes.fix_up(acl, self.ids)?;
+        let znode = self.view(&path).ok_or(ErrorCode::NO_NODE)?;
+        self.permit(znode.acl(), Perms::ADMIN)?;
+        let stat = znode.stat();
+        if !version.admits(stat.aversion) {
+            return Err(ErrorCode::BAD_VERSION);
+        }
+        let version = next_version(stat.aversion);
+        let mut after = znode.with(StatPersisted { aversion: version, ..stat }, znode.children());
+        after.acl = Some(owned(&acl));
+        self.outstanding.set(self.tree, self.zxid, &path, Some(after));
+        Txn::SetAcl { path, acl, version }.encode(OpCode::SET_ACL, out);
+        Ok(())
+    }
+
+    fn check(&mut self, request: PathVersion<'_>, out: &mut Encoder<'_>) -> Result<(), ErrorCode> {
+        let PathVersion { path, version } = request;
+        path::validate(&path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
+        let znode = self.view(&path).ok_or(ErrorCode::NO_NODE)?;
+        self.permit(znode.acl(), Perms::READ)?;
+        let current = znode.stat().version;
+        if !version.admits(current) {
+            return Err(ErrorCode::BAD_VERSION);
+        }
+        Txn::Check { path, version: next_version(current) }.encode(OpCode::CHECK, out);
+        Ok(())
+    }
+
+    /// All operations of a multi, or none: after a failure the ones before it are taken back, and
+    /// it and the ones after it become errors.
+    fn multi(&mut self, ops: Vec<MultiOp<'_>>, body: &Bytes, out: &mut Encoder<'_>) {
+        out.count(ops.len());
+        let start = self.outstanding.begin(self.tree);
+        let mut failed = false;
+        for op in ops {
+            let type_at = out.position();
+            out.int(0);
+            out.int(0);
+            let body_at = out.position();
+            let done = if failed {
+                Err(ErrorCode::RUNTIME_INCONSISTENCY)
+            } else {
+                self.multi_op(op, body, out)
+            };
+            let logged = match done {
+                Ok(op) => op,
+                Err(code) => {
+                    failed = true;
+                    out.truncate(body_at);
+                    out.int(code.0);
+                    OpCode::ERROR
+                }
+            };
+            out.patch_int(type_at, logged.0);
+            out.patch_int(type_at + 4, (out.position() - body_at) as i32);
+        }
+        if failed {
+            self.outstanding.take_back(start);
+        } else {
+            self.outstanding.keep();
+        }
+    }
+
+    fn multi_op(
+        &mut self,
+        op: MultiOp<'_>,
+        body: &Bytes,
+        out: &mut Encoder<'_>,
+    ) -> Result<OpCode, ErrorCode> {
+        Ok(match op {
+            MultiOp::Create(op, create) => {
+                self.create(op, create, body, out)?;
+                op
+            }
+            MultiOp::Delete(delete) => {
+                self.delete(delete, out)?;
+                OpCode::DELETE
+            }
+            MultiOp::SetData(set) => {
+                self.set_data(set, body, out)?;
+                OpCode::SET_DATA
+            }
+            MultiOp::Check(check) => {
+                self.check(check, out)?;
+                OpCode::CHECK
+            }
+            MultiOp::GetData(_) | MultiOp::GetChildren(_) => {
+                return Err(ErrorCode::MARSHALLING_ERROR);
+            }
+        })
+    }
+
+    /// The end of this session, with everything it owns or is about to own.
+    pub(crate) fn close_session(&mut self) -> Txn<'static> {
+        let mut paths: Vec<String> = self.tree.ephemerals(self.session).collect();
+        for (path, owned) in self.outstanding.owned(self.session.0) {
+            let known = paths.iter().position(|known| known.as_str() == &**path);
+            match (known, owned) {
+                (Some(at), false) => {
+                    paths.swap_remove(at);
+                }
+                (None, true) => paths.push(path.to_string()),
+                _ => {}
+            }
+        }
+        // The order of a hash table must not leak into the log.
+        paths.sort_unstable();
+        for path in &paths {
+            self.remove(path);
+        }
+        let listed = self.rules.close_session_lists_paths;
+        let paths = listed.then(|| paths.into_iter().map(Cow::Owned).collect());
+        Txn::CloseSession { paths }
+    }
+
+    /// Whether the deepest quota above `path` has room for these many more bytes and znodes.
+    ///
+    /// Usage is the applied tree's, as in the original. Source: `ZooKeeperServer.checkQuota`.
+    fn check_quota(&self, path: &str, bytes: i64, count: i64) -> Result<(), ErrorCode> {
+        if !self.rules.enforce_quota || path.starts_with("/zookeeper/") {
+            return Ok(());
+        }
+        let Some(quota) = self.tree.quota_for(path) else { return Ok(()) };
+        let limits = quota.limits.map_err(|_| ErrorCode::MARSHALLING_ERROR)?;
+        let usage = quota.usage.and_then(Result::ok).unwrap_or_else(|| QuotaText::usage(0, 0));
+        let exceeds = |more: i64, used: i64, hard: i64| {
+            more != 0 && hard > -1 && used.saturating_add(more) > hard
+        };
+        if exceeds(count, usage.count(), limits.count_hard())
+            || exceeds(bytes, usage.bytes(), limits.bytes_hard())
+        {
+            return Err(ErrorCode::QUOTA_EXCEEDED);
+        }
+        Ok(())
+    }
+}
+
+/// Bytes that are not the request they claim to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Malformed;
+
+/// The version after this one. It wraps, and skips −1, which means «any» in a request
+/// (ZOOKEEPER-4743).
+fn next_version(version: i32) -> i32 {
+    match version.wrapping_add(1) {
+        -1 => 0,
+        next => next,
+    }
+}
+
+/// Splits a path that may be deleted.
+fn deletable(path: &str) -> Result<(&str, &str), ErrorCode> {
+    path::split(path)
+        .filter(|_| !path.contains('\0') && !path::reserved::is_undeletable(path))
+        .ok_or(ErrorCode::BAD_ARGUMENTS)
+}
+
+/// Limits that are nobody's: directly below the root of the quotas.
+fn is_bad_quota_node(path: &str) -> bool {
+    path.strip_prefix("/zookeeper/quota/") == Some(path::reserved::LIMITS)
+}
+
+fn owned(acl: &[AclRef<'_>]) -> Arc<[Acl]> {
+    acl.iter().map(AclRef::to_owned).collect()
+}

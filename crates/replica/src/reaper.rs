@@ -1,0 +1,95 @@
+//! Which containers and TTL znodes have had their day.
+//!
+//! Source: `ContainerManager`; properties `znode.container.*`.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use zebu_proto::Owner;
+use zebu_tree::Tree;
+
+use crate::replica::Now;
+
+/// When the reaper works and what it takes.
+#[derive(Clone, Debug)]
+pub struct ReaperOptions {
+    /// Time between two searches.
+    pub interval: Duration,
+    /// Most znodes to remove in a minute.
+    pub per_minute_max: u32,
+    /// How old a container without any child ever may get; `None` is for ever.
+    pub never_used_max: Option<Duration>,
+}
+
+impl Default for ReaperOptions {
+    fn default() -> Self {
+        Self { interval: Duration::from_secs(60), per_minute_max: 10_000, never_used_max: None }
+    }
+}
+
+/// Searches once per interval, then hands out what it found, spaced.
+#[derive(Debug)]
+pub(crate) struct Reaper {
+    options: ReaperOptions,
+    next: Duration,
+    next_search: Duration,
+    found: VecDeque<String>,
+}
+
+impl Reaper {
+    pub(crate) fn new(options: ReaperOptions, now: Duration) -> Self {
+        let next = now + options.interval;
+        Self { options, next, next_search: next, found: VecDeque::new() }
+    }
+
+    /// When it has something to do again.
+    pub(crate) fn next(&self) -> Duration {
+        self.next
+    }
+
+    /// The znodes to remove now. Each is validated again before it goes.
+    pub(crate) fn due(&mut self, tree: &Tree, now: Now) -> Vec<String> {
+        if now.monotonic < self.next {
+            return Vec::new();
+        }
+        if self.found.is_empty() && now.monotonic >= self.next_search {
+            self.next_search = now.monotonic + self.options.interval;
+            self.search(tree, now);
+        }
+        // Not one wake-up per znode: a tenth of a second's worth at once.
+        let per_minute = self.options.per_minute_max.max(1);
+        let batch = per_minute.div_ceil(600);
+        let due: Vec<String> = (0..batch).map_while(|_| self.found.pop_front()).collect();
+        let pause =
+            Duration::from_secs(60) * u32::try_from(due.len()).unwrap_or(batch) / per_minute;
+        self.next = if self.found.is_empty() {
+            self.next_search.max(now.monotonic + pause)
+        } else {
+            now.monotonic + pause
+        };
+        due
+    }
+
+    fn search(&mut self, tree: &Tree, now: Now) {
+        let age =
+            |mtime: i64| Duration::from_millis(now.wall_ms.saturating_sub(mtime).max(0) as u64);
+        for znode in tree.containers() {
+            let stat = znode.persisted();
+            let used = stat.cversion > 0;
+            let stale = self
+                .options
+                .never_used_max
+                .is_some_and(|max| !max.is_zero() && age(stat.mtime) > max);
+            if znode.child_count() == 0 && (used || stale) {
+                self.found.push_back(znode.path());
+            }
+        }
+        for znode in tree.ttl_nodes() {
+            let Owner::Ttl(ttl_ms) = znode.owner() else { continue };
+            let ttl = Duration::from_millis(ttl_ms.max(0) as u64);
+            if znode.child_count() == 0 && age(znode.persisted().mtime) > ttl {
+                self.found.push_back(znode.path());
+            }
+        }
+    }
+}

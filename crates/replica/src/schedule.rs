@@ -1,0 +1,117 @@
+//! When a snapshot is due: after so many transactions or bytes, at a random point of the second
+//! half, so that a quorum never snapshots together; never two at once (STO-24).
+//!
+//! Source: `SyncRequestProcessor.shouldSnapshot`.
+
+use crate::random::Random;
+
+/// How often snapshots are taken.
+#[derive(Clone, Debug)]
+pub struct SnapshotOptions {
+    /// Transactions between snapshots, at least 2.
+    pub every_txns: u64,
+    /// Bytes of log between snapshots; `None` is no limit.
+    pub every_bytes: Option<u64>,
+}
+
+impl Default for SnapshotOptions {
+    fn default() -> Self {
+        Self { every_txns: 100_000, every_bytes: Some(4 << 30) }
+    }
+}
+
+/// Counts towards the next snapshot.
+#[derive(Debug)]
+pub(crate) struct SnapshotSchedule {
+    options: SnapshotOptions,
+    random: Random,
+    txns: u64,
+    bytes: u64,
+    txns_due: u64,
+    bytes_due: Option<u64>,
+    running: bool,
+}
+
+impl SnapshotSchedule {
+    pub(crate) fn new(options: SnapshotOptions, seed: u64) -> Self {
+        let mut schedule = Self {
+            options,
+            random: Random::new(seed),
+            txns: 0,
+            bytes: 0,
+            txns_due: 0,
+            bytes_due: None,
+            running: false,
+        };
+        schedule.draw();
+        schedule
+    }
+
+    /// Sets the next point: half of the limit and a random part of the other half.
+    fn draw(&mut self) {
+        let half = self.options.every_txns.max(2) / 2;
+        self.txns_due = half + self.random.below(half);
+        let random = &mut self.random;
+        self.bytes_due = self.options.every_bytes.map(|bytes| bytes / 2 + random.below(bytes / 2));
+        self.txns = 0;
+        self.bytes = 0;
+    }
+
+    /// Counts one record; says whether a snapshot starts now.
+    ///
+    /// When one is due while the last is still being written, it is skipped and the count starts
+    /// again.
+    pub(crate) fn appended(&mut self, bytes: usize) -> bool {
+        self.txns += 1;
+        self.bytes += bytes as u64;
+        let due = self.txns > self.txns_due || self.bytes_due.is_some_and(|due| self.bytes > due);
+        if !due {
+            return false;
+        }
+        self.draw();
+        !std::mem::replace(&mut self.running, true)
+    }
+
+    pub(crate) fn done(&mut self) {
+        self.running = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn first_due(schedule: &mut SnapshotSchedule) -> u64 {
+        (1..).find(|_| schedule.appended(100)).unwrap()
+    }
+
+    #[test]
+    fn snapshots_fall_into_the_second_half_of_the_interval() {
+        let options = SnapshotOptions { every_txns: 1000, every_bytes: None };
+        let mut points = Vec::new();
+        for seed in 0..50 {
+            let due = first_due(&mut SnapshotSchedule::new(options.clone(), seed));
+            assert!((501..=1001).contains(&due), "{due}");
+            points.push(due);
+        }
+        points.dedup();
+        assert!(points.len() > 20, "the points are spread out");
+    }
+
+    #[test]
+    fn one_that_is_due_while_another_runs_is_skipped() {
+        let options = SnapshotOptions { every_txns: 2, every_bytes: None };
+        let mut schedule = SnapshotSchedule::new(options, 1);
+        first_due(&mut schedule);
+        assert!((0..1000).all(|_| !schedule.appended(1)));
+        schedule.done();
+        first_due(&mut schedule);
+    }
+
+    #[test]
+    fn bytes_count_too() {
+        let options = SnapshotOptions { every_txns: 1 << 40, every_bytes: Some(10_000) };
+        let due = first_due(&mut SnapshotSchedule::new(options, 3));
+        assert!((51..=101).contains(&due), "{due}");
+    }
+}

@@ -1,0 +1,225 @@
+//! Sessions and when they end: deadlines in buckets of one tick.
+//!
+//! Owns the deadlines and which connection a session is attached to. The table of sessions that is
+//! replicated and saved is the tree's.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use zebu_proto::SessionId;
+
+use crate::ConnId;
+
+/// One live session.
+#[derive(Clone, Copy, Debug)]
+pub struct Session {
+    /// Silence it may keep, in milliseconds.
+    pub timeout_ms: i32,
+    /// When it expires unless it is touched, on the server's monotonic clock.
+    pub deadline: Duration,
+    /// Its end has been proposed: writes are refused.
+    pub closing: bool,
+    /// The connection it is attached to.
+    pub conn: Option<ConnId>,
+}
+
+/// All live sessions and their deadlines.
+///
+/// A touch only moves the session's own deadline; the session is moved to its new bucket when the
+/// old one falls due. Invariant: every session not closing is in exactly one bucket, at or before
+/// its deadline. Source: `ExpiryQueue.java`; requirement SRV-04.
+#[derive(Debug)]
+pub struct Sessions {
+    tick: Duration,
+    by_id: HashMap<SessionId, Session, FixedState>,
+    buckets: BTreeMap<Duration, Vec<SessionId>>,
+}
+
+impl Sessions {
+    /// No sessions; buckets are one `tick` wide.
+    ///
+    /// # Panics
+    /// When `tick` is zero.
+    pub fn new(tick: Duration) -> Self {
+        assert!(tick > Duration::ZERO, "a tick has a length");
+        Self { tick, by_id: HashMap::with_hasher(FixedState::default()), buckets: BTreeMap::new() }
+    }
+
+    /// The first bucket boundary after `now` plus the timeout.
+    fn deadline(&self, now: Duration, timeout_ms: i32) -> Duration {
+        let end = now + Duration::from_millis(timeout_ms.max(0) as u64);
+        let ticks = end.as_nanos() / self.tick.as_nanos() + 1;
+        Duration::from_nanos((ticks * self.tick.as_nanos()) as u64)
+    }
+
+    /// Starts to track a session, with its full timeout from `now`.
+    pub fn add(&mut self, id: SessionId, timeout_ms: i32, conn: Option<ConnId>, now: Duration) {
+        let deadline = self.deadline(now, timeout_ms);
+        let session = Session { timeout_ms, deadline, closing: false, conn };
+        if self.by_id.insert(id, session).is_none() {
+            self.buckets.entry(deadline).or_default().push(id);
+        }
+    }
+
+    /// Notes that a session was heard of at `now`. Unknown and closing sessions stay as they are.
+    pub fn touch(&mut self, id: SessionId, now: Duration) {
+        let Some(session) = self.by_id.get(&id) else { return };
+        let deadline = self.deadline(now, session.timeout_ms);
+        if let Some(session) = self.by_id.get_mut(&id)
+            && !session.closing
+        {
+            session.deadline = session.deadline.max(deadline);
+        }
+    }
+
+    /// The session, if it is live.
+    pub fn get(&self, id: SessionId) -> Option<&Session> {
+        self.by_id.get(&id)
+    }
+
+    /// Attaches a session to a connection, with the timeout it negotiated there, and returns the
+    /// connection that had it.
+    pub fn attach(
+        &mut self,
+        id: SessionId,
+        conn: ConnId,
+        timeout_ms: i32,
+        now: Duration,
+    ) -> Option<ConnId> {
+        let session = self.by_id.get_mut(&id)?;
+        session.timeout_ms = timeout_ms;
+        let before = session.conn.replace(conn);
+        self.touch(id, now);
+        before.filter(|before| *before != conn)
+    }
+
+    /// Forgets a connection that went away.
+    pub fn detach(&mut self, id: SessionId, conn: ConnId) {
+        if let Some(session) = self.by_id.get_mut(&id)
+            && session.conn == Some(conn)
+        {
+            session.conn = None;
+        }
+    }
+
+    /// Marks the session as ending; says whether it was live and not ending before.
+    pub fn close(&mut self, id: SessionId) -> bool {
+        self.by_id
+            .get_mut(&id)
+            .is_some_and(|session| !std::mem::replace(&mut session.closing, true))
+    }
+
+    /// Forgets a session.
+    pub fn remove(&mut self, id: SessionId) -> Option<Session> {
+        self.by_id.remove(&id)
+    }
+
+    /// The sessions that were silent for too long, in order of their ids.
+    pub fn expired(&mut self, now: Duration) -> Vec<SessionId> {
+        let mut expired = Vec::new();
+        while let Some(bucket) = self.buckets.first_entry()
+            && *bucket.key() <= now
+        {
+            let due = *bucket.key();
+            for id in bucket.remove() {
+                match self.by_id.get(&id) {
+                    Some(session) if session.closing => {}
+                    Some(session) if session.deadline > due => {
+                        self.buckets.entry(session.deadline).or_default().push(id);
+                    }
+                    Some(_) => expired.push(id),
+                    None => {}
+                }
+            }
+        }
+        expired.sort_unstable();
+        expired.dedup();
+        expired
+    }
+
+    /// When the next bucket falls due.
+    pub fn next_deadline(&self) -> Option<Duration> {
+        self.buckets.first_key_value().map(|(deadline, _)| *deadline)
+    }
+
+    /// Every live session, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = (SessionId, &Session)> {
+        self.by_id.iter().map(|(id, session)| (*id, session))
+    }
+
+    /// How many sessions are live.
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn deadlines_are_rounded_up_to_the_next_tick() {
+        // The example of SRV-04: interval 2, time 10 gives 12.
+        let sessions = Sessions::new(ms(2));
+        assert_eq!(sessions.deadline(ms(0), 10), ms(12));
+        assert_eq!(sessions.deadline(ms(1), 10), ms(12));
+        assert_eq!(sessions.deadline(ms(2), 10), ms(14));
+    }
+
+    #[test]
+    fn a_session_expires_between_its_timeout_and_a_tick_later() {
+        let mut sessions = Sessions::new(ms(2000));
+        sessions.add(SessionId(1), 4000, None, ms(500));
+        assert_eq!(sessions.expired(ms(4500)), []);
+        assert_eq!(sessions.expired(ms(6000)), [SessionId(1)]);
+    }
+
+    #[test]
+    fn a_touch_postpones_the_end() {
+        let mut sessions = Sessions::new(ms(1000));
+        sessions.add(SessionId(1), 4000, None, ms(0));
+        sessions.add(SessionId(2), 4000, None, ms(0));
+        sessions.touch(SessionId(1), ms(3000));
+        assert_eq!(sessions.expired(ms(5000)), [SessionId(2)]);
+        assert_eq!(sessions.expired(ms(7999)), []);
+        assert_eq!(sessions.expired(ms(8000)), [SessionId(1)]);
+    }
+
+    #[test]
+    fn an_older_touch_changes_nothing() {
+        let mut sessions = Sessions::new(ms(1000));
+        sessions.add(SessionId(1), 4000, None, ms(3000));
+        sessions.touch(SessionId(1), ms(0));
+        assert_eq!(sessions.expired(ms(7000)), []);
+        assert_eq!(sessions.expired(ms(8000)), [SessionId(1)]);
+    }
+
+    #[test]
+    fn a_closing_session_does_not_expire_again() {
+        let mut sessions = Sessions::new(ms(1000));
+        sessions.add(SessionId(1), 4000, None, ms(0));
+        assert!(sessions.close(SessionId(1)));
+        assert!(!sessions.close(SessionId(1)));
+        assert_eq!(sessions.expired(ms(60_000)), []);
+    }
+
+    #[test]
+    fn attaching_elsewhere_names_the_connection_that_lost_it() {
+        let mut sessions = Sessions::new(ms(1000));
+        sessions.add(SessionId(1), 4000, Some(ConnId(7)), ms(0));
+        assert_eq!(sessions.attach(SessionId(1), ConnId(8), 6000, ms(0)), Some(ConnId(7)));
+        sessions.detach(SessionId(1), ConnId(7));
+        assert_eq!(sessions.get(SessionId(1)).unwrap().conn, Some(ConnId(8)));
+    }
+}
