@@ -95,6 +95,8 @@ Without any file the server listens on 127.0.0.1:2181 and keeps its data in `./z
 - One `server.N` line without a `myid` file is enough to take the client port from it.
 - Files are read as UTF-8, and as ISO-8859-1 if they are none. ZooKeeper always reads ISO-8859-1.
 - All faults of a configuration are reported at once.
+- `zebu server 0 DIR` and `--set clientPort=0` listen on a port the system chooses. In a file 0 means no listener, as in
+  ZooKeeper.
 - `DigestAuthenticationProvider.superDigest` and passwords are never printed.
 ";
 

@@ -16,6 +16,8 @@ pub struct EffectiveSetting {
     pub value: String,
     /// Where it comes from.
     pub origin: Origin,
+    /// What a default was computed from.
+    pub computed_from: Option<&'static str>,
     /// Whether this server acts on it.
     pub has_effect: bool,
 }
@@ -40,6 +42,7 @@ impl Effective {
                     key: given.key.clone(),
                     value: given.shown().to_owned(),
                     origin: given.origin.clone(),
+                    computed_from: None,
                     has_effect,
                 });
             }
@@ -47,18 +50,19 @@ impl Effective {
             if is_given || !has_effect {
                 continue;
             }
-            let value = match setting.default {
+            let (value, computed_from) = match setting.default {
                 Default::None | Default::Value("") => continue,
-                Default::Value(text) => text.to_owned(),
+                Default::Value(text) => (text.to_owned(), None),
                 Default::Computed(how) => match computed(setting.key, config) {
-                    Some(value) => format!("{value} ({how})"),
-                    None => how.to_owned(),
+                    Some(value) => (value, Some(how)),
+                    None => continue,
                 },
             };
             settings.push(EffectiveSetting {
                 key: setting.key.to_owned(),
                 value,
                 origin: Origin::Default,
+                computed_from,
                 has_effect,
             });
         }
@@ -69,6 +73,9 @@ impl Effective {
 /// What a computed default came to.
 fn computed(key: &str, config: &Config) -> Option<String> {
     Some(match key {
+        "clientPortAddress" => {
+            config.net.client_address.clone().unwrap_or_else(|| "0.0.0.0".to_owned())
+        }
         "dataLogDir" => config.data.log_dir.display().to_string(),
         "maxWriteQueuePollTime" => config.log.queue_poll_max.as_millis().to_string(),
         "minSessionTimeout" => config.sessions.timeout_min.as_millis().to_string(),
@@ -79,11 +86,12 @@ fn computed(key: &str, config: &Config) -> Option<String> {
 }
 
 impl fmt::Display for Effective {
-    /// One line per setting: `key = value`, then the origin as a comment, so that the text is a `zoo.cfg` again.
+    /// Two lines per setting, the origin as a comment, so that the text is a `zoo.cfg` again (masked secrets apart).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for setting in &self.settings {
             let effect = if setting.has_effect { "" } else { ", no effect" };
-            writeln!(f, "# {}{effect}", setting.origin)?;
+            let how = setting.computed_from.map(|how| format!(": {how}")).unwrap_or_default();
+            writeln!(f, "# {}{how}{effect}", setting.origin)?;
             writeln!(f, "{}={}", setting.key, setting.value)?;
         }
         Ok(())

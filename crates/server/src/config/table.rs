@@ -144,7 +144,7 @@ pub static SETTINGS: &[Setting] = &[
     prop("testingonly.initialZxid", Kind::Text, "", "tests of the original only").unset().not_built(Part::Ensemble, Switch::Any).group(Group::Ensemble),
 
     // Sessions, connections, limits
-    file("maxClientCnxns", count(I32_MIN), "60", "connections per client address; 0: no limit (and the default of the form <port> <datadir>)").group(LIMITS),
+    file("maxClientCnxns", count(I32_MIN), "60", "connections per client address; 0: no limit (and the default of the form `PORT DIR`)").group(LIMITS),
     file("minSessionTimeout", ms(-1), "-1", "shortest session timeout").computed("2 ticks").group(LIMITS),
     file("maxSessionTimeout", ms(-1), "-1", "longest session timeout").computed("20 ticks").group(LIMITS),
     full("jute.maxbuffer", number(1, I32_MAX, "bytes"), "1048575", "longest request").group(LIMITS),

@@ -579,9 +579,19 @@ fn every_setting_has_a_value_and_an_origin() {
     assert_eq!(find("snapCount"), "5 zoo.cfg:3 true");
     assert_eq!(find("maxCnxns"), "9 -D true");
     assert_eq!(find("tickTime"), "100 --set true");
-    assert_eq!(find("minSessionTimeout"), "200 (2 ticks) default true");
+    assert_eq!(find("minSessionTimeout"), "200 default true");
     assert_eq!(find("secureClientPort"), "1 zoo.cfg:5 false");
-    assert_eq!(find("dataLogDir"), "/d (dataDir) default true");
+    assert_eq!(find("dataLogDir"), "/d default true");
+}
+
+#[test]
+fn the_effective_settings_are_a_configuration_file_again() {
+    let case =
+        Case::file("snapCount=5\nmaxSessionTimeout=70000\n4lw.commands.whitelist=ruok, mntr")
+            .define("jute.maxbuffer=0x2000");
+    let first = case.load().unwrap();
+    let again = Case::raw_file(&first.effective.to_string()).config();
+    assert_eq!(again, first.config);
 }
 
 /// A setting that claims to work is read by someone.
