@@ -1,1 +1,28 @@
-//! Not written yet.
+//! Txn log, snapshots, epoch files, recovery and purge, in the original's own file formats.
+//!
+//! Owns what is on the disk and the order in which it gets there; a transaction is an opaque body
+//! with a zxid in it, and a state is whatever implements [`Recover`]. Formats have pages of their own
+//! in `docs/formats`.
+//!
+//! **Invariant:** `std::fs` is used in one module, `vfs/os.rs`; everything else goes through [`Vfs`],
+//! so that every crash and every failure can be tried out.
+
+mod epoch;
+mod error;
+pub mod log;
+pub mod names;
+mod purge;
+mod recover;
+pub mod snapshot;
+mod store;
+pub mod vfs;
+mod window;
+
+pub use epoch::{EpochFile, EpochFiles};
+pub use error::{Damage, DamageKind, StoreError, Warning};
+pub use log::{Synced, TxnLog};
+pub use purge::Purged;
+pub use recover::{Mode, Recovered, Torn};
+pub use snapshot::{SnapshotWriter, Snapshots, Written};
+pub use store::{Compression, Options, Recover, Store};
+pub use vfs::{OsVfs, Vfs};

@@ -1,0 +1,352 @@
+//! Writing the log: records are gathered, then one write and one sync make them durable together.
+
+use std::fmt::Display;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use zebu_proto::Zxid;
+
+use super::read::zxid_of;
+use super::sidecar::{Mark, Sidecar};
+use super::{HEADER_BYTES, encode_record, header, padded_size};
+use crate::store::Shared;
+use crate::vfs::VfsFile;
+use crate::{StoreError, names};
+
+/// How long a mark in the sidecar may wait to become durable while the log is being written.
+const MARK_DELAY: Duration = Duration::from_secs(1);
+/// The first step of a log that is preallocated adaptively.
+const ADAPTIVE_STEP_BYTES_MIN: u64 = 64 * 1024;
+/// What the buffer of gathered records may keep for the next batch.
+const BUFFER_BYTES_KEPT: usize = 4 * 1024 * 1024;
+
+/// What [`TxnLog::commit`] made durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Synced {
+    /// Every transaction up to here is durable.
+    pub up_to: Zxid,
+    /// How long the sync took; zero when there was none.
+    pub took: Duration,
+    /// Whether that is longer than the configured warning threshold.
+    pub slow: bool,
+    /// How many bytes were written.
+    pub bytes: u64,
+}
+
+/// The transaction log, owned by the one thread that writes it.
+///
+/// A log file is created with the first record that goes into it; a start never appends to an
+/// existing one. After an error no call succeeds any more: nobody knows what a disk holds after a
+/// failed sync, and asking again would make it look well.
+#[derive(Debug)]
+pub struct TxnLog {
+    shared: Arc<Shared>,
+    /// The file being written, if any since the last roll.
+    current: Option<Current>,
+    /// Encoded records that are not written yet.
+    buffer: Vec<u8>,
+    /// The mark once `buffer` is durable; `None` while no file is open and nothing is gathered.
+    gathered: Option<Mark>,
+    /// Last transaction appended. Invariant: `durable <= appended`.
+    appended: Zxid,
+    /// Last transaction that is durable.
+    durable: Zxid,
+    /// What failed first.
+    failure: Option<String>,
+}
+
+#[derive(Debug)]
+struct Current {
+    path: PathBuf,
+    file: Box<dyn VfsFile>,
+    sidecar: Sidecar,
+    /// Behind the last record written.
+    written: u64,
+    /// Length of the file.
+    size: u64,
+    /// What is durable, or written when syncing is off.
+    mark: Mark,
+    /// Whether the file's name may be lost in a crash.
+    unnamed: bool,
+}
+
+impl TxnLog {
+    pub(crate) fn new(shared: Arc<Shared>, last: Zxid) -> Self {
+        Self {
+            shared,
+            current: None,
+            buffer: Vec::new(),
+            gathered: None,
+            appended: last,
+            durable: last,
+            failure: None,
+        }
+    }
+
+    /// Adds a transaction to the next batch; `body` is header, transaction and digest.
+    ///
+    /// # Panics
+    /// When the body is not that of `zxid`, or when transactions between the last one and this one
+    /// are missing: a log with a gap would not load.
+    pub fn append(&mut self, zxid: Zxid, body: &[u8]) {
+        assert_eq!(zxid_of(body), zxid, "a record is logged under its own zxid");
+        let follows = zxid == self.appended
+            || self.appended.next() == Some(zxid)
+            || (self.appended < zxid && self.appended.epoch() != zxid.epoch());
+        assert!(follows, "{zxid} does not follow {}", self.appended);
+        let mark = self.gathered.get_or_insert_with(|| Mark::start(zxid, self.appended));
+        mark.advance(zxid, body);
+        encode_record(body, &mut self.buffer);
+        self.appended = zxid;
+    }
+
+    /// Makes everything appended durable: one write, and one sync unless syncing is off.
+    ///
+    /// # Errors
+    /// What failed; the log cannot be used afterwards.
+    pub fn commit(&mut self) -> Result<Synced, StoreError> {
+        self.guarded(Self::write_gathered)
+    }
+
+    /// Commits, then ends the current file: the next transaction starts a new one.
+    ///
+    /// # Errors
+    /// What failed; the log cannot be used afterwards.
+    pub fn roll(&mut self) -> Result<Synced, StoreError> {
+        self.guarded(|log| {
+            let synced = log.write_gathered()?;
+            if let Some(mut current) = log.current.take() {
+                current.mark = log.gathered.expect("an open file has a mark");
+                current.mark.sealed = true;
+                current.settle(&log.shared)?;
+            }
+            log.gathered = None;
+            Ok(synced)
+        })
+    }
+
+    /// Makes the mark in the sidecar durable, so that from now on damage is told from a crash up to
+    /// the last transaction. To be called when no transaction has come for a while; cheap when
+    /// nothing is to be done.
+    ///
+    /// # Errors
+    /// What failed; the log cannot be used afterwards.
+    pub fn settle(&mut self) -> Result<(), StoreError> {
+        self.guarded(|log| {
+            log.write_gathered()?;
+            let now = log.shared.vfs.now();
+            let Some(current) = &mut log.current else { return Ok(()) };
+            let behind = !log.shared.options.force_sync && current.mark.end < current.written;
+            if behind || current.sidecar.overdue(now).is_some() {
+                current.mark = log.gathered.expect("an open file has a mark");
+                current.settle(&log.shared)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Commits and ends the log for good.
+    ///
+    /// # Errors
+    /// What failed.
+    pub fn close(mut self) -> Result<Synced, StoreError> {
+        self.roll()
+    }
+
+    /// Continues behind a state that came from elsewhere, whose last transaction is `zxid`.
+    ///
+    /// What was appended before is committed. A snapshot of that state must be durable.
+    ///
+    /// # Errors
+    /// What failed; the log cannot be used afterwards.
+    pub fn continue_after(&mut self, zxid: Zxid) -> Result<Synced, StoreError> {
+        let synced = self.roll()?;
+        (self.appended, self.durable) = (zxid, zxid);
+        Ok(synced)
+    }
+
+    /// Bytes in the current file, those not yet committed included; 0 while there is none.
+    pub fn size(&self) -> u64 {
+        self.gathered.map_or(0, |mark| mark.end)
+    }
+
+    /// Whether the current file has outgrown the configured limit.
+    pub fn should_roll(&self) -> bool {
+        self.shared.options.log_size_limit.is_some_and(|limit| self.size() > limit)
+    }
+
+    /// Last transaction appended.
+    pub fn appended(&self) -> Zxid {
+        self.appended
+    }
+
+    /// Last transaction that is durable.
+    pub fn durable(&self) -> Zxid {
+        self.durable
+    }
+
+    /// The file being written.
+    pub fn path(&self) -> Option<&Path> {
+        self.current.as_ref().map(|current| current.path.as_path())
+    }
+
+    /// Runs a step; once one has failed, no other runs.
+    fn guarded<T>(
+        &mut self,
+        step: impl FnOnce(&mut Self) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        if let Some(first) = &self.failure {
+            return Err(StoreError::Poisoned { first: first.clone() });
+        }
+        let result = step(self);
+        if let Err(error) = &result {
+            self.failure = Some(with_causes(error));
+            self.current = None;
+            self.buffer = Vec::new();
+        }
+        result
+    }
+
+    fn write_gathered(&mut self) -> Result<Synced, StoreError> {
+        let mut synced =
+            Synced { up_to: self.durable, took: Duration::ZERO, slow: false, bytes: 0 };
+        if self.buffer.is_empty() {
+            return Ok(synced);
+        }
+        if !self.shared.has_snapshot.load(Ordering::Acquire) {
+            return Err(StoreError::SnapshotFirst);
+        }
+        let mark = self.gathered.expect("what was gathered has a mark");
+        if self.current.is_none() {
+            self.current = Some(self.create(&mark)?);
+        }
+        let current = self.current.as_mut().expect("created above");
+        current.write(&self.shared, &self.buffer)?;
+        assert_eq!(current.written, mark.end);
+        synced.bytes = self.buffer.len() as u64;
+        if self.shared.options.force_sync {
+            synced.took = current.sync(&self.shared)?;
+            synced.slow = synced.took > self.shared.options.fsync_warning;
+            current.mark = mark;
+            current.note(&self.shared)?;
+        }
+        self.buffer.clear();
+        self.buffer.shrink_to(BUFFER_BYTES_KEPT);
+        self.durable = self.appended;
+        synced.up_to = self.durable;
+        assert_eq!(self.durable, mark.last);
+        Ok(synced)
+    }
+
+    /// Starts a new file, whose first record is in the buffer.
+    fn create(&self, mark: &Mark) -> Result<Current, StoreError> {
+        let Shared { vfs, log_dir, .. } = &*self.shared;
+        let start = Mark::start(mark.first, mark.previous);
+        let path = log_dir.join(names::log(mark.first));
+        if let Ok(old) = vfs.open(&path)
+            && old.len().is_ok_and(|bytes| bytes > HEADER_BYTES as u64)
+        {
+            // Only a start that accepted damage leaves one of the same name.
+            drop(old);
+            vfs.rename(&path, &names::set_aside(&path)).map_err(StoreError::io("rename", &path))?;
+        }
+        let sidecar = Sidecar::create(vfs.as_ref(), log_dir, &start)
+            .map_err(StoreError::io("create sidecar", &path))?;
+        let file = vfs.create(&path).map_err(StoreError::io("create log", &path))?;
+        Ok(Current { path, file, sidecar, written: 0, size: 0, mark: start, unnamed: true })
+    }
+}
+
+impl Current {
+    /// Writes records behind those that are there, after making room.
+    fn write(&mut self, shared: &Shared, records: &[u8]) -> Result<(), StoreError> {
+        let result = self.try_write(shared, records);
+        result.map_err(StoreError::io("write log", &self.path))
+    }
+
+    fn try_write(&mut self, shared: &Shared, records: &[u8]) -> io::Result<()> {
+        let first;
+        let mut bytes = records;
+        if self.written == 0 {
+            first = [&header()[..], records].concat();
+            bytes = &first;
+            self.size = HEADER_BYTES as u64;
+        }
+        let start = self.written.max(HEADER_BYTES as u64);
+        let end = self.written + bytes.len() as u64;
+        let size = self.size_for(shared, start, end - start);
+        if size != self.size {
+            self.file.set_len(size)?;
+        }
+        self.size = size.max(end);
+        self.file.write_at(bytes, self.written)?;
+        self.written = end;
+        Ok(())
+    }
+
+    /// The file size that leaves room for a batch of `bytes` at `start`.
+    fn size_for(&self, shared: &Shared, start: u64, bytes: u64) -> u64 {
+        let options = &shared.options;
+        let step = |size: u64| {
+            let adaptive = size.next_power_of_two().max(ADAPTIVE_STEP_BYTES_MIN);
+            let most = options.prealloc_bytes;
+            if options.prealloc_adaptive { adaptive.min(most) } else { most }
+        };
+        let mut size = padded_size(start, self.size, step(self.size));
+        // The original looks once for each record; a batch is one step to us.
+        if step(size) > 0 && size < start + bytes {
+            size = padded_size(start + bytes, size, step(size));
+        }
+        size
+    }
+
+    /// Makes content and, for a new file, name durable.
+    fn sync(&mut self, shared: &Shared) -> Result<Duration, StoreError> {
+        let vfs = &shared.vfs;
+        let start = vfs.now();
+        self.file.sync().map_err(StoreError::io("sync log", &self.path))?;
+        if self.unnamed {
+            vfs.sync_dir(&shared.log_dir)
+                .map_err(StoreError::io("sync directory", &shared.log_dir))?;
+            self.unnamed = false;
+        }
+        Ok(vfs.now().saturating_sub(start))
+    }
+
+    /// Tells the sidecar what is durable now.
+    fn note(&mut self, shared: &Shared) -> Result<(), StoreError> {
+        let Self { sidecar, mark, .. } = self;
+        let now = shared.vfs.now();
+        let result = match sidecar.overdue(now) {
+            Some(waited) if waited >= MARK_DELAY => sidecar.settle(mark, now),
+            _ => sidecar.note(mark),
+        };
+        result.map_err(StoreError::io("write sidecar", &sidecar.path))
+    }
+
+    /// Makes the mark durable, and what it speaks of before it.
+    fn settle(&mut self, shared: &Shared) -> Result<(), StoreError> {
+        if !shared.options.force_sync {
+            self.sync(shared)?;
+        }
+        let now = shared.vfs.now();
+        self.sidecar
+            .settle(&self.mark, now)
+            .map_err(StoreError::io("write sidecar", &self.sidecar.path))
+    }
+}
+
+/// An error and what caused it, on one line.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = String::new();
+    let mut next: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = next {
+        let part: &dyn Display = error;
+        text += &format!("{}{part}", if text.is_empty() { "" } else { ": " });
+        next = error.source();
+    }
+    text
+}

@@ -1,0 +1,132 @@
+//! What the files are called.
+//!
+//! The original takes every name whose first dot-separated part is `log` or `snapshot` for one of
+//! its own, whatever follows. So all names that are ours alone start with another word, and of the
+//! original's we read those that it writes itself: a stray `log.1.bak` does not break a start.
+
+use std::path::{Path, PathBuf};
+
+use zebu_proto::Zxid;
+
+use crate::Compression;
+
+/// The directory inside `dataDir` and `dataLogDir`, named for the format's version.
+pub const VERSION_DIR: &str = "version-2";
+
+const LOG: &str = "log";
+const SNAPSHOT: &str = "snapshot";
+const SIDECAR: &str = "durable";
+/// Starts the names of files that are not complete yet; they are removed at the next start.
+const TEMPORARY: &str = "tmp.";
+/// Starts the names of damaged files that were set aside to make room.
+const SET_ASIDE: &str = "damaged.";
+
+/// A log's name; `first` is the zxid of its first record.
+pub fn log(first: Zxid) -> String {
+    format!("{LOG}.{:x}", first.0)
+}
+
+/// A sidecar's name; `first` as for its log.
+pub fn sidecar(first: Zxid) -> String {
+    format!("{SIDECAR}.{:x}", first.0)
+}
+
+/// A snapshot's name; `zxid` is the last one applied when it was begun.
+pub fn snapshot(zxid: Zxid, compression: Compression) -> String {
+    format!("{SNAPSHOT}.{:x}{}", zxid.0, compression.suffix())
+}
+
+/// The name a file has until it is complete.
+pub(crate) fn temporary(name: &str) -> String {
+    format!("{TEMPORARY}{name}")
+}
+
+/// The name of a damaged file that is kept as evidence.
+pub(crate) fn set_aside(path: &Path) -> PathBuf {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    path.with_file_name(format!("{SET_ASIDE}{name}"))
+}
+
+/// Whether the name is a temporary one of ours.
+pub(crate) fn is_temporary(name: &str) -> bool {
+    [SIDECAR, SNAPSHOT, PROBE]
+        .iter()
+        .any(|kind| name.strip_prefix(TEMPORARY).and_then(|rest| rest.strip_prefix(kind)).is_some())
+}
+
+/// What [`temporary`] makes the name of a file that tries whether a directory is writable.
+pub(crate) const PROBE: &str = "probe";
+
+/// The first zxid of the log with this name.
+pub fn parse_log(name: &str) -> Option<Zxid> {
+    parse(name, LOG).filter(|(_, rest)| rest.is_empty()).map(|(zxid, _)| zxid)
+}
+
+/// The first zxid of the log that the sidecar with this name stands beside.
+pub fn parse_sidecar(name: &str) -> Option<Zxid> {
+    parse(name, SIDECAR).filter(|(_, rest)| rest.is_empty()).map(|(zxid, _)| zxid)
+}
+
+/// Zxid and compression of the snapshot with this name.
+pub fn parse_snapshot(name: &str) -> Option<(Zxid, Compression)> {
+    let (zxid, rest) = parse(name, SNAPSHOT)?;
+    let all = [Compression::None, Compression::Gzip, Compression::Snappy];
+    let compression = all.into_iter().find(|compression| compression.suffix() == rest)?;
+    Some((zxid, compression))
+}
+
+/// Whether the original takes the name for a log or a snapshot and we do not.
+pub(crate) fn is_foreign(name: &str) -> bool {
+    let is = |kind| parse(name, kind).is_some();
+    (is(LOG) && parse_log(name).is_none()) || (is(SNAPSHOT) && parse_snapshot(name).is_none())
+}
+
+/// Splits `<kind>.<hex><rest>`.
+fn parse<'a>(name: &'a str, kind: &str) -> Option<(Zxid, &'a str)> {
+    let rest = name.strip_prefix(kind)?.strip_prefix('.')?;
+    let (hex, rest) = rest.split_at(rest.find('.').unwrap_or(rest.len()));
+    if hex.is_empty() || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    i64::from_str_radix(hex, 16).ok().map(|zxid| (Zxid(zxid), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_go_there_and_back() {
+        let zxid = Zxid(0x1_0000_00af);
+        assert_eq!(log(zxid), "log.1000000af");
+        assert_eq!(parse_log("log.1000000af"), Some(zxid));
+        assert_eq!(parse_sidecar(&sidecar(zxid)), Some(zxid));
+        for compression in [Compression::None, Compression::Gzip, Compression::Snappy] {
+            assert_eq!(parse_snapshot(&snapshot(zxid, compression)), Some((zxid, compression)));
+        }
+    }
+
+    #[test]
+    fn only_what_a_server_writes_is_read() {
+        for name in
+            ["log", "log.", "log.g", "log.1.bak", "log.-1", "log.8000000000000000", "llog.1"]
+        {
+            assert_eq!(parse_log(name), None, "{name}");
+        }
+        for name in ["snapshot.1.tmp", "snapshot.1.gz.gz", "snapshot", "tmp.snapshot.1"] {
+            assert_eq!(parse_snapshot(name), None, "{name}");
+        }
+        assert!(is_foreign("log.1.bak") && is_foreign("snapshot.1.tmp"));
+        assert!(!is_foreign("log.1") && !is_foreign("acceptedEpoch") && !is_foreign("durable.1"));
+    }
+
+    #[test]
+    fn the_original_takes_no_name_of_ours_for_its_own() {
+        let names = [sidecar(Zxid(1)), temporary(&snapshot(Zxid(1), Compression::None))];
+        for name in names {
+            let first = name.split('.').next().unwrap();
+            assert!(first != "log" && first != "snapshot", "{name}");
+            assert!(!name.starts_with("log") && !name.starts_with("snapshot"), "{name}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Snapshots: their format, reading, writing, and the handle that finds and removes them.
+
+mod compress;
+pub mod read;
+mod write;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use zebu_proto::Zxid;
+
+use crate::store::Shared;
+use crate::vfs::Vfs;
+use crate::{Compression, Purged, StoreError, names, purge};
+
+pub use compress::decompressed;
+pub use write::{SnapshotWriter, Written};
+
+/// Starts a snapshot: magic "ZKSN", version 2, database −1.
+pub const HEADER: [u8; 16] = *b"ZKSN\0\0\0\x02\xff\xff\xff\xff\xff\xff\xff\xff";
+/// Ends a seal, behind its checksum: the string "/".
+const SEAL_END: [u8; 5] = [0, 0, 0, 1, b'/'];
+/// Bytes of a seal.
+const SEAL_BYTES: usize = 8 + SEAL_END.len();
+/// Fewest bytes of a snapshot that is worth reading.
+const BYTES_MIN: u64 = 10;
+
+/// A snapshot on the disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Last transaction applied when it was begun.
+    pub zxid: Zxid,
+    /// How it is compressed.
+    pub compression: Compression,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// Bytes on the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DirSizes {
+    /// Of all files beside the snapshots.
+    pub snapshots: u64,
+    /// Of all files beside the logs.
+    pub logs: u64,
+}
+
+/// Takes, finds and removes snapshots. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Snapshots {
+    shared: Arc<Shared>,
+}
+
+impl Snapshots {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Begins a snapshot of a state whose last transaction is `zxid`.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`]; other snapshots are untouched.
+    pub fn begin(&self, zxid: Zxid) -> Result<SnapshotWriter, StoreError> {
+        SnapshotWriter::begin(Arc::clone(&self.shared), zxid)
+    }
+
+    /// Removes snapshots and logs that the newest `keep` snapshots, at least 3, do not need.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`]; whatever is left can still be loaded.
+    pub fn purge(&self, keep: usize) -> Result<Purged, StoreError> {
+        purge::purge(&self.shared, keep)
+    }
+
+    /// The newest snapshot that looks complete.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn latest(&self) -> Result<Option<SnapshotFile>, StoreError> {
+        let Shared { vfs, snap_dir, .. } = &*self.shared;
+        let files = list(vfs.as_ref(), snap_dir)?;
+        Ok(files.into_iter().find(|file| looks_complete(vfs.as_ref(), file)))
+    }
+
+    /// How much the directories hold; the same twice when snapshots and logs share one.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn sizes(&self) -> Result<DirSizes, StoreError> {
+        let Shared { vfs, snap_dir, log_dir, .. } = &*self.shared;
+        let size = |dir: &Path| {
+            let entries = vfs.list(dir).map_err(StoreError::io("list directory", dir))?;
+            Ok::<u64, StoreError>(entries.iter().map(|entry| entry.bytes).sum())
+        };
+        Ok(DirSizes { snapshots: size(snap_dir)?, logs: size(log_dir)? })
+    }
+}
+
+/// All snapshots of a directory by name, newest first.
+pub(crate) fn list(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<SnapshotFile>, StoreError> {
+    let entries = vfs.list(dir).map_err(StoreError::io("list directory", dir))?;
+    let mut files: Vec<_> = (entries.into_iter())
+        .filter_map(|entry| {
+            let (zxid, compression) = names::parse_snapshot(&entry.name)?;
+            Some(SnapshotFile { path: dir.join(entry.name), zxid, compression, bytes: entry.bytes })
+        })
+        .collect();
+    files.sort_by_key(|file| std::cmp::Reverse(file.zxid));
+    Ok(files)
+}
+
+/// Whether a snapshot may be complete, by its first or last bytes.
+///
+/// Source: `SnapStream.isValidSnapshot`.
+pub(crate) fn looks_complete(vfs: &dyn Vfs, file: &SnapshotFile) -> bool {
+    let found = |expected: &[u8], offset: u64| {
+        let mut bytes = vec![0; expected.len()];
+        let open = vfs.open(&file.path);
+        let read = open.and_then(|open| open.read_at(&mut bytes, offset));
+        read.is_ok_and(|read| read == expected.len()) && bytes == expected
+    };
+    match file.compression {
+        Compression::None => {
+            file.bytes >= BYTES_MIN && found(&SEAL_END, file.bytes - SEAL_END.len() as u64)
+        }
+        Compression::Gzip => found(&compress::GZIP_MAGIC, 0),
+        Compression::Snappy => found(&compress::SNAPPY_MAGIC, 0),
+    }
+}

@@ -1,0 +1,239 @@
+//! A data directory: opening it, and what its parts share.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
+
+use crate::log::TxnLog;
+use crate::snapshot::Snapshots;
+use crate::vfs::{DirLock, Vfs, create_dirs};
+use crate::{StoreError, names, recover};
+
+/// How snapshots are compressed when they are written; when read, their names say it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compression {
+    /// Not at all.
+    #[default]
+    None,
+    /// A gzip member; suffix `.gz`.
+    Gzip,
+    /// Snappy blocks in the framing of xerial's library; suffix `.snappy`.
+    Snappy,
+}
+
+impl Compression {
+    /// What it adds to a file's name.
+    pub const fn suffix(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Gzip => ".gz",
+            Self::Snappy => ".snappy",
+        }
+    }
+}
+
+/// Where and how data is kept.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// `dataDir`: has snapshots in its `version-2`.
+    pub data_dir: PathBuf,
+    /// `dataLogDir`: has logs in its `version-2`; may be the same directory.
+    pub log_dir: PathBuf,
+    /// `preAllocSize`, in bytes: by how much logs are extended ahead of writing; 0 for not at all.
+    pub prealloc_bytes: u64,
+    /// Whether extensions start small and grow with the log, up to `prealloc_bytes`.
+    pub prealloc_adaptive: bool,
+    /// `forceSync`: whether a transaction is durable before it is acknowledged.
+    pub force_sync: bool,
+    /// `fsync.warningthresholdms`: a sync that takes longer is reported as slow.
+    pub fsync_warning: Duration,
+    /// `txnLogSizeLimitInKb`, in bytes: a log that is larger asks to be rolled.
+    pub log_size_limit: Option<u64>,
+    /// `snapshot.compression.method`.
+    pub compression: Compression,
+    /// `digest.enabled`: whether snapshots carry the tree's digest.
+    pub digest: bool,
+    /// `serializeLastProcessedZxid.enabled`: whether snapshots carry the last zxid.
+    pub last_zxid_section: bool,
+    /// `snapshot.trust.empty`: whether logs without a snapshot are complete.
+    pub trust_empty_snapshot: bool,
+    /// `datadir.autocreate`: whether missing directories are created.
+    pub autocreate_dirs: bool,
+    /// `db.autocreate`: whether an empty directory is a new database without being told so.
+    pub autocreate_db: bool,
+    /// Longest record, znode data or string that is believed when reading.
+    pub record_bytes_max: usize,
+    /// `zebu.acceptDamagedLog`: load what can be read, and say what cannot.
+    pub accept_damage: bool,
+}
+
+impl Options {
+    /// The original's defaults, with snapshots and logs under one directory.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        let data_dir = dir.into();
+        Self {
+            log_dir: data_dir.clone(),
+            data_dir,
+            prealloc_bytes: 64 * 1024 * 1024,
+            prealloc_adaptive: false,
+            force_sync: true,
+            fsync_warning: Duration::from_secs(1),
+            log_size_limit: None,
+            compression: Compression::None,
+            digest: true,
+            last_zxid_section: true,
+            trust_empty_snapshot: false,
+            autocreate_dirs: true,
+            autocreate_db: true,
+            // jute.maxbuffer and as much again, as in the original.
+            record_bytes_max: 2 * 0xf_ffff,
+            accept_damage: false,
+        }
+    }
+}
+
+/// The state that is rebuilt at a start.
+///
+/// An error of a method is a reason in words; it rejects the snapshot, or ends the start when the
+/// state does not accept a transaction.
+pub trait Recover {
+    /// Forgets everything: a snapshot is about to be read, perhaps after another one failed.
+    fn restart(&mut self);
+    /// A session of the snapshot.
+    fn session(&mut self, id: SessionId, timeout_ms: i32);
+    /// An entry of the snapshot's ACL table.
+    fn acl(&mut self, id: i64, acl: Vec<Acl>);
+    /// A znode of the snapshot; parents come before children, the root's path is empty.
+    ///
+    /// # Errors
+    /// Why it cannot be.
+    fn node(
+        &mut self,
+        path: &str,
+        data: Option<&[u8]>,
+        acl: i64,
+        stat: &StatPersisted,
+    ) -> Result<(), String>;
+    /// The digest of the tree when it had applied `zxid`; called only when digests are enabled and
+    /// the snapshot has one.
+    fn digest(&mut self, zxid: Zxid, version: i32, digest: i64);
+    /// The snapshot is complete and was taken at `zxid`, or there is none and `zxid` is 0.
+    ///
+    /// # Errors
+    /// Why it cannot be.
+    fn loaded(&mut self, zxid: Zxid) -> Result<(), String>;
+    /// A transaction to apply: header, transaction and digest.
+    ///
+    /// # Errors
+    /// Why it cannot be applied.
+    fn txn(&mut self, body: &[u8]) -> Result<(), String>;
+}
+
+/// What log, snapshots and recovery share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) vfs: Arc<dyn Vfs>,
+    pub(crate) options: Options,
+    /// `version-2` in the data directory.
+    pub(crate) snap_dir: PathBuf,
+    /// `version-2` in the log directory.
+    pub(crate) log_dir: PathBuf,
+    /// Whether a snapshot is durable, so that logs may follow.
+    pub(crate) has_snapshot: AtomicBool,
+    _locks: Vec<DirLock>,
+}
+
+/// An open data directory.
+#[derive(Debug)]
+pub struct Store {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) last: Option<Zxid>,
+}
+
+impl Store {
+    /// Opens the directories, creating them if that is allowed, and keeps other servers out.
+    ///
+    /// # Errors
+    /// [`StoreError::Directory`], [`StoreError::Locked`], [`StoreError::Misplaced`] or
+    /// [`StoreError::Io`].
+    pub fn open(vfs: Arc<dyn Vfs>, options: Options) -> Result<Self, StoreError> {
+        let snap_dir = options.data_dir.join(names::VERSION_DIR);
+        let log_dir = options.log_dir.join(names::VERSION_DIR);
+        let mut locks = Vec::new();
+        let mut dirs = vec![&snap_dir];
+        dirs.extend((log_dir != snap_dir).then_some(&log_dir));
+        for &dir in &dirs {
+            let unusable = |source| StoreError::Directory { path: dir.clone(), source };
+            prepare(vfs.as_ref(), dir, options.autocreate_dirs).map_err(unusable)?;
+            match vfs.lock(dir).map_err(unusable)? {
+                Some(lock) => locks.push(lock),
+                None => return Err(StoreError::Locked { path: dir.clone() }),
+            }
+            clean(vfs.as_ref(), dir).map_err(unusable)?;
+        }
+        if dirs.len() == 2 {
+            refuse(vfs.as_ref(), &log_dir, "snapshot.", "snapshot")?;
+            refuse(vfs.as_ref(), &snap_dir, "log.", "log")?;
+        }
+        let has_snapshot = AtomicBool::new(false);
+        let shared = Shared { vfs, options, snap_dir, log_dir, has_snapshot, _locks: locks };
+        Ok(Self { shared: Arc::new(shared), last: None })
+    }
+
+    /// Rebuilds the state: the newest snapshot that can be read, then the transactions after it.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`] and the others that say what cannot be loaded, and what to do.
+    pub fn recover(&mut self, state: &mut dyn Recover) -> Result<recover::Recovered, StoreError> {
+        let recovered = recover::recover(&self.shared, state)?;
+        self.last = Some(recovered.last_zxid);
+        Ok(recovered)
+    }
+
+    /// Hands out the log for the thread that writes it, and snapshots for the thread that takes them.
+    ///
+    /// # Panics
+    /// Before [`Store::recover`] has succeeded.
+    pub fn split(self) -> (TxnLog, Snapshots) {
+        let last = self.last.expect("a log continues what was recovered");
+        // An untrusted empty database has last zxid -1; its log starts where a leader says.
+        let last = last.max(Zxid::ZERO);
+        (TxnLog::new(Arc::clone(&self.shared), last), Snapshots::new(self.shared))
+    }
+}
+
+/// Creates the directory if it is missing, and tries whether it can be written.
+fn prepare(vfs: &dyn Vfs, dir: &Path, create: bool) -> io::Result<()> {
+    if !vfs.exists(dir)? {
+        if !create {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        create_dirs(vfs, dir)?;
+    }
+    let probe = dir.join(names::temporary(names::PROBE));
+    drop(vfs.create(&probe)?);
+    vfs.remove(&probe)
+}
+
+/// Removes what an earlier server did not complete.
+fn clean(vfs: &dyn Vfs, dir: &Path) -> io::Result<()> {
+    for entry in vfs.list(dir)? {
+        if names::is_temporary(&entry.name) {
+            vfs.remove(&dir.join(&entry.name))?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a directory that has files of the other kind.
+fn refuse(vfs: &dyn Vfs, dir: &Path, prefix: &str, what: &'static str) -> Result<(), StoreError> {
+    let entries = vfs.list(dir).map_err(StoreError::io("list directory", dir))?;
+    match entries.into_iter().find(|entry| entry.name.starts_with(prefix)) {
+        Some(entry) => Err(StoreError::Misplaced { path: dir.join(entry.name), what }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,232 @@
+//! The file system as the store needs it, and nothing more of it.
+//!
+//! Three implementations: [`OsVfs`] is the real one and the only place that uses `std::fs`,
+//! [`MemVfs`] is a disk in memory whose power can be cut, [`FaultVfs`] makes another one fail.
+
+mod fault;
+mod mem;
+mod os;
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub use fault::{Fault, FaultVfs};
+pub use mem::{Crash, MemVfs, Names, Unsynced};
+pub use os::OsVfs;
+
+/// One file of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name; names that are not Unicode are left out of listings.
+    pub name: String,
+    /// Its length in bytes.
+    pub bytes: u64,
+}
+
+/// A file system.
+///
+/// Nothing is durable until [`VfsFile::sync`] (content) or [`Vfs::sync_dir`] (names) has returned.
+pub trait Vfs: Debug + Send + Sync {
+    /// Creates a file for writing, readable by owner and group only; an existing one becomes empty.
+    ///
+    /// # Errors
+    /// What the system reports.
+    fn create(&self, path: &Path) -> io::Result<Box<dyn VfsFile>>;
+
+    /// Opens an existing file for reading.
+    ///
+    /// # Errors
+    /// What the system reports.
+    fn open(&self, path: &Path) -> io::Result<Box<dyn VfsFile>>;
+
+    /// Opens an existing file for reading and writing.
+    ///
+    /// # Errors
+    /// What the system reports.
+    fn open_rw(&self, path: &Path) -> io::Result<Box<dyn VfsFile>>;
+
+    /// The files of a directory, sorted by name; directories in it are left out.
+    ///
+    /// # Errors
+    /// What the system reports.
+    fn list(&self, dir: &Path) -> io::Result<Vec<Entry>>;
+
+    /// Whether something has this name.
+    ///
+    /// # Errors
+    /// What the system reports.
+    fn exists(&self, path: &Path) -> io::Result<bool>;
+
+    /// Creates one directory, writable by its owner only.
+    ///
+    /// # Errors
+    /// What the system reports.
+    fn create_dir(&self, dir: &Path) -> io::Result<()>;
+
+    /// Gives a file another name, replacing what has that name, at once for every reader.
+    ///
+    /// # Errors
+    /// What the system reports.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// What the system reports.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes the names in a directory durable.
+    ///
+    /// # Errors
+    /// What the system reports.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+
+    /// Keeps other servers out of a directory until the guard is dropped; `None` when somebody else
+    /// has it. Where the system knows no such locks, the guard guards nothing.
+    ///
+    /// # Errors
+    /// What the system reports.
+    fn lock(&self, dir: &Path) -> io::Result<Option<DirLock>>;
+
+    /// A clock that never goes back.
+    fn now(&self) -> Duration;
+}
+
+/// Holds a directory while it lives.
+#[derive(Debug)]
+pub struct DirLock(#[allow(dead_code, reason = "held for its drop")] Box<dyn Guard>);
+
+impl DirLock {
+    /// A lock that ends when `guard` is dropped.
+    pub fn new(guard: impl Any + Debug + Send + Sync) -> Self {
+        Self(Box::new(guard))
+    }
+}
+
+trait Guard: Debug + Send + Sync {}
+impl<T: Debug + Send + Sync> Guard for T {}
+
+/// An open file.
+pub trait VfsFile: Debug + Send {
+    /// Reads at `offset` into `buffer`; 0 bytes are read only at the end.
+    ///
+    /// # Errors
+    /// What the system reports.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Writes all of `bytes` at `offset`.
+    ///
+    /// # Errors
+    /// What the system reports; any part may have been written.
+    fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Cuts the file, or extends it with zeros that take no space yet.
+    ///
+    /// # Errors
+    /// What the system reports.
+    fn set_len(&mut self, bytes: u64) -> io::Result<()>;
+
+    /// Makes content and length durable.
+    ///
+    /// # Errors
+    /// What the system reports. After one, nobody knows what is on the disk.
+    fn sync(&mut self) -> io::Result<()>;
+
+    /// Length in bytes.
+    ///
+    /// # Errors
+    /// What the system reports.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Whether it has no bytes.
+    ///
+    /// # Errors
+    /// What the system reports.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+}
+
+/// Reads a file from front to back.
+#[derive(Debug)]
+pub(crate) struct Sequential {
+    file: Box<dyn VfsFile>,
+    at: u64,
+}
+
+impl Sequential {
+    pub(crate) fn new(file: Box<dyn VfsFile>) -> Self {
+        Self { file, at: 0 }
+    }
+}
+
+impl io::Read for Sequential {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(buffer, self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+/// Writes a file from front to back.
+#[derive(Debug)]
+pub(crate) struct Appending {
+    pub(crate) file: Box<dyn VfsFile>,
+    pub(crate) at: u64,
+}
+
+impl io::Write for Appending {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write_at(bytes, self.at)?;
+        self.at += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The directory that holds `path`'s name.
+pub(crate) fn parent(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
+        _ => PathBuf::from("."),
+    }
+}
+
+/// Creates a directory and those above it, and makes their names durable.
+pub(crate) fn create_dirs(vfs: &dyn Vfs, dir: &Path) -> io::Result<()> {
+    if vfs.exists(dir)? {
+        return Ok(());
+    }
+    let above = parent(dir);
+    if above != dir {
+        create_dirs(vfs, &above)?;
+    }
+    match vfs.create_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        result => result?,
+    }
+    vfs.sync_dir(&above)
+}
+
+/// Writes a small file so that a crash leaves the old content or the new, and nothing between.
+///
+/// `temporary` is the name it has until it is complete.
+pub(crate) fn replace(
+    vfs: &dyn Vfs,
+    path: &Path,
+    temporary: &Path,
+    content: &[u8],
+) -> io::Result<()> {
+    let mut file = vfs.create(temporary)?;
+    file.write_at(content, 0)?;
+    file.sync()?;
+    drop(file);
+    vfs.rename(temporary, path)?;
+    vfs.sync_dir(&parent(path))
+}

@@ -1,0 +1,503 @@
+//! A disk in memory whose power can be cut.
+//!
+//! Every file has what is durable and what was written since; every directory has the names that are
+//! durable and the changes since. [`MemVfs::crash`] makes the disk that a machine finds afterwards:
+//! it decides which of the unsynced writes, sector by sector, and which of the unsynced names are
+//! there. Any subset is possible, as on a real disk that reorders what it is not told to order.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use super::{DirLock, Entry, Vfs, VfsFile, parent};
+
+/// What a disk writes as a whole or not at all.
+pub(crate) const SECTOR_BYTES: u64 = 512;
+
+/// What becomes of everything that was not synced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Crash {
+    /// Content.
+    pub content: Unsynced,
+    /// Names.
+    pub names: Names,
+}
+
+/// What becomes of unsynced content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsynced {
+    /// All of it is lost.
+    Lost,
+    /// All of it is there, as after the end of the process alone.
+    Kept,
+    /// Of each file, the first so many unsynced sectors are there.
+    Torn(u64),
+    /// Each sector and each change of length is there or lost, by the toss of a seeded coin.
+    Scattered(u64),
+}
+
+/// What becomes of unsynced names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Names {
+    /// No change is there.
+    Lost,
+    /// Every change is there.
+    Kept,
+    /// The i-th change is there when bit i is set; those beyond bit 63 are lost.
+    Subset(u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Node {
+    Dir,
+    File(usize),
+}
+
+/// A change of one file's content, in the order it was made.
+#[derive(Clone, Debug)]
+enum Change {
+    Write { offset: u64, bytes: Vec<u8> },
+    SetLen(u64),
+}
+
+#[derive(Clone, Debug)]
+enum NameChange {
+    Add { path: PathBuf, node: Node },
+    Remove { path: PathBuf },
+    Rename { from: PathBuf, to: PathBuf, node: Node },
+}
+
+impl NameChange {
+    fn is_in(&self, dir: &Path) -> bool {
+        match self {
+            Self::Add { path, .. } | Self::Remove { path } => parent(path) == dir,
+            Self::Rename { from, to, .. } => parent(from) == dir || parent(to) == dir,
+        }
+    }
+
+    fn apply(&self, names: &mut BTreeMap<PathBuf, Node>) {
+        match self {
+            Self::Add { path, node } => drop(names.insert(path.clone(), *node)),
+            Self::Remove { path } => drop(names.remove(path)),
+            Self::Rename { from, to, node } => {
+                names.remove(from);
+                names.insert(to.clone(), *node);
+            }
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Inode {
+    live: Vec<u8>,
+    durable: Vec<u8>,
+    unsynced: Vec<Change>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Disk {
+    inodes: Vec<Inode>,
+    live: BTreeMap<PathBuf, Node>,
+    durable: BTreeMap<PathBuf, Node>,
+    unsynced: Vec<NameChange>,
+    locked: Vec<PathBuf>,
+    mutations: u64,
+    stop_at: Option<u64>,
+    now: Duration,
+}
+
+/// A disk in memory. Clones are the same disk.
+#[derive(Clone, Debug, Default)]
+pub struct MemVfs(Arc<Mutex<Disk>>);
+
+impl MemVfs {
+    /// An empty disk that has the directory `root`.
+    pub fn new(root: &Path) -> Self {
+        let mut disk = Disk::default();
+        for dir in root.ancestors().filter(|dir| !dir.as_os_str().is_empty()) {
+            disk.live.insert(dir.to_path_buf(), Node::Dir);
+        }
+        disk.durable = disk.live.clone();
+        Self(Arc::new(Mutex::new(disk)))
+    }
+
+    fn disk(&self) -> MutexGuard<'_, Disk> {
+        self.0.lock().expect("no test panics while it holds the disk")
+    }
+
+    /// How many calls have changed something, syncs included.
+    pub fn mutations(&self) -> u64 {
+        self.disk().mutations
+    }
+
+    /// Lets so many changing calls through in all; every later one fails and does nothing.
+    pub fn stop_at(&self, mutations: u64) {
+        self.disk().stop_at = Some(mutations);
+    }
+
+    /// Moves the clock.
+    pub fn advance(&self, by: Duration) {
+        self.disk().now += by;
+    }
+
+    /// How many unsynced sectors the file with the most of them has.
+    pub fn unsynced_sectors(&self) -> u64 {
+        let disk = self.disk();
+        disk.inodes.iter().map(|inode| inode.unsynced_sectors()).max().unwrap_or(0)
+    }
+
+    /// How many changes of names are not durable.
+    pub fn unsynced_names(&self) -> usize {
+        self.disk().unsynced.len()
+    }
+
+    /// The disk as the machine finds it after the power was cut.
+    pub fn crash(&self, crash: Crash) -> Self {
+        let before = self.disk();
+        let mut disk = Disk { now: before.now, ..Disk::default() };
+        disk.inodes = (before.inodes.iter().enumerate())
+            .map(|(number, inode)| {
+                let content = inode.after(crash.content, number as u64);
+                Inode { live: content.clone(), durable: content, unsynced: Vec::new() }
+            })
+            .collect();
+        disk.durable = before.durable.clone();
+        for (at, change) in before.unsynced.iter().enumerate() {
+            let kept = match crash.names {
+                Names::Lost => false,
+                Names::Kept => true,
+                Names::Subset(bits) => at < 64 && bits >> at & 1 == 1,
+            };
+            if kept {
+                change.apply(&mut disk.durable);
+            }
+        }
+        // What was in a directory that is not there is not there either.
+        let dirs: Vec<PathBuf> = disk.durable.keys().cloned().collect();
+        for path in dirs {
+            let above = parent(&path);
+            if above != path && above != Path::new(".") && !disk.durable.contains_key(&above) {
+                disk.durable.remove(&path);
+            }
+        }
+        disk.live = disk.durable.clone();
+        Self(Arc::new(Mutex::new(disk)))
+    }
+
+    /// A copy that shares nothing, with everything durable.
+    pub fn fork(&self) -> Self {
+        self.crash(Crash { content: Unsynced::Kept, names: Names::Kept })
+    }
+
+    /// A file's content.
+    pub fn content(&self, path: &Path) -> Option<Vec<u8>> {
+        let disk = self.disk();
+        match disk.live.get(path)? {
+            Node::File(number) => Some(disk.inodes[*number].live.clone()),
+            Node::Dir => None,
+        }
+    }
+
+    /// Puts a durable file in place, whatever was there, creating directories as needed.
+    pub fn put(&self, path: &Path, content: &[u8]) {
+        let mut disk = self.disk();
+        let number = disk.inodes.len();
+        let content = content.to_vec();
+        disk.inodes.push(Inode { live: content.clone(), durable: content, unsynced: Vec::new() });
+        for dir in parent(path).ancestors() {
+            disk.live.insert(dir.to_path_buf(), Node::Dir);
+            disk.durable.insert(dir.to_path_buf(), Node::Dir);
+        }
+        disk.live.insert(path.to_path_buf(), Node::File(number));
+        disk.durable.insert(path.to_path_buf(), Node::File(number));
+    }
+
+    /// Every file, in order of path.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let disk = self.disk();
+        let files = disk.live.iter().filter(|(_, node)| matches!(node, Node::File(_)));
+        files.map(|(path, _)| path.clone()).collect()
+    }
+
+    fn handle(&self, number: usize) -> Box<dyn VfsFile> {
+        Box::new(MemFile { disk: self.clone(), number })
+    }
+}
+
+impl Inode {
+    fn write(content: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
+        let (start, end) = (offset as usize, offset as usize + bytes.len());
+        if content.len() < end {
+            content.resize(end, 0);
+        }
+        content[start..end].copy_from_slice(bytes);
+    }
+
+    /// The pieces of a write that each lie within one sector of the disk.
+    fn sectors(offset: u64, bytes: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
+        let mut at = offset;
+        let mut left = bytes;
+        std::iter::from_fn(move || {
+            if left.is_empty() {
+                return None;
+            }
+            let room = (SECTOR_BYTES - at % SECTOR_BYTES) as usize;
+            let (piece, rest) = left.split_at(room.min(left.len()));
+            let piece_at = at;
+            at += piece.len() as u64;
+            left = rest;
+            Some((piece_at, piece))
+        })
+    }
+
+    fn unsynced_sectors(&self) -> u64 {
+        (self.unsynced.iter())
+            .map(|change| match change {
+                Change::Write { offset, bytes } => Self::sectors(*offset, bytes).count() as u64,
+                Change::SetLen(_) => 1,
+            })
+            .sum()
+    }
+
+    /// The content that a crash leaves.
+    fn after(&self, crash: Unsynced, number: u64) -> Vec<u8> {
+        let mut content = self.durable.clone();
+        let mut turn = 0;
+        let mut kept = || {
+            turn += 1;
+            match crash {
+                Unsynced::Lost => false,
+                Unsynced::Kept => true,
+                Unsynced::Torn(sectors) => turn <= sectors,
+                Unsynced::Scattered(seed) => coin(seed, number, turn),
+            }
+        };
+        for change in &self.unsynced {
+            match change {
+                Change::SetLen(bytes) => {
+                    if kept() {
+                        content.resize(*bytes as usize, 0);
+                    }
+                }
+                Change::Write { offset, bytes } => {
+                    for (at, piece) in Self::sectors(*offset, bytes) {
+                        if kept() {
+                            Self::write(&mut content, at, piece);
+                        }
+                    }
+                }
+            }
+        }
+        content
+    }
+}
+
+/// A fair coin for each place, the same for the same seed.
+fn coin(seed: u64, number: u64, turn: u64) -> bool {
+    let mut x = seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ turn.rotate_left(40);
+    for _ in 0..3 {
+        x = (x ^ x >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    }
+    x >> 40 & 1 == 1
+}
+
+impl Disk {
+    /// Counts a changing call, or refuses it when the power is off.
+    fn mutate(&mut self) -> io::Result<()> {
+        if self.stop_at.is_some_and(|stop| self.mutations >= stop) {
+            return Err(io::Error::other("the power is off"));
+        }
+        self.mutations += 1;
+        Ok(())
+    }
+
+    fn file(&self, path: &Path) -> io::Result<usize> {
+        match self.live.get(path) {
+            Some(Node::File(number)) => Ok(*number),
+            Some(Node::Dir) => Err(io::ErrorKind::IsADirectory.into()),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn rename_to(&mut self, change: NameChange) {
+        change.apply(&mut self.live);
+        self.unsynced.push(change);
+    }
+}
+
+impl Vfs for MemVfs {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn VfsFile>> {
+        let mut disk = self.disk();
+        disk.mutate()?;
+        if disk.live.get(&parent(path)) != Some(&Node::Dir) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let number = match disk.file(path) {
+            Ok(number) => {
+                let inode = &mut disk.inodes[number];
+                inode.live.clear();
+                inode.unsynced.push(Change::SetLen(0));
+                number
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let number = disk.inodes.len();
+                disk.inodes.push(Inode::default());
+                let path = path.to_path_buf();
+                disk.rename_to(NameChange::Add { path, node: Node::File(number) });
+                number
+            }
+            Err(error) => return Err(error),
+        };
+        drop(disk);
+        Ok(self.handle(number))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn VfsFile>> {
+        let number = self.disk().file(path)?;
+        Ok(self.handle(number))
+    }
+
+    fn open_rw(&self, path: &Path) -> io::Result<Box<dyn VfsFile>> {
+        self.open(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
+        let disk = self.disk();
+        if disk.live.get(dir) != Some(&Node::Dir) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let mut entries = Vec::new();
+        for (path, node) in &disk.live {
+            if let Node::File(number) = node
+                && parent(path) == dir
+                && let Some(name) = path.file_name().and_then(|name| name.to_str())
+            {
+                let bytes = disk.inodes[*number].live.len() as u64;
+                entries.push(Entry { name: name.to_owned(), bytes });
+            }
+        }
+        Ok(entries)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        Ok(self.disk().live.contains_key(path))
+    }
+
+    fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        let mut disk = self.disk();
+        disk.mutate()?;
+        if disk.live.contains_key(dir) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        disk.rename_to(NameChange::Add { path: dir.to_path_buf(), node: Node::Dir });
+        Ok(())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut disk = self.disk();
+        disk.mutate()?;
+        let node = Node::File(disk.file(from)?);
+        let (from, to) = (from.to_path_buf(), to.to_path_buf());
+        disk.rename_to(NameChange::Rename { from, to, node });
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut disk = self.disk();
+        disk.mutate()?;
+        disk.file(path)?;
+        disk.rename_to(NameChange::Remove { path: path.to_path_buf() });
+        Ok(())
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        let mut disk = self.disk();
+        disk.mutate()?;
+        let (synced, left) =
+            std::mem::take(&mut disk.unsynced).into_iter().partition(|c| c.is_in(dir));
+        disk.unsynced = left;
+        let synced: Vec<NameChange> = synced;
+        for change in synced {
+            change.apply(&mut disk.durable);
+        }
+        Ok(())
+    }
+
+    fn lock(&self, dir: &Path) -> io::Result<Option<DirLock>> {
+        let mut disk = self.disk();
+        if disk.locked.iter().any(|locked| locked == dir) {
+            return Ok(None);
+        }
+        disk.locked.push(dir.to_path_buf());
+        drop(disk);
+        Ok(Some(DirLock::new(MemLock { disk: self.clone(), dir: dir.to_path_buf() })))
+    }
+
+    fn now(&self) -> Duration {
+        self.disk().now
+    }
+}
+
+#[derive(Debug)]
+struct MemLock {
+    disk: MemVfs,
+    dir: PathBuf,
+}
+
+impl Drop for MemLock {
+    fn drop(&mut self) {
+        if let Ok(mut disk) = self.disk.0.lock() {
+            disk.locked.retain(|dir| *dir != self.dir);
+        }
+    }
+}
+
+#[derive(Debug)]
+struct MemFile {
+    disk: MemVfs,
+    number: usize,
+}
+
+impl VfsFile for MemFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let disk = self.disk.disk();
+        let content = &disk.inodes[self.number].live;
+        let start = content.len().min(usize::try_from(offset).unwrap_or(usize::MAX));
+        let bytes = buffer.len().min(content.len() - start);
+        buffer[..bytes].copy_from_slice(&content[start..start + bytes]);
+        Ok(bytes)
+    }
+
+    fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let mut disk = self.disk.disk();
+        disk.mutate()?;
+        let inode = &mut disk.inodes[self.number];
+        Inode::write(&mut inode.live, offset, bytes);
+        inode.unsynced.push(Change::Write { offset, bytes: bytes.to_vec() });
+        Ok(())
+    }
+
+    fn set_len(&mut self, bytes: u64) -> io::Result<()> {
+        let mut disk = self.disk.disk();
+        disk.mutate()?;
+        let inode = &mut disk.inodes[self.number];
+        inode.live.resize(bytes as usize, 0);
+        inode.unsynced.push(Change::SetLen(bytes));
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        let mut disk = self.disk.disk();
+        disk.mutate()?;
+        let inode = &mut disk.inodes[self.number];
+        inode.durable.clone_from(&inode.live);
+        inode.unsynced.clear();
+        Ok(())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.disk.disk().inodes[self.number].live.len() as u64)
+    }
+}
