@@ -15,9 +15,6 @@ use crate::store::Shared;
 use crate::vfs::Appending;
 use crate::{StoreError, names};
 
-/// How much is encoded before it is written.
-const BLOCK_BYTES: usize = 256 * 1024;
-
 /// A snapshot that has been written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
@@ -72,65 +69,35 @@ impl SnapshotWriter {
         })
     }
 
-    /// Writes the sessions and their timeouts in milliseconds.
-    ///
-    /// # Errors
-    /// [`StoreError::Io`].
-    pub fn sessions(
-        &mut self,
-        sessions: impl ExactSizeIterator<Item = (SessionId, i32)>,
-    ) -> Result<(), StoreError> {
+    /// Gathers the sessions and their timeouts in milliseconds; does no I/O.
+    pub fn sessions(&mut self, sessions: &[(SessionId, i32)]) {
         assert_eq!(self.part, Part::Header, "sessions come first");
         self.part = Part::Sessions;
-        let count = sessions.len();
-        Encoder::new(&mut self.block).count(count);
-        let mut written = 0;
+        let mut out = Encoder::new(&mut self.block);
+        out.count(sessions.len());
         for (id, timeout_ms) in sessions {
-            let mut out = Encoder::new(&mut self.block);
             id.encode(&mut out);
-            out.int(timeout_ms);
-            written += 1;
-            self.flush_when_full()?;
+            out.int(*timeout_ms);
         }
-        assert_eq!(written, count, "the count is written before the sessions");
-        Ok(())
     }
 
-    /// Writes the ACL table: lists by the ids that znodes have.
-    ///
-    /// # Errors
-    /// [`StoreError::Io`].
-    pub fn acls<'a>(
-        &mut self,
-        acls: impl ExactSizeIterator<Item = (i64, &'a [Acl])>,
-    ) -> Result<(), StoreError> {
+    /// Gathers the ACL table, lists by the ids that znodes have; does no I/O.
+    pub fn acls<A: AsRef<[Acl]>>(&mut self, acls: &[(i64, A)]) {
         assert_eq!(self.part, Part::Sessions, "ACLs come behind the sessions");
         self.part = Part::Acls;
-        let count = acls.len();
-        Encoder::new(&mut self.block).count(count);
-        let mut written = 0;
+        let mut out = Encoder::new(&mut self.block);
+        out.count(acls.len());
         for (id, acl) in acls {
-            let mut out = Encoder::new(&mut self.block);
-            out.long(id);
-            out.vector(Some(acl));
-            written += 1;
-            self.flush_when_full()?;
+            out.long(*id);
+            out.vector(Some(acl.as_ref()));
         }
-        assert_eq!(written, count, "the count is written before the ACLs");
-        Ok(())
     }
 
-    /// Writes a znode; the root, with the empty path, comes first, parents before children.
+    /// Gathers a znode; the root, with the empty path, comes first, parents before children.
     ///
-    /// # Errors
-    /// [`StoreError::Io`].
-    pub fn node(
-        &mut self,
-        path: &str,
-        data: Option<&[u8]>,
-        acl: i64,
-        stat: &StatPersisted,
-    ) -> Result<(), StoreError> {
+    /// Does no I/O, so it may be called under a lock; [`SnapshotWriter::flush`] has to be called
+    /// now and then, under none.
+    pub fn node(&mut self, path: &str, data: Option<&[u8]>, acl: i64, stat: &StatPersisted) {
         assert_eq!(self.part, Part::Acls, "znodes come behind the ACLs");
         assert_ne!(path, "/", "this path marks the end of the znodes");
         let mut out = Encoder::new(&mut self.block);
@@ -138,7 +105,23 @@ impl SnapshotWriter {
         out.buffer(data);
         out.long(acl);
         stat.encode(&mut out);
-        self.flush_when_full()
+    }
+
+    /// How many bytes wait for [`SnapshotWriter::flush`].
+    pub fn gathered_bytes(&self) -> usize {
+        self.block.len()
+    }
+
+    /// Writes what was gathered.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn flush(&mut self) -> Result<(), StoreError> {
+        self.adler.write(&self.block);
+        let sink = self.sink.as_mut().expect("only finish takes it");
+        sink.write(&self.block).map_err(StoreError::io("write snapshot", &self.temporary))?;
+        self.block.clear();
+        Ok(())
     }
 
     /// Completes the snapshot and makes it durable; only then does it get its name.
@@ -184,18 +167,6 @@ impl SnapshotWriter {
         let bytes = result.map_err(StoreError::io("write snapshot", &self.path))?;
         has_snapshot.store(true, Ordering::Release);
         Ok(Written { path: self.path.clone(), bytes })
-    }
-
-    fn flush_when_full(&mut self) -> Result<(), StoreError> {
-        if self.block.len() < BLOCK_BYTES { Ok(()) } else { self.flush() }
-    }
-
-    fn flush(&mut self) -> Result<(), StoreError> {
-        self.adler.write(&self.block);
-        let sink = self.sink.as_mut().expect("only finish takes it");
-        sink.write(&self.block).map_err(StoreError::io("write snapshot", &self.temporary))?;
-        self.block.clear();
-        Ok(())
     }
 
     /// Writes the checksum of everything so far.

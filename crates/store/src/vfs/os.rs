@@ -6,6 +6,7 @@ use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use super::{DirLock, Entry, Vfs, VfsFile};
@@ -13,17 +14,12 @@ use super::{DirLock, Entry, Vfs, VfsFile};
 const FILE_MODE: u32 = 0o640;
 const DIR_MODE: u32 = 0o750;
 
-/// The operating system's files.
-#[derive(Debug)]
-pub struct OsVfs {
-    start: Instant,
-}
+/// The clock counts from its first use.
+static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-impl Default for OsVfs {
-    fn default() -> Self {
-        Self { start: Instant::now() }
-    }
-}
+/// The operating system's files.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OsVfs;
 
 impl Vfs for OsVfs {
     fn create(&self, path: &Path) -> io::Result<Box<dyn VfsFile>> {
@@ -90,7 +86,7 @@ impl Vfs for OsVfs {
     }
 
     fn now(&self) -> Duration {
-        self.start.elapsed()
+        START.elapsed()
     }
 }
 

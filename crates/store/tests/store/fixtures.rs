@@ -106,8 +106,8 @@ fn our_log_files_are_the_originals() {
         let (mut log, snapshots) = store.split();
         let before = Zxid(first.0 - 1);
         let mut snapshot = snapshots.begin(before).unwrap();
-        snapshot.sessions([].into_iter()).unwrap();
-        snapshot.acls([].into_iter()).unwrap();
+        snapshot.sessions(&[]);
+        snapshot.acls::<Vec<zebu_proto::Acl>>(&[]);
         snapshot.finish(None, None).unwrap();
         log.continue_after(before).unwrap();
         let mut reader = LogReader::new(&golden[..], RECORD_BYTES_MAX);
@@ -151,10 +151,11 @@ fn every_snapshot_is_written_again_as_it_was() {
         store.recover(&mut Told::default()).unwrap();
         let (_log, snapshots) = store.split();
         let mut writer = snapshots.begin(zxid).unwrap();
-        writer.sessions(told.sessions.iter().copied()).unwrap();
-        writer.acls(told.acls.iter().map(|(id, acl)| (*id, &acl[..]))).unwrap();
+        writer.sessions(&told.sessions);
+        writer.acls(&told.acls);
         for node in &told.nodes {
-            writer.node(&node.path, node.data.as_deref(), node.acl, &node.stat).unwrap();
+            writer.node(&node.path, node.data.as_deref(), node.acl, &node.stat);
+            writer.flush().unwrap();
         }
         let of_tree = told.digest.map(|(zxid, _, digest)| (zxid, digest));
         let written = writer.finish(of_tree, sections.last_zxid).unwrap();
