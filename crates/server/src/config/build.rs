@@ -185,6 +185,7 @@ impl<'a> Reader<'a> {
             create_dirs: self.is_on("datadir.autocreate"),
             create_db: self.is_on("db.autocreate"),
             trust_empty_snapshot: self.is_on("snapshot.trust.empty"),
+            accept_damaged_log: self.is_on("zebu.acceptDamagedLog"),
         }
     }
 

@@ -131,6 +131,7 @@ mod tests {
             create_dirs,
             create_db: true,
             trust_empty_snapshot: false,
+            accept_damaged_log: false,
         }
     }
 

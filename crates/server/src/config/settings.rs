@@ -56,6 +56,8 @@ pub struct DataConfig {
     pub create_db: bool,
     /// `snapshot.trust.empty`.
     pub trust_empty_snapshot: bool,
+    /// `zebu.acceptDamagedLog`.
+    pub accept_damaged_log: bool,
 }
 
 /// The transaction log.

@@ -133,6 +133,7 @@ pub static SETTINGS: &[Setting] = &[
     prop("maxBatchSize", count(0), "1000", "txns covered by one fsync; 0: no limit").group(STORAGE),
     prop("snapshot.compression.method", Kind::Choice(&["", "gz", "snappy"]), "", "compression of snapshots").group(STORAGE),
     prop("snapshot.trust.empty", Kind::JavaBool, "false", "start with a log but without any snapshot").group(STORAGE),
+    prop("zebu.acceptDamagedLog", Kind::JavaBool, "false", "start with what can be read of a damaged log, losing the rest").group(STORAGE),
     prop("datadir.autocreate", Kind::JavaBool, "true", "create missing data directories").group(STORAGE),
     prop("db.autocreate", Kind::JavaBool, "true", "start empty when the data directories are").group(STORAGE),
     prop("digest.enabled", Kind::JavaBool, "true", "keep a digest of the tree").group(STORAGE),

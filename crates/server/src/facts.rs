@@ -1,0 +1,288 @@
+//! What a running server can tell about itself, for the four-letter words.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use zebu_proto::{OpCode, SessionId, Xid, Zxid};
+use zebu_replica::ConnId;
+use zebu_tree::WatcherId;
+
+use crate::conn::{Conn, NO_OP};
+use crate::four_letter::{
+    Bucket, ConfFacts, ConnectionFacts, ConnectionRef, Cursor, DirSizes, Environment, Facts,
+    GaugeSets, Mode, ServerFacts, SessionFacts, WatchSummary, Watcher,
+};
+use crate::metrics::{Metrics, namespace};
+use crate::shared::Shared;
+
+/// Most entries of one page.
+const PAGE: usize = 512;
+
+/// A running server, as the four-letter words see it.
+pub struct ServerFactsView<'s>(pub &'s Arc<Shared>);
+
+impl ServerFactsView<'_> {
+    fn session_of(&self, watcher: WatcherId) -> Option<SessionId> {
+        self.0.conn(ConnId(watcher.0)).and_then(|conn| conn.session())
+    }
+
+    /// The wall clock's time of a monotonic moment.
+    fn wall_ms(&self, at: Duration) -> i64 {
+        let now = self.0.clock.now();
+        now.wall_ms + at.as_millis() as i64 - now.monotonic.as_millis() as i64
+    }
+
+    fn watchers(&self) -> Vec<Watcher> {
+        let watches = self.0.tree.read().data_watches();
+        let named = |id: &WatcherId| self.session_of(*id);
+        watches
+            .iter()
+            .flat_map(|(path, ids)| ids.iter().filter_map(named).map(move |session| (path, session)))
+            .map(|(path, session)| Watcher { path: path.clone(), session })
+            .collect()
+    }
+
+    fn quotas(&self) -> GaugeSets {
+        let tree = self.0.tree.read();
+        let mut sets = GaugeSets::default();
+        for path in tree.quota_paths() {
+            let Some(quota) = tree.quota_for(path) else { continue };
+            let (Ok(limits), Some(name)) = (&quota.limits, namespace(path)) else { continue };
+            let name = name.to_owned();
+            let of = |hard: i64, soft: i64| if hard > -1 { hard } else { soft };
+            sets.count_limit.push((name.clone(), of(limits.count_hard(), limits.count())));
+            sets.bytes_limit.push((name.clone(), of(limits.bytes_hard(), limits.bytes())));
+            if let Some(Ok(usage)) = &quota.usage {
+                sets.count_usage.push((name.clone(), usage.count()));
+                sets.bytes_usage.push((name, usage.bytes()));
+            }
+        }
+        sets
+    }
+}
+
+/// A part of a list, and where the next one begins.
+fn page<T: Clone>(all: &[T], from: Cursor, out: &mut Vec<T>) -> Option<Cursor> {
+    let from = usize::try_from(from).unwrap_or(usize::MAX).min(all.len());
+    let to = (from + PAGE).min(all.len());
+    out.extend_from_slice(&all[from..to]);
+    (to < all.len()).then_some(to as Cursor)
+}
+
+impl Facts for ServerFactsView<'_> {
+    fn is_serving(&self) -> bool {
+        self.0.serving.load(Ordering::Acquire)
+    }
+
+    fn mode(&self) -> Mode {
+        Mode::Standalone
+    }
+
+    fn server(&self) -> ServerFacts {
+        let quotas = self.quotas();
+        let shared = self.0;
+        let stats = &shared.stats;
+        let status = shared.status.lock().clone();
+        let limits = descriptor_limits();
+        let tree = shared.tree.read();
+        ServerFacts {
+            latency_min_ms: stats.latency().min(),
+            latency_avg_ms: stats.latency().avg(),
+            latency_max_ms: stats.latency().max(),
+            packets_received: stats.packets_received.value(),
+            packets_sent: stats.packets_sent.value(),
+            connections: shared.with_conns(|conns| conns.len()),
+            outstanding: shared.inbox.requests.load(Ordering::Relaxed),
+            zxid: tree.last_zxid(),
+            znodes: tree.znode_count() + 1,
+            watches: tree.watch_count(),
+            ephemerals: tree.ephemerals_count(),
+            data_bytes: tree.approximate_data_size(),
+            sessions: tree.sessions().len(),
+            uptime_ms: shared.clock.monotonic().as_millis() as u64,
+            connection_drop_probability: status.drop_probability,
+            response_sizes: stats.response_sizes(),
+            fds_open: limits.0,
+            fds_max: limits.1,
+            quotas,
+        }
+    }
+
+    fn metrics(&self) -> &Metrics {
+        &self.0.metrics
+    }
+
+    fn connections(&self) -> Vec<ConnectionFacts> {
+        let conns: Vec<Arc<Conn>> = self.0.with_conns(|conns| conns.values().cloned().collect());
+        conns.iter().map(|conn| connection(conn)).collect()
+    }
+
+    fn connection_buckets(&self) -> Vec<Bucket<ConnectionRef>> {
+        let conns: Vec<Arc<Conn>> = self.0.with_conns(|conns| conns.values().cloned().collect());
+        let width = self.0.config.net.handshake_timeout.max(Duration::from_millis(1));
+        let mut buckets: BTreeMap<u128, Vec<ConnectionRef>> = BTreeMap::new();
+        for conn in conns {
+            let timeout = Duration::from_millis(conn.timeout_ms.load(Ordering::Relaxed).max(0) as u64);
+            let end = (conn.heard() + timeout).as_millis() / width.as_millis() + 1;
+            let session = conn.session().unwrap_or(SessionId::NONE);
+            buckets.entry(end).or_default().push(ConnectionRef { remote: remote(&conn), session });
+        }
+        let at = |end: u128| Duration::from_millis((end * width.as_millis()) as u64);
+        buckets
+            .into_iter()
+            .map(|(end, members)| Bucket { expires_ms: self.wall_ms(at(end)), members })
+            .collect()
+    }
+
+    fn session_buckets(&self) -> Vec<Bucket<SessionId>> {
+        let status = self.0.status.lock().clone();
+        let mut buckets: BTreeMap<Duration, Vec<SessionId>> = BTreeMap::new();
+        for (session, deadline, _) in status.sessions {
+            buckets.entry(deadline).or_default().push(session);
+        }
+        buckets
+            .into_iter()
+            .map(|(at, members)| Bucket { expires_ms: self.wall_ms(at), members })
+            .collect()
+    }
+
+    fn ephemeral_sessions(&self) -> usize {
+        self.0.tree.read().sessions_with_ephemerals().len()
+    }
+
+    fn ephemerals(&self, from: Cursor, out: &mut Vec<(SessionId, String)>) -> Option<Cursor> {
+        // A page is one session: its ephemerals stay together.
+        let tree = self.0.tree.read();
+        let mut sessions: Vec<SessionId> = tree.sessions_with_ephemerals().collect();
+        sessions.sort_unstable();
+        let at = sessions.get(usize::try_from(from).ok()?)?;
+        out.extend(tree.ephemerals(*at).map(|path| (*at, path)));
+        let next = from + 1;
+        ((next as usize) < sessions.len()).then_some(next)
+    }
+
+    fn watch_summary(&self) -> WatchSummary {
+        let summary = self.0.tree.read().watch_summary();
+        WatchSummary {
+            connections: summary.watchers,
+            paths: summary.paths,
+            watches: summary.watches,
+        }
+    }
+
+    fn watches_by_path(&self, from: Cursor, out: &mut Vec<Watcher>) -> Option<Cursor> {
+        let mut all = self.watchers();
+        all.sort_unstable_by(|a, b| (&a.path, a.session).cmp(&(&b.path, b.session)));
+        page(&all, from, out)
+    }
+
+    fn watches_by_session(&self, from: Cursor, out: &mut Vec<Watcher>) -> Option<Cursor> {
+        let mut all = self.watchers();
+        all.sort_unstable_by(|a, b| (a.session, &a.path).cmp(&(b.session, &b.path)));
+        page(&all, from, out)
+    }
+
+    fn digests(&self) -> Vec<(Zxid, i64)> {
+        self.0.tree.read().digest_history().collect()
+    }
+
+    fn dirs(&self) -> DirSizes {
+        let sizes = self.0.snapshots.sizes().unwrap_or_default();
+        DirSizes { data_bytes: sizes.snapshots, log_bytes: sizes.logs }
+    }
+
+    fn conf(&self) -> ConfFacts {
+        ConfFacts::new(&self.0.config, self.0.client_port, self.dirs())
+    }
+
+    fn environment(&self) -> Environment {
+        Environment::collect()
+    }
+
+    fn trace_mask(&self) -> i64 {
+        self.0.trace_mask.load(Ordering::Relaxed)
+    }
+}
+
+fn remote(conn: &Conn) -> std::net::SocketAddr {
+    std::net::SocketAddr::new(conn.address(), conn.peer.port())
+}
+
+fn connection(conn: &Conn) -> ConnectionFacts {
+    let stats = &conn.stats;
+    let blocked = !conn.outbox.lock().bytes.is_empty();
+    let answers = stats.latencies.load(Ordering::Relaxed);
+    let least = stats.latency_ms_min.load(Ordering::Relaxed);
+    let session = conn.session().map(|id| SessionFacts {
+        id,
+        last_op: last_op(stats.last_op.load(Ordering::Relaxed)),
+        established_ms: conn.established_ms,
+        timeout_ms: conn.timeout_ms.load(Ordering::Relaxed).max(0) as u64,
+        last_xid: match stats.last_cxid.load(Ordering::Relaxed) {
+            xid if xid >= 0 => Some(Xid(xid as i32)),
+            _ => None,
+        },
+        last_zxid: Zxid(stats.last_zxid.load(Ordering::Relaxed)),
+        last_response_ms: stats.last_response_ms.load(Ordering::Relaxed) as i64,
+        latency_last_ms: stats.last_latency_ms.load(Ordering::Relaxed) as i64,
+        latency_min_ms: if least == u64::MAX { 0 } else { least as i64 },
+        latency_avg_ms: stats
+            .latency_ms_sum
+            .load(Ordering::Relaxed)
+            .checked_div(answers)
+            .unwrap_or(0) as i64,
+        latency_max_ms: stats.latency_ms_max.load(Ordering::Relaxed) as i64,
+    });
+    ConnectionFacts {
+        remote: remote(conn),
+        interest: if blocked { 5 } else { 1 },
+        queued: conn.in_flight.load(Ordering::Relaxed).into(),
+        received: stats.received.load(Ordering::Relaxed),
+        sent: stats.sent.load(Ordering::Relaxed),
+        session,
+    }
+}
+
+/// The last operation in four letters, as the original has them.
+fn last_op(op: i32) -> &'static str {
+    match OpCode(op) {
+        OpCode(NO_OP) => "SESS",
+        OpCode::PING => "PING",
+        OpCode::MULTI => "MULT",
+        OpCode::MULTI_READ => "MLTR",
+        OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER | OpCode::CREATE_TTL => "CREA",
+        OpCode::DELETE | OpCode::DELETE_CONTAINER => "DELE",
+        OpCode::SET_DATA => "SETD",
+        OpCode::RECONFIG => "RECO",
+        OpCode::SET_ACL => "SETA",
+        OpCode::CLOSE_SESSION => "CLOS",
+        OpCode::SYNC => "SYNC",
+        OpCode::CHECK => "CHEC",
+        OpCode::EXISTS => "EXIS",
+        OpCode::GET_DATA => "GETD",
+        OpCode::SET_WATCHES => "SETW",
+        OpCode::SET_WATCHES2 => "STW2",
+        OpCode::ADD_WATCH => "ADDW",
+        OpCode::GET_ACL => "GETA",
+        OpCode::GET_CHILDREN | OpCode::GET_CHILDREN2 => "GETC",
+        OpCode::GET_ALL_CHILDREN_NUMBER => "GETACN",
+        OpCode::CHECK_WATCHES => "CHKW",
+        OpCode::REMOVE_WATCHES => "REMW",
+        OpCode::WHO_AM_I => "HOMI",
+        OpCode::GET_EPHEMERALS => "GETE",
+        _ => "NA",
+    }
+}
+
+/// File descriptors in use and allowed.
+fn descriptor_limits() -> (Option<u64>, Option<u64>) {
+    let open = std::fs::read_dir("/proc/self/fd").ok().map(|dir| dir.count() as u64);
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let max = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"))
+        .and_then(|line| line.split_whitespace().nth(3)?.parse().ok());
+    (open, max)
+}

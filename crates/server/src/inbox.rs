@@ -1,0 +1,83 @@
+//! The replica's queue of inputs: filled in batches by connections, the log and the timers, and
+//! emptied whole.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use zebu_replica::Input;
+
+/// A queue that is taken whole.
+#[derive(Debug, Default)]
+pub struct Inbox {
+    waiting: Mutex<Waiting>,
+    filled: Condvar,
+    /// Requests handed in and not answered yet.
+    pub requests: AtomicUsize,
+    /// The bytes of those requests.
+    pub request_bytes: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    inputs: Vec<Input>,
+    asleep: bool,
+    stop: bool,
+}
+
+impl Inbox {
+    /// Hands in one input.
+    pub fn push(&self, input: Input) {
+        self.with(|inputs| inputs.push(input));
+    }
+
+    /// Hands in several; `inputs` is empty afterwards and keeps its room.
+    pub fn push_all(&self, inputs: &mut Vec<Input>) {
+        if !inputs.is_empty() {
+            self.with(|waiting| waiting.append(inputs));
+        }
+    }
+
+    fn with(&self, add: impl FnOnce(&mut Vec<Input>)) {
+        let mut waiting = self.waiting.lock();
+        add(&mut waiting.inputs);
+        if std::mem::take(&mut waiting.asleep) {
+            self.filled.notify_one();
+        }
+    }
+
+    /// Ends the queue: what is in it is still handed out.
+    pub fn stop(&self) {
+        let mut waiting = self.waiting.lock();
+        waiting.stop = true;
+        waiting.asleep = false;
+        self.filled.notify_one();
+    }
+
+    /// Waits for inputs, at most as long as given, and takes them all.
+    ///
+    /// Returns false when the queue has ended and nothing is left in it.
+    pub fn take(&self, into: &mut Vec<Input>, wait: Duration) -> bool {
+        assert!(into.is_empty(), "the last batch is done");
+        let mut waiting = self.waiting.lock();
+        if waiting.inputs.is_empty() && !waiting.stop {
+            waiting.asleep = true;
+            self.filled.wait_for(&mut waiting, wait);
+            waiting.asleep = false;
+        }
+        std::mem::swap(into, &mut waiting.inputs);
+        !into.is_empty() || !waiting.stop
+    }
+
+    /// Counts requests that are on their way in.
+    pub fn entering(&self, requests: usize, bytes: usize) {
+        self.requests.fetch_add(requests, Ordering::Relaxed);
+        self.request_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts requests that were answered.
+    pub fn leaving(&self, requests: usize, bytes: usize) {
+        self.requests.fetch_sub(requests, Ordering::Relaxed);
+        self.request_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,165 @@
+//! Listeners and network workers: connections are accepted on one thread and served on several.
+//!
+//! Each worker is a runtime of its own, so that a connection never moves between cores.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tracing::{debug, warn};
+
+use crate::client;
+use crate::config::NetConfig;
+use crate::conn::Conn;
+use crate::shared::Shared;
+
+/// Connections that may wait to be accepted, unless configured.
+const BACKLOG: i32 = 1024;
+
+/// Binds the client port, on every address of both families unless one is named.
+///
+/// # Errors
+/// When the address cannot be resolved or is in use.
+pub fn bind(net: &NetConfig) -> anyhow::Result<Option<std::net::TcpListener>> {
+    let Some(port) = net.client_port else { return Ok(None) };
+    let addresses: Vec<SocketAddr> = match &net.client_address {
+        None => vec![SocketAddr::from(([0_u16; 8], port)), SocketAddr::from(([0_u8; 4], port))],
+        Some(host) => std::net::ToSocketAddrs::to_socket_addrs(&(host.as_str(), port))
+            .with_context(|| format!("clientPortAddress {host} cannot be resolved"))?
+            .collect(),
+    };
+    let mut failure = anyhow::anyhow!("clientPortAddress has no addresses");
+    for address in addresses {
+        match listen(address, net) {
+            Ok(listener) => return Ok(Some(listener)),
+            Err(error) => {
+                failure = anyhow::Error::new(error)
+                    .context(format!("cannot listen for clients on {address}"));
+            }
+        }
+    }
+    Err(failure)
+}
+
+fn listen(address: SocketAddr, net: &NetConfig) -> std::io::Result<std::net::TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if address.is_ipv6() {
+        // One socket serves IPv4 clients too.
+        socket.set_only_v6(false)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(net.backlog.map_or(BACKLOG, |backlog| i32::try_from(backlog).unwrap_or(BACKLOG)))?;
+    Ok(socket.into())
+}
+
+/// The threads that serve connections.
+pub struct Workers {
+    to: Vec<UnboundedSender<std::net::TcpStream>>,
+    threads: Vec<std::thread::JoinHandle<()>>,
+}
+
+impl Workers {
+    /// Starts `count` workers.
+    ///
+    /// # Errors
+    /// When the system has no more threads.
+    pub fn start(shared: &Arc<Shared>, count: usize) -> anyhow::Result<Self> {
+        let mut workers = Self { to: Vec::new(), threads: Vec::new() };
+        for number in 0..count {
+            let (to, from) = unbounded_channel();
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .context("a network worker cannot start")?;
+            let shared = shared.clone();
+            let thread = std::thread::Builder::new()
+                .name(format!("zebu-net-{number}"))
+                .spawn(move || {
+                    runtime.block_on(work(shared, from));
+                    runtime.shutdown_timeout(Duration::from_millis(100));
+                })
+                .context("a network worker cannot start")?;
+            workers.to.push(to);
+            workers.threads.push(thread);
+        }
+        Ok(workers)
+    }
+
+    /// What hands connections to the workers.
+    pub fn handle(&self) -> Handle {
+        Handle(self.to.clone())
+    }
+
+    /// Waits until every worker has ended.
+    pub fn join(self) {
+        drop(self.to);
+        for thread in self.threads {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Hands connections to the workers in turn.
+pub struct Handle(Vec<UnboundedSender<std::net::TcpStream>>);
+
+impl Handle {
+    /// Accepts connections and deals them out until the server stops.
+    pub async fn accept(&self, listener: &TcpListener, shared: &Shared) {
+        for worker in self.0.iter().cycle() {
+            let accepted = tokio::select! {
+                biased;
+                _ = shared.stopped() => return,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, _)) => {
+                    if let Ok(stream) = stream.into_std() {
+                        let _ = worker.send(stream);
+                    }
+                }
+                Err(error) => {
+                    // Out of descriptors, most likely: connections that end give some back.
+                    warn!("accepting a connection failed: {error}");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            }
+        }
+    }
+}
+
+async fn work(shared: Arc<Shared>, mut from: UnboundedReceiver<std::net::TcpStream>) {
+    loop {
+        let stream = tokio::select! {
+            biased;
+            _ = shared.stopped() => return,
+            stream = from.recv() => stream,
+        };
+        let Some(stream) = stream else { return };
+        if let Err(error) = begin(&shared, stream) {
+            debug!("a connection was gone before it began: {error}");
+        }
+    }
+}
+
+fn begin(shared: &Arc<Shared>, stream: std::net::TcpStream) -> std::io::Result<()> {
+    let peer = stream.peer_addr()?;
+    let socket = SockRef::from(&stream);
+    socket.set_tcp_nodelay(true)?;
+    socket.set_keepalive(shared.config.net.tcp_keep_alive)?;
+    let stream = tokio::net::TcpStream::from_std(stream)?;
+    let ids = shared.schemes.initial(peer.ip());
+    let conn = Conn::new(shared.next_conn(), peer, ids, shared.clock.now().wall_ms);
+    if !shared.enter(&conn) {
+        shared.metrics.connection_rejected.add(1);
+        warn!("refusing a connection from {}: too many connections", conn.address());
+        return Ok(());
+    }
+    tokio::spawn(client::serve(shared.clone(), conn, stream));
+    Ok(())
+}

@@ -1,0 +1,285 @@
+//! A whole server: recovers its data, starts its threads, and stops them again.
+
+use std::num::NonZero;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use tracing::{error, info, warn};
+use zebu_proto::{ExtendedTypes, ServerId, SessionId};
+use zebu_replica::auth::{AuthProvider, Digest, Schemes};
+use zebu_replica::{
+    Options as ReplicaOptions, ReaperOptions, Replica, Rules, SnapshotOptions, ThrottleOptions,
+};
+use zebu_store::{OsVfs, Recovered, Snapshots, Store};
+use zebu_tree::Options as TreeOptions;
+
+use crate::config::{Compression, Config};
+use crate::engine::Engine;
+use crate::metrics::Metrics;
+use crate::network::{self, Workers};
+use crate::recovery::Rebuild;
+use crate::shared::{Clock, Failure, Shared};
+use crate::snapshotter::Snapshotter;
+use crate::journal;
+
+/// A running server.
+pub struct Server {
+    shared: Arc<Shared>,
+    workers: Workers,
+    acceptor: JoinHandle<()>,
+    engine: JoinHandle<()>,
+    log: JoinHandle<()>,
+    housekeeper: JoinHandle<()>,
+    port: Option<u16>,
+}
+
+impl Server {
+    /// Recovers the data, binds the client port and starts to serve.
+    ///
+    /// `providers` are authentication schemes beside the built-in ones.
+    ///
+    /// # Errors
+    /// Why it cannot start, in words for its operator.
+    pub fn start(config: Config, providers: Vec<Box<dyn AuthProvider>>) -> anyhow::Result<Self> {
+        let clock = Clock::start();
+        let metrics = Metrics::default();
+        let schemes = schemes(&config, providers)?;
+        let began = Instant::now();
+        let mut store = Store::open(Arc::new(OsVfs::default()), store_options(&config))?;
+        let mut rebuild = Rebuild::new(tree_options(&config));
+        let recovered = store.recover(&mut rebuild)?;
+        let (mut tree, mismatches) = rebuild.finish();
+        report(&recovered, mismatches);
+        metrics.digest_mismatches_count.add(mismatches);
+        metrics.dbinittime.add(began.elapsed().as_millis() as i64);
+        metrics.startup_txns_loaded.add(i64::try_from(recovered.replayed).unwrap_or(i64::MAX));
+        let orphans = tree.remove_orphan_ephemerals();
+        if orphans > 0 {
+            info!("removed {orphans} ephemerals whose sessions are over");
+        }
+        let (log, snapshots) = store.split();
+
+        let listener = network::bind(&config.net)?;
+        let port = listener.as_ref().and_then(|listener| listener.local_addr().ok()).map(|at| at.port());
+        let now = clock.now();
+        let replica = Replica::new(replica_options(&config, now.wall_ms), &tree, now);
+        // A start that changed nothing has its snapshot already.
+        let needs_snapshot = recovered.replayed > 0 || recovered.snapshot.is_none();
+        let shared =
+            Arc::new(Shared::new(config, tree, schemes, metrics, clock, snapshots.clone(), port));
+        let snapshotter = Snapshotter::new(snapshots.clone());
+        if needs_snapshot {
+            snapshotter.take(&shared).context("the first snapshot cannot be written")?;
+        }
+
+        let (to_log, from_replica) = channel();
+        let log = spawn("zebu-log", {
+            let shared = shared.clone();
+            move || journal::run(log, &from_replica, &shared)
+        })?;
+        let engine = Engine::new(shared.clone(), replica, to_log, snapshotter);
+        let engine = spawn("zebu-replica", move || engine.run())?;
+        let count = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let workers = Workers::start(&shared, count)?;
+        shared.serving.store(true, Ordering::Release);
+        let acceptor = spawn("zebu-accept", {
+            let shared = shared.clone();
+            let workers = workers.handle();
+            move || accept(listener, &shared, &workers)
+        })?;
+        let housekeeper = spawn("zebu-purge", {
+            let shared = shared.clone();
+            move || purge(&shared, &snapshots)
+        })?;
+        Ok(Self { shared, workers, acceptor, engine, log, housekeeper, port })
+    }
+
+    /// The client port that was bound.
+    pub fn port(&self) -> Option<u16> {
+        self.port
+    }
+
+    /// Asks the server to stop.
+    pub fn stopper(&self) -> impl Fn() + Send + Sync + 'static {
+        let shared = self.shared.clone();
+        move || shared.stop(Ok(()))
+    }
+
+    /// Waits until the server was asked to stop or failed, then ends it: connections are closed,
+    /// what was ordered is made durable.
+    ///
+    /// # Errors
+    /// What made it stop by itself.
+    pub fn wait(self) -> Result<(), Failure> {
+        let why = self.shared.wait_stopped();
+        let _ = self.acceptor.join();
+        self.workers.join();
+        self.shared.inbox.stop();
+        let _ = self.engine.join();
+        let _ = self.log.join();
+        let _ = self.housekeeper.join();
+        why
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> anyhow::Result<JoinHandle<()>> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(run)
+        .with_context(|| format!("the thread {name} cannot start"))
+}
+
+fn accept(listener: Option<std::net::TcpListener>, shared: &Shared, workers: &network::Handle) {
+    let run = || -> anyhow::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            match listener {
+                None => {
+                    let _ = shared.stopped().await;
+                }
+                Some(listener) => {
+                    let listener = tokio::net::TcpListener::from_std(listener)?;
+                    workers.accept(&listener, shared).await;
+                }
+            }
+            Ok(())
+        })
+    };
+    if let Err(failure) = run() {
+        shared.stop(Err(failure.context("the client port cannot be served")));
+    }
+}
+
+/// Removes old files at the configured interval, the first time at once.
+fn purge(shared: &Shared, snapshots: &Snapshots) {
+    let Some(interval) = shared.config.purge.interval else { return };
+    let mut due = Instant::now();
+    while !shared.is_stopping() {
+        if Instant::now() >= due {
+            due = Instant::now() + interval;
+            match snapshots.purge(shared.config.purge.snapshots_kept as usize) {
+                Ok(purged) => info!("purge task completed: {purged:?}"),
+                Err(failure) => error!("purge task failed: {failure}"),
+            }
+        }
+        shared.wait_stopped_for(due.saturating_duration_since(Instant::now()).min(Duration::from_secs(60)));
+    }
+}
+
+fn schemes(config: &Config, extra: Vec<Box<dyn AuthProvider>>) -> anyhow::Result<Schemes> {
+    let auth = &config.auth;
+    let mut providers = extra;
+    if auth.digest {
+        let super_id = auth.super_digest.as_ref().map(|secret| secret.expose().to_owned());
+        providers.push(Box::new(Digest::new(auth.digest_algorithm.parse()?, super_id)));
+    }
+    let schemes = Schemes::new(providers, auth.skip_acl);
+    for scheme in &auth.enforced_schemes {
+        anyhow::ensure!(
+            schemes.provider(scheme).is_some(),
+            "enforce.auth.schemes names {scheme}, which has no authentication provider"
+        );
+    }
+    Ok(schemes)
+}
+
+fn tree_options(config: &Config) -> TreeOptions {
+    TreeOptions {
+        types: extended_types(config),
+        digest: config.snapshot.digest,
+        hash_seed: std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0),
+    }
+}
+
+fn extended_types(config: &Config) -> ExtendedTypes {
+    ExtendedTypes {
+        enabled: config.znodes.extended_types,
+        emulate_353: config.znodes.emulate_353_ttl,
+    }
+}
+
+fn store_options(config: &Config) -> zebu_store::Options {
+    let mut options = zebu_store::Options::new(&config.data.dir);
+    options.log_dir.clone_from(&config.data.log_dir);
+    options.prealloc_bytes = config.log.preallocate_bytes;
+    options.force_sync = config.log.fsync;
+    options.fsync_warning = config.log.fsync_warning;
+    options.log_size_limit = config.log.file_bytes_max;
+    options.compression = match config.snapshot.compression {
+        Compression::Plain => zebu_store::Compression::None,
+        Compression::Gzip => zebu_store::Compression::Gzip,
+        Compression::Snappy => zebu_store::Compression::Snappy,
+    };
+    options.digest = config.snapshot.digest;
+    options.last_zxid_section = config.snapshot.last_zxid;
+    options.trust_empty_snapshot = config.data.trust_empty_snapshot;
+    options.autocreate_dirs = config.data.create_dirs;
+    options.autocreate_db = config.data.create_db;
+    options.record_bytes_max =
+        config.limits.packet_bytes.saturating_add(config.limits.packet_extra_bytes);
+    options.accept_damage = config.data.accept_damaged_log;
+    options
+}
+
+fn replica_options(config: &Config, wall_ms: i64) -> ReplicaOptions {
+    let throttle = &config.connection_throttle;
+    let weights = throttle.weights;
+    let timeout_ms = |timeout: Duration| i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
+    let server = ServerId(1);
+    ReplicaOptions {
+        server,
+        first_session: SessionId::first(server, wall_ms),
+        tick: config.sessions.tick,
+        session_timeout_ms_min: timeout_ms(config.sessions.timeout_min),
+        session_timeout_ms_max: timeout_ms(config.sessions.timeout_max),
+        rules: Rules {
+            types: extended_types(config),
+            enforce_quota: config.znodes.enforce_quota,
+            close_session_lists_paths: config.log.close_session_txn,
+            digest: config.snapshot.digest,
+            reconfig: config.reconfig_enabled,
+        },
+        eager_acl_check: config.auth.eager_acl_check,
+        throttled_op_wait: config.throttle.op_wait_max.unwrap_or_default(),
+        connections: ThrottleOptions {
+            tokens: throttle.tokens.unwrap_or(0),
+            fill_time: throttle.fill_time,
+            fill_count: throttle.fill_count,
+            freeze_time: throttle.freeze_time,
+            drop_increase: throttle.drop_increase,
+            drop_decrease: throttle.drop_decrease,
+            decrease_ratio: throttle.decrease_ratio,
+            weighted: weights.is_some(),
+            new_session_weight: weights.map_or(1, |weights| weights.global_session),
+            renew_session_weight: weights.map_or(1, |weights| weights.renew_session),
+        },
+        reaper: ReaperOptions {
+            interval: config.znodes.container_check_interval,
+            per_minute_max: config.znodes.container_deletes_per_minute,
+            never_used_max: config.znodes.container_never_used_max,
+        },
+        snapshots: SnapshotOptions {
+            every_txns: config.snapshot.txns.into(),
+            every_bytes: config.snapshot.log_bytes,
+        },
+        seed: wall_ms as u64 ^ u64::from(std::process::id()) << 32,
+    }
+}
+
+/// Says what recovery found.
+fn report(recovered: &Recovered, mismatches: u64) {
+    for warning in &recovered.warnings {
+        warn!("{warning}");
+    }
+    if mismatches > 0 {
+        error!("the tree's digest differs from the one on the disk after {mismatches} transactions");
+    }
+    info!(
+        "recovered to zxid {}, {} transactions replayed",
+        recovered.last_zxid, recovered.replayed
+    );
+}

@@ -1,0 +1,227 @@
+//! What all threads of a running server share.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use parking_lot::{Condvar, Mutex, RwLock};
+use tokio::sync::Notify;
+use zebu_replica::auth::Schemes;
+use zebu_replica::{ConnId, Now};
+use zebu_store::Snapshots;
+use zebu_tree::Tree;
+
+use crate::config::Config;
+use crate::conn::Conn;
+use crate::inbox::Inbox;
+use crate::four_letter::{TRACE_MASK_DEFAULT, Whitelist};
+use crate::metrics::{Metrics, ServerStats};
+
+/// The server's clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    start: Instant,
+}
+
+impl Clock {
+    /// A clock that starts now; its monotonic time begins well above zero.
+    pub fn start() -> Self {
+        Self { start: Instant::now() }
+    }
+
+    /// The time now.
+    pub fn now(self) -> Now {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Now { monotonic: self.monotonic(), wall_ms: wall.as_millis() as i64 }
+    }
+
+    /// Time since the server started.
+    pub fn monotonic(self) -> Duration {
+        self.start.elapsed()
+    }
+}
+
+/// What all threads of a running server share.
+pub struct Shared {
+    /// The settings it was started with.
+    pub config: Config,
+    /// The state.
+    pub tree: RwLock<Tree>,
+    /// The authentication schemes.
+    pub schemes: Schemes,
+    /// The way into the replica.
+    pub inbox: Inbox,
+    /// Counters.
+    pub metrics: Metrics,
+    /// The clock.
+    pub clock: Clock,
+    /// Every connection, by its number.
+    conns: RwLock<HashMap<ConnId, Arc<Conn>>>,
+    /// How many connections each address has.
+    per_address: Mutex<HashMap<IpAddr, u32>>,
+    next_conn: AtomicU32,
+    /// Whether requests are served.
+    pub serving: AtomicBool,
+    /// Set once, when the server is to stop, with the reason if that is a failure.
+    stopping: Mutex<Option<Result<(), Failure>>>,
+    stop: Notify,
+    stop_sync: Condvar,
+    /// What the four-letter words need of the replica's own state.
+    pub status: Mutex<Status>,
+    /// Packets and latencies since the last reset.
+    pub stats: ServerStats,
+    /// The four-letter words that are answered.
+    pub whitelist: Whitelist,
+    /// What `stmk` set.
+    pub trace_mask: AtomicI64,
+    /// Snapshots on the disk.
+    pub snapshots: Snapshots,
+    /// The client port that was bound.
+    pub client_port: Option<u16>,
+}
+
+/// Why a running server had to stop.
+pub type Failure = Arc<anyhow::Error>;
+
+/// A copy of what the replica alone knows, renewed by its thread.
+#[derive(Clone, Debug, Default)]
+pub struct Status {
+    /// Live sessions: id, deadline on the monotonic clock, timeout in milliseconds.
+    pub sessions: Vec<(zebu_proto::SessionId, Duration, i32)>,
+    /// The connection throttle's drop probability.
+    pub drop_probability: f64,
+}
+
+impl Shared {
+    /// The state of a server that is about to start.
+    pub fn new(
+        config: Config,
+        tree: Tree,
+        schemes: Schemes,
+        metrics: Metrics,
+        clock: Clock,
+        snapshots: Snapshots,
+        client_port: Option<u16>,
+    ) -> Self {
+        Self {
+            stop_sync: Condvar::new(),
+            stats: ServerStats::default(),
+            whitelist: Whitelist::new(&config.four_letter_words, config.readonly_mode),
+            trace_mask: AtomicI64::new(TRACE_MASK_DEFAULT),
+            snapshots,
+            client_port,
+            config,
+            tree: RwLock::new(tree),
+            schemes,
+            inbox: Inbox::default(),
+            metrics,
+            clock,
+            conns: RwLock::default(),
+            per_address: Mutex::default(),
+            next_conn: AtomicU32::new(1),
+            serving: AtomicBool::new(false),
+            stopping: Mutex::new(None),
+            stop: Notify::new(),
+            status: Mutex::default(),
+        }
+    }
+
+    /// A number for a new connection.
+    pub fn next_conn(&self) -> ConnId {
+        ConnId(self.next_conn.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The connection of that number, if it is still there.
+    pub fn conn(&self, id: ConnId) -> Option<Arc<Conn>> {
+        self.conns.read().get(&id).cloned()
+    }
+
+    /// Runs `look` on all connections.
+    pub fn with_conns<T>(&self, look: impl FnOnce(&HashMap<ConnId, Arc<Conn>>) -> T) -> T {
+        look(&self.conns.read())
+    }
+
+    /// Lets a connection in, unless its address or the server has enough of them.
+    pub fn enter(&self, conn: &Arc<Conn>) -> bool {
+        let limits = &self.config.limits;
+        let mut conns = self.conns.write();
+        if limits.connections.is_some_and(|most| conns.len() >= most as usize) {
+            return false;
+        }
+        let mut per_address = self.per_address.lock();
+        let count = per_address.entry(conn.address()).or_default();
+        if limits.connections_per_address.is_some_and(|most| *count >= most) {
+            return false;
+        }
+        *count += 1;
+        conns.insert(conn.id, conn.clone());
+        true
+    }
+
+    /// Forgets a connection.
+    pub fn leave(&self, conn: &Conn) {
+        if self.conns.write().remove(&conn.id).is_none() {
+            return;
+        }
+        let mut per_address = self.per_address.lock();
+        if let Some(count) = per_address.get_mut(&conn.address()) {
+            *count -= 1;
+            if *count == 0 {
+                per_address.remove(&conn.address());
+            }
+        }
+    }
+
+    /// Asks the server to stop; the first reason given counts.
+    pub fn stop(&self, why: Result<(), anyhow::Error>) {
+        self.stopping.lock().get_or_insert(why.map_err(Arc::new));
+        self.serving.store(false, Ordering::Release);
+        self.stop.notify_waiters();
+        self.stop_sync.notify_all();
+    }
+
+    /// Waits, blocking, until the server is asked to stop.
+    ///
+    /// # Errors
+    /// The failure, when that is why.
+    pub fn wait_stopped(&self) -> Result<(), Failure> {
+        let mut stopping = self.stopping.lock();
+        loop {
+            if let Some(why) = stopping.clone() {
+                return why;
+            }
+            self.stop_sync.wait(&mut stopping);
+        }
+    }
+
+    /// Waits, blocking, until the server is asked to stop or the time is over.
+    pub fn wait_stopped_for(&self, most: Duration) {
+        let mut stopping = self.stopping.lock();
+        if stopping.is_none() {
+            self.stop_sync.wait_for(&mut stopping, most);
+        }
+    }
+
+    /// Waits until the server is asked to stop.
+    ///
+    /// # Errors
+    /// The failure, when that is why.
+    pub async fn stopped(&self) -> Result<(), Failure> {
+        loop {
+            let asked = self.stop.notified();
+            tokio::pin!(asked);
+            asked.as_mut().enable();
+            if let Some(why) = self.stopping.lock().clone() {
+                return why;
+            }
+            asked.await;
+        }
+    }
+
+    /// Whether the server was asked to stop.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.lock().is_some()
+    }
+}

@@ -1,0 +1,95 @@
+//! Snapshots in the background: the tree is walked in short steps, each under the read lock.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::Context as _;
+use tracing::{error, info};
+use zebu_replica::Input;
+use zebu_store::Snapshots;
+use zebu_tree::Walk;
+
+use crate::shared::Shared;
+
+/// Znodes written under one read lock.
+const STEP_ZNODES: usize = 512;
+
+/// Takes snapshots, one at a time, each on a thread of its own.
+#[derive(Clone)]
+pub struct Snapshotter {
+    snapshots: Snapshots,
+}
+
+impl Snapshotter {
+    /// Writes into the directory behind `snapshots`.
+    pub fn new(snapshots: Snapshots) -> Self {
+        Self { snapshots }
+    }
+
+    /// Starts a snapshot; the replica hears when it is done.
+    ///
+    /// A snapshot that cannot be written is no reason to stop: the log still has everything.
+    pub fn start(&self, shared: &Arc<Shared>) {
+        let this = self.clone();
+        let shared = shared.clone();
+        let spawned = std::thread::Builder::new().name("zebu-snapshot".to_owned()).spawn({
+            let shared = shared.clone();
+            move || {
+                if let Err(failure) = this.take(&shared) {
+                    error!("{failure:#}");
+                    shared.metrics.unrecoverable_error_count.add(1);
+                }
+                shared.inbox.push(Input::SnapshotDone);
+            }
+        });
+        if let Err(failure) = spawned {
+            error!("no thread for a snapshot: {failure}");
+            shared.inbox.push(Input::SnapshotDone);
+        }
+    }
+
+    /// Takes a snapshot of the tree as it is and as it becomes meanwhile.
+    ///
+    /// # Errors
+    /// When it cannot be written; nothing of it stays then.
+    pub fn take(&self, shared: &Shared) -> anyhow::Result<()> {
+        let began = Instant::now();
+        let config = &shared.config.snapshot;
+        let (mut walk, zxid, sessions, acls) = {
+            let tree = shared.tree.read();
+            let acls: Vec<_> = tree.acl_table().collect();
+            let sessions: Vec<_> = tree.sessions().collect();
+            (Walk::new(&tree), tree.last_zxid(), sessions, acls)
+        };
+        let mut writer = self.snapshots.begin(zxid).context("a snapshot cannot be started")?;
+        writer.sessions(&sessions);
+        writer.acls(&acls);
+        // Under the lock znodes are only copied; they are written outside of it.
+        let mut done = false;
+        while !done {
+            {
+                let tree = shared.tree.read();
+                done = walk.step(&tree, STEP_ZNODES, &mut |path, data, acl, stat| {
+                    writer.node(path, data, acl, stat);
+                });
+            }
+            writer.flush().context("a snapshot cannot be written")?;
+        }
+        let (digest, last) = {
+            let tree = shared.tree.read();
+            ((tree.last_zxid(), tree.digest()), tree.last_zxid())
+        };
+        let written = writer
+            .finish(config.digest.then_some(digest), config.last_zxid.then_some(last))
+            .context("a snapshot cannot be finished")?;
+        let took = began.elapsed();
+        shared.metrics.snapshottime.add(took.as_millis() as i64);
+        info!(
+            "snapshot {} of {} bytes taken in {} ms",
+            written.path.display(),
+            written.bytes,
+            took.as_millis()
+        );
+        Ok(())
+    }
+}

@@ -1,0 +1,91 @@
+//! Answers four-letter words: the driver of [`crate::four_letter`].
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+
+use crate::facts::ServerFactsView;
+use crate::four_letter::{Answer, Effect, Received, Word};
+use crate::shared::Shared;
+
+/// How long a client may take to read an answer.
+const ANSWER_TIME: Duration = Duration::from_secs(30);
+
+/// What a connection asked with its first bytes.
+#[derive(Clone, Copy, Debug)]
+pub enum Question {
+    /// Nothing: close it.
+    Interrupt,
+    /// A word, with the argument that follows some.
+    Word(Word, i64),
+}
+
+/// Whether all of a question is here.
+#[derive(Clone, Copy, Debug)]
+pub enum Parsed {
+    /// All of it.
+    Whole(Question),
+    /// The argument is still on its way.
+    Partial,
+}
+
+impl Question {
+    /// The question behind a connection's first four bytes and `rest`, if it is one.
+    pub fn parse(first: [u8; 4], rest: &[u8]) -> Option<Parsed> {
+        match Received::from_bytes(first)? {
+            Received::TelnetInterrupt => Some(Parsed::Whole(Self::Interrupt)),
+            Received::Word(word) if word.argument_bytes() == 0 => {
+                Some(Parsed::Whole(Self::Word(word, 0)))
+            }
+            Received::Word(word) => Some(match rest.first_chunk::<8>() {
+                Some(argument) => {
+                    Parsed::Whole(Self::Word(word, i64::from_be_bytes(*argument)))
+                }
+                None => Parsed::Partial,
+            }),
+        }
+    }
+}
+
+/// Sends the answer, a piece at a time.
+pub async fn answer(shared: &Arc<Shared>, stream: &TcpStream, question: Question) {
+    let Question::Word(word, argument) = question else { return };
+    let serving = shared.serving.load(Ordering::Acquire);
+    let (mut answer, effect) = Answer::begin(word, argument, &shared.whitelist, serving);
+    match effect {
+        Effect::None => {}
+        Effect::ResetConnections => {
+            shared.with_conns(|conns| conns.values().for_each(|conn| conn.stats.reset()));
+        }
+        Effect::ResetServer => {
+            shared.stats.reset();
+            shared.metrics.reset();
+        }
+        Effect::SetTraceMask(mask) => shared.trace_mask.store(mask, Ordering::Relaxed),
+    }
+    let facts = ServerFactsView(shared);
+    let mut text = String::new();
+    let send = async {
+        loop {
+            text.clear();
+            if !answer.next(&facts, &mut text) {
+                return;
+            }
+            let mut left = text.as_bytes();
+            while !left.is_empty() {
+                match stream.try_write(left) {
+                    Ok(sent) => left = &left[sent..],
+                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                        if stream.writable().await.is_err() {
+                            return;
+                        }
+                    }
+                    Err(_) => return,
+                }
+            }
+        }
+    };
+    let _ = tokio::time::timeout(ANSWER_TIME, send).await;
+}
