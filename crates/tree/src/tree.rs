@@ -64,6 +64,11 @@ pub struct Tree {
     pub(crate) found: Vec<u32>,
 }
 
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    shared::<Tree>();
+};
+
 fn characters(path: &str) -> u64 {
     path.chars().count() as u64
 }
