@@ -14,8 +14,8 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tracing::{debug, info};
 use zebu_jute::{Decode, Decoder, Encode};
-use zebu_proto::request::{AuthPacket, ConnectRequest, RequestHeader};
 use zebu_proto::reply::ReplyHeader;
+use zebu_proto::request::{AuthPacket, ConnectRequest, RequestHeader};
 use zebu_proto::{ErrorCode, OpCode, SessionId, Zxid};
 use zebu_replica::gate::{Route, route};
 use zebu_replica::{After, Connect, Input, Reader, Request, frame};
@@ -80,17 +80,16 @@ pub async fn serve(shared: Arc<Shared>, conn: Arc<Conn>, stream: TcpStream) {
         submitted: Vec::new(),
     };
     let end = client.drive(&stream).await;
+    if let Err(End::Word(question)) = end {
+        words::answer(&shared, &stream, question).await;
+    }
     shared.leave(&conn);
     shared.tree.read().drop_watcher(WatcherId(conn.id.0));
     if let Some(session) = conn.session() {
         shared.inbox.push(Input::Disconnected { conn: conn.id, session });
     }
-    match end {
-        Ok(()) => {}
-        Err(End::Broken(why)) => {
-            info!("closing the connection from {}: {why}", conn.peer);
-        }
-        Err(End::Word(question)) => words::answer(&shared, &stream, question).await,
+    if let Err(End::Broken(why)) = end {
+        info!("closing the connection from {}: {why}", conn.peer);
     }
 }
 
@@ -211,7 +210,8 @@ impl Client<'_> {
         let limits = &self.shared.config.limits;
         let inbox = &self.shared.inbox;
         inbox.requests.load(Ordering::Relaxed) > limits.outstanding_requests as usize
-            || inbox.request_bytes.load(Ordering::Relaxed) > limits.large_requests_bytes_max as usize
+            || inbox.request_bytes.load(Ordering::Relaxed)
+                > limits.large_requests_bytes_max as usize
     }
 
     /// The length of the next frame, once it is here.
@@ -275,7 +275,11 @@ impl Client<'_> {
         self.conn.stats.received.fetch_add(1, Ordering::Relaxed);
         self.conn.says_read_only.store(request.read_only.is_some(), Ordering::Relaxed);
         self.heard();
-        debug!("connect request from {} for session {}", self.conn.peer, SessionId(request.session_id));
+        debug!(
+            "connect request from {} for session {}",
+            self.conn.peer,
+            SessionId(request.session_id)
+        );
         self.phase = Phase::Connecting;
         self.shared.inbox.push(Input::Connect(Connect {
             conn: self.conn.id,
@@ -359,7 +363,12 @@ impl Client<'_> {
                             Some(added) => {
                                 conn.set_ids(added.clone());
                                 ids = added;
-                                frame::bare_reply(&mut outbox.bytes, xid, Zxid::ZERO, ErrorCode::OK);
+                                frame::bare_reply(
+                                    &mut outbox.bytes,
+                                    xid,
+                                    Zxid::ZERO,
+                                    ErrorCode::OK,
+                                );
                             }
                             None => {
                                 let code = ErrorCode::AUTH_FAILED;
@@ -386,12 +395,8 @@ impl Client<'_> {
                 if route(op, in_flight) == Route::Now {
                     let tree = &**tree.get_or_insert_with(|| shared.tree.read());
                     let outbox = outbox.get_or_insert_with(|| conn.outbox.lock());
-                    let reader = Reader {
-                        schemes: &shared.schemes,
-                        conn: conn.id,
-                        session,
-                        ids: &ids,
-                    };
+                    let reader =
+                        Reader { schemes: &shared.schemes, conn: conn.id, session, ids: &ids };
                     let body = &self.input[header_bytes..length];
                     let before = outbox.bytes.len();
                     let after = reader.answer(tree, xid, op, body, &mut outbox.bytes);
@@ -453,4 +458,3 @@ async fn sleep_until(deadline: Option<Instant>) {
         None => std::future::pending().await,
     }
 }
-

@@ -69,7 +69,15 @@ impl ConnStats {
     }
 
     /// Notes `count` answers made at `now_ms` to requests that took `latency_ms`.
-    pub fn answered(&self, count: u64, last_op: OpCode, cxid: i32, zxid: i64, now_ms: u64, latency_ms: u64) {
+    pub fn answered(
+        &self,
+        count: u64,
+        last_op: OpCode,
+        cxid: i32,
+        zxid: i64,
+        now_ms: u64,
+        latency_ms: u64,
+    ) {
         self.last_op.store(last_op.0, Ordering::Relaxed);
         if cxid >= 0 {
             self.last_cxid.store(cxid.into(), Ordering::Relaxed);

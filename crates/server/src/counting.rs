@@ -39,7 +39,13 @@ pub fn count_op(metrics: &Metrics, op: OpCode) {
 }
 
 /// Counts answers of `bytes` bytes in all, each after `latency_ms`.
-pub fn count_answers(stats: &ServerStats, metrics: &Metrics, answers: u64, bytes: usize, latency_ms: i64) {
+pub fn count_answers(
+    stats: &ServerStats,
+    metrics: &Metrics,
+    answers: u64,
+    bytes: usize,
+    latency_ms: i64,
+) {
     if answers == 0 {
         return;
     }

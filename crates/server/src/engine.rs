@@ -14,9 +14,7 @@ use zebu_jute::Encode as _;
 use zebu_proto::reply::ConnectResponse;
 use zebu_proto::txn::TxnRecord;
 use zebu_proto::{Acl, EventType, Perms, Zxid};
-use zebu_replica::{
-    Input, Now, Origin, Output, Reader, Replica, Request, frame, write_reply,
-};
+use zebu_replica::{Input, Now, Origin, Output, Reader, Replica, Request, frame, write_reply};
 use zebu_tree::{Events, Tree, WatcherId};
 
 use crate::conn::Conn;
@@ -152,9 +150,14 @@ impl Engine {
                 Output::Accept { conn, session, timeout_ms, password } => {
                     if let Some(conn) = shared.conn(conn) {
                         shared.metrics.connection_request_count.add(1);
-                        let read_only = conn.says_read_only.load(Ordering::Relaxed).then_some(false);
-                        let response =
-                            ConnectResponse { timeout_ms, session_id: session, password, read_only };
+                        let read_only =
+                            conn.says_read_only.load(Ordering::Relaxed).then_some(false);
+                        let response = ConnectResponse {
+                            timeout_ms,
+                            session_id: session,
+                            password,
+                            read_only,
+                        };
                         frame::frame(&mut conn.outbox.lock().bytes, |out| response.encode(out));
                         conn.set_session(session, timeout_ms);
                         self.touch(conn);
@@ -163,7 +166,8 @@ impl Engine {
                 Output::Refuse(conn) => {
                     if let Some(conn) = shared.conn(conn) {
                         info!("refusing to renew the session of {}", conn.peer);
-                        let read_only = conn.says_read_only.load(Ordering::Relaxed).then_some(false);
+                        let read_only =
+                            conn.says_read_only.load(Ordering::Relaxed).then_some(false);
                         let response = ConnectResponse::refused(read_only);
                         let mut outbox = conn.outbox.lock();
                         frame::frame(&mut outbox.bytes, |out| response.encode(out));
@@ -340,9 +344,8 @@ impl Events for Notifier<'_> {
     fn may_read(&mut self, watcher: WatcherId, acl: &[Acl]) -> bool {
         let shared = &self.engine.shared;
         let id = zebu_replica::ConnId(watcher.0);
-        shared.conn(id).is_some_and(|conn| {
-            conn.with_ids(|ids| shared.schemes.permits(acl, Perms::READ, ids))
-        })
+        shared
+            .conn(id)
+            .is_some_and(|conn| conn.with_ids(|ids| shared.schemes.permits(acl, Perms::READ, ids)))
     }
 }
-

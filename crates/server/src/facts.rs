@@ -39,7 +39,9 @@ impl ServerFactsView<'_> {
         let named = |id: &WatcherId| self.session_of(*id);
         watches
             .iter()
-            .flat_map(|(path, ids)| ids.iter().filter_map(named).map(move |session| (path, session)))
+            .flat_map(|(path, ids)| {
+                ids.iter().filter_map(named).map(move |session| (path, session))
+            })
             .map(|(path, session)| Watcher { path: path.clone(), session })
             .collect()
     }
@@ -124,7 +126,8 @@ impl Facts for ServerFactsView<'_> {
         let width = self.0.config.net.handshake_timeout.max(Duration::from_millis(1));
         let mut buckets: BTreeMap<u128, Vec<ConnectionRef>> = BTreeMap::new();
         for conn in conns {
-            let timeout = Duration::from_millis(conn.timeout_ms.load(Ordering::Relaxed).max(0) as u64);
+            let timeout =
+                Duration::from_millis(conn.timeout_ms.load(Ordering::Relaxed).max(0) as u64);
             let end = (conn.heard() + timeout).as_millis() / width.as_millis() + 1;
             let session = conn.session().unwrap_or(SessionId::NONE);
             buckets.entry(end).or_default().push(ConnectionRef { remote: remote(&conn), session });

@@ -38,7 +38,11 @@ pub fn run(mut log: TxnLog, commands: &Receiver<Command>, shared: &Arc<Shared>) 
     }
 }
 
-fn drive(log: &mut TxnLog, commands: &Receiver<Command>, shared: &Arc<Shared>) -> anyhow::Result<()> {
+fn drive(
+    log: &mut TxnLog,
+    commands: &Receiver<Command>,
+    shared: &Arc<Shared>,
+) -> anyhow::Result<()> {
     let batch_max = shared.config.log.batch_txns_max.map_or(usize::MAX, |most| most as usize);
     let delay = shared.config.log.flush_delay;
     loop {
@@ -91,10 +95,7 @@ fn wait(commands: &Receiver<Command>, due: Instant) -> Option<Command> {
     if left == Duration::ZERO {
         return None;
     }
-    match commands.recv_timeout(left) {
-        Ok(next) => Some(next),
-        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-    }
+    commands.recv_timeout(left).ok()
 }
 
 fn take(log: &mut TxnLog, command: Command, records: &mut usize) -> anyhow::Result<Option<Zxid>> {

@@ -54,7 +54,8 @@ fn listen(address: SocketAddr, net: &NetConfig) -> std::io::Result<std::net::Tcp
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
-    socket.listen(net.backlog.map_or(BACKLOG, |backlog| i32::try_from(backlog).unwrap_or(BACKLOG)))?;
+    socket
+        .listen(net.backlog.map_or(BACKLOG, |backlog| i32::try_from(backlog).unwrap_or(BACKLOG)))?;
     Ok(socket.into())
 }
 

@@ -19,12 +19,12 @@ use zebu_tree::Options as TreeOptions;
 
 use crate::config::{Compression, Config};
 use crate::engine::Engine;
+use crate::journal;
 use crate::metrics::Metrics;
 use crate::network::{self, Workers};
 use crate::recovery::Rebuild;
 use crate::shared::{Clock, Failure, Shared};
 use crate::snapshotter::Snapshotter;
-use crate::journal;
 
 /// A running server.
 pub struct Server {
@@ -49,7 +49,7 @@ impl Server {
         let metrics = Metrics::default();
         let schemes = schemes(&config, providers)?;
         let began = Instant::now();
-        let mut store = Store::open(Arc::new(OsVfs::default()), store_options(&config))?;
+        let mut store = Store::open(Arc::new(OsVfs), store_options(&config))?;
         let mut rebuild = Rebuild::new(tree_options(&config));
         let recovered = store.recover(&mut rebuild)?;
         let (mut tree, mismatches) = rebuild.finish();
@@ -64,7 +64,8 @@ impl Server {
         let (log, snapshots) = store.split();
 
         let listener = network::bind(&config.net)?;
-        let port = listener.as_ref().and_then(|listener| listener.local_addr().ok()).map(|at| at.port());
+        let port =
+            listener.as_ref().and_then(|listener| listener.local_addr().ok()).map(|at| at.port());
         let now = clock.now();
         let replica = Replica::new(replica_options(&config, now.wall_ms), &tree, now);
         // A start that changed nothing has its snapshot already.
@@ -166,7 +167,9 @@ fn purge(shared: &Shared, snapshots: &Snapshots) {
                 Err(failure) => error!("purge task failed: {failure}"),
             }
         }
-        shared.wait_stopped_for(due.saturating_duration_since(Instant::now()).min(Duration::from_secs(60)));
+        shared.wait_stopped_for(
+            due.saturating_duration_since(Instant::now()).min(Duration::from_secs(60)),
+        );
     }
 }
 
@@ -276,7 +279,9 @@ fn report(recovered: &Recovered, mismatches: u64) {
         warn!("{warning}");
     }
     if mismatches > 0 {
-        error!("the tree's digest differs from the one on the disk after {mismatches} transactions");
+        error!(
+            "the tree's digest differs from the one on the disk after {mismatches} transactions"
+        );
     }
     info!(
         "recovered to zxid {}, {} transactions replayed",

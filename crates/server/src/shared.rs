@@ -15,8 +15,8 @@ use zebu_tree::Tree;
 
 use crate::config::Config;
 use crate::conn::Conn;
-use crate::inbox::Inbox;
 use crate::four_letter::{TRACE_MASK_DEFAULT, Whitelist};
+use crate::inbox::Inbox;
 use crate::metrics::{Metrics, ServerStats};
 
 /// The server's clock.

@@ -40,9 +40,7 @@ impl Question {
                 Some(Parsed::Whole(Self::Word(word, 0)))
             }
             Received::Word(word) => Some(match rest.first_chunk::<8>() {
-                Some(argument) => {
-                    Parsed::Whole(Self::Word(word, i64::from_be_bytes(*argument)))
-                }
+                Some(argument) => Parsed::Whole(Self::Word(word, i64::from_be_bytes(*argument))),
                 None => Parsed::Partial,
             }),
         }
