@@ -186,6 +186,11 @@ impl MemVfs {
         Self(Arc::new(Mutex::new(disk)))
     }
 
+    /// Takes [`MemVfs::stop_at`] back: the process was killed, and the machine went on.
+    pub fn resume(&self) {
+        self.disk().stop_at = None;
+    }
+
     /// A copy that shares nothing, with everything durable.
     pub fn fork(&self) -> Self {
         self.crash(Crash { content: Unsynced::Kept, names: Names::Kept })

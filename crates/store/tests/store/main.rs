@@ -1,4 +1,8 @@
 //! The store as a whole, over the original's files and over disks that fail.
 
+mod crash;
+mod damage;
+mod fault;
 mod fixtures;
+mod script;
 mod support;

@@ -1,10 +1,13 @@
 //! A state that is nothing but what it was told, and records for it.
 #![allow(dead_code, reason = "every test uses some of it")]
 
+use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
-use zebu_store::Recover;
+use zebu_store::vfs::{DirLock, Entry, VfsFile};
+use zebu_store::{OsVfs, Recover, Vfs};
 
 /// Everything a recovery said, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -85,4 +88,60 @@ pub(crate) fn body(zxid: Zxid, salt: u8) -> Vec<u8> {
 /// The directory of golden files.
 pub(crate) fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures")
+}
+
+/// The real file system, seen as if a directory were its root.
+#[derive(Debug)]
+pub(crate) struct Beneath(pub(crate) PathBuf);
+
+impl Beneath {
+    fn path(&self, path: &Path) -> PathBuf {
+        self.0.join(path.strip_prefix("/").unwrap_or(path))
+    }
+}
+
+impl Vfs for Beneath {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn VfsFile>> {
+        OsVfs.create(&self.path(path))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn VfsFile>> {
+        OsVfs.open(&self.path(path))
+    }
+
+    fn open_rw(&self, path: &Path) -> io::Result<Box<dyn VfsFile>> {
+        OsVfs.open_rw(&self.path(path))
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
+        OsVfs.list(&self.path(dir))
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        OsVfs.exists(&self.path(path))
+    }
+
+    fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        OsVfs.create_dir(&self.path(dir))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        OsVfs.rename(&self.path(from), &self.path(to))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        OsVfs.remove(&self.path(path))
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        OsVfs.sync_dir(&self.path(dir))
+    }
+
+    fn lock(&self, dir: &Path) -> io::Result<Option<DirLock>> {
+        OsVfs.lock(&self.path(dir))
+    }
+
+    fn now(&self) -> Duration {
+        OsVfs.now()
+    }
 }

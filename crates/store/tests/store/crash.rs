@@ -1,0 +1,106 @@
+//! Power cuts: every changing call is a stopping point, and everything unsynced is lost, kept, torn
+//! or scattered. It always starts again, with every acknowledged transaction, in order.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use zebu_store::Vfs;
+use zebu_store::vfs::{Crash, MemVfs, Names, Unsynced};
+
+use crate::script::{ROOT, Run, case, finished, lives_on, options, recover, script};
+
+/// Every way in which a disk may look after its power was cut.
+fn crashes(disk: &MemVfs) -> Vec<Crash> {
+    let mut contents = vec![Unsynced::Lost, Unsynced::Kept];
+    contents.extend((1..disk.unsynced_sectors()).map(Unsynced::Torn));
+    if disk.unsynced_sectors() > 1 {
+        contents.extend((1..=4).map(Unsynced::Scattered));
+    }
+    let changes = disk.unsynced_names();
+    let names = match changes {
+        0 => vec![Names::Kept],
+        1 => vec![Names::Lost, Names::Kept],
+        // All subsets while there are few, else a sample of them.
+        2..=4 => (0..1 << changes).map(Names::Subset).collect(),
+        _ => [0x5555, 0xaaaa, 0x3333, 0x0f0f, 0xfff0]
+            .into_iter()
+            .map(Names::Subset)
+            .chain([Names::Lost, Names::Kept])
+            .collect(),
+    };
+    let pairs = |content| names.iter().map(move |names| Crash { content, names: *names });
+    contents.into_iter().flat_map(pairs).collect()
+}
+
+/// Runs the script until its `at`-th changing call.
+fn stopped(at: u64) -> (MemVfs, Run) {
+    let disk = MemVfs::new(Path::new(ROOT));
+    disk.stop_at(at);
+    let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+    let mut run = Run::default();
+    script(&vfs, &disk, &mut run).unwrap_err();
+    (disk, run)
+}
+
+#[test]
+fn a_power_cut_at_any_call_loses_nothing_that_was_acknowledged() {
+    let (disk, run) = finished();
+    assert_eq!(run.attempted.len(), 204);
+    let calls = disk.mutations();
+    assert!(calls > 300, "the script makes {calls} changing calls");
+    let mut cases = 0;
+    for at in 0..calls {
+        let (disk, run) = stopped(at);
+        for crash in crashes(&disk) {
+            lives_on(&disk.crash(crash), &run, &|| case(at, crash));
+            cases += 1;
+        }
+    }
+    println!("{calls} stopping points, {cases} crashes");
+    assert!(cases > 2_000, "only {cases} crashes");
+}
+
+#[test]
+fn a_second_power_cut_during_recovery_changes_nothing() {
+    let (disk, _) = finished();
+    let mut cases = 0;
+    for at in (0..disk.mutations()).step_by(17) {
+        let (disk, run) = stopped(at);
+        for first in crashes(&disk) {
+            let calls = {
+                let disk = disk.crash(first);
+                let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+                recover(vfs, options()).unwrap();
+                disk.mutations()
+            };
+            for second in 0..calls {
+                let disk = disk.crash(first);
+                disk.stop_at(second);
+                let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+                recover(vfs, options()).unwrap_err();
+                for crash in crashes(&disk) {
+                    let what = || format!("{}, then {}", case(at, first), case(second, crash));
+                    lives_on(&disk.crash(crash), &run, &what);
+                    cases += 1;
+                }
+            }
+        }
+    }
+    println!("{cases} double crashes");
+}
+
+#[test]
+fn a_killed_process_loses_nothing_either() {
+    // What was never synced is still in memory: the next start makes it durable before it counts.
+    for at in (0..finished().0.mutations()).step_by(3) {
+        let (disk, mut run) = stopped(at);
+        disk.resume();
+        let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+        let (_, recovered, history) = recover(vfs, options()).unwrap();
+        run.check(&recovered, &history).unwrap();
+        run.attempted.truncate(history.0.len());
+        run.acknowledged = history.0.len();
+        let lost = Crash { content: Unsynced::Lost, names: Names::Lost };
+        lives_on(&disk.crash(lost), &run, &|| case(at, lost));
+    }
+}
