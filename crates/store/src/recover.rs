@@ -21,6 +21,8 @@ use crate::{Damage, DamageKind, StoreError, Warning, names};
 
 /// Snapshots tried before the start is given up, as in the original.
 const SNAPSHOTS_TRIED_MAX: usize = 100;
+/// Longest part of a snapshot that is believed, unless the configuration allows more.
+const SNAPSHOT_RECORD_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Beside the log's `version-2`: an empty database may be trusted.
 const INITIALIZE: &str = "initialize";
 
@@ -231,7 +233,9 @@ impl<'s> Recovery<'s> {
         let options = &self.shared.options;
         let source = Sequential::new(self.vfs.open(&file.path)?);
         let source = decompressed(source, file.compression);
-        let sections = read_snapshot(source, options.record_bytes_max, options.digest, state)?;
+        // Checksums tell whether a length is right; a limit lowered since must not end a start.
+        let most = options.record_bytes_max.max(SNAPSHOT_RECORD_BYTES_MAX);
+        let sections = read_snapshot(source, most, options.digest, state)?;
         state
             .loaded(file.zxid)
             .map_err(|reason| SnapshotError::Node { path: "/".to_owned(), reason })?;
@@ -324,8 +328,9 @@ impl<'s> Recovery<'s> {
             self.damage(path, 0, DamageKind::Gap { next: mark.first })?;
         }
         let file = self.vfs.open(path).map_err(StoreError::io("open log", path))?;
-        let mut reader =
-            LogReader::new(Sequential::new(file), self.shared.options.record_bytes_max);
+        // What we wrote we can read, whatever the limit is by now.
+        let most = if mark.is_some() { usize::MAX } else { self.shared.options.record_bytes_max };
+        let mut reader = LogReader::new(Sequential::new(file), most);
         let mut seen = Mark::start(log.first, mark.map_or(self.last, |mark| mark.previous));
         let mut not_advancing = 0;
         let end = loop {

@@ -65,7 +65,7 @@ pub struct Options {
     pub autocreate_dirs: bool,
     /// `db.autocreate`: whether an empty directory is a new database without being told so.
     pub autocreate_db: bool,
-    /// Longest record, znode data or string that is believed when reading.
+    /// Longest record that is believed in a log of the original: `jute.maxbuffer` and what it adds.
     pub record_bytes_max: usize,
     /// `zebu.acceptDamagedLog`: load what can be read, and say what cannot.
     pub accept_damage: bool,

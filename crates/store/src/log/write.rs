@@ -350,3 +350,52 @@ fn with_causes(error: &dyn std::error::Error) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vfs::MemVfs;
+    use crate::{Options, Store, Vfs};
+
+    #[test]
+    fn small_logs_take_little_room_when_preallocation_is_adaptive() {
+        let vfs = MemVfs::new(Path::new("/d"));
+        let options = Options { prealloc_adaptive: true, ..Options::new("/d") };
+        let mut store = Store::open(Arc::new(vfs.clone()), options).unwrap();
+        store.last = Some(Zxid::ZERO);
+        store.shared.has_snapshot.store(true, Ordering::Release);
+        let (mut log, _) = store.split();
+        let mut sizes = Vec::new();
+        let mut body = vec![1; 10_000];
+        for zxid in 1..=200 {
+            body[12..20].copy_from_slice(&i64::to_be_bytes(zxid));
+            log.append(Zxid(zxid), &body);
+            log.commit().unwrap();
+            let size = vfs.open(log.path().unwrap()).unwrap().len().unwrap();
+            assert!(log.size() < size);
+            sizes.push(size);
+        }
+        sizes.dedup();
+        assert_eq!(sizes[0], 64 * 1024 + 16);
+        assert!(sizes.len() < 10 && *sizes.last().unwrap() < 5 << 20, "{sizes:?}");
+        // A batch longer than a step fits as well.
+        for zxid in 201..=1000 {
+            body[12..20].copy_from_slice(&i64::to_be_bytes(zxid));
+            log.append(Zxid(zxid), &body);
+        }
+        log.commit().unwrap();
+        let size = vfs.open(log.path().unwrap()).unwrap().len().unwrap();
+        assert!(log.size() < size);
+    }
+
+    #[test]
+    #[should_panic(expected = "does not follow")]
+    fn a_gap_is_never_logged() {
+        let vfs = MemVfs::new(Path::new("/d"));
+        let mut store = Store::open(Arc::new(vfs), Options::new("/d")).unwrap();
+        store.last = Some(Zxid(4));
+        let mut body = [0; 32];
+        body[12..20].copy_from_slice(&6_i64.to_be_bytes());
+        store.split().0.append(Zxid(6), &body);
+    }
+}

@@ -506,3 +506,52 @@ impl VfsFile for MemFile {
         Ok(self.disk.disk().inodes[self.number].live.len() as u64)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disk() -> (MemVfs, Box<dyn VfsFile>) {
+        let vfs = MemVfs::new(Path::new("/d"));
+        let mut file = vfs.create(Path::new("/d/f")).unwrap();
+        file.write_at(&[1; 100], 0).unwrap();
+        file.sync().unwrap();
+        (vfs, file)
+    }
+
+    fn crash(vfs: &MemVfs, content: Unsynced, names: Names) -> Option<Vec<u8>> {
+        vfs.crash(Crash { content, names }).content(Path::new("/d/f"))
+    }
+
+    #[test]
+    fn a_name_is_lost_until_its_directory_is_synced() {
+        let (vfs, _file) = disk();
+        assert_eq!(crash(&vfs, Unsynced::Lost, Names::Lost), None);
+        assert_eq!(crash(&vfs, Unsynced::Lost, Names::Kept), Some(vec![1; 100]));
+        vfs.sync_dir(Path::new("/d")).unwrap();
+        assert_eq!(crash(&vfs, Unsynced::Lost, Names::Lost), Some(vec![1; 100]));
+    }
+
+    #[test]
+    fn unsynced_sectors_are_torn_one_by_one() {
+        let (vfs, mut file) = disk();
+        // From the middle of one sector to the middle of the third.
+        file.write_at(&[2; 1000], 50).unwrap();
+        assert_eq!(vfs.unsynced_sectors(), 3);
+        let content = |sectors| crash(&vfs, Unsynced::Torn(sectors), Names::Kept).unwrap();
+        assert_eq!(content(0), [1; 100]);
+        assert_eq!(content(1).len(), 512);
+        assert_eq!(content(1)[49..51], [1, 2]);
+        assert_eq!(content(2).len(), 1024);
+        assert_eq!(content(3), vfs.content(Path::new("/d/f")).unwrap());
+    }
+
+    #[test]
+    fn nothing_happens_after_the_power_is_off() {
+        let (vfs, mut file) = disk();
+        vfs.stop_at(vfs.mutations());
+        file.write_at(&[3], 0).unwrap_err();
+        vfs.remove(Path::new("/d/f")).unwrap_err();
+        assert_eq!(vfs.content(Path::new("/d/f")), Some(vec![1; 100]));
+    }
+}

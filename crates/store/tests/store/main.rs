@@ -4,5 +4,6 @@ mod crash;
 mod damage;
 mod fault;
 mod fixtures;
+mod hostile;
 mod script;
 mod support;
