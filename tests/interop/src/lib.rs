@@ -5,6 +5,7 @@
 //! the crates it tests, so a mistake in our codec cannot hide here. The scenarios are in `tests/`.
 
 pub mod deps;
+pub mod diff;
 pub mod dump;
 pub mod normalise;
 pub mod raw;

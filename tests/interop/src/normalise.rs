@@ -18,23 +18,16 @@ pub fn now_ms() -> i64 {
     i64::try_from(now.as_millis()).expect("before the year 292,000,000")
 }
 
-/// Every aligned-or-not 8 bytes of `payload` that are a time within `window`, replaced by `marker`.
+/// Every 8 bytes of `payload`, aligned or not, that are a time within `window`, replaced by `shown`.
 ///
-/// Times that are equal within one payload stay recognisably equal: the n-th distinct one becomes
-/// `marker` + n. Returns the new payload and how many times were found.
-pub fn blank_times(payload: &[u8], window: &RangeInclusive<i64>, marker: i64) -> (Vec<u8>, usize) {
+/// Returns the new payload and how many times were found.
+pub fn blank_times(payload: &[u8], window: &RangeInclusive<i64>, shown: i64) -> (Vec<u8>, usize) {
     let mut out = payload.to_vec();
-    let mut distinct: Vec<i64> = Vec::new();
     let mut found = 0;
     let mut at = 0;
     while let Some(bytes) = payload.get(at..at + 8) {
         let value = i64::from_be_bytes(bytes.try_into().expect("8 bytes"));
         if window.contains(&value) {
-            let index = distinct.iter().position(|&time| time == value).unwrap_or_else(|| {
-                distinct.push(value);
-                distinct.len() - 1
-            });
-            let shown = marker + i64::try_from(index).expect("few");
             out[at..at + 8].copy_from_slice(&shown.to_be_bytes());
             found += 1;
             at += 8;
@@ -137,7 +130,7 @@ pub fn text(transcript: &str) -> String {
     let text = pattern("127\\.0\\.0\\.1:[0-9]+").replace_all(&text, "SERVER");
     let text = pattern("\\b1[6-9][0-9]{11}\\b").replace_all(&text, "MILLISECONDS");
     let mut sessions: Vec<String> = Vec::new();
-    let id = pattern("(?:0x1[0-9a-f]{14}|\\b72[0-9]{15})\\b");
+    let id = pattern("(?:0x1[0-9a-f]{14}|\\b[0-9]{17,18})\\b");
     let text = id.replace_all(&text, |found: &Captures<'_>| {
         let id = found[0].to_owned();
         let known = sessions.iter().position(|known| *known == id);
@@ -162,12 +155,10 @@ fn transcripts_lose_what_differs_from_run_to_run() {
 }
 
 #[test]
-fn times_are_blanked_and_equal_ones_stay_equal() {
-    let payload = Writer::new().int(7).long(1000).long(1001).long(1000).long(5).done();
-    let (blanked, found) = blank_times(&payload, &(999..=1002), 1 << 40);
-    let expected =
-        Writer::new().int(7).long(1 << 40).long((1 << 40) + 1).long(1 << 40).long(5).done();
-    assert_eq!((blanked, found), (expected, 3));
+fn times_are_blanked() {
+    let payload = Writer::new().int(7).long(1000).long(1001).long(5).done();
+    let expected = Writer::new().int(7).long(1 << 40).long(1 << 40).long(5).done();
+    assert_eq!(blank_times(&payload, &(999..=1002), 1 << 40), (expected, 2));
 }
 
 #[test]

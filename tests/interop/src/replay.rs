@@ -20,9 +20,9 @@ use crate::wire::{hex, unhex};
 pub struct Difference {
     /// What the recording says about this step.
     pub note: String,
-    /// The frames recorded, in hexadecimal; ids mapped, times blanked.
+    /// The frames recorded, in hexadecimal; times blanked.
     pub expected: Vec<String>,
-    /// The frames that came.
+    /// The frames that came; ids and passwords mapped to the recorded ones.
     pub actual: Vec<String>,
 }
 
@@ -105,7 +105,7 @@ struct Replay {
 
 impl Replay {
     fn exchange(&mut self, exchange: &Exchange) -> Result<()> {
-        let request = self.mapped(&exchange.request);
+        let request = self.in_this_run(&exchange.request);
         if !self.connections.contains_key(&exchange.connection) {
             let connection = Connection::open(self.address)?;
             self.connections.insert(exchange.connection.clone(), connection);
@@ -137,8 +137,9 @@ impl Replay {
         };
         let window = self.started_ms..=now_ms();
         let mut expected: Vec<String> =
-            exchange.answers.iter().map(|p| show(&self.mapped(p), recorded.clone())).collect();
-        let mut actual: Vec<String> = answers.iter().map(|p| show(p, window.clone())).collect();
+            exchange.answers.iter().map(|p| show(p, recorded.clone())).collect();
+        let mut actual: Vec<String> =
+            answers.iter().map(|p| show(&self.as_recorded(p), window.clone())).collect();
         expected.extend(exchange.closed.then(|| "Closed".to_owned()));
         actual.extend((!end.is_empty()).then_some(end));
         if expected != actual {
@@ -148,11 +149,20 @@ impl Replay {
         Ok(())
     }
 
-    /// What the recording calls by other names.
-    fn mapped(&self, payload: &[u8]) -> Vec<u8> {
+    /// Bytes of the recording with the ids and passwords of this run.
+    fn in_this_run(&self, payload: &[u8]) -> Vec<u8> {
         let mut payload = payload.to_vec();
-        for (from, to) in &self.mapping {
-            replace(&mut payload, from, to);
+        for (recorded, actual) in &self.mapping {
+            replace(&mut payload, recorded, actual);
+        }
+        payload
+    }
+
+    /// Bytes of this run with the ids and passwords of the recording.
+    fn as_recorded(&self, payload: &[u8]) -> Vec<u8> {
+        let mut payload = payload.to_vec();
+        for (recorded, actual) in &self.mapping {
+            replace(&mut payload, actual, recorded);
         }
         payload
     }

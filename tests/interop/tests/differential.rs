@@ -1,0 +1,34 @@
+//! Random requests to the original and to ours in lockstep; the first difference is shrunk and shown.
+//!
+//! `ZEBU_DIFF_OPS` sets how many steps there are, `ZEBU_DIFF_SEED` where they start. Servers are fresh every
+//! thousand steps.
+
+use zebu_interop::diff::{compare, describe, generate, shrink};
+use zebu_interop::scenario::subject;
+
+const STEPS_PER_RUN: usize = 1000;
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn random_operations_are_answered_alike() {
+    let steps = usize::try_from(number("ZEBU_DIFF_OPS", 3000)).expect("a usize");
+    let first = number("ZEBU_DIFF_SEED", 1);
+    let runs = steps.div_ceil(STEPS_PER_RUN);
+    for run in 0..runs {
+        let seed = first + u64::try_from(run).expect("few runs");
+        let count = STEPS_PER_RUN.min(steps - run * STEPS_PER_RUN);
+        let all = generate(seed, count);
+        let Some(found) = compare(subject(), &all).expect("both servers run") else {
+            println!("seed {seed}: {count} steps, no difference");
+            continue;
+        };
+        let upto = &all[..(found.at + 1).min(all.len())];
+        println!("seed {seed}: differs, shrinking\n{}", describe(&upto[upto.len() - 1..], &found));
+        let (small, found) = shrink(subject(), upto, 100).expect("both servers run");
+        panic!("seed {seed}\n{}", describe(&small, &found));
+    }
+}
