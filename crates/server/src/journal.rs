@@ -16,7 +16,7 @@ use zebu_store::TxnLog;
 use crate::shared::Shared;
 
 /// Silence after which the log is marked durable up to its end.
-const SETTLE_AFTER: Duration = Duration::from_secs(1);
+const SETTLE_AFTER: Duration = Duration::from_millis(100);
 
 /// What the log thread is asked to do.
 #[derive(Debug)]
