@@ -1,0 +1,252 @@
+//! A small mutator for the tests: seeded, so that every run tries the same inputs.
+//!
+//! libFuzzer finds more, because it sees which code an input reaches; this one needs nothing but a
+//! stable compiler, runs with the other tests, and keeps what was found from coming back.
+
+/// Longest input that is made.
+const INPUT_BYTES_MAX: usize = 64 * 1024;
+/// Most changes made to one seed.
+const CHANGES_MAX: u64 = 6;
+/// Most runs spent on making a find smaller.
+const MINIMISE_RUNS_MAX: usize = 4000;
+
+/// Numbers at which something begins or ends.
+const BOUNDARIES: [i64; 24] = [
+    0,
+    1,
+    -1,
+    2,
+    -2,
+    3,
+    16,
+    0x7f,
+    0x80,
+    0xff,
+    0x100,
+    1024,
+    0x7fff,
+    0x8000,
+    0xffff,
+    0xf_ffff,
+    0x10_0000,
+    0x7fff_ffff,
+    -0x8000_0000,
+    0xffff_ffff,
+    1 << 40,
+    -1 << 56,
+    i64::MAX,
+    i64::MIN,
+];
+
+/// Bytes that mean something in texts and in binary records.
+const TELLING: &[u8] = b"\0\x01\x0b\x0e\x1f\x65\x66\x7f\x80\xff/.:,;=-+#\\\n\r ax019B";
+
+/// Numbers that look random and are the same in every run. Source: Vigna's splitmix64.
+#[derive(Clone, Debug)]
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    /// Below `end`, which is not 0.
+    fn below(&mut self, end: usize) -> usize {
+        (self.roll() % end as u64) as usize
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())]
+    }
+
+    /// A part of something `length` long, most often a short one.
+    fn part(&mut self, length: usize) -> std::ops::Range<usize> {
+        let start = self.below(length + 1);
+        let most = if self.below(4) == 0 { length } else { length.min(16) };
+        start..(start + self.below(most + 1)).min(length)
+    }
+}
+
+/// Makes inputs out of seeds.
+#[derive(Clone, Debug)]
+pub struct Mutator<'s> {
+    seeds: &'s [Vec<u8>],
+    dice: Dice,
+}
+
+impl<'s> Mutator<'s> {
+    /// Inputs made of `seeds`; the same ones for the same `seed`.
+    ///
+    /// # Panics
+    /// Without any seed.
+    pub fn new(seeds: &'s [Vec<u8>], seed: u64) -> Self {
+        assert!(!seeds.is_empty(), "a mutator needs something to change");
+        Self { seeds, dice: Dice(seed) }
+    }
+
+    fn seed(&mut self) -> &'s [u8] {
+        &self.seeds[self.dice.below(self.seeds.len())]
+    }
+
+    /// The next input.
+    pub fn input(&mut self) -> Vec<u8> {
+        let mut input = self.seed().to_vec();
+        for _ in 0..=self.dice.roll() % CHANGES_MAX {
+            self.change(&mut input);
+        }
+        input.truncate(INPUT_BYTES_MAX);
+        input
+    }
+
+    fn change(&mut self, input: &mut Vec<u8>) {
+        let kind = if input.is_empty() { 10 } else { self.dice.below(13) };
+        match kind {
+            0 | 1 => {
+                let at = self.dice.below(input.len());
+                input[at] ^= 1 << self.dice.below(8);
+            }
+            2 => {
+                let at = self.dice.below(input.len());
+                input[at] = self.dice.roll() as u8;
+            }
+            3 => {
+                let at = self.dice.below(input.len());
+                input[at] = self.dice.pick(TELLING);
+            }
+            4 | 5 => self.boundary(input),
+            6 => {
+                let at = self.dice.below(input.len());
+                input[at] = input[at].wrapping_add(self.dice.pick(&[1, 2, 16, 240, 254, 255]));
+            }
+            7 => input.truncate(self.dice.below(input.len())),
+            8 => drop(input.drain(self.dice.part(input.len()))),
+            9 => {
+                // Once more, or many times.
+                let part = input[self.dice.part(input.len())].to_vec();
+                let room = INPUT_BYTES_MAX / part.len().max(1);
+                let times = if self.dice.below(16) == 0 { 1 + self.dice.below(room) } else { 1 };
+                let at = self.dice.below(input.len() + 1);
+                input.splice(at..at, part.repeat(times));
+            }
+            10 => {
+                let at = self.dice.below(input.len() + 1);
+                let bytes: Vec<u8> =
+                    (0..=self.dice.below(8)).map(|_| self.dice.pick(TELLING)).collect();
+                input.splice(at..at, bytes);
+            }
+            11 => {
+                // The beginning of this one and the end of another.
+                let other = self.seed();
+                input.truncate(self.dice.below(input.len() + 1));
+                input.extend_from_slice(&other[self.dice.below(other.len() + 1)..]);
+            }
+            _ => {
+                let other = self.seed();
+                let part = &other[self.dice.part(other.len())];
+                let at = self.dice.below(input.len() + 1);
+                input.splice(at..at, part.iter().copied());
+            }
+        }
+    }
+
+    /// Writes a number over what is there, most often one of four bytes, as lengths have.
+    fn boundary(&mut self, input: &mut [u8]) {
+        let number = match self.dice.below(4) {
+            0 => input.len() as i64 + self.dice.pick(&[-1, 0, 1]),
+            _ => self.dice.pick(&BOUNDARIES),
+        };
+        let width = self.dice.pick(&[1, 2, 4, 4, 4, 8]).min(input.len());
+        let at = self.dice.below(input.len() - width + 1);
+        input[at..at + width].copy_from_slice(&number.to_be_bytes()[8 - width..]);
+    }
+}
+
+/// An input that breaks a promise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Find {
+    /// The input, made small.
+    pub input: Vec<u8>,
+    /// What goes wrong with it.
+    pub fault: String,
+}
+
+/// Tries the seeds, then `rounds` inputs made of them, and stops at the first fault.
+pub fn hunt(
+    seeds: &[Vec<u8>],
+    rounds: u32,
+    seed: u64,
+    check: &mut dyn FnMut(&[u8]) -> Result<(), String>,
+) -> Option<Find> {
+    let mut found = seeds.iter().find(|input| check(input).is_err()).cloned();
+    if found.is_none() && !seeds.is_empty() {
+        let mut mutator = Mutator::new(seeds, seed);
+        found = (0..rounds).map(|_| mutator.input()).find(|input| check(input).is_err());
+    }
+    let input = minimise(found?, &mut |input| check(input).is_err());
+    let fault = check(&input).expect_err("it goes wrong every time");
+    Some(Find { input, fault })
+}
+
+/// Makes an input smaller while it still goes wrong: fewer bytes, then plainer ones.
+pub fn minimise(mut input: Vec<u8>, fails: &mut dyn FnMut(&[u8]) -> bool) -> Vec<u8> {
+    let mut runs = 0;
+    let mut attempt = |smaller: &[u8]| {
+        runs += 1;
+        runs < MINIMISE_RUNS_MAX && fails(smaller)
+    };
+    let mut step = input.len().next_power_of_two();
+    while step > 0 {
+        let mut at = 0;
+        while at < input.len() {
+            let mut smaller = input[..at].to_vec();
+            smaller.extend_from_slice(&input[(at + step).min(input.len())..]);
+            if attempt(&smaller) {
+                input = smaller;
+            } else {
+                at += step;
+            }
+        }
+        step /= 2;
+    }
+    for at in 0..input.len() {
+        for plain in [0, b'a'] {
+            let before = std::mem::replace(&mut input[at], plain);
+            if before == plain || attempt(&input) {
+                break;
+            }
+            input[at] = before;
+        }
+    }
+    input
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_makes_the_same_inputs() {
+        let seeds = [b"/a/b".to_vec(), vec![0, 0, 0, 1, 7], Vec::new()];
+        let inputs = |seed| {
+            let mut mutator = Mutator::new(&seeds, seed);
+            (0..500).map(|_| mutator.input()).collect::<Vec<_>>()
+        };
+        assert_eq!(inputs(1), inputs(1));
+        assert_ne!(inputs(1), inputs(2));
+        assert!(inputs(3).iter().all(|input| input.len() <= INPUT_BYTES_MAX));
+    }
+
+    #[test]
+    fn a_find_is_made_small() {
+        let seeds = [b"nothing wrong here".to_vec()];
+        let mut check = |input: &[u8]| match input.windows(2).any(|pair| pair == b"\xff\xff") {
+            true => Err("two of them".to_owned()),
+            false => Ok(()),
+        };
+        let found = hunt(&seeds, 100_000, 7, &mut check).expect("boundaries are full of them");
+        assert_eq!(found, Find { input: vec![0xff, 0xff], fault: "two of them".to_owned() });
+    }
+}
