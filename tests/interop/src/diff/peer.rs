@@ -53,6 +53,10 @@ impl Peer {
                 if !requests.iter().all(|request| is_quiet(request.opcode)) {
                     self.fence(Some(*slot), &mut said);
                 }
+                // The ephemerals of a session end in the order of a hash set.
+                if requests.iter().any(|request| request.opcode == op::CLOSE_SESSION) {
+                    said.sort();
+                }
             }
         }
         said
