@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use zebu_jute::{Decode, DecodeError, Decoder, Encode, Encoder, record};
 
-use crate::{AclRef, OpCode, Version, Xid, Zxid};
+use crate::{AclRef, CreateMode, OpCode, Version, Xid, Zxid};
 
 type Text<'a> = Cow<'a, str>;
 type Data<'a> = Option<&'a [u8]>;
@@ -66,7 +66,7 @@ record! {
     /// Body of create, create2 and createContainer.
     Create<'a> {
         /// Where; with a sequential mode the counter is appended.
-        path: Text<'a>,
+        path: Option<Text<'a>>,
         /// The data.
         data: Data<'a>,
         /// Who may do what; must not be empty.
@@ -80,7 +80,7 @@ record! {
     /// Body of createTTL.
     CreateTtl<'a> {
         /// Where; with a sequential mode the counter is appended.
-        path: Text<'a>,
+        path: Option<Text<'a>>,
         /// The data.
         data: Data<'a>,
         /// Who may do what; must not be empty.
@@ -96,7 +96,7 @@ record! {
     /// Body of delete, and of a check inside a multi.
     PathVersion<'a> {
         /// The znode.
-        path: Text<'a>,
+        path: Option<Text<'a>>,
         /// Its expected version.
         version: Version,
     }
@@ -116,7 +116,7 @@ record! {
     /// Body of setData.
     SetData<'a> {
         /// The znode.
-        path: Text<'a>,
+        path: Option<Text<'a>>,
         /// The new data.
         data: Data<'a>,
         /// The expected version.
@@ -136,7 +136,7 @@ record! {
     /// Body of setACL.
     SetAcl<'a> {
         /// The znode.
-        path: Text<'a>,
+        path: Option<Text<'a>>,
         /// The new ACL.
         acl: Option<Vec<AclRef<'a>>>,
         /// The expected ACL version.
@@ -148,7 +148,7 @@ record! {
     /// Body of checkWatches and removeWatches.
     PathKind<'a> {
         /// The path watched.
-        path: Text<'a>,
+        path: Option<Text<'a>>,
         /// Which watches, see [`crate::WatcherType`].
         kind: i32,
     }
@@ -158,7 +158,7 @@ record! {
     /// Body of addWatch.
     AddWatch<'a> {
         /// The path to watch.
-        path: Text<'a>,
+        path: Option<Text<'a>>,
         /// 0 persistent, 1 persistent and recursive.
         mode: i32,
     }
@@ -181,10 +181,10 @@ record! {
 record! {
     /// The persistent part of setWatches2, behind a [`SetWatches`].
     PersistentWatches<'a> {
-        /// Paths with persistent watches.
-        persistent: Vec<Text<'a>>,
-        /// Paths with persistent recursive watches.
-        recursive: Vec<Text<'a>>,
+        /// Paths with persistent watches; a null among them is passed over.
+        persistent: Vec<Option<Text<'a>>>,
+        /// Paths with persistent recursive watches; a null among them is passed over.
+        recursive: Vec<Option<Text<'a>>>,
     }
 }
 
@@ -248,17 +248,30 @@ pub enum MultiOp<'a> {
     GetChildren(PathWatch<'a>),
 }
 
+impl MultiOp<'_> {
+    /// The path it is about; `None` where the request has a null.
+    pub fn path(&self) -> Option<&str> {
+        match self {
+            Self::Create(_, create) => create.path.as_deref(),
+            Self::Delete(op) | Self::Check(op) => op.path.as_deref(),
+            Self::SetData(set) => set.path.as_deref(),
+            Self::GetData(read) | Self::GetChildren(read) => Some(&read.path),
+        }
+    }
+}
+
 /// Most operations one multi may have: each has at least nine bytes of header, so this is above what
 /// a frame of the default size holds, and bounds what a larger frame can ask for.
 pub const MULTI_OPS_MAX: usize = 1 << 20;
 
 /// Reads the operations of a multi (`reads` false) or a multiRead (`reads` true).
 ///
-/// A create is re-typed by its flags, as the original does on decoding.
+/// A create is re-typed by its flags, as the original does on decoding; a createTTL whose flags say
+/// otherwise is what they say, and its ttl does not count.
 ///
 /// # Errors
-/// [`DecodeError`] for an operation that does not belong into such a list, an unknown create flag,
-/// or bytes that end early.
+/// [`DecodeError::Null`] for a create without an ACL, another [`DecodeError`] for an operation that
+/// does not belong into such a list, flags that its record cannot have, or bytes that end early.
 pub fn multi_ops<'a>(from: &mut Decoder<'a>, reads: bool) -> Result<Vec<MultiOp<'a>>, DecodeError> {
     let mut ops = Vec::new();
     loop {
@@ -272,13 +285,13 @@ pub fn multi_ops<'a>(from: &mut Decoder<'a>, reads: bool) -> Result<Vec<MultiOp<
         ops.push(match header.op {
             OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER if !reads => {
                 let Create { path, data, acl, flags } = Create::decode(from)?;
+                if acl.is_none() {
+                    return Err(DecodeError::Null { at: from.position() });
+                }
                 let create = CreateTtl { path, data, acl, flags, ttl_ms: -1 };
                 MultiOp::Create(retype(header.op, flags)?, create)
             }
-            OpCode::CREATE_TTL if !reads => {
-                let create = CreateTtl::decode(from)?;
-                MultiOp::Create(retype(header.op, create.flags)?, create)
-            }
+            OpCode::CREATE_TTL if !reads => retype_ttl(CreateTtl::decode(from)?),
             OpCode::DELETE if !reads => MultiOp::Delete(PathVersion::decode(from)?),
             OpCode::SET_DATA if !reads => MultiOp::SetData(SetData::decode(from)?),
             OpCode::CHECK if !reads => MultiOp::Check(PathVersion::decode(from)?),
@@ -292,11 +305,21 @@ pub fn multi_ops<'a>(from: &mut Decoder<'a>, reads: bool) -> Result<Vec<MultiOp<
 }
 
 fn retype(op: OpCode, flags: i32) -> Result<OpCode, DecodeError> {
-    let mode = crate::CreateMode::from_flags(flags)
-        .ok_or(DecodeError::Value { what: "create flags", value: flags.into() })?;
-    Ok(match mode {
-        crate::CreateMode { container: true, .. } => OpCode::CREATE_CONTAINER,
-        crate::CreateMode { ttl: true, .. } => OpCode::CREATE_TTL,
-        _ => op,
-    })
+    match CreateMode::from_flags(flags) {
+        Some(CreateMode { container: true, .. }) => Ok(OpCode::CREATE_CONTAINER),
+        Some(CreateMode { ttl: false, .. }) => Ok(op),
+        _ => Err(DecodeError::Value { what: "create flags", value: flags.into() }),
+    }
+}
+
+fn retype_ttl(create: CreateTtl<'_>) -> MultiOp<'_> {
+    match CreateMode::from_flags(create.flags) {
+        Some(CreateMode { container: true, .. }) => {
+            MultiOp::Create(OpCode::CREATE_CONTAINER, CreateTtl { ttl_ms: -1, ..create })
+        }
+        Some(CreateMode { ttl: false, .. }) => {
+            MultiOp::Create(OpCode::CREATE, CreateTtl { ttl_ms: -1, ..create })
+        }
+        _ => MultiOp::Create(OpCode::CREATE_TTL, create),
+    }
 }

@@ -131,12 +131,17 @@ impl Schemes {
     ) -> Result<Vec<AclRef<'a>>, ErrorCode> {
         let acl = acl.filter(|acl| !acl.is_empty()).ok_or(ErrorCode::INVALID_ACL)?;
         let mut fixed: Vec<AclRef<'a>> = Vec::with_capacity(acl.len());
-        for (at, entry) in acl.iter().enumerate() {
-            if acl[..at].contains(entry) {
+        let mut seen: Vec<&AclRef<'a>> = Vec::with_capacity(acl.len());
+        for entry in &acl {
+            if is_among(entry, &seen)? {
                 continue;
             }
+            seen.push(entry);
+        }
+        for entry in seen {
             match (entry.scheme.as_deref().ok_or(ErrorCode::INVALID_ACL)?, entry.id.as_deref()) {
                 ("world", Some("anyone")) => fixed.push(entry.clone()),
+                ("world", None) => return Err(ErrorCode::MARSHALLING_ERROR),
                 ("world", _) => return Err(ErrorCode::INVALID_ACL),
                 ("auth", _) => {
                     let before = fixed.len();
@@ -177,6 +182,22 @@ impl Schemes {
             })
             .collect()
     }
+}
+
+/// Whether an entry of a request equals an earlier one; a null that has to be compared for that is
+/// an error, as it is for the original.
+fn is_among(entry: &AclRef<'_>, earlier: &[&AclRef<'_>]) -> Result<bool, ErrorCode> {
+    for other in earlier.iter().filter(|other| other.perms == entry.perms) {
+        let scheme = entry.scheme.as_ref().ok_or(ErrorCode::MARSHALLING_ERROR)?;
+        if other.scheme.as_ref() != Some(scheme) {
+            continue;
+        }
+        let id = entry.id.as_ref().ok_or(ErrorCode::MARSHALLING_ERROR)?;
+        if other.id.as_ref() == Some(id) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn is_world(id: &Id) -> bool {

@@ -2,6 +2,8 @@
 //!
 //! Source: property `zookeeper.enableEagerACLCheck`.
 
+use std::borrow::Cow;
+
 use zebu_jute::{Decode, Decoder};
 use zebu_proto::request::{Create, CreateTtl, PathVersion, SetAcl, SetData};
 use zebu_proto::{ErrorCode, OpCode, Perms, path};
@@ -19,42 +21,46 @@ pub(crate) fn eager_check(
     schemes: &Schemes,
     request: &Request,
 ) -> Result<(), ErrorCode> {
-    let permit = |path: &str, wanted| match tree.node(path) {
+    let permit = |path: Option<&str>, wanted| match path.and_then(|path| tree.node(path)) {
         Some(node) if !schemes.permits(node.acl(), wanted, &request.ids) => Err(ErrorCode::NO_AUTH),
         _ => Ok(()),
     };
-    let parent = |path: &str| path::split(path).map_or_else(String::new, |(up, _)| up.to_owned());
     let body = &request.body[..];
     match request.op {
         OpCode::CREATE | OpCode::CREATE2 => {
             if let Ok(create) = Create::from_bytes(body) {
                 schemes.fix_up(create.acl, &request.ids)?;
-                permit(&parent(&create.path), Perms::CREATE)?;
+                permit(parent(&create.path), Perms::CREATE)?;
             }
         }
         OpCode::CREATE_TTL => {
             if let Ok(create) = CreateTtl::from_bytes(body) {
                 schemes.fix_up(create.acl, &request.ids)?;
-                permit(&parent(&create.path), Perms::CREATE)?;
+                permit(parent(&create.path), Perms::CREATE)?;
             }
         }
         OpCode::DELETE => {
             if let Ok(delete) = PathVersion::decode(&mut Decoder::new(body)) {
-                permit(&parent(&delete.path), Perms::DELETE)?;
+                permit(parent(&delete.path), Perms::DELETE)?;
             }
         }
         OpCode::SET_DATA => {
             if let Ok(set) = SetData::from_bytes(body) {
-                permit(&set.path, Perms::WRITE)?;
+                permit(set.path.as_deref(), Perms::WRITE)?;
             }
         }
         OpCode::SET_ACL => {
             if let Ok(set) = SetAcl::from_bytes(body) {
                 schemes.fix_up(set.acl, &request.ids)?;
-                permit(&set.path, Perms::ADMIN)?;
+                permit(set.path.as_deref(), Perms::ADMIN)?;
             }
         }
         _ => {}
     }
     Ok(())
+}
+
+/// The parent of a request's path.
+fn parent<'p>(path: &'p Option<Cow<'_, str>>) -> Option<&'p str> {
+    path::split(path.as_deref()?).map(|(parent, _)| parent)
 }

@@ -18,6 +18,11 @@ pub enum Route {
     Queue,
 }
 
+/// Whether a request is answered from the tree as it is, wherever that happens.
+pub fn is_read(op: OpCode) -> bool {
+    !is_ordered(op)
+}
+
 /// Routes a request of a connection of which `in_flight` requests are on their way.
 pub fn route(op: OpCode, in_flight: usize) -> Route {
     if in_flight > 0 || is_ordered(op) || op == OpCode::SYNC { Route::Queue } else { Route::Now }

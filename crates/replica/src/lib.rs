@@ -31,4 +31,4 @@ pub use throttle::ThrottleOptions;
 
 /// A client's connection: a number that is never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnId(pub u32);
+pub struct ConnId(pub u64);

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use zebu_jute::{Decode, DecodeError, Decoder, Encoder};
-use zebu_proto::request::{Create, CreateTtl, MultiOp, PathVersion, SetAcl, SetData, multi_ops};
+use zebu_proto::request::{
+    Create, CreateTtl, MultiOp, PathVersion, Reconfig, SetAcl, SetData, multi_ops,
+};
 use zebu_proto::txn::{CreateTxn, DIGEST_VERSION, Txn, TxnDigest, TxnHeader};
 use zebu_proto::{
     Acl, AclRef, CreateMode, ErrorCode, ExtendedTypes, Id, OpCode, Owner, Perms, SessionId,
@@ -155,8 +157,14 @@ impl Prep<'_> {
             OpCode::DELETE => self.delete(PathVersion::decode(from)?, out)?,
             OpCode::SET_DATA => self.set_data(SetData::decode(from)?, body, out)?,
             OpCode::SET_ACL => self.set_acl(SetAcl::decode(from)?, out)?,
-            OpCode::MULTI => self.multi(multi_ops(from, false)?, body, out),
+            OpCode::MULTI => match multi_ops(from, false) {
+                Ok(ops) => self.multi(ops, body, out)?,
+                // Unlike other requests, a multi that cannot be read takes its zxid.
+                Err(DecodeError::Null { .. }) => return Err(Refusal::Malformed),
+                Err(_) => return Err(ErrorCode::MARSHALLING_ERROR.into()),
+            },
             OpCode::RECONFIG => {
+                Reconfig::decode(from)?;
                 return Err(Refusal::Code(if self.rules.reconfig {
                     ErrorCode::UNIMPLEMENTED
                 } else {
@@ -202,6 +210,7 @@ impl Prep<'_> {
         if !fits {
             return Err(ErrorCode::BAD_ARGUMENTS);
         }
+        let asked = asked.ok_or(ErrorCode::MARSHALLING_ERROR)?;
         let (parent_path, _) = path::split(&asked)
             .filter(|_| !asked.contains('\0'))
             .ok_or(ErrorCode::BAD_ARGUMENTS)?;
@@ -275,6 +284,7 @@ impl Prep<'_> {
 
     fn delete(&mut self, request: PathVersion<'_>, out: &mut Encoder<'_>) -> Result<(), ErrorCode> {
         let PathVersion { path, version } = request;
+        let path = path.ok_or(ErrorCode::MARSHALLING_ERROR)?;
         let (parent_path, _) = deletable(&path)?;
         let parent_key = if parent_path.is_empty() { "/" } else { parent_path };
         let parent = self.view(parent_key).ok_or(ErrorCode::NO_NODE)?;
@@ -332,6 +342,7 @@ impl Prep<'_> {
         out: &mut Encoder<'_>,
     ) -> Result<(), ErrorCode> {
         let SetData { path, data, version } = request;
+        let path = path.ok_or(ErrorCode::BAD_ARGUMENTS)?;
         path::validate(&path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
         let znode = self.view(&path).ok_or(ErrorCode::NO_NODE)?;
         self.permit(znode.acl(), Perms::WRITE)?;
@@ -358,6 +369,7 @@ impl Prep<'_> {
 
     fn set_acl(&mut self, request: SetAcl<'_>, out: &mut Encoder<'_>) -> Result<(), ErrorCode> {
         let SetAcl { path, acl, version } = request;
+        let path = path.ok_or(ErrorCode::BAD_ARGUMENTS)?;
         path::validate(&path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
         let acl = self.schemes.fix_up(acl, self.ids)?;
         let znode = self.view(&path).ok_or(ErrorCode::NO_NODE)?;
@@ -376,6 +388,7 @@ impl Prep<'_> {
 
     fn check(&mut self, request: PathVersion<'_>, out: &mut Encoder<'_>) -> Result<(), ErrorCode> {
         let PathVersion { path, version } = request;
+        let path = path.ok_or(ErrorCode::BAD_ARGUMENTS)?;
         path::validate(&path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
         let znode = self.view(&path).ok_or(ErrorCode::NO_NODE)?;
         self.permit(znode.acl(), Perms::READ)?;
@@ -389,7 +402,19 @@ impl Prep<'_> {
 
     /// All operations of a multi, or none: after a failure the ones before it are taken back, and
     /// it and the ones after it become errors.
-    fn multi(&mut self, ops: Vec<MultiOp<'_>>, body: &Bytes, out: &mut Encoder<'_>) {
+    ///
+    /// # Errors
+    /// When an operation has a null where there must be none: the multi as a whole fails.
+    fn multi(
+        &mut self,
+        ops: Vec<MultiOp<'_>>,
+        body: &Bytes,
+        out: &mut Encoder<'_>,
+    ) -> Result<(), ErrorCode> {
+        // The original looks all paths up before it looks at the first operation.
+        if ops.iter().any(|op| op.path().is_none()) {
+            return Err(ErrorCode::MARSHALLING_ERROR);
+        }
         out.count(ops.len());
         let start = self.outstanding.begin(self.tree);
         let mut failed = false;
@@ -405,6 +430,10 @@ impl Prep<'_> {
             };
             let logged = match done {
                 Ok(op) => op,
+                Err(ErrorCode::MARSHALLING_ERROR) => {
+                    self.outstanding.take_back(start);
+                    return Err(ErrorCode::MARSHALLING_ERROR);
+                }
                 Err(code) => {
                     failed = true;
                     out.truncate(body_at);
@@ -420,6 +449,7 @@ impl Prep<'_> {
         } else {
             self.outstanding.keep();
         }
+        Ok(())
     }
 
     fn multi_op(

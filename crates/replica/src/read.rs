@@ -14,7 +14,6 @@ use zebu_proto::request::{
 use zebu_proto::{AclRef, ErrorCode, Id, OpCode, Perms, SessionId, WatcherType, Xid, Zxid};
 use zebu_tree::{Node, Tree, WatchLists, WatchMode, WatcherId};
 
-use crate::ConnId;
 use crate::auth::{Schemes, masked};
 use crate::frame::{bare_reply, notification, reply};
 
@@ -23,8 +22,8 @@ use crate::frame::{bare_reply, notification, reply};
 pub struct Reader<'r> {
     /// The server's schemes.
     pub schemes: &'r Schemes,
-    /// The connection, which also owns the watches left.
-    pub conn: ConnId,
+    /// Who owns the watches it leaves.
+    pub watcher: WatcherId,
     /// Its session.
     pub session: SessionId,
     /// Its ids.
@@ -98,10 +97,6 @@ impl Reader<'_> {
         After::Keep
     }
 
-    fn watcher(&self) -> WatcherId {
-        WatcherId(self.conn.0)
-    }
-
     fn readable<'t>(&self, tree: &'t Tree, path: &str) -> Result<Node<'t>, ErrorCode> {
         let node = tree.node(path).ok_or(ErrorCode::NO_NODE)?;
         self.permit(&node, Perms::READ)?;
@@ -130,7 +125,7 @@ impl Reader<'_> {
                 let PathWatch { path, watch } = PathWatch::decode(from)?;
                 self.get_data(&self.readable(tree, &path)?, out);
                 if watch {
-                    tree.add_watch(&path, self.watcher(), WatchMode::Data);
+                    tree.add_watch(&path, self.watcher, WatchMode::Data);
                 }
             }
             OpCode::EXISTS => {
@@ -140,7 +135,7 @@ impl Reader<'_> {
                 }
                 let found = self.readable(tree, &path);
                 if watch && !matches!(found, Err(ErrorCode::NO_AUTH)) {
-                    tree.add_watch(&path, self.watcher(), WatchMode::Data);
+                    tree.add_watch(&path, self.watcher, WatchMode::Data);
                 }
                 found?.stat().encode(out);
             }
@@ -152,7 +147,7 @@ impl Reader<'_> {
                     node.stat().encode(out);
                 }
                 if watch {
-                    tree.add_watch(&path, self.watcher(), WatchMode::Child);
+                    tree.add_watch(&path, self.watcher, WatchMode::Child);
                 }
             }
             OpCode::GET_ACL => {
@@ -169,7 +164,9 @@ impl Reader<'_> {
             OpCode::GET_ALL_CHILDREN_NUMBER => {
                 let path = required_path(from)?;
                 let node = self.readable(tree, &path)?;
-                out.int(i32::try_from(node.descendants()).unwrap_or(i32::MAX));
+                // By its empty name the root counts itself, as it does for the original.
+                let count = node.descendants() + usize::from(path.is_empty());
+                out.int(i32::try_from(count).unwrap_or(i32::MAX));
             }
             OpCode::GET_EPHEMERALS => {
                 let prefix = PathOnly::decode(from)?.path.unwrap_or_default();
@@ -188,17 +185,19 @@ impl Reader<'_> {
                     1 => WatchMode::PersistentRecursive,
                     _ => return Err(Failure::Malformed),
                 };
-                tree.add_watch(&path, self.watcher(), mode);
+                // The original takes a null for a path that never exists.
+                if let Some(path) = path {
+                    tree.add_watch(&path, self.watcher, mode);
+                }
                 out.int(0);
             }
             OpCode::CHECK_WATCHES | OpCode::REMOVE_WATCHES => {
                 let PathKind { path, kind } = PathKind::decode(from)?;
                 let kind = WatcherType::from_wire(kind).ok_or(Failure::Malformed)?;
-                let found = if op == OpCode::CHECK_WATCHES {
-                    tree.has_watch(&path, self.watcher(), kind)
-                } else {
-                    tree.remove_watch(&path, self.watcher(), kind)
-                };
+                let found = path.is_some_and(|path| match op {
+                    OpCode::CHECK_WATCHES => tree.has_watch(&path, self.watcher, kind),
+                    _ => tree.remove_watch(&path, self.watcher, kind),
+                });
                 if !found {
                     return Err(ErrorCode::NO_WATCHER.into());
                 }
@@ -258,6 +257,8 @@ impl Reader<'_> {
         } else {
             PersistentWatches { persistent: vec![], recursive: vec![] }
         };
+        let persistent: Vec<_> = persistent.into_iter().flatten().collect();
+        let recursive: Vec<_> = recursive.into_iter().flatten().collect();
         let lists = WatchLists {
             data: &data,
             exist: &exist,
@@ -265,7 +266,7 @@ impl Reader<'_> {
             persistent: &persistent,
             recursive: &recursive,
         };
-        tree.set_watches(relative_zxid, &lists, self.watcher(), &mut |event, path| {
+        tree.set_watches(relative_zxid, &lists, self.watcher, &mut |event, path| {
             notification(out, event, path, Zxid(-1));
         });
         Ok(())

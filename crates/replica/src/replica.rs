@@ -83,6 +83,16 @@ pub struct Request {
     pub ids: Credentials,
     /// When it came.
     pub received: Duration,
+    /// Length of its frame.
+    pub bytes: usize,
+}
+
+impl Request {
+    /// Where its answer goes.
+    pub fn origin(&self) -> Origin {
+        let Self { conn, xid, op, received, bytes, .. } = *self;
+        Origin { conn, xid, op, received, bytes }
+    }
 }
 
 /// A client that wants a session.
@@ -144,9 +154,14 @@ pub struct Origin {
     pub op: OpCode,
     /// When it came.
     pub received: Duration,
+    /// Length of its frame.
+    pub bytes: usize,
 }
 
 /// Everything a replica can ask for, to be done in the order given.
+///
+/// Every [`Input::Request`] comes out exactly once: as the origin of an [`Output::Apply`], an
+/// [`Output::Reply`] or an [`Output::Abandon`], or as an [`Output::Answer`].
 #[derive(Debug)]
 pub enum Output {
     /// Write this record to the log; report [`Input::Flushed`] when it is durable.
@@ -169,15 +184,16 @@ pub enum Output {
     Answer(Request),
     /// Answer without a body.
     Reply {
-        /// The connection.
-        conn: ConnId,
-        /// The request's number.
-        xid: Xid,
+        /// Who asked.
+        origin: Origin,
         /// The answer's zxid; `None` is the tree's.
         zxid: Option<Zxid>,
         /// What went wrong.
         err: ErrorCode,
     },
+    /// Give this request no answer, and close its connection after what was already answered is
+    /// out.
+    Abandon(Origin),
     /// The client has its session.
     Accept {
         /// The connection.
@@ -202,7 +218,8 @@ pub enum Output {
 enum Work {
     Txn { zxid: Zxid, record: Bytes, origin: Option<Origin>, then: Then },
     Answer(Request),
-    Reply { conn: ConnId, xid: Xid, zxid: Option<Zxid>, err: ErrorCode },
+    Reply { origin: Origin, zxid: Option<Zxid>, err: ErrorCode },
+    Abandon(Origin),
 }
 
 /// What follows a transaction once it is applied.
@@ -398,9 +415,10 @@ impl Replica {
         out: &mut Vec<Output>,
     ) -> Result<(), Fatal> {
         let Request { conn, session, xid, op, .. } = request;
+        let origin = request.origin();
         let Some(live) = self.sessions.get(session).copied() else {
             // The session ended before the request was taken in: it has no one to answer to.
-            out.push(Output::Disconnect(conn));
+            self.later(Work::Abandon(origin), out);
             return Ok(());
         };
         self.sessions.touch(session, request.received);
@@ -410,17 +428,16 @@ impl Replica {
             && waited > patience
             && !matches!(op, OpCode::PING | OpCode::CLOSE_SESSION)
         {
-            self.reply(conn, xid, None, ErrorCode::THROTTLED_OP, out);
+            self.reply(origin, None, ErrorCode::THROTTLED_OP, out);
             return Ok(());
         }
         if !is_ordered(op) {
-            self.work.push_back(Work::Answer(request));
-            self.advance(out);
+            self.later(Work::Answer(request), out);
             return Ok(());
         }
         if live.conn != Some(conn) {
             // The session went on at another connection.
-            out.push(Output::Disconnect(conn));
+            self.later(Work::Abandon(origin), out);
             return Ok(());
         }
         if live.closing && op != OpCode::CLOSE_SESSION {
@@ -429,10 +446,9 @@ impl Replica {
         if self.options.eager_acl_check
             && let Err(code) = eager_check(tree, schemes, &request)
         {
-            self.reply(conn, xid, Some(Zxid::ZERO), code, out);
+            self.reply(origin, Some(Zxid::ZERO), code, out);
             return Ok(());
         }
-        let origin = Origin { conn, xid, op, received: request.received };
         let mut prep = self.prep(now, tree, schemes, &request.ids, session, xid.0)?;
         match prep.record(op, &request.body) {
             Ok(record) => {
@@ -444,7 +460,7 @@ impl Replica {
                 };
                 self.append(record.into(), Some(origin), then, out);
             }
-            Err(Malformed) => self.reply(conn, xid, None, ErrorCode::MARSHALLING_ERROR, out),
+            Err(Malformed) => self.reply(origin, None, ErrorCode::MARSHALLING_ERROR, out),
         }
         Ok(())
     }
@@ -459,11 +475,9 @@ impl Replica {
         code: ErrorCode,
         out: &mut Vec<Output>,
     ) -> Result<(), Fatal> {
-        let Request { conn, session, xid, op, received, .. } = *request;
-        let mut prep = self.prep(now, tree, schemes, &[], session, xid.0)?;
+        let mut prep = self.prep(now, tree, schemes, &[], request.session, request.xid.0)?;
         let record = prep.failed(code);
-        let origin = Origin { conn, xid, op, received };
-        self.append(record.into(), Some(origin), Then::Nothing, out);
+        self.append(record.into(), Some(request.origin()), Then::Nothing, out);
         Ok(())
     }
 
@@ -540,15 +554,13 @@ impl Replica {
         self.work.push_back(Work::Txn { zxid, record, origin, then });
     }
 
-    fn reply(
-        &mut self,
-        conn: ConnId,
-        xid: Xid,
-        zxid: Option<Zxid>,
-        err: ErrorCode,
-        out: &mut Vec<Output>,
-    ) {
-        self.work.push_back(Work::Reply { conn, xid, zxid, err });
+    fn reply(&mut self, origin: Origin, zxid: Option<Zxid>, err: ErrorCode, out: &mut Vec<Output>) {
+        self.later(Work::Reply { origin, zxid, err }, out);
+    }
+
+    /// Queues what takes no place in the log behind what does.
+    fn later(&mut self, work: Work, out: &mut Vec<Output>) {
+        self.work.push_back(work);
         self.advance(out);
     }
 
@@ -576,9 +588,10 @@ impl Replica {
                     }
                 }
                 Work::Answer(request) => out.push(Output::Answer(request)),
-                Work::Reply { conn, xid, zxid, err } => {
-                    out.push(Output::Reply { conn, xid, zxid, err });
+                Work::Reply { origin, zxid, err } => {
+                    out.push(Output::Reply { origin, zxid, err });
                 }
+                Work::Abandon(origin) => out.push(Output::Abandon(origin)),
             }
         }
     }

@@ -12,31 +12,26 @@ use bytes::{Buf, BytesMut};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
-use tracing::{debug, info};
-use zebu_jute::{Decode, Decoder, Encode};
-use zebu_proto::reply::ReplyHeader;
-use zebu_proto::request::{AuthPacket, ConnectRequest, RequestHeader};
-use zebu_proto::{ErrorCode, OpCode, SessionId, Zxid};
-use zebu_replica::gate::{Route, route};
-use zebu_replica::{After, Connect, Input, Reader, Request, frame};
-use zebu_tree::WatcherId;
+use tracing::{debug, info, warn};
+use zebu_jute::Decode as _;
+use zebu_proto::SessionId;
+use zebu_proto::request::ConnectRequest;
+use zebu_replica::{Connect, Input, frame};
 
-use crate::conn::Conn;
-use crate::counting::{count_answers, count_op};
+use batch::Batch;
+
+use crate::conn::{Conn, OutboxEnd};
+use crate::conns;
 use crate::shared::Shared;
 use crate::words;
+
+mod batch;
 
 /// Bytes read from a socket at once.
 const READ_BYTES: usize = 64 << 10;
 
 /// Unsent bytes above which nothing more is read from a connection.
 const OUTBOX_BYTES_HIGH: usize = 1 << 20;
-
-/// Unsent bytes above which a connection that does not read its notifications is closed.
-const OUTBOX_BYTES_MAX: usize = 64 << 20;
-
-/// Frames answered in a row before others get their turn.
-const BATCH_FRAMES: usize = 1024;
 
 /// How long an answer in flight may still take to leave when the connection is closed.
 const LINGER: Duration = Duration::from_secs(5);
@@ -58,6 +53,8 @@ enum Phase {
 enum End {
     /// Its bytes are not what they claim; nothing more is sent.
     Broken(&'static str),
+    /// It wants to send a large request while there is no room for it.
+    TooLarge,
     /// It asked a four-letter word.
     Word(words::Question),
 }
@@ -83,13 +80,22 @@ pub async fn serve(shared: Arc<Shared>, conn: Arc<Conn>, stream: TcpStream) {
     if let Err(End::Word(question)) = end {
         words::answer(&shared, &stream, question).await;
     }
-    shared.leave(&conn);
-    shared.tree.read().drop_watcher(WatcherId(conn.id.0));
+    shared.conns.leave(&conn);
+    shared.tree.read().drop_watcher(conns::watcher(conn.id));
+    shared.conns.free(&conn);
     if let Some(session) = conn.session() {
         shared.inbox.push(Input::Disconnected { conn: conn.id, session });
     }
-    if let Err(End::Broken(why)) = end {
-        info!("closing the connection from {}: {why}", conn.peer);
+    match end {
+        Ok(()) | Err(End::Word(_)) => {}
+        Err(End::Broken(why)) => info!("closing the connection from {}: {why}", conn.peer),
+        Err(End::TooLarge) => {
+            shared.metrics.large_requests_rejected.add(1);
+            warn!(
+                "closing the connection from {}: large requests in progress reach largeRequestMaxBytes",
+                conn.peer
+            );
+        }
     }
 }
 
@@ -108,16 +114,17 @@ impl Client<'_> {
                 if sent == unsent.len() {
                     unsent.clear();
                     sent = 0;
-                    std::mem::swap(&mut unsent, &mut outbox.bytes);
+                    outbox.swap(&mut unsent);
                 }
-                if outbox.close {
-                    self.phase = Phase::Closing;
+                match outbox.end() {
+                    OutboxEnd::Open => {}
+                    OutboxEnd::Last => self.phase = Phase::Closing,
+                    OutboxEnd::Overrun => {
+                        return Err(End::Broken("it does not read what it is sent"));
+                    }
                 }
-                outbox.bytes.len()
+                outbox.len()
             };
-            if waiting > OUTBOX_BYTES_MAX {
-                return Err(End::Broken("it does not read what it is sent"));
-            }
             while sent < unsent.len() {
                 match stream.try_write(&unsent[sent..]) {
                     Ok(count) => sent += count,
@@ -141,7 +148,7 @@ impl Client<'_> {
             let stuffed = blocked && waiting + unsent.len() > OUTBOX_BYTES_HIGH;
             let read = match self.phase {
                 Phase::Start => true,
-                Phase::Open => !stuffed && !self.is_throttled(),
+                Phase::Open => !stuffed && !self.is_held(),
                 Phase::Connecting | Phase::Closing => false,
             };
             if self.phase == Phase::Open && read && self.has_frame() {
@@ -202,31 +209,15 @@ impl Client<'_> {
         }
     }
 
-    /// Whether the server has so much to do that this connection must wait for its own answers.
-    fn is_throttled(&self) -> bool {
-        if self.conn.in_flight.load(Ordering::Acquire) == 0 {
-            return false;
-        }
-        let limits = &self.shared.config.limits;
-        let inbox = &self.shared.inbox;
-        inbox.requests.load(Ordering::Relaxed) > limits.outstanding_requests as usize
-            || inbox.request_bytes.load(Ordering::Relaxed)
-                > limits.large_requests_bytes_max as usize
-    }
-
-    /// The length of the next frame, once it is here.
-    fn frame_length(&self) -> Result<Option<usize>, End> {
-        let Some(length) = self.input.first_chunk::<4>() else { return Ok(None) };
-        let length = i32::from_be_bytes(*length);
-        usize::try_from(length)
-            .ok()
-            .filter(|length| *length <= self.shared.config.limits.packet_bytes)
-            .map(Some)
-            .ok_or(End::Broken("a frame of impossible length"))
+    /// Whether nothing is taken from the input until an answer wakes the task.
+    fn is_held(&self) -> bool {
+        let in_flight = self.conn.in_flight.load(Ordering::Acquire);
+        let queued_reads = self.conn.queued_reads.load(Ordering::Acquire);
+        batch::is_held(self.shared, in_flight, queued_reads)
     }
 
     fn has_frame(&self) -> bool {
-        match self.frame_length() {
+        match frame_length(&self.input, self.shared) {
             Ok(None) => false,
             Ok(Some(length)) => self.input.len() >= frame::LENGTH_BYTES + length,
             Err(_) => true,
@@ -258,7 +249,7 @@ impl Client<'_> {
                 words::Parsed::Partial => Ok(()),
             };
         }
-        let Some(length) = self.frame_length()? else { return Ok(()) };
+        let Some(length) = frame_length(&self.input, self.shared)? else { return Ok(()) };
         if self.input.len() < frame::LENGTH_BYTES + length {
             return Ok(());
         }
@@ -298,158 +289,25 @@ impl Client<'_> {
 
     /// Takes requests until the input has no whole frame, or others should have their turn.
     fn requests(&mut self) -> Result<(), End> {
-        if !self.has_frame() || self.is_throttled() {
+        if !self.has_frame() || self.is_held() {
             return Ok(());
         }
         self.heard();
-        let received = self.shared.clock.monotonic();
-        let now_ms = received.as_millis() as u64;
         let Some(session) = self.conn.session() else { return Ok(()) };
-        let (shared, conn) = (self.shared, self.conn);
-        let mut ids = conn.ids();
-        let mut in_flight = conn.in_flight.load(Ordering::Acquire) as usize;
-        let mut queued = 0;
-        let mut queued_bytes = 0;
-        let (mut frames, mut bytes) = (0, 0);
-        let mut broken = None;
-        {
-            // One lock of the tree and one of the outbox for the whole batch, and only when a
-            // request of it is answered here.
-            let mut tree = None;
-            let mut outbox = None;
-            let mut answered = 0;
-            let mut answered_bytes = 0;
-            let mut last = (OpCode::PING, -1, 0);
-            while frames < BATCH_FRAMES {
-                let length = match self.frame_length() {
-                    Ok(Some(length)) if self.input.len() >= frame::LENGTH_BYTES + length => length,
-                    Ok(_) => break,
-                    Err(end) => {
-                        broken = Some(end);
-                        break;
-                    }
-                };
-                self.input.advance(frame::LENGTH_BYTES);
-                frames += 1;
-                bytes += frame::LENGTH_BYTES + length;
-                let mut decoder = Decoder::new(&self.input[..length]);
-                let Ok(RequestHeader { xid, op }) = RequestHeader::decode(&mut decoder) else {
-                    broken = Some(End::Broken("a frame shorter than its header"));
-                    break;
-                };
-                let header_bytes = decoder.position();
-                let enforced = &shared.config.auth.enforced_schemes;
-                if !enforced.is_empty()
-                    && !matches!(op, OpCode::AUTH | OpCode::SASL)
-                    && !ids.iter().any(|id| enforced.contains(&id.scheme))
-                {
-                    let outbox = outbox.get_or_insert_with(|| conn.outbox.lock());
-                    let code = ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH;
-                    frame::bare_reply(&mut outbox.bytes, xid, Zxid::ZERO, code);
-                    outbox.close = true;
-                    break;
-                }
-                match op {
-                    OpCode::AUTH => {
-                        let packet = AuthPacket::decode(&mut decoder);
-                        let added = packet.ok().and_then(|packet| {
-                            let scheme = packet.scheme?;
-                            let auth = packet.auth.unwrap_or_default();
-                            let peer = conn.address();
-                            shared.schemes.authenticate(&ids, peer, &scheme, auth).ok()
-                        });
-                        let outbox = outbox.get_or_insert_with(|| conn.outbox.lock());
-                        match added {
-                            Some(added) => {
-                                conn.set_ids(added.clone());
-                                ids = added;
-                                frame::bare_reply(
-                                    &mut outbox.bytes,
-                                    xid,
-                                    Zxid::ZERO,
-                                    ErrorCode::OK,
-                                );
-                            }
-                            None => {
-                                let code = ErrorCode::AUTH_FAILED;
-                                frame::bare_reply(&mut outbox.bytes, xid, Zxid::ZERO, code);
-                                outbox.close = true;
-                                break;
-                            }
-                        }
-                        self.input.advance(length);
-                        answered += 1;
-                        continue;
-                    }
-                    OpCode::SASL => {
-                        // No server login is configured: no error, and no token.
-                        let outbox = outbox.get_or_insert_with(|| conn.outbox.lock());
-                        let header = ReplyHeader { xid, zxid: Zxid::ZERO, err: ErrorCode::OK };
-                        frame::reply(&mut outbox.bytes, header, |out| None::<&[u8]>.encode(out));
-                        self.input.advance(length);
-                        answered += 1;
-                        continue;
-                    }
-                    _ => {}
-                }
-                if route(op, in_flight) == Route::Now {
-                    let tree = &**tree.get_or_insert_with(|| shared.tree.read());
-                    let outbox = outbox.get_or_insert_with(|| conn.outbox.lock());
-                    let reader =
-                        Reader { schemes: &shared.schemes, conn: conn.id, session, ids: &ids };
-                    let body = &self.input[header_bytes..length];
-                    let before = outbox.bytes.len();
-                    let after = reader.answer(tree, xid, op, body, &mut outbox.bytes);
-                    answered_bytes += outbox.bytes.len() - before;
-                    self.input.advance(length);
-                    answered += 1;
-                    count_op(&shared.metrics, op);
-                    last = (op, xid.0, tree.last_zxid().0);
-                    if after == After::Close {
-                        outbox.close = true;
-                        break;
-                    }
-                    if outbox.bytes.len() > OUTBOX_BYTES_HIGH {
-                        break;
-                    }
-                } else {
-                    let mut payload = self.input.split_to(length);
-                    payload.advance(header_bytes);
-                    queued += 1;
-                    queued_bytes += payload.len();
-                    in_flight += 1;
-                    self.submitted.push(Input::Request(Request {
-                        conn: conn.id,
-                        session,
-                        xid,
-                        op,
-                        body: payload.freeze(),
-                        ids: ids.clone(),
-                        received,
-                    }));
-                }
-            }
-            if answered > 0 {
-                let (op, xid, zxid) = last;
-                conn.stats.answered(answered, op, xid, zxid, now_ms, 0);
-                conn.stats.sent.fetch_add(answered, Ordering::Relaxed);
-                count_answers(&shared.stats, &shared.metrics, answered, answered_bytes, 0);
-            }
-        }
-        let metrics = &shared.metrics;
-        metrics.bytes_received_count.add(bytes as u64);
-        shared.stats.packets_received.add(frames as u64);
-        conn.stats.received.fetch_add(frames as u64, Ordering::Relaxed);
-        if queued > 0 {
-            conn.in_flight.fetch_add(queued, Ordering::AcqRel);
-            shared.inbox.entering(queued as usize, queued_bytes);
-            shared.inbox.push_all(&mut self.submitted);
-        }
-        match broken {
-            Some(end) => Err(end),
-            None => Ok(()),
-        }
+        Batch::new(self.shared, self.conn, session).run(&mut self.input, &mut self.submitted)
     }
+}
+
+/// The length of the frame that `input` starts with, once it is here.
+///
+/// A frame that cannot be taken ends the connection as soon as its length is known.
+fn frame_length(input: &[u8], shared: &Shared) -> Result<Option<usize>, End> {
+    let Some(length) = input.first_chunk::<4>() else { return Ok(None) };
+    let length = usize::try_from(i32::from_be_bytes(*length))
+        .ok()
+        .filter(|length| *length <= shared.config.limits.packet_bytes)
+        .ok_or(End::Broken("a frame of impossible length"))?;
+    if shared.load.has_room_for(length) { Ok(Some(length)) } else { Err(End::TooLarge) }
 }
 
 async fn sleep_until(deadline: Option<Instant>) {

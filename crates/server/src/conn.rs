@@ -2,7 +2,6 @@
 //! and what it has done so far.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -12,13 +11,69 @@ use zebu_proto::{OpCode, SessionId};
 use zebu_replica::ConnId;
 use zebu_replica::auth::Credentials;
 
+/// Unsent bytes above which a connection that does not read what it is sent is closed.
+pub const OUTBOX_BYTES_MAX: usize = 64 << 20;
+
 /// What is to be sent, and whether that is the end.
+///
+/// **Invariant:** whoever locks the tree and an outbox locks the tree first.
 #[derive(Debug, Default)]
 pub struct Outbox {
     /// Whole frames, in order.
-    pub bytes: Vec<u8>,
-    /// Close the connection once `bytes` is sent.
-    pub close: bool,
+    bytes: Vec<u8>,
+    end: OutboxEnd,
+}
+
+/// Whether a connection goes on after what waits in its outbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OutboxEnd {
+    /// It goes on.
+    #[default]
+    Open,
+    /// It ends once everything is sent; nothing more is added.
+    Last,
+    /// It ends at once: it did not read what it was sent.
+    Overrun,
+}
+
+impl Outbox {
+    /// Adds what `write` appends, unless the connection ends; says how many bytes that were.
+    pub fn put(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> usize {
+        if self.end != OutboxEnd::Open {
+            return 0;
+        }
+        let before = self.bytes.len();
+        if before > OUTBOX_BYTES_MAX {
+            self.bytes = Vec::new();
+            self.end = OutboxEnd::Overrun;
+            return 0;
+        }
+        write(&mut self.bytes);
+        self.bytes.len() - before
+    }
+
+    /// Nothing follows what is in it.
+    pub fn close(&mut self) {
+        if self.end == OutboxEnd::Open {
+            self.end = OutboxEnd::Last;
+        }
+    }
+
+    /// Whether the connection goes on.
+    pub fn end(&self) -> OutboxEnd {
+        self.end
+    }
+
+    /// How many bytes wait.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Takes what waits; `empty`, whose room is used for what comes, is empty.
+    pub fn swap(&mut self, empty: &mut Vec<u8>) {
+        assert!(empty.is_empty(), "what was taken before is sent");
+        std::mem::swap(&mut self.bytes, empty);
+    }
 }
 
 /// Counters that the four-letter words `cons` and `stat` show.
@@ -112,6 +167,8 @@ pub struct Conn {
     woken: AtomicBool,
     /// Requests on their way through the replica.
     pub in_flight: AtomicU32,
+    /// Those of them whose answers nobody knows the size of.
+    pub queued_reads: AtomicU32,
     /// Its session; 0 before it has one.
     session: AtomicI64,
     /// The session's timeout, in milliseconds.
@@ -128,7 +185,7 @@ pub struct Conn {
 
 impl Conn {
     /// A connection that was just accepted.
-    pub fn new(id: ConnId, peer: SocketAddr, ids: Credentials, established_ms: i64) -> Arc<Self> {
+    pub fn new(id: ConnId, peer: SocketAddr, ids: Credentials, established_ms: i64) -> Self {
         let conn = Self {
             id,
             peer,
@@ -137,6 +194,7 @@ impl Conn {
             wake: Notify::new(),
             woken: AtomicBool::new(false),
             in_flight: AtomicU32::new(0),
+            queued_reads: AtomicU32::new(0),
             session: AtomicI64::new(0),
             timeout_ms: AtomicI32::new(0),
             says_read_only: AtomicBool::new(false),
@@ -145,7 +203,7 @@ impl Conn {
             stats: ConnStats::default(),
         };
         conn.stats.reset();
-        Arc::new(conn)
+        conn
     }
 
     /// The client's address.
@@ -188,12 +246,42 @@ impl Conn {
     }
 
     /// The task is about to look: whatever comes from now on wakes it again.
+    ///
+    /// A swap, not a store: the task must see what came before the last wake-up that it takes.
     pub fn looking(&self) {
-        self.woken.store(false, Ordering::Release);
+        self.woken.swap(false, Ordering::AcqRel);
     }
 
     /// When it was last heard of.
     pub fn heard(&self) -> Duration {
         Duration::from_millis(self.heard_ms.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_follows_the_last_frame() {
+        let mut outbox = Outbox::default();
+        assert_eq!(outbox.put(|bytes| bytes.extend([1, 2])), 2);
+        outbox.close();
+        assert_eq!(outbox.put(|bytes| bytes.push(3)), 0);
+        let mut taken = Vec::new();
+        outbox.swap(&mut taken);
+        assert_eq!((taken, outbox.end()), (vec![1, 2], OutboxEnd::Last));
+    }
+
+    #[test]
+    fn what_nobody_reads_is_bounded() {
+        let mut outbox = Outbox::default();
+        // One frame may be as large as it has to be.
+        outbox.put(|bytes| bytes.resize(OUTBOX_BYTES_MAX + 1, 0));
+        assert_eq!(outbox.end(), OutboxEnd::Open);
+        outbox.put(|bytes| bytes.push(0));
+        assert_eq!((outbox.end(), outbox.len()), (OutboxEnd::Overrun, 0));
+        outbox.close();
+        assert_eq!(outbox.end(), OutboxEnd::Overrun);
     }
 }

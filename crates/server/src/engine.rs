@@ -13,11 +13,14 @@ use tracing::{error, info};
 use zebu_jute::Encode as _;
 use zebu_proto::reply::ConnectResponse;
 use zebu_proto::txn::TxnRecord;
-use zebu_proto::{Acl, EventType, Perms, Zxid};
-use zebu_replica::{Input, Now, Origin, Output, Reader, Replica, Request, frame, write_reply};
+use zebu_proto::{Acl, ErrorCode, EventType, Perms, Zxid};
+use zebu_replica::{
+    After, Input, Now, Origin, Output, Reader, Replica, Request, frame, gate, write_reply,
+};
 use zebu_tree::{Events, Tree, WatcherId};
 
 use crate::conn::Conn;
+use crate::conns;
 use crate::counting::{count_answers, count_event, count_op};
 use crate::journal::Command;
 use crate::shared::{Shared, Status};
@@ -35,8 +38,15 @@ pub struct Engine {
     replica: Replica,
     log: Sender<Command>,
     snapshotter: Snapshotter,
-    dirty: Vec<Arc<Conn>>,
+    dirty: Vec<Dirty>,
     touched: Duration,
+}
+
+/// A connection whose task is to be woken.
+struct Dirty {
+    conn: Arc<Conn>,
+    /// Requests of it that are done with.
+    done: u32,
 }
 
 impl Engine {
@@ -91,15 +101,13 @@ impl Engine {
     fn report_touched(&mut self, now: Now, inputs: &mut Vec<Input>) {
         let since = self.touched;
         self.touched = now.monotonic;
-        self.shared.with_conns(|conns| {
-            for conn in conns.values() {
-                let at = conn.heard();
-                // The millisecond of the last report is looked at again.
-                if at + Duration::from_millis(1) >= since
-                    && let Some(session) = conn.session()
-                {
-                    inputs.push(Input::Touched { session, at });
-                }
+        self.shared.conns.each(|conn| {
+            let at = conn.heard();
+            // The millisecond of the last report is looked at again.
+            if at + Duration::from_millis(1) >= since
+                && let Some(session) = conn.session()
+            {
+                inputs.push(Input::Touched { session, at });
             }
         });
         let sessions = self.replica.sessions();
@@ -133,19 +141,22 @@ impl Engine {
                     let tree = tree.get_or_insert_with(|| shared.tree.write());
                     self.answer(now, tree, &request);
                 }
-                Output::Reply { conn, xid, zxid, err } => {
+                Output::Reply { origin, zxid, err } => {
                     let zxid = zxid.unwrap_or_else(|| match &tree {
                         Some(tree) => tree.last_zxid(),
                         None => shared.tree.read().last_zxid(),
                     });
-                    if err == zebu_proto::ErrorCode::THROTTLED_OP {
+                    if err == ErrorCode::THROTTLED_OP {
                         shared.metrics.throttled_ops.add(1);
                     }
-                    if let Some(conn) = shared.conn(conn) {
-                        frame::bare_reply(&mut conn.outbox.lock().bytes, xid, zxid, err);
-                        self.answered(&conn);
+                    if let Some(conn) = self.done(&origin) {
+                        conn.outbox.lock().put(|out| frame::bare_reply(out, origin.xid, zxid, err));
                     }
-                    shared.inbox.leaving(1, 0);
+                }
+                Output::Abandon(origin) => {
+                    if let Some(conn) = self.done(&origin) {
+                        conn.outbox.lock().close();
+                    }
                 }
                 Output::Accept { conn, session, timeout_ms, password } => {
                     if let Some(conn) = shared.conn(conn) {
@@ -158,7 +169,7 @@ impl Engine {
                             password,
                             read_only,
                         };
-                        frame::frame(&mut conn.outbox.lock().bytes, |out| response.encode(out));
+                        conn.outbox.lock().put(|out| frame::frame(out, |out| response.encode(out)));
                         conn.set_session(session, timeout_ms);
                         self.touch(conn);
                     }
@@ -170,15 +181,15 @@ impl Engine {
                             conn.says_read_only.load(Ordering::Relaxed).then_some(false);
                         let response = ConnectResponse::refused(read_only);
                         let mut outbox = conn.outbox.lock();
-                        frame::frame(&mut outbox.bytes, |out| response.encode(out));
-                        outbox.close = true;
+                        outbox.put(|out| frame::frame(out, |out| response.encode(out)));
+                        outbox.close();
                         drop(outbox);
                         self.touch(conn);
                     }
                 }
                 Output::Disconnect(conn) => {
                     if let Some(conn) = shared.conn(conn) {
-                        conn.outbox.lock().close = true;
+                        conn.outbox.lock().close();
                         self.touch(conn);
                     }
                 }
@@ -233,42 +244,36 @@ impl Engine {
             metrics.digest_mismatches_count.add(1);
             error!("the tree's digest after {zxid} is not the one in the transaction");
         }
-        let Some(Origin { conn, xid, op, received }) = origin else { return };
+        let Some(origin) = origin else { return };
+        let Origin { xid, op, received, .. } = origin;
         count_op(metrics, op);
-        shared.inbox.leaving(1, 0);
-        let Some(conn) = shared.conn(conn) else {
-            metrics.stale_replies.add(1);
-            return;
-        };
-        let bytes = {
-            let out = &mut conn.outbox.lock().bytes;
-            let before = out.len();
-            write_reply(out, op, xid, zxid, &applied);
-            out.len() - before
-        };
+        let Some(conn) = self.done(&origin) else { return };
+        let bytes = conn.outbox.lock().put(|out| write_reply(out, op, xid, zxid, &applied));
         let latency = now.monotonic.saturating_sub(received).as_millis() as u64;
         metrics.updatelatency.add(latency as i64);
         count_answers(&shared.stats, metrics, 1, bytes, latency as i64);
         let now_ms = now.monotonic.as_millis() as u64;
         conn.stats.answered(1, op, xid.0, zxid.0, now_ms, latency);
-        self.answered(&conn);
     }
 
     fn answer(&mut self, now: Now, tree: &Tree, request: &Request) {
         let shared = self.shared.clone();
-        let Request { conn, session, xid, op, body, ids, received } = request;
-        shared.inbox.leaving(1, 0);
-        let Some(conn) = shared.conn(*conn) else {
-            shared.metrics.stale_replies.add(1);
-            return;
+        let Request { session, xid, op, body, ids, received, .. } = request;
+        let Some(conn) = self.done(&request.origin()) else { return };
+        let reader = Reader {
+            schemes: &shared.schemes,
+            watcher: conns::watcher(conn.id),
+            session: *session,
+            ids,
         };
-        let reader = Reader { schemes: &shared.schemes, conn: conn.id, session: *session, ids };
         let bytes = {
+            let mut after = After::Keep;
             let mut outbox = conn.outbox.lock();
-            let before = outbox.bytes.len();
-            let after = reader.answer(tree, *xid, *op, body, &mut outbox.bytes);
-            outbox.close |= after == zebu_replica::After::Close;
-            outbox.bytes.len() - before
+            let bytes = outbox.put(|out| after = reader.answer(tree, *xid, *op, body, out));
+            if after == After::Close {
+                outbox.close();
+            }
+            bytes
         };
         count_op(&shared.metrics, *op);
         let latency = now.monotonic.saturating_sub(*received).as_millis() as u64;
@@ -276,25 +281,41 @@ impl Engine {
         count_answers(&shared.stats, &shared.metrics, 1, bytes, latency as i64);
         let now_ms = now.monotonic.as_millis() as u64;
         conn.stats.answered(1, *op, xid.0, tree.last_zxid().0, now_ms, latency);
-        self.answered(&conn);
     }
 
-    /// One request of the connection is answered: its answer is in the outbox.
-    fn answered(&mut self, conn: &Arc<Conn>) {
+    /// A request is done with: its answer, if it gets one, goes into the outbox of the connection
+    /// returned before anybody is woken. None when the connection is gone.
+    fn done(&mut self, origin: &Origin) -> Option<Arc<Conn>> {
+        self.shared.load.leave(origin.bytes);
+        let Some(conn) = self.shared.conn(origin.conn) else {
+            self.shared.metrics.stale_replies.add(1);
+            return None;
+        };
         conn.stats.sent.fetch_add(1, Ordering::Relaxed);
-        conn.in_flight.fetch_sub(1, Ordering::AcqRel);
+        if gate::is_read(origin.op) {
+            conn.queued_reads.fetch_sub(1, Ordering::AcqRel);
+        }
         self.touch(conn.clone());
+        self.dirty.last_mut().expect("it was just touched").done += 1;
+        Some(conn)
     }
 
     /// Remembers to wake the connection's task.
     fn touch(&mut self, conn: Arc<Conn>) {
-        if self.dirty.last().is_none_or(|last| !Arc::ptr_eq(last, &conn)) {
-            self.dirty.push(conn);
+        if self.dirty.last().is_none_or(|last| !Arc::ptr_eq(&last.conn, &conn)) {
+            self.dirty.push(Dirty { conn, done: 0 });
         }
     }
 
+    /// Wakes the tasks of all connections that have something to send, or to go on with.
+    ///
+    /// Only now their requests count as answered: what a task answers by itself from here on comes
+    /// behind the answers that are in its outbox.
     fn wake_all(&mut self) {
-        for conn in self.dirty.drain(..) {
+        for Dirty { conn, done } in self.dirty.drain(..) {
+            if done > 0 {
+                conn.in_flight.fetch_sub(done, Ordering::AcqRel);
+            }
             conn.wake();
         }
     }
@@ -327,13 +348,8 @@ impl Notifier<'_> {
 
 impl Events for Notifier<'_> {
     fn notify(&mut self, watcher: WatcherId, event: EventType, path: &str, zxid: Zxid) {
-        let id = zebu_replica::ConnId(watcher.0);
-        let Some(conn) = self.engine.shared.conn(id) else { return };
-        let mut outbox = conn.outbox.lock();
-        let before = outbox.bytes.len();
-        frame::notification(&mut outbox.bytes, event, path, zxid);
-        let bytes = outbox.bytes.len() - before;
-        drop(outbox);
+        let Some(conn) = self.engine.shared.conns.by_watcher(watcher) else { return };
+        let bytes = conn.outbox.lock().put(|out| frame::notification(out, event, path, zxid));
         conn.stats.sent.fetch_add(1, Ordering::Relaxed);
         self.engine.shared.metrics.watch_bytes.add(bytes as u64);
         self.engine.shared.stats.packets_sent.add(1);
@@ -343,9 +359,9 @@ impl Events for Notifier<'_> {
 
     fn may_read(&mut self, watcher: WatcherId, acl: &[Acl]) -> bool {
         let shared = &self.engine.shared;
-        let id = zebu_replica::ConnId(watcher.0);
         shared
-            .conn(id)
+            .conns
+            .by_watcher(watcher)
             .is_some_and(|conn| conn.with_ids(|ids| shared.schemes.permits(acl, Perms::READ, ids)))
     }
 }

@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use zebu_proto::{OpCode, SessionId, Xid, Zxid};
-use zebu_replica::ConnId;
 use zebu_tree::WatcherId;
 
 use crate::conn::{Conn, NO_OP};
@@ -25,7 +24,7 @@ pub struct ServerFactsView<'s>(pub &'s Arc<Shared>);
 
 impl ServerFactsView<'_> {
     fn session_of(&self, watcher: WatcherId) -> Option<SessionId> {
-        self.0.conn(ConnId(watcher.0)).and_then(|conn| conn.session())
+        self.0.conns.by_watcher(watcher).and_then(|conn| conn.session())
     }
 
     /// The wall clock's time of a monotonic moment.
@@ -95,8 +94,8 @@ impl Facts for ServerFactsView<'_> {
             latency_max_ms: stats.latency().max(),
             packets_received: stats.packets_received.value(),
             packets_sent: stats.packets_sent.value(),
-            connections: shared.with_conns(|conns| conns.len()),
-            outstanding: shared.inbox.requests.load(Ordering::Relaxed),
+            connections: shared.conns.len(),
+            outstanding: shared.load.requests(),
             zxid: tree.last_zxid(),
             znodes: tree.znode_count() + 1,
             watches: tree.watch_count(),
@@ -117,15 +116,13 @@ impl Facts for ServerFactsView<'_> {
     }
 
     fn connections(&self) -> Vec<ConnectionFacts> {
-        let conns: Vec<Arc<Conn>> = self.0.with_conns(|conns| conns.values().cloned().collect());
-        conns.iter().map(|conn| connection(conn)).collect()
+        self.0.conns.all().iter().map(|conn| connection(conn)).collect()
     }
 
     fn connection_buckets(&self) -> Vec<Bucket<ConnectionRef>> {
-        let conns: Vec<Arc<Conn>> = self.0.with_conns(|conns| conns.values().cloned().collect());
         let width = self.0.config.net.handshake_timeout.max(Duration::from_millis(1));
         let mut buckets: BTreeMap<u128, Vec<ConnectionRef>> = BTreeMap::new();
-        for conn in conns {
+        for conn in self.0.conns.all() {
             let timeout =
                 Duration::from_millis(conn.timeout_ms.load(Ordering::Relaxed).max(0) as u64);
             let end = (conn.heard() + timeout).as_millis() / width.as_millis() + 1;
@@ -215,7 +212,7 @@ fn remote(conn: &Conn) -> std::net::SocketAddr {
 
 fn connection(conn: &Conn) -> ConnectionFacts {
     let stats = &conn.stats;
-    let blocked = !conn.outbox.lock().bytes.is_empty();
+    let blocked = conn.outbox.lock().len() > 0;
     let answers = stats.latencies.load(Ordering::Relaxed);
     let least = stats.latency_ms_min.load(Ordering::Relaxed);
     let session = conn.session().map(|id| SessionFacts {

@@ -1,7 +1,6 @@
 //! The replica's queue of inputs: filled in batches by connections, the log and the timers, and
 //! emptied whole.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -12,10 +11,6 @@ use zebu_replica::Input;
 pub struct Inbox {
     waiting: Mutex<Waiting>,
     filled: Condvar,
-    /// Requests handed in and not answered yet.
-    pub requests: AtomicUsize,
-    /// The bytes of those requests.
-    pub request_bytes: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -67,17 +62,5 @@ impl Inbox {
         }
         std::mem::swap(into, &mut waiting.inputs);
         !into.is_empty() || !waiting.stop
-    }
-
-    /// Counts requests that are on their way in.
-    pub fn entering(&self, requests: usize, bytes: usize) {
-        self.requests.fetch_add(requests, Ordering::Relaxed);
-        self.request_bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// Counts requests that were answered.
-    pub fn leaving(&self, requests: usize, bytes: usize) {
-        self.requests.fetch_sub(requests, Ordering::Relaxed);
-        self.request_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }

@@ -155,12 +155,13 @@ fn begin(shared: &Arc<Shared>, stream: std::net::TcpStream) -> std::io::Result<(
     socket.set_keepalive(shared.config.net.tcp_keep_alive)?;
     let stream = tokio::net::TcpStream::from_std(stream)?;
     let ids = shared.schemes.initial(peer.ip());
-    let conn = Conn::new(shared.next_conn(), peer, ids, shared.clock.now().wall_ms);
-    if !shared.enter(&conn) {
+    let address = peer.ip().to_canonical();
+    let now_ms = shared.clock.now().wall_ms;
+    let Some(conn) = shared.enter(address, |id| Conn::new(id, peer, ids, now_ms)) else {
         shared.metrics.connection_rejected.add(1);
-        warn!("refusing a connection from {}: too many connections", conn.address());
+        warn!("refusing a connection from {address}: too many connections");
         return Ok(());
-    }
+    };
     tokio::spawn(client::serve(shared.clone(), conn, stream));
     Ok(())
 }

@@ -1,9 +1,8 @@
 //! What all threads of a running server share.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Condvar, Mutex, RwLock};
@@ -15,8 +14,10 @@ use zebu_tree::Tree;
 
 use crate::config::Config;
 use crate::conn::Conn;
+use crate::conns::{ConnLimits, Conns};
 use crate::four_letter::{TRACE_MASK_DEFAULT, Whitelist};
 use crate::inbox::Inbox;
+use crate::load::Load;
 use crate::metrics::{Metrics, ServerStats};
 
 /// The server's clock.
@@ -53,15 +54,14 @@ pub struct Shared {
     pub schemes: Schemes,
     /// The way into the replica.
     pub inbox: Inbox,
+    /// What is on that way or behind it, and not answered.
+    pub load: Load,
     /// Counters.
     pub metrics: Metrics,
     /// The clock.
     pub clock: Clock,
-    /// Every connection, by its number.
-    conns: RwLock<HashMap<ConnId, Arc<Conn>>>,
-    /// How many connections each address has.
-    per_address: Mutex<HashMap<IpAddr, u32>>,
-    next_conn: AtomicU32,
+    /// Every connection.
+    pub conns: Conns,
     /// Whether requests are served.
     pub serving: AtomicBool,
     /// Set once, when the server is to stop, with the reason if that is a failure.
@@ -112,15 +112,14 @@ impl Shared {
             trace_mask: AtomicI64::new(TRACE_MASK_DEFAULT),
             snapshots,
             client_port,
+            load: Load::new(config.limits.clone()),
             config,
             tree: RwLock::new(tree),
             schemes,
             inbox: Inbox::default(),
             metrics,
             clock,
-            conns: RwLock::default(),
-            per_address: Mutex::default(),
-            next_conn: AtomicU32::new(1),
+            conns: Conns::default(),
             serving: AtomicBool::new(false),
             stopping: Mutex::new(None),
             stop: Notify::new(),
@@ -128,50 +127,17 @@ impl Shared {
         }
     }
 
-    /// A number for a new connection.
-    pub fn next_conn(&self) -> ConnId {
-        ConnId(self.next_conn.fetch_add(1, Ordering::Relaxed))
-    }
-
     /// The connection of that number, if it is still there.
     pub fn conn(&self, id: ConnId) -> Option<Arc<Conn>> {
-        self.conns.read().get(&id).cloned()
-    }
-
-    /// Runs `look` on all connections.
-    pub fn with_conns<T>(&self, look: impl FnOnce(&HashMap<ConnId, Arc<Conn>>) -> T) -> T {
-        look(&self.conns.read())
+        self.conns.get(id)
     }
 
     /// Lets a connection in, unless its address or the server has enough of them.
-    pub fn enter(&self, conn: &Arc<Conn>) -> bool {
+    pub fn enter(&self, address: IpAddr, make: impl FnOnce(ConnId) -> Conn) -> Option<Arc<Conn>> {
         let limits = &self.config.limits;
-        let mut conns = self.conns.write();
-        if limits.connections.is_some_and(|most| conns.len() >= most as usize) {
-            return false;
-        }
-        let mut per_address = self.per_address.lock();
-        let count = per_address.entry(conn.address()).or_default();
-        if limits.connections_per_address.is_some_and(|most| *count >= most) {
-            return false;
-        }
-        *count += 1;
-        conns.insert(conn.id, conn.clone());
-        true
-    }
-
-    /// Forgets a connection.
-    pub fn leave(&self, conn: &Conn) {
-        if self.conns.write().remove(&conn.id).is_none() {
-            return;
-        }
-        let mut per_address = self.per_address.lock();
-        if let Some(count) = per_address.get_mut(&conn.address()) {
-            *count -= 1;
-            if *count == 0 {
-                per_address.remove(&conn.address());
-            }
-        }
+        let limits =
+            ConnLimits { per_address: limits.connections_per_address, total: limits.connections };
+        self.conns.enter(address, limits, make)
     }
 
     /// Asks the server to stop; the first reason given counts.

@@ -55,7 +55,7 @@ pub async fn answer(shared: &Arc<Shared>, stream: &TcpStream, question: Question
     match effect {
         Effect::None => {}
         Effect::ResetConnections => {
-            shared.with_conns(|conns| conns.values().for_each(|conn| conn.stats.reset()));
+            shared.conns.each(|conn| conn.stats.reset());
         }
         Effect::ResetServer => {
             shared.stats.reset();

@@ -25,18 +25,14 @@ fn cli(version: Kind, server: &Server) -> std::process::Command {
     command
 }
 
-/// Notifications are printed by a thread of their own, so they are put apart, in their order.
+/// Notifications are printed by a thread of their own, line by line among the lines of the commands,
+/// so they are put apart, in their order; blank lines, of which a notification has two, are dropped.
 fn apart(output: &str) -> String {
-    let mut parts = output.split("\nWATCHER::\n\n");
-    let mut main = parts.next().unwrap_or_default().to_owned();
-    let mut watches = String::new();
-    for part in parts {
-        let (event, rest) = part.split_once('\n').unwrap_or((part, ""));
-        watches.push_str(event);
-        watches.push('\n');
-        main.push_str(rest);
-    }
-    format!("{main}---- watches\n{watches}")
+    let (watches, main): (Vec<&str>, Vec<&str>) = output
+        .lines()
+        .filter(|line| !line.is_empty() && *line != "WATCHER::")
+        .partition(|line| line.starts_with("WatchedEvent "));
+    format!("{}\n---- watches\n{}\n", main.join("\n"), watches.join("\n"))
 }
 
 /// Feeds a script to the command line and returns what it printed once `watches` events were seen.

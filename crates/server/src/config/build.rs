@@ -320,6 +320,10 @@ impl<'a> Reader<'a> {
             packet_bytes,
             packet_extra_bytes,
             outstanding_requests: self.count("globalOutstandingLimit"),
+            outstanding_bytes: self
+                .number("zebu.globalOutstandingBytes")
+                .and_then(|bytes| usize::try_from(bytes).ok())
+                .unwrap_or(usize::MAX),
             large_request_bytes: self.count_or_off("largeRequestThreshold"),
             large_requests_bytes_max: self.count("largeRequestMaxBytes"),
         }

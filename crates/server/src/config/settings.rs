@@ -146,6 +146,8 @@ pub struct LimitConfig {
     pub packet_extra_bytes: usize,
     /// `globalOutstandingLimit`.
     pub outstanding_requests: u32,
+    /// `zebu.globalOutstandingBytes`.
+    pub outstanding_bytes: usize,
     /// `largeRequestThreshold`: above it a request is large; `None`: none is.
     pub large_request_bytes: Option<u32>,
     /// `largeRequestMaxBytes`: of all large requests in progress.

@@ -151,6 +151,7 @@ pub static SETTINGS: &[Setting] = &[
     full("jute.maxbuffer", number(1, I32_MAX, "bytes"), "1048575", "longest request").group(LIMITS),
     prop("jute.maxbuffer.extrasize", number(I32_MIN, I32_MAX, "bytes"), "", "allowance above jute.maxbuffer for what the server itself writes, at least 1024").computed("jute.maxbuffer").group(LIMITS),
     prop("globalOutstandingLimit", count(0), "1000", "requests in progress above which reading stops").group(LIMITS),
+    prop("zebu.globalOutstandingBytes", number(0, i64::MAX, "bytes"), "104857600", "bytes of requests in progress above which reading stops").group(LIMITS),
     prop("maxCnxns", count(I32_MIN), "0", "connections in all; 0: no limit").group(LIMITS),
     prop("nio.sessionlessCnxnTimeout", ms(1), "10000", "time a connection has for its handshake").group(LIMITS),
     prop("clientTcpKeepAlive", Kind::JavaBool, "false", "TCP keep-alive on client connections").group(LIMITS),

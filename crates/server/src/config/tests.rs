@@ -165,6 +165,7 @@ fn the_documented_defaults() {
             packet_bytes: 1_048_575,
             packet_extra_bytes: 1_048_575,
             outstanding_requests: 1000,
+            outstanding_bytes: 104_857_600,
             large_request_bytes: None,
             large_requests_bytes_max: 100 << 20,
         }

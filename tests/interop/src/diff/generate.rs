@@ -3,7 +3,8 @@
 //! Left out on purpose, because the original does not survive them: a TTL create whose flag is not one of a
 //! TTL znode and whose ttl is negative, a limit directly below the quota root, and statistics of a quota
 //! that are not statistics. Left out because ours deliberately refuses them: the internal opcodes -10 and
-//! 20. Left out of bursts: what is answered at intake, ahead of the requests before it.
+//! 20, and because ours writes standard UTF-8 where the original writes CESU-8 for what is outside of the
+//! basic plane. Left out of bursts: what is answered at intake, ahead of the requests before it.
 
 use super::random::Random;
 use super::{Knock, Request, SLOTS, Step};
@@ -28,7 +29,7 @@ const PATHS: [&str; 16] = [
     "/a/with space",
 ];
 
-const ODD_PATHS: [&str; 27] = [
+const ODD_PATHS: [&str; 26] = [
     "",
     "/",
     "//",
@@ -51,7 +52,6 @@ const ODD_PATHS: [&str; 27] = [
     "/a/\u{f900}",
     "/a/\u{ffef}",
     "/a/\u{fff0}",
-    "/a/\u{1f404}",
     "/zookeeper",
     "/zookeeper/quota",
     "/zookeeper/config",
@@ -387,7 +387,7 @@ impl Generator {
             i64::MIN,
             i64::MAX,
         ]);
-        if matches!(flags, 5 | 6) { ttl } else { ttl.max(0) }
+        if matches!(flags, 5 | 6 | 9) { ttl } else { ttl.max(0) }
     }
 
     fn create(&mut self, opcode: i32) -> (Vec<u8>, String) {

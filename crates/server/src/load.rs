@@ -1,0 +1,121 @@
+//! How much is in progress, and how much is too much.
+//!
+//! Counts requests from the moment they leave their connection for the replica until they are
+//! answered. What a limit means is decided by the connections: they stop reading, or end.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::config::LimitConfig;
+
+/// Requests in progress.
+#[derive(Debug)]
+pub struct Load {
+    requests: AtomicUsize,
+    bytes: AtomicUsize,
+    large_bytes: AtomicUsize,
+    limits: LimitConfig,
+}
+
+impl Load {
+    /// Nothing is in progress.
+    pub fn new(limits: LimitConfig) -> Self {
+        Self {
+            requests: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            large_bytes: AtomicUsize::new(0),
+            limits,
+        }
+    }
+
+    /// How many requests there are.
+    pub fn requests(&self) -> usize {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// A request is handed to the replica; `bytes` is the length of its frame.
+    pub fn enter(&self, bytes: usize) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        if self.is_large(bytes) {
+            self.large_bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// A request is answered or given up.
+    pub fn leave(&self, bytes: usize) {
+        self.requests.fetch_sub(1, Ordering::Relaxed);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        if self.is_large(bytes) {
+            self.large_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a connection that waits for answers has to wait before it sends more.
+    ///
+    /// Source: `ZooKeeperServer.shouldThrottle`.
+    pub fn is_full(&self) -> bool {
+        self.requests() > self.limits.outstanding_requests as usize
+            || self.bytes.load(Ordering::Relaxed) > self.limits.outstanding_bytes
+    }
+
+    /// Whether a request of that length counts against `largeRequestMaxBytes`.
+    fn is_large(&self, bytes: usize) -> bool {
+        self.limits.large_request_bytes.is_some_and(|threshold| bytes > threshold as usize)
+    }
+
+    /// Whether there is room for a request of that length.
+    ///
+    /// Source: `ZooKeeperServer.checkRequestSizeWhenReceivingMessage`.
+    pub fn has_room_for(&self, bytes: usize) -> bool {
+        let most = self.limits.large_requests_bytes_max as usize;
+        !self.is_large(bytes)
+            || self.large_bytes.load(Ordering::Relaxed).saturating_add(bytes) <= most
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load() -> Load {
+        Load::new(LimitConfig {
+            connections_per_address: None,
+            connections: None,
+            packet_bytes: 1 << 20,
+            packet_extra_bytes: 1 << 20,
+            outstanding_requests: 2,
+            outstanding_bytes: 10_000,
+            large_request_bytes: Some(1_000),
+            large_requests_bytes_max: 4_000,
+        })
+    }
+
+    #[test]
+    fn requests_and_bytes_fill_the_server() {
+        let load = load();
+        (0..2).for_each(|_| load.enter(1));
+        assert!(!load.is_full());
+        load.enter(1);
+        assert!(load.is_full());
+        load.leave(1);
+        assert!(!load.is_full());
+        load.enter(10_000);
+        assert!(load.is_full());
+        load.leave(10_000);
+        (0..2).for_each(|_| load.leave(1));
+        assert_eq!((load.requests(), load.bytes.into_inner()), (0, 0));
+    }
+
+    #[test]
+    fn only_large_requests_count_as_large() {
+        let load = load();
+        assert!(load.has_room_for(1_000), "not large, so it never counts");
+        load.enter(1_000);
+        load.enter(3_000);
+        assert!(!load.has_room_for(1_001));
+        assert!(load.has_room_for(1_000));
+        load.leave(3_000);
+        assert!(load.has_room_for(4_000));
+        assert!(!load.has_room_for(4_001));
+    }
+}

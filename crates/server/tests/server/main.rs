@@ -1,0 +1,7 @@
+//! A whole server, seen from its clients and its operator.
+
+#[allow(dead_code)]
+mod client;
+mod order;
+#[allow(dead_code)]
+mod running;

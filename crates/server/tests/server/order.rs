@@ -1,0 +1,133 @@
+//! Answers in order, notifications in front of what shows their cause, and nobody waiting for ever.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use crate::client::{Bytes, Client, Parts, err, op, set_data};
+use crate::running::Running;
+
+fn read(path: &str) -> Bytes {
+    Bytes::new().text(path).bool(false)
+}
+
+#[test]
+fn mixed_reads_and_writes_are_answered_in_order_and_see_what_came_before() {
+    let running = Running::new(&[]);
+    let mut client = running.client();
+    client.create("/n", b"0").unwrap();
+    let mut expected = Vec::new();
+    for round in 1..=300 {
+        let text = round.to_string();
+        expected.push((client.post(op::SET_DATA, &set_data("/n", text.as_bytes())), None));
+        expected.push((client.post(op::GET_DATA, &read("/n")), Some(text.clone())));
+        expected.push((client.post(op::EXISTS, &read("/missing")), None));
+        expected.push((client.post(op::SYNC, &Bytes::new().text("/n")), None));
+    }
+    let mut zxid = 0;
+    for (xid, data) in expected {
+        let reply = client.reply().unwrap();
+        assert_eq!(reply.xid, xid);
+        assert!(zxid <= reply.zxid, "zxids never go back");
+        zxid = reply.zxid;
+        if let Some(data) = data {
+            assert_eq!(Parts(&reply.body).text(), data);
+        }
+    }
+}
+
+#[test]
+fn a_notification_comes_before_the_reply_to_the_write_that_caused_it() {
+    let running = Running::new(&[]);
+    let mut client = running.client();
+    client.create("/n", b"").unwrap();
+    for round in 0..50 {
+        client.watch("/n");
+        let replies = client.replies;
+        client.set("/n", format!("{round}").as_bytes()).unwrap();
+        let (event, before) = client.events.pop_front().expect("it came with the reply");
+        assert_eq!((event.kind, event.path.as_str(), before), (3, "/n", replies));
+    }
+}
+
+#[test]
+fn everything_sent_before_the_connect_response_is_answered_after_it() {
+    let running = Running::new(&[]);
+    let mut raw = running.raw();
+    let mut bytes = Bytes::new().buffer(&crate::client::Hello::default().bytes());
+    for xid in 1..=100 {
+        let path = format!("/early-{xid}");
+        let create = crate::client::create(&path, b"x", crate::client::OPEN, 0);
+        bytes = bytes.buffer(&Bytes::new().int(xid).int(op::CREATE).raw(&create.0).0);
+    }
+    raw.send_raw(&bytes.0);
+    let mut client = Client::welcome(raw).unwrap();
+    for xid in 1..=100 {
+        let reply = client.reply().unwrap();
+        assert_eq!((reply.xid, reply.err), (xid, 0));
+    }
+}
+
+/// The tree is always locked before an outbox: an auth packet in front of a read must not turn that
+/// around while a notification for the same connection is on its way.
+#[test]
+fn auth_and_reads_in_one_go_while_watches_fire() {
+    let running = Running::new(&[]);
+    let mut writer = running.client();
+    writer.create("/n", b"").unwrap();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut client = running.client();
+                let auth = Bytes::new().int(0).text("digest").text("u:p");
+                while !done.load(Ordering::Relaxed) {
+                    // One write to the socket, so that all of it is taken in one run.
+                    let mut bytes = Bytes::new();
+                    for _ in 0..20 {
+                        let packet = Bytes::new().int(-4).int(op::AUTH).raw(&auth.0);
+                        let get = Bytes::new().int(7).int(op::GET_DATA).text("/n").bool(true);
+                        bytes = bytes.buffer(&packet.0).buffer(&get.0);
+                    }
+                    client.raw.send_raw(&bytes.0);
+                    for _ in 0..40 {
+                        assert_eq!(client.reply().unwrap().err, err::OK);
+                    }
+                }
+            });
+        }
+        for round in 0..2000 {
+            writer.set("/n", format!("{round}").as_bytes()).unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn many_reads_behind_a_write_are_all_answered() {
+    let running = Running::new(&[]);
+    let mut client = running.client();
+    let data = vec![7; 200_000];
+    client.create("/big", &data).unwrap();
+    client.post(op::SET_DATA, &set_data("/big", &data));
+    let reads: Vec<i32> = (0..500).map(|_| client.post(op::GET_DATA, &read("/big"))).collect();
+    assert_eq!(client.reply().unwrap().err, err::OK);
+    for xid in reads {
+        let reply = client.reply().expect("who reads slowly but reads is not cut off");
+        assert_eq!((reply.xid, Parts(&reply.body).buffer().len()), (xid, data.len()));
+    }
+}
+
+#[test]
+fn sync_is_answered_behind_what_came_before() {
+    let running = Running::new(&[]);
+    let mut client = running.client();
+    client.create("/n", b"").unwrap();
+    client.post(op::SET_DATA, &set_data("/n", b"x"));
+    let sync = client.post(op::SYNC, &Bytes::new().text("not even a path"));
+    assert_eq!(client.reply().unwrap().err, 0);
+    let reply = client.reply().unwrap();
+    assert_eq!((reply.xid, reply.err), (sync, 0));
+    assert_eq!(Parts(&reply.body).text(), "not even a path");
+    let null = client.call(op::SYNC, &Bytes::new().int(-1));
+    assert_eq!((null.err, Parts(&null.body).int()), (0, -1));
+}

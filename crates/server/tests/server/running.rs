@@ -1,0 +1,157 @@
+//! A server in this process, for one test.
+
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use zebu_server::Server;
+use zebu_server::cli::ServerArgs;
+use zebu_server::config::Config;
+
+use crate::client::{Client, DEADLINE, Raw};
+
+/// A server, and the directory it uses.
+pub struct Running {
+    server: Option<Server>,
+    dir: Option<TempDir>,
+    path: PathBuf,
+    pub port: u16,
+}
+
+/// A configuration as the command line makes it; `settings` are keys, or properties after `-D`.
+pub fn config(dir: &Path, settings: &[&str]) -> Config {
+    let mut args = ServerArgs {
+        set: vec![
+            "clientPort=0".to_owned(),
+            format!("dataDir={}", dir.display()),
+            "preAllocSize=64".to_owned(),
+            "tickTime=200".to_owned(),
+            "maxClientCnxns=0".to_owned(),
+            "4lw.commands.whitelist=*".to_owned(),
+        ],
+        ..ServerArgs::default()
+    };
+    for setting in settings {
+        match setting.strip_prefix("-D") {
+            Some(define) => args.define.push(define.to_owned()),
+            None => {
+                let key = setting.split('=').next().unwrap();
+                args.set.retain(|other| other.split('=').next() != Some(key));
+                args.set.push((*setting).to_owned());
+            }
+        }
+    }
+    let loaded = args.load_from(Vec::new(), &|path| std::fs::read(path)).unwrap();
+    loaded.config
+}
+
+impl Running {
+    /// Starts on a new directory.
+    pub fn new(settings: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut running = Self::on(dir.path(), settings);
+        running.dir = Some(dir);
+        running
+    }
+
+    /// Starts on that directory.
+    pub fn on(path: &Path, settings: &[&str]) -> Self {
+        Self::try_on(path, settings).unwrap_or_else(|failure| panic!("{failure:#}"))
+    }
+
+    pub fn try_on(path: &Path, settings: &[&str]) -> anyhow::Result<Self> {
+        let server = Server::start(config(path, settings), Vec::new())?;
+        let port = server.port().unwrap();
+        Ok(Self { server: Some(server), dir: None, path: path.to_owned(), port })
+    }
+
+    /// Stops, and starts again on the same directory.
+    pub fn restart(mut self, settings: &[&str]) -> Self {
+        self.shut();
+        let mut again = Self::on(&self.path.clone(), settings);
+        again.dir = self.dir.take();
+        again
+    }
+
+    /// Stops; what is left is the directory.
+    pub fn stop(mut self) -> TempDir {
+        self.shut();
+        self.dir.take().expect("a directory of its own")
+    }
+
+    /// The directory of snapshots and logs.
+    pub fn files(&self) -> PathBuf {
+        self.path.join("version-2")
+    }
+
+    fn shut(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.stopper()();
+            if let Err(failure) = server.wait() {
+                panic!("the server failed: {failure:#}");
+            }
+        }
+    }
+
+    /// The server itself, to be stopped by hand.
+    pub fn take(&mut self) -> Server {
+        self.server.take().unwrap()
+    }
+
+    pub fn client(&self) -> Client {
+        Client::new(self.port)
+    }
+
+    pub fn raw(&self) -> Raw {
+        Raw::open(self.port)
+    }
+
+    /// The answer to a four-letter word.
+    pub fn word(&self, word: &str) -> String {
+        let mut raw = self.raw();
+        raw.send_raw(word.as_bytes());
+        String::from_utf8(raw.rest()).unwrap()
+    }
+
+    /// A number that `mntr` shows.
+    pub fn metric(&self, name: &str) -> Option<f64> {
+        let text = self.word("mntr");
+        let line = text.lines().find_map(|line| line.strip_prefix(&format!("zk_{name}\t")))?;
+        Some(line.parse().unwrap())
+    }
+
+    /// Waits until a number that `mntr` shows is as wanted.
+    pub fn wait_metric(&self, name: &str, wanted: impl Fn(f64) -> bool) {
+        wait(name, || self.metric(name).is_some_and(&wanted));
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            self.shut();
+        }
+    }
+}
+
+/// Names of the files in a directory that start so, sorted.
+pub fn files(dir: &Path, prefix: &str) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.starts_with(prefix))
+        .collect();
+    names.sort();
+    names
+}
+
+/// Waits until `done` says so.
+#[track_caller]
+pub fn wait(what: &str, mut done: impl FnMut() -> bool) {
+    let until = Instant::now() + DEADLINE;
+    while !done() {
+        assert!(Instant::now() < until, "in vain: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}

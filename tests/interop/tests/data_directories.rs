@@ -1,0 +1,248 @@
+//! Data directories opened by the other server: written by ours and read by the original, and the reverse.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use zebu_interop::deps::repository;
+use zebu_interop::dump;
+use zebu_interop::raw::Session;
+use zebu_interop::scenario::{compare, subject};
+use zebu_interop::server::{Kind, Options, Server};
+use zebu_interop::wire::{Writer, op, open_acl};
+
+/// Sessions must outlive the tests, and nothing may happen by itself.
+fn options() -> Options {
+    let options = Options::default()
+        .config("extendedTypesEnabled", true)
+        .config("maxSessionTimeout", 7_200_000)
+        .property("znode.container.checkIntervalMs", 1_000_000_000);
+    dump::with_super(options)
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &to.join(entry.file_name()))?;
+        } else {
+            fs::copy(entry.path(), to.join(entry.file_name()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Everything that survives in a data directory, as the server shows it.
+fn contents(server: &Server) -> Result<String> {
+    let mut text = dump::sessions(server)?;
+    text.push_str(&dump::tree(server.address())?);
+    Ok(text)
+}
+
+fn assert_no_mismatch(server: &Server) -> Result<()> {
+    let mismatches = server.monitor("zk_digest_mismatches_count")?;
+    assert_eq!(mismatches, "0", "{:?} computes other digests\n{}", server.kind(), server.log());
+    Ok(())
+}
+
+/// Fills a server with znodes of all kinds, quotas, ACLs, failed and deleted things, and two sessions that
+/// stay open. `tag` keeps repeated calls apart.
+fn write(server: &Server, tag: &str) -> Result<()> {
+    let mut session = Session::open(server.address(), 3_600_000)?;
+    session.auth("digest", "user:secret")?;
+    let root = format!("/{tag}");
+    session.create(&root, b"root", 0)?;
+    for (flags, name) in [(0, "plain"), (1, "ephemeral"), (2, "seq-"), (3, "eseq-")] {
+        session.create(&format!("{root}/{name}"), name.as_bytes(), flags)?;
+        session.create(&format!("{root}/{name}2"), b"", flags)?;
+    }
+    let body = |path: &str, flags: i32| {
+        Writer::new().string(path).buffer(None).acl(&open_acl()).int(flags)
+    };
+    session.expect(op::CREATE_CONTAINER, body(&format!("{root}/container"), 4))?;
+    session.create(&format!("{root}/container/child"), b"x", 0)?;
+    let ttl = body(&format!("{root}/ttl"), 5).long(1 << 39);
+    session.expect(op::CREATE_TTL, ttl)?;
+    session.expect(op::CREATE_TTL, body(&format!("{root}/ttl-"), 6).long((1 << 40) - 1))?;
+    session.create(&format!("{root}/ünïcode"), "\u{4e16}\u{754c}".as_bytes(), 0)?;
+    session.create(&format!("{root}/large"), &vec![7; 300_000], 0)?;
+
+    let acl = vec![
+        (31, Some("auth".to_owned()), Some(String::new())),
+        (1, Some("ip".to_owned()), Some("10.0.0.0/8".to_owned())),
+    ];
+    let private = format!("{root}/private");
+    let request = Writer::new().string(&private).string("p").acl(&acl).int(0);
+    session.expect(op::CREATE, request)?;
+    let plain = format!("{root}/plain");
+    session.expect(op::SET_ACL, Writer::new().string(&plain).acl(&acl).int(0))?;
+    for version in 0..3 {
+        let request = Writer::new().string(&plain).string("changed").int(version);
+        session.expect(op::SET_DATA, request)?;
+    }
+    session.create(&format!("{root}/gone"), b"", 0)?;
+    session.expect(op::DELETE, Writer::new().string(&format!("{root}/gone")).int(0))?;
+    // Failures are in the log, too.
+    session.call(op::DELETE, Writer::new().string("/none").int(-1))?;
+    session.call(op::SET_DATA, Writer::new().string(&plain).string("x").int(99))?;
+
+    let header = |op: i32| Writer::new().int(op).bool(false).int(-1);
+    let end = Writer::new().int(-1).bool(true).int(-1).done();
+    let multi = header(op::CREATE)
+        .raw(&body(&format!("{root}/multi"), 0).done())
+        .raw(&header(op::CREATE2).raw(&body(&format!("{root}/multi/s-"), 2).done()).done())
+        .raw(&header(op::SET_DATA).string(&plain).string("by multi").int(-1).done())
+        .raw(&header(op::CHECK).string(&plain).int(4).done());
+    session.expect(op::MULTI, multi.clone().raw(&end))?;
+    session.expect(op::MULTI, multi.raw(&end))?;
+
+    let quota = format!("/zookeeper/quota/{tag}");
+    session.create(&quota, b"", 0)?;
+    session.create(&format!("{quota}/zookeeper_limits"), b"count=100,bytes=1000000", 0)?;
+    session.create(&format!("{quota}/zookeeper_stats"), b"count=0,bytes=0", 0)?;
+    session.create(&format!("{root}/counted"), b"12345", 0)?;
+
+    // One more session with an ephemeral that stays, and one that ends.
+    let mut other = Session::open(server.address(), 2_400_000)?;
+    other.create(&format!("{root}/other"), b"", 1)?;
+    let mut ended = Session::open(server.address(), 10_000)?;
+    ended.create(&format!("{root}/ended"), b"", 1)?;
+    ended.close()
+}
+
+fn writes_and_reads(writer: Kind, reader: Kind, kill: bool) -> Result<()> {
+    let options = if kill { options().config("forceSync", "yes") } else { options() };
+    let mut first = Server::start(writer, &options)?;
+    write(&first, "one")?;
+    // A second log and a snapshot.
+    first.restart()?;
+    write(&first, "two")?;
+    let before = contents(&first)?;
+    assert_no_mismatch(&first)?;
+    if kill {
+        first.kill()?;
+    } else {
+        first.stop()?;
+    }
+
+    let second = Server::start_with(reader, &options, |data| copy(first.data(), data))?;
+    compare("data-directory", &before, &contents(&second)?);
+    assert_no_mismatch(&second)?;
+    // And it can go on, and the first one can read what it wrote.
+    write(&second, "three")?;
+    let before = contents(&second)?;
+    let mut second = second;
+    second.stop()?;
+    let third = Server::start_with(writer, &options, |data| copy(second.data(), data))?;
+    compare("data-directory-and-back", &before, &contents(&third)?);
+    assert_no_mismatch(&third)
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn the_original_opens_ours_and_back() {
+    writes_and_reads(subject(), Kind::Java395, false).unwrap();
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn ours_opens_the_originals_and_back() {
+    writes_and_reads(Kind::Java395, subject(), false).unwrap();
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn ours_opens_debians_and_back() {
+    writes_and_reads(Kind::Java380, subject(), false).unwrap();
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn the_original_opens_what_a_kill_left() {
+    writes_and_reads(subject(), Kind::Java395, true).unwrap();
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn ours_opens_what_a_kill_of_the_original_left() {
+    writes_and_reads(Kind::Java395, subject(), true).unwrap();
+}
+
+/// A golden directory: below `tests/fixtures`, and the files that stand beside it if it is only a part.
+fn golden(kind: Kind, folders: &[&str]) -> Result<String> {
+    let fixtures = repository().join("tests/fixtures");
+    let fill = |data: &Path| {
+        for folder in folders {
+            copy(&fixtures.join(folder), &data.join("version-2")).context(folder.to_string())?;
+        }
+        Ok(())
+    };
+    let mut server = Server::start_with(kind, &options(), fill)?;
+    let first = contents(&server)?;
+    assert_no_mismatch(&server)?;
+    // What it wrote at its start can be read again.
+    server.restart()?;
+    let mut again = contents(&server)?;
+    // Looking at the tree takes a session, and that takes two zxids, but changes nothing in it.
+    if again == first {
+        again.clear();
+    }
+    Ok(format!("{first}{again}"))
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn golden_directories_look_the_same() {
+    let cases: [(&str, &[&str]); 12] = [
+        ("basic", &["zookeeper-3.8.0/basic/version-2"]),
+        ("basic-395", &["zookeeper-3.9.5/basic/version-2"]),
+        ("gz", &["zookeeper-3.8.0/compressed-gz/version-2"]),
+        ("snappy", &["zookeeper-3.8.0/compressed-snappy/version-2"]),
+        ("digest-disabled", &["zookeeper-3.8.0/digest-disabled/version-2"]),
+        (
+            "torn-crc-only",
+            &["zookeeper-3.8.0/basic/version-2", "zookeeper-3.8.0/torn/torn-crc-only"],
+        ),
+        (
+            "torn-mid-record",
+            &["zookeeper-3.8.0/basic/version-2", "zookeeper-3.8.0/torn/torn-mid-record-nopad"],
+        ),
+        (
+            "torn-mid-record-padded",
+            &["zookeeper-3.8.0/basic/version-2", "zookeeper-3.8.0/torn/torn-mid-record-zeropad"],
+        ),
+        ("torn-no-eor", &["zookeeper-3.8.0/basic/version-2", "zookeeper-3.8.0/torn/torn-no-eor"]),
+        (
+            "torn-no-eor-padded",
+            &["zookeeper-3.8.0/basic/version-2", "zookeeper-3.8.0/torn/torn-no-eor-zeropad"],
+        ),
+        (
+            "partial-middle",
+            &["zookeeper-3.8.0/basic/version-2", "zookeeper-3.8.0/torn/partial-middle-then-more"],
+        ),
+        ("no-log", &["zookeeper-3.8.0/compressed-gz/version-2"]),
+    ];
+    for (name, folders) in cases {
+        let java = golden(Kind::Java395, folders).with_context(|| name.to_owned()).unwrap();
+        let ours = golden(subject(), folders).with_context(|| name.to_owned()).unwrap();
+        compare(&format!("golden-{name}"), &java, &ours);
+    }
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn damage_is_refused_by_both() {
+    for case in ["crc-corrupt-last", "crc-corrupt-middle"] {
+        for kind in [Kind::Java395, subject()] {
+            let fixtures = repository().join("tests/fixtures/zookeeper-3.8.0");
+            let fill = |data: &Path| {
+                copy(&fixtures.join("basic/version-2"), &data.join("version-2"))?;
+                copy(&fixtures.join("torn").join(case), &data.join("version-2"))
+            };
+            let mut server = Server::prepare(kind, &options(), fill).unwrap();
+            let status = server.expect_refusal().unwrap();
+            assert!(!status.success(), "{case}: {kind:?} started\n{}", server.log());
+        }
+    }
+}
