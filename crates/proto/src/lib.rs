@@ -4,6 +4,8 @@
 //! Does no I/O and decides nothing: which request is allowed, and what it does, is above.
 
 mod acl;
+pub mod answer;
+pub mod connect_string;
 mod error_code;
 mod ids;
 mod opcode;
@@ -16,6 +18,7 @@ mod stat;
 pub mod txn;
 
 pub use acl::{Acl, AclRef, ClientInfo, Id, Perms};
+pub use connect_string::{ConnectString, ConnectStringError, HostPort};
 pub use error_code::ErrorCode;
 pub use ids::{Epoch, ServerId, SessionId, Version, Xid, Zxid};
 pub use opcode::OpCode;

@@ -12,6 +12,7 @@ pub const STAT_PERSISTED_BYTES: usize = 60;
 
 record! {
     /// A znode's stat as clients see it.
+    #[derive(Copy, Hash)]
     Stat {
         /// Zxid of its creation.
         czxid: Zxid,
