@@ -1,9 +1,10 @@
 //! ZooKeeper's vocabulary: typed ids, ACLs, stats, opcodes, error codes and every record of the
-//! client protocol and of the transaction log.
+//! client protocol, of the protocols between servers and of the transaction log.
 //!
 //! Does no I/O and decides nothing: which request is allowed, and what it does, is above.
 
 mod acl;
+pub mod address;
 pub mod answer;
 pub mod connect_string;
 mod error_code;
@@ -11,10 +12,12 @@ mod ids;
 mod opcode;
 mod owner;
 pub mod path;
+pub mod quorum;
 pub mod reply;
 pub mod request;
 mod session;
 mod stat;
+mod stream;
 pub mod txn;
 
 pub use acl::{Acl, AclRef, ClientInfo, Id, Perms};
@@ -27,4 +30,4 @@ pub use reply::{EventType, KeeperState, WatcherType};
 pub use session::{compatible_password, same_password};
 pub use stat::{STAT_BYTES, STAT_PERSISTED_BYTES, Stat, StatPersisted};
 
-zebu_jute::number!(Zxid: i64, SessionId: i64, Xid: i32, Version: i32);
+zebu_jute::number!(Zxid: i64, SessionId: i64, ServerId: i64, Xid: i32, Version: i32);

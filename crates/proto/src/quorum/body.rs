@@ -1,0 +1,278 @@
+//! What the data of a quorum packet hold, by kind.
+
+use bytes::Bytes;
+use zebu_jute::{Decode, DecodeError, Decoder, Encode, record};
+
+use crate::{Epoch, OpCode, ServerId, SessionId, Xid};
+
+/// The version of the protocol since 3.4, in FOLLOWERINFO, OBSERVERINFO and LEADERINFO. A learner
+/// that says less does not know LEADERINFO and ACKEPOCH.
+pub const PROTOCOL_VERSION: i32 = 0x10000;
+
+/// Bytes of a session and its timeout.
+const TOUCH_BYTES: usize = 12;
+
+/// Data of FOLLOWERINFO and OBSERVERINFO: who wants to learn.
+///
+/// Source: `zookeeper.jute`, `server.quorum.LearnerInfo`; `LearnerHandler.run`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LearnerInfo {
+    /// The learner.
+    pub server: ServerId,
+    /// What it speaks; missing before 3.4.
+    pub protocol_version: Option<i32>,
+    /// The version of its committed configuration; missing before 3.5.
+    pub config_version: Option<i64>,
+}
+
+impl LearnerInfo {
+    /// What a server of this version says.
+    pub fn new(server: ServerId, config_version: i64) -> Self {
+        Self {
+            server,
+            protocol_version: Some(PROTOCOL_VERSION),
+            config_version: Some(config_version),
+        }
+    }
+
+    /// Whether the learner knows LEADERINFO and ACKEPOCH.
+    pub fn acknowledges_epochs(&self) -> bool {
+        self.protocol_version.is_some_and(|version| version >= PROTOCOL_VERSION)
+    }
+
+    /// Reads the data of a packet; `None` where there are none and the leader has to name the
+    /// learner itself. More bytes than known are ignored.
+    ///
+    /// # Errors
+    /// [`DecodeError::Short`] below 8 bytes.
+    pub fn decode(data: Option<&[u8]>) -> Result<Option<Self>, DecodeError> {
+        let Some(data) = data else { return Ok(None) };
+        let mut from = Decoder::new(data);
+        let server = ServerId::decode(&mut from)?;
+        let protocol_version = from.int().ok();
+        let config_version = from.long().ok().filter(|_| protocol_version.is_some());
+        Ok(Some(Self { server, protocol_version, config_version }))
+    }
+
+    /// The data of the packet.
+    pub fn to_data(&self) -> Bytes {
+        let mut bytes = Vec::with_capacity(20);
+        bytes.extend(self.server.0.to_be_bytes());
+        if let Some(version) = self.protocol_version {
+            bytes.extend(version.to_be_bytes());
+            bytes.extend(self.config_version.into_iter().flat_map(i64::to_be_bytes));
+        }
+        bytes.into()
+    }
+}
+
+/// Data of REQUEST: a client's request on its way to the leader.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The client's session.
+    pub session: SessionId,
+    /// The client's number of the request.
+    pub cxid: Xid,
+    /// What is asked.
+    pub op: OpCode,
+    /// The request's record, as the client sent it, without its header.
+    pub body: Bytes,
+}
+
+impl Request {
+    const HEAD_BYTES: usize = 16;
+
+    /// Reads the data of a packet, sharing its body with them.
+    ///
+    /// # Errors
+    /// [`DecodeError::Short`].
+    pub fn decode(data: &Bytes) -> Result<Self, DecodeError> {
+        let mut from = Decoder::new(data);
+        Ok(Self {
+            session: SessionId::decode(&mut from)?,
+            cxid: Xid::decode(&mut from)?,
+            op: OpCode::decode(&mut from)?,
+            body: data.slice(Self::HEAD_BYTES..),
+        })
+    }
+
+    /// The data of the packet.
+    pub fn to_data(&self) -> Bytes {
+        let mut bytes = Vec::with_capacity(Self::HEAD_BYTES + self.body.len());
+        bytes.extend(self.session.0.to_be_bytes());
+        bytes.extend(self.cxid.0.to_be_bytes());
+        bytes.extend(self.op.0.to_be_bytes());
+        bytes.extend_from_slice(&self.body);
+        bytes.into()
+    }
+}
+
+record! {
+    /// A session that a learner heard of since its last PING.
+    #[derive(Copy)]
+    Touch {
+        /// The session.
+        session: SessionId,
+        /// Its timeout, in milliseconds.
+        timeout_ms: i32,
+    }
+}
+
+/// Reads the sessions in a learner's PING; null is none.
+///
+/// # Errors
+/// [`DecodeError::Short`] when they end inside one.
+pub fn decode_touches(data: Option<&[u8]>) -> Result<Vec<Touch>, DecodeError> {
+    let mut from = Decoder::new(data.unwrap_or_default());
+    let mut touches = Vec::with_capacity(from.remaining() / TOUCH_BYTES);
+    while from.remaining() > 0 {
+        touches.push(Touch::decode(&mut from)?);
+    }
+    Ok(touches)
+}
+
+/// The data of a learner's PING: empty, not null, when there was no session.
+pub fn encode_touches(touches: impl IntoIterator<Item = Touch>) -> Bytes {
+    let mut bytes = Vec::new();
+    for touch in touches {
+        touch.encode(&mut zebu_jute::Encoder::new(&mut bytes));
+    }
+    bytes.into()
+}
+
+record! {
+    /// Data of a learner's REVALIDATE.
+    #[derive(Copy)]
+    Revalidate {
+        /// The session a client wants to go on with.
+        session: SessionId,
+        /// Its timeout, in milliseconds.
+        timeout_ms: i32,
+    }
+}
+
+record! {
+    /// Data of the leader's answer to REVALIDATE.
+    #[derive(Copy)]
+    Revalidated {
+        /// The session.
+        session: SessionId,
+        /// Whether it is alive, and the learner now its owner.
+        valid: bool,
+    }
+}
+
+/// The data of LEADERINFO.
+pub fn protocol_version() -> Bytes {
+    Bytes::from_owner(PROTOCOL_VERSION.to_be_bytes())
+}
+
+/// The leader's protocol version in the data of LEADERINFO.
+///
+/// # Errors
+/// [`DecodeError::Short`].
+pub fn decode_protocol_version(data: Option<&[u8]>) -> Result<i32, DecodeError> {
+    Decoder::new(data.unwrap_or_default()).int()
+}
+
+/// Data of ACKEPOCH.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EpochAck {
+    /// The epoch of the leader whose history the learner has; `None` when it had promised the new
+    /// epoch before, so that its answer does not count.
+    pub current_epoch: Option<Epoch>,
+}
+
+impl EpochAck {
+    /// Reads the data of a packet.
+    ///
+    /// # Errors
+    /// [`DecodeError::Short`].
+    pub fn decode(data: Option<&[u8]>) -> Result<Self, DecodeError> {
+        let epoch = Decoder::new(data.unwrap_or_default()).int()?;
+        Ok(Self { current_epoch: (epoch != -1).then_some(Epoch(epoch as u32)) })
+    }
+
+    /// The data of the packet.
+    pub fn to_data(self) -> Bytes {
+        let epoch = self.current_epoch.map_or(-1, |epoch| epoch.0 as i32);
+        Bytes::from_owner(epoch.to_be_bytes())
+    }
+}
+
+/// Data of COMMITANDACTIVATE and INFORMANDACTIVATE.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Activate {
+    /// Who leads from now on.
+    pub leader: ServerId,
+    /// The reconfiguration's transaction, for an observer; empty for a follower, which has it.
+    pub txn: Bytes,
+}
+
+impl Activate {
+    /// Reads the data of a packet, sharing the transaction with them.
+    ///
+    /// # Errors
+    /// [`DecodeError::Short`].
+    pub fn decode(data: &Bytes) -> Result<Self, DecodeError> {
+        let leader = ServerId::decode(&mut Decoder::new(data))?;
+        Ok(Self { leader, txn: data.slice(8..) })
+    }
+
+    /// The data of the packet.
+    pub fn to_data(&self) -> Bytes {
+        let mut bytes = Vec::with_capacity(8 + self.txn.len());
+        bytes.extend(self.leader.0.to_be_bytes());
+        bytes.extend_from_slice(&self.txn);
+        bytes.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn learner_info_of_every_age() {
+        // Sid 2, version 0x10000, configuration 0x100000006, as recorded.
+        let bytes = [0, 0, 0, 0, 0, 0, 0, 2, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 6];
+        let info = |length: usize| LearnerInfo::decode(Some(&bytes[..length])).unwrap().unwrap();
+        assert_eq!(info(20), LearnerInfo::new(ServerId(2), 0x1_0000_0006));
+        assert_eq!(info(20).to_data(), &bytes[..]);
+        for length in 12..20 {
+            let known = (info(length).protocol_version, info(length).config_version);
+            assert_eq!(known, (Some(PROTOCOL_VERSION), None), "{length}");
+        }
+        assert_eq!(info(12).to_data(), &bytes[..12]);
+        for length in 8..12 {
+            let known = (info(length).protocol_version, info(length).config_version);
+            assert_eq!(known, (None, None), "{length}");
+            assert!(!info(length).acknowledges_epochs());
+        }
+        assert_eq!(LearnerInfo::decode(None), Ok(None));
+        for length in 0..8 {
+            assert!(LearnerInfo::decode(Some(&bytes[..length])).is_err(), "{length}");
+        }
+    }
+
+    #[test]
+    fn touches_end_where_the_data_end() {
+        let touch = Touch { session: SessionId(0x0100_0027_5c71_0000), timeout_ms: 10_000 };
+        let bytes = [1, 0, 0, 0x27, 0x5c, 0x71, 0, 0, 0, 0, 0x27, 0x10];
+        assert_eq!(decode_touches(Some(&bytes)), Ok(vec![touch]));
+        assert_eq!(encode_touches([touch]), &bytes[..]);
+        assert_eq!(decode_touches(Some(&[])), Ok(vec![]));
+        assert_eq!(decode_touches(None), Ok(vec![]));
+        assert!(decode_touches(Some(&bytes[..11])).is_err());
+    }
+
+    #[test]
+    fn an_epoch_that_does_not_count_is_minus_one() {
+        let none = EpochAck { current_epoch: None };
+        assert_eq!(none.to_data(), &[0xff; 4][..]);
+        assert_eq!(EpochAck::decode(Some(&[0xff; 4])), Ok(none));
+        let one = EpochAck { current_epoch: Some(Epoch(1)) };
+        assert_eq!(EpochAck::decode(Some(&one.to_data())), Ok(one));
+        assert!(EpochAck::decode(None).is_err());
+    }
+}

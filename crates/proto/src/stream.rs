@@ -1,0 +1,45 @@
+//! Reading records from a stream that arrives in pieces.
+//!
+//! **Invariant:** a length is checked against its limit as soon as its four bytes are there, before
+//! anything waits for the bytes it promises or makes room for them.
+
+use bytes::{Buf, Bytes, BytesMut};
+use zebu_jute::{DecodeError, Decoder};
+
+/// Up to here a field is copied out of the receive buffer, so that a small packet which is kept does
+/// not keep the whole buffer; a larger one is taken out of it without copying.
+const COPY_BYTES_MAX: usize = 16 * 1024;
+
+/// Turns the end of what is there into `None`.
+pub(crate) fn if_complete<T>(result: Result<T, DecodeError>) -> Result<Option<T>, DecodeError> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(DecodeError::Short { .. }) => Ok(None),
+        Err(fault) => Err(fault),
+    }
+}
+
+/// A buffer or string of at most `bytes_max` bytes; `None` for null.
+pub(crate) fn limited<'a>(
+    from: &mut Decoder<'a>,
+    bytes_max: usize,
+) -> Result<Option<&'a [u8]>, DecodeError> {
+    let at = from.position();
+    let length = from.clone().int()?;
+    if usize::try_from(length).map_or(length != -1, |length| length > bytes_max) {
+        return Err(DecodeError::Length { at, length });
+    }
+    from.buffer()
+}
+
+/// Takes the first `end` bytes off the buffer and gives out those from `start` on.
+pub(crate) fn take(buffer: &mut BytesMut, start: usize, end: usize) -> Bytes {
+    if end - start <= COPY_BYTES_MAX {
+        let taken = Bytes::copy_from_slice(&buffer[start..end]);
+        buffer.advance(end);
+        return taken;
+    }
+    let mut taken = buffer.split_to(end).freeze();
+    taken.advance(start);
+    taken
+}

@@ -1,0 +1,1 @@
+//! Membership: who belongs to the ensemble, in which role, and which servers are a quorum.
