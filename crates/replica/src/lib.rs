@@ -6,9 +6,11 @@
 //! with its own.
 
 pub mod auth;
+mod counts;
 mod eager;
 pub mod frame;
 pub mod gate;
+mod intake;
 mod outstanding;
 mod prep;
 mod random;
@@ -20,6 +22,8 @@ mod schedule;
 mod sessions;
 mod throttle;
 
+pub use counts::Counts;
+pub use intake::IntakeOptions;
 pub use prep::Rules;
 pub use read::{After, Reader};
 pub use reaper::ReaperOptions;

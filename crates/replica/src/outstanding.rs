@@ -41,6 +41,9 @@ pub(crate) struct Outstanding {
     undo: Vec<(Arc<str>, Option<Change>)>,
     in_multi: bool,
     with_digest: bool,
+    /// Changes put in flight, and taken out of it, since somebody asked.
+    queued: u64,
+    removed: u64,
 }
 
 /// A znode as a request must see it: the tree's, with what is in flight on top.
@@ -107,11 +110,23 @@ impl Outstanding {
             undo: Vec::new(),
             in_multi: false,
             with_digest,
+            queued: 0,
+            removed: 0,
         }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.order.len()
+    }
+
+    /// Changes put in flight since this was last asked.
+    pub(crate) fn take_queued(&mut self) -> u64 {
+        std::mem::take(&mut self.queued)
+    }
+
+    /// Changes that were applied or taken back since this was last asked.
+    pub(crate) fn take_removed(&mut self) -> u64 {
+        std::mem::take(&mut self.removed)
     }
 
     /// The znode at `path`, as it will be when everything in flight is applied.
@@ -156,6 +171,7 @@ impl Outstanding {
             self.undo.push((key.clone(), before));
         }
         self.order.push_back((zxid, key));
+        self.queued += 1;
     }
 
     /// The tree's digest after everything in flight.
@@ -188,6 +204,7 @@ impl Outstanding {
                 }
             }
         }
+        self.removed += (self.order.len() - to.order) as u64;
         self.order.truncate(to.order);
         self.digest = to.digest;
     }
@@ -198,6 +215,7 @@ impl Outstanding {
             && *zxid <= up_to
         {
             let (_, path) = self.order.pop_front().expect("the front was there");
+            self.removed += 1;
             if self.changes.get(&path).is_some_and(|change| change.zxid <= up_to) {
                 self.changes.remove(&path);
             }

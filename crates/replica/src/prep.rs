@@ -19,6 +19,7 @@ use zebu_proto::{
 use zebu_tree::{QuotaText, Tree};
 
 use crate::auth::Schemes;
+use crate::counts::Counts;
 use crate::outstanding::{Outstanding, View};
 
 /// What a server's configuration says about writes.
@@ -75,6 +76,7 @@ pub(crate) struct Prep<'p> {
     pub(crate) outstanding: &'p mut Outstanding,
     pub(crate) schemes: &'p Schemes,
     pub(crate) rules: &'p Rules,
+    pub(crate) counts: &'p mut Counts,
     pub(crate) ids: &'p [Id],
     pub(crate) session: SessionId,
     pub(crate) cxid: i32,
@@ -236,7 +238,10 @@ impl Prep<'_> {
             return Err(ErrorCode::BAD_ARGUMENTS);
         }
         let data_bytes = data.map_or(0, <[u8]>::len) as i64;
-        self.check_quota(&path, data_bytes, 1)?;
+        if let Err(code) = self.check_quota(&path, data_bytes, 1) {
+            self.count_refusal(&path, code);
+            return Err(code);
+        }
 
         let owner = match op {
             OpCode::CREATE_CONTAINER => Owner::Container,
@@ -351,8 +356,11 @@ impl Prep<'_> {
             None => znode.data().map_or(0, <[u8]>::len) as i64,
         };
         let growth = data.map_or(0, <[u8]>::len) as i64 - bytes_before;
-        if growth != 0 {
-            self.check_quota(&path, growth, 0)?;
+        if growth != 0
+            && let Err(code) = self.check_quota(&path, growth, 0)
+        {
+            self.count_refusal(&path, code);
+            return Err(code);
         }
         let stat = znode.stat();
         if !version.admits(stat.version) {
@@ -523,6 +531,12 @@ impl Prep<'_> {
             return Err(ErrorCode::QUOTA_EXCEEDED);
         }
         Ok(())
+    }
+
+    fn count_refusal(&mut self, path: &str, code: ErrorCode) {
+        if code == ErrorCode::QUOTA_EXCEEDED {
+            self.counts.refused_by_quota(path);
+        }
     }
 }
 

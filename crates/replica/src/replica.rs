@@ -20,7 +20,9 @@ use zebu_tree::Tree;
 
 use crate::ConnId;
 use crate::auth::{Credentials, Schemes};
+use crate::counts::Counts;
 use crate::eager::eager_check;
+use crate::intake::{Intake, IntakeOptions, Turn};
 use crate::outstanding::Outstanding;
 use crate::prep::{Malformed, Prep, Rules};
 use crate::reaper::{Reaper, ReaperOptions};
@@ -58,6 +60,8 @@ pub struct Options {
     pub throttled_op_wait: Duration,
     /// How connections are let in.
     pub connections: ThrottleOptions,
+    /// How their requests are taken in.
+    pub intake: IntakeOptions,
     /// When containers and TTL znodes are looked for.
     pub reaper: ReaperOptions,
     /// When snapshots are due.
@@ -252,8 +256,10 @@ pub struct Replica {
     flushed: Zxid,
     applied: Zxid,
     throttle: ConnectionThrottle,
+    intake: Intake,
     reaper: Reaper,
     snapshots: SnapshotSchedule,
+    counts: Counts,
 }
 
 impl Replica {
@@ -277,6 +283,8 @@ impl Replica {
             flushed: zxid,
             applied: zxid,
             throttle: ConnectionThrottle::new(options.connections.clone(), options.seed, now),
+            intake: Intake::new(options.intake.clone()),
+            counts: Counts::default(),
             reaper: Reaper::new(options.reaper.clone(), now.monotonic),
             snapshots: SnapshotSchedule::new(options.snapshots.clone(), options.seed),
             options,
@@ -296,9 +304,13 @@ impl Replica {
         out: &mut Vec<Output>,
     ) -> Result<(), Fatal> {
         match input {
-            Input::Connect(connect) => self.connect(now, tree, schemes, connect, out)?,
-            Input::Request(request) => self.request(now, tree, schemes, request, out)?,
-            Input::Disconnected { conn, session } => self.sessions.detach(session, conn),
+            Input::Connect(_) | Input::Request(_) | Input::Disconnected { .. } => {
+                if self.intake.is_limited() {
+                    self.intake.push(input, now.monotonic);
+                } else {
+                    self.enter(now, tree, schemes, input, out)?;
+                }
+            }
             Input::Touched { session, at } => self.sessions.touch(session, at),
             Input::Terminate(session) => self.end_session(now, tree, schemes, session, out)?,
             Input::Flushed(zxid) => {
@@ -314,8 +326,62 @@ impl Replica {
             Input::SnapshotDone => self.snapshots.done(),
             Input::Tick => self.tick(now, tree, schemes, out)?,
         }
+        if self.intake.len() > 0 {
+            self.take_in(now, tree, schemes, out)?;
+        }
         self.check();
         Ok(())
+    }
+
+    /// Takes in what waits, as far as there is room.
+    fn take_in(
+        &mut self,
+        now: Now,
+        tree: &Tree,
+        schemes: &Schemes,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Fatal> {
+        loop {
+            let sessions = &self.sessions;
+            let timeout_ms = |id| sessions.get(id).map(|session| session.timeout_ms);
+            match self.intake.next(now.monotonic, self.work.len(), timeout_ms) {
+                Turn::Take(input, stale) => {
+                    self.counts.stale += u64::from(stale);
+                    self.enter(now, tree, schemes, input, out)?;
+                }
+                Turn::Drop(origin) => {
+                    self.counts.stale_dropped += 1;
+                    self.later(Work::Abandon(origin), out);
+                }
+                Turn::DropToo(origin) => self.later(Work::Abandon(origin), out),
+                Turn::Forget => {}
+                Turn::Wait(looked) => {
+                    self.counts.intake_waits += u64::from(looked);
+                    return Ok(());
+                }
+                Turn::Idle => return Ok(()),
+            }
+        }
+    }
+
+    /// Takes in what came from a connection.
+    fn enter(
+        &mut self,
+        now: Now,
+        tree: &Tree,
+        schemes: &Schemes,
+        input: Input,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Fatal> {
+        match input {
+            Input::Connect(connect) => self.connect(now, tree, schemes, connect, out),
+            Input::Request(request) => self.request(now, tree, schemes, request, out),
+            Input::Disconnected { conn, session } => {
+                self.sessions.detach(session, conn);
+                Ok(())
+            }
+            other => unreachable!("nothing of a connection's: {other:?}"),
+        }
     }
 
     fn check(&self) {
@@ -325,8 +391,15 @@ impl Replica {
 
     /// When the next [`Input::Tick`] is due at the latest.
     pub fn next_tick(&self) -> Duration {
-        let reaper = self.reaper.next();
-        self.sessions.next_deadline().map_or(reaper, |deadline| deadline.min(reaper))
+        let others = [self.sessions.next_deadline(), self.intake.next_look()];
+        others.into_iter().flatten().fold(self.reaper.next(), Duration::min)
+    }
+
+    /// What was counted since it was last cleared.
+    pub fn counts(&mut self) -> &mut Counts {
+        self.counts.changes_queued += self.outstanding.take_queued();
+        self.counts.changes_removed += self.outstanding.take_removed();
+        &mut self.counts
     }
 
     /// The live sessions.
@@ -337,6 +410,11 @@ impl Replica {
     /// How many requests are ordered and not answered.
     pub fn in_process(&self) -> usize {
         self.work.len()
+    }
+
+    /// How many requests wait to be taken in.
+    pub fn waiting(&self) -> usize {
+        self.intake.len()
     }
 
     /// How many changes are ordered and not applied.
@@ -364,9 +442,11 @@ impl Replica {
     ) -> Result<(), Fatal> {
         let Connect { conn, last_zxid_seen, timeout_ms, session, password } = connect;
         if !self.throttle.admit(session == SessionId::NONE, now) {
+            self.counts.connects_refused += 1;
             out.push(Output::Disconnect(conn));
             return Ok(());
         }
+        self.counts.connected(self.throttle.deficit());
         // A client must never see an older state than it has seen (SES-06).
         if last_zxid_seen > self.applied {
             out.push(Output::Disconnect(conn));
@@ -382,6 +462,7 @@ impl Replica {
             self.append(record, None, Then::Accept { conn, session, timeout_ms }, out);
             return Ok(());
         }
+        self.counts.renewals += 1;
         // The password comes first: whoever does not know it must not cost the owner anything.
         let live = self.sessions.get(session).is_some_and(|live| !live.closing);
         if !live || !same_password(&password, &compatible_password(session)) {
@@ -423,6 +504,7 @@ impl Replica {
         };
         self.sessions.touch(session, request.received);
         let waited = now.monotonic.saturating_sub(request.received);
+        self.counts.taken_in(waited.as_millis() as u64);
         let patience = self.options.throttled_op_wait;
         if patience > Duration::ZERO
             && waited > patience
@@ -507,6 +589,7 @@ impl Replica {
         out: &mut Vec<Output>,
     ) -> Result<(), Fatal> {
         for session in self.sessions.expired(now.monotonic) {
+            self.counts.sessions_expired += 1;
             self.end_session(now, tree, schemes, session, out)?;
         }
         for path in self.reaper.due(tree, now) {
@@ -535,6 +618,7 @@ impl Replica {
             outstanding: &mut self.outstanding,
             schemes,
             rules: &self.options.rules,
+            counts: &mut self.counts,
             ids,
             session,
             cxid,

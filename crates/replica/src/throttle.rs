@@ -1,6 +1,7 @@
 //! How fast connections are let in: a bucket of tokens, optionally with random early drop.
 //!
-//! Source: `BlueThrottle`; properties `zookeeper.connection_throttle_*`.
+//! Source: `BlueThrottle`; properties `zookeeper.connection_throttle_*`. What requests wait for once
+//! their connection is in is `intake`'s.
 
 use std::time::Duration;
 
@@ -10,11 +11,11 @@ use crate::replica::Now;
 /// The connection throttle's settings.
 #[derive(Clone, Debug)]
 pub struct ThrottleOptions {
-    /// Size of the bucket; 0 switches the throttle off.
+    /// Size of the bucket, in new sessions; 0 switches the throttle off.
     pub tokens: u32,
     /// How often tokens are added.
     pub fill_time: Duration,
-    /// How many are added each time.
+    /// How many are added each time, in new sessions.
     pub fill_count: u32,
     /// How long the drop probability stays as it is; `None` switches random drop off.
     pub freeze_time: Option<Duration>,
@@ -22,9 +23,9 @@ pub struct ThrottleOptions {
     pub drop_increase: f64,
     /// What a full enough bucket takes from it.
     pub drop_decrease: f64,
-    /// Which share of the bucket counts as full enough.
+    /// Which share of the bucket may be missing when it counts as full enough.
     pub decrease_ratio: f64,
-    /// Whether connections cost by kind.
+    /// Whether connections cost by kind; the bucket and its filling then count in new sessions.
     pub weighted: bool,
     /// What a new session costs then.
     pub new_session_weight: u32,
@@ -49,10 +50,14 @@ impl Default for ThrottleOptions {
     }
 }
 
-/// The bucket. Invariant: `tokens <= options.tokens`.
+/// The bucket. Invariant: `tokens <= size`.
 #[derive(Debug)]
 pub(crate) struct ConnectionThrottle {
     options: ThrottleOptions,
+    /// Tokens of a full bucket.
+    size: u32,
+    /// Tokens added each time.
+    fill_count: u32,
     tokens: u32,
     filled: Duration,
     drop: f64,
@@ -62,8 +67,13 @@ pub(crate) struct ConnectionThrottle {
 
 impl ConnectionThrottle {
     pub(crate) fn new(options: ThrottleOptions, seed: u64, now: Now) -> Self {
+        // What is configured counts new sessions, whatever those cost.
+        let unit = if options.weighted { options.new_session_weight } else { 1 };
+        let size = options.tokens.saturating_mul(unit);
         Self {
-            tokens: options.tokens,
+            size,
+            fill_count: options.fill_count.saturating_mul(unit),
+            tokens: size,
             filled: now.monotonic,
             drop: 0.0,
             frozen: now.monotonic,
@@ -76,9 +86,14 @@ impl ConnectionThrottle {
         self.drop
     }
 
+    /// Tokens missing from a full bucket.
+    pub(crate) fn deficit(&self) -> u32 {
+        self.size - self.tokens
+    }
+
     /// Whether a connection is let in; it pays for that.
     pub(crate) fn admit(&mut self, new_session: bool, now: Now) -> bool {
-        if self.options.tokens == 0 {
+        if self.size == 0 {
             return true;
         }
         self.fill(now);
@@ -102,35 +117,31 @@ impl ConnectionThrottle {
         }
     }
 
-    /// Adds what the time since the last filling is worth; nothing can overflow (ZOOKEEPER-4933).
+    /// Adds what the time since the last filling is worth, once it is longer than a period; nothing
+    /// can overflow (ZOOKEEPER-4933).
     fn fill(&mut self, now: Now) {
         let period = self.options.fill_time.max(Duration::from_millis(1));
-        let periods = (now.monotonic - self.filled).as_nanos() / period.as_nanos();
-        if periods == 0 {
+        let passed = now.monotonic - self.filled;
+        if passed <= period {
             return;
         }
-        let added = u64::try_from(periods)
-            .unwrap_or(u64::MAX)
-            .saturating_mul(self.options.fill_count.into());
-        self.tokens = u32::try_from(added)
-            .unwrap_or(u32::MAX)
-            .saturating_add(self.tokens)
-            .min(self.options.tokens);
+        let added = passed.as_millis() * u128::from(self.fill_count) / period.as_millis();
+        self.tokens =
+            u32::try_from(added).unwrap_or(u32::MAX).saturating_add(self.tokens).min(self.size);
         self.filled = now.monotonic;
     }
 
     fn adjust(&mut self, now: Now) {
         let Some(freeze) = self.options.freeze_time else { return };
-        if now.monotonic < self.frozen + freeze {
+        if now.monotonic <= self.frozen + freeze {
             return;
         }
-        let full_enough = f64::from(self.options.tokens) * self.options.decrease_ratio;
+        self.frozen = now.monotonic;
+        let may_miss = (f64::from(self.size) * self.options.decrease_ratio).round();
         if self.tokens == 0 {
             self.drop = (self.drop + self.options.drop_increase).min(1.0);
-            self.frozen = now.monotonic;
-        } else if f64::from(self.tokens) > full_enough {
+        } else if f64::from(self.deficit()) <= may_miss {
             self.drop = (self.drop - self.options.drop_decrease).max(0.0);
-            self.frozen = now.monotonic;
         }
     }
 }
@@ -151,8 +162,24 @@ mod tests {
             ..ThrottleOptions::default()
         };
         let mut throttle = ConnectionThrottle::new(options, 1, at(0));
-        let admitted = [0, 0, 0, 50, 100].map(|ms| throttle.admit(true, at(ms)));
-        assert_eq!(admitted, [true, true, false, false, true]);
+        let admitted = [0, 0, 0, 100, 101, 101].map(|ms| throttle.admit(true, at(ms)));
+        assert_eq!(admitted, [true, true, false, false, true, false]);
+        assert_eq!(throttle.deficit(), 2);
+    }
+
+    #[test]
+    fn a_filling_is_worth_all_the_time_that_passed() {
+        let options = ThrottleOptions {
+            tokens: 100,
+            fill_time: Duration::from_millis(100),
+            fill_count: 10,
+            ..ThrottleOptions::default()
+        };
+        let mut throttle = ConnectionThrottle::new(options, 1, at(0));
+        (0..100).for_each(|_| assert!(throttle.admit(true, at(0))));
+        // One and a half periods.
+        let admitted = (0..20).filter(|_| throttle.admit(true, at(150))).count();
+        assert_eq!(admitted, 15);
     }
 
     #[test]
@@ -170,14 +197,40 @@ mod tests {
     #[test]
     fn kinds_of_session_cost_differently_when_weighted() {
         let options = ThrottleOptions {
-            tokens: 5,
+            tokens: 2,
             weighted: true,
-            fill_time: Duration::from_secs(1000),
+            fill_time: Duration::from_millis(1000),
+            ..ThrottleOptions::default()
+        };
+        // Two new sessions of three tokens each, or three renewed ones of two.
+        let mut throttle = ConnectionThrottle::new(options, 1, at(0));
+        let admitted = [true, true, false, false].map(|new| throttle.admit(new, at(0)));
+        assert_eq!(admitted, [true, true, false, false]);
+        // A filling is worth one new session.
+        let admitted = [false, false, true].map(|new| throttle.admit(new, at(1001)));
+        assert_eq!(admitted, [true, false, false]);
+    }
+
+    #[test]
+    fn an_empty_bucket_raises_the_chance_of_being_dropped_and_a_full_one_lowers_it() {
+        let options = ThrottleOptions {
+            tokens: 10,
+            fill_time: Duration::from_millis(1000),
+            fill_count: 8,
+            freeze_time: Some(Duration::from_millis(10)),
+            drop_increase: 0.75,
+            drop_decrease: 0.5,
+            decrease_ratio: 0.2,
             ..ThrottleOptions::default()
         };
         let mut throttle = ConnectionThrottle::new(options, 1, at(0));
-        assert!(throttle.admit(true, at(0)));
-        assert!(throttle.admit(false, at(0)));
-        assert!(!throttle.admit(false, at(0)));
+        (0..10).for_each(|_| assert!(throttle.admit(true, at(0))));
+        let mut chance = |ms| {
+            throttle.admit(true, at(ms));
+            throttle.drop_probability()
+        };
+        assert_eq!([chance(10), chance(11), chance(21), chance(22)], [0.0, 0.75, 0.75, 1.0]);
+        // Eight of ten tokens are back: two may be missing.
+        assert_eq!([chance(1022), chance(1032)], [0.5, 0.5]);
     }
 }

@@ -83,7 +83,9 @@ pub async fn serve(shared: Arc<Shared>, conn: Arc<Conn>, stream: TcpStream) {
     shared.conns.leave(&conn);
     shared.tree.read().drop_watcher(conns::watcher(conn.id));
     shared.conns.free(&conn);
-    if let Some(session) = conn.session() {
+    if client.phase != Phase::Start {
+        // Said even when there is no session yet: it may be on its way.
+        let session = conn.session().unwrap_or(SessionId::NONE);
         shared.inbox.push(Input::Disconnected { conn: conn.id, session });
     }
     match end {

@@ -38,6 +38,9 @@ pub use value::interval;
 /// Our own key: names parts this version lacks which the configuration may ask for all the same.
 pub const RUN_WITHOUT: &str = "zebu.runWithout";
 
+/// Settings that keep clients out: to run without what they belong to would let everybody in.
+const NEVER_WAIVED: &[&str] = &["sessionRequireClientSASLAuth"];
+
 /// A configuration that cannot be used: every fault that was found, so that they can be mended in one go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
@@ -206,7 +209,9 @@ fn check_parts(merged: &mut Merged) {
             Fate::Harmless(_) => harmless.push(named()),
             Fate::NotBuilt(part, switch) if switch.is_on(given.value()) => {
                 let part = part_of(given, part);
-                if waived.contains(&part) {
+                let may_be_waived =
+                    part.may_be_waived() && !NEVER_WAIVED.contains(&given.setting.key);
+                if may_be_waived && waived.contains(&part) {
                     let text = format!(
                         "{}: {}={} has no effect: {}",
                         given.origin,
@@ -218,7 +223,7 @@ fn check_parts(merged: &mut Merged) {
                     continue;
                 }
                 let mut text = format!("{}={}: {}", given.name, given.shown(), part.missing());
-                if part.may_be_waived() {
+                if may_be_waived {
                     text.push_str(&format!(
                         "\nhint: --set {RUN_WITHOUT}={} starts without it",
                         part.name()

@@ -12,7 +12,8 @@ use tracing::{error, info, warn};
 use zebu_proto::{ExtendedTypes, ServerId, SessionId};
 use zebu_replica::auth::{AuthProvider, Digest, Schemes};
 use zebu_replica::{
-    Options as ReplicaOptions, ReaperOptions, Replica, Rules, SnapshotOptions, ThrottleOptions,
+    IntakeOptions, Options as ReplicaOptions, ReaperOptions, Replica, Rules, SnapshotOptions,
+    ThrottleOptions,
 };
 use zebu_store::{OsVfs, Recovered, Snapshots, Store};
 use zebu_tree::Options as TreeOptions;
@@ -259,6 +260,13 @@ fn replica_options(config: &Config, wall_ms: i64) -> ReplicaOptions {
             weighted: weights.is_some(),
             new_session_weight: weights.map_or(1, |weights| weights.global_session),
             renew_session_weight: weights.map_or(1, |weights| weights.renew_session),
+        },
+        intake: IntakeOptions {
+            requests_max: config.throttle.requests_max,
+            stall: config.throttle.stall,
+            drop_stale: config.throttle.drop_stale,
+            stale_by_latency: config.throttle.stale_by_latency,
+            stale_by_connection: config.throttle.stale_by_connection,
         },
         reaper: ReaperOptions {
             interval: config.znodes.container_check_interval,

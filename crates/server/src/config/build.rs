@@ -123,21 +123,27 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A positive number; others fall back to the default, as in the original.
-    fn weight(&self, key: &'static str) -> u32 {
-        match (self.count_or_off(key), self.given(key)) {
-            (Some(weight), _) => weight,
-            (None, given) => {
-                let default = match registry::by_key(key).map(|setting| setting.default) {
-                    Some(Default::Value(text)) => text.parse().unwrap_or(1),
-                    _ => 1,
-                };
-                if let Some(given) = given {
-                    self.adjusted(given, &format!("must be positive, using {default}"));
-                }
-                default
+    /// A positive number; others fall back to the default, and to `least` what is below it, as in
+    /// the original.
+    fn weight(&self, key: &'static str, least: u32) -> u32 {
+        let given = self.given(key);
+        let weight = self.count_or_off(key).unwrap_or_else(|| {
+            let default = match registry::by_key(key).map(|setting| setting.default) {
+                Some(Default::Value(text)) => text.parse().unwrap_or(1),
+                _ => 1,
+            };
+            if let Some(given) = given {
+                self.adjusted(given, &format!("must be positive, using {default}"));
             }
+            default
+        });
+        if let Some(given) = given
+            && weight < least
+        {
+            let why = format!("must not be less than a local session's, using {least}");
+            self.adjusted(given, &why);
         }
+        weight.max(least)
     }
 
     /// A number that is raised to a minimum with a warning.
@@ -343,10 +349,12 @@ impl<'a> Reader<'a> {
     }
 
     fn connection_throttle(&self) -> ConnectionThrottleConfig {
+        // A local session is the cheapest there is.
+        let local = self.weight("connection_throttle_local_session_weight", 1);
         let weights = ConnectionWeights {
-            global_session: self.weight("connection_throttle_global_session_weight"),
-            local_session: self.weight("connection_throttle_local_session_weight"),
-            renew_session: self.weight("connection_throttle_renew_session_weight"),
+            global_session: self.weight("connection_throttle_global_session_weight", local),
+            local_session: local,
+            renew_session: self.weight("connection_throttle_renew_session_weight", local),
         };
         ConnectionThrottleConfig {
             tokens: self.count_or_off("connection_throttle_tokens"),
@@ -379,9 +387,6 @@ impl<'a> Reader<'a> {
     fn enforced_schemes(&self, has_digest: bool) -> Vec<String> {
         let schemes = value::list(&self.text("enforce.auth.schemes").unwrap_or_default());
         let is_enforced = self.is_on("enforce.auth.enabled");
-        if self.is_on("sessionRequireClientSASLAuth") {
-            return vec!["sasl".to_owned()];
-        }
         if !is_enforced {
             return Vec::new();
         }

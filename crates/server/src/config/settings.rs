@@ -218,8 +218,8 @@ pub struct AuthConfig {
     pub digest_algorithm: &'static str,
     /// `DigestAuthenticationProvider.superDigest`: the whole text `user:hash`.
     pub super_digest: Option<Secret>,
-    /// `enforce.auth.enabled` with `enforce.auth.schemes`, or `sessionRequireClientSASLAuth` (scheme `sasl`): a session without
-    /// an id of one of these schemes is closed. Empty: not enforced.
+    /// `enforce.auth.enabled` with `enforce.auth.schemes`: a session without an id of one of these schemes is closed. Empty: not
+    /// enforced.
     pub enforced_schemes: Vec<String>,
 }
 

@@ -1,0 +1,67 @@
+//! What a replica counts of its own doings, for whoever shows it to an operator.
+
+/// Most single values that are kept for whoever asks next; more are not recorded.
+const VALUES_MAX: usize = 4096;
+
+/// What happened since the counts were last taken.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Connect requests that the connection throttle let pass.
+    pub connects: u64,
+    /// Connect requests that it refused.
+    pub connects_refused: u64,
+    /// Connect requests that wanted to renew a session.
+    pub renewals: u64,
+    /// Tokens missing from the connection throttle's bucket after each connect request that passed.
+    pub token_deficits: Vec<u32>,
+    /// Sessions that expired.
+    pub sessions_expired: u64,
+    /// Times the intake found no room for a request.
+    pub intake_waits: u64,
+    /// How long each request was on its way when it was taken in, in milliseconds.
+    pub intake_ms: Vec<u64>,
+    /// Requests that were taken in though nobody waits for their answers any more.
+    pub stale: u64,
+    /// Such requests that were dropped instead.
+    pub stale_dropped: u64,
+    /// Changes of znodes that were put in flight.
+    pub changes_queued: u64,
+    /// Changes of znodes that are in flight no more.
+    pub changes_removed: u64,
+    /// The path of each write that a hard quota refused.
+    pub quota_refusals: Vec<String>,
+}
+
+impl Counts {
+    /// Notes a connect request that passed, and what it left of the bucket.
+    pub(crate) fn connected(&mut self, deficit: u32) {
+        self.connects += 1;
+        if self.token_deficits.len() < VALUES_MAX {
+            self.token_deficits.push(deficit);
+        }
+    }
+
+    /// Notes how long a request was on its way.
+    pub(crate) fn taken_in(&mut self, after_ms: u64) {
+        if self.intake_ms.len() < VALUES_MAX {
+            self.intake_ms.push(after_ms);
+        }
+    }
+
+    /// Notes a write that a hard quota refused.
+    pub(crate) fn refused_by_quota(&mut self, path: &str) {
+        if self.quota_refusals.len() < VALUES_MAX {
+            self.quota_refusals.push(path.to_owned());
+        }
+    }
+
+    /// Begins again, with the same room.
+    pub fn clear(&mut self) {
+        let Self { mut token_deficits, mut intake_ms, mut quota_refusals, .. } =
+            std::mem::take(self);
+        token_deficits.clear();
+        intake_ms.clear();
+        quota_refusals.clear();
+        *self = Self { token_deficits, intake_ms, quota_refusals, ..Self::default() };
+    }
+}
