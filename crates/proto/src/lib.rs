@@ -12,6 +12,7 @@ mod ids;
 mod opcode;
 mod owner;
 pub mod path;
+pub mod properties;
 pub mod quorum;
 pub mod reply;
 pub mod request;

@@ -8,11 +8,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use zebu_proto::properties;
+
 use super::member::{self, ClientAddress, Member};
 use super::registry::Part;
 use super::sources::{Merged, Origin, ReadFile};
 use super::{Note, Problem};
-use crate::properties;
 
 /// The member lines, judged.
 #[derive(Default)]

@@ -10,10 +10,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use zebu_proto::properties;
+
 use super::jvm_flags;
 use super::registry::{self, Property, Setting};
 use super::{Level, Note, Problem};
-use crate::properties;
 
 /// The variables that hold `-D` words, weakest first.
 pub const VARIABLES: [&str; 2] = ["SERVER_JVMFLAGS", "JVMFLAGS"];

@@ -1,6 +1,6 @@
 //! Java `.properties` text, as `zoo.cfg` and the dynamic configuration files use it.
 //!
-//! Owns the syntax only: what a key means is `config`'s business. Every entry keeps the line it starts on, because an error
+//! Owns the syntax only: what a key means is its reader's business. Every entry keeps the lines it is on, because an error
 //! message without a line number sends an operator searching.
 //!
 //! Source: the class documentation of `java.util.Properties`.
@@ -19,6 +19,8 @@ pub struct Property {
     pub value: String,
     /// The line the entry starts on, counted from 1.
     pub line: u32,
+    /// The line it ends on.
+    pub last_line: u32,
 }
 
 /// A parsed file.
@@ -71,8 +73,8 @@ pub fn parse(bytes: &[u8]) -> Result<Properties, PropertiesError> {
     let text = decode(bytes);
     let mut found = Properties::default();
     let mut seen: HashMap<String, usize> = HashMap::new();
-    for (line, logical) in logical_lines(&text) {
-        let property = parse_entry(&logical, line)?;
+    for Logical { line, last_line, text } in logical_lines(&text) {
+        let property = parse_entry(&text, line, last_line)?;
         if let Some(at) = seen.get(&property.key).copied() {
             found.replaced.push(std::mem::replace(&mut found.entries[at], property));
         } else {
@@ -83,7 +85,8 @@ pub fn parse(bytes: &[u8]) -> Result<Properties, PropertiesError> {
     Ok(found)
 }
 
-fn decode(bytes: &[u8]) -> String {
+/// The text of a file, as [`parse`] reads it.
+pub fn decode(bytes: &[u8]) -> String {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),
@@ -96,7 +99,7 @@ fn is_blank(c: char) -> bool {
 }
 
 /// Lines as they are on the screen: ended by `\n`, `\r` or `\r\n`.
-fn natural_lines(text: &str) -> Vec<&str> {
+pub fn natural_lines(text: &str) -> Vec<&str> {
     let mut lines = Vec::new();
     let mut rest = text;
     while let Some(end) = rest.find(['\n', '\r']) {
@@ -108,8 +111,15 @@ fn natural_lines(text: &str) -> Vec<&str> {
     lines
 }
 
-/// Lines with their continuations joined, without comments and blank lines, each with the number of its first natural line.
-fn logical_lines(text: &str) -> Vec<(u32, String)> {
+/// A line with its continuations joined, and the numbers of its first and last natural line.
+struct Logical {
+    line: u32,
+    last_line: u32,
+    text: String,
+}
+
+/// Joins lines, without comments and blank ones.
+fn logical_lines(text: &str) -> Vec<Logical> {
     let mut logical = Vec::new();
     let mut lines = (1u32..).zip(natural_lines(text));
     while let Some((number, first)) = lines.next() {
@@ -117,11 +127,15 @@ fn logical_lines(text: &str) -> Vec<(u32, String)> {
         if piece.is_empty() || piece.starts_with(['#', '!']) {
             continue;
         }
+        let (line, mut last_line) = (number, number);
         let mut joined = String::new();
         while ends_with_continuation(piece) {
             joined.push_str(&piece[..piece.len() - 1]);
             match lines.next() {
-                Some((_, next)) => piece = next.trim_start_matches(is_blank),
+                Some((number, next)) => {
+                    last_line = number;
+                    piece = next.trim_start_matches(is_blank);
+                }
                 None => piece = "",
             }
             // Nothing was there to continue, so this is a line of its own.
@@ -131,7 +145,7 @@ fn logical_lines(text: &str) -> Vec<(u32, String)> {
         }
         joined.push_str(piece);
         if !joined.is_empty() {
-            logical.push((number, joined));
+            logical.push(Logical { line, last_line, text: joined });
         }
     }
     logical
@@ -142,22 +156,22 @@ fn ends_with_continuation(line: &str) -> bool {
     line.bytes().rev().take_while(|&byte| byte == b'\\').count() % 2 == 1
 }
 
-fn parse_entry(line: &str, number: u32) -> Result<Property, PropertiesError> {
+fn parse_entry(text: &str, line: u32, last_line: u32) -> Result<Property, PropertiesError> {
     let mut escaped = false;
-    let key_end = line
+    let key_end = text
         .char_indices()
         .find(|&(_, c)| {
             let ends = !escaped && (c == '=' || c == ':' || is_blank(c));
             escaped = !escaped && c == '\\';
             ends
         })
-        .map_or(line.len(), |(at, _)| at);
-    let mut rest = line[key_end..].trim_start_matches(is_blank);
+        .map_or(text.len(), |(at, _)| at);
+    let mut rest = text[key_end..].trim_start_matches(is_blank);
     if let Some(after) = rest.strip_prefix(['=', ':']) {
         rest = after.trim_start_matches(is_blank);
     }
-    let unescape = |text| unescape(text).ok_or(PropertiesError::Escape { line: number });
-    Ok(Property { key: unescape(&line[..key_end])?, value: unescape(rest)?, line: number })
+    let unescape = |text| unescape(text).ok_or(PropertiesError::Escape { line });
+    Ok(Property { key: unescape(&text[..key_end])?, value: unescape(rest)?, line, last_line })
 }
 
 /// `None` on a malformed `\u` escape.
@@ -251,6 +265,11 @@ mod tests {
         check("a=1\\", &[("a", "1", 1)]);
         check("\\\n\\\na=1", &[("a", "1", 1)]);
         check("\\\n# comment \\\na=1", &[("a", "1", 3)]);
+        let lines = |text: &[u8]| {
+            let found = parse(text).unwrap();
+            found.entries.iter().map(|p| (p.line, p.last_line)).collect::<Vec<_>>()
+        };
+        assert_eq!(lines(b"a=1\nb=1,\\\n  2,\\\n  3\nc=1\\"), [(1, 1), (2, 4), (5, 5)]);
     }
 
     #[test]
