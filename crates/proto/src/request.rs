@@ -106,7 +106,7 @@ record! {
     /// Body of exists, getData, getChildren and getChildren2.
     PathWatch<'a> {
         /// The znode.
-        path: Text<'a>,
+        path: Option<Text<'a>>,
         /// Whether to leave a watch.
         watch: bool,
     }
@@ -249,13 +249,18 @@ pub enum MultiOp<'a> {
 }
 
 impl MultiOp<'_> {
+    /// Whether it changes nothing; a list has operations of one kind.
+    pub fn is_read(&self) -> bool {
+        matches!(self, Self::GetData(_) | Self::GetChildren(_))
+    }
+
     /// The path it is about; `None` where the request has a null.
     pub fn path(&self) -> Option<&str> {
         match self {
             Self::Create(_, create) => create.path.as_deref(),
             Self::Delete(op) | Self::Check(op) => op.path.as_deref(),
             Self::SetData(set) => set.path.as_deref(),
-            Self::GetData(read) | Self::GetChildren(read) => Some(&read.path),
+            Self::GetData(read) | Self::GetChildren(read) => read.path.as_deref(),
         }
     }
 }
@@ -270,45 +275,53 @@ pub const MULTI_OPS_MAX: usize = 1 << 20;
 /// otherwise is what they say, and its ttl does not count.
 ///
 /// # Errors
-/// [`DecodeError::Null`] for a create without an ACL, another [`DecodeError`] for an operation that
-/// does not belong into such a list, flags that its record cannot have, or bytes that end early.
+/// [`DecodeError::Null`] for a create without an ACL whose flags are known, another [`DecodeError`]
+/// for an operation that does not belong into such a list, flags that its record cannot have, or
+/// bytes that end early.
 pub fn multi_ops<'a>(from: &mut Decoder<'a>, reads: bool) -> Result<Vec<MultiOp<'a>>, DecodeError> {
-    let mut ops = Vec::new();
+    let mut ops: Vec<MultiOp<'a>> = Vec::new();
     loop {
         let header = MultiHeader::decode(from)?;
         if header.done {
-            return Ok(ops);
+            return match ops.first() {
+                Some(first) if first.is_read() != reads => {
+                    Err(DecodeError::Value { what: "multi of reads", value: (!reads).into() })
+                }
+                _ => Ok(ops),
+            };
         }
         if ops.len() == MULTI_OPS_MAX {
             return Err(DecodeError::Value { what: "multi length", value: ops.len() as i64 });
         }
-        ops.push(match header.op {
-            OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER if !reads => {
+        let op = match header.op {
+            OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER => {
                 let Create { path, data, acl, flags } = Create::decode(from)?;
+                let unfit = DecodeError::Value { what: "create flags", value: flags.into() };
+                let mode = CreateMode::from_flags(flags).ok_or(unfit)?;
                 if acl.is_none() {
                     return Err(DecodeError::Null { at: from.position() });
                 }
-                let create = CreateTtl { path, data, acl, flags, ttl_ms: -1 };
-                MultiOp::Create(retype(header.op, flags)?, create)
+                let op = match mode {
+                    CreateMode { container: true, .. } => OpCode::CREATE_CONTAINER,
+                    CreateMode { ttl: true, .. } => return Err(unfit),
+                    _ => header.op,
+                };
+                MultiOp::Create(op, CreateTtl { path, data, acl, flags, ttl_ms: -1 })
             }
-            OpCode::CREATE_TTL if !reads => retype_ttl(CreateTtl::decode(from)?),
-            OpCode::DELETE if !reads => MultiOp::Delete(PathVersion::decode(from)?),
-            OpCode::SET_DATA if !reads => MultiOp::SetData(SetData::decode(from)?),
-            OpCode::CHECK if !reads => MultiOp::Check(PathVersion::decode(from)?),
-            OpCode::GET_DATA if reads => MultiOp::GetData(PathWatch::decode(from)?),
-            OpCode::GET_CHILDREN if reads => MultiOp::GetChildren(PathWatch::decode(from)?),
+            OpCode::CREATE_TTL => retype_ttl(CreateTtl::decode(from)?),
+            OpCode::DELETE => MultiOp::Delete(PathVersion::decode(from)?),
+            OpCode::SET_DATA => MultiOp::SetData(SetData::decode(from)?),
+            OpCode::CHECK => MultiOp::Check(PathVersion::decode(from)?),
+            OpCode::GET_DATA => MultiOp::GetData(PathWatch::decode(from)?),
+            OpCode::GET_CHILDREN => MultiOp::GetChildren(PathWatch::decode(from)?),
             other => {
                 return Err(DecodeError::Value { what: "multi op", value: other.0.into() });
             }
-        });
-    }
-}
-
-fn retype(op: OpCode, flags: i32) -> Result<OpCode, DecodeError> {
-    match CreateMode::from_flags(flags) {
-        Some(CreateMode { container: true, .. }) => Ok(OpCode::CREATE_CONTAINER),
-        Some(CreateMode { ttl: false, .. }) => Ok(op),
-        _ => Err(DecodeError::Value { what: "create flags", value: flags.into() }),
+        };
+        if ops.first().is_some_and(|first| first.is_read() != op.is_read()) {
+            return Err(DecodeError::Value { what: "multi op", value: header.op.0.into() });
+        }
+        ops.push(op);
     }
 }
 

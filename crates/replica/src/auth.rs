@@ -29,11 +29,11 @@ pub trait AuthProvider: Send + Sync {
     /// Its name, as in ACLs and auth packets.
     fn scheme(&self) -> &str;
 
-    /// The ids that an auth packet with these bytes adds to a connection from `peer`.
+    /// The ids that an auth packet with these bytes, or a null, adds to a connection from `peer`.
     ///
     /// # Errors
     /// [`Refused`]: the connection is told so and closed.
-    fn authenticate(&self, peer: IpAddr, auth: &[u8]) -> Result<Vec<Id>, Refused>;
+    fn authenticate(&self, peer: IpAddr, auth: Option<&[u8]>) -> Result<Vec<Id>, Refused>;
 
     /// Whether an id of this scheme proves who the client is, so that `auth:` entries expand to it.
     fn is_authenticated(&self) -> bool;
@@ -83,7 +83,7 @@ impl Schemes {
         credentials: &Credentials,
         peer: IpAddr,
         scheme: &str,
-        auth: &[u8],
+        auth: Option<&[u8]>,
     ) -> Result<Credentials, Refused> {
         let added = self.provider(scheme).ok_or(Refused)?.authenticate(peer, auth)?;
         let mut ids = credentials.to_vec();
@@ -238,8 +238,8 @@ mod tests {
             schemes.fix_up(Some(vec![entry(31, "auth", "")]), &start),
             Err(ErrorCode::INVALID_ACL)
         );
-        let ids = schemes.authenticate(&start, home, "digest", b"alice:secret").unwrap();
-        let again = schemes.authenticate(&ids, home, "digest", b"alice:secret").unwrap();
+        let ids = schemes.authenticate(&start, home, "digest", Some(b"alice:secret")).unwrap();
+        let again = schemes.authenticate(&ids, home, "digest", Some(b"alice:secret")).unwrap();
         assert_eq!(again.len(), 2, "duplicates collapse");
         let fixed = schemes.fix_up(Some(vec![entry(31, "auth", "")]), &ids).unwrap();
         assert_eq!(fixed, vec![entry(31, "digest", ALICE)]);

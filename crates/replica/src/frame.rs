@@ -30,6 +30,16 @@ pub fn bare_reply(out: &mut Vec<u8>, xid: Xid, zxid: Zxid, err: ErrorCode) {
     reply(out, ReplyHeader { xid, zxid, err }, |_| {});
 }
 
+/// Makes a failure of the answer that `frame` starts with, and leaves its body.
+///
+/// # Panics
+/// When there is no whole header.
+pub fn fail(frame: &mut [u8], err: ErrorCode) {
+    // Behind the length, the xid and the zxid.
+    let at = LENGTH_BYTES + 4 + 8;
+    frame[at..at + 4].copy_from_slice(&err.0.to_be_bytes());
+}
+
 /// Appends a notification; `zxid` is the causing transaction's, −1 for changes missed while away.
 pub fn notification(out: &mut Vec<u8>, event: EventType, path: &str, zxid: Zxid) {
     reply(out, ReplyHeader { xid: Xid::NOTIFICATION, zxid, err: ErrorCode::OK }, |encoder| {

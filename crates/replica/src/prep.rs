@@ -521,7 +521,9 @@ impl Prep<'_> {
         }
         let Some(quota) = self.tree.quota_for(path) else { return Ok(()) };
         let limits = quota.limits.map_err(|_| ErrorCode::MARSHALLING_ERROR)?;
-        let usage = quota.usage.and_then(Result::ok).unwrap_or_else(|| QuotaText::usage(0, 0));
+        // Without the znode that counts, nothing is enforced.
+        let Some(usage) = quota.usage else { return Ok(()) };
+        let usage = usage.unwrap_or_else(|_| QuotaText::usage(0, 0));
         let exceeds = |more: i64, used: i64, hard: i64| {
             more != 0 && hard > -1 && used.saturating_add(more) > hard
         };

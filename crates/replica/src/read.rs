@@ -15,7 +15,7 @@ use zebu_proto::{AclRef, ErrorCode, Id, OpCode, Perms, SessionId, WatcherType, X
 use zebu_tree::{Node, Tree, WatchLists, WatchMode, WatcherId};
 
 use crate::auth::{Schemes, masked};
-use crate::frame::{bare_reply, notification, reply};
+use crate::frame::{bare_reply, fail, notification, reply};
 
 /// Who reads.
 #[derive(Clone, Copy)]
@@ -43,6 +43,8 @@ pub enum After {
 enum Failure {
     Code(ErrorCode),
     Malformed,
+    /// Something in the middle of a list: what was read before it is answered, too.
+    MalformedLater,
 }
 
 impl From<ErrorCode> for Failure {
@@ -87,6 +89,10 @@ impl Reader<'_> {
             None => return After::Keep,
             Some(Failure::Code(code)) => code,
             Some(Failure::Malformed) => ErrorCode::MARSHALLING_ERROR,
+            Some(Failure::MalformedLater) => {
+                fail(&mut out[start..], ErrorCode::MARSHALLING_ERROR);
+                return After::Keep;
+            }
         };
         out.truncate(start);
         if err == ErrorCode::UNIMPLEMENTED {
@@ -122,14 +128,14 @@ impl Reader<'_> {
         match op {
             OpCode::PING => {}
             OpCode::GET_DATA => {
-                let PathWatch { path, watch } = PathWatch::decode(from)?;
+                let (path, watch) = path_and_watch(from)?;
                 self.get_data(&self.readable(tree, &path)?, out);
                 if watch {
                     tree.add_watch(&path, self.watcher, WatchMode::Data);
                 }
             }
             OpCode::EXISTS => {
-                let PathWatch { path, watch } = PathWatch::decode(from)?;
+                let (path, watch) = path_and_watch(from)?;
                 if path.contains('\0') {
                     return Err(ErrorCode::BAD_ARGUMENTS.into());
                 }
@@ -140,7 +146,7 @@ impl Reader<'_> {
                 found?.stat().encode(out);
             }
             OpCode::GET_CHILDREN | OpCode::GET_CHILDREN2 => {
-                let PathWatch { path, watch } = PathWatch::decode(from)?;
+                let (path, watch) = path_and_watch(from)?;
                 let node = self.readable(tree, &path)?;
                 children(&node, out);
                 if op == OpCode::GET_CHILDREN2 {
@@ -203,10 +209,16 @@ impl Reader<'_> {
                 }
             }
             OpCode::MULTI_READ => {
-                for op in multi_ops(from, true)? {
-                    self.sub_read(tree, &op, out);
-                }
+                let ops = match multi_ops(from, true) {
+                    Ok(ops) => ops,
+                    // Writes that can be read fail one by one, that is at the first.
+                    Err(_) => multi_ops(&mut Decoder::new(body), false)?,
+                };
+                let whole = ops.iter().all(|op| self.sub_read(tree, op, out));
                 MultiHeader::END.encode(out);
+                if !whole {
+                    return Err(Failure::MalformedLater);
+                }
             }
             OpCode::WHO_AM_I => {
                 self.schemes.who_am_i(self.ids).encode(out);
@@ -221,12 +233,14 @@ impl Reader<'_> {
         node.stat().encode(out);
     }
 
-    fn sub_read(&self, tree: &Tree, op: &MultiOp<'_>, out: &mut Encoder<'_>) {
-        let (kind, path) = match op {
-            MultiOp::GetData(read) => (OpCode::GET_DATA, &read.path),
-            MultiOp::GetChildren(read) => (OpCode::GET_CHILDREN, &read.path),
-            _ => return,
+    /// One read of a list; false where it is none or has no path, and the list ends.
+    fn sub_read(&self, tree: &Tree, op: &MultiOp<'_>, out: &mut Encoder<'_>) -> bool {
+        let kind = match op {
+            MultiOp::GetData(_) => OpCode::GET_DATA,
+            MultiOp::GetChildren(_) => OpCode::GET_CHILDREN,
+            _ => return false,
         };
+        let Some(path) = op.path() else { return false };
         match self.readable(tree, path) {
             Ok(node) => {
                 MultiHeader { op: kind, done: false, err: 0 }.encode(out);
@@ -241,6 +255,7 @@ impl Reader<'_> {
                 code.encode(out);
             }
         }
+        true
     }
 
     fn set_watches(
@@ -275,6 +290,11 @@ impl Reader<'_> {
 
 fn required_path<'a>(from: &mut Decoder<'a>) -> Result<Cow<'a, str>, Failure> {
     PathOnly::decode(from)?.path.ok_or(Failure::Malformed)
+}
+
+fn path_and_watch<'a>(from: &mut Decoder<'a>) -> Result<(Cow<'a, str>, bool), Failure> {
+    let PathWatch { path, watch } = PathWatch::decode(from)?;
+    Ok((path.ok_or(Failure::Malformed)?, watch))
 }
 
 fn children(node: &Node<'_>, out: &mut Encoder<'_>) {

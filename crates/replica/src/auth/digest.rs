@@ -120,8 +120,8 @@ impl AuthProvider for Digest {
         "digest"
     }
 
-    fn authenticate(&self, _: IpAddr, auth: &[u8]) -> Result<Vec<Id>, Refused> {
-        let id = self.algorithm.id_of(auth);
+    fn authenticate(&self, _: IpAddr, auth: Option<&[u8]>) -> Result<Vec<Id>, Refused> {
+        let id = self.algorithm.id_of(auth.ok_or(Refused)?);
         let mut ids = Vec::with_capacity(2);
         if self.super_id.as_deref() == Some(id.as_str()) {
             ids.push(Id::new("super", ""));
@@ -183,9 +183,10 @@ mod tests {
             Some("super:T+4Qoey4ZZ8Fnni1Yl2GZtbH2W4=".to_owned()),
         );
         let home = IpAddr::from([127, 0, 0, 1]);
-        let ids = digest.authenticate(home, b"super:asdf").unwrap();
+        let ids = digest.authenticate(home, Some(b"super:asdf")).unwrap();
         assert!(ids.contains(&Id::new("super", "")));
-        assert_eq!(digest.authenticate(home, b"super:nope").unwrap().len(), 1);
+        assert_eq!(digest.authenticate(home, Some(b"super:nope")).unwrap().len(), 1);
+        assert_eq!(digest.authenticate(home, None), Err(Refused));
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl AuthProvider for Ip {
         "ip"
     }
 
-    fn authenticate(&self, peer: IpAddr, _: &[u8]) -> Result<Vec<Id>, Refused> {
+    fn authenticate(&self, peer: IpAddr, _: Option<&[u8]>) -> Result<Vec<Id>, Refused> {
         Ok(vec![Id::new("ip", text(peer))])
     }
 

@@ -135,10 +135,15 @@ impl<'s> Batch<'s> {
         }
         let next = match op {
             OpCode::AUTH => {
-                let packet = AuthPacket::decode(&mut decoder).ok();
+                let Ok(packet) = AuthPacket::decode(&mut decoder) else {
+                    return Err(End::Broken("an auth packet that is cut short"));
+                };
                 self.authenticate(xid, packet)
             }
             OpCode::SASL => {
+                if !matches!(decoder.buffer(), Ok(Some(_))) {
+                    return Err(End::Broken("a sasl packet without a token"));
+                }
                 // No server login is configured: no error, and no token.
                 let header = ReplyHeader { xid, zxid: Zxid::ZERO, err: ErrorCode::OK };
                 self.say(|out| {
@@ -184,10 +189,9 @@ impl<'s> Batch<'s> {
     }
 
     /// Answered at once, ahead of what is queued; counts for everything that comes after it.
-    fn authenticate(&mut self, xid: Xid, packet: Option<AuthPacket<'_>>) -> Next {
-        let added = packet.and_then(|packet| {
-            let scheme = packet.scheme?;
-            let auth = packet.auth.unwrap_or_default();
+    fn authenticate(&mut self, xid: Xid, packet: AuthPacket<'_>) -> Next {
+        let AuthPacket { scheme, auth, .. } = packet;
+        let added = scheme.and_then(|scheme| {
             let peer = self.conn.address();
             self.shared.schemes.authenticate(&self.ids, peer, &scheme, auth).ok()
         });

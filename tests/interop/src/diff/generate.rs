@@ -75,6 +75,9 @@ const LIMITS: [&str; 5] = [
     "count=-1,bytes=-1=;byteHardLimit=120;countHardLimit=-1",
 ];
 
+const STATISTICS: [&str; 4] =
+    ["count=-1,bytes=-1", "count=0,bytes=0", "count=2,bytes=110", "count=5,bytes=0"];
+
 const CREDENTIALS: [(&str, &str); 9] = [
     ("digest", "u:p"),
     ("digest", "u:p"),
@@ -312,13 +315,10 @@ impl Generator {
             }
             op::SET_DATA => {
                 let (data, version) = (self.data(), self.version());
-                if self.random.chance(3) {
-                    let path = *self.random.pick(&[QUOTA_PATHS[1], QUOTA_PATHS[4]]);
-                    let limits = *self.random.pick(&LIMITS);
-                    (
-                        Writer::new().string(path).string(limits).int(version),
-                        format!("{path} {limits}"),
-                    )
+                if self.random.chance(4) {
+                    let (path, text) = self.quota_text();
+                    let writer = Writer::new().string(path).string(text).int(version);
+                    (writer, format!("{path} {text}"))
                 } else {
                     let bytes = data.as_ref().map(Vec::len);
                     let what = format!("setData {shown} {bytes:?} bytes, version {version}");
@@ -344,8 +344,10 @@ impl Generator {
             }
             op::AUTH => {
                 let (scheme, id) = *self.random.pick(&CREDENTIALS);
-                let writer = Writer::new().int(0).string(scheme).string(id);
-                (writer, format!("auth {scheme} {id}"))
+                let scheme = (!self.random.chance(3)).then_some(scheme);
+                let id = (!self.random.chance(10)).then_some(id);
+                let writer = Writer::new().int(0).optional_string(scheme).optional_string(id);
+                (writer, format!("auth {scheme:?} {id:?}"))
             }
             op::SET_WATCHES | op::SET_WATCHES2 => {
                 let zxid = *self.random.pick(&[0, 1, 10, 100, 1000, i64::MAX, -1]);
@@ -360,7 +362,11 @@ impl Generator {
                 }
                 (writer, format!("setWatches {zxid} {all:?}"))
             }
-            op::SASL => (Writer::new().buffer(Some(b"token")), "sasl".into()),
+            op::SASL => {
+                let token: Option<&[u8]> =
+                    *self.random.pick(&[Some(&b"token"[..]), Some(&[]), None]);
+                (Writer::new().buffer(token), format!("sasl {token:?}"))
+            }
             op::GET_EPHEMERALS => {
                 let prefix = *self.random.pick(&[Some("/"), Some("/a"), Some(""), Some(" "), None]);
                 (Writer::new().optional_string(prefix), format!("getEphemerals {prefix:?}"))
@@ -411,15 +417,21 @@ impl Generator {
         (writer.int(flags).done(), what)
     }
 
-    fn create_quota(&mut self) -> (Vec<u8>, String) {
+    /// A znode of the quotas, and what may stand there.
+    fn quota_text(&mut self) -> (&'static str, &'static str) {
         let path = *self.random.pick(&QUOTA_PATHS);
-        let data = if path.ends_with("limits") {
+        let text = if path.ends_with("limits") {
             *self.random.pick(&LIMITS)
         } else if path.ends_with("stats") {
-            "count=-1,bytes=-1"
+            *self.random.pick(&STATISTICS)
         } else {
             ""
         };
+        (path, text)
+    }
+
+    fn create_quota(&mut self) -> (Vec<u8>, String) {
+        let (path, data) = self.quota_text();
         let writer = Writer::new().string(path).string(data).acl(&open_acl()).int(0);
         (writer.done(), format!("create {path} {data}"))
     }

@@ -1,0 +1,306 @@
+//! Answers to requests with nulls, cuts and odd flags, byte for byte as the original gives them.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use zebu_jute::{Decode as _, Encoder};
+use zebu_proto::request::{AuthPacket, Create, CreateTtl, MultiHeader, PathWatch, SetData};
+use zebu_proto::txn::TxnRecord;
+use zebu_proto::{AclRef, OpCode, Perms, ServerId, SessionId, Version, Xid, Zxid};
+use zebu_replica::auth::{Credentials, Digest, DigestAlgorithm, Schemes};
+use zebu_replica::{
+    ConnId, Input, IntakeOptions, Now, Options, Output, Reader, ReaperOptions, Replica, Request,
+    Rules, SnapshotOptions, ThrottleOptions, frame, write_reply,
+};
+use zebu_tree::{Silent, Tree, WatcherId};
+
+const CONN: ConnId = ConnId(1);
+
+/// A server with one session, driven by hand.
+struct Server {
+    tree: Tree,
+    replica: Replica,
+    schemes: Schemes,
+    session: SessionId,
+    ids: Credentials,
+}
+
+/// What a request was answered with: the error, the body, and how many zxids it took.
+#[derive(Debug, PartialEq, Eq)]
+struct Answer {
+    err: i32,
+    body: Vec<u8>,
+    zxids: i64,
+}
+
+fn failed(err: i32, zxids: i64) -> Answer {
+    Answer { err, body: Vec::new(), zxids }
+}
+
+impl Server {
+    fn new(rules: Rules) -> Self {
+        let tree = Tree::new(zebu_tree::Options { digest: rules.digest, ..Default::default() });
+        let first_session = SessionId(1 << 56);
+        let options = Options {
+            server: ServerId(1),
+            first_session,
+            tick: Duration::from_secs(2),
+            session_timeout_ms_min: 4_000,
+            session_timeout_ms_max: 40_000,
+            rules,
+            eager_acl_check: false,
+            intake: IntakeOptions::default(),
+            throttled_op_wait: Duration::ZERO,
+            connections: ThrottleOptions::default(),
+            reaper: ReaperOptions::default(),
+            snapshots: SnapshotOptions::default(),
+            seed: 1,
+        };
+        let replica = Replica::new(options, &tree, Now::default());
+        let digest = Digest::new(DigestAlgorithm::default(), None);
+        let schemes = Schemes::new(vec![Box::new(digest)], false);
+        let ids = schemes.initial([127, 0, 0, 1].into());
+        let mut server = Self { tree, replica, schemes, session: first_session, ids };
+        let connect = zebu_replica::Connect {
+            conn: CONN,
+            last_zxid_seen: Zxid::ZERO,
+            timeout_ms: 30_000,
+            session: SessionId::NONE,
+            password: vec![0; 16],
+        };
+        assert_eq!(server.drive(Input::Connect(connect)), []);
+        server
+    }
+
+    fn step(&mut self, input: Input) -> Vec<Output> {
+        let mut outputs = Vec::new();
+        self.replica.step(Now::default(), &self.tree, &self.schemes, input, &mut outputs).unwrap();
+        outputs
+    }
+
+    /// Carries out an event and everything that follows from it; returns the frames that are sent.
+    fn drive(&mut self, input: Input) -> Vec<u8> {
+        let mut sent = Vec::new();
+        let mut outputs: Vec<Output> = self.step(input);
+        while !outputs.is_empty() {
+            let mut next = Vec::new();
+            for output in outputs {
+                match output {
+                    Output::Append { zxid, .. } => next.push(Input::Flushed(zxid)),
+                    Output::Apply { zxid, record, origin } => {
+                        let record = TxnRecord::decode(&record).unwrap();
+                        let applied = self.tree.apply(&record, &mut Silent);
+                        assert!(applied.digest_matches);
+                        if let Some(origin) = origin {
+                            write_reply(&mut sent, origin.op, origin.xid, zxid, &applied);
+                        }
+                        next.push(Input::Applied(zxid));
+                    }
+                    Output::Reply { origin, zxid, err } => {
+                        let zxid = zxid.unwrap_or(self.tree.last_zxid());
+                        frame::bare_reply(&mut sent, origin.xid, zxid, err);
+                    }
+                    Output::Answer(request) => {
+                        let reader = Reader {
+                            schemes: &self.schemes,
+                            watcher: WatcherId(1),
+                            session: self.session,
+                            ids: &self.ids,
+                        };
+                        let Request { xid, op, body, .. } = request;
+                        reader.answer(&self.tree, xid, op, &body, &mut sent);
+                    }
+                    Output::Accept { .. } => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+            outputs = next.into_iter().flat_map(|input| self.step(input)).collect();
+        }
+        sent
+    }
+
+    fn ask(&mut self, op: OpCode, body: Vec<u8>) -> Answer {
+        let before = self.tree.last_zxid();
+        let request = Request {
+            conn: CONN,
+            session: self.session,
+            xid: Xid(7),
+            op,
+            bytes: body.len() + 8,
+            body: Bytes::from(body),
+            ids: self.ids.clone(),
+            received: Duration::ZERO,
+        };
+        let sent = self.drive(Input::Request(request));
+        let length = i32::from_be_bytes(*sent.first_chunk().unwrap());
+        assert_eq!(usize::try_from(length).unwrap(), sent.len() - 4, "one frame");
+        assert_eq!(sent[4..8], 7_i32.to_be_bytes());
+        assert_eq!(sent[8..16], self.tree.last_zxid().0.to_be_bytes());
+        Answer {
+            err: i32::from_be_bytes(sent[16..20].try_into().unwrap()),
+            body: sent[20..].to_vec(),
+            zxids: self.tree.last_zxid().0 - before.0,
+        }
+    }
+
+    fn create(&mut self, path: &str, data: &[u8]) -> Answer {
+        self.ask(OpCode::CREATE, bytes(&create(path, data, Some(open()), 0)))
+    }
+}
+
+fn bytes(record: &impl zebu_jute::Encode) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    record.encode(&mut Encoder::new(&mut bytes));
+    bytes
+}
+
+fn open() -> Vec<AclRef<'static>> {
+    vec![AclRef { perms: Perms::ALL, scheme: Some("world".into()), id: Some("anyone".into()) }]
+}
+
+fn create<'a>(
+    path: &'a str,
+    data: &'a [u8],
+    acl: Option<Vec<AclRef<'a>>>,
+    flags: i32,
+) -> Create<'a> {
+    Create { path: Some(path.into()), data: Some(data), acl, flags }
+}
+
+fn set_data<'a>(path: &'a str, data: &'a [u8]) -> SetData<'a> {
+    SetData { path: Some(path.into()), data: Some(data), version: Version::ANY }
+}
+
+/// A list of operations as multi and multiRead have it.
+fn list(ops: &[(OpCode, Vec<u8>)]) -> Vec<u8> {
+    let mut list = Vec::new();
+    for (op, body) in ops {
+        list.extend(bytes(&MultiHeader { op: *op, done: false, err: -1 }));
+        list.extend(body);
+    }
+    list.extend(bytes(&MultiHeader::END));
+    list
+}
+
+fn hex(text: &str) -> Vec<u8> {
+    let digits: Vec<u8> =
+        text.bytes().map(|digit| (digit as char).to_digit(16).unwrap() as u8).collect();
+    digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+}
+
+#[test]
+fn a_multi_with_a_null_acl_takes_a_zxid_only_if_its_flags_are_unknown() {
+    let mut server = Server::new(Rules::default());
+    for op in [OpCode::CREATE, OpCode::CREATE2, OpCode::CREATE_CONTAINER] {
+        for flags in [0, 4, 5, 6] {
+            let multi = list(&[(op, bytes(&create("/x", b"", None, flags)))]);
+            assert_eq!(server.ask(OpCode::MULTI, multi), failed(-5, 0), "{op} {flags}");
+        }
+        for acl in [None, Some(vec![]), Some(open())] {
+            let multi = list(&[(op, bytes(&create("/x", b"", acl, 9)))]);
+            assert_eq!(server.ask(OpCode::MULTI, multi), failed(-5, 1), "{op}");
+        }
+        for flags in [5, 6] {
+            let multi = list(&[(op, bytes(&create("/x", b"", Some(open()), flags)))]);
+            assert_eq!(server.ask(OpCode::MULTI, multi), failed(-5, 1), "{op} {flags}");
+        }
+    }
+    // The first of two faults decides.
+    let good = (OpCode::CREATE, bytes(&create("/x", b"", None, 0)));
+    let bad = (OpCode::CREATE, bytes(&create("/x", b"", Some(open()), 9)));
+    assert_eq!(server.ask(OpCode::MULTI, list(&[good, bad])), failed(-5, 0));
+}
+
+#[test]
+fn in_a_multi_the_flags_of_a_ttl_create_decide_what_it_is() {
+    let mut server = Server::new(Rules::default());
+    let ttl = |flags, ttl_ms| {
+        let Create { path, data, acl, flags } = create("/x", b"", Some(open()), flags);
+        (OpCode::CREATE_TTL, bytes(&CreateTtl { path, data, acl, flags, ttl_ms }))
+    };
+    let bad_arguments = hex("ffffffff00fffffff8fffffff8ffffffff01ffffffff");
+    let unknown = server.ask(OpCode::MULTI, list(&[ttl(9, 1000)]));
+    assert_eq!(unknown, Answer { err: 0, body: bad_arguments, zxids: 1 });
+    let plain = server.ask(OpCode::MULTI, list(&[ttl(0, -1)]));
+    let created = hex("000000010000000000000000022f78ffffffff01ffffffff");
+    assert_eq!(plain, Answer { err: 0, body: created, zxids: 1 });
+}
+
+#[test]
+fn a_multi_that_ends_early_takes_a_zxid() {
+    let mut server = Server::new(Rules::default());
+    let whole = list(&[(OpCode::CREATE, bytes(&create("/x", b"", Some(open()), 0)))]);
+    for length in 0..whole.len() {
+        let answer = server.ask(OpCode::MULTI, whole[..length].to_vec());
+        assert_eq!(answer, failed(-5, 1), "{length}");
+    }
+    let nested = list(&[(OpCode::MULTI, whole)]);
+    assert_eq!(server.ask(OpCode::MULTI, nested), failed(-5, 1));
+}
+
+#[test]
+fn a_list_of_reads_ends_at_the_first_null_path() {
+    let mut server = Server::new(Rules::default());
+    let read = |path: Option<&'static str>| PathWatch { path: path.map(Into::into), watch: false };
+    let nothing = hex("ffffffff01ffffffff");
+    for op in [OpCode::GET_DATA, OpCode::GET_CHILDREN] {
+        let answer = server.ask(OpCode::MULTI_READ, list(&[(op, bytes(&read(None)))]));
+        assert_eq!(answer, Answer { err: -5, body: nothing.clone(), zxids: 0 });
+    }
+    let reads = list(&[
+        (OpCode::GET_DATA, bytes(&read(Some("/a\0")))),
+        (OpCode::GET_DATA, bytes(&read(None))),
+        (OpCode::GET_DATA, bytes(&read(Some("/b")))),
+    ]);
+    let answer = server.ask(OpCode::MULTI_READ, reads.clone());
+    let first = hex("ffffffff00ffffff9bffffff9bffffffff01ffffffff");
+    assert_eq!(answer, Answer { err: -5, body: first, zxids: 0 });
+    // So does a list of writes at its first; one of both kinds cannot be read.
+    let write = || (OpCode::CREATE, bytes(&create("/x", b"", Some(open()), 0)));
+    let read = || (OpCode::GET_DATA, bytes(&read(Some("/"))));
+    let answer = server.ask(OpCode::MULTI_READ, list(&[write(), write()]));
+    assert_eq!(answer, Answer { err: -5, body: nothing, zxids: 0 });
+    for mixed in [list(&[read(), write()]), list(&[write(), read()])] {
+        assert_eq!(server.ask(OpCode::MULTI_READ, mixed.clone()), failed(-5, 0));
+        assert_eq!(server.ask(OpCode::MULTI, mixed), failed(-5, 1));
+    }
+    assert_eq!(server.ask(OpCode::MULTI, list(&[read()])), failed(-5, 1));
+    let null_acl = (OpCode::CREATE, bytes(&create("/x", b"", None, 0)));
+    assert_eq!(server.ask(OpCode::MULTI, list(&[read(), null_acl])), failed(-5, 0));
+    // A list that cannot be read at all has no results.
+    let cut = reads[..reads.len() - 1].to_vec();
+    assert_eq!(server.ask(OpCode::MULTI_READ, cut), failed(-5, 0));
+    let null = PathWatch { path: None, watch: false };
+    assert_eq!(server.ask(OpCode::GET_DATA, bytes(&null)), failed(-5, 0));
+}
+
+#[test]
+fn a_hard_quota_needs_the_znode_that_counts() {
+    let mut server = Server::new(Rules { enforce_quota: true, ..Rules::default() });
+    let limits = b"count=-1,bytes=-1=;byteHardLimit=120;countHardLimit=-1";
+    assert_eq!(server.create("/zookeeper/quota/a", b"").err, 0);
+    assert_eq!(server.create("/zookeeper/quota/a/zookeeper_limits", limits).err, 0);
+    assert_eq!(server.create("/a", b"").err, 0);
+    let large = bytes(&set_data("/a", &[0; 1000]));
+    assert_eq!(server.ask(OpCode::SET_DATA, large).err, 0);
+    let in_multi = (OpCode::CREATE, bytes(&create("/a/b", &[0; 1000], Some(open()), 0)));
+    let answer = server.ask(OpCode::MULTI, list(&[in_multi]));
+    assert_eq!(answer.body[..9], hex("000000010000000000"));
+
+    let stats = "/zookeeper/quota/a/zookeeper_stats";
+    assert_eq!(server.create(stats, b"count=2,bytes=2000").err, 0);
+    assert_eq!(server.create("/a/c", &[0; 1000]), failed(-125, 1));
+}
+
+#[test]
+fn null_credentials_are_refused_where_the_scheme_reads_them() {
+    let server = Server::new(Rules::default());
+    let home = [127, 0, 0, 1].into();
+    let packet = hex("0000000000000006646967657374ffffffff");
+    let AuthPacket { scheme, auth, .. } = AuthPacket::from_bytes(&packet).unwrap();
+    assert_eq!(auth, None);
+    let digest = server.schemes.authenticate(&server.ids, home, &scheme.unwrap(), auth);
+    digest.unwrap_err();
+    let ip = server.schemes.authenticate(&server.ids, home, "ip", auth).unwrap();
+    assert_eq!(ip, server.ids);
+}
