@@ -1,0 +1,74 @@
+//! The znode a client takes for the root.
+
+use std::borrow::Cow;
+
+use zebu_proto::path::{self, PathError};
+
+/// A prefix that every path gets on its way out and loses on its way in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chroot {
+    /// Empty for the real root, else a path without a slash at its end.
+    prefix: Box<str>,
+}
+
+impl Chroot {
+    /// The chroot at `path`; `/` is the real root.
+    ///
+    /// # Errors
+    /// It is no path.
+    pub fn new(path: &str) -> Result<Self, PathError> {
+        path::validate(path)?;
+        Ok(Self { prefix: if path == "/" { "".into() } else { path.into() } })
+    }
+
+    /// The path of the root as the server knows it.
+    pub fn root(&self) -> &str {
+        if self.prefix.is_empty() { "/" } else { &self.prefix }
+    }
+
+    /// What the server calls the client's `path`.
+    pub fn absolute<'a>(&self, path: &'a str) -> Cow<'a, str> {
+        if self.prefix.is_empty() {
+            Cow::Borrowed(path)
+        } else if path == "/" {
+            Cow::Owned(self.prefix.to_string())
+        } else {
+            Cow::Owned(format!("{}{path}", self.prefix))
+        }
+    }
+
+    /// What the client calls the server's `path`; a path that is not below the chroot stays as it is.
+    pub fn relative<'a>(&self, path: &'a str) -> &'a str {
+        match path.strip_prefix(&*self.prefix) {
+            Some("") if !self.prefix.is_empty() => "/",
+            Some(rest) if rest.starts_with('/') => rest,
+            _ => path,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_go_out_and_come_back() {
+        let chroot = Chroot::new("/app/one").unwrap();
+        for (inside, outside) in [("/", "/app/one"), ("/a", "/app/one/a"), ("/a/b", "/app/one/a/b")]
+        {
+            assert_eq!(chroot.absolute(inside), outside);
+            assert_eq!(chroot.relative(outside), inside);
+        }
+        // Names that only begin alike, and what lies beside the chroot.
+        for path in ["/app/one-more", "/zookeeper/config", "/"] {
+            assert_eq!(chroot.relative(path), path);
+        }
+    }
+
+    #[test]
+    fn the_real_root_changes_nothing() {
+        let root = Chroot::new("/").unwrap();
+        assert_eq!((root.absolute("/"), root.relative("/a"), root.root()), ("/".into(), "/a", "/"));
+        assert!(Chroot::new("/a/").is_err());
+    }
+}

@@ -1,0 +1,130 @@
+//! One established connection: what was sent on it and not yet answered.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use zebu_proto::Xid;
+
+use crate::session::{Attempt, RequestId};
+use crate::{Frame, Registration};
+
+/// What an answer is awaited for.
+#[derive(Debug)]
+pub(crate) enum Awaited {
+    /// A request of the caller's, and the watch it leaves.
+    Request(RequestId, Option<Box<Registration>>),
+    /// A watch the server was told to forget: whatever it answers.
+    Unwatch,
+    /// The end of the session.
+    Close,
+}
+
+#[derive(Debug)]
+struct Sent {
+    xid: Xid,
+    awaited: Awaited,
+}
+
+/// A connection on which the session lives.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) attempt: Attempt,
+    pub(crate) server: SocketAddr,
+    pub(crate) read_only: bool,
+    /// When something last came.
+    pub(crate) heard: Duration,
+    /// When something was last sent.
+    pub(crate) spoke: Duration,
+    /// Credentials sent and not yet answered, as places in the session's list.
+    pub(crate) credentials: VecDeque<usize>,
+    /// A read-write server found while this one is read-only: the session moves there when everything
+    /// sent is answered.
+    pub(crate) moving_to: Option<SocketAddr>,
+    sent: VecDeque<Sent>,
+    /// Paths on which a request on its way leaves a watch, and how many of them.
+    registering: BTreeMap<Arc<str>, u32>,
+    xid: Xid,
+}
+
+impl Link {
+    pub(crate) fn new(
+        attempt: Attempt,
+        server: SocketAddr,
+        read_only: bool,
+        now: Duration,
+    ) -> Self {
+        Self {
+            attempt,
+            server,
+            read_only,
+            heard: now,
+            spoke: now,
+            credentials: VecDeque::new(),
+            moving_to: None,
+            sent: VecDeque::new(),
+            registering: BTreeMap::new(),
+            xid: Xid(0),
+        }
+    }
+
+    /// Sends a request under the next xid.
+    pub(crate) fn send(
+        &mut self,
+        now: Duration,
+        frame: &Frame,
+        awaited: Awaited,
+        out: &mut Vec<u8>,
+    ) {
+        // As clients of the original: from 1 to 2^31 − 2, then again from 1.
+        self.xid = Xid(if self.xid.0 == i32::MAX - 1 { 1 } else { self.xid.0 + 1 });
+        if let Awaited::Request(_, Some(watch)) = &awaited {
+            *self.registering.entry(watch.path.clone()).or_default() += 1;
+        }
+        self.sent.push_back(Sent { xid: self.xid, awaited });
+        frame.write(self.xid, out);
+        self.spoke = now;
+    }
+
+    /// Sends something that has an xid of its own.
+    pub(crate) fn send_as(&mut self, now: Duration, frame: &Frame, xid: Xid, out: &mut Vec<u8>) {
+        frame.write(xid, out);
+        self.spoke = now;
+    }
+
+    /// What the answer with this xid is for; `None` when it is not the next one that is due.
+    pub(crate) fn answered(&mut self, xid: Xid) -> Option<Awaited> {
+        if self.sent.front()?.xid != xid {
+            return None;
+        }
+        let awaited = self.sent.pop_front()?.awaited;
+        if let Awaited::Request(_, Some(watch)) = &awaited
+            && let Some(count) = self.registering.get_mut(&watch.path)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.registering.remove(&watch.path);
+            }
+        }
+        Some(awaited)
+    }
+
+    /// Whether a request on its way leaves a watch on this path.
+    pub(crate) fn is_registering(&self, path: &str) -> bool {
+        self.registering.contains_key(path)
+    }
+
+    /// How many answers are awaited.
+    pub(crate) fn sent(&self) -> usize {
+        self.sent.len()
+    }
+
+    /// The caller's requests that will get no answer, in the order they were sent.
+    pub(crate) fn into_lost(self) -> impl Iterator<Item = RequestId> {
+        self.sent.into_iter().filter_map(|sent| match sent.awaited {
+            Awaited::Request(id, _) => Some(id),
+            Awaited::Unwatch | Awaited::Close => None,
+        })
+    }
+}

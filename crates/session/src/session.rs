@@ -1,0 +1,924 @@
+//! The session itself: `step` takes what happened and says what must be done.
+//!
+//! A request is sent at once when there is a connection; else it waits for one, for a bounded time. What
+//! was sent when a connection is lost is reported as [`Failure::Lost`] and never sent again. Source of the
+//! behaviour: `ClientCnxn`, and the rules in the requirements of sessions, watches and order.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use zebu_jute::{Decode, Encode};
+use zebu_proto::reply::{ConnectResponse, PASSWORD_BYTES, ReplyHeader, WatcherEvent};
+use zebu_proto::request::ConnectRequest;
+use zebu_proto::{ErrorCode, EventType, OpCode, SessionId, Xid, Zxid};
+
+use crate::link::{Awaited, Link};
+use crate::random::Random;
+use crate::servers::Servers;
+use crate::watches::Watches;
+use crate::{Frame, Registration, WatchKind, WatcherId};
+
+const REPLY_HEADER_BYTES: usize = 16;
+
+/// Shortest time a server gets to accept a connection and the session.
+const CONNECT_TIME_MIN: Duration = Duration::from_millis(250);
+
+/// Longest random delay before a lost connection is replaced, so that the clients of a server that died
+/// do not all arrive at the next one in the same moment.
+const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(1);
+
+/// Pause after the first round over all servers without success; doubles up to [`ROUND_PAUSE_MAX`].
+const ROUND_PAUSE_MIN: Duration = Duration::from_millis(50);
+const ROUND_PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// Pause between looks for a read-write server; doubles up to [`PROBE_PAUSE_MAX`].
+const PROBE_PAUSE_MIN: Duration = Duration::from_millis(100);
+const PROBE_PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// A request: a number the caller chooses, each greater than the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+/// One attempt to connect, and the connection that came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Attempt(pub u64);
+
+/// What lets a client go on with a session: keep it secret, whoever has it owns the session.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Ticket {
+    /// The session.
+    pub id: SessionId,
+    /// What proves that it is ours.
+    pub password: [u8; PASSWORD_BYTES],
+}
+
+impl std::fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ticket").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// What a session is configured with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The session timeout to ask for; the server may settle on another.
+    pub timeout: Duration,
+    /// Whether a server without a quorum will do for a while.
+    pub read_only: bool,
+    /// A session to go on with.
+    pub resume: Option<Ticket>,
+    /// How long a request waits for a connection before it fails, unsent.
+    pub connection_wait: Duration,
+    /// Largest request that is sent; larger ones make servers close the connection.
+    pub request_bytes_max: usize,
+    /// Most requests that may be unanswered.
+    pub pending_max: usize,
+    /// Decides the order of servers and the delays.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let timeout = Duration::from_secs(10);
+        Self {
+            timeout,
+            read_only: false,
+            resume: None,
+            connection_wait: timeout,
+            request_bytes_max: 0xf_ffff,
+            pending_max: 1 << 17,
+            seed: 0,
+        }
+    }
+}
+
+/// A request to be sent.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    /// What its answer will be known by.
+    pub id: RequestId,
+    /// Its bytes.
+    pub frame: Frame,
+    /// The watch it leaves when it succeeds.
+    pub watch: Option<Registration>,
+}
+
+/// What a server says of itself when asked for its mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// It has a quorum.
+    ReadWrite,
+    /// It has none, cannot be reached, or does not say.
+    Other,
+}
+
+/// Everything that can happen to a session.
+#[derive(Debug)]
+pub enum Input {
+    /// Time has passed. Also starts a new session.
+    Tick,
+    /// The names of the servers were resolved; empty when they could not be.
+    Resolved(Vec<SocketAddr>),
+    /// A connection stands.
+    Connected(Attempt),
+    /// A connection did not come about, or is gone.
+    Disconnected(Attempt),
+    /// A frame came, without its length.
+    Frame(Attempt, Bytes),
+    /// Somebody has a request.
+    Submit(Submission),
+    /// A request need not be sent if it was not yet.
+    Withdraw(RequestId),
+    /// Credentials for this and all later connections; answered like a request.
+    Authenticate {
+        /// What the answer will be known by.
+        id: RequestId,
+        /// The scheme.
+        scheme: String,
+        /// The credentials, in the scheme's own form.
+        auth: Vec<u8>,
+    },
+    /// Nobody waits for these events any more.
+    Unwatch(WatcherId),
+    /// A server was asked whether it has a quorum.
+    Probed(SocketAddr, Probe),
+    /// The session shall end, after everything submitted so far; answered like a request.
+    Close(RequestId),
+}
+
+/// Everything a session can ask for, to be done in the order given.
+///
+/// Every [`Input::Submit`], [`Input::Authenticate`] and [`Input::Close`] comes out exactly once, as an
+/// [`Output::Done`].
+#[derive(Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Find out the servers' addresses; report [`Input::Resolved`].
+    Resolve,
+    /// Connect to a server; report [`Input::Connected`] or [`Input::Disconnected`]. There is at most one
+    /// connection: this one replaces an earlier attempt.
+    Connect(Attempt, SocketAddr),
+    /// Close the connection, or stop trying.
+    Disconnect(Attempt),
+    /// Send these bytes, which are whole frames.
+    Send(Vec<u8>),
+    /// Ask a server, on a connection of its own, whether it has a quorum; report [`Input::Probed`].
+    Probe(SocketAddr),
+    /// The session's state has changed.
+    State(State),
+    /// A request is finished.
+    Done(RequestId, Result<Answer, Failure>),
+    /// Somebody's watch has fired.
+    Event {
+        /// Whose.
+        watcher: WatcherId,
+        /// What happened.
+        kind: EventType,
+        /// Where, as the server calls it.
+        path: Bytes,
+        /// The transaction that did it, where the server says so.
+        zxid: Option<Zxid>,
+        /// Whether the watch is over with this.
+        last: bool,
+    },
+}
+
+/// What a server answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The newest transaction of the server when it answered; of a write, its own.
+    pub zxid: Zxid,
+    /// What went wrong.
+    pub err: ErrorCode,
+    /// The bytes behind the header.
+    pub body: Bytes,
+}
+
+/// Why a request has no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// It was sent, and the connection went away before the answer came: it may have been executed.
+    Lost,
+    /// It was not sent: there was no connection in time.
+    NoConnection,
+    /// It was not sent: it was withdrawn.
+    Withdrawn,
+    /// It was not sent: servers would close the connection over so many bytes.
+    TooLarge,
+    /// It was not sent: too many are unanswered.
+    TooMany,
+    /// It was not sent: the session is over.
+    Over(Ending),
+}
+
+/// Why a session is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Ending {
+    /// It was closed.
+    Closed,
+    /// The servers no longer know it.
+    Expired,
+    /// The servers refused its credentials, or want some first.
+    AuthFailed,
+}
+
+/// How a session stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// There was no connection yet.
+    Connecting,
+    /// It lives on a server with a quorum.
+    Connected,
+    /// It lives on a server that answers reads only, and may be behind.
+    ConnectedReadOnly,
+    /// The connection was lost; another is looked for. Others may have seen the session end.
+    Disconnected,
+    /// It is over.
+    Over(Ending),
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// A new round over the servers begins at this time.
+    Waiting(Duration),
+    /// The servers' addresses are awaited until this time.
+    Resolving(Duration),
+    /// A connection, and the session on it, are awaited until this time.
+    Connecting {
+        attempt: Attempt,
+        server: SocketAddr,
+        until: Duration,
+        is_open: bool,
+    },
+    Connected(Box<Link>),
+    Over(Ending),
+}
+
+#[derive(Debug)]
+struct Credential {
+    scheme: String,
+    auth: Vec<u8>,
+    /// Who waits to hear whether it was accepted.
+    asked: Option<RequestId>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    submission: Submission,
+    until: Duration,
+}
+
+#[derive(Debug)]
+struct Probing {
+    next: SocketAddr,
+    at: Duration,
+    pause: Duration,
+    is_asked: bool,
+}
+
+/// The client side of one session.
+///
+/// Created idle: the first [`Input::Tick`] starts it.
+#[derive(Debug)]
+pub struct Session {
+    options: Options,
+    phase: Phase,
+    state: State,
+    random: Random,
+    servers: Servers,
+    attempts: u64,
+    round_pause: Duration,
+    /// Zero id: there is none yet.
+    ticket: Ticket,
+    /// As settled with the server, or as wished.
+    timeout: Duration,
+    /// Whether the ticket is known to servers with a quorum; one of a read-only server's own is not.
+    is_global: bool,
+    /// Newest zxid of any answer or event: servers behind it are not for us.
+    seen: Zxid,
+    /// Newest zxid of an answer: events of older changes have all arrived. Invariant: `settled <= seen`.
+    settled: Zxid,
+    watches: Watches,
+    credentials: Vec<Credential>,
+    /// Requests that wait for a connection, oldest first. Empty while there is one, unless it is to be
+    /// left.
+    waiting: VecDeque<Waiting>,
+    probing: Option<Probing>,
+    /// Who waits for the end, and until when.
+    closing: Option<(RequestId, Duration)>,
+    told: Vec<(WatcherId, bool)>,
+}
+
+impl Session {
+    /// A session that has not started.
+    pub fn new(options: Options) -> Self {
+        let nobody = Ticket { id: SessionId::NONE, password: [0; PASSWORD_BYTES] };
+        Self {
+            phase: Phase::Waiting(Duration::ZERO),
+            state: State::Connecting,
+            random: Random::new(options.seed),
+            servers: Servers::default(),
+            attempts: 0,
+            round_pause: ROUND_PAUSE_MIN,
+            ticket: options.resume.unwrap_or(nobody),
+            timeout: options.timeout,
+            is_global: options.resume.is_some(),
+            seen: Zxid::ZERO,
+            settled: Zxid::ZERO,
+            watches: Watches::default(),
+            credentials: Vec::new(),
+            waiting: VecDeque::new(),
+            probing: None,
+            closing: None,
+            told: Vec::new(),
+            options,
+        }
+    }
+
+    /// Takes one event and pushes its effects, in the order they must be carried out.
+    ///
+    /// `now` is the time since some moment before the session started, and never goes back. When
+    /// [`Session::deadline`] has passed, an [`Input::Tick`] is due.
+    pub fn step(&mut self, now: Duration, input: Input, out: &mut Vec<Output>) {
+        match input {
+            Input::Tick => self.tick(now, out),
+            Input::Resolved(found) => self.resolved(now, found, out),
+            Input::Connected(attempt) => self.connected(attempt, out),
+            Input::Disconnected(attempt) => self.disconnected(now, attempt, out),
+            Input::Frame(attempt, frame) => self.frame(now, attempt, frame, out),
+            Input::Submit(submission) => self.submit(now, submission, out),
+            Input::Withdraw(id) => self.withdraw(id, out),
+            Input::Authenticate { id, scheme, auth } => {
+                self.authenticate(now, id, scheme, auth, out);
+            }
+            Input::Unwatch(watcher) => self.unwatch(now, watcher, out),
+            Input::Probed(server, probe) => self.probed(now, server, probe, out),
+            Input::Close(id) => self.close(now, id, out),
+        }
+        self.check();
+    }
+
+    /// When the next [`Input::Tick`] is due; `None` when the session is over.
+    pub fn deadline(&self) -> Option<Duration> {
+        let phase = match &self.phase {
+            Phase::Over(_) => return None,
+            Phase::Waiting(at) | Phase::Resolving(at) => *at,
+            Phase::Connecting { until, .. } => *until,
+            Phase::Connected(link) => {
+                let quiet =
+                    (link.heard + self.read_timeout()).min(link.spoke + self.ping_interval());
+                match &self.probing {
+                    Some(probing) if !probing.is_asked => quiet.min(probing.at),
+                    _ => quiet,
+                }
+            }
+        };
+        let waiting = self.waiting.front().map(|waiting| waiting.until);
+        let closing = self.closing.map(|(_, until)| until);
+        Some([waiting, closing].into_iter().flatten().fold(phase, Duration::min))
+    }
+
+    /// How the session stands.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// What lets another client go on with this session; `None` before it is established.
+    pub fn ticket(&self) -> Option<Ticket> {
+        (self.ticket.id != SessionId::NONE).then_some(self.ticket)
+    }
+
+    /// The session timeout: as settled with the server, before that as wished.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// The newest transaction this client knows of.
+    pub fn last_zxid(&self) -> Zxid {
+        self.seen
+    }
+
+    /// The server the session lives on.
+    pub fn server(&self) -> Option<SocketAddr> {
+        match &self.phase {
+            Phase::Connected(link) => Some(link.server),
+            _ => None,
+        }
+    }
+
+    /// How many watches the session holds.
+    pub fn watches(&self) -> usize {
+        self.watches.len()
+    }
+
+    /// Silence after which another server is looked for: it leaves a third of the timeout to find one.
+    fn read_timeout(&self) -> Duration {
+        self.timeout * 2 / 3
+    }
+
+    fn ping_interval(&self) -> Duration {
+        self.timeout / 3
+    }
+
+    // Finding a server.
+
+    fn tick(&mut self, now: Duration, out: &mut Vec<Output>) {
+        self.give_up_waiting(now, out);
+        match &mut self.phase {
+            Phase::Waiting(at) if *at <= now => {
+                // Half the time in which a server must be found, so that a slow resolver is asked twice.
+                self.phase = Phase::Resolving(now + self.timeout / 6);
+                out.push(Output::Resolve);
+            }
+            // The servers known so far have to do.
+            Phase::Resolving(until) if *until <= now => self.resolved(now, Vec::new(), out),
+            Phase::Connecting { until, attempt, .. } if *until <= now => {
+                out.push(Output::Disconnect(*attempt));
+                self.next_server(now, out);
+            }
+            Phase::Connected(_) => self.tick_connected(now, out),
+            _ => {}
+        }
+    }
+
+    fn tick_connected(&mut self, now: Duration, out: &mut Vec<Output>) {
+        let (read_timeout, ping_interval) = (self.read_timeout(), self.ping_interval());
+        let Phase::Connected(link) = &mut self.phase else { return };
+        if now >= link.heard + read_timeout {
+            self.lose(now, true, out);
+            return;
+        }
+        if now >= link.spoke + ping_interval {
+            link.send_as(now, &Frame::new(OpCode::PING, |_| {}), Xid::PING, buffer(out));
+        }
+        if let Some(probing) = &mut self.probing
+            && !probing.is_asked
+            && probing.at <= now
+        {
+            probing.is_asked = true;
+            out.push(Output::Probe(probing.next));
+        }
+    }
+
+    /// Answers requests that waited too long for a connection, and an end that did.
+    fn give_up_waiting(&mut self, now: Duration, out: &mut Vec<Output>) {
+        while self.waiting.front().is_some_and(|waiting| waiting.until <= now) {
+            if let Some(waiting) = self.waiting.pop_front() {
+                out.push(Output::Done(waiting.submission.id, Err(Failure::NoConnection)));
+            }
+        }
+        if let Some((id, until)) = self.closing
+            && until <= now
+        {
+            self.closing = None;
+            self.end(Ending::Closed, out);
+            out.push(Output::Done(id, Err(Failure::Lost)));
+        }
+    }
+
+    fn resolved(&mut self, now: Duration, found: Vec<SocketAddr>, out: &mut Vec<Output>) {
+        if !matches!(self.phase, Phase::Resolving(_)) {
+            return;
+        }
+        self.servers.begin_round(found, &mut self.random);
+        self.next_server(now, out);
+    }
+
+    /// Tries the next server, or pauses when all of them were tried.
+    fn next_server(&mut self, now: Duration, out: &mut Vec<Output>) {
+        match self.servers.next() {
+            Some(server) => self.connect(now, server, out),
+            None => {
+                let pause = self.round_pause;
+                self.round_pause = (pause * 2).min(ROUND_PAUSE_MAX);
+                self.phase = Phase::Waiting(now + pause / 2 + self.random.up_to(pause / 2));
+            }
+        }
+    }
+
+    fn connect(&mut self, now: Duration, server: SocketAddr, out: &mut Vec<Output>) {
+        self.attempts += 1;
+        let attempt = Attempt(self.attempts);
+        let servers = u32::try_from(self.servers.len()).unwrap_or(u32::MAX).max(1);
+        let until = now + (self.timeout / servers).max(CONNECT_TIME_MIN);
+        self.phase = Phase::Connecting { attempt, server, until, is_open: false };
+        out.push(Output::Connect(attempt, server));
+    }
+
+    fn connected(&mut self, connected: Attempt, out: &mut Vec<Output>) {
+        let Phase::Connecting { attempt, is_open, .. } = &mut self.phase else { return };
+        if *attempt != connected || *is_open {
+            return;
+        }
+        *is_open = true;
+        // A session of a read-only server's own means nothing elsewhere.
+        let (id, password) = if self.is_global {
+            (self.ticket.id, self.ticket.password)
+        } else {
+            (SessionId::NONE, [0; PASSWORD_BYTES])
+        };
+        let request = ConnectRequest {
+            protocol_version: 0,
+            last_zxid_seen: self.seen,
+            timeout_ms: i32::try_from(self.options.timeout.as_millis()).unwrap_or(i32::MAX),
+            session_id: id.0,
+            password: Some(&password),
+            read_only: Some(self.options.read_only),
+        };
+        let body = request.to_bytes();
+        let bytes = buffer(out);
+        bytes.extend_from_slice(&(body.len() as i32).to_be_bytes());
+        bytes.extend_from_slice(&body);
+    }
+
+    fn disconnected(&mut self, now: Duration, gone: Attempt, out: &mut Vec<Output>) {
+        match &self.phase {
+            Phase::Connecting { attempt, .. } if *attempt == gone => self.next_server(now, out),
+            Phase::Connected(link) if link.attempt == gone => self.lose(now, false, out),
+            _ => {}
+        }
+    }
+
+    /// Reports everything sent as lost, and looks for another server soon.
+    fn lose(&mut self, now: Duration, close: bool, out: &mut Vec<Output>) {
+        let delay = self.random.up_to(RECONNECT_DELAY_MAX.min(self.timeout / 30));
+        let phase = std::mem::replace(&mut self.phase, Phase::Waiting(now + delay));
+        let Phase::Connected(link) = phase else { return };
+        if close {
+            out.push(Output::Disconnect(link.attempt));
+        }
+        self.probing = None;
+        self.round_pause = ROUND_PAUSE_MIN;
+        self.enter(State::Disconnected, out);
+        out.extend(link.into_lost().map(|id| Output::Done(id, Err(Failure::Lost))));
+    }
+
+    fn enter(&mut self, state: State, out: &mut Vec<Output>) {
+        if self.state != state {
+            self.state = state;
+            out.push(Output::State(state));
+        }
+    }
+
+    /// The session is over: everything that is open is answered.
+    fn end(&mut self, ending: Ending, out: &mut Vec<Output>) {
+        self.enter(State::Over(ending), out);
+        match std::mem::replace(&mut self.phase, Phase::Over(ending)) {
+            Phase::Connecting { attempt, .. } => out.push(Output::Disconnect(attempt)),
+            Phase::Connected(link) => {
+                out.push(Output::Disconnect(link.attempt));
+                out.extend(link.into_lost().map(|id| Output::Done(id, Err(Failure::Lost))));
+            }
+            Phase::Waiting(_) | Phase::Resolving(_) | Phase::Over(_) => {}
+        }
+        self.probing = None;
+        self.watches.clear();
+        let credentials = std::mem::take(&mut self.credentials);
+        let asked = credentials.into_iter().filter_map(|credential| credential.asked);
+        let waiting = self.waiting.drain(..).map(|waiting| waiting.submission.id);
+        let over = |id| Output::Done(id, Err(Failure::Over(ending)));
+        out.extend(asked.chain(waiting).map(over));
+        if let Some((id, _)) = self.closing.take() {
+            // Whichever way it ended, it has.
+            let body = Bytes::new();
+            out.push(Output::Done(id, Ok(Answer { zxid: self.seen, err: ErrorCode::OK, body })));
+        }
+    }
+
+    // What servers send.
+
+    fn frame(&mut self, now: Duration, from: Attempt, frame: Bytes, out: &mut Vec<Output>) {
+        let understood = match &mut self.phase {
+            Phase::Connecting { attempt, is_open: true, .. } if *attempt == from => {
+                self.greeted(now, &frame, out);
+                return;
+            }
+            Phase::Connected(link) if link.attempt == from => {
+                link.heard = now;
+                self.answered(now, &frame, out)
+            }
+            _ => return,
+        };
+        if understood.is_none() {
+            // Not what was asked for: nothing more of this connection can be believed.
+            self.lose(now, true, out);
+        }
+    }
+
+    /// The answer to the handshake.
+    fn greeted(&mut self, now: Duration, frame: &Bytes, out: &mut Vec<Output>) {
+        let Phase::Connecting { attempt, server, .. } = self.phase else { return };
+        // A read-only server that may not make sessions answers with a header instead.
+        let refused_here = frame.len() == REPLY_HEADER_BYTES;
+        let response = ConnectResponse::from_bytes(frame).ok().filter(|response| {
+            let read_only = response.read_only == Some(true);
+            let ours = !self.is_global
+                || response.session_id == self.ticket.id
+                || response.session_id == SessionId::NONE;
+            !refused_here && ours && (!read_only || self.options.read_only)
+        });
+        let Some(response) = response else {
+            out.push(Output::Disconnect(attempt));
+            self.next_server(now, out);
+            return;
+        };
+        if response.timeout_ms <= 0 || response.session_id == SessionId::NONE {
+            // Whoever wanted its end has got it.
+            let closing = self.closing.is_some();
+            self.end(if closing { Ending::Closed } else { Ending::Expired }, out);
+            return;
+        }
+        let read_only = response.read_only == Some(true);
+        self.ticket = Ticket { id: response.session_id, password: response.password };
+        self.timeout = Duration::from_millis(u64::from(response.timeout_ms.unsigned_abs()));
+        self.is_global |= !read_only;
+        self.round_pause = ROUND_PAUSE_MIN;
+        self.phase = Phase::Connected(Box::new(Link::new(attempt, server, read_only, now)));
+        self.enter(if read_only { State::ConnectedReadOnly } else { State::Connected }, out);
+        self.probing = read_only.then(|| self.servers.after(server)).flatten().map(|next| {
+            Probing { next, at: now + PROBE_PAUSE_MIN, pause: PROBE_PAUSE_MIN, is_asked: false }
+        });
+        self.introduce(now, out);
+    }
+
+    /// What a new connection is told first: who we are, what we watch, then what waited for it.
+    fn introduce(&mut self, now: Duration, out: &mut Vec<Output>) {
+        let Phase::Connected(link) = &mut self.phase else { return };
+        for (place, credential) in self.credentials.iter().enumerate() {
+            link.credentials.push_back(place);
+            link.send_as(now, &auth_frame(credential), Xid::AUTH, buffer(out));
+        }
+        for frame in self.watches.restore(self.settled) {
+            link.send_as(now, &frame, Xid::SET_WATCHES, buffer(out));
+        }
+        for Waiting { submission, .. } in self.waiting.drain(..) {
+            let Submission { id, frame, watch } = submission;
+            link.send(now, &frame, Awaited::Request(id, watch.map(Box::new)), buffer(out));
+        }
+        if self.closing.is_some() {
+            link.send(now, &close_frame(), Awaited::Close, buffer(out));
+        }
+    }
+
+    /// Any later frame. `None` when it makes no sense.
+    fn answered(&mut self, now: Duration, frame: &Bytes, out: &mut Vec<Output>) -> Option<()> {
+        let header = ReplyHeader::from_bytes(frame).ok()?;
+        match header.xid {
+            Xid::NOTIFICATION => {
+                self.notified(header.zxid, &frame.slice(REPLY_HEADER_BYTES..), out)?
+            }
+            Xid::PING => {}
+            Xid::AUTH => self.authenticated(&header, out)?,
+            Xid::SET_WATCHES => (header.err == ErrorCode::OK).then_some(())?,
+            _ => self.replied(&header, frame, out)?,
+        }
+        if header.err == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH {
+            self.end(Ending::AuthFailed, out);
+        }
+        self.move_on(now, out);
+        Some(())
+    }
+
+    fn notified(&mut self, zxid: Zxid, body: &Bytes, out: &mut Vec<Output>) -> Option<()> {
+        let event = WatcherEvent::from_bytes(body).ok()?;
+        // Servers before 3.9, and events that make up for missed ones, do not say which change it was.
+        let zxid = (zxid > Zxid::ZERO).then_some(zxid);
+        self.seen = self.seen.max(zxid.unwrap_or_default());
+        let mut told = std::mem::take(&mut self.told);
+        self.watches.fire(event.kind, &event.path, &mut told);
+        if !told.is_empty() {
+            let path = Bytes::copy_from_slice(event.path.as_bytes());
+            out.extend(told.drain(..).map(|(watcher, last)| Output::Event {
+                watcher,
+                kind: event.kind,
+                path: path.clone(),
+                zxid,
+                last,
+            }));
+        }
+        self.told = told;
+        Some(())
+    }
+
+    fn authenticated(&mut self, header: &ReplyHeader, out: &mut Vec<Output>) -> Option<()> {
+        let Phase::Connected(link) = &mut self.phase else { return None };
+        let place = link.credentials.pop_front()?;
+        if header.err != ErrorCode::OK {
+            self.end(Ending::AuthFailed, out);
+            return Some(());
+        }
+        if let Some(id) = self.credentials[place].asked.take() {
+            let answer = Answer { zxid: header.zxid, err: header.err, body: Bytes::new() };
+            out.push(Output::Done(id, Ok(answer)));
+        }
+        Some(())
+    }
+
+    fn replied(
+        &mut self,
+        header: &ReplyHeader,
+        frame: &Bytes,
+        out: &mut Vec<Output>,
+    ) -> Option<()> {
+        let Phase::Connected(link) = &mut self.phase else { return None };
+        let awaited = link.answered(header.xid)?;
+        if header.zxid > Zxid::ZERO {
+            self.settled = self.settled.max(header.zxid);
+            self.seen = self.seen.max(header.zxid);
+        }
+        match awaited {
+            Awaited::Request(id, watch) => {
+                if let Some(watch) = watch {
+                    self.watch(*watch, header.err);
+                }
+                let body = frame.slice(REPLY_HEADER_BYTES..);
+                let answer = Answer { zxid: header.zxid, err: header.err, body };
+                out.push(Output::Done(id, Ok(answer)));
+            }
+            Awaited::Unwatch => {}
+            Awaited::Close => self.end(Ending::Closed, out),
+        }
+        Some(())
+    }
+
+    /// Keeps the watch that a request has left, if it has.
+    fn watch(&mut self, mut watch: Registration, err: ErrorCode) {
+        match (watch.kind, err) {
+            (WatchKind::Exist, ErrorCode::OK) => watch.kind = WatchKind::Data,
+            (WatchKind::Exist, ErrorCode::NO_NODE) | (_, ErrorCode::OK) => {}
+            _ => return,
+        }
+        self.watches.register(watch);
+    }
+
+    /// Moves to a read-write server when one was found and nothing is on its way.
+    fn move_on(&mut self, now: Duration, out: &mut Vec<Output>) {
+        let Phase::Connected(link) = &self.phase else { return };
+        let Some(server) = link.moving_to.filter(|_| link.sent() == 0) else { return };
+        out.push(Output::Disconnect(link.attempt));
+        self.enter(State::Disconnected, out);
+        self.connect(now, server, out);
+    }
+
+    // What the caller wants.
+
+    fn submit(&mut self, now: Duration, submission: Submission, out: &mut Vec<Output>) {
+        let id = submission.id;
+        let refused = match &self.phase {
+            Phase::Over(ending) => Some(Failure::Over(*ending)),
+            _ if self.closing.is_some() => Some(Failure::Over(Ending::Closed)),
+            _ if submission.frame.length() > self.options.request_bytes_max => {
+                Some(Failure::TooLarge)
+            }
+            _ if self.pending() >= self.options.pending_max => Some(Failure::TooMany),
+            _ => None,
+        };
+        if let Some(failure) = refused {
+            out.push(Output::Done(id, Err(failure)));
+            return;
+        }
+        match &mut self.phase {
+            Phase::Connected(link) if link.moving_to.is_none() => {
+                let awaited = Awaited::Request(id, submission.watch.map(Box::new));
+                link.send(now, &submission.frame, awaited, buffer(out));
+            }
+            _ => {
+                let until = now + self.options.connection_wait;
+                self.waiting.push_back(Waiting { submission, until });
+            }
+        }
+    }
+
+    fn pending(&self) -> usize {
+        let sent = if let Phase::Connected(link) = &self.phase { link.sent() } else { 0 };
+        sent + self.waiting.len()
+    }
+
+    fn withdraw(&mut self, id: RequestId, out: &mut Vec<Output>) {
+        let place = self.waiting.binary_search_by_key(&id, |waiting| waiting.submission.id);
+        if let Ok(place) = place
+            && self.waiting.remove(place).is_some()
+        {
+            out.push(Output::Done(id, Err(Failure::Withdrawn)));
+        }
+    }
+
+    fn authenticate(
+        &mut self,
+        now: Duration,
+        id: RequestId,
+        scheme: String,
+        auth: Vec<u8>,
+        out: &mut Vec<Output>,
+    ) {
+        if let Phase::Over(ending) = self.phase {
+            out.push(Output::Done(id, Err(Failure::Over(ending))));
+            return;
+        }
+        let place = self.credentials.len();
+        let credential = Credential { scheme, auth, asked: Some(id) };
+        if let Phase::Connected(link) = &mut self.phase {
+            link.credentials.push_back(place);
+            link.send_as(now, &auth_frame(&credential), Xid::AUTH, buffer(out));
+        }
+        self.credentials.push(credential);
+    }
+
+    fn unwatch(&mut self, now: Duration, watcher: WatcherId, out: &mut Vec<Output>) {
+        let Some(removal) = self.watches.remove(watcher) else { return };
+        if let Phase::Connected(link) = &mut self.phase
+            && link.moving_to.is_none()
+            && self.closing.is_none()
+            // A request on its way needs the very same watch.
+            && !link.is_registering(&removal.path)
+        {
+            link.send(now, &removal.frame(), Awaited::Unwatch, buffer(out));
+        }
+    }
+
+    fn probed(&mut self, now: Duration, server: SocketAddr, probe: Probe, out: &mut Vec<Output>) {
+        let Some(probing) = &mut self.probing else { return };
+        if !probing.is_asked || probing.next != server {
+            return;
+        }
+        let Phase::Connected(link) = &mut self.phase else { return };
+        match probe {
+            Probe::ReadWrite => {
+                link.moving_to = Some(server);
+                self.probing = None;
+                self.move_on(now, out);
+            }
+            Probe::Other => {
+                probing.next = self.servers.after(server).unwrap_or(server);
+                probing.pause = (probing.pause * 2).min(PROBE_PAUSE_MAX);
+                probing.at = now + probing.pause;
+                probing.is_asked = false;
+            }
+        }
+    }
+
+    fn close(&mut self, now: Duration, id: RequestId, out: &mut Vec<Output>) {
+        if let Phase::Over(ending) = self.phase {
+            out.push(Output::Done(id, Err(Failure::Over(ending))));
+            return;
+        }
+        if self.closing.is_some() {
+            out.push(Output::Done(id, Err(Failure::Over(Ending::Closed))));
+            return;
+        }
+        self.closing = Some((id, now + self.options.connection_wait));
+        match &mut self.phase {
+            Phase::Connected(link) if link.moving_to.is_none() => {
+                link.send(now, &close_frame(), Awaited::Close, buffer(out));
+            }
+            // No server has ever heard of it.
+            _ if self.ticket.id == SessionId::NONE && self.waiting.is_empty() => {
+                self.end(Ending::Closed, out);
+            }
+            _ => {}
+        }
+    }
+
+    fn check(&self) {
+        assert!(self.settled <= self.seen);
+        match &self.phase {
+            Phase::Connected(link) => {
+                assert!(self.waiting.is_empty() || link.moving_to.is_some());
+                assert!(self.probing.is_none() || link.read_only);
+                assert!(link.credentials.len() <= self.credentials.len());
+            }
+            Phase::Over(_) => {
+                assert!(self.waiting.is_empty());
+                assert!(self.closing.is_none());
+                assert!(self.watches.len() == 0);
+            }
+            Phase::Waiting(_) | Phase::Resolving(_) | Phase::Connecting { .. } => {
+                assert!(self.probing.is_none());
+            }
+        }
+    }
+}
+
+/// What is sent next: consecutive sends become one.
+fn buffer(out: &mut Vec<Output>) -> &mut Vec<u8> {
+    if !matches!(out.last(), Some(Output::Send(_))) {
+        out.push(Output::Send(Vec::with_capacity(256)));
+    }
+    match out.last_mut() {
+        Some(Output::Send(bytes)) => bytes,
+        _ => unreachable!("it was pushed above"),
+    }
+}
+
+fn auth_frame(credential: &Credential) -> Frame {
+    Frame::new(OpCode::AUTH, |out| {
+        out.int(0);
+        out.text(&credential.scheme);
+        out.buffer(Some(&credential.auth));
+    })
+}
+
+fn close_frame() -> Frame {
+    Frame::new(OpCode::CLOSE_SESSION, |_| {})
+}

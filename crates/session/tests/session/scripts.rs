@@ -1,0 +1,226 @@
+//! Scripts: what happens to a session, a line each after `> `, and what it does about it.
+//!
+//! `UPDATE_EXPECT=1` rewrites them; read the difference before you keep it.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use zebu_proto::{EventType, SessionId};
+use zebu_session::{
+    Attempt, Ending, Failure, Input, Options, Output, Probe, Registration, RequestId, Session,
+    State, Submission, Ticket, WatchKind, WatcherId,
+};
+
+use crate::wire;
+
+struct Run {
+    session: Session,
+    now: Duration,
+    attempt: Attempt,
+    greeting: bool,
+    text: String,
+}
+
+fn options(words: &[&str]) -> Options {
+    let mut options = Options { timeout: Duration::from_secs(9), ..Options::default() };
+    for word in words {
+        match *word {
+            "read-only" => options.read_only = true,
+            "small" => options.request_bytes_max = 20,
+            "few" => options.pending_max = 2,
+            "resume" => {
+                options.resume = Some(Ticket { id: SessionId(0x55), password: [7; 16] });
+            }
+            other => panic!("no such option: {other}"),
+        }
+    }
+    options
+}
+
+fn kind(word: &str) -> WatchKind {
+    match word {
+        "data" => WatchKind::Data,
+        "exist" => WatchKind::Exist,
+        "child" => WatchKind::Child,
+        "persistent" => WatchKind::Persistent,
+        "recursive" => WatchKind::Recursive,
+        other => panic!("no such watch: {other}"),
+    }
+}
+
+fn number(word: &str) -> i64 {
+    word.parse().unwrap_or_else(|_| panic!("not a number: {word}"))
+}
+
+fn id(word: &str) -> u64 {
+    u64::try_from(number(word)).unwrap()
+}
+
+fn server(port: &str) -> std::net::SocketAddr {
+    ([10, 0, 0, 1], port.parse().unwrap()).into()
+}
+
+impl Run {
+    fn new(words: &[&str]) -> Self {
+        Self {
+            session: Session::new(options(words)),
+            now: Duration::ZERO,
+            attempt: Attempt(0),
+            greeting: false,
+            text: String::new(),
+        }
+    }
+
+    fn input(&mut self, line: &str) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let frame = |bytes| Input::Frame(self.attempt, bytes);
+        let input = match words[..] {
+            ["at", ms] => {
+                self.now = Duration::from_millis(id(ms));
+                Input::Tick
+            }
+            // The moment the session asked for.
+            ["wait"] => {
+                self.now = self.session.deadline().unwrap();
+                Input::Tick
+            }
+            ["resolved", ref ports @ ..] => {
+                Input::Resolved(ports.iter().map(|port| server(port)).collect())
+            }
+            ["connected"] => {
+                self.greeting = true;
+                Input::Connected(self.attempt)
+            }
+            ["disconnected"] => Input::Disconnected(self.attempt),
+            ["stale"] => Input::Disconnected(Attempt(self.attempt.0 - 1)),
+            ["welcome", session, timeout] => {
+                frame(wire::welcome(number(session), number(timeout) as i32, false))
+            }
+            ["welcome", session, timeout, "read-only"] => {
+                frame(wire::welcome(number(session), number(timeout) as i32, true))
+            }
+            ["submit", request, path] => Input::Submit(Submission {
+                id: RequestId(id(request)),
+                frame: wire::get_data(path, false),
+                watch: None,
+            }),
+            ["submit", request, path, word] => Input::Submit(Submission {
+                id: RequestId(id(request)),
+                frame: wire::get_data(path, true),
+                watch: Some(Registration {
+                    watcher: WatcherId(id(request)),
+                    kind: kind(word),
+                    path: path.into(),
+                }),
+            }),
+            ["reply", xid, zxid, err] => {
+                frame(wire::reply(number(xid) as i32, number(zxid), number(err) as i32))
+            }
+            ["event", kind, path, zxid] => {
+                frame(wire::event(number(kind) as i32, path, number(zxid)))
+            }
+            ["garbage"] => frame(bytes::Bytes::from_static(&[1, 2, 3])),
+            ["withdraw", request] => Input::Withdraw(RequestId(id(request))),
+            ["auth", request, scheme] => Input::Authenticate {
+                id: RequestId(id(request)),
+                scheme: scheme.to_owned(),
+                auth: b"user:secret".to_vec(),
+            },
+            ["unwatch", watcher] => Input::Unwatch(WatcherId(id(watcher))),
+            ["probed", port, "read-write"] => Input::Probed(server(port), Probe::ReadWrite),
+            ["probed", port, "other"] => Input::Probed(server(port), Probe::Other),
+            ["close", request] => Input::Close(RequestId(id(request))),
+            _ => panic!("no such input: {line}"),
+        };
+        let mut out = Vec::new();
+        self.session.step(self.now, input, &mut out);
+        for output in out {
+            self.say(output);
+        }
+    }
+
+    fn say(&mut self, output: Output) {
+        let line = match output {
+            Output::Resolve => "resolve".to_owned(),
+            Output::Connect(attempt, server) => {
+                self.attempt = attempt;
+                format!("connect {}", server.port())
+            }
+            Output::Disconnect(attempt) => {
+                assert_eq!(attempt, self.attempt);
+                "disconnect".to_owned()
+            }
+            Output::Send(bytes) => {
+                for frame in wire::frames(&bytes) {
+                    let words = if std::mem::take(&mut self.greeting) {
+                        wire::describe_connect(frame)
+                    } else {
+                        wire::describe(frame)
+                    };
+                    writeln!(self.text, "send {words}").unwrap();
+                }
+                return;
+            }
+            Output::Probe(server) => format!("probe {}", server.port()),
+            Output::State(State::Over(Ending::Expired)) => "state expired".to_owned(),
+            Output::State(state) => format!("state {state:?}"),
+            Output::Done(id, Ok(answer)) => format!("done {} {}", id.0, answer.err.0),
+            Output::Done(id, Err(Failure::Over(ending))) => {
+                format!("done {} over: {ending:?}", id.0)
+            }
+            Output::Done(id, Err(failure)) => format!("done {} {failure:?}", id.0),
+            Output::Event { watcher, kind, path, zxid, last } => format!(
+                "event {} {} {} {zxid:?}{}",
+                watcher.0,
+                match kind {
+                    EventType::NODE_CREATED => "created",
+                    EventType::NODE_DELETED => "deleted",
+                    EventType::NODE_DATA_CHANGED => "data",
+                    EventType::NODE_CHILDREN_CHANGED => "children",
+                    _ => "other",
+                },
+                String::from_utf8_lossy(&path),
+                if last { " last" } else { "" }
+            ),
+        };
+        writeln!(self.text, "{line}").unwrap();
+    }
+}
+
+/// What becomes of the inputs of a script. A line `# options: ...` starts a new session.
+fn run(script: &str) -> String {
+    let mut run = Run::new(&[]);
+    for line in script.lines() {
+        if let Some(words) = line.strip_prefix("# options:") {
+            let text = std::mem::take(&mut run.text);
+            run = Run::new(&words.split_whitespace().collect::<Vec<_>>());
+            run.text = text;
+        }
+        if line.starts_with('#') || line.is_empty() || line.starts_with("> ") {
+            writeln!(run.text, "{line}").unwrap();
+        }
+        if let Some(input) = line.strip_prefix("> ") {
+            run.input(input);
+        }
+    }
+    run.text
+}
+
+#[test]
+fn scripts() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/session/scripts");
+    let mut names: Vec<_> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    names.sort();
+    assert!(!names.is_empty());
+    for name in names {
+        let expected = std::fs::read_to_string(&name).unwrap();
+        let found = run(&expected);
+        if std::env::var_os("UPDATE_EXPECT").is_some() {
+            std::fs::write(&name, found).unwrap();
+        } else {
+            assert_eq!(found, expected, "{}", name.display());
+        }
+    }
+}

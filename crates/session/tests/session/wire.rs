@@ -1,0 +1,94 @@
+//! What a session sends, taken apart; what a server sends, put together.
+
+use bytes::Bytes;
+use zebu_jute::{Decode, Decoder, Encode, Encoder};
+use zebu_proto::reply::{ConnectResponse, ReplyHeader, WatcherEvent};
+use zebu_proto::request::{
+    AuthPacket, ConnectRequest, PathKind, PathWatch, PersistentWatches, RequestHeader, SetWatches,
+};
+use zebu_proto::{ErrorCode, EventType, KeeperState, OpCode, SessionId, Xid, Zxid};
+use zebu_session::Frame;
+
+pub fn get_data(path: &str, watch: bool) -> Frame {
+    Frame::new(OpCode::GET_DATA, |out| PathWatch { path: path.into(), watch }.encode(out))
+}
+
+/// The frames in what was sent.
+pub fn frames(mut bytes: &[u8]) -> Vec<&[u8]> {
+    let mut frames = Vec::new();
+    while !bytes.is_empty() {
+        let (length, rest) = bytes.split_at(4);
+        let length = i32::from_be_bytes(length.try_into().unwrap());
+        let (frame, rest) = rest.split_at(usize::try_from(length).unwrap());
+        frames.push(frame);
+        bytes = rest;
+    }
+    frames
+}
+
+/// A request in words.
+pub fn describe(frame: &[u8]) -> String {
+    let mut from = Decoder::new(frame);
+    let RequestHeader { xid, op } = Decode::decode(&mut from).unwrap();
+    let name = format!("{op}({})", xid.0);
+    match op {
+        OpCode::PING | OpCode::CLOSE_SESSION => name,
+        OpCode::AUTH => {
+            let AuthPacket { scheme, .. } = Decode::decode(&mut from).unwrap();
+            format!("{name} {}", scheme.unwrap())
+        }
+        OpCode::SET_WATCHES | OpCode::SET_WATCHES2 => {
+            let SetWatches { relative_zxid, data, exist, child } =
+                Decode::decode(&mut from).unwrap();
+            let mut text = format!("{name} {relative_zxid} {data:?} {exist:?} {child:?}");
+            if op == OpCode::SET_WATCHES2 {
+                let PersistentWatches { persistent, recursive } =
+                    Decode::decode(&mut from).unwrap();
+                let persistent: Vec<_> = persistent.into_iter().flatten().collect();
+                let recursive: Vec<_> = recursive.into_iter().flatten().collect();
+                text += &format!(" {persistent:?} {recursive:?}");
+            }
+            text
+        }
+        OpCode::REMOVE_WATCHES => {
+            let PathKind { path, kind } = Decode::decode(&mut from).unwrap();
+            format!("{name} {} kind={kind}", path.unwrap())
+        }
+        _ => {
+            let PathWatch { path, .. } = Decode::decode(&mut from).unwrap();
+            format!("{name} {path}")
+        }
+    }
+}
+
+pub fn describe_connect(frame: &[u8]) -> String {
+    let request = ConnectRequest::from_bytes(frame).unwrap();
+    format!(
+        "connect session=0x{:x} seen={} timeout={} read_only={}",
+        request.session_id,
+        request.last_zxid_seen,
+        request.timeout_ms,
+        request.read_only.unwrap()
+    )
+}
+
+pub fn welcome(session: i64, timeout_ms: i32, read_only: bool) -> Bytes {
+    let response = ConnectResponse {
+        timeout_ms,
+        session_id: SessionId(session),
+        password: [7; 16],
+        read_only: Some(read_only),
+    };
+    response.to_bytes().into()
+}
+
+pub fn reply(xid: i32, zxid: i64, err: i32) -> Bytes {
+    ReplyHeader { xid: Xid(xid), zxid: Zxid(zxid), err: ErrorCode(err) }.to_bytes().into()
+}
+
+pub fn event(kind: i32, path: &str, zxid: i64) -> Bytes {
+    let mut bytes = reply(-1, zxid, 0).to_vec();
+    WatcherEvent { kind: EventType(kind), state: KeeperState::SYNC_CONNECTED, path: path.into() }
+        .encode(&mut Encoder::new(&mut bytes));
+    bytes.into()
+}
