@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use zebu_jute::{Decode, DecodeError, Decoder, Encode, record};
 
-use crate::{Epoch, OpCode, ServerId, SessionId, Xid};
+use crate::{Epoch, OpCode, ServerId, SessionId, Xid, Zxid};
 
 /// The version of the protocol since 3.4, in FOLLOWERINFO, OBSERVERINFO and LEADERINFO. A learner
 /// that says less does not know LEADERINFO and ACKEPOCH.
@@ -21,13 +21,13 @@ pub struct LearnerInfo {
     pub server: ServerId,
     /// What it speaks; missing before 3.4.
     pub protocol_version: Option<i32>,
-    /// The version of its committed configuration; missing before 3.5.
-    pub config_version: Option<i64>,
+    /// The version of its committed configuration, the zxid that made it; missing before 3.5.
+    pub config_version: Option<Zxid>,
 }
 
 impl LearnerInfo {
     /// What a server of this version says.
-    pub fn new(server: ServerId, config_version: i64) -> Self {
+    pub fn new(server: ServerId, config_version: Zxid) -> Self {
         Self {
             server,
             protocol_version: Some(PROTOCOL_VERSION),
@@ -50,7 +50,7 @@ impl LearnerInfo {
         let mut from = Decoder::new(data);
         let server = ServerId::decode(&mut from)?;
         let protocol_version = from.int().ok();
-        let config_version = from.long().ok().filter(|_| protocol_version.is_some());
+        let config_version = Zxid::decode(&mut from).ok().filter(|_| protocol_version.is_some());
         Ok(Some(Self { server, protocol_version, config_version }))
     }
 
@@ -60,7 +60,9 @@ impl LearnerInfo {
         bytes.extend(self.server.0.to_be_bytes());
         if let Some(version) = self.protocol_version {
             bytes.extend(version.to_be_bytes());
-            bytes.extend(self.config_version.into_iter().flat_map(i64::to_be_bytes));
+            bytes.extend(
+                self.config_version.into_iter().flat_map(|version| version.0.to_be_bytes()),
+            );
         }
         bytes.into()
     }
@@ -237,7 +239,7 @@ mod tests {
         // Sid 2, version 0x10000, configuration 0x100000006, as recorded.
         let bytes = [0, 0, 0, 0, 0, 0, 0, 2, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 6];
         let info = |length: usize| LearnerInfo::decode(Some(&bytes[..length])).unwrap().unwrap();
-        assert_eq!(info(20), LearnerInfo::new(ServerId(2), 0x1_0000_0006));
+        assert_eq!(info(20), LearnerInfo::new(ServerId(2), Zxid(0x1_0000_0006)));
         assert_eq!(info(20).to_data(), &bytes[..]);
         for length in 12..20 {
             let known = (info(length).protocol_version, info(length).config_version);

@@ -1,0 +1,189 @@
+//! The configuration as a text.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use zebu_proto::properties::{self, Property};
+use zebu_proto::{ServerId, Zxid};
+
+use super::verifier::{Groups, Verifier};
+use super::{ConfigFault, Member, Membership, Role, Rules, TextError};
+
+/// Prefix of a member's key.
+pub(super) const SERVER: &str = "server.";
+/// What the keys of groups begin with; one of them makes quorums hierarchical.
+pub(super) const GROUP: &str = "group";
+/// As [`GROUP`].
+pub(super) const WEIGHT: &str = "weight";
+/// The key of the version.
+pub(super) const VERSION: &str = "version";
+
+/// Whether a key of a static file belongs to the configuration of the ensemble.
+pub fn is_config_key(key: &str) -> bool {
+    key.starts_with(SERVER) || key.starts_with(GROUP) || key.starts_with(WEIGHT)
+}
+
+impl Membership {
+    /// Reads a configuration's text.
+    ///
+    /// # Errors
+    /// [`TextError`], with the line.
+    pub fn parse(text: &[u8], rules: Rules) -> Result<Self, TextError> {
+        Self::from_entries(&properties::parse(text)?.entries, rules)
+    }
+
+    /// Makes a configuration from the entries of a properties file, which may have no others.
+    ///
+    /// # Errors
+    /// [`TextError`], with the line.
+    pub fn from_entries(entries: &[Property], rules: Rules) -> Result<Self, TextError> {
+        let mut builder = Builder::default();
+        for entry in entries {
+            builder.add(entry, rules).map_err(|fault| fault.at(entry.line))?;
+        }
+        let membership = builder.finish()?;
+        membership.check(rules).map_err(|fault| fault.at(0))?;
+        Ok(membership)
+    }
+
+    /// Source: `QuorumPeerConfig.parseDynamicConfig`.
+    fn check(&self, rules: Rules) -> Result<(), ConfigFault> {
+        let has_observers = self.observers().next().is_some();
+        match self.voters().count() {
+            0 if !rules.standalone => Err(ConfigFault::NoVoters),
+            0 if has_observers => Err(ConfigFault::ObserversAlone),
+            1 if rules.standalone && has_observers => Err(ConfigFault::ObserversWithoutQuorum),
+            _ => Ok(()),
+        }
+    }
+
+    /// The members in the order in which the original prints them: that of its hash table. Where
+    /// two share a place in it, the smaller id comes first.
+    fn printed(&self) -> Vec<&Member> {
+        in_hash_order(self.members.values().collect(), |member| member.id.0)
+    }
+}
+
+#[derive(Default)]
+struct Builder {
+    members: BTreeMap<ServerId, Member>,
+    is_hierarchical: bool,
+    groups: Groups,
+    /// The lines of groups, for faults that show only at the end.
+    lines: BTreeMap<ServerId, u32>,
+    version: Zxid,
+}
+
+impl Builder {
+    fn add(&mut self, entry: &Property, rules: Rules) -> Result<(), ConfigFault> {
+        let (key, value) = (entry.key.trim(), entry.value.trim());
+        if let Some(id) = key.strip_prefix(SERVER) {
+            let id = server_id(id)?;
+            let member = Member::parse(id, value, rules.multi_address)?;
+            if self.members.insert(id, member).is_some() {
+                return Err(ConfigFault::Twice(id));
+            }
+        } else if key.starts_with(GROUP) {
+            self.is_hierarchical = true;
+            let id = key.split_once('.').map_or(key, |(_, id)| id);
+            let id = id.parse().map_err(|_| ConfigFault::GroupId(id.to_owned()))?;
+            let members = self.groups.groups.entry(id).or_default();
+            for text in value.split(':') {
+                let server = server_id(text)?;
+                if self.lines.insert(server, entry.line).is_some() {
+                    return Err(ConfigFault::InTwoGroups(server));
+                }
+                members.insert(server);
+            }
+        } else if key.starts_with(WEIGHT) {
+            self.is_hierarchical = true;
+            let server = server_id(key.split_once('.').map_or(key, |(_, id)| id))?;
+            let weight = (value.parse().ok())
+                .filter(|weight| i64::try_from(*weight).is_ok())
+                .ok_or_else(|| ConfigFault::Weight(value.to_owned()))?;
+            if self.groups.weights.insert(server, weight).is_some() {
+                return Err(ConfigFault::Twice(server));
+            }
+        } else if key == VERSION {
+            let version = i64::from_str_radix(value, 16).ok().filter(|version| *version >= 0);
+            self.version = Zxid(version.ok_or_else(|| ConfigFault::Version(value.to_owned()))?);
+        } else {
+            return Err(ConfigFault::Key(key.to_owned()));
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Membership, TextError> {
+        let verifier = if self.is_hierarchical {
+            for member in self.members.values().filter(|member| member.role == Role::Participant) {
+                if !self.lines.contains_key(&member.id) {
+                    return Err(ConfigFault::InNoGroup(member.id).at(0));
+                }
+                self.groups.weights.entry(member.id).or_insert(1);
+            }
+            for (server, line) in &self.lines {
+                if !self.groups.weights.contains_key(server) {
+                    return Err(ConfigFault::NoWeight(*server).at(*line));
+                }
+            }
+            Verifier::Hierarchical(self.groups)
+        } else {
+            Verifier::Majority
+        };
+        Ok(Membership { members: self.members, verifier, version: self.version })
+    }
+}
+
+pub(super) fn server_id(text: &str) -> Result<ServerId, ConfigFault> {
+    (text.parse().ok().filter(|id| *id >= 0).map(ServerId))
+        .ok_or_else(|| ConfigFault::ServerId(text.to_owned()))
+}
+
+/// Sorts by the place of an id in a `java.util.HashMap` of this size; entries that share a place
+/// stay in their order.
+fn in_hash_order<T>(mut entries: Vec<T>, id: impl Fn(&T) -> i64) -> Vec<T> {
+    let mut buckets = 16;
+    while entries.len() > buckets / 4 * 3 {
+        buckets *= 2;
+    }
+    let bucket = |id: i64| {
+        let hash = (id ^ (id as u64 >> 32) as i64) as u32;
+        (hash ^ hash >> 16) as usize & (buckets - 1)
+    };
+    entries.sort_by_key(|entry| bucket(id(entry)));
+    entries
+}
+
+impl fmt::Display for Membership {
+    /// The text, without a line end behind the version.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for member in self.printed() {
+            writeln!(f, "{SERVER}{}={member}", member.id.0)?;
+        }
+        if let Verifier::Hierarchical(groups) = &self.verifier {
+            let grouped: Vec<_> = (groups.groups())
+                .flat_map(|(id, members)| members.iter().map(move |member| (id, member)))
+                .collect();
+            let grouped = in_hash_order(grouped, |(_, member)| member.0);
+            // The original comes upon the groups in this order.
+            let mut ids: Vec<i64> = Vec::new();
+            for (id, _) in &grouped {
+                if !ids.contains(id) {
+                    ids.push(*id);
+                }
+            }
+            for id in in_hash_order(ids, |id| *id) {
+                let members: Vec<String> = (grouped.iter())
+                    .filter(|(group, _)| *group == id)
+                    .map(|(_, member)| member.0.to_string())
+                    .collect();
+                writeln!(f, "{GROUP}.{id}={}", members.join(":"))?;
+            }
+            let weights = groups.weights.iter().collect();
+            for (server, weight) in in_hash_order(weights, |(server, _)| server.0) {
+                writeln!(f, "{WEIGHT}.{}={weight}", server.0)?;
+            }
+        }
+        write!(f, "{VERSION}={:x}", self.version.0)
+    }
+}
