@@ -22,7 +22,7 @@ use batch::Batch;
 
 use crate::conn::{Conn, OutboxEnd};
 use crate::conns;
-use crate::shared::Shared;
+use crate::shared::{Shared, StopOnPanic};
 use crate::words;
 
 mod batch;
@@ -69,6 +69,7 @@ struct Client<'s> {
 
 /// Serves a connection until it ends.
 pub async fn serve(shared: Arc<Shared>, conn: Arc<Conn>, stream: TcpStream) {
+    let _guard = StopOnPanic::new(&shared, "a connection");
     let mut client = Client {
         shared: &shared,
         conn: &conn,

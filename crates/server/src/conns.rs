@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockReadGuard};
 use zebu_replica::ConnId;
 use zebu_tree::WatcherId;
 
@@ -39,6 +39,17 @@ struct Table {
 struct Slot {
     generation: u32,
     conn: Option<Arc<Conn>>,
+}
+
+/// The connections there are at the moment.
+pub struct ConnsView<'c>(RwLockReadGuard<'c, Table>);
+
+impl ConnsView<'_> {
+    /// Whether the connection of that number is still there.
+    pub fn has(&self, id: ConnId) -> bool {
+        let slot = self.0.slots.get(watcher(id).0 as usize);
+        slot.and_then(|slot| slot.conn.as_ref()).is_some_and(|conn| conn.id == id)
+    }
 }
 
 /// What stands for a connection in the watch table.
@@ -91,6 +102,11 @@ impl Conns {
     /// The connection that stands in the watch table as `watcher`, if it is still there.
     pub fn by_watcher(&self, watcher: WatcherId) -> Option<Arc<Conn>> {
         self.0.read().slots.get(watcher.0 as usize)?.conn.clone()
+    }
+
+    /// Keeps the table as it is, to look for several. Not to be held while anything else is locked.
+    pub fn view(&self) -> ConnsView<'_> {
+        ConnsView(self.0.read())
     }
 
     /// How many there are.

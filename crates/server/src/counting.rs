@@ -1,15 +1,18 @@
 //! Where requests and answers turn into numbers.
 
-use zebu_proto::{EventType, OpCode};
+use zebu_jute::{Decode as _, Decoder};
+use zebu_proto::reply::ReplyHeader;
+use zebu_proto::txn::Txn;
+use zebu_proto::{ErrorCode, EventType, OpCode};
+use zebu_replica::{Counts, frame};
 
-use crate::metrics::{LatencyBatch, Metrics, ServerStats};
+use crate::metrics::{Gather, Metrics, ResponseSizes, ServerStats, namespace};
 
 /// Counts one answered request by its kind.
 pub fn count_op(metrics: &Metrics, op: OpCode) {
     metrics.op_count_total.add(1);
     let counter = match op {
         OpCode::ADD_WATCH => &metrics.op_count_add_watch,
-        OpCode::CHECK => &metrics.op_count_check,
         OpCode::CHECK_WATCHES => &metrics.op_count_check_watches,
         OpCode::CLOSE_SESSION => &metrics.op_count_close_session,
         OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER | OpCode::CREATE_TTL => {
@@ -38,25 +41,107 @@ pub fn count_op(metrics: &Metrics, op: OpCode) {
     counter.add(1);
 }
 
-/// Counts answers of `bytes` bytes in all, each after `latency_ms`.
-pub fn count_answers(
-    stats: &ServerStats,
-    metrics: &Metrics,
-    answers: u64,
-    bytes: usize,
-    latency_ms: i64,
-) {
-    if answers == 0 {
-        return;
+/// Answers made in a row, to be counted together.
+#[derive(Clone, Copy, Debug)]
+pub struct Answers {
+    count: u64,
+    bytes: u64,
+    sizes: ResponseSizes,
+}
+
+impl Default for Answers {
+    fn default() -> Self {
+        let sizes = ResponseSizes { last_bytes: -1, min_bytes: i64::MAX, max_bytes: -1 };
+        Self { count: 0, bytes: 0, sizes }
     }
-    let mut batch = LatencyBatch::default();
-    for _ in 0..answers {
-        batch.add(latency_ms);
+}
+
+impl Answers {
+    /// One answer.
+    pub fn one(frame_bytes: usize) -> Self {
+        let mut answers = Self::default();
+        answers.add(frame_bytes);
+        answers
     }
-    stats.record(batch);
-    stats.packets_sent.add(answers);
-    stats.record_response(i64::try_from(bytes / answers as usize).unwrap_or(i64::MAX));
-    metrics.response_bytes.add(bytes as u64);
+
+    /// Notes an answer whose frame has so many bytes; without any it was not sent.
+    pub fn add(&mut self, frame_bytes: usize) {
+        let Some(payload) = frame_bytes.checked_sub(frame::LENGTH_BYTES) else { return };
+        let payload = i64::try_from(payload).unwrap_or(i64::MAX);
+        self.count += 1;
+        self.bytes += frame_bytes as u64;
+        self.sizes.last_bytes = payload;
+        self.sizes.min_bytes = self.sizes.min_bytes.min(payload);
+        self.sizes.max_bytes = self.sizes.max_bytes.max(payload);
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Counts them as sent, each after `latency_ms`.
+    pub fn record(&self, stats: &ServerStats, metrics: &Metrics, latency_ms: i64) {
+        if self.count > 0 {
+            stats.record_latency(latency_ms, self.count);
+            stats.record_responses(self.sizes);
+            stats.packets_sent.add(self.count);
+            metrics.response_bytes.add(self.bytes);
+        }
+    }
+}
+
+/// The path a read was for and how many bytes it read, when it found its znode: those of the path,
+/// and of the data or of the children's names.
+///
+/// Source: `DataTree.updateReadStat`.
+pub fn bytes_read<'b>(op: OpCode, body: &'b [u8], answer: &[u8]) -> Option<(&'b str, i64)> {
+    const STAT_BYTES: usize = 68;
+    if !matches!(
+        op,
+        OpCode::GET_DATA | OpCode::EXISTS | OpCode::GET_CHILDREN | OpCode::GET_CHILDREN2
+    ) {
+        return None;
+    }
+    let mut request = Decoder::new(body);
+    let path = std::str::from_utf8(request.buffer().ok()??).ok()?;
+    let mut reply = Decoder::new(answer.get(frame::LENGTH_BYTES..)?);
+    let header = ReplyHeader::decode(&mut reply).ok()?;
+    if header.err != ErrorCode::OK {
+        return None;
+    }
+    let bytes = match op {
+        OpCode::GET_DATA => reply.buffer().ok()?.map_or(0, <[u8]>::len),
+        OpCode::EXISTS => 0,
+        _ => {
+            let stat = if op == OpCode::GET_CHILDREN2 { STAT_BYTES } else { 0 };
+            let names = usize::try_from(reply.int().ok()?).ok()?;
+            // Each has its length in front.
+            reply.remaining().checked_sub(stat + 4 * names)?
+        }
+    };
+    Some((path, i64::try_from(path.len() + bytes).ok()?))
+}
+
+/// Notes the bytes that a transaction writes, by namespace.
+///
+/// Source: `DataTree.updateWriteStat`.
+pub fn gather_written(txn: &Txn<'_>, row: &mut Gather<'_>) {
+    let mut add = |path: &str, bytes: usize| {
+        row.add(path, i64::try_from(path.len() + bytes).unwrap_or(i64::MAX));
+    };
+    match txn {
+        Txn::Create(create) => add(&create.path, create.data.map_or(0, <[u8]>::len)),
+        Txn::SetData { path, data, .. } => add(path, data.map_or(0, <[u8]>::len)),
+        Txn::Delete { path } => add(path, 0),
+        Txn::CloseSession { paths: Some(paths) } => paths.iter().for_each(|path| add(path, 0)),
+        Txn::Multi(ops) => ops.iter().for_each(|(_, txn)| gather_written(txn, row)),
+        Txn::CreateSession { .. }
+        | Txn::CloseSession { paths: None }
+        | Txn::SetAcl { .. }
+        | Txn::Check { .. }
+        | Txn::Error(_) => {}
+    }
 }
 
 /// Counts how many connections one event went to.
@@ -67,5 +152,67 @@ pub fn count_event(metrics: &Metrics, event: EventType, connections: i64) {
         EventType::NODE_DATA_CHANGED => metrics.node_changed_watch_count.add(connections),
         EventType::NODE_CHILDREN_CHANGED => metrics.node_children_watch_count.add(connections),
         _ => {}
+    }
+}
+
+/// Moves a replica's own counts into the metrics.
+pub fn count_replica(metrics: &Metrics, counts: &mut Counts) {
+    for (counter, count) in [
+        (&metrics.connection_request_count, counts.connects),
+        (&metrics.connection_rejected, counts.connects_refused),
+        (&metrics.connection_revalidate_count, counts.renewals),
+        (&metrics.stale_sessions_expired, counts.sessions_expired),
+        (&metrics.request_throttle_wait_count, counts.intake_waits),
+        (&metrics.stale_requests, counts.stale),
+        (&metrics.stale_requests_dropped, counts.stale_dropped),
+        (&metrics.outstanding_changes_queued, counts.changes_queued),
+        (&metrics.outstanding_changes_removed, counts.changes_removed),
+    ] {
+        if count > 0 {
+            counter.add(count);
+        }
+    }
+    for deficit in &counts.token_deficits {
+        metrics.connection_token_deficit.add(i64::from(*deficit));
+    }
+    for ms in &counts.intake_ms {
+        metrics.request_throttle_queue_time_ms.add(i64::try_from(*ms).unwrap_or(i64::MAX));
+    }
+    for path in &counts.quota_refusals {
+        if let Some(name) = namespace(path) {
+            metrics.quota_exceeded_error_per_namespace.add(name, 1);
+        }
+    }
+    counts.clear();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hex(text: &str) -> Vec<u8> {
+        let digits: Vec<u8> =
+            text.chars().filter_map(|c| c.to_digit(16)).map(|digit| digit as u8).collect();
+        digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+    }
+
+    #[test]
+    fn a_read_counts_its_path_and_what_it_found() {
+        let body = hex("00000002 2f61 00");
+        let header = "00000000 00000001 0000000000000007 00000000";
+        let stat = "00".repeat(68);
+        let read = |op, answer: String| bytes_read(op, &body, &hex(&answer));
+        let data = format!("{header} 00000003 616263 {stat}");
+        assert_eq!(read(OpCode::GET_DATA, data), Some(("/a", 5)));
+        let null = format!("{header} ffffffff {stat}");
+        assert_eq!(read(OpCode::GET_DATA, null), Some(("/a", 2)));
+        assert_eq!(read(OpCode::EXISTS, format!("{header} {stat}")), Some(("/a", 2)));
+        let names = format!("{header} 00000002 00000001 62 00000003 636465");
+        assert_eq!(read(OpCode::GET_CHILDREN, names.clone()), Some(("/a", 6)));
+        assert_eq!(read(OpCode::GET_CHILDREN2, format!("{names} {stat}")), Some(("/a", 6)));
+        let missing = "00000000 00000001 0000000000000007 ffffff9b".to_owned();
+        assert_eq!(read(OpCode::GET_DATA, missing), None);
+        assert_eq!(read(OpCode::GET_ACL, header.to_owned()), None);
+        assert_eq!(bytes_read(OpCode::GET_DATA, &[0, 0], &[]), None);
     }
 }

@@ -6,14 +6,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::RwLockWriteGuard;
 use tracing::{error, info};
 use zebu_jute::Encode as _;
 use zebu_proto::reply::ConnectResponse;
 use zebu_proto::txn::TxnRecord;
-use zebu_proto::{Acl, ErrorCode, EventType, Perms, Zxid};
+use zebu_proto::{Acl, ErrorCode, EventType, OpCode, Perms, Zxid};
 use zebu_replica::{
     After, Input, Now, Origin, Output, Reader, Replica, Request, frame, gate, write_reply,
 };
@@ -21,8 +21,9 @@ use zebu_tree::{Events, Tree, WatcherId};
 
 use crate::conn::Conn;
 use crate::conns;
-use crate::counting::{count_answers, count_event, count_op};
+use crate::counting::{Answers, bytes_read, count_event, count_op, count_replica, gather_written};
 use crate::journal::Command;
+use crate::metrics::Gather;
 use crate::shared::{Shared, Status};
 use crate::snapshotter::Snapshotter;
 
@@ -32,6 +33,9 @@ const TOUCH_INTERVAL: Duration = Duration::from_millis(200);
 /// Transactions applied under one write lock, so that readers get their turn.
 const APPLY_BATCH: usize = 512;
 
+/// Inputs after which the replica's own counts are looked at in between.
+const COUNT_EVERY: usize = 512;
+
 /// Drives a replica until the server stops.
 pub struct Engine {
     shared: Arc<Shared>,
@@ -40,6 +44,15 @@ pub struct Engine {
     snapshotter: Snapshotter,
     dirty: Vec<Dirty>,
     touched: Duration,
+}
+
+/// When effects are carried out.
+#[derive(Clone, Copy)]
+struct Moment {
+    /// The time their step was told.
+    now: Now,
+    /// When it was their turn.
+    began: Duration,
 }
 
 /// A connection whose task is to be woken.
@@ -72,13 +85,22 @@ impl Engine {
         let shared = self.shared.clone();
         let mut inputs = Vec::new();
         let mut outputs = Vec::new();
+        let mut ending = None;
         loop {
             let until = self.replica.next_tick().min(self.touched + TOUCH_INTERVAL);
             let wait = until.saturating_sub(shared.clock.monotonic()).max(Duration::from_millis(1));
-            if !shared.inbox.take(&mut inputs, wait) {
-                return Ok(());
-            }
+            let open = shared.inbox.take(&mut inputs, wait);
             let now = shared.clock.now();
+            if !open && inputs.is_empty() {
+                // What is in progress may still be finished, so that what was logged is applied.
+                let most = shared.config.throttle.shutdown_timeout;
+                let since: Duration = *ending.get_or_insert(now.monotonic);
+                let idle = self.replica.in_process() == 0 && self.replica.waiting() == 0;
+                if idle || now.monotonic >= since + most || shared.has_failed() {
+                    return Ok(());
+                }
+            }
+            let asked = self.count_inputs(now, &inputs);
             if now.monotonic >= self.touched + TOUCH_INTERVAL {
                 self.report_touched(now, &mut inputs);
             }
@@ -89,12 +111,54 @@ impl Engine {
             }
             {
                 let tree = shared.tree.read();
-                for input in inputs.drain(..) {
+                for (number, input) in inputs.drain(..).enumerate() {
                     self.replica.step(now, &tree, &shared.schemes, input, &mut outputs)?;
+                    if number % COUNT_EVERY == COUNT_EVERY - 1 {
+                        count_replica(&shared.metrics, self.replica.counts());
+                    }
                 }
+            }
+            count_replica(&shared.metrics, self.replica.counts());
+            if asked > 0 {
+                let took = shared.clock.monotonic().saturating_sub(now.monotonic);
+                shared.metrics.prep_process_time.add(took.as_millis() as i64);
             }
             self.carry_out(now, &mut outputs)?;
         }
+    }
+
+    /// Counts what connections handed in; says how much that is.
+    fn count_inputs(&self, now: Now, inputs: &[Input]) -> u64 {
+        let metrics = &self.shared.metrics;
+        // With a limit the replica itself sees who is gone when a request's turn comes.
+        let throttle = &self.shared.config.throttle;
+        let look_for_stale = throttle.requests_max.is_none() && throttle.stale_by_connection;
+        let (mut asked, mut stale) = (0, 0);
+        let conns = self.shared.conns.view();
+        for input in inputs {
+            match input {
+                Input::Connect(_) => asked += 1,
+                Input::Request(request) => {
+                    asked += 1;
+                    let waited = now.monotonic.saturating_sub(request.received);
+                    metrics.prep_processor_queue_time_ms.add(waited.as_millis() as i64);
+                    let cleans_up = request.op == OpCode::CLOSE_SESSION;
+                    if look_for_stale && !cleans_up && !conns.has(request.conn) {
+                        stale += 1;
+                    }
+                }
+                _ => {}
+            }
+        }
+        drop(conns);
+        if asked > 0 {
+            metrics.prep_processor_request_queued.add(asked);
+            metrics.prep_processor_queue_size.add(asked as i64);
+        }
+        if stale > 0 {
+            metrics.stale_requests.add(stale);
+        }
+        asked
     }
 
     /// Tells the replica of every session whose connection was heard of since last time.
@@ -124,6 +188,9 @@ impl Engine {
         let mut tree: Option<RwLockWriteGuard<'_, Tree>> = None;
         let mut applied = None;
         let mut batch = 0;
+        let began = shared.clock.monotonic();
+        let mut written = shared.metrics.write_per_namespace.gather();
+        let mut read = shared.metrics.read_per_namespace.gather();
         for output in outputs.drain(..) {
             match output {
                 Output::Append { zxid, record } => records.push((zxid, record)),
@@ -134,12 +201,13 @@ impl Engine {
                 }
                 Output::Apply { zxid, record, origin } => {
                     let tree = tree.get_or_insert_with(|| shared.tree.write());
-                    self.apply(now, tree, zxid, &record, origin);
+                    let at = Moment { now, began };
+                    self.apply(at, tree, zxid, &record, origin, &mut written);
                     applied = Some(zxid);
                 }
                 Output::Answer(request) => {
                     let tree = tree.get_or_insert_with(|| shared.tree.write());
-                    self.answer(now, tree, &request);
+                    self.answer(began, tree, &request, &mut read);
                 }
                 Output::Reply { origin, zxid, err } => {
                     let zxid = zxid.unwrap_or_else(|| match &tree {
@@ -149,8 +217,12 @@ impl Engine {
                     if err == ErrorCode::THROTTLED_OP {
                         shared.metrics.throttled_ops.add(1);
                     }
-                    if let Some(conn) = self.done(&origin) {
-                        conn.outbox.lock().put(|out| frame::bare_reply(out, origin.xid, zxid, err));
+                    if let Some(conn) = self.answered(&origin) {
+                        let reply = |out: &mut Vec<u8>| {
+                            frame::bare_reply(out, origin.xid, zxid, err);
+                        };
+                        let answer = Answers::one(conn.outbox.lock().put(reply));
+                        self.count_answer(&conn, &origin, zxid, answer);
                     }
                 }
                 Output::Abandon(origin) => {
@@ -160,7 +232,6 @@ impl Engine {
                 }
                 Output::Accept { conn, session, timeout_ms, password } => {
                     if let Some(conn) = shared.conn(conn) {
-                        shared.metrics.connection_request_count.add(1);
                         let read_only =
                             conn.says_read_only.load(Ordering::Relaxed).then_some(false);
                         let response = ConnectResponse {
@@ -216,8 +287,11 @@ impl Engine {
         if records.is_empty() {
             return Ok(());
         }
-        self.shared.metrics.sync_processor_request_queued.add(records.len() as u64);
-        self.send(Command::Append(std::mem::take(records)))
+        let shared = &self.shared;
+        shared.metrics.sync_processor_request_queued.add(records.len() as u64);
+        shared.log_queue.fetch_add(records.len(), Ordering::Relaxed);
+        let records = std::mem::take(records);
+        self.send(Command::Append { records, since: Instant::now() })
     }
 
     fn send(&self, command: Command) -> anyhow::Result<()> {
@@ -226,72 +300,110 @@ impl Engine {
 
     fn apply(
         &mut self,
-        now: Now,
+        at: Moment,
         tree: &mut Tree,
         zxid: Zxid,
         record: &[u8],
         origin: Option<Origin>,
+        written: &mut Gather<'_>,
     ) {
         let shared = self.shared.clone();
         let record = TxnRecord::decode(record).expect("the replica made this record");
-        let time_ms = record.header.time_ms;
-        let mut events = Notifier { engine: self, event: None, connections: 0 };
+        let mut events = Notifier::new(self);
         let applied = tree.apply(&record, &mut events);
         events.finish();
         let metrics = &shared.metrics;
-        metrics.propagation_latency.add(now.wall_ms.saturating_sub(time_ms).max(0));
+        metrics
+            .propagation_latency
+            .add(at.now.wall_ms.saturating_sub(record.header.time_ms).max(0));
         if !applied.digest_matches {
             metrics.digest_mismatches_count.add(1);
             error!("the tree's digest after {zxid} is not the one in the transaction");
         }
+        if applied.err == ErrorCode::OK {
+            gather_written(&record.txn, written);
+        }
+        count_op(metrics, origin.map_or(record.header.op, |origin| origin.op));
         let Some(origin) = origin else { return };
-        let Origin { xid, op, received, .. } = origin;
-        count_op(metrics, op);
-        let Some(conn) = self.done(&origin) else { return };
-        let bytes = conn.outbox.lock().put(|out| write_reply(out, op, xid, zxid, &applied));
-        let latency = now.monotonic.saturating_sub(received).as_millis() as u64;
-        metrics.updatelatency.add(latency as i64);
-        count_answers(&shared.stats, metrics, 1, bytes, latency as i64);
-        let now_ms = now.monotonic.as_millis() as u64;
-        conn.stats.answered(1, op, xid.0, zxid.0, now_ms, latency);
+        let Some(conn) = self.answered(&origin) else { return };
+        let reply = |out: &mut Vec<u8>| write_reply(out, origin.op, origin.xid, zxid, &applied);
+        let answer = Answers::one(conn.outbox.lock().put(reply));
+        let (done, latency_ms) = self.count_answer(&conn, &origin, zxid, answer);
+        metrics.updatelatency.add(latency_ms);
+        let took = done.saturating_sub(at.began).as_millis() as i64;
+        metrics.write_final_proc_time_ms.add(took);
     }
 
-    fn answer(&mut self, now: Now, tree: &Tree, request: &Request) {
+    fn answer(&mut self, began: Duration, tree: &Tree, request: &Request, read: &mut Gather<'_>) {
         let shared = self.shared.clone();
-        let Request { session, xid, op, body, ids, received, .. } = request;
-        let Some(conn) = self.done(&request.origin()) else { return };
+        let Request { session, xid, op, body, ids, .. } = request;
+        let origin = request.origin();
+        let Some(conn) = self.answered(&origin) else { return };
         let reader = Reader {
             schemes: &shared.schemes,
             watcher: conns::watcher(conn.id),
             session: *session,
             ids,
         };
+        let mut after = After::Keep;
         let bytes = {
-            let mut after = After::Keep;
             let mut outbox = conn.outbox.lock();
-            let bytes = outbox.put(|out| after = reader.answer(tree, *xid, *op, body, out));
+            let bytes = outbox.put(|out| {
+                let at = out.len();
+                after = reader.answer(tree, *xid, *op, body, out);
+                if let Some((path, bytes)) = bytes_read(*op, body, &out[at..]) {
+                    read.add(path, bytes);
+                }
+            });
             if after == After::Close {
                 outbox.close();
             }
             bytes
         };
-        count_op(&shared.metrics, *op);
-        let latency = now.monotonic.saturating_sub(*received).as_millis() as u64;
-        shared.metrics.readlatency.add(latency as i64);
-        count_answers(&shared.stats, &shared.metrics, 1, bytes, latency as i64);
-        let now_ms = now.monotonic.as_millis() as u64;
-        conn.stats.answered(1, *op, xid.0, tree.last_zxid().0, now_ms, latency);
+        if after == After::Keep {
+            count_op(&shared.metrics, *op);
+        }
+        let answer = Answers::one(bytes);
+        let (done, latency_ms) = self.count_answer(&conn, &origin, tree.last_zxid(), answer);
+        shared.metrics.readlatency.add(latency_ms);
+        let took = done.saturating_sub(began).as_millis() as i64;
+        shared.metrics.read_final_proc_time_ms.add(took);
     }
 
-    /// A request is done with: its answer, if it gets one, goes into the outbox of the connection
-    /// returned before anybody is woken. None when the connection is gone.
+    /// Counts an answer that was just given; says when that was, and how many milliseconds after the
+    /// request.
+    fn count_answer(
+        &self,
+        conn: &Conn,
+        origin: &Origin,
+        zxid: Zxid,
+        answer: Answers,
+    ) -> (Duration, i64) {
+        let shared = &self.shared;
+        let now = shared.clock.monotonic();
+        let latency = now.saturating_sub(origin.received).as_millis() as u64;
+        let latency_ms = i64::try_from(latency).unwrap_or(i64::MAX);
+        answer.record(&shared.stats, &shared.metrics, latency_ms);
+        let now_ms = now.as_millis() as u64;
+        conn.stats.sent.fetch_add(1, Ordering::Relaxed);
+        conn.stats.answered(1, origin.op, origin.xid.0, zxid.0, now_ms, latency);
+        (now, latency_ms)
+    }
+
+    /// A request is answered: the answer goes into the outbox of the connection returned before
+    /// anybody is woken. None when the connection is gone.
+    fn answered(&mut self, origin: &Origin) -> Option<Arc<Conn>> {
+        let conn = self.done(origin);
+        if conn.is_none() {
+            self.shared.metrics.stale_replies.add(1);
+        }
+        conn
+    }
+
+    /// A request is done with, answered or not; its connection, if it is still there.
     fn done(&mut self, origin: &Origin) -> Option<Arc<Conn>> {
         self.shared.load.leave(origin.bytes);
-        let Some(conn) = self.shared.conn(origin.conn) else {
-            self.shared.metrics.stale_replies.add(1);
-            return None;
-        };
-        conn.stats.sent.fetch_add(1, Ordering::Relaxed);
+        let conn = self.shared.conn(origin.conn)?;
         if gate::is_read(origin.op) {
             conn.queued_reads.fetch_sub(1, Ordering::AcqRel);
         }
@@ -326,14 +438,21 @@ struct Notifier<'e> {
     engine: &'e mut Engine,
     /// The event being delivered, and to how many connections it went so far.
     event: Option<EventType>,
+    path: String,
     connections: i64,
 }
 
-impl Notifier<'_> {
-    fn count(&mut self, event: EventType) {
-        if self.event != Some(event) {
+impl<'e> Notifier<'e> {
+    fn new(engine: &'e mut Engine) -> Self {
+        Self { engine, event: None, path: String::new(), connections: 0 }
+    }
+
+    fn count(&mut self, event: EventType, path: &str) {
+        if self.event != Some(event) || self.path != path {
             self.finish();
             self.event = Some(event);
+            self.path.clear();
+            self.path.push_str(path);
         }
         self.connections += 1;
     }
@@ -353,7 +472,7 @@ impl Events for Notifier<'_> {
         conn.stats.sent.fetch_add(1, Ordering::Relaxed);
         self.engine.shared.metrics.watch_bytes.add(bytes as u64);
         self.engine.shared.stats.packets_sent.add(1);
-        self.count(event);
+        self.count(event, path);
         self.engine.touch(conn);
     }
 

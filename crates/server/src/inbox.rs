@@ -18,6 +18,8 @@ struct Waiting {
     inputs: Vec<Input>,
     asleep: bool,
     stop: bool,
+    /// Whether nobody was told yet that it has ended.
+    stop_is_news: bool,
 }
 
 impl Inbox {
@@ -41,26 +43,27 @@ impl Inbox {
         }
     }
 
-    /// Ends the queue: what is in it is still handed out.
+    /// Says that connections hand in nothing any more. What the others do is still handed out.
     pub fn stop(&self) {
         let mut waiting = self.waiting.lock();
         waiting.stop = true;
+        waiting.stop_is_news = true;
         waiting.asleep = false;
         self.filled.notify_one();
     }
 
-    /// Waits for inputs, at most as long as given, and takes them all.
-    ///
-    /// Returns false when the queue has ended and nothing is left in it.
+    /// Waits for inputs, at most as long as given, and takes them all; false when connections hand
+    /// in nothing any more.
     pub fn take(&self, into: &mut Vec<Input>, wait: Duration) -> bool {
         assert!(into.is_empty(), "the last batch is done");
         let mut waiting = self.waiting.lock();
-        if waiting.inputs.is_empty() && !waiting.stop {
+        let is_news = std::mem::take(&mut waiting.stop_is_news);
+        if waiting.inputs.is_empty() && !is_news {
             waiting.asleep = true;
             self.filled.wait_for(&mut waiting, wait);
             waiting.asleep = false;
         }
         std::mem::swap(into, &mut waiting.inputs);
-        !into.is_empty() || !waiting.stop
+        !waiting.stop
     }
 }

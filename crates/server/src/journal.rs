@@ -3,6 +3,7 @@
 //! Whatever queued up while the disk was busy goes out with one write and one sync (STO-03).
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,12 @@ const SETTLE_AFTER: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub enum Command {
     /// Append these records.
-    Append(Vec<(Zxid, Bytes)>),
+    Append {
+        /// In order.
+        records: Vec<(Zxid, Bytes)>,
+        /// When they were handed in.
+        since: Instant,
+    },
     /// Start a new file with the next record.
     Roll,
 }
@@ -45,6 +51,7 @@ fn drive(
 ) -> anyhow::Result<()> {
     let batch_max = shared.config.log.batch_txns_max.map_or(usize::MAX, |most| most as usize);
     let delay = shared.config.log.flush_delay;
+    let poll = shared.config.log.queue_poll_max;
     loop {
         let first = match commands.recv_timeout(SETTLE_AFTER) {
             Ok(first) => first,
@@ -54,25 +61,31 @@ fn drive(
             }
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
         };
-        let mut records = 0;
-        let mut last = take(log, first, &mut records)?;
         let due = Instant::now() + delay;
-        while records < batch_max {
+        let mut batch = Batch::default();
+        batch.take(log, first, shared)?;
+        while batch.records < batch_max {
             let next = match commands.try_recv() {
                 Ok(next) => next,
                 Err(TryRecvError::Disconnected) => break,
-                Err(TryRecvError::Empty) => match wait(commands, due) {
+                Err(TryRecvError::Empty) => match wait(commands, due, poll) {
                     Some(next) => next,
                     None => break,
                 },
             };
-            last = take(log, next, &mut records)?.or(last);
+            batch.take(log, next, shared)?;
         }
-        let Some(last) = last else { continue };
+        let Some(last) = batch.last else { continue };
+        let flush = Instant::now();
         let synced = log.commit().context("the transaction log cannot be written")?;
         let metrics = &shared.metrics;
         metrics.fsynctime.add(synced.took.as_millis() as i64);
-        metrics.sync_processor_batch_size.add(records as i64);
+        metrics.sync_processor_batch_size.add(batch.records as i64);
+        metrics.sync_processor_queue_flush_time_ms.add(ms_since(flush));
+        for (since, records) in batch.arrivals {
+            let waited = &metrics.sync_processor_queue_and_flush_time_ms;
+            waited.add_many(ms_since(since), records as u64);
+        }
         let limit = shared.config.log.fsync_warning;
         if synced.took > limit {
             shared.stats.fsync_threshold_exceed_count.add(1);
@@ -89,29 +102,50 @@ fn drive(
     }
 }
 
-/// Waits for company until `due`, when a delay is configured.
-fn wait(commands: &Receiver<Command>, due: Instant) -> Option<Command> {
-    let left = due.saturating_duration_since(Instant::now());
+/// Waits for company until `due`, when a delay is configured, but not longer than `most`.
+fn wait(commands: &Receiver<Command>, due: Instant, most: Duration) -> Option<Command> {
+    let left = due.saturating_duration_since(Instant::now()).min(most);
     if left == Duration::ZERO {
         return None;
     }
     commands.recv_timeout(left).ok()
 }
 
-fn take(log: &mut TxnLog, command: Command, records: &mut usize) -> anyhow::Result<Option<Zxid>> {
-    match command {
-        Command::Append(batch) => {
-            let mut last = None;
-            *records += batch.len();
-            for (zxid, record) in batch {
-                log.append(zxid, &record);
-                last = Some(zxid);
+fn ms_since(at: Instant) -> i64 {
+    at.elapsed().as_millis() as i64
+}
+
+/// What goes out with one sync.
+#[derive(Default)]
+struct Batch {
+    records: usize,
+    last: Option<Zxid>,
+    /// When its records were handed in, and how many at a time.
+    arrivals: Vec<(Instant, usize)>,
+}
+
+impl Batch {
+    fn take(&mut self, log: &mut TxnLog, command: Command, shared: &Shared) -> anyhow::Result<()> {
+        match command {
+            Command::Append { records, since } => {
+                let metrics = &shared.metrics;
+                let count = records.len();
+                let queued = shared.log_queue.fetch_sub(count, Ordering::Relaxed);
+                metrics.sync_processor_queue_size.add(queued as i64);
+                metrics.sync_processor_queue_time_ms.add_many(ms_since(since), count as u64);
+                let began = Instant::now();
+                for (zxid, record) in records {
+                    log.append(zxid, &record);
+                    self.last = Some(zxid);
+                }
+                metrics.sync_process_time.add(ms_since(began));
+                self.records += count;
+                self.arrivals.push((since, count));
             }
-            Ok(last)
+            Command::Roll => {
+                log.roll().context("the transaction log cannot start a new file")?;
+            }
         }
-        Command::Roll => {
-            log.roll().context("the transaction log cannot start a new file")?;
-            Ok(None)
-        }
+        Ok(())
     }
 }

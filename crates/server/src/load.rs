@@ -32,13 +32,23 @@ impl Load {
         self.requests.load(Ordering::Relaxed)
     }
 
-    /// A request is handed to the replica; `bytes` is the length of its frame.
-    pub fn enter(&self, bytes: usize) {
+    /// A request is handed to the replica; `bytes` is the length of its frame. False when there is
+    /// no room for a request of that length, and then nothing has happened.
+    ///
+    /// Source: `ZooKeeperServer.checkRequestSizeWhenMessageReceived`.
+    #[must_use]
+    pub fn enter(&self, bytes: usize) -> bool {
+        if self.is_large(bytes) {
+            let most = self.limits.large_requests_bytes_max as usize;
+            let before = self.large_bytes.fetch_add(bytes, Ordering::Relaxed);
+            if before.saturating_add(bytes) > most {
+                self.large_bytes.fetch_sub(bytes, Ordering::Relaxed);
+                return false;
+            }
+        }
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        if self.is_large(bytes) {
-            self.large_bytes.fetch_add(bytes, Ordering::Relaxed);
-        }
+        true
     }
 
     /// A request is answered or given up.
@@ -77,14 +87,14 @@ impl Load {
 mod tests {
     use super::*;
 
-    fn load() -> Load {
+    fn load(outstanding_requests: u32, outstanding_bytes: usize) -> Load {
         Load::new(LimitConfig {
             connections_per_address: None,
             connections: None,
             packet_bytes: 1 << 20,
             packet_extra_bytes: 1 << 20,
-            outstanding_requests: 2,
-            outstanding_bytes: 10_000,
+            outstanding_requests,
+            outstanding_bytes,
             large_request_bytes: Some(1_000),
             large_requests_bytes_max: 4_000,
         })
@@ -92,26 +102,25 @@ mod tests {
 
     #[test]
     fn requests_and_bytes_fill_the_server() {
-        let load = load();
-        (0..2).for_each(|_| load.enter(1));
-        assert!(!load.is_full());
-        load.enter(1);
-        assert!(load.is_full());
-        load.leave(1);
-        assert!(!load.is_full());
-        load.enter(10_000);
-        assert!(load.is_full());
-        load.leave(10_000);
-        (0..2).for_each(|_| load.leave(1));
-        assert_eq!((load.requests(), load.bytes.into_inner()), (0, 0));
+        for (load, bytes) in [(load(2, 10_000), 1), (load(1_000, 2_000), 1_000)] {
+            (0..2).for_each(|_| assert!(load.enter(bytes)));
+            assert!(!load.is_full());
+            assert!(load.enter(bytes));
+            assert!(load.is_full());
+            load.leave(bytes);
+            assert!(!load.is_full());
+            (0..2).for_each(|_| load.leave(bytes));
+            assert_eq!((load.requests(), load.bytes.into_inner()), (0, 0));
+        }
     }
 
     #[test]
     fn only_large_requests_count_as_large() {
-        let load = load();
+        let load = load(2, 10_000);
         assert!(load.has_room_for(1_000), "not large, so it never counts");
-        load.enter(1_000);
-        load.enter(3_000);
+        assert!(load.enter(1_000));
+        assert!(load.enter(3_000));
+        assert!(!load.enter(1_001), "what is too much is not counted");
         assert!(!load.has_room_for(1_001));
         assert!(load.has_room_for(1_000));
         load.leave(3_000);

@@ -13,9 +13,9 @@ mod namespaced;
 mod server_stats;
 mod summary;
 
-pub use namespaced::{CounterSet, NAMESPACES_MAX, SummarySet, namespace};
-pub use server_stats::{LatencyBatch, ResponseSizes, ServerStats};
-pub use summary::{PercentileSummary, Summary};
+pub use namespaced::{CounterSet, Gather, NAMESPACES_MAX, SummarySet, namespace};
+pub use server_stats::{ResponseSizes, ServerStats};
+pub use summary::{Gathered, PercentileSummary, Summary};
 
 /// A number that only grows, until it is reset.
 #[derive(Debug, Default)]
@@ -101,28 +101,26 @@ metrics! {
     connection_rejected: Counter,
     /// Connect requests that passed the throttle.
     connection_request_count: Counter,
-    /// Connect requests that renew a session.
+    /// Connect requests that wanted to renew a session.
     connection_revalidate_count: Counter,
     /// Connections closed because no handshake came in time.
     sessionless_connections_expired: Counter,
     /// Sessions that expired.
     stale_sessions_expired: Counter,
-    /// Tokens missing from a full connection throttle, per connect request.
+    /// Tokens missing from a full connection throttle after each connect request that passed.
     connection_token_deficit: Summary,
-    /// Milliseconds it takes to close a socket.
-    socket_closing_time: Summary,
 
     // Intake of requests.
 
     /// Requests refused because of `largeRequestMaxBytes`.
     large_requests_rejected: Counter,
-    /// Times the intake waited because of `request_throttle_max_requests`.
+    /// Times the intake found no room because of `request_throttle_max_requests`.
     request_throttle_wait_count: Counter,
-    /// Milliseconds a request waits in the intake.
+    /// Milliseconds from a request's arrival until it was taken in.
     request_throttle_queue_time_ms: PercentileSummary,
-    /// Requests found stale: their connection is gone, or they are older than their session's timeout.
+    /// Requests taken in though they were stale: their connection is gone, or they are older than their session's timeout.
     stale_requests: Counter,
-    /// Stale requests that were dropped.
+    /// Stale requests that were dropped instead.
     stale_requests_dropped: Counter,
     /// Answers for connections that are gone.
     stale_replies: Counter,
@@ -131,16 +129,14 @@ metrics! {
 
     // Validation.
 
-    /// Requests handed to the replica.
+    /// Requests and connects handed to the replica.
     prep_processor_request_queued: Counter,
-    /// Requests waiting for the replica when one is taken.
+    /// How many of them it found each time it looked.
     prep_processor_queue_size: Summary,
-    /// Milliseconds a request waits for the replica.
+    /// Milliseconds a request waited until the replica looked.
     prep_processor_queue_time_ms: PercentileSummary,
-    /// Milliseconds the replica takes to validate a request.
+    /// Milliseconds the replica took to validate all it had found.
     prep_process_time: Summary,
-    /// Milliseconds it takes to find the ephemerals of a session that closes.
-    close_session_prep_time: PercentileSummary,
     /// Changes that were validated and not yet applied.
     outstanding_changes_queued: Counter,
     /// Changes that were applied or given up.
@@ -148,19 +144,19 @@ metrics! {
 
     // Log.
 
-    /// Requests handed to the log.
+    /// Txns handed to the log.
     sync_processor_request_queued: Counter,
-    /// Requests waiting for the log when one is taken.
+    /// Txns waiting for the log each time it takes some.
     sync_processor_queue_size: Summary,
-    /// Milliseconds a request waits for the log.
+    /// Milliseconds a txn waits for the log.
     sync_processor_queue_time_ms: PercentileSummary,
-    /// Milliseconds from a request's arrival at the log until its batch is on disk.
+    /// Milliseconds from a txn's arrival at the log until its batch is on disk.
     sync_processor_queue_and_flush_time_ms: PercentileSummary,
-    /// Milliseconds it takes to flush a batch and hand it on.
+    /// Milliseconds it takes to write a batch and have it on disk.
     sync_processor_queue_flush_time_ms: PercentileSummary,
-    /// Milliseconds the log takes to append a request.
+    /// Milliseconds the log takes to put away the txns it took.
     sync_process_time: Summary,
-    /// Requests per flush.
+    /// Txns per flush.
     sync_processor_batch_size: Summary,
     /// Milliseconds of an fsync.
     fsynctime: Summary,
@@ -186,18 +182,14 @@ metrics! {
     updatelatency: PercentileSummary,
     /// Milliseconds from a txn's timestamp until it is applied.
     propagation_latency: PercentileSummary,
-    /// Milliseconds the answer to a read takes.
+    /// Milliseconds from the moment a read is looked at until it is answered.
     read_final_proc_time_ms: PercentileSummary,
-    /// Milliseconds it takes to apply a write and answer it.
+    /// Milliseconds from the moment a write may be applied until it is answered.
     write_final_proc_time_ms: PercentileSummary,
     /// Differences between the digest in a txn and that of the tree.
     digest_mismatches_count: Counter,
-    /// Faults that end the server.
-    unrecoverable_error_count: Counter,
-    /// TTL znodes created.
-    ttl_node_created_count: Counter,
-    /// TTL znodes deleted because their time was over.
-    ttl_node_deleted_count: Counter,
+    /// Snapshots that could not be written.
+    snapshot_error_count: Counter,
 
     // Watches: connections notified per event.
 
@@ -212,9 +204,9 @@ metrics! {
 
     // By first component of the path.
 
-    /// Bytes written.
+    /// Bytes of path and data of each znode written or deleted.
     write_per_namespace: SummarySet,
-    /// Bytes read.
+    /// Bytes of path and result of each read, those of a multi read excluded.
     read_per_namespace: SummarySet,
     /// Writes refused by a hard quota.
     quota_exceeded_error_per_namespace: CounterSet,
@@ -225,8 +217,6 @@ metrics! {
     op_count_total: Counter,
     /// addWatch.
     op_count_add_watch: Counter,
-    /// check.
-    op_count_check: Counter,
     /// checkWatches.
     op_count_check_watches: Counter,
     /// closeSession.

@@ -15,7 +15,7 @@ use tracing::{debug, warn};
 use crate::client;
 use crate::config::NetConfig;
 use crate::conn::Conn;
-use crate::shared::Shared;
+use crate::shared::{Shared, StopOnPanic};
 
 /// Connections that may wait to be accepted, unless configured.
 const BACKLOG: i32 = 1024;
@@ -82,7 +82,8 @@ impl Workers {
             let thread = std::thread::Builder::new()
                 .name(format!("zebu-net-{number}"))
                 .spawn(move || {
-                    runtime.block_on(work(shared, from));
+                    let _guard = StopOnPanic::new(&shared, "a network worker");
+                    runtime.block_on(work(shared.clone(), from));
                     runtime.shutdown_timeout(Duration::from_millis(100));
                 })
                 .context("a network worker cannot start")?;

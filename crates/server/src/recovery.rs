@@ -1,5 +1,7 @@
 //! Builds the tree from what the store finds on the disk.
 
+use std::time::{Duration, Instant};
+
 use zebu_proto::txn::{DIGEST_VERSION, TxnRecord};
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 use zebu_store::Recover;
@@ -12,20 +14,48 @@ pub struct Rebuild {
     tree: Option<Tree>,
     expected: Option<(Zxid, i64)>,
     mismatches: u64,
+    began: Instant,
+    loaded: Instant,
+}
+
+/// A tree that was recovered, and how that went.
+pub struct Rebuilt {
+    /// The tree.
+    pub tree: Tree,
+    /// How often its digest was not the one on the disk.
+    pub mismatches: u64,
+    /// How long the snapshot took.
+    pub snapshot_time: Duration,
+    /// How long the log took.
+    pub log_time: Duration,
 }
 
 impl Rebuild {
     /// Nothing yet; the tree will have these options.
     pub fn new(options: Options) -> Self {
-        Self { options, loader: None, tree: None, expected: None, mismatches: 0 }
+        let now = Instant::now();
+        Self {
+            options,
+            loader: None,
+            tree: None,
+            expected: None,
+            mismatches: 0,
+            began: now,
+            loaded: now,
+        }
     }
 
-    /// The tree, and how often its digest was not the one on the disk.
+    /// What has been recovered by now.
     ///
     /// # Panics
     /// Before anything was recovered.
-    pub fn finish(self) -> (Tree, u64) {
-        (self.tree.expect("the store reports what it loaded"), self.mismatches)
+    pub fn finish(self) -> Rebuilt {
+        Rebuilt {
+            tree: self.tree.expect("the store reports what it loaded"),
+            mismatches: self.mismatches,
+            snapshot_time: self.loaded - self.began,
+            log_time: self.loaded.elapsed(),
+        }
     }
 }
 
@@ -35,6 +65,7 @@ impl Recover for Rebuild {
         self.tree = None;
         self.expected = None;
         self.mismatches = 0;
+        self.began = Instant::now();
     }
 
     fn session(&mut self, id: SessionId, timeout_ms: i32) {
@@ -78,6 +109,7 @@ impl Recover for Rebuild {
             self.mismatches += 1;
         }
         self.tree = Some(tree);
+        self.loaded = Instant::now();
         Ok(())
     }
 

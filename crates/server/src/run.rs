@@ -51,8 +51,8 @@ fn try_run(args: &ServerArgs) -> anyhow::Result<()> {
             Ok(())
         }
         Err(failure) => {
-            error!("stopping: {failure:#}");
-            Err(anyhow::anyhow!("{failure:#}"))
+            error!("stopping: {failure}");
+            Err(failure.into())
         }
     }
 }

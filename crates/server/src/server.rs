@@ -23,19 +23,23 @@ use crate::engine::Engine;
 use crate::journal;
 use crate::metrics::Metrics;
 use crate::network::{self, Workers};
-use crate::recovery::Rebuild;
-use crate::shared::{Clock, Failure, Shared};
+use crate::recovery::{Rebuild, Rebuilt};
+use crate::shared::{Clock, Failure, Shared, StopOnPanic};
 use crate::snapshotter::Snapshotter;
 
-/// A running server.
+/// A running server. Dropping it stops it.
 pub struct Server {
     shared: Arc<Shared>,
+    threads: Option<Threads>,
+    port: Option<u16>,
+}
+
+struct Threads {
     workers: Workers,
     acceptor: JoinHandle<()>,
     engine: JoinHandle<()>,
     log: JoinHandle<()>,
     housekeeper: JoinHandle<()>,
-    port: Option<u16>,
 }
 
 impl Server {
@@ -53,10 +57,13 @@ impl Server {
         let mut store = Store::open(Arc::new(OsVfs), store_options(&config))?;
         let mut rebuild = Rebuild::new(tree_options(&config));
         let recovered = store.recover(&mut rebuild)?;
-        let (mut tree, mismatches) = rebuild.finish();
+        let Rebuilt { mut tree, mismatches, snapshot_time, log_time } = rebuild.finish();
         report(&recovered, mismatches);
         metrics.digest_mismatches_count.add(mismatches);
-        metrics.dbinittime.add(began.elapsed().as_millis() as i64);
+        let ms = |time: Duration| time.as_millis() as i64;
+        metrics.dbinittime.add(ms(began.elapsed()));
+        metrics.startup_snap_load_time.add(ms(snapshot_time));
+        metrics.startup_txns_load_time.add(ms(log_time));
         metrics.startup_txns_loaded.add(i64::try_from(recovered.replayed).unwrap_or(i64::MAX));
         let orphans = tree.remove_orphan_ephemerals();
         if orphans > 0 {
@@ -79,25 +86,21 @@ impl Server {
         }
 
         let (to_log, from_replica) = channel();
-        let log = spawn("zebu-log", {
-            let shared = shared.clone();
-            move || journal::run(log, &from_replica, &shared)
+        let log = spawn(&shared, "zebu-log", move |shared| {
+            journal::run(log, &from_replica, shared);
         })?;
         let engine = Engine::new(shared.clone(), replica, to_log, snapshotter);
-        let engine = spawn("zebu-replica", move || engine.run())?;
+        let engine = spawn(&shared, "zebu-replica", move |_| engine.run())?;
         let count = std::thread::available_parallelism().map_or(1, NonZero::get);
         let workers = Workers::start(&shared, count)?;
+        let handle = workers.handle();
         shared.serving.store(true, Ordering::Release);
-        let acceptor = spawn("zebu-accept", {
-            let shared = shared.clone();
-            let workers = workers.handle();
-            move || accept(listener, &shared, &workers)
+        let acceptor = spawn(&shared, "zebu-accept", move |shared| {
+            accept(listener, shared, &handle);
         })?;
-        let housekeeper = spawn("zebu-purge", {
-            let shared = shared.clone();
-            move || purge(&shared, &snapshots)
-        })?;
-        Ok(Self { shared, workers, acceptor, engine, log, housekeeper, port })
+        let housekeeper = spawn(&shared, "zebu-purge", move |shared| purge(shared, &snapshots))?;
+        let threads = Some(Threads { workers, acceptor, engine, log, housekeeper });
+        Ok(Self { shared, threads, port })
     }
 
     /// The client port that was bound.
@@ -116,22 +119,57 @@ impl Server {
     ///
     /// # Errors
     /// What made it stop by itself.
-    pub fn wait(self) -> Result<(), Failure> {
-        let why = self.shared.wait_stopped();
-        let _ = self.acceptor.join();
-        self.workers.join();
-        self.shared.inbox.stop();
-        let _ = self.engine.join();
-        let _ = self.log.join();
-        let _ = self.housekeeper.join();
-        why
+    pub fn wait(mut self) -> Result<(), Failure> {
+        let _ = self.shared.wait_stopped();
+        self.end()
+    }
+
+    /// Stops the server, as [`Server::wait`] does once it is asked to.
+    ///
+    /// # Errors
+    /// What made it stop by itself, or what failed at the end.
+    pub fn stop(mut self) -> Result<(), Failure> {
+        self.end()
+    }
+
+    /// Ends every thread, those first that feed the others.
+    fn end(&mut self) -> Result<(), Failure> {
+        self.shared.stop(Ok(()));
+        if let Some(threads) = self.threads.take() {
+            // A thread that panicked has said so itself.
+            let _ = threads.acceptor.join();
+            threads.workers.join();
+            self.shared.inbox.stop();
+            let _ = threads.engine.join();
+            let _ = threads.log.join();
+            let _ = threads.housekeeper.join();
+        }
+        self.shared.wait_stopped()
     }
 }
 
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> anyhow::Result<JoinHandle<()>> {
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.threads.is_some()
+            && let Err(failure) = self.end()
+        {
+            error!("stopping: {failure}");
+        }
+    }
+}
+
+fn spawn(
+    shared: &Arc<Shared>,
+    name: &'static str,
+    run: impl FnOnce(&Arc<Shared>) + Send + 'static,
+) -> anyhow::Result<JoinHandle<()>> {
+    let shared = shared.clone();
     std::thread::Builder::new()
         .name(name.to_owned())
-        .spawn(run)
+        .spawn(move || {
+            let _guard = StopOnPanic::new(&shared, name);
+            run(&shared);
+        })
         .with_context(|| format!("the thread {name} cannot start"))
 }
 

@@ -1,8 +1,9 @@
 //! What all threads of a running server share.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Condvar, Mutex, RwLock};
@@ -76,6 +77,8 @@ pub struct Shared {
     pub whitelist: Whitelist,
     /// What `stmk` set.
     pub trace_mask: AtomicI64,
+    /// Txns on their way to the log.
+    pub log_queue: AtomicUsize,
     /// Snapshots on the disk.
     pub snapshots: Snapshots,
     /// The client port that was bound.
@@ -83,7 +86,45 @@ pub struct Shared {
 }
 
 /// Why a running server had to stop.
-pub type Failure = Arc<anyhow::Error>;
+#[derive(Clone)]
+pub struct Failure(Arc<anyhow::Error>);
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#}", self.0)
+    }
+}
+
+/// The fault and what led to it, in one line.
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#}", self.0)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Stops the server when the thread or task that holds it panics: what is left of a server after
+/// that must not go on as if nothing had happened.
+pub struct StopOnPanic {
+    shared: Arc<Shared>,
+    what: &'static str,
+}
+
+impl StopOnPanic {
+    /// To be held by what is called `what` for as long as it runs.
+    pub fn new(shared: &Arc<Shared>, what: &'static str) -> Self {
+        Self { shared: shared.clone(), what }
+    }
+}
+
+impl Drop for StopOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.shared.stop(Err(anyhow::anyhow!("{} has panicked", self.what)));
+        }
+    }
+}
 
 /// A copy of what the replica alone knows, renewed by its thread.
 #[derive(Clone, Debug, Default)]
@@ -110,6 +151,7 @@ impl Shared {
             stats: ServerStats::default(),
             whitelist: Whitelist::new(&config.four_letter_words, config.readonly_mode),
             trace_mask: AtomicI64::new(TRACE_MASK_DEFAULT),
+            log_queue: AtomicUsize::new(0),
             snapshots,
             client_port,
             load: Load::new(config.limits.clone()),
@@ -140,9 +182,17 @@ impl Shared {
         self.conns.enter(address, limits, make)
     }
 
-    /// Asks the server to stop; the first reason given counts.
+    /// Asks the server to stop; the first failure counts, whether it was asked before or not.
     pub fn stop(&self, why: Result<(), anyhow::Error>) {
-        self.stopping.lock().get_or_insert(why.map_err(Arc::new));
+        let why = why.map_err(|why| Failure(Arc::new(why)));
+        let mut stopping = self.stopping.lock();
+        if !matches!(*stopping, Some(Err(_))) {
+            *stopping = Some(match stopping.take() {
+                Some(before) => before.and(why),
+                None => why,
+            });
+        }
+        drop(stopping);
         self.serving.store(false, Ordering::Release);
         self.stop.notify_waiters();
         self.stop_sync.notify_all();
@@ -160,6 +210,11 @@ impl Shared {
             }
             self.stop_sync.wait(&mut stopping);
         }
+    }
+
+    /// Whether something has failed.
+    pub fn has_failed(&self) -> bool {
+        matches!(*self.stopping.lock(), Some(Err(_)))
     }
 
     /// Waits, blocking, until the server is asked to stop or the time is over.

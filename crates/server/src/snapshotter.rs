@@ -9,7 +9,7 @@ use zebu_replica::Input;
 use zebu_store::Snapshots;
 use zebu_tree::Walk;
 
-use crate::shared::Shared;
+use crate::shared::{Shared, StopOnPanic};
 
 /// Znodes written under one read lock.
 const STEP_ZNODES: usize = 512;
@@ -35,9 +35,10 @@ impl Snapshotter {
         let spawned = std::thread::Builder::new().name("zebu-snapshot".to_owned()).spawn({
             let shared = shared.clone();
             move || {
+                let _guard = StopOnPanic::new(&shared, "the snapshot thread");
                 if let Err(failure) = this.take(&shared) {
                     error!("{failure:#}");
-                    shared.metrics.unrecoverable_error_count.add(1);
+                    shared.metrics.snapshot_error_count.add(1);
                 }
                 shared.inbox.push(Input::SnapshotDone);
             }

@@ -19,7 +19,8 @@ use zebu_tree::Tree;
 use super::{End, OUTBOX_BYTES_HIGH, frame_length};
 use crate::conn::{Conn, Outbox};
 use crate::conns;
-use crate::counting::{count_answers, count_op};
+use crate::counting::{Answers, bytes_read, count_op};
+use crate::metrics::Gather;
 use crate::shared::Shared;
 
 /// Frames taken in a row before others get their turn.
@@ -56,8 +57,8 @@ pub(super) struct Batch<'s> {
     tree: Option<RwLockReadGuard<'s, Tree>>,
     frames: u64,
     bytes: usize,
-    answered: u64,
-    answered_bytes: usize,
+    answers: Answers,
+    read: Gather<'s>,
     last: (OpCode, Xid, Zxid),
 }
 
@@ -75,8 +76,8 @@ impl<'s> Batch<'s> {
             tree: None,
             frames: 0,
             bytes: 0,
-            answered: 0,
-            answered_bytes: 0,
+            answers: Answers::default(),
+            read: shared.metrics.read_per_namespace.gather(),
             last: (OpCode::PING, Xid(-1), Zxid::ZERO),
         }
     }
@@ -128,8 +129,9 @@ impl<'s> Batch<'s> {
         {
             self.say(|out| {
                 let code = ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH;
-                out.put(|out| frame::bare_reply(out, xid, Zxid::ZERO, code));
+                let bytes = out.put(|out| frame::bare_reply(out, xid, Zxid::ZERO, code));
                 out.close();
+                bytes
             });
             return Ok(Next::Enough);
         }
@@ -156,11 +158,13 @@ impl<'s> Batch<'s> {
                 self.answer(xid, op, body)
             }
             _ => {
+                if !self.shared.load.enter(length) {
+                    return Err(End::TooLarge);
+                }
                 let mut payload = input.split_to(frame::LENGTH_BYTES + length);
                 payload.advance(body_at);
                 self.in_flight += 1;
                 self.queued_reads += u32::from(is_queued_read);
-                self.shared.load.enter(length);
                 submitted.push(Input::Request(Request {
                     conn: self.conn.id,
                     session: self.session,
@@ -179,13 +183,13 @@ impl<'s> Batch<'s> {
     }
 
     /// Puts something into the outbox that does not depend on the tree.
-    fn say<T>(&mut self, say: impl FnOnce(&mut Outbox) -> T) -> T {
-        self.answered += 1;
-        match &mut self.outbox {
+    fn say(&mut self, say: impl FnOnce(&mut Outbox) -> usize) {
+        let bytes = match &mut self.outbox {
             Some(outbox) => say(outbox),
             // Not kept: the tree may have to be locked later in this run, and it comes first.
             None => say(&mut self.conn.outbox.lock()),
-        }
+        };
+        self.answers.add(bytes);
     }
 
     /// Answered at once, ahead of what is queued; counts for everything that comes after it.
@@ -206,8 +210,9 @@ impl<'s> Batch<'s> {
             }
             None => {
                 self.say(|out| {
-                    out.put(reply);
+                    let bytes = out.put(reply);
                     out.close();
+                    bytes
                 });
                 Next::Enough
             }
@@ -227,15 +232,21 @@ impl<'s> Batch<'s> {
             ids: &self.ids,
         };
         let mut after = After::Keep;
-        let bytes = outbox.put(|out| after = reader.answer(tree, xid, op, body, out));
-        self.answered += 1;
-        self.answered_bytes += bytes;
-        count_op(&shared.metrics, op);
+        let read = &mut self.read;
+        let bytes = outbox.put(|out| {
+            let at = out.len();
+            after = reader.answer(tree, xid, op, body, out);
+            if let Some((path, bytes)) = bytes_read(op, body, &out[at..]) {
+                read.add(path, bytes);
+            }
+        });
+        self.answers.add(bytes);
         self.last = (op, xid, tree.last_zxid());
         if after == After::Close {
             outbox.close();
             return Next::Enough;
         }
+        count_op(&shared.metrics, op);
         if outbox.len() > OUTBOX_BYTES_HIGH { Next::Enough } else { Next::Frame }
     }
 
@@ -245,12 +256,17 @@ impl<'s> Batch<'s> {
         self.tree = None;
         let Self { shared, conn, .. } = self;
         let stats = &conn.stats;
-        if self.answered > 0 {
+        let answered = self.answers.count();
+        if answered > 0 {
             let (op, xid, zxid) = self.last;
-            let now_ms = self.received.as_millis() as u64;
-            stats.answered(self.answered, op, xid.0, zxid.0, now_ms, 0);
-            stats.sent.fetch_add(self.answered, Ordering::Relaxed);
-            count_answers(&shared.stats, &shared.metrics, self.answered, self.answered_bytes, 0);
+            let now = shared.clock.monotonic();
+            let latency = now.saturating_sub(self.received).as_millis() as u64;
+            stats.answered(answered, op, xid.0, zxid.0, now.as_millis() as u64, latency);
+            stats.sent.fetch_add(answered, Ordering::Relaxed);
+            let latency = latency as i64;
+            shared.metrics.readlatency.add_many(latency, answered);
+            shared.metrics.read_final_proc_time_ms.add_many(latency, answered);
+            self.answers.record(&shared.stats, &shared.metrics, latency);
         }
         shared.metrics.bytes_received_count.add(self.bytes as u64);
         shared.stats.packets_received.add(self.frames);

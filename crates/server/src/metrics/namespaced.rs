@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use super::{Counter, Metric, Summary, Visitor};
+use super::{Counter, Gathered, Metric, Summary, Visitor};
 
 /// Namespaces that are told apart; writes to others are not recorded, so that clients cannot fill the memory with names.
 pub const NAMESPACES_MAX: usize = 1024;
@@ -30,12 +30,24 @@ impl<M: Default> Set<M> {
     fn with(&self, key: &str, record: impl FnOnce(&M)) {
         if let Some(metric) = self.0.read().get(key) {
             record(metric);
-            return;
+        } else if let Some((_, metric)) = self.get(key) {
+            record(&metric);
+        }
+    }
+
+    /// The metric of that name, a new one if need be; none when there are too many.
+    fn get(&self, key: &str) -> Option<(Arc<str>, Arc<M>)> {
+        let shared = |(name, metric): (&Arc<str>, &Arc<M>)| (name.clone(), metric.clone());
+        if let Some(found) = self.0.read().get_key_value(key) {
+            return Some(shared(found));
         }
         let mut metrics = self.0.write();
-        if metrics.len() < NAMESPACES_MAX || metrics.contains_key(key) {
-            record(metrics.entry(Arc::from(key)).or_default());
+        if metrics.len() >= NAMESPACES_MAX && !metrics.contains_key(key) {
+            return None;
         }
+        let name: Arc<str> = Arc::from(key);
+        let metric = metrics.entry(name.clone()).or_default().clone();
+        Some((name, metric))
     }
 
     fn entries(&self) -> Vec<(Arc<str>, Arc<M>)> {
@@ -75,6 +87,45 @@ impl SummarySet {
     pub fn add(&self, namespace: &str, value: i64) {
         self.0.with(namespace, |summary| summary.add(value));
     }
+
+    /// For a row of values, which mostly belong to one namespace.
+    pub fn gather(&self) -> Gather<'_> {
+        Gather { set: self, current: None, values: Gathered::default() }
+    }
+}
+
+/// Gathers values by namespace, and records them when it is dropped at the latest.
+#[derive(Debug)]
+pub struct Gather<'s> {
+    set: &'s SummarySet,
+    current: Option<(Arc<str>, Arc<Summary>)>,
+    values: Gathered,
+}
+
+impl Gather<'_> {
+    /// Gathers a value of the namespace that `path` is in.
+    pub fn add(&mut self, path: &str, value: i64) {
+        let Some(name) = namespace(path) else { return };
+        if self.current.as_ref().is_none_or(|(current, _)| **current != *name) {
+            self.record();
+            self.current = self.set.0.get(name);
+        }
+        self.values.add(value);
+    }
+
+    /// Records what was gathered.
+    pub fn record(&mut self) {
+        let values = std::mem::take(&mut self.values);
+        if let Some((_, summary)) = &self.current {
+            summary.add_gathered(values);
+        }
+    }
+}
+
+impl Drop for Gather<'_> {
+    fn drop(&mut self) {
+        self.record();
+    }
 }
 
 impl Metric for SummarySet {
@@ -111,5 +162,21 @@ mod tests {
         let entries = set.0.entries();
         assert_eq!(entries.len(), NAMESPACES_MAX);
         assert_eq!(set.0.0.read()["n0"].value(), 2);
+    }
+
+    #[test]
+    fn a_gathered_row_is_recorded_by_namespace() {
+        let set = SummarySet::default();
+        let mut row = set.gather();
+        for (path, value) in [("/a/b", 3), ("/a", 5), ("/", 100), ("/b", 7), ("/a/c", 1)] {
+            row.add(path, value);
+        }
+        drop(row);
+        let of = |name: &str| {
+            let summary = set.0.0.read()[name].clone();
+            (summary.count(), summary.sum(), summary.min(), summary.max())
+        };
+        assert_eq!((of("a"), of("b")), ((3, 9, 1, 5), (1, 7, 7, 7)));
+        assert_eq!(set.0.entries().len(), 2);
     }
 }

@@ -49,50 +49,23 @@ impl Default for ResponseStats {
     }
 }
 
-/// Latencies gathered on one thread, to be merged at once: a shared number per answer would be what the cores fight over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LatencyBatch {
-    count: u64,
-    sum_ms: i64,
-    min_ms: i64,
-    max_ms: i64,
-}
-
-impl Default for LatencyBatch {
-    fn default() -> Self {
-        Self { count: 0, sum_ms: 0, min_ms: i64::MAX, max_ms: i64::MIN }
-    }
-}
-
-impl LatencyBatch {
-    /// Gathers one latency.
-    pub fn add(&mut self, latency_ms: i64) {
-        self.count += 1;
-        self.sum_ms += latency_ms;
-        self.min_ms = self.min_ms.min(latency_ms);
-        self.max_ms = self.max_ms.max(latency_ms);
-    }
-}
-
 impl ServerStats {
-    /// Records gathered latencies.
-    pub fn record(&self, batch: LatencyBatch) {
-        if batch.count > 0 {
-            self.latency.merge(batch.count, batch.sum_ms, batch.min_ms, batch.max_ms);
-        }
+    /// Records that so many answers took so long.
+    pub fn record_latency(&self, latency_ms: i64, answers: u64) {
+        self.latency.add_many(latency_ms, answers);
     }
 
-    /// Records the size of a response.
-    pub fn record_response(&self, bytes: i64) {
+    /// Records the sizes of responses.
+    pub fn record_responses(&self, seen: ResponseSizes) {
         let sizes = &self.response;
-        sizes.last_bytes.store(bytes, Relaxed);
-        if bytes > sizes.max_bytes.load(Relaxed) {
-            sizes.max_bytes.fetch_max(bytes, Relaxed);
+        sizes.last_bytes.store(seen.last_bytes, Relaxed);
+        if seen.max_bytes > sizes.max_bytes.load(Relaxed) {
+            sizes.max_bytes.fetch_max(seen.max_bytes, Relaxed);
         }
         let min = sizes.min_bytes.load(Relaxed);
-        if min == -1 || bytes < min {
+        if min == -1 || seen.min_bytes < min {
             // A race between two threads leaves one of two small values: good enough for a statistic.
-            sizes.min_bytes.store(bytes, Relaxed);
+            sizes.min_bytes.store(seen.min_bytes, Relaxed);
         }
     }
 
@@ -128,18 +101,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn batches_and_sizes_are_recorded_and_reset() {
+    fn latencies_and_sizes_are_recorded_and_reset() {
         let stats = ServerStats::default();
-        let mut batch = LatencyBatch::default();
-        stats.record(batch);
         assert_eq!((stats.latency().count(), stats.latency().min()), (0, 0));
-        [4, 0, 11].into_iter().for_each(|ms| batch.add(ms));
-        stats.record(batch);
+        [(4, 1), (0, 1), (11, 1), (5, 2)]
+            .into_iter()
+            .for_each(|(ms, answers)| stats.record_latency(ms, answers));
         assert_eq!(
             (stats.latency().min(), stats.latency().max(), stats.latency().avg()),
             (0, 11, 5.0)
         );
-        [100, 16, 20].into_iter().for_each(|bytes| stats.record_response(bytes));
+        for (last_bytes, min_bytes, max_bytes) in [(100, 100, 100), (20, 16, 30)] {
+            stats.record_responses(ResponseSizes { last_bytes, min_bytes, max_bytes });
+        }
         assert_eq!(
             stats.response_sizes(),
             ResponseSizes { last_bytes: 20, min_bytes: 16, max_bytes: 100 }

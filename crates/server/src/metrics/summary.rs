@@ -5,6 +5,31 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::{Metric, Visitor};
 
+/// Values gathered on one thread, to be merged at once: a shared number per value would be what the cores fight over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gathered {
+    count: u64,
+    sum: i64,
+    min: i64,
+    max: i64,
+}
+
+impl Default for Gathered {
+    fn default() -> Self {
+        Self { count: 0, sum: 0, min: i64::MAX, max: i64::MIN }
+    }
+}
+
+impl Gathered {
+    /// Gathers one value.
+    pub fn add(&mut self, value: i64) {
+        self.count += 1;
+        self.sum += value;
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+    }
+}
+
 /// Average, smallest, largest, count and sum.
 ///
 /// Fields are updated one by one: a reader may see a value counted and not yet summed.
@@ -35,8 +60,23 @@ impl Summary {
         self.merge(1, value, value, value);
     }
 
+    /// Records one value so many times.
+    pub fn add_many(&self, value: i64, count: u64) {
+        if count > 0 {
+            let all = i64::try_from(count).unwrap_or(i64::MAX);
+            self.merge(count, value.saturating_mul(all), value, value);
+        }
+    }
+
+    /// Records what was gathered.
+    pub fn add_gathered(&self, values: Gathered) {
+        if values.count > 0 {
+            self.merge(values.count, values.sum, values.min, values.max);
+        }
+    }
+
     /// Records several at once.
-    pub(super) fn merge(&self, count: u64, sum: i64, min: i64, max: i64) {
+    fn merge(&self, count: u64, sum: i64, min: i64, max: i64) {
         self.count.fetch_add(count, Relaxed);
         self.sum.fetch_add(sum, Relaxed);
         // Most values are neither: read before writing, so that threads do not fight over the line.
@@ -139,12 +179,20 @@ impl fmt::Debug for PercentileSummary {
 impl PercentileSummary {
     /// Records one value.
     pub fn add(&self, value: i64) {
-        self.summary.add(value);
-        let seen = self.seen.fetch_add(1, Relaxed);
-        // Reservoir sampling: once the sample is full, value n replaces another with probability size/n.
-        let slot = if seen < SAMPLE_VALUES as u64 { seen } else { scatter(seen) % (seen + 1) };
-        if let Some(slot) = usize::try_from(slot).ok().and_then(|slot| self.sample.get(slot)) {
-            slot.store(u32::try_from(value.max(0)).unwrap_or(u32::MAX), Relaxed);
+        self.add_many(value, 1);
+    }
+
+    /// Records one value so many times.
+    pub fn add_many(&self, value: i64, count: u64) {
+        self.summary.add_many(value, count);
+        let first = self.seen.fetch_add(count, Relaxed);
+        let value = u32::try_from(value.max(0)).unwrap_or(u32::MAX);
+        for seen in first..first.saturating_add(count) {
+            // Reservoir sampling: once the sample is full, value n replaces another with probability size/n.
+            let slot = if seen < SAMPLE_VALUES as u64 { seen } else { scatter(seen) % (seen + 1) };
+            if let Some(slot) = usize::try_from(slot).ok().and_then(|slot| self.sample.get(slot)) {
+                slot.store(value, Relaxed);
+            }
         }
     }
 
@@ -218,6 +266,21 @@ mod tests {
         let summary = PercentileSummary::default();
         (1..=1000).for_each(|value| summary.add(value));
         assert_eq!(summary.percentiles(), [501, 951, 991, 1000]);
+    }
+
+    #[test]
+    fn many_at_once_count_like_one_by_one() {
+        let (together, alone) = (PercentileSummary::default(), PercentileSummary::default());
+        for (value, count) in [(3, 10), (7, 0), (9, 4100)] {
+            together.add_many(value, count);
+            (0..count).for_each(|_| alone.add(value));
+        }
+        let all = |metric: &PercentileSummary| {
+            let summary = metric.summary();
+            (metric.percentiles(), summary.count(), summary.sum(), summary.min(), summary.max())
+        };
+        assert_eq!(all(&together), all(&alone));
+        assert_eq!(together.summary().sum(), 30 + 9 * 4100);
     }
 
     #[test]
