@@ -87,6 +87,12 @@ impl EventType {
     pub const NODE_DATA_CHANGED: Self = Self(3);
     /// A child was created or deleted.
     pub const NODE_CHILDREN_CHANGED: Self = Self(4);
+    /// Client side: a data watch was removed.
+    pub const DATA_WATCH_REMOVED: Self = Self(5);
+    /// Client side: a child watch was removed.
+    pub const CHILD_WATCH_REMOVED: Self = Self(6);
+    /// Client side: a persistent watch was removed.
+    pub const PERSISTENT_WATCH_REMOVED: Self = Self(7);
 }
 
 /// The state of the session in an event.

@@ -20,7 +20,7 @@ mod watches;
 pub use chroot::Chroot;
 pub use frame::Frame;
 pub use session::{
-    Answer, Attempt, Ending, Failure, Input, Options, Output, Probe, RequestId, Session, State,
-    Submission, Ticket,
+    Answer, Attempt, Effect, Ending, Failure, Input, Options, Output, Probe, RequestId, Session,
+    State, Submission, Ticket,
 };
 pub use watches::{Registration, WatchKind, WatcherId};

@@ -7,18 +7,35 @@ use std::time::Duration;
 
 use zebu_proto::Xid;
 
-use crate::session::{Attempt, RequestId};
-use crate::{Frame, Registration};
+use crate::Frame;
+use crate::session::{Attempt, Effect, RequestId};
 
 /// What an answer is awaited for.
 #[derive(Debug)]
 pub(crate) enum Awaited {
-    /// A request of the caller's, and the watch it leaves.
-    Request(RequestId, Option<Box<Registration>>),
+    /// A request of the caller's, and what it does besides.
+    Request(RequestId, Option<Box<Effect>>),
     /// A watch the server was told to forget: whatever it answers.
     Unwatch,
     /// The end of the session.
     Close,
+}
+
+impl Awaited {
+    pub(crate) fn request(id: RequestId, effect: Effect) -> Self {
+        Self::Request(id, (effect != Effect::None).then(|| Box::new(effect)))
+    }
+
+    /// The path on which it leaves a watch.
+    fn registers(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Request(_, Some(effect)) => match &**effect {
+                Effect::Watch(watch) => Some(&watch.path),
+                Effect::None | Effect::Unwatch { .. } => None,
+            },
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -79,8 +96,8 @@ impl Link {
     ) {
         // As clients of the original: from 1 to 2^31 − 2, then again from 1.
         self.xid = Xid(if self.xid.0 == i32::MAX - 1 { 1 } else { self.xid.0 + 1 });
-        if let Awaited::Request(_, Some(watch)) = &awaited {
-            *self.registering.entry(watch.path.clone()).or_default() += 1;
+        if let Some(path) = awaited.registers() {
+            *self.registering.entry(path.clone()).or_default() += 1;
         }
         self.sent.push_back(Sent { xid: self.xid, awaited });
         frame.write(self.xid, out);
@@ -99,12 +116,12 @@ impl Link {
             return None;
         }
         let awaited = self.sent.pop_front()?.awaited;
-        if let Awaited::Request(_, Some(watch)) = &awaited
-            && let Some(count) = self.registering.get_mut(&watch.path)
+        if let Some(path) = awaited.registers()
+            && let Some(count) = self.registering.get_mut(path)
         {
             *count -= 1;
             if *count == 0 {
-                self.registering.remove(&watch.path);
+                self.registering.remove(path);
             }
         }
         Some(awaited)

@@ -6,13 +6,14 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use zebu_jute::{Decode, Encode};
 use zebu_proto::reply::{ConnectResponse, PASSWORD_BYTES, ReplyHeader, WatcherEvent};
 use zebu_proto::request::ConnectRequest;
-use zebu_proto::{ErrorCode, EventType, OpCode, SessionId, Xid, Zxid};
+use zebu_proto::{ErrorCode, EventType, OpCode, SessionId, WatcherType, Xid, Zxid};
 
 use crate::link::{Awaited, Link};
 use crate::random::Random;
@@ -101,8 +102,25 @@ pub struct Submission {
     pub id: RequestId,
     /// Its bytes.
     pub frame: Frame,
-    /// The watch it leaves when it succeeds.
-    pub watch: Option<Registration>,
+    /// What else it does to the session's watches when it succeeds.
+    pub effect: Effect,
+}
+
+/// What a request that succeeds does to the session's watches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing.
+    #[default]
+    None,
+    /// It leaves one.
+    Watch(Registration),
+    /// It removes those of a kind; whoever waits for them is told so.
+    Unwatch {
+        /// Where, as the server calls it.
+        path: Arc<str>,
+        /// Which.
+        kind: WatcherType,
+    },
 }
 
 /// What a server says of itself when asked for its mode.
@@ -653,8 +671,8 @@ impl Session {
             link.send_as(now, &frame, Xid::SET_WATCHES, buffer(out));
         }
         for Waiting { submission, .. } in self.waiting.drain(..) {
-            let Submission { id, frame, watch } = submission;
-            link.send(now, &frame, Awaited::Request(id, watch.map(Box::new)), buffer(out));
+            let Submission { id, frame, effect } = submission;
+            link.send(now, &frame, Awaited::request(id, effect), buffer(out));
         }
         if self.closing.is_some() {
             link.send(now, &close_frame(), Awaited::Close, buffer(out));
@@ -728,9 +746,15 @@ impl Session {
             self.seen = self.seen.max(header.zxid);
         }
         match awaited {
-            Awaited::Request(id, watch) => {
-                if let Some(watch) = watch {
-                    self.watch(*watch, header.err);
+            Awaited::Request(id, effect) => {
+                match effect.map(|effect| *effect) {
+                    None | Some(Effect::None) => {}
+                    Some(Effect::Watch(watch)) => self.watch(watch, header.err),
+                    Some(Effect::Unwatch { path, kind }) => {
+                        if header.err == ErrorCode::OK {
+                            self.removed(&path, kind, out);
+                        }
+                    }
                 }
                 let body = frame.slice(REPLY_HEADER_BYTES..);
                 let answer = Answer { zxid: header.zxid, err: header.err, body };
@@ -750,6 +774,23 @@ impl Session {
             _ => return,
         }
         self.watches.register(watch);
+    }
+
+    /// Tells those whose watches were removed on request.
+    fn removed(&mut self, path: &str, kind: WatcherType, out: &mut Vec<Output>) {
+        let at = Bytes::copy_from_slice(path.as_bytes());
+        let told = self.watches.remove_all(path, kind);
+        out.extend(told.into_iter().map(|(watcher, kind)| Output::Event {
+            watcher,
+            kind: match kind {
+                WatchKind::Data | WatchKind::Exist => EventType::DATA_WATCH_REMOVED,
+                WatchKind::Child => EventType::CHILD_WATCH_REMOVED,
+                WatchKind::Persistent | WatchKind::Recursive => EventType::PERSISTENT_WATCH_REMOVED,
+            },
+            path: at.clone(),
+            zxid: None,
+            last: true,
+        }));
     }
 
     /// Moves to a read-write server when one was found and nothing is on its way.
@@ -780,7 +821,7 @@ impl Session {
         }
         match &mut self.phase {
             Phase::Connected(link) if link.moving_to.is_none() => {
-                let awaited = Awaited::Request(id, submission.watch.map(Box::new));
+                let awaited = Awaited::request(id, submission.effect);
                 link.send(now, &submission.frame, awaited, buffer(out));
             }
             _ => {

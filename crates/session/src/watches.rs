@@ -133,6 +133,30 @@ impl Watches {
         (!shared && !shadowed).then(|| Removal { path, kind: kind.removal() })
     }
 
+    /// Forgets all watchers of a path whose watches the server was asked to remove.
+    pub(crate) fn remove_all(
+        &mut self,
+        path: &str,
+        removed: WatcherType,
+    ) -> Vec<(WatcherId, WatchKind)> {
+        use WatchKind::{Child, Data, Exist, Persistent, Recursive};
+        let kinds: &[WatchKind] = match removed {
+            WatcherType::Children => &[Child],
+            WatcherType::Data => &[Data, Exist],
+            WatcherType::Any => &[Data, Exist, Child, Persistent, Recursive],
+            WatcherType::Persistent => &[Persistent],
+            WatcherType::PersistentRecursive => &[Recursive],
+        };
+        let mut told = Vec::new();
+        for kind in kinds {
+            for watcher in self.tables[*kind as usize].remove(path).unwrap_or_default() {
+                self.by_id.remove(&watcher);
+                told.push((watcher, *kind));
+            }
+        }
+        told
+    }
+
     /// The requests that tell a server of all watches: what changed after `seen` is answered with an
     /// event, the rest is watched again.
     pub(crate) fn restore(&self, seen: Zxid) -> Vec<Frame> {
@@ -257,6 +281,24 @@ mod tests {
         assert_eq!(fired(&mut watches, EventType::NODE_DATA_CHANGED, "/a"), [(1, true)]);
         assert_eq!(fired(&mut watches, EventType::NODE_DATA_CHANGED, "/a"), []);
         assert_eq!(watches.len(), 0);
+    }
+
+    #[test]
+    fn removing_on_request_takes_the_kinds_that_were_named() {
+        use WatchKind::{Child, Data, Exist, Persistent, Recursive};
+        let removed = |kind| {
+            let all = [Data, Exist, Child, Persistent, Recursive];
+            let entries: Vec<_> = (1..).zip(all).map(|(id, kind)| (id, kind, "/a")).collect();
+            let mut watches = watches(&entries);
+            let told = watches.remove_all("/a", kind);
+            assert_eq!(watches.len() + told.len(), 5);
+            told.into_iter().map(|(watcher, _)| watcher.0).collect::<Vec<_>>()
+        };
+        assert_eq!(removed(WatcherType::Data), [1, 2]);
+        assert_eq!(removed(WatcherType::Children), [3]);
+        assert_eq!(removed(WatcherType::Persistent), [4]);
+        assert_eq!(removed(WatcherType::PersistentRecursive), [5]);
+        assert_eq!(removed(WatcherType::Any), [1, 2, 3, 4, 5]);
     }
 
     #[test]

@@ -87,6 +87,7 @@ impl Ensemble {
             }
             OpCode::GET_DATA => {
                 let PathWatch { path, watch } = Decode::decode(&mut from).unwrap();
+                let path = path.unwrap();
                 let (path, id) = path.split_once('?').unwrap();
                 self.executed.push(id.parse().unwrap());
                 if watch {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use zebu_proto::ErrorCode;
 use zebu_session::{
-    Answer, Attempt, Failure, Input, Options, Output, Registration, RequestId, Session, State,
-    Submission, WatchKind, WatcherId,
+    Answer, Attempt, Effect, Failure, Input, Options, Output, Registration, RequestId, Session,
+    State, Submission, WatchKind, WatcherId,
 };
 
 use crate::peer::{Connection, Ensemble};
@@ -192,12 +192,13 @@ impl World {
                 let path = PATHS[path];
                 let id = self.ask(Some((path, watch)));
                 let frame = wire::get_data(&format!("{path}?{}", id.0), watch);
-                let watch = watch.then(|| Registration {
+                let registration = Registration {
                     watcher: WatcherId(id.0),
                     kind: WatchKind::Data,
                     path: path.into(),
-                });
-                self.step(Input::Submit(Submission { id, frame, watch }));
+                };
+                let effect = if watch { Effect::Watch(registration) } else { Effect::None };
+                self.step(Input::Submit(Submission { id, frame, effect }));
             }
             Action::WithdrawLast => self.step(Input::Withdraw(RequestId(self.last))),
             Action::Unwatch(nth) => {

@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use zebu_proto::{EventType, SessionId};
+use zebu_proto::{EventType, SessionId, WatcherType};
 use zebu_session::{
-    Attempt, Ending, Failure, Input, Options, Output, Probe, Registration, RequestId, Session,
-    State, Submission, Ticket, WatchKind, WatcherId,
+    Attempt, Effect, Ending, Failure, Input, Options, Output, Probe, Registration, RequestId,
+    Session, State, Submission, Ticket, WatchKind, WatcherId,
 };
 
 use crate::wire;
@@ -103,16 +103,22 @@ impl Run {
             ["submit", request, path] => Input::Submit(Submission {
                 id: RequestId(id(request)),
                 frame: wire::get_data(path, false),
-                watch: None,
+                effect: Effect::None,
             }),
             ["submit", request, path, word] => Input::Submit(Submission {
                 id: RequestId(id(request)),
                 frame: wire::get_data(path, true),
-                watch: Some(Registration {
+                effect: Effect::Watch(Registration {
                     watcher: WatcherId(id(request)),
                     kind: kind(word),
                     path: path.into(),
                 }),
+            }),
+            // All watches of a path.
+            ["remove", request, path] => Input::Submit(Submission {
+                id: RequestId(id(request)),
+                frame: wire::remove_watches(path),
+                effect: Effect::Unwatch { path: path.into(), kind: WatcherType::Any },
             }),
             ["reply", xid, zxid, err] => {
                 frame(wire::reply(number(xid) as i32, number(zxid), number(err) as i32))
@@ -178,6 +184,8 @@ impl Run {
                     EventType::NODE_DELETED => "deleted",
                     EventType::NODE_DATA_CHANGED => "data",
                     EventType::NODE_CHILDREN_CHANGED => "children",
+                    EventType::DATA_WATCH_REMOVED => "data-watch-removed",
+                    EventType::PERSISTENT_WATCH_REMOVED => "persistent-watch-removed",
                     _ => "other",
                 },
                 String::from_utf8_lossy(&path),

@@ -10,7 +10,12 @@ use zebu_proto::{ErrorCode, EventType, KeeperState, OpCode, SessionId, Xid, Zxid
 use zebu_session::Frame;
 
 pub fn get_data(path: &str, watch: bool) -> Frame {
-    Frame::new(OpCode::GET_DATA, |out| PathWatch { path: path.into(), watch }.encode(out))
+    Frame::new(OpCode::GET_DATA, |out| PathWatch { path: Some(path.into()), watch }.encode(out))
+}
+
+pub fn remove_watches(path: &str) -> Frame {
+    let request = PathKind { path: Some(path.into()), kind: 3 };
+    Frame::new(OpCode::REMOVE_WATCHES, |out| request.encode(out))
 }
 
 /// The frames in what was sent.
@@ -56,7 +61,7 @@ pub fn describe(frame: &[u8]) -> String {
         }
         _ => {
             let PathWatch { path, .. } = Decode::decode(&mut from).unwrap();
-            format!("{name} {path}")
+            format!("{name} {}", path.unwrap())
         }
     }
 }
