@@ -17,6 +17,7 @@ pub mod quorum;
 pub mod reply;
 pub mod request;
 mod session;
+pub mod snapshot;
 mod stat;
 mod stream;
 pub mod txn;

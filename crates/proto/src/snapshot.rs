@@ -1,0 +1,310 @@
+//! A snapshot on its way from a leader to a learner.
+//!
+//! What a snapshot file has between its header and its first checksum, then a signature. There is no
+//! length in front of it: [`SnapshotReader`] finds out where it ends, record by record, so that
+//! neither side ever holds it whole.
+//!
+//! Source: `LearnerHandler.run`, `Learner.syncWithLeader`, `SerializeUtils`.
+
+use std::borrow::Cow;
+
+use zebu_jute::{Decode, DecodeError, Decoder, Encode, Encoder};
+
+use crate::stream::{if_complete, limited};
+use crate::{Acl, Id, Perms, SessionId, StatPersisted};
+
+/// The path behind the last znode.
+const END: &str = "/";
+
+/// What comes behind the end.
+pub const SIGNATURE: &str = "BenWasHere";
+
+/// A part of a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SnapshotRecord<'a> {
+    /// A session. All of them come first.
+    Session {
+        /// The session.
+        id: SessionId,
+        /// Its timeout, in milliseconds.
+        timeout_ms: i32,
+    },
+    /// An ACL. All of them come between the sessions and the znodes.
+    Acl {
+        /// The number that znodes have instead of it.
+        id: i64,
+        /// The ACL.
+        acl: Vec<Acl>,
+    },
+    /// A znode: the root with the empty path first, parents before children.
+    Node {
+        /// Where it is.
+        path: Cow<'a, str>,
+        /// Its data.
+        data: Option<&'a [u8]>,
+        /// The number of its ACL.
+        acl: i64,
+        /// Its stat.
+        stat: StatPersisted,
+    },
+    /// Nothing more; what follows is a packet again.
+    End,
+}
+
+/// Where a reader is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    SessionCount,
+    Sessions(u32),
+    AclCount,
+    Acls(u32),
+    Nodes,
+    Signature,
+    Done,
+}
+
+/// Finds the records in a snapshot that arrives in pieces.
+#[derive(Clone, Debug)]
+pub struct SnapshotReader {
+    part: Part,
+    record_bytes_max: usize,
+}
+
+impl SnapshotReader {
+    /// A reader at the beginning. A path, the data of a znode and an ACL may have
+    /// `record_bytes_max` bytes each.
+    pub fn new(record_bytes_max: usize) -> Self {
+        Self { part: Part::SessionCount, record_bytes_max }
+    }
+
+    /// Whether the end has been seen.
+    pub fn is_done(&self) -> bool {
+        self.part == Part::Done
+    }
+
+    /// The record at the front of what has been received and not taken yet, and how many bytes of it
+    /// the caller is to take; `None` needs more, and nothing is to be taken.
+    ///
+    /// # Errors
+    /// [`DecodeError`]; the connection is of no more use. Offsets count from the front.
+    ///
+    /// # Panics
+    /// When the end has been seen.
+    pub fn next<'b>(
+        &mut self,
+        received: &'b [u8],
+    ) -> Result<Option<(SnapshotRecord<'b>, usize)>, DecodeError> {
+        assert!(!self.is_done(), "nothing comes behind the end");
+        // Counts belong to the record behind them, so that all moves on or nothing.
+        let mut part = self.part;
+        let mut from = Decoder::new(received);
+        let Some(record) = if_complete(self.record(&mut part, &mut from))? else {
+            return Ok(None);
+        };
+        self.part = part;
+        Ok(Some((record, from.position())))
+    }
+
+    fn record<'b>(
+        &self,
+        part: &mut Part,
+        from: &mut Decoder<'b>,
+    ) -> Result<SnapshotRecord<'b>, DecodeError> {
+        loop {
+            match *part {
+                Part::SessionCount => *part = Part::Sessions(count(from)?),
+                Part::Sessions(0) => *part = Part::AclCount,
+                Part::Sessions(left) => {
+                    *part = Part::Sessions(left - 1);
+                    let id = SessionId::decode(from)?;
+                    return Ok(SnapshotRecord::Session { id, timeout_ms: from.int()? });
+                }
+                Part::AclCount => *part = Part::Acls(count(from)?),
+                Part::Acls(0) => *part = Part::Nodes,
+                Part::Acls(left) => {
+                    *part = Part::Acls(left - 1);
+                    let id = from.long()?;
+                    return Ok(SnapshotRecord::Acl { id, acl: self.acl(from)? });
+                }
+                Part::Nodes => {
+                    let at = from.position();
+                    let path = limited(from, self.record_bytes_max)?;
+                    let path = path.ok_or(DecodeError::Null { at })?;
+                    if path != END.as_bytes() {
+                        return Ok(SnapshotRecord::Node {
+                            path: String::from_utf8_lossy(path),
+                            data: limited(from, self.record_bytes_max)?,
+                            acl: from.long()?,
+                            stat: StatPersisted::decode(from)?,
+                        });
+                    }
+                    *part = Part::Signature;
+                }
+                Part::Signature => {
+                    if limited(from, SIGNATURE.len())? != Some(SIGNATURE.as_bytes()) {
+                        let what = "signature behind a snapshot";
+                        return Err(DecodeError::Value { what, value: 0 });
+                    }
+                    *part = Part::Done;
+                }
+                Part::Done => return Ok(SnapshotRecord::End),
+            }
+        }
+    }
+
+    fn acl(&self, from: &mut Decoder<'_>) -> Result<Vec<Acl>, DecodeError> {
+        let began = from.position();
+        let length = from.int()?;
+        if length == -1 {
+            return Err(DecodeError::Null { at: began });
+        }
+        let mut acl = Vec::new();
+        for _ in 0..length {
+            let at = from.position();
+            let left = self.record_bytes_max.saturating_sub(at - began);
+            if left == 0 {
+                return Err(DecodeError::Length { at: began, length });
+            }
+            let perms = Perms::decode(from)?;
+            let mut text = || {
+                let text = limited(from, left)?.unwrap_or_default();
+                Ok(String::from_utf8_lossy(text).into_owned())
+            };
+            acl.push(Acl { perms, id: Id { scheme: text()?, id: text()? } });
+        }
+        Ok(acl)
+    }
+}
+
+/// Below zero is nothing, as in the original.
+fn count(from: &mut Decoder<'_>) -> Result<u32, DecodeError> {
+    Ok(u32::try_from(from.int()?).unwrap_or(0))
+}
+
+/// Appends what a snapshot begins with: sessions with their timeouts in milliseconds, and ACLs by
+/// the numbers that znodes have.
+pub fn encode_tables<A: AsRef<[Acl]>>(
+    sessions: &[(SessionId, i32)],
+    acls: &[(i64, A)],
+    out: &mut Encoder<'_>,
+) {
+    out.count(sessions.len());
+    for (id, timeout_ms) in sessions {
+        id.encode(out);
+        out.int(*timeout_ms);
+    }
+    out.count(acls.len());
+    for (id, acl) in acls {
+        out.long(*id);
+        out.vector(Some(acl.as_ref()));
+    }
+}
+
+/// Appends a znode; the root, with the empty path, comes first, parents before children.
+///
+/// # Panics
+/// For the path that marks the end.
+pub fn encode_node(
+    path: &str,
+    data: Option<&[u8]>,
+    acl: i64,
+    stat: &StatPersisted,
+    out: &mut Encoder<'_>,
+) {
+    assert_ne!(path, END, "this path marks the end of the znodes");
+    out.text(path);
+    out.buffer(data);
+    out.long(acl);
+    stat.encode(out);
+}
+
+/// Appends the end and the signature.
+pub fn encode_end(out: &mut Encoder<'_>) {
+    out.text(END);
+    out.text(SIGNATURE);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut out = Encoder::new(&mut bytes);
+        let sessions = [(SessionId(5), 10_000), (SessionId(6), 20_000)];
+        encode_tables(&sessions, &[(1, Acl::read_only()), (2, Acl::open())], &mut out);
+        let stat = StatPersisted { version: 7, ..StatPersisted::default() };
+        encode_node("", Some(b""), -1, &stat, &mut out);
+        encode_node("/a", Some(b"hello"), 2, &stat, &mut out);
+        encode_node("/b", None, 1, &stat, &mut out);
+        encode_end(&mut out);
+        bytes
+    }
+
+    /// Everything in `bytes`, handed over in steps of `step` bytes.
+    fn read(bytes: &[u8], step: usize) -> Result<(Vec<String>, usize), DecodeError> {
+        let mut reader = SnapshotReader::new(1000);
+        let mut records = Vec::new();
+        let (mut taken, mut there) = (0, 0);
+        while !reader.is_done() {
+            match reader.next(&bytes[taken..there])? {
+                Some((record, size)) => {
+                    assert!(size > 0);
+                    records.push(format!("{record:?}"));
+                    taken += size;
+                }
+                None if there == bytes.len() => break,
+                None => there = bytes.len().min(there + step),
+            }
+        }
+        Ok((records, taken))
+    }
+
+    #[test]
+    fn the_pieces_do_not_matter() {
+        let bytes = sample();
+        let whole = read(&bytes, bytes.len()).unwrap();
+        assert_eq!((whole.0.len(), whole.1), (8, bytes.len()));
+        for step in [1, 2, 3, 7, 50] {
+            assert_eq!(read(&bytes, step).as_ref(), Ok(&whole), "{step}");
+        }
+        let mut longer = bytes.clone();
+        longer.extend([0, 0, 0, 10]);
+        assert_eq!(read(&longer, 5), Ok(whole), "packets behind it are left");
+        for cut in 0..bytes.len() {
+            assert!(!read(&bytes[..cut], 10).unwrap().0.contains(&"End".to_owned()), "{cut}");
+        }
+    }
+
+    #[test]
+    fn an_empty_snapshot_ends_too() {
+        let mut bytes = Vec::new();
+        let none: [(i64, Vec<Acl>); 0] = [];
+        encode_tables(&[], &none, &mut Encoder::new(&mut bytes));
+        encode_end(&mut Encoder::new(&mut bytes));
+        assert_eq!(read(&bytes, 1), Ok((vec!["End".to_owned()], bytes.len())));
+    }
+
+    #[test]
+    fn another_signature_is_refused() {
+        let mut bytes = sample();
+        *bytes.last_mut().unwrap() ^= 1;
+        assert!(matches!(read(&bytes, 9), Err(DecodeError::Value { .. })));
+    }
+
+    #[test]
+    fn lengths_beyond_the_limit_do_not_wait_for_their_bytes() {
+        let tables = [0; 8];
+        let path = [0, 0, 3, 0xe9];
+        let bytes = [&tables[..], &path].concat();
+        assert_eq!(read(&bytes, 4), Err(DecodeError::Length { at: 8, length: 1001 }));
+        let data = [0, 0, 0, 1, b'x', 0x7f, 0xff, 0xff, 0xff];
+        let bytes = [&tables[..], &data].concat();
+        assert_eq!(read(&bytes, 4), Err(DecodeError::Length { at: 13, length: i32::MAX }));
+        // An ACL of more entries than anybody can have given.
+        let mut bytes =
+            vec![0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 0xff, 0xff, 0xff];
+        bytes.extend([0; 1200]);
+        assert!(matches!(read(&bytes, 100), Err(DecodeError::Length { at: 16, .. })));
+    }
+}
