@@ -7,6 +7,7 @@
 //! Sources: `QuorumPeerConfig.java`, `ServerConfig.java`, the administrator's guide; CFG-01 to CFG-34.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use registry::{Fate, Part};
 use sources::{Given, Merged};
@@ -170,6 +171,32 @@ pub fn load(sources: &Sources<'_>) -> Result<Loaded, ConfigError> {
         merged.problems.sort_by_key(|problem| problem.origin.order());
         merged.problems.dedup();
         Err(ConfigError { problems: merged.problems })
+    }
+}
+
+impl Config {
+    /// For a server inside another process, such as the tests of an application: on a free port of
+    /// 127.0.0.1, with as many connections as it likes, its data in `data_dir`, everything else as
+    /// documented.
+    ///
+    /// What should be different is a field to set, say `sessions.tick` for sessions that expire fast.
+    pub fn embedded(data_dir: impl Into<PathBuf>) -> Self {
+        let sources = Sources {
+            start: Start::Arguments {
+                port: "0".to_owned(),
+                data_dir: ".".to_owned(),
+                tick_time: None,
+                max_client_cnxns: None,
+            },
+            variables: Vec::new(),
+            defines: Vec::new(),
+            sets: vec!["clientPortAddress=127.0.0.1".to_owned()],
+            read: &|_| Err(std::io::ErrorKind::NotFound.into()),
+        };
+        let mut config = load(&sources).expect("these are valid").config;
+        config.data.dir = data_dir.into();
+        config.data.log_dir.clone_from(&config.data.dir);
+        config
     }
 }
 

@@ -9,6 +9,7 @@ use zebu_proto::{OpCode, SessionId, Xid, Zxid};
 use zebu_tree::WatcherId;
 
 use crate::conn::{Conn, NO_OP};
+use crate::descriptors;
 use crate::four_letter::{
     Bucket, ConfFacts, ConnectionFacts, ConnectionRef, Cursor, DirSizes, Environment, Facts,
     GaugeSets, Mode, ServerFacts, SessionFacts, WatchSummary, Watcher,
@@ -86,7 +87,7 @@ impl Facts for ServerFactsView<'_> {
         let shared = self.0;
         let stats = &shared.stats;
         let status = shared.status.lock().clone();
-        let limits = descriptor_limits();
+        let (fds_open, fds_max) = (descriptors::open(), descriptors::limit());
         let tree = shared.tree.read();
         ServerFacts {
             latency_min_ms: stats.latency().min(),
@@ -105,8 +106,8 @@ impl Facts for ServerFactsView<'_> {
             uptime_ms: shared.clock.monotonic().as_millis() as u64,
             connection_drop_probability: status.drop_probability,
             response_sizes: stats.response_sizes(),
-            fds_open: limits.0,
-            fds_max: limits.1,
+            fds_open,
+            fds_max,
             quotas,
         }
     }
@@ -274,15 +275,4 @@ fn last_op(op: i32) -> &'static str {
         OpCode::GET_EPHEMERALS => "GETE",
         _ => "NA",
     }
-}
-
-/// File descriptors in use and allowed.
-fn descriptor_limits() -> (Option<u64>, Option<u64>) {
-    let open = std::fs::read_dir("/proc/self/fd").ok().map(|dir| dir.count() as u64);
-    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    let max = limits
-        .lines()
-        .find(|line| line.starts_with("Max open files"))
-        .and_then(|line| line.split_whitespace().nth(3)?.parse().ok());
-    (open, max)
 }

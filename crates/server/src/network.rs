@@ -4,7 +4,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
@@ -19,6 +19,12 @@ use crate::shared::{Shared, StopOnPanic};
 
 /// Connections that may wait to be accepted, unless configured.
 const BACKLOG: i32 = 1024;
+
+/// How long nothing is accepted after that failed.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// How often that is said at most.
+const WARN_EVERY: Duration = Duration::from_secs(5);
 
 /// Binds the client port, on every address of both families unless one is named.
 ///
@@ -113,6 +119,7 @@ pub struct Handle(Vec<UnboundedSender<std::net::TcpStream>>);
 impl Handle {
     /// Accepts connections and deals them out until the server stops.
     pub async fn accept(&self, listener: &TcpListener, shared: &Shared) {
+        let mut warned = None;
         for worker in self.0.iter().cycle() {
             let accepted = tokio::select! {
                 biased;
@@ -127,8 +134,11 @@ impl Handle {
                 }
                 Err(error) => {
                     // Out of descriptors, most likely: connections that end give some back.
-                    warn!("accepting a connection failed: {error}");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    if warned.is_none_or(|at: Instant| at.elapsed() >= WARN_EVERY) {
+                        warned = Some(Instant::now());
+                        warn!("accepting a connection failed: {error}");
+                    }
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }
         }

@@ -7,6 +7,7 @@ use tracing::{error, info, warn};
 use crate::Server;
 use crate::cli::{ServerArgs, StartError, greeting};
 use crate::config::{Level, dirs};
+use crate::descriptors;
 
 /// Exit code for everything that is neither an invalid invocation nor an unusable directory.
 const UNEXPECTED: u8 = 1;
@@ -37,6 +38,9 @@ fn try_run(args: &ServerArgs) -> anyhow::Result<()> {
                 Level::Info => info!("{line}"),
             }
         }
+    }
+    if let Err(failure) = descriptors::raise() {
+        warn!("the limit of open files cannot be raised: {failure}");
     }
     let config = loaded.config;
     dirs::prepare(&config.data).map_err(StartError::from)?;

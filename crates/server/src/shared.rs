@@ -16,6 +16,7 @@ use zebu_tree::Tree;
 use crate::config::Config;
 use crate::conn::Conn;
 use crate::conns::{ConnLimits, Conns};
+use crate::descriptors;
 use crate::four_letter::{TRACE_MASK_DEFAULT, Whitelist};
 use crate::inbox::Inbox;
 use crate::load::Load;
@@ -63,6 +64,8 @@ pub struct Shared {
     pub clock: Clock,
     /// Every connection.
     pub conns: Conns,
+    /// How many there may be.
+    conn_limits: ConnLimits,
     /// Whether requests are served.
     pub serving: AtomicBool,
     /// Set once, when the server is to stop, with the reason if that is a failure.
@@ -154,6 +157,15 @@ impl Shared {
             log_queue: AtomicUsize::new(0),
             snapshots,
             client_port,
+            conn_limits: ConnLimits {
+                per_address: config.limits.connections_per_address,
+                total: config
+                    .limits
+                    .connections
+                    .into_iter()
+                    .chain(descriptors::connections_max())
+                    .min(),
+            },
             load: Load::new(config.limits.clone()),
             config,
             tree: RwLock::new(tree),
@@ -176,10 +188,7 @@ impl Shared {
 
     /// Lets a connection in, unless its address or the server has enough of them.
     pub fn enter(&self, address: IpAddr, make: impl FnOnce(ConnId) -> Conn) -> Option<Arc<Conn>> {
-        let limits = &self.config.limits;
-        let limits =
-            ConnLimits { per_address: limits.connections_per_address, total: limits.connections };
-        self.conns.enter(address, limits, make)
+        self.conns.enter(address, self.conn_limits, make)
     }
 
     /// Asks the server to stop; the first failure counts, whether it was asked before or not.

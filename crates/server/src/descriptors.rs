@@ -1,0 +1,57 @@
+//! File descriptors: how many this process may have, and has.
+//!
+//! Connections are not allowed to use them up: the log and the snapshots need some.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Descriptors that connections leave to files, listeners and runtimes.
+const RESERVED: u64 = 64;
+
+/// How many there may be; `None` is no limit.
+pub fn limit() -> Option<u64> {
+    getrlimit(Resource::Nofile).current
+}
+
+/// How many connections leave enough of them for everything else; `None` is no limit.
+pub fn connections_max() -> Option<u32> {
+    limit().map(|limit| u32::try_from(share(limit)).unwrap_or(u32::MAX))
+}
+
+/// What connections get of so many descriptors: nearly all, and at least half.
+fn share(limit: u64) -> u64 {
+    limit.saturating_sub(RESERVED).max(limit / 2)
+}
+
+/// How many there are, where the system tells.
+pub fn open() -> Option<u64> {
+    let here = std::fs::read_dir("/proc/self/fd").ok()?;
+    Some(here.count() as u64)
+}
+
+/// Allows this process as many as its parent lets it have, as a JVM does.
+///
+/// # Errors
+/// When the system refuses.
+pub fn raise() -> std::io::Result<()> {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current == maximum {
+        return Ok(());
+    }
+    Ok(setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_some_to_files() {
+        assert_eq!([20, 100, 1024].map(share), [10, 50, 960]);
+    }
+
+    #[test]
+    fn this_process_has_some() {
+        let limit = limit().unwrap_or(u64::MAX);
+        assert!(open().is_none_or(|open| 0 < open && open <= limit));
+    }
+}
