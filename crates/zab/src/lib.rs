@@ -4,3 +4,14 @@
 //! Knows no znode.
 
 pub mod config;
+pub mod election;
+pub mod history;
+mod io;
+mod leader;
+mod learner;
+pub mod mesh;
+mod peer;
+pub mod quorums;
+
+pub use io::{EpochKind, Input, LinkId, LogEnd, Options, Output, Role, Up};
+pub use peer::{Epochs, Peer, Start};

@@ -1,0 +1,403 @@
+//! Fast leader election: how one server comes to know who leads.
+//!
+//! Every voter proposes the best history it has heard of; a quorum that proposes the same server
+//! elects it. Servers that already follow answer with their leader, so that a latecomer finds it.
+//! Messages may be lost, stale, repeated and reordered. Source: `quorum-election.md` part II,
+//! `FastLeaderElection`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use zebu_proto::{ServerId, Zxid};
+
+use crate::quorums::Quorums;
+
+/// What a server is doing, as its notifications say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Asking who leads.
+    Looking,
+    /// Following a leader, with a vote.
+    Following,
+    /// Leading.
+    Leading,
+    /// Following a leader, without a vote.
+    Observing,
+}
+
+/// A candidate and how good its history is. Ordered by epoch, then zxid, then server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vote {
+    /// Who should lead.
+    pub leader: ServerId,
+    /// Its newest zxid.
+    pub zxid: Zxid,
+    /// The epoch of the last leader whose history it adopted.
+    pub epoch: i64,
+}
+
+impl Vote {
+    /// The vote of a server that may not be elected and only asks.
+    pub const NONE: Self =
+        Self { leader: ServerId(i64::MIN), zxid: Zxid(i64::MIN), epoch: i64::MIN };
+
+    fn rank(&self) -> (i64, Zxid, ServerId) {
+        (self.epoch, self.zxid, self.leader)
+    }
+}
+
+/// A vote as it travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ballot {
+    /// The vote.
+    pub vote: Vote,
+    /// The election round it was cast in.
+    pub round: i64,
+    /// What its sender is doing.
+    pub state: State,
+    /// Whether its sender compares epochs of those who already follow (notification version).
+    pub versioned: bool,
+}
+
+/// How an election ended for this server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// What it is to do now; never [`State::Looking`].
+    pub state: State,
+    /// The elected server's vote.
+    pub vote: Vote,
+}
+
+/// Whom to tell something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tell {
+    /// Every voter, this server included unless it is none.
+    Voters,
+    /// One server.
+    One(ServerId),
+}
+
+/// A notification to send.
+pub type Post = (Tell, Ballot);
+
+/// How long things take.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// Wait for a better vote once a quorum agrees, unless nobody is left who could send one.
+    pub settle: Duration,
+    /// First silence after which votes are sent again; doubles each time.
+    pub resend_min: Duration,
+    /// Where the doubling ends.
+    pub resend_max: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            settle: Duration::from_millis(200),
+            resend_min: Duration::from_millis(200),
+            resend_max: Duration::from_secs(60),
+        }
+    }
+}
+
+/// One server's part in electing a leader.
+///
+/// Invariant: `received` holds votes of `round` only.
+#[derive(Debug)]
+pub struct Election {
+    me: ServerId,
+    patience: Patience,
+    state: State,
+    round: i64,
+    initial: Vote,
+    proposal: Vote,
+    /// What this server answers while it is not looking, and the round that came from.
+    current: (Vote, i64),
+    received: BTreeMap<ServerId, Ballot>,
+    /// Those who already have a leader, of any round.
+    settled: BTreeMap<ServerId, Ballot>,
+    resend_at: Duration,
+    resend_after: Duration,
+    decide_at: Option<Duration>,
+}
+
+impl Election {
+    /// A server that has not voted yet.
+    pub fn new(me: ServerId, patience: Patience) -> Self {
+        let own = Vote { leader: me, zxid: Zxid::ZERO, epoch: 0 };
+        Self {
+            me,
+            patience,
+            state: State::Looking,
+            round: 0,
+            initial: own,
+            proposal: own,
+            current: (own, -1),
+            received: BTreeMap::new(),
+            settled: BTreeMap::new(),
+            resend_at: Duration::MAX,
+            resend_after: patience.resend_min,
+            decide_at: None,
+        }
+    }
+
+    /// What this server is doing.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// The round of the election.
+    pub fn round(&self) -> i64 {
+        self.round
+    }
+
+    /// Starts a new round with this server's own vote, or [`Vote::NONE`].
+    pub fn look(&mut self, now: Duration, own: Vote, out: &mut Vec<Post>) {
+        self.state = State::Looking;
+        self.round += 1;
+        self.initial = own;
+        self.proposal = own;
+        self.received.clear();
+        self.settled.clear();
+        self.decide_at = None;
+        self.resend_after = self.patience.resend_min;
+        self.resend_at = now + self.resend_after;
+        self.announce(out);
+    }
+
+    /// The role is over, and the next round cannot start yet.
+    pub fn wait(&mut self) {
+        self.state = State::Looking;
+        self.resend_at = Duration::MAX;
+        self.decide_at = None;
+    }
+
+    /// The epoch of the leader is now known: answers name it from here on.
+    pub fn established(&mut self, epoch: i64) {
+        self.current.0.epoch = epoch;
+    }
+
+    /// Goes over to a leader without an election, as a reconfiguration may ask for.
+    pub fn appoint(&mut self, state: State, leader: ServerId, zxid: Zxid) {
+        self.state = state;
+        self.current = (Vote { leader, zxid, epoch: -1 }, -1);
+        self.resend_at = Duration::MAX;
+        self.decide_at = None;
+    }
+
+    /// Forgets the rounds, as after a change of the members.
+    pub fn restart(&mut self) {
+        self.round = 0;
+    }
+
+    /// When [`Election::tick`] is due.
+    pub fn deadline(&self) -> Duration {
+        if self.state == State::Looking {
+            self.decide_at.map_or(self.resend_at, |at| at.min(self.resend_at))
+        } else {
+            Duration::MAX
+        }
+    }
+
+    fn ballot(&self, vote: Vote, round: i64) -> Ballot {
+        Ballot { vote, round, state: self.state, versioned: true }
+    }
+
+    fn announce(&self, out: &mut Vec<Post>) {
+        out.push((Tell::Voters, self.ballot(self.proposal, self.round)));
+    }
+
+    /// Time has passed.
+    pub fn tick(
+        &mut self,
+        now: Duration,
+        quorums: &Quorums,
+        out: &mut Vec<Post>,
+    ) -> Option<Decision> {
+        if self.state != State::Looking {
+            return None;
+        }
+        if self.decide_at.is_some_and(|at| at <= now) {
+            return Some(self.decide(self.proposal, self.round, quorums));
+        }
+        if self.resend_at <= now {
+            self.announce(out);
+            self.resend_after = (self.resend_after * 2).min(self.patience.resend_max);
+            self.resend_at = now + self.resend_after;
+        }
+        None
+    }
+
+    /// A notification came. `absent` says whom nothing can come from at the moment.
+    pub fn receive(
+        &mut self,
+        now: Duration,
+        from: ServerId,
+        ballot: Ballot,
+        quorums: &Quorums,
+        absent: &BTreeSet<ServerId>,
+        out: &mut Vec<Post>,
+    ) -> Option<Decision> {
+        if !quorums.is_voter(from) {
+            // Whoever has no vote asks; two servers that take each other for that must not answer
+            // each other for ever.
+            if ballot.state == State::Looking {
+                let (vote, _) = self.current;
+                out.push((Tell::One(from), self.ballot(vote, self.round)));
+            }
+            return None;
+        }
+        if self.state != State::Looking {
+            if ballot.state == State::Looking {
+                let (vote, round) = self.current;
+                out.push((Tell::One(from), self.ballot(vote, round)));
+            }
+            return None;
+        }
+        if ballot.state == State::Looking && ballot.round < self.round {
+            out.push((Tell::One(from), self.ballot(self.proposal, self.round)));
+            return None;
+        }
+        if !quorums.is_voter(ballot.vote.leader) {
+            return None;
+        }
+        match ballot.state {
+            State::Looking => self.looking(now, from, ballot, quorums, absent, out),
+            State::Observing => None,
+            State::Following | State::Leading => self.has_leader(from, ballot, quorums),
+        }
+    }
+
+    fn looking(
+        &mut self,
+        now: Duration,
+        from: ServerId,
+        ballot: Ballot,
+        quorums: &Quorums,
+        absent: &BTreeSet<ServerId>,
+        out: &mut Vec<Post>,
+    ) -> Option<Decision> {
+        // Who has no database yet neither votes nor hears votes.
+        if self.initial.zxid == Zxid(-1) || ballot.vote.zxid == Zxid(-1) {
+            return None;
+        }
+        if ballot.round > self.round {
+            self.round = ballot.round;
+            self.received.clear();
+            self.decide_at = None;
+            self.proposal = if better(&ballot.vote, &self.initial, quorums) {
+                ballot.vote
+            } else {
+                self.initial
+            };
+            self.announce(out);
+        } else if better(&ballot.vote, &self.proposal, quorums) {
+            self.proposal = ballot.vote;
+            self.decide_at = None;
+            self.announce(out);
+        }
+        self.received.insert(from, ballot);
+        self.consider(now, quorums, absent)
+    }
+
+    /// Decides now or later if a quorum votes for the proposal.
+    fn consider(
+        &mut self,
+        now: Duration,
+        quorums: &Quorums,
+        absent: &BTreeSet<ServerId>,
+    ) -> Option<Decision> {
+        let agree: BTreeSet<ServerId> = self
+            .received
+            .iter()
+            .filter(|(_, ballot)| self.matches_proposal(ballot))
+            .map(|(sid, _)| *sid)
+            .collect();
+        if !quorums.all_have_quorum(&agree) {
+            self.decide_at = None;
+            return None;
+        }
+        let complete = quorums.voters().all(|sid| agree.contains(&sid) || absent.contains(&sid));
+        if complete {
+            return Some(self.decide(self.proposal, self.round, quorums));
+        }
+        self.decide_at.get_or_insert(now + self.patience.settle);
+        None
+    }
+
+    fn matches_proposal(&self, ballot: &Ballot) -> bool {
+        ballot.vote == self.proposal && ballot.round == self.round
+    }
+
+    /// Somebody has a leader already.
+    fn has_leader(
+        &mut self,
+        from: ServerId,
+        ballot: Ballot,
+        quorums: &Quorums,
+    ) -> Option<Decision> {
+        let leader = ballot.vote.leader;
+        if ballot.round == self.round {
+            self.received.insert(from, ballot);
+            let same = |other: &Ballot| match other.state {
+                State::Looking => other.vote == ballot.vote && other.round == ballot.round,
+                _ => other.vote.leader == leader,
+            };
+            if self.backed(&self.received, leader, ballot.round, same, quorums) {
+                return Some(self.decide(ballot.vote, self.round, quorums));
+            }
+        }
+        self.settled.insert(from, ballot);
+        let same = |other: &Ballot| {
+            other.vote.leader == leader
+                && (other.versioned != ballot.versioned || other.vote.epoch == ballot.vote.epoch)
+        };
+        if self.backed(&self.settled, leader, ballot.round, same, quorums) {
+            self.round = ballot.round;
+            return Some(self.decide(ballot.vote, ballot.round, quorums));
+        }
+        None
+    }
+
+    /// Whether a quorum says the same, and the leader itself says that it leads.
+    fn backed(
+        &self,
+        ballots: &BTreeMap<ServerId, Ballot>,
+        leader: ServerId,
+        round: i64,
+        same: impl Fn(&Ballot) -> bool,
+        quorums: &Quorums,
+    ) -> bool {
+        let agree: BTreeSet<ServerId> =
+            ballots.iter().filter(|(_, ballot)| same(ballot)).map(|(sid, _)| *sid).collect();
+        let leads = if leader == self.me {
+            self.round == round
+        } else {
+            ballots.get(&leader).is_some_and(|ballot| ballot.state == State::Leading)
+        };
+        leads && quorums.all_have_quorum(&agree)
+    }
+
+    fn decide(&mut self, vote: Vote, round: i64, quorums: &Quorums) -> Decision {
+        self.state = if vote.leader == self.me {
+            State::Leading
+        } else if quorums.is_observer(self.me) {
+            State::Observing
+        } else {
+            State::Following
+        };
+        self.current = (vote, round);
+        self.decide_at = None;
+        self.resend_at = Duration::MAX;
+        Decision { state: self.state, vote }
+    }
+}
+
+/// Whether a vote is to be preferred to another. A server without weight is never elected.
+fn better(new: &Vote, current: &Vote, quorums: &Quorums) -> bool {
+    quorums.weight(new.leader) != 0 && new.rank() > current.rank()
+}
+
+#[cfg(test)]
+mod tests;

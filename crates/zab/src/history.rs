@@ -1,0 +1,244 @@
+//! What one server knows of the order: what it has delivered, and what it has logged beyond.
+//!
+//! **Invariant:** `recent` ends at `delivered`, `pending` goes on from there, and both are without
+//! gaps; `flushed` lies between `delivered` and the end.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use zebu_proto::Zxid;
+
+/// A transaction, of which this crate knows its place in the order only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Txn {
+    /// Its place.
+    pub zxid: Zxid,
+    /// Its bytes: header, record and digest, as in the log.
+    pub record: Bytes,
+}
+
+/// How much is remembered of what has been delivered.
+#[derive(Clone, Copy, Debug)]
+pub struct Memory {
+    /// Transactions that are kept whatever their size (`zookeeper.commitLogCount`).
+    pub txns: usize,
+    /// Bytes beyond which no more than that are kept.
+    pub bytes: usize,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self { txns: 500, bytes: 8 << 20 }
+    }
+}
+
+/// The newest part of a server's history.
+#[derive(Debug)]
+pub struct History {
+    memory: Memory,
+    recent: VecDeque<Txn>,
+    recent_bytes: usize,
+    pending: VecDeque<Txn>,
+    delivered: Zxid,
+    flushed: Zxid,
+}
+
+/// Whether `next` may follow `before` in a history: the next of its epoch, or one of a later epoch.
+pub fn follows(before: Zxid, next: Zxid) -> bool {
+    if before.epoch() == next.epoch() {
+        before.next() == Some(next)
+    } else {
+        next > before && next.counter() > 0
+    }
+}
+
+impl History {
+    /// The history of a server that has recovered: everything up to `delivered` is in its tree and
+    /// on its disk, and `recent` is the end of that.
+    pub fn new(memory: Memory, delivered: Zxid, recent: impl IntoIterator<Item = Txn>) -> Self {
+        let mut history = Self {
+            memory,
+            recent: VecDeque::new(),
+            recent_bytes: 0,
+            pending: VecDeque::new(),
+            delivered,
+            flushed: delivered,
+        };
+        for txn in recent {
+            history.remember(txn);
+        }
+        if history.recent.back().is_some_and(|txn| txn.zxid != delivered) {
+            history.recent.clear();
+            history.recent_bytes = 0;
+        }
+        history
+    }
+
+    /// The newest transaction in the tree.
+    pub fn delivered(&self) -> Zxid {
+        self.delivered
+    }
+
+    /// The newest transaction that is durable.
+    pub fn flushed(&self) -> Zxid {
+        self.flushed
+    }
+
+    /// The newest transaction there is.
+    pub fn last(&self) -> Zxid {
+        self.pending.back().map_or(self.delivered, |txn| txn.zxid)
+    }
+
+    /// What is not delivered yet.
+    pub fn pending(&self) -> impl ExactSizeIterator<Item = &Txn> {
+        self.pending.iter()
+    }
+
+    /// The undelivered transactions above `after`.
+    pub fn pending_above(&self, after: Zxid) -> impl Iterator<Item = &Txn> {
+        let start = self.pending.partition_point(|txn| txn.zxid <= after);
+        self.pending.range(start..)
+    }
+
+    /// Everything in memory, oldest first.
+    pub fn all(&self) -> impl Iterator<Item = &Txn> {
+        self.recent.iter().chain(&self.pending)
+    }
+
+    /// Adds a transaction that is being logged.
+    ///
+    /// # Panics
+    /// When it does not follow the last one.
+    pub fn push(&mut self, txn: Txn) {
+        assert!(follows(self.last(), txn.zxid), "{} after {}", txn.zxid, self.last());
+        self.pending.push_back(txn);
+    }
+
+    /// Everything up to here is durable.
+    ///
+    /// A report about transactions that have been cut off meanwhile says nothing about others.
+    pub fn set_flushed(&mut self, zxid: Zxid) {
+        self.flushed = self.flushed.max(zxid.min(self.last()));
+    }
+
+    /// The next transaction to deliver, if it is durable and not above `bound`.
+    pub fn deliver(&mut self, bound: Zxid) -> Option<Txn> {
+        let next = self.pending.front()?;
+        if next.zxid > bound.min(self.flushed) {
+            return None;
+        }
+        let txn = self.pending.pop_front()?;
+        self.delivered = txn.zxid;
+        self.remember(txn.clone());
+        Some(txn)
+    }
+
+    /// Forgets every undelivered transaction above `zxid`.
+    ///
+    /// # Panics
+    /// When `zxid` is below what is delivered.
+    pub fn cut(&mut self, zxid: Zxid) {
+        assert!(zxid >= self.delivered, "{zxid} is below {}", self.delivered);
+        let keep = self.pending.partition_point(|txn| txn.zxid <= zxid);
+        self.pending.truncate(keep);
+        self.flushed = self.flushed.min(self.last());
+    }
+
+    /// The tree has been made anew: it ends at `delivered`, and so does the log.
+    pub fn reset(&mut self, delivered: Zxid) {
+        while self.recent.back().is_some_and(|txn| txn.zxid > delivered) {
+            let txn = self.recent.pop_back().expect("it was there");
+            self.recent_bytes -= txn.record.len();
+        }
+        if self.recent.back().is_some_and(|txn| txn.zxid != delivered) {
+            self.recent.clear();
+            self.recent_bytes = 0;
+        }
+        self.pending.clear();
+        self.delivered = delivered;
+        self.flushed = delivered;
+    }
+
+    fn remember(&mut self, txn: Txn) {
+        if self.recent.back().is_some_and(|last| !follows(last.zxid, txn.zxid)) {
+            // Others would learn of a history with a hole in it.
+            self.recent.clear();
+            self.recent_bytes = 0;
+        }
+        self.recent_bytes += txn.record.len();
+        self.recent.push_back(txn);
+        while self.recent.len() > self.memory.txns.max(1)
+            && (self.recent_bytes > self.memory.bytes || self.recent.len() > 64 * self.memory.txns)
+        {
+            let oldest = self.recent.pop_front().expect("there are some");
+            self.recent_bytes -= oldest.record.len();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zebu_proto::Epoch;
+
+    fn txn(epoch: u32, counter: u32) -> Txn {
+        Txn { zxid: Zxid::new(Epoch(epoch), counter), record: Bytes::from_static(b"txn") }
+    }
+
+    fn zxids<'t>(txns: impl Iterator<Item = &'t Txn>) -> Vec<(u32, u32)> {
+        txns.map(|txn| (txn.zxid.epoch().0, txn.zxid.counter())).collect()
+    }
+
+    #[test]
+    fn only_the_next_one_or_a_later_epoch_follows() {
+        let at = |epoch, counter| Zxid::new(Epoch(epoch), counter);
+        assert!(follows(at(1, 1), at(1, 2)));
+        assert!(follows(at(1, 7), at(2, 1)));
+        assert!(follows(Zxid::ZERO, at(1, 1)));
+        assert!(!follows(at(1, 1), at(1, 3)));
+        assert!(!follows(at(1, 1), at(1, 1)));
+        assert!(!follows(at(2, 1), at(1, 2)));
+        assert!(!follows(at(1, 1), at(2, 0)));
+    }
+
+    #[test]
+    fn what_is_durable_and_committed_is_delivered() {
+        let mut history = History::new(Memory::default(), Zxid::ZERO, []);
+        history.push(txn(1, 1));
+        history.push(txn(1, 2));
+        assert_eq!(history.deliver(Zxid::new(Epoch(1), 2)), None);
+        history.set_flushed(Zxid::new(Epoch(1), 2));
+        assert_eq!(history.deliver(Zxid::new(Epoch(1), 1)), Some(txn(1, 1)));
+        assert_eq!(history.deliver(Zxid::new(Epoch(1), 1)), None);
+        assert_eq!(zxids(history.pending()), [(1, 2)]);
+        assert_eq!(zxids(history.all()), [(1, 1), (1, 2)]);
+    }
+
+    #[test]
+    fn a_cut_takes_the_end_and_late_reports_change_nothing() {
+        let mut history = History::new(Memory::default(), Zxid::ZERO, []);
+        history.push(txn(1, 1));
+        history.push(txn(1, 2));
+        history.cut(Zxid::new(Epoch(1), 1));
+        history.set_flushed(Zxid::new(Epoch(1), 2));
+        assert_eq!(history.flushed(), Zxid::new(Epoch(1), 1));
+        history.push(txn(2, 1));
+        assert_eq!(history.flushed(), Zxid::new(Epoch(1), 1));
+    }
+
+    #[test]
+    fn memory_is_bounded_and_never_has_a_hole() {
+        let memory = Memory { txns: 2, bytes: 10 };
+        let mut history = History::new(memory, Zxid::ZERO, []);
+        for counter in 1..=5 {
+            history.push(txn(1, counter));
+            history.set_flushed(history.last());
+            history.deliver(history.last());
+        }
+        assert_eq!(zxids(history.all()), [(1, 3), (1, 4), (1, 5)]);
+        history.reset(Zxid::new(Epoch(1), 4));
+        assert_eq!(zxids(history.all()), [(1, 3), (1, 4)]);
+        history.reset(Zxid::new(Epoch(3), 0));
+        assert_eq!(zxids(history.all()), []);
+    }
+}

@@ -1,0 +1,237 @@
+//! What a member of an ensemble is told, and what it asks for.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use zebu_proto::quorum::QuorumPacket;
+use zebu_proto::{Epoch, ServerId, Zxid};
+
+use crate::election::Ballot;
+use crate::history::Memory;
+use crate::mesh::WireId;
+use crate::{election, mesh};
+
+/// A connection between a leader and a learner: a number that is never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(pub u64);
+
+/// What a member is configured with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// This server.
+    pub me: ServerId,
+    /// The unit of the limits below.
+    pub tick: Duration,
+    /// Ticks that discovery and synchronization may take.
+    pub init_limit: u32,
+    /// Ticks that a peer may be silent, or keep a proposal unacknowledged.
+    pub sync_limit: u32,
+    /// Ticks that connecting to a leader may take.
+    pub connect_limit: u32,
+    /// Pause between attempts to connect to a leader.
+    pub connect_pause: Duration,
+    /// Timing of elections.
+    pub patience: election::Patience,
+    /// How much of the history is kept in memory.
+    pub memory: Memory,
+    /// Share of the newest snapshot's size up to which a learner is brought up to date from the log
+    /// on disk (`zookeeper.snapshotSizeFactor`); `None` is never.
+    pub log_share: Option<f64>,
+    /// Always copies the whole state to learners (`zookeeper.forceSnapshotSync`).
+    pub always_copy: bool,
+    /// Whether the members may change (`reconfigEnabled`).
+    pub reconfig: bool,
+    /// Counter of the first transaction of an epoch, for tests of its end.
+    pub first_counter: u32,
+}
+
+impl Options {
+    /// The usual options of a server.
+    pub fn new(me: ServerId) -> Self {
+        Self {
+            me,
+            tick: Duration::from_secs(2),
+            init_limit: 10,
+            sync_limit: 5,
+            connect_limit: 10,
+            connect_pause: Duration::from_millis(100),
+            patience: election::Patience::default(),
+            memory: Memory::default(),
+            log_share: Some(0.33),
+            always_copy: false,
+            reconfig: false,
+            first_counter: 1,
+        }
+    }
+
+    pub(crate) fn init_time(&self) -> Duration {
+        self.tick * self.init_limit
+    }
+
+    pub(crate) fn sync_time(&self) -> Duration {
+        self.tick * self.sync_limit
+    }
+}
+
+/// One of the two epochs on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EpochKind {
+    /// The newest epoch this server has promised to take part in.
+    Accepted,
+    /// The epoch of the newest leader whose history this server has.
+    Current,
+}
+
+/// How a stretch of the log on disk reached its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogEnd {
+    /// There is more; it comes with further inputs.
+    More,
+    /// Everything that was asked for has come.
+    Complete,
+    /// The log does not reach back that far, is too long or has a hole.
+    Unusable,
+}
+
+/// Everything that can happen to a member.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// Time has passed.
+    Tick,
+    /// Something happened on the election network.
+    Mesh(mesh::Input),
+    /// A notification came over the election network.
+    Heard {
+        /// The connection.
+        wire: WireId,
+        /// What it says.
+        ballot: Ballot,
+    },
+    /// A learner has dialled the quorum port.
+    Accepted(LinkId),
+    /// [`Output::Connect`] has succeeded.
+    Connected(LinkId),
+    /// [`Output::Connect`] has failed.
+    ConnectFailed,
+    /// A packet came.
+    Packet(LinkId, QuorumPacket),
+    /// The snapshot behind a SNAP packet has come completely, and is kept apart until
+    /// [`Output::Restore`].
+    Copied {
+        /// The connection.
+        link: LinkId,
+        /// The snapshot's zxid: that of the SNAP packet.
+        zxid: Zxid,
+    },
+    /// A connection between leader and learner is gone.
+    LinkDown(LinkId),
+    /// Everything appended up to here is durable.
+    Flushed(Zxid),
+    /// [`Output::SaveEpoch`] is durable.
+    EpochSaved(EpochKind, Epoch),
+    /// [`Output::Truncate`] is done: log and tree end where they were cut. `None`: the disk had
+    /// nothing that leads exactly there, and log and tree are empty.
+    Truncated(Option<Zxid>),
+    /// [`Output::Restore`] is done: tree and log are the copy's, durably.
+    Restored(Zxid),
+    /// A part of what [`Output::ReadLog`] asked for, in order.
+    LogRead {
+        /// For whom.
+        link: LinkId,
+        /// In the first part, the newest transaction at or below where reading began.
+        floor: Option<Zxid>,
+        /// What was read.
+        txns: Vec<(Zxid, Bytes)>,
+        /// Whether that is all.
+        end: LogEnd,
+    },
+}
+
+/// Everything a member can ask for, to be done in the order given.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Output {
+    /// Something is to be done on the election network.
+    Mesh(mesh::Output),
+    /// Open the quorum port; connections come as [`Input::Accepted`].
+    Listen,
+    /// Close the quorum port.
+    Unlisten,
+    /// Dial a leader's quorum port.
+    Connect(ServerId),
+    /// Send a packet.
+    Send(LinkId, QuorumPacket),
+    /// Send a SNAP packet with the tree's zxid, then the tree as a snapshot, before anything that
+    /// is sent later.
+    SendCopy(LinkId),
+    /// Close a connection; a dial or a copy in progress on it ends as well.
+    Close(LinkId),
+    /// Give up dialling a leader.
+    CancelConnect,
+    /// Read the log on disk from the newest transaction at or below `after`, up to and including
+    /// `up_to`, unless that is more than `share` of the newest snapshot's size; report
+    /// [`Input::LogRead`].
+    ReadLog {
+        /// For whom.
+        link: LinkId,
+        /// What the learner has.
+        after: Zxid,
+        /// Where to stop.
+        up_to: Zxid,
+        /// Share of the newest snapshot's size; 0 is no limit.
+        share: f64,
+    },
+    /// Make an epoch durable; report [`Input::EpochSaved`].
+    SaveEpoch(EpochKind, Epoch),
+    /// Write a record to the log; report [`Input::Flushed`] when it is durable.
+    Append {
+        /// Its zxid.
+        zxid: Zxid,
+        /// Its body.
+        record: Bytes,
+    },
+    /// Remove everything above this from the log, and from the tree if it is there; report
+    /// [`Input::Truncated`].
+    Truncate(Zxid),
+    /// Make the snapshot that came on this connection durable, take it as the tree, and let the log
+    /// go on after it; report [`Input::Restored`].
+    Restore(LinkId),
+    /// Apply a committed transaction.
+    Deliver {
+        /// Its zxid.
+        zxid: Zxid,
+        /// Its body.
+        record: Bytes,
+    },
+    /// What the server is to clients has changed.
+    Role(Role),
+    /// Something that concerns clients.
+    Up(Up),
+}
+
+/// What a member is to its clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It has no leader and serves nobody.
+    Looking,
+    /// It leads, in this epoch; transactions may be proposed.
+    Leading(Epoch),
+    /// It follows; requests may be forwarded.
+    Following(ServerId),
+    /// It follows without a vote; requests may be forwarded.
+    Observing(ServerId),
+}
+
+/// What the members' servers say to each other about clients.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Up {
+    /// At the leader: a learner forwards a request, revalidates a session or reports touches.
+    FromLearner(LinkId, QuorumPacket),
+    /// At a learner: the leader's answer to one of these.
+    FromLeader(QuorumPacket),
+    /// At a learner: the leader's ping, to be answered with the sessions that were heard of.
+    Ping(QuorumPacket),
+    /// At the leader: it has led all the time until after [`crate::Peer::confirm`] was called.
+    Confirmed(u64),
+    /// At the leader: a learner is gone; sessions it owned may move.
+    LearnerGone(LinkId),
+}

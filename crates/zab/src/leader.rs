@@ -1,0 +1,796 @@
+//! A leader: chooses an epoch, brings its learners to its history, then orders transactions.
+//!
+//! Source: `quorum-sync-broadcast.md` §1 to §6, `Leader`, `LearnerHandler`.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use bytes::Bytes;
+use zebu_proto::quorum::{
+    EpochAck, LearnerInfo, NO_ZXID, PacketKind, QuorumPacket, protocol_version,
+};
+use zebu_proto::{Epoch, ServerId, Zxid};
+
+use crate::config::Membership;
+use crate::history::{History, Txn, follows};
+use crate::io::{EpochKind, LinkId, LogEnd, Output, Role, Up};
+use crate::peer::{Ctx, Leave};
+
+/// The last counter of an epoch that is proposed.
+const COUNTER_MAX: u32 = u32::MAX - 1;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    /// Hears which epochs the others have promised.
+    Choosing,
+    /// Makes its own promise durable.
+    Promising,
+    /// Hears how good the others' histories are.
+    Electing,
+    /// Brings a quorum to its history.
+    Syncing,
+    /// Orders transactions.
+    Leading,
+}
+
+/// How far a learner has come.
+#[derive(Clone, Debug)]
+enum Stage {
+    /// It has not said who it is.
+    New,
+    /// It has said which epoch it promised last.
+    Told,
+    /// It has been told the new epoch.
+    Asked,
+    /// It has accepted the new epoch.
+    Counted,
+    /// The log on disk is being read for it.
+    Reading(Walk),
+    /// Everything is on its way to it, and it has been asked to acknowledge.
+    Sent,
+    /// It has acknowledged the leader's history.
+    Proven,
+    /// It has been told to serve.
+    Serving,
+}
+
+#[derive(Debug)]
+struct Link {
+    server: ServerId,
+    observer: bool,
+    stage: Stage,
+    /// Its newest zxid, as it said.
+    zxid: Zxid,
+    /// It has a history of its own.
+    synced_before: bool,
+    /// When its silence ends it.
+    deadline: Duration,
+    /// Until when it counts as alive.
+    alive_until: Duration,
+    acked: Zxid,
+    /// A proposal it has not acknowledged, and since when.
+    unacked: Option<(Zxid, Duration)>,
+    pings_sent: u64,
+    pings_answered: u64,
+}
+
+impl Link {
+    /// Whether proposals and commits are sent to it.
+    fn is_registered(&self) -> bool {
+        matches!(self.stage, Stage::Sent | Stage::Proven | Stage::Serving)
+    }
+}
+
+/// Somebody wants to know that this server still leads.
+#[derive(Debug)]
+struct Confirmation {
+    token: u64,
+    /// A commit above this shows it.
+    above: Zxid,
+    /// An answer to a later ping than these does so, too.
+    pings: BTreeMap<LinkId, u64>,
+}
+
+/// A leader, from the decision of its election on.
+#[derive(Debug)]
+pub(crate) struct Leader {
+    phase: Phase,
+    give_up_at: Duration,
+    /// What it had when it was elected.
+    summary: (Epoch, Zxid),
+    highest: Epoch,
+    epoch: Epoch,
+    connecting: BTreeSet<ServerId>,
+    electing: BTreeSet<ServerId>,
+    proven: BTreeSet<ServerId>,
+    current_saved: bool,
+    links: BTreeMap<LinkId, Link>,
+    /// The newest transaction that counts: the end of the initial history, then what is committed.
+    end: Zxid,
+    proposed: Zxid,
+    ping_at: Duration,
+    check_at: Duration,
+    confirmations: VecDeque<Confirmation>,
+    /// Learners for which the log on disk has proven to be of no use.
+    copy_next: BTreeSet<ServerId>,
+}
+
+impl Leader {
+    pub(crate) fn new(ctx: &mut Ctx<'_>) -> Self {
+        ctx.out.push(Output::Listen);
+        let last = ctx.history.last();
+        Self {
+            phase: Phase::Choosing,
+            give_up_at: ctx.now + ctx.options.init_time(),
+            summary: (ctx.epochs.current, last),
+            highest: Epoch(0),
+            epoch: Epoch(0),
+            connecting: BTreeSet::new(),
+            electing: BTreeSet::new(),
+            proven: BTreeSet::new(),
+            current_saved: false,
+            links: BTreeMap::new(),
+            end: last,
+            proposed: last,
+            ping_at: Duration::MAX,
+            check_at: Duration::MAX,
+            confirmations: VecDeque::new(),
+            copy_next: BTreeSet::new(),
+        }
+    }
+
+    /// Takes part in its own discovery.
+    pub(crate) fn begin(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
+        self.join(ctx, ctx.options.me, ctx.epochs.accepted);
+        Ok(())
+    }
+
+    /// The epoch this server leads in, once it does.
+    pub(crate) fn epoch(&self) -> Option<Epoch> {
+        (self.phase == Phase::Leading).then_some(self.epoch)
+    }
+
+    /// The zxid of the next transaction, or `None` when the epoch has none left.
+    pub(crate) fn next_zxid(&self, first_counter: u32) -> Option<Zxid> {
+        if self.proposed.counter() == 0 {
+            return Some(Zxid::new(self.epoch, first_counter));
+        }
+        (self.proposed.counter() < COUNTER_MAX).then(|| Zxid(self.proposed.0 + 1))
+    }
+
+    /// Whether a connection is a learner's that takes part in the broadcast.
+    pub(crate) fn serves(&self, link: LinkId) -> bool {
+        self.links.get(&link).is_some_and(|link| matches!(link.stage, Stage::Serving))
+    }
+
+    pub(crate) fn deadline(&self) -> Duration {
+        let links = self.links.values().map(|link| link.deadline);
+        let phase = if self.phase == Phase::Leading { Duration::MAX } else { self.give_up_at };
+        links.fold(phase.min(self.ping_at).min(self.check_at), Duration::min)
+    }
+
+    /// Closes everything.
+    pub(crate) fn leave(self, out: &mut Vec<Output>) {
+        out.push(Output::Unlisten);
+        out.extend(self.links.into_keys().map(Output::Close));
+    }
+
+    // ---- discovery
+
+    /// A server takes part in the choice of the epoch.
+    fn join(&mut self, ctx: &mut Ctx<'_>, server: ServerId, accepted: Epoch) {
+        if self.phase != Phase::Choosing {
+            return;
+        }
+        self.highest = self.highest.max(accepted);
+        if ctx.quorums.committed().is_voter(server) {
+            self.connecting.insert(server);
+        }
+        let here = self.connecting.contains(&ctx.options.me);
+        if here && ctx.quorums.committed().is_quorum(&self.connecting) {
+            self.phase = Phase::Promising;
+            self.epoch = Epoch(self.highest.0 + 1);
+            ctx.save_epoch(EpochKind::Accepted, self.epoch);
+        }
+    }
+
+    pub(crate) fn epoch_saved(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        kind: EpochKind,
+        epoch: Epoch,
+    ) -> Result<(), Leave> {
+        if epoch != self.epoch {
+            return Ok(());
+        }
+        match kind {
+            EpochKind::Accepted if self.phase == Phase::Promising => {
+                self.phase = Phase::Electing;
+                self.give_up_at = ctx.now + ctx.options.init_time();
+                let told: Vec<LinkId> = self.in_stage(|stage| matches!(stage, Stage::Told));
+                for link in told {
+                    self.ask(ctx, link);
+                }
+                self.elect(ctx, ctx.options.me)?;
+            }
+            EpochKind::Current => {
+                self.current_saved = true;
+                self.prove(ctx, ctx.options.me)?;
+            }
+            EpochKind::Accepted => {}
+        }
+        Ok(())
+    }
+
+    fn in_stage(&self, is: impl Fn(&Stage) -> bool) -> Vec<LinkId> {
+        self.links.iter().filter(|(_, link)| is(&link.stage)).map(|(id, _)| *id).collect()
+    }
+
+    /// Tells a learner the new epoch.
+    fn ask(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        link.stage = Stage::Asked;
+        let zxid = Zxid::new(self.epoch, 0);
+        let packet = QuorumPacket::with_data(PacketKind::LEADERINFO, zxid, protocol_version());
+        ctx.out.push(Output::Send(id, packet));
+    }
+
+    /// A voter has accepted the epoch, and its history is not better.
+    fn elect(&mut self, ctx: &mut Ctx<'_>, server: ServerId) -> Result<(), Leave> {
+        if self.phase != Phase::Electing {
+            return Ok(());
+        }
+        if ctx.quorums.committed().is_voter(server) {
+            self.electing.insert(server);
+        }
+        let here = self.electing.contains(&ctx.options.me);
+        if here && ctx.quorums.committed().is_quorum(&self.electing) {
+            self.phase = Phase::Syncing;
+            self.give_up_at = ctx.now + ctx.options.init_time();
+            ctx.save_epoch(EpochKind::Current, self.epoch);
+            for link in self.in_stage(|stage| matches!(stage, Stage::Counted)) {
+                self.synchronize(ctx, link);
+            }
+        }
+        Ok(())
+    }
+
+    // ---- links
+
+    pub(crate) fn accepted(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
+        let options = ctx.options;
+        let link = Link {
+            server: ServerId(0),
+            observer: false,
+            stage: Stage::New,
+            zxid: Zxid::ZERO,
+            synced_before: false,
+            deadline: ctx.now + options.init_time(),
+            alive_until: ctx.now + options.init_time() + options.sync_time(),
+            acked: Zxid::ZERO,
+            unacked: None,
+            pings_sent: 0,
+            pings_answered: 0,
+        };
+        self.links.insert(id, link);
+    }
+
+    pub(crate) fn link_down(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
+        if self.links.remove(&id).is_some() {
+            ctx.out.push(Output::Up(Up::LearnerGone(id)));
+        }
+    }
+
+    fn close(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
+        ctx.out.push(Output::Close(id));
+        self.link_down(ctx, id);
+    }
+
+    /// A packet of a learner. What it does wrong costs it its connection, nothing more.
+    pub(crate) fn packet(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        id: LinkId,
+        packet: QuorumPacket,
+    ) -> Result<(), Leave> {
+        let Some(link) = self.links.get_mut(&id) else { return Ok(()) };
+        let serving = matches!(link.stage, Stage::Serving);
+        let proven = serving || matches!(link.stage, Stage::Proven);
+        let limit = if proven { ctx.options.sync_time() } else { ctx.options.init_time() };
+        link.deadline = ctx.now + limit;
+        if serving {
+            link.alive_until = ctx.now + limit;
+        }
+        match (&link.stage, packet.kind) {
+            (Stage::New, PacketKind::FOLLOWERINFO | PacketKind::OBSERVERINFO) => {
+                self.introduce(ctx, id, &packet);
+            }
+            (Stage::Asked, PacketKind::ACKEPOCH) => self.epoch_acked(ctx, id, &packet)?,
+            (Stage::Sent | Stage::Proven | Stage::Serving, PacketKind::ACK) => {
+                self.acked(ctx, id, packet.zxid)?;
+            }
+            (Stage::Proven | Stage::Serving, PacketKind::PING) => {
+                link.pings_answered += 1;
+                ctx.out.push(Output::Up(Up::FromLearner(id, packet)));
+                self.confirm_by_pings(ctx);
+            }
+            (Stage::Proven | Stage::Serving, PacketKind::REQUEST | PacketKind::REVALIDATE) => {
+                ctx.out.push(Output::Up(Up::FromLearner(id, packet)));
+            }
+            // Whatever else an established learner says is of no use, but does no harm.
+            (Stage::Proven | Stage::Serving, _) => {}
+            _ => self.close(ctx, id),
+        }
+        Ok(())
+    }
+
+    fn introduce(&mut self, ctx: &mut Ctx<'_>, id: LinkId, packet: &QuorumPacket) {
+        let info = LearnerInfo::decode(packet.data.as_deref()).ok().flatten();
+        let Some(info) = info.filter(LearnerInfo::acknowledges_epochs) else {
+            return self.close(ctx, id);
+        };
+        let committed = ctx.quorums.committed();
+        let known = committed.member(info.server).is_some() || ctx.options.reconfig;
+        let newer = info.config_version.is_some_and(|version| version > committed.version());
+        if !known || newer || info.server == ctx.options.me {
+            return self.close(ctx, id);
+        }
+        let same = |link: &&Link| link.server == info.server && !matches!(link.stage, Stage::New);
+        let older = self.links.iter().find(|(_, link)| same(link)).map(|(id, _)| *id);
+        if let Some(older) = older {
+            self.close(ctx, older);
+        }
+        let Some(link) = self.links.get_mut(&id) else { return };
+        link.server = info.server;
+        link.observer = packet.kind == PacketKind::OBSERVERINFO;
+        link.stage = Stage::Told;
+        match self.phase {
+            Phase::Choosing => self.join(ctx, info.server, packet.epoch()),
+            Phase::Promising => {}
+            _ => self.ask(ctx, id),
+        }
+    }
+
+    fn epoch_acked(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        id: LinkId,
+        packet: &QuorumPacket,
+    ) -> Result<(), Leave> {
+        let Ok(ack) = EpochAck::decode(packet.data.as_deref()) else {
+            self.close(ctx, id);
+            return Ok(());
+        };
+        let Some(link) = self.links.get_mut(&id) else { return Ok(()) };
+        let (server, observer) = (link.server, link.observer);
+        link.zxid = packet.zxid;
+        link.synced_before = packet.zxid != Zxid::ZERO || ack.current_epoch != Some(Epoch(0));
+        link.stage = Stage::Counted;
+        if self.phase == Phase::Electing
+            && let Some(current) = ack.current_epoch
+        {
+            if (current, packet.zxid) > self.summary {
+                self.close(ctx, id);
+                let votes = !observer && ctx.quorums.committed().is_voter(server);
+                return if votes { Err(Leave("a follower has a better history")) } else { Ok(()) };
+            }
+            // Who has no database promises nothing.
+            if packet.zxid != NO_ZXID {
+                self.elect(ctx, server)?;
+            }
+        }
+        if self.phase >= Phase::Syncing
+            && self.links.get(&id).is_some_and(|link| matches!(link.stage, Stage::Counted))
+        {
+            self.synchronize(ctx, id);
+        }
+        Ok(())
+    }
+
+    // ---- synchronization
+
+    /// Decides how a learner gets this leader's history, and begins.
+    fn synchronize(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
+        let Some(link) = self.links.get(&id) else { return };
+        let (peer, end) = (link.zxid, self.end);
+        let copy = ctx.options.always_copy || self.copy_next.remove(&link.server);
+        let min = ctx.history.all().next().map_or(end, |txn| txn.zxid);
+        if copy {
+            return self.copy(ctx, id);
+        }
+        if peer == end {
+            ctx.out.push(Output::Send(id, QuorumPacket::new(PacketKind::DIFF, end)));
+            return self.register(ctx, id, end);
+        }
+        if !link.synced_before || peer < Zxid::ZERO {
+            return self.copy(ctx, id);
+        }
+        if peer > end {
+            if peer.counter() == 0 {
+                return self.copy(ctx, id);
+            }
+            ctx.out.push(Output::Send(id, QuorumPacket::new(PacketKind::TRUNC, end)));
+            return self.register(ctx, id, end);
+        }
+        if peer >= min {
+            return self.walk(ctx, id, Walk::new(peer));
+        }
+        let Some(share) = ctx.options.log_share else { return self.copy(ctx, id) };
+        self.links.get_mut(&id).expect("it was there").stage = Stage::Reading(Walk::new(peer));
+        ctx.out.push(Output::ReadLog { link: id, after: peer, up_to: min, share });
+    }
+
+    /// A part of the log on disk has been read.
+    pub(crate) fn log_read(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        id: LinkId,
+        floor: Option<Zxid>,
+        txns: Vec<(Zxid, Bytes)>,
+        end: LogEnd,
+    ) {
+        let upper = self.end;
+        let Some(link) = self.links.get_mut(&id) else { return };
+        let Stage::Reading(walk) = &mut link.stage else { return };
+        link.deadline = ctx.now + ctx.options.init_time();
+        let mut usable = end != LogEnd::Unusable;
+        if let Some(floor) = floor.filter(|_| walk.floor.is_none()) {
+            walk.floor = Some(floor);
+            if floor == walk.peer {
+                walk.choose(PacketKind::DIFF, upper, id, ctx.out);
+            }
+        }
+        // The log must reach back to what the learner has.
+        usable = usable && walk.floor.is_some();
+        for (zxid, record) in txns {
+            usable = usable && walk.take(&Txn { zxid, record }, upper, id, ctx.out);
+        }
+        if !usable {
+            let (chosen, server) = (walk.chosen, link.server);
+            if chosen {
+                self.copy_next.insert(server);
+                return self.close(ctx, id);
+            }
+            return self.copy(ctx, id);
+        }
+        if end == LogEnd::Complete {
+            let walk = walk.clone();
+            let min = ctx.history.all().next().map_or(upper, |txn| txn.zxid);
+            if walk.queued < min {
+                // Memory has moved on meanwhile, unless the log does not lead to it at all.
+                if walk.queued == walk.read_from {
+                    self.copy_next.insert(link.server);
+                    return self.close(ctx, id);
+                }
+                let after = walk.queued;
+                if let Stage::Reading(walk) = &mut link.stage {
+                    walk.read_from = after;
+                }
+                ctx.out.push(Output::ReadLog { link: id, after, up_to: min, share: 0.0 });
+                return;
+            }
+            self.walk(ctx, id, walk);
+        }
+    }
+
+    /// Sends what memory has beyond what has been sent.
+    fn walk(&mut self, ctx: &mut Ctx<'_>, id: LinkId, mut walk: Walk) {
+        let end = self.end;
+        let usable = {
+            let mut known = ctx.history.all().take_while(|txn| txn.zxid <= end);
+            known.all(|txn| walk.take(txn, end, id, ctx.out))
+        };
+        if !usable || !walk.chosen {
+            return self.copy(ctx, id);
+        }
+        self.register(ctx, id, end);
+    }
+
+    /// Sends the whole tree, and what it lacks.
+    fn copy(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
+        ctx.out.push(Output::SendCopy(id));
+        let delivered = ctx.history.delivered();
+        for txn in ctx.history.pending_above(delivered).take_while(|txn| txn.zxid <= self.end) {
+            ctx.out.push(Output::Send(id, proposal(txn)));
+            ctx.out.push(Output::Send(id, QuorumPacket::new(PacketKind::COMMIT, txn.zxid)));
+        }
+        self.register(ctx, id, self.end);
+    }
+
+    /// From here on the learner gets everything as it happens.
+    fn register(&mut self, ctx: &mut Ctx<'_>, id: LinkId, sent: Zxid) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        link.stage = Stage::Sent;
+        if !link.observer {
+            for txn in ctx.history.pending_above(sent) {
+                ctx.out.push(Output::Send(id, proposal(txn)));
+            }
+        }
+        let text = ctx.quorums.last_seen().to_string();
+        let zxid = Zxid::new(self.epoch, 0);
+        let packet = QuorumPacket::with_data(PacketKind::NEWLEADER, zxid, text);
+        ctx.out.push(Output::Send(id, packet));
+        self.ping_at = self.ping_at.min(ctx.now + ctx.options.tick / 2);
+    }
+
+    /// A server has this leader's history on its disk.
+    fn prove(&mut self, ctx: &mut Ctx<'_>, server: ServerId) -> Result<(), Leave> {
+        self.proven.insert(server);
+        if self.phase != Phase::Syncing
+            || !self.current_saved
+            || !ctx.quorums.all_have_quorum(&self.proven)
+        {
+            return Ok(());
+        }
+        self.phase = Phase::Leading;
+        self.proposed = Zxid::new(self.epoch, 0);
+        self.ping_at = self.ping_at.min(ctx.now + ctx.options.tick / 2);
+        self.check_at = ctx.now + ctx.options.tick;
+        self.deliver(ctx);
+        ctx.out.push(Output::Role(Role::Leading(self.epoch)));
+        for link in self.in_stage(|stage| matches!(stage, Stage::Proven)) {
+            self.serve(ctx, link);
+        }
+        Ok(())
+    }
+
+    fn serve(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        link.stage = Stage::Serving;
+        link.alive_until = link.alive_until.max(ctx.now + ctx.options.sync_time());
+        ctx.out.push(Output::Send(id, QuorumPacket::new(PacketKind::UPTODATE, NO_ZXID)));
+    }
+
+    // ---- broadcast
+
+    /// Orders a transaction at [`Leader::next_zxid`].
+    pub(crate) fn propose(&mut self, ctx: &mut Ctx<'_>, txn: Txn) {
+        assert_eq!(self.phase, Phase::Leading, "only an established leader proposes");
+        self.proposed = txn.zxid;
+        let Txn { zxid, record } = txn.clone();
+        ctx.history.push(txn.clone());
+        ctx.out.push(Output::Append { zxid, record });
+        for (id, link) in &mut self.links {
+            if link.is_registered() && !link.observer {
+                link.unacked.get_or_insert((zxid, ctx.now));
+                ctx.out.push(Output::Send(*id, proposal(&txn)));
+            }
+        }
+    }
+
+    fn acked(&mut self, ctx: &mut Ctx<'_>, id: LinkId, zxid: Zxid) -> Result<(), Leave> {
+        let Some(link) = self.links.get_mut(&id) else { return Ok(()) };
+        if zxid == Zxid::new(self.epoch, 0) {
+            if matches!(link.stage, Stage::Sent) {
+                link.stage = Stage::Proven;
+                link.deadline = ctx.now + ctx.options.sync_time();
+                let (server, observer) = (link.server, link.observer);
+                if self.phase == Phase::Leading {
+                    self.serve(ctx, id);
+                } else if !observer {
+                    self.prove(ctx, server)?;
+                }
+            }
+            return Ok(());
+        }
+        if zxid > self.proposed || zxid.counter() == 0 {
+            return Ok(());
+        }
+        link.acked = link.acked.max(zxid);
+        if link.unacked.is_some_and(|(oldest, _)| oldest <= zxid) {
+            link.unacked = (self.proposed > zxid).then_some((self.proposed, ctx.now));
+        }
+        self.commit(ctx);
+        Ok(())
+    }
+
+    pub(crate) fn flushed(&mut self, ctx: &mut Ctx<'_>) {
+        self.commit(ctx);
+        self.deliver(ctx);
+    }
+
+    /// Commits what a quorum of every configuration that counts has on its disks.
+    fn commit(&mut self, ctx: &mut Ctx<'_>) {
+        if self.phase != Phase::Leading {
+            return;
+        }
+        let quorums = &*ctx.quorums;
+        let mut safe = self.durable(ctx.options.me, ctx.history, quorums.committed());
+        if quorums.is_joint() {
+            safe = safe.min(self.durable(ctx.options.me, ctx.history, quorums.last_seen()));
+        }
+        if safe <= self.end {
+            return;
+        }
+        for txn in ctx.history.pending_above(self.end).take_while(|txn| txn.zxid <= safe) {
+            for (id, link) in self.links.iter().filter(|(_, link)| link.is_registered()) {
+                let packet = if link.observer {
+                    QuorumPacket { kind: PacketKind::INFORM, ..proposal(txn) }
+                } else {
+                    QuorumPacket::new(PacketKind::COMMIT, txn.zxid)
+                };
+                ctx.out.push(Output::Send(*id, packet));
+            }
+        }
+        self.end = safe;
+        self.deliver(ctx);
+        let committed = self.end;
+        self.confirm_while(ctx, |confirmation| confirmation.above < committed);
+    }
+
+    /// The newest transaction that a quorum of `config` has on its disks.
+    fn durable(&self, me: ServerId, history: &History, config: &Membership) -> Zxid {
+        let mut acked: Vec<(Zxid, ServerId)> = self
+            .links
+            .values()
+            .filter(|link| matches!(link.stage, Stage::Proven | Stage::Serving))
+            .filter(|link| config.is_voter(link.server) && !link.observer)
+            .map(|link| (link.acked, link.server))
+            .collect();
+        if config.is_voter(me) {
+            acked.push((history.flushed(), me));
+        }
+        acked.sort_unstable_by(|a, b| b.cmp(a));
+        let quorum = (1..=acked.len()).find(|count| {
+            let best = &acked[..*count];
+            config.has_quorum(|voter| best.iter().any(|(_, server)| *server == voter))
+        });
+        quorum.map_or(Zxid::ZERO, |count| acked[count - 1].0)
+    }
+
+    fn deliver(&mut self, ctx: &mut Ctx<'_>) {
+        if self.phase == Phase::Leading {
+            while let Some(Txn { zxid, record }) = ctx.history.deliver(self.end) {
+                ctx.out.push(Output::Deliver { zxid, record });
+            }
+        }
+    }
+
+    // ---- liveness
+
+    pub(crate) fn tick(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
+        let now = ctx.now;
+        if self.phase != Phase::Leading && self.give_up_at <= now {
+            return Err(Leave("no quorum has come in time"));
+        }
+        let silent: Vec<LinkId> =
+            self.links.iter().filter(|(_, l)| l.deadline <= now).map(|(id, _)| *id).collect();
+        for link in silent {
+            self.close(ctx, link);
+        }
+        if self.check_at <= now {
+            self.check_at = now + ctx.options.tick;
+            let mut alive: BTreeSet<ServerId> = self
+                .links
+                .values()
+                .filter(|link| !link.observer && link.alive_until >= now)
+                .map(|link| link.server)
+                .collect();
+            alive.insert(ctx.options.me);
+            if !ctx.quorums.all_have_quorum(&alive) {
+                return Err(Leave("a quorum of followers is out of reach"));
+            }
+        }
+        if self.ping_at <= now {
+            self.ping_at = now + ctx.options.tick / 2;
+            let limit = ctx.options.sync_time();
+            let late = |link: &Link| link.unacked.is_some_and(|(_, since)| since + limit <= now);
+            let slow: Vec<LinkId> =
+                self.links.iter().filter(|(_, link)| late(link)).map(|(id, _)| *id).collect();
+            for link in slow {
+                self.close(ctx, link);
+            }
+            self.ping(ctx);
+        }
+        Ok(())
+    }
+
+    fn ping(&mut self, ctx: &mut Ctx<'_>) {
+        for (id, link) in self.links.iter_mut().filter(|(_, link)| link.is_registered()) {
+            if matches!(link.stage, Stage::Serving) {
+                link.pings_sent += 1;
+            }
+            ctx.out.push(Output::Send(*id, QuorumPacket::new(PacketKind::PING, self.proposed)));
+        }
+    }
+
+    /// Reports [`Up::Confirmed`] once it is certain that this server has led until after this call.
+    pub(crate) fn confirm(&mut self, ctx: &mut Ctx<'_>, token: u64) {
+        let pings = self.links.iter().map(|(id, link)| (*id, link.pings_sent)).collect();
+        let confirmation = Confirmation { token, above: self.proposed, pings };
+        self.confirmations.push_back(confirmation);
+        self.ping(ctx);
+        self.confirm_by_pings(ctx);
+    }
+
+    fn confirm_by_pings(&mut self, ctx: &mut Ctx<'_>) {
+        let links = &self.links;
+        let me = ctx.options.me;
+        let quorums = ctx.quorums.clone();
+        let shown = |confirmation: &Confirmation| {
+            // Whoever was not there yet has answered later pings only.
+            let sent = |id| confirmation.pings.get(id).copied().unwrap_or(0);
+            let mut servers: BTreeSet<ServerId> = links
+                .iter()
+                .filter(|(id, link)| !link.observer && link.pings_answered > sent(*id))
+                .map(|(_, link)| link.server)
+                .collect();
+            servers.insert(me);
+            quorums.all_have_quorum(&servers)
+        };
+        let count = self.confirmations.iter().take_while(|c| shown(c)).count();
+        for confirmation in self.confirmations.drain(..count) {
+            ctx.out.push(Output::Up(Up::Confirmed(confirmation.token)));
+        }
+    }
+
+    fn confirm_while(&mut self, ctx: &mut Ctx<'_>, is: impl Fn(&Confirmation) -> bool) {
+        let count = self.confirmations.iter().take_while(|c| is(c)).count();
+        for confirmation in self.confirmations.drain(..count) {
+            ctx.out.push(Output::Up(Up::Confirmed(confirmation.token)));
+        }
+    }
+}
+
+fn proposal(txn: &Txn) -> QuorumPacket {
+    QuorumPacket::with_data(PacketKind::PROPOSAL, txn.zxid, txn.record.clone())
+}
+
+/// A way through the history from where a learner stands.
+#[derive(Clone, Debug)]
+struct Walk {
+    peer: Zxid,
+    /// The newest transaction at or below `peer` on disk, once that is known.
+    floor: Option<Zxid>,
+    before: Option<Zxid>,
+    /// Where the last reading of the log on disk began.
+    read_from: Zxid,
+    queued: Zxid,
+    chosen: bool,
+}
+
+impl Walk {
+    fn new(peer: Zxid) -> Self {
+        let read_from = NO_ZXID;
+        Self { peer, floor: None, before: None, read_from, queued: peer, chosen: false }
+    }
+
+    fn choose(&mut self, kind: PacketKind, zxid: Zxid, id: LinkId, out: &mut Vec<Output>) {
+        self.chosen = true;
+        out.push(Output::Send(id, QuorumPacket::new(kind, zxid)));
+    }
+
+    /// Takes the next transaction of the history; false when the learner's is not a prefix of it
+    /// and cannot be made one by cutting it.
+    fn take(&mut self, txn: &Txn, end: Zxid, id: LinkId, out: &mut Vec<Output>) -> bool {
+        let zxid = txn.zxid;
+        if zxid < self.peer {
+            self.before = Some(zxid);
+            return true;
+        }
+        if !self.chosen {
+            if zxid == self.peer || self.peer.counter() == 0 {
+                self.choose(PacketKind::DIFF, end, id, out);
+            } else {
+                // The learner has a transaction that this leader does not know.
+                let Some(before) = self.before.or(self.floor) else { return false };
+                if zxid.epoch() != self.peer.epoch() {
+                    return false;
+                }
+                self.choose(PacketKind::TRUNC, before, id, out);
+                self.queued = before;
+            }
+        }
+        if zxid <= self.queued {
+            return true;
+        }
+        // Equal epochs go on without a hole; the log on disk is not trusted with that.
+        if zxid.epoch() == self.queued.epoch() && !follows(self.queued, zxid) {
+            return false;
+        }
+        self.queued = zxid;
+        out.push(Output::Send(id, proposal(txn)));
+        out.push(Output::Send(id, QuorumPacket::new(PacketKind::COMMIT, zxid)));
+        true
+    }
+}

@@ -1,0 +1,420 @@
+//! A follower or an observer: adopts a leader's history, then takes what it orders.
+//!
+//! Whatever the leader sends is logged at once and in order; it is delivered when it is committed,
+//! durable, and the leader has been confirmed by a quorum. So a broken synchronization leaves a
+//! prefix of the leader's history behind, whichever way it came.
+//!
+//! Source: `quorum-sync-broadcast.md` §2, §4, §6.2, `Learner`, `Follower`, `Observer`.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use zebu_proto::quorum::{EpochAck, LearnerInfo, PacketKind, QuorumPacket};
+use zebu_proto::{Epoch, ServerId, Zxid};
+
+use crate::history::{Txn, follows};
+use crate::io::{EpochKind, LinkId, Output, Role, Up};
+use crate::peer::{Ctx, Leave};
+
+/// Attempts to connect to a leader.
+const CONNECT_TRIES: u32 = 5;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    /// Dials, or waits to dial again.
+    Connecting,
+    /// Has said who it is.
+    Told,
+    /// Makes its promise durable.
+    Promising,
+    /// Has accepted the epoch.
+    Counted,
+    /// Cuts its log.
+    Cutting,
+    /// Receives a copy of the leader's tree.
+    Copying,
+    /// Makes the copy its own.
+    Restoring,
+    /// Receives what it lacks.
+    CatchingUp,
+    /// Has received everything, and makes it durable.
+    Proving,
+    /// Makes the epoch durable.
+    Adopting,
+    /// Has acknowledged the leader's history.
+    Proven,
+    /// Serves.
+    Serving,
+}
+
+/// A follower or an observer, from the decision of its election on.
+#[derive(Debug)]
+pub(crate) struct Learner {
+    leader: ServerId,
+    observer: bool,
+    stage: Stage,
+    link: Option<LinkId>,
+    tries: u32,
+    retry_at: Duration,
+    /// When the leader's silence ends this.
+    deadline: Duration,
+    epoch: Epoch,
+    /// What the leader has committed.
+    committed: Zxid,
+    /// What this server has acknowledged.
+    acked: Zxid,
+    /// What must be durable before the leader's history is acknowledged.
+    prove: Zxid,
+    /// What came while the disk was busy.
+    held: VecDeque<QuorumPacket>,
+}
+
+impl Learner {
+    pub(crate) fn new(ctx: &mut Ctx<'_>, leader: ServerId, observer: bool) -> Self {
+        let limit = ctx.options.tick * ctx.options.connect_limit;
+        ctx.out.push(Output::Connect(leader));
+        Self {
+            leader,
+            observer,
+            stage: Stage::Connecting,
+            link: None,
+            tries: 1,
+            retry_at: Duration::MAX,
+            deadline: ctx.now + limit,
+            epoch: Epoch(0),
+            committed: Zxid::ZERO,
+            acked: Zxid::ZERO,
+            prove: Zxid::ZERO,
+            held: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Duration {
+        self.deadline.min(self.retry_at)
+    }
+
+    /// The connection to the leader, once this server serves.
+    pub(crate) fn serving(&self) -> Option<LinkId> {
+        self.link.filter(|_| self.stage == Stage::Serving)
+    }
+
+    /// Whether this is the connection to the leader.
+    pub(crate) fn is_link(&self, link: LinkId) -> bool {
+        self.link == Some(link)
+    }
+
+    pub(crate) fn leave(self, out: &mut Vec<Output>) {
+        match self.link {
+            Some(link) => out.push(Output::Close(link)),
+            None => out.push(Output::CancelConnect),
+        }
+    }
+
+    pub(crate) fn connected(&mut self, ctx: &mut Ctx<'_>, link: LinkId) {
+        if self.stage != Stage::Connecting || self.link.is_some() {
+            ctx.out.push(Output::Close(link));
+            return;
+        }
+        self.link = Some(link);
+        self.stage = Stage::Told;
+        self.retry_at = Duration::MAX;
+        self.deadline = ctx.now + ctx.options.init_time();
+        let kind = if self.observer { PacketKind::OBSERVERINFO } else { PacketKind::FOLLOWERINFO };
+        let info = LearnerInfo::new(ctx.options.me, ctx.quorums.committed().version());
+        let zxid = Zxid::new(ctx.epochs.accepted, 0);
+        self.send(ctx, QuorumPacket::with_data(kind, zxid, info.to_data()));
+    }
+
+    pub(crate) fn connect_failed(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
+        if self.stage != Stage::Connecting || self.link.is_some() {
+            return Ok(());
+        }
+        if self.tries >= CONNECT_TRIES {
+            return Err(Leave("the leader cannot be reached"));
+        }
+        self.retry_at = ctx.now + ctx.options.connect_pause;
+        Ok(())
+    }
+
+    pub(crate) fn tick(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
+        if self.deadline <= ctx.now {
+            return Err(Leave("the leader is silent"));
+        }
+        if self.retry_at <= ctx.now {
+            self.retry_at = Duration::MAX;
+            self.tries += 1;
+            ctx.out.push(Output::Connect(self.leader));
+        }
+        Ok(())
+    }
+
+    fn send(&self, ctx: &mut Ctx<'_>, packet: QuorumPacket) {
+        if let Some(link) = self.link {
+            ctx.out.push(Output::Send(link, packet));
+        }
+    }
+
+    pub(crate) fn packet(&mut self, ctx: &mut Ctx<'_>, packet: QuorumPacket) -> Result<(), Leave> {
+        let serves = self.stage >= Stage::Adopting;
+        let limit = if serves { ctx.options.sync_time() } else { ctx.options.init_time() };
+        self.deadline = ctx.now + limit;
+        match self.stage {
+            Stage::Connecting | Stage::Promising | Stage::Copying => {
+                Err(Leave("the leader speaks out of turn"))
+            }
+            Stage::Told => self.leader_info(ctx, &packet),
+            Stage::Counted => self.first(ctx, &packet),
+            Stage::Cutting | Stage::Restoring => {
+                self.held.push_back(packet);
+                Ok(())
+            }
+            Stage::Serving => self.broadcast(ctx, packet),
+            _ => self.synchronize(ctx, packet),
+        }
+    }
+
+    // ---- discovery
+
+    fn leader_info(&mut self, ctx: &mut Ctx<'_>, packet: &QuorumPacket) -> Result<(), Leave> {
+        if packet.kind != PacketKind::LEADERINFO {
+            return Err(Leave("the leader does not tell its epoch"));
+        }
+        self.epoch = packet.epoch();
+        if self.epoch < ctx.epochs.accepted {
+            return Err(Leave("the leader's epoch is over"));
+        }
+        if self.epoch == ctx.epochs.accepted {
+            // It was promised before: the answer does not count again.
+            self.accept(ctx, None);
+        } else {
+            self.stage = Stage::Promising;
+            ctx.save_epoch(EpochKind::Accepted, self.epoch);
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self, ctx: &mut Ctx<'_>, current_epoch: Option<Epoch>) {
+        self.stage = Stage::Counted;
+        let zxid = ctx.history_end();
+        let data = EpochAck { current_epoch }.to_data();
+        self.send(ctx, QuorumPacket::with_data(PacketKind::ACKEPOCH, zxid, data));
+    }
+
+    pub(crate) fn epoch_saved(&mut self, ctx: &mut Ctx<'_>, kind: EpochKind, epoch: Epoch) {
+        if epoch != self.epoch {
+            return;
+        }
+        match (kind, self.stage) {
+            (EpochKind::Accepted, Stage::Promising) => {
+                self.accept(ctx, Some(ctx.epochs.current));
+            }
+            (EpochKind::Current, Stage::Adopting) => {
+                self.stage = Stage::Proven;
+                self.deadline = ctx.now + ctx.options.sync_time();
+                self.send(ctx, self.history_ack());
+            }
+            _ => {}
+        }
+    }
+
+    fn history_ack(&self) -> QuorumPacket {
+        QuorumPacket::new(PacketKind::ACK, Zxid::new(self.epoch, 0))
+    }
+
+    // ---- synchronization
+
+    /// The packet that says how this server gets the leader's history.
+    fn first(&mut self, ctx: &mut Ctx<'_>, packet: &QuorumPacket) -> Result<(), Leave> {
+        match packet.kind {
+            PacketKind::DIFF => self.agreed(ctx),
+            PacketKind::SNAP => self.stage = Stage::Copying,
+            PacketKind::TRUNC if packet.zxid < Zxid::ZERO || packet.zxid > ctx.history.last() => {
+                return Err(Leave("the leader cuts where there is nothing"));
+            }
+            PacketKind::TRUNC => {
+                self.stage = Stage::Cutting;
+                ctx.busy.truncating = Some(packet.zxid);
+                ctx.out.push(Output::Truncate(packet.zxid));
+            }
+            _ => return Err(Leave("the leader does not say how to synchronize")),
+        }
+        Ok(())
+    }
+
+    /// The log has been cut where it was to be cut, or there is nothing that leads there.
+    pub(crate) fn truncated(&mut self, ctx: &mut Ctx<'_>, done: bool) -> Result<(), Leave> {
+        if self.stage != Stage::Cutting {
+            return Ok(());
+        }
+        if !done {
+            return Err(Leave("nothing on the disk leads to where the leader cuts"));
+        }
+        self.agreed(ctx);
+        self.go_on(ctx)
+    }
+
+    /// Everything this server has is the leader's history, too: it counts as soon as the leader does.
+    fn agreed(&mut self, ctx: &Ctx<'_>) {
+        self.stage = Stage::CatchingUp;
+        self.committed = ctx.history.last();
+    }
+
+    /// The leader's tree has come.
+    pub(crate) fn copied(&mut self, ctx: &mut Ctx<'_>, link: LinkId) {
+        if self.stage == Stage::Copying {
+            self.stage = Stage::Restoring;
+            self.deadline = ctx.now + ctx.options.init_time();
+            ctx.busy.restoring = true;
+            ctx.out.push(Output::Restore(link));
+        }
+    }
+
+    /// The leader's tree is this server's now.
+    pub(crate) fn restored(&mut self, ctx: &mut Ctx<'_>, zxid: Zxid) -> Result<(), Leave> {
+        if self.stage != Stage::Restoring {
+            return Ok(());
+        }
+        self.agreed(ctx);
+        debug_assert_eq!(self.committed, zxid, "the copy is all there is");
+        self.go_on(ctx)
+    }
+
+    /// Takes what came while the disk was busy.
+    fn go_on(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
+        while let Some(packet) = self.held.pop_front() {
+            self.synchronize(ctx, packet)?;
+        }
+        Ok(())
+    }
+
+    /// Between the first packet and UPTODATE.
+    fn synchronize(&mut self, ctx: &mut Ctx<'_>, packet: QuorumPacket) -> Result<(), Leave> {
+        match packet.kind {
+            PacketKind::PROPOSAL => self.log(ctx, packet).map(drop),
+            PacketKind::COMMIT => self.commit(ctx, packet.zxid),
+            PacketKind::INFORM => {
+                let zxid = packet.zxid;
+                self.log(ctx, packet)?;
+                self.commit(ctx, zxid)
+            }
+            PacketKind::NEWLEADER if self.stage <= Stage::CatchingUp => {
+                if packet.epoch() != self.epoch {
+                    return Err(Leave("the leader changes its epoch"));
+                }
+                self.stage = Stage::Proving;
+                self.prove = ctx.history.last();
+                self.proving(ctx);
+                Ok(())
+            }
+            PacketKind::UPTODATE if self.stage == Stage::Proven => {
+                self.stage = Stage::Serving;
+                self.send(ctx, self.history_ack());
+                let role = if self.observer { Role::Observing } else { Role::Following };
+                self.acked = self.committed;
+                self.deliver(ctx);
+                ctx.out.push(Output::Role(role(self.leader)));
+                self.acknowledge(ctx);
+                Ok(())
+            }
+            PacketKind::NEWLEADER | PacketKind::UPTODATE => {
+                Err(Leave("the leader speaks out of turn"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Goes on once everything that came before NEWLEADER is durable.
+    fn proving(&mut self, ctx: &mut Ctx<'_>) {
+        if self.stage == Stage::Proving && ctx.history.flushed() >= self.prove {
+            self.stage = Stage::Adopting;
+            ctx.save_epoch(EpochKind::Current, self.epoch);
+        }
+    }
+
+    // ---- broadcast
+
+    fn broadcast(&mut self, ctx: &mut Ctx<'_>, packet: QuorumPacket) -> Result<(), Leave> {
+        match (packet.kind, self.observer) {
+            (PacketKind::PROPOSAL, false) => {
+                let zxid = packet.zxid;
+                if !self.log(ctx, packet)? && zxid <= ctx.history.flushed() {
+                    // The leader has sent it twice: it has been logged before.
+                    self.send(ctx, QuorumPacket::new(PacketKind::ACK, zxid));
+                }
+            }
+            (PacketKind::COMMIT, false) => {
+                self.commit(ctx, packet.zxid)?;
+                self.deliver(ctx);
+            }
+            (PacketKind::INFORM, true) => {
+                let zxid = packet.zxid;
+                self.log(ctx, packet)?;
+                self.commit(ctx, zxid)?;
+                self.deliver(ctx);
+            }
+            (PacketKind::PING, _) => ctx.out.push(Output::Up(Up::Ping(packet))),
+            (PacketKind::REVALIDATE | PacketKind::SYNC, _) => {
+                ctx.out.push(Output::Up(Up::FromLeader(packet)));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Logs a transaction, unless it has been logged before.
+    fn log(&mut self, ctx: &mut Ctx<'_>, packet: QuorumPacket) -> Result<bool, Leave> {
+        let last = ctx.history.last();
+        let zxid = packet.zxid;
+        if zxid <= last {
+            return Ok(false);
+        }
+        if !follows(last, zxid) {
+            return Err(Leave("the leader leaves a gap"));
+        }
+        let record = packet.data.unwrap_or_default();
+        ctx.history.push(Txn { zxid, record: record.clone() });
+        ctx.out.push(Output::Append { zxid, record });
+        Ok(true)
+    }
+
+    /// The leader has committed a transaction.
+    fn commit(&mut self, ctx: &mut Ctx<'_>, zxid: Zxid) -> Result<(), Leave> {
+        if zxid <= self.committed || zxid <= ctx.history.delivered() {
+            return Ok(());
+        }
+        let next = ctx.history.pending_above(self.committed).next().map(|txn| txn.zxid);
+        if next != Some(zxid) {
+            return Err(Leave("the leader commits what it has not proposed"));
+        }
+        self.committed = zxid;
+        Ok(())
+    }
+
+    pub(crate) fn flushed(&mut self, ctx: &mut Ctx<'_>) {
+        self.proving(ctx);
+        if self.stage == Stage::Serving {
+            self.acknowledge(ctx);
+            self.deliver(ctx);
+        }
+    }
+
+    /// Acknowledges every transaction that has become durable.
+    fn acknowledge(&mut self, ctx: &mut Ctx<'_>) {
+        if self.observer {
+            return;
+        }
+        let flushed = ctx.history.flushed();
+        let durable = ctx.history.all().skip_while(|txn| txn.zxid <= self.acked);
+        for txn in durable.take_while(|txn| txn.zxid <= flushed) {
+            let packet = QuorumPacket::new(PacketKind::ACK, txn.zxid);
+            ctx.out.extend(self.link.map(|link| Output::Send(link, packet)));
+        }
+        self.acked = self.acked.max(flushed);
+    }
+
+    fn deliver(&mut self, ctx: &mut Ctx<'_>) {
+        while let Some(Txn { zxid, record }) = ctx.history.deliver(self.committed) {
+            ctx.out.push(Output::Deliver { zxid, record });
+        }
+    }
+}

@@ -1,0 +1,560 @@
+//! One member of an ensemble: looks for a leader, leads, or learns.
+//!
+//! Owns the epochs, the history and the configurations, which outlive every role. Before it votes,
+//! everything it asked the disk for is done, so that its vote says what a restart would find.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use zebu_proto::quorum::{NO_ZXID, QuorumPacket};
+use zebu_proto::{Epoch, ServerId, Zxid};
+
+use crate::config::Membership;
+use crate::election::{Ballot, Decision, Election, Post, State, Tell, Vote};
+use crate::history::{History, Txn};
+use crate::io::{EpochKind, Input, LinkId, Options, Output, Role};
+use crate::leader::Leader;
+use crate::learner::Learner;
+use crate::mesh::Mesh;
+use crate::quorums::Quorums;
+
+/// Why a role ends: the member looks for a leader again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Leave(pub(crate) &'static str);
+
+/// The epochs on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Epochs {
+    /// The newest epoch this server has promised to take part in.
+    pub accepted: Epoch,
+    /// The epoch of the newest leader whose history this server has.
+    pub current: Epoch,
+}
+
+/// What a member starts with.
+#[derive(Debug)]
+pub struct Start {
+    /// The epochs on disk.
+    pub epochs: Epochs,
+    /// The configuration in force.
+    pub committed: Arc<Membership>,
+    /// The newest configuration that was proposed, if it is newer.
+    pub last_seen: Option<Arc<Membership>>,
+    /// The newest transaction in the tree, which is the end of the log.
+    pub last: Zxid,
+    /// The end of the log.
+    pub recent: Vec<Txn>,
+    /// Whether there is a history to speak of: false for a server whose disk is empty although it
+    /// should not be, or damaged. It neither votes nor counts until a leader has repaired it.
+    pub has_database: bool,
+}
+
+/// What the disk has not finished.
+#[derive(Debug, Default)]
+pub(crate) struct Busy {
+    pub(crate) truncating: Option<Zxid>,
+    pub(crate) restoring: bool,
+    epochs: VecDeque<(EpochKind, Epoch)>,
+}
+
+impl Busy {
+    fn changes_the_log(&self) -> bool {
+        self.truncating.is_some() || self.restoring
+    }
+
+    fn any(&self) -> bool {
+        self.changes_the_log() || !self.epochs.is_empty()
+    }
+}
+
+/// What a role works with.
+pub(crate) struct Ctx<'c> {
+    pub(crate) now: Duration,
+    pub(crate) options: &'c Options,
+    pub(crate) history: &'c mut History,
+    pub(crate) quorums: &'c mut Quorums,
+    pub(crate) epochs: Epochs,
+    pub(crate) has_database: bool,
+    pub(crate) busy: &'c mut Busy,
+    pub(crate) out: &'c mut Vec<Output>,
+}
+
+impl Ctx<'_> {
+    /// The newest zxid this server answers for.
+    pub(crate) fn history_end(&self) -> Zxid {
+        if self.has_database { self.history.last() } else { NO_ZXID }
+    }
+
+    /// Makes an epoch durable.
+    pub(crate) fn save_epoch(&mut self, kind: EpochKind, epoch: Epoch) {
+        self.busy.epochs.push_back((kind, epoch));
+        self.out.push(Output::SaveEpoch(kind, epoch));
+    }
+}
+
+#[derive(Debug)]
+enum Part {
+    /// Waits for the disk before it votes.
+    Settling,
+    Looking,
+    Leading(Box<Leader>),
+    Learning(Box<Learner>),
+}
+
+/// One member of an ensemble. See the module's documentation.
+#[derive(Debug)]
+pub struct Peer {
+    options: Options,
+    epochs: Epochs,
+    history: History,
+    quorums: Quorums,
+    has_database: bool,
+    busy: Busy,
+    election: Election,
+    mesh: Mesh,
+    part: Part,
+    /// What was heard before this server could vote.
+    early: BTreeMap<ServerId, Ballot>,
+    left: &'static str,
+}
+
+impl Peer {
+    /// A member that has just started; it looks for a leader at its first step.
+    pub fn new(options: Options, start: Start) -> Self {
+        let Start { epochs, committed, last_seen, last, recent, has_database } = start;
+        let mut quorums = Quorums::new(committed);
+        if let Some(last_seen) = last_seen {
+            quorums.propose(last_seen);
+        }
+        Self {
+            epochs,
+            history: History::new(options.memory, last, recent),
+            quorums,
+            has_database,
+            busy: Busy::default(),
+            election: Election::new(options.me, options.patience),
+            mesh: Mesh::new(options.me),
+            part: Part::Settling,
+            early: BTreeMap::new(),
+            left: "it has started",
+            options,
+        }
+    }
+
+    /// What this server has.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// The epochs on disk.
+    pub fn epochs(&self) -> Epochs {
+        self.epochs
+    }
+
+    /// The configurations that count.
+    pub fn quorums(&self) -> &Quorums {
+        &self.quorums
+    }
+
+    /// What this server is doing.
+    pub fn state(&self) -> State {
+        self.election.state()
+    }
+
+    /// Why the last role ended.
+    pub fn left(&self) -> &'static str {
+        self.left
+    }
+
+    /// Whose connection of the election network this is.
+    pub fn wire_peer(&self, wire: crate::mesh::WireId) -> Option<ServerId> {
+        self.mesh.peer(wire)
+    }
+
+    /// When the next [`Input::Tick`] is due.
+    pub fn deadline(&self) -> Duration {
+        let part = match &self.part {
+            Part::Settling => Duration::MAX,
+            Part::Looking => self.election.deadline(),
+            Part::Leading(leader) => leader.deadline(),
+            Part::Learning(learner) => learner.deadline(),
+        };
+        part.min(self.election.deadline())
+    }
+
+    /// The epoch this server leads in, if it does.
+    pub fn leads(&self) -> Option<Epoch> {
+        match &self.part {
+            Part::Leading(leader) => leader.epoch(),
+            _ => None,
+        }
+    }
+
+    /// At an established leader, the zxid of the next transaction; `None` when the epoch has none
+    /// left, and anywhere else.
+    pub fn next_zxid(&self) -> Option<Zxid> {
+        match &self.part {
+            Part::Leading(leader) if leader.epoch().is_some() => {
+                leader.next_zxid(self.options.first_counter)
+            }
+            _ => None,
+        }
+    }
+
+    /// Orders a transaction, whose zxid is [`Peer::next_zxid`].
+    ///
+    /// # Panics
+    /// When this server does not lead, or the zxid is another.
+    pub fn propose(&mut self, now: Duration, record: Bytes, out: &mut Vec<Output>) -> Zxid {
+        let zxid = self.next_zxid().expect("a leader with zxids left proposes");
+        let (part, mut ctx) = self.split(now, out);
+        let Part::Leading(leader) = part else { unreachable!("only a leader has a next zxid") };
+        leader.propose(&mut ctx, Txn { zxid, record });
+        zxid
+    }
+
+    /// At an established leader: asks for [`crate::io::Up::Confirmed`] with this token once it is
+    /// certain that this server has led until after this call.
+    pub fn confirm(&mut self, now: Duration, token: u64, out: &mut Vec<Output>) {
+        let (part, mut ctx) = self.split(now, out);
+        if let Part::Leading(leader) = part {
+            leader.confirm(&mut ctx, token);
+        }
+    }
+
+    /// At a serving learner: sends the leader a packet. False when there is no leader.
+    pub fn send_to_leader(&mut self, packet: QuorumPacket, out: &mut Vec<Output>) -> bool {
+        let link = match &self.part {
+            Part::Learning(learner) => learner.serving(),
+            _ => None,
+        };
+        out.extend(link.map(|link| Output::Send(link, packet)));
+        link.is_some()
+    }
+
+    /// At an established leader: sends a learner a packet behind everything committed so far.
+    pub fn send_to_learner(&mut self, link: LinkId, packet: QuorumPacket, out: &mut Vec<Output>) {
+        if let Part::Leading(leader) = &self.part
+            && leader.serves(link)
+        {
+            out.push(Output::Send(link, packet));
+        }
+    }
+
+    /// Ends the role, whatever it is.
+    pub fn resign(&mut self, now: Duration, why: &'static str, out: &mut Vec<Output>) {
+        self.leave(Leave(why), out);
+        self.settle(now, out);
+    }
+
+    /// Takes one event and pushes what it asks for, to be done in that order.
+    pub fn step(&mut self, now: Duration, input: Input, out: &mut Vec<Output>) {
+        if let Err(why) = self.handle(now, input, out) {
+            self.leave(why, out);
+        }
+        self.settle(now, out);
+    }
+
+    fn split<'s>(&'s mut self, now: Duration, out: &'s mut Vec<Output>) -> (&'s mut Part, Ctx<'s>) {
+        let ctx = Ctx {
+            now,
+            options: &self.options,
+            history: &mut self.history,
+            quorums: &mut self.quorums,
+            epochs: self.epochs,
+            has_database: self.has_database,
+            busy: &mut self.busy,
+            out,
+        };
+        (&mut self.part, ctx)
+    }
+
+    fn handle(&mut self, now: Duration, input: Input, out: &mut Vec<Output>) -> Result<(), Leave> {
+        match input {
+            Input::Tick => {
+                let (part, mut ctx) = self.split(now, out);
+                match part {
+                    Part::Leading(leader) => leader.tick(&mut ctx)?,
+                    Part::Learning(learner) => learner.tick(&mut ctx)?,
+                    Part::Settling => {}
+                    Part::Looking => {
+                        let mut posts = Vec::new();
+                        let decision = self.election.tick(now, &self.quorums, &mut posts);
+                        self.post(now, posts, decision, out)?;
+                    }
+                }
+            }
+            Input::Mesh(input) => {
+                let mut done = Vec::new();
+                self.mesh.step(input, &mut done);
+                out.extend(done.into_iter().map(Output::Mesh));
+            }
+            Input::Heard { wire, ballot } => {
+                if let Some(from) = self.mesh.peer(wire) {
+                    self.hear(now, from, ballot, out)?;
+                }
+            }
+            Input::Accepted(link) => {
+                let (part, mut ctx) = self.split(now, out);
+                match part {
+                    Part::Leading(leader) => leader.accepted(&mut ctx, link),
+                    _ => ctx.out.push(Output::Close(link)),
+                }
+            }
+            Input::Connected(link) => {
+                let (part, mut ctx) = self.split(now, out);
+                match part {
+                    Part::Learning(learner) => learner.connected(&mut ctx, link),
+                    _ => ctx.out.push(Output::Close(link)),
+                }
+            }
+            Input::ConnectFailed => {
+                let (part, mut ctx) = self.split(now, out);
+                if let Part::Learning(learner) = part {
+                    learner.connect_failed(&mut ctx)?;
+                }
+            }
+            Input::Packet(link, packet) => {
+                let (part, mut ctx) = self.split(now, out);
+                match part {
+                    Part::Leading(leader) => leader.packet(&mut ctx, link, packet)?,
+                    Part::Learning(learner) if learner.is_link(link) => {
+                        learner.packet(&mut ctx, packet)?;
+                        if learner.serving().is_some() {
+                            self.election.established(self.epochs.current.0.into());
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            Input::Copied { link, zxid: _ } => {
+                let (part, mut ctx) = self.split(now, out);
+                if let Part::Learning(learner) = part
+                    && learner.is_link(link)
+                {
+                    learner.copied(&mut ctx, link);
+                }
+            }
+            Input::LinkDown(link) => {
+                let (part, mut ctx) = self.split(now, out);
+                match part {
+                    Part::Leading(leader) => leader.link_down(&mut ctx, link),
+                    Part::Learning(learner) if learner.is_link(link) => {
+                        return Err(Leave("the leader has closed the connection"));
+                    }
+                    _ => {}
+                }
+            }
+            Input::Flushed(zxid) => {
+                if !self.busy.changes_the_log() {
+                    self.history.set_flushed(zxid);
+                    let (part, mut ctx) = self.split(now, out);
+                    match part {
+                        Part::Leading(leader) => leader.flushed(&mut ctx),
+                        Part::Learning(learner) => learner.flushed(&mut ctx),
+                        _ => {}
+                    }
+                }
+            }
+            Input::EpochSaved(kind, epoch) => {
+                let owed = self.busy.epochs.pop_front();
+                assert_eq!(owed, Some((kind, epoch)), "epochs are saved in the order asked for");
+                match kind {
+                    EpochKind::Accepted => self.epochs.accepted = epoch,
+                    EpochKind::Current => self.epochs.current = epoch,
+                }
+                let (part, mut ctx) = self.split(now, out);
+                match part {
+                    Part::Leading(leader) => leader.epoch_saved(&mut ctx, kind, epoch)?,
+                    Part::Learning(learner) => learner.epoch_saved(&mut ctx, kind, epoch),
+                    _ => {}
+                }
+            }
+            Input::Truncated(end) => {
+                let asked = self.busy.truncating.take().expect("something was to be cut");
+                match end {
+                    Some(zxid) => {
+                        assert_eq!(zxid, asked, "the log is cut where it was to be cut");
+                        self.cut(zxid);
+                    }
+                    None => {
+                        self.has_database = false;
+                        self.history.reset(Zxid::ZERO);
+                    }
+                }
+                let (part, mut ctx) = self.split(now, out);
+                if let Part::Learning(learner) = part {
+                    learner.truncated(&mut ctx, end.is_some())?;
+                }
+            }
+            Input::Restored(zxid) => {
+                assert!(self.busy.restoring, "something was to be restored");
+                self.busy.restoring = false;
+                self.has_database = true;
+                self.history.reset(zxid);
+                let (part, mut ctx) = self.split(now, out);
+                if let Part::Learning(learner) = part {
+                    learner.restored(&mut ctx, zxid)?;
+                }
+            }
+            Input::LogRead { link, floor, txns, end } => {
+                let (part, mut ctx) = self.split(now, out);
+                if let Part::Leading(leader) = part {
+                    leader.log_read(&mut ctx, link, floor, txns, end);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tree and log end at `zxid` now.
+    fn cut(&mut self, zxid: Zxid) {
+        if zxid < self.history.delivered() {
+            self.history.reset(zxid);
+        } else {
+            self.history.cut(zxid);
+            self.history.set_flushed(zxid);
+        }
+    }
+
+    // ---- election
+
+    /// A server has said what it is doing.
+    fn hear(
+        &mut self,
+        now: Duration,
+        from: ServerId,
+        ballot: Ballot,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Leave> {
+        if matches!(self.part, Part::Settling) {
+            // This server cannot vote yet; what the others want is remembered.
+            self.early.insert(from, ballot);
+            return Ok(());
+        }
+        let mut posts = Vec::new();
+        let absent = self.mesh.absent();
+        let decision = self.election.receive(now, from, ballot, &self.quorums, absent, &mut posts);
+        self.post(now, posts, decision, out)
+    }
+
+    /// Sends notifications, those to this server itself at once, until something is decided.
+    fn post(
+        &mut self,
+        now: Duration,
+        mut posts: Vec<Post>,
+        mut decision: Option<Decision>,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Leave> {
+        let me = self.options.me;
+        let mut own = VecDeque::new();
+        loop {
+            for (tell, ballot) in posts.drain(..) {
+                match tell {
+                    Tell::One(server) => self.notify(server, ballot, out),
+                    Tell::Voters => {
+                        let voters: Vec<ServerId> = self.quorums.voters().collect();
+                        for server in voters {
+                            if server == me {
+                                own.push_back(ballot);
+                            } else {
+                                self.notify(server, ballot, out);
+                            }
+                        }
+                    }
+                }
+            }
+            if let Some(decision) = decision {
+                return self.take_part(now, decision, out);
+            }
+            let Some(ballot) = own.pop_front() else { return Ok(()) };
+            let absent = self.mesh.absent();
+            decision = self.election.receive(now, me, ballot, &self.quorums, absent, &mut posts);
+        }
+    }
+
+    fn notify(&mut self, server: ServerId, ballot: Ballot, out: &mut Vec<Output>) {
+        let mut done = Vec::new();
+        self.mesh.send(server, ballot, &mut done);
+        out.extend(done.into_iter().map(Output::Mesh));
+    }
+
+    fn take_part(
+        &mut self,
+        now: Duration,
+        decision: Decision,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Leave> {
+        let leader = decision.vote.leader;
+        let (_, mut ctx) = self.split(now, out);
+        let part = match decision.state {
+            State::Leading => Part::Leading(Box::new(Leader::new(&mut ctx))),
+            state => {
+                let observer = state == State::Observing;
+                Part::Learning(Box::new(Learner::new(&mut ctx, leader, observer)))
+            }
+        };
+        self.part = part;
+        // A leader of one needs nobody to go on.
+        let (part, mut ctx) = self.split(now, out);
+        match part {
+            Part::Leading(leader) => leader.begin(&mut ctx),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends the role.
+    fn leave(&mut self, why: Leave, out: &mut Vec<Output>) {
+        self.left = why.0;
+        match std::mem::replace(&mut self.part, Part::Settling) {
+            Part::Leading(leader) => leader.leave(out),
+            Part::Learning(learner) => learner.leave(out),
+            Part::Settling | Part::Looking => return,
+        }
+        self.election.wait();
+        out.push(Output::Role(Role::Looking));
+    }
+
+    /// Looks for a leader as soon as the disk has done what it was asked for.
+    fn settle(&mut self, now: Duration, out: &mut Vec<Output>) {
+        while matches!(self.part, Part::Settling)
+            && !self.busy.any()
+            && self.history.flushed() == self.history.last()
+        {
+            self.part = Part::Looking;
+            if let Err(why) = self.look(now, out) {
+                self.leave(why, out);
+            }
+        }
+        match &self.part {
+            Part::Leading(leader) if leader.epoch().is_some() => {
+                self.election.established(self.epochs.current.0.into());
+            }
+            _ => {}
+        }
+    }
+
+    fn look(&mut self, now: Duration, out: &mut Vec<Output>) -> Result<(), Leave> {
+        let me = self.options.me;
+        let zxid = if self.has_database { self.history.last() } else { NO_ZXID };
+        let epoch = self.epochs.current.0.into();
+        let own = if self.quorums.committed().is_voter(me) {
+            Vote { leader: me, zxid, epoch }
+        } else if self.quorums.is_observer(me) {
+            Vote::NONE
+        } else {
+            Vote { zxid, epoch, ..Vote::NONE }
+        };
+        let mut posts = Vec::new();
+        self.election.look(now, own, &mut posts);
+        self.post(now, posts, None, out)?;
+        for (from, ballot) in std::mem::take(&mut self.early) {
+            if matches!(self.part, Part::Looking) || ballot.state == State::Looking {
+                self.hear(now, from, ballot, out)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,51 @@
+//! Whole ensembles of peers over a small network and disks that fail: safety while they do, then
+//! convergence once they no longer do.
+
+mod world;
+
+use world::{Faults, World};
+
+#[test]
+fn three_servers_elect_a_leader_and_agree() {
+    for seed in 0..5 {
+        let mut world = World::new(seed, 3, 0, Faults::none());
+        world.run_until_serving();
+        world.propose_everywhere(20);
+        world.settle();
+        assert_eq!(world.committed(), 20, "seed {seed}");
+    }
+}
+
+#[test]
+fn one_server_is_an_ensemble() {
+    let mut world = World::new(1, 1, 0, Faults::none());
+    world.run_until_serving();
+    world.propose_everywhere(5);
+    world.settle();
+    assert_eq!(world.committed(), 5);
+}
+
+#[test]
+fn observers_learn_everything() {
+    let mut world = World::new(3, 3, 2, Faults::none());
+    world.run_until_serving();
+    world.propose_everywhere(50);
+    world.settle();
+    assert_eq!(world.committed(), 50);
+}
+
+#[test]
+fn nothing_committed_is_lost_whatever_fails() {
+    let seeds = std::env::var("ZEBU_SEEDS").map_or(60, |seeds| seeds.parse().expect("a number"));
+    let first = std::env::var("ZEBU_SEED").map_or(0, |seed| seed.parse().expect("a number"));
+    let mut committed = 0;
+    for seed in first..first + seeds {
+        let voters = [3, 3, 5][seed as usize % 3];
+        let observers = (seed / 3) as usize % 2;
+        let mut world = World::new(seed, voters, observers, Faults::all());
+        world.run(300);
+        world.settle();
+        committed += world.committed();
+    }
+    assert!(committed > 5 * seeds as usize, "only {committed} transactions in {seeds} seeds");
+}

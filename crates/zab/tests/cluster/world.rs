@@ -1,0 +1,834 @@
+//! The world peers live in: time, connections, disks and what goes wrong with them.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use zebu_proto::quorum::{PacketKind, QuorumPacket};
+use zebu_proto::{Epoch, ServerId, Zxid};
+use zebu_zab::config::{Membership, Rules};
+use zebu_zab::election::Ballot;
+use zebu_zab::history::Txn;
+use zebu_zab::mesh::{self, WireId};
+use zebu_zab::{EpochKind, Epochs, Input, LinkId, LogEnd, Options, Output, Peer, Role, Start};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// What goes wrong, in chances of one in so many; 0 is never.
+#[derive(Clone, Copy)]
+pub struct Faults {
+    crash: u64,
+    partition: u64,
+    pause: u64,
+    break_connection: u64,
+}
+
+impl Faults {
+    pub fn none() -> Self {
+        Self { crash: 0, partition: 0, pause: 0, break_connection: 0 }
+    }
+
+    pub fn all() -> Self {
+        Self { crash: 12, partition: 25, pause: 25, break_connection: 12 }
+    }
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % end.max(1)
+    }
+
+    fn one_in(&mut self, chance: u64) -> bool {
+        chance > 0 && self.below(chance) == 0
+    }
+}
+
+/// What survives a crash, and what the page cache holds on top.
+#[derive(Clone, Default)]
+struct Disk {
+    /// The newest snapshot: everything up to its zxid.
+    base: Vec<Txn>,
+    base_zxid: Zxid,
+    log: Vec<Txn>,
+    synced: usize,
+    accepted: Epoch,
+    current: Epoch,
+}
+
+impl Disk {
+    fn last(&self) -> Zxid {
+        self.log.last().map_or(self.base_zxid, |txn| txn.zxid)
+    }
+
+    fn tree(&self) -> Vec<Txn> {
+        self.base.iter().chain(&self.log).cloned().collect()
+    }
+}
+
+enum Job {
+    Append(Txn),
+    Truncate(Zxid),
+    Restore(LinkId),
+    Epoch(EpochKind, Epoch),
+}
+
+struct Node {
+    peer: Option<Peer>,
+    incarnation: u64,
+    disk: Disk,
+    jobs: VecDeque<Job>,
+    disk_busy: bool,
+    /// Everything applied, in order.
+    tree: Vec<Txn>,
+    tree_zxid: Zxid,
+    copies: BTreeMap<LinkId, (Vec<Txn>, Zxid)>,
+    listening: bool,
+    connect: u64,
+    paused: bool,
+    held: Vec<Happening>,
+    timer: Option<Duration>,
+    role: Role,
+}
+
+#[derive(Clone)]
+enum Message {
+    Ballot(Ballot),
+    Packet(QuorumPacket),
+    Copy(Vec<Txn>, Zxid),
+    Close,
+}
+
+#[derive(Clone)]
+enum Happening {
+    Input(usize, u64, Input),
+    Arrive { connection: u64, to: usize, message: Message },
+    Dialled { from: usize, incarnation: u64, to: usize },
+    Linked { from: usize, incarnation: u64, attempt: u64, to: usize },
+    DiskDone(usize, u64),
+    Timer(usize, u64),
+    Propose,
+    Mischief,
+    Restart(usize),
+    Resume(usize),
+    Heal,
+}
+
+struct Connection {
+    ends: [usize; 2],
+    open: [bool; 2],
+    election: bool,
+    /// When the last message of each direction arrives.
+    clock: [Duration; 2],
+}
+
+pub struct World {
+    seed: u64,
+    now: Duration,
+    random: Random,
+    faults: Faults,
+    mischief: bool,
+    voters: usize,
+    config: Arc<Membership>,
+    nodes: Vec<Node>,
+    queue: BinaryHeap<Reverse<(Duration, u64)>>,
+    happenings: BTreeMap<u64, Happening>,
+    next: u64,
+    connections: BTreeMap<u64, Connection>,
+    cut: BTreeSet<(usize, usize)>,
+    proposals: u32,
+    /// What anybody has delivered, in order.
+    global: Vec<Txn>,
+    leaders: BTreeMap<Epoch, usize>,
+    proposing: bool,
+}
+
+impl World {
+    pub fn new(seed: u64, voters: usize, observers: usize, faults: Faults) -> Self {
+        let mut text = String::new();
+        for n in 1..=voters + observers {
+            let role = if n <= voters { "participant" } else { "observer" };
+            text.push_str(&format!("server.{n}=127.0.0.{n}:2888:3888:{role}\n"));
+        }
+        text.push_str("version=0");
+        let rules = Rules { standalone: false, ..Rules::default() };
+        let config = Arc::new(Membership::parse(text.as_bytes(), rules).expect("a configuration"));
+        let mut world = Self {
+            seed,
+            now: Duration::ZERO,
+            random: Random(seed),
+            faults,
+            mischief: false,
+            voters,
+            config,
+            nodes: Vec::new(),
+            queue: BinaryHeap::new(),
+            happenings: BTreeMap::new(),
+            next: 0,
+            connections: BTreeMap::new(),
+            cut: BTreeSet::new(),
+            proposals: 0,
+            global: Vec::new(),
+            leaders: BTreeMap::new(),
+            proposing: false,
+        };
+        for _ in 0..voters + observers {
+            world.nodes.push(Node {
+                peer: None,
+                incarnation: 0,
+                disk: Disk::default(),
+                jobs: VecDeque::new(),
+                disk_busy: false,
+                tree: Vec::new(),
+                tree_zxid: Zxid::ZERO,
+                copies: BTreeMap::new(),
+                listening: false,
+                connect: 0,
+                paused: false,
+                held: Vec::new(),
+                timer: None,
+                role: Role::Looking,
+            });
+        }
+        for node in 0..world.nodes.len() {
+            let after = MS * world.random.below(500) as u32;
+            world.at(after, Happening::Restart(node));
+        }
+        world
+    }
+
+    fn at(&mut self, after: Duration, happening: Happening) {
+        let id = self.next;
+        self.next += 1;
+        self.queue.push(Reverse((self.now + after, id)));
+        self.happenings.insert(id, happening);
+    }
+
+    fn say(&self, what: impl FnOnce() -> String) {
+        if std::env::var_os("ZEBU_TRACE").is_some() {
+            println!("{:>9.3} {}", self.now.as_secs_f64(), what());
+        }
+    }
+
+    // ---- running
+
+    fn next_happening(&mut self) {
+        let Reverse((at, id)) = self.queue.pop().expect("something is always to come");
+        self.now = self.now.max(at);
+        let happening = self.happenings.remove(&id).expect("it was planned");
+        self.happen(happening);
+    }
+
+    pub fn run(&mut self, seconds: u64) {
+        self.mischief = true;
+        self.proposing = true;
+        self.at(MS, Happening::Mischief);
+        self.at(MS, Happening::Propose);
+        let end = self.now + Duration::from_secs(seconds);
+        while self.now < end {
+            self.next_happening();
+        }
+        self.mischief = false;
+        self.proposing = false;
+    }
+
+    pub fn run_until_serving(&mut self) {
+        let end = self.now + Duration::from_secs(60);
+        while !self.nodes.iter().all(|node| node.role != Role::Looking) {
+            self.next_happening();
+            assert!(self.now < end, "seed {}: no leader\n{}", self.seed, self.status());
+        }
+    }
+
+    pub fn propose_everywhere(&mut self, count: u32) {
+        let end = self.proposals + count;
+        self.proposing = true;
+        self.at(MS, Happening::Propose);
+        while self.proposals < end {
+            self.next_happening();
+        }
+        self.proposing = false;
+    }
+
+    /// Ends all faults and waits until every server has everything.
+    pub fn settle(&mut self) {
+        self.happen(Happening::Heal);
+        for node in 0..self.nodes.len() {
+            self.happen(Happening::Resume(node));
+        }
+        let end = self.now + Duration::from_secs(240);
+        while !self.is_settled() {
+            self.next_happening();
+            assert!(self.now < end, "seed {}: no convergence\n{}", self.seed, self.status());
+        }
+    }
+
+    fn is_settled(&self) -> bool {
+        let last = self.global.last().map(|txn| txn.zxid);
+        self.nodes.iter().all(|node| {
+            node.role != Role::Looking
+                && node.tree.last().map(|txn| txn.zxid) == last
+                && node.peer.as_ref().is_some_and(|peer| peer.history().pending().len() == 0)
+        })
+    }
+
+    fn status(&self) -> String {
+        let line = |(n, node): (usize, &Node)| {
+            let left = node.peer.as_ref().map_or("down", |peer| peer.left());
+            let Disk { accepted, current, .. } = &node.disk;
+            let last = node.disk.last();
+            format!(
+                "{n}: {:?} {left}; {accepted:?} {current:?} log {last} tree {}",
+                node.role, node.tree_zxid
+            )
+        };
+        self.nodes.iter().enumerate().map(line).collect::<Vec<_>>().join("\n")
+    }
+
+    pub fn committed(&self) -> usize {
+        self.global.len()
+    }
+
+    // ---- what happens
+
+    fn happen(&mut self, happening: Happening) {
+        let node = match &happening {
+            Happening::Input(node, ..)
+            | Happening::Arrive { to: node, .. }
+            | Happening::DiskDone(node, _)
+            | Happening::Timer(node, _) => Some(*node),
+            Happening::Dialled { from, .. } | Happening::Linked { from, .. } => Some(*from),
+            _ => None,
+        };
+        if let Some(node) = node
+            && self.nodes[node].paused
+        {
+            self.nodes[node].held.push(happening);
+            return;
+        }
+        match happening {
+            Happening::Input(node, incarnation, input) => self.input(node, incarnation, input),
+            Happening::Arrive { connection, to, message } => self.arrive(connection, to, message),
+            Happening::Dialled { from, incarnation, to } => self.dialled(from, incarnation, to),
+            Happening::Linked { from, incarnation, attempt, to } => {
+                self.linked(from, incarnation, attempt, to);
+            }
+            Happening::DiskDone(node, incarnation) => self.disk_done(node, incarnation),
+            Happening::Timer(node, incarnation) => {
+                if self.nodes[node].incarnation == incarnation {
+                    self.nodes[node].timer = None;
+                    self.input(node, incarnation, Input::Tick);
+                }
+            }
+            Happening::Propose => self.propose(),
+            Happening::Mischief => self.make_mischief(),
+            Happening::Restart(node) => self.start(node),
+            Happening::Resume(node) => {
+                self.nodes[node].paused = false;
+                for happening in std::mem::take(&mut self.nodes[node].held) {
+                    self.happen(happening);
+                }
+            }
+            Happening::Heal => {
+                for (a, b) in std::mem::take(&mut self.cut) {
+                    // What was lost meanwhile breaks the connections.
+                    self.break_between(a, b);
+                }
+            }
+        }
+    }
+
+    fn propose(&mut self) {
+        if !self.proposing {
+            return;
+        }
+        for node in 0..self.nodes.len() {
+            let (now, paused) = (self.now, self.nodes[node].paused);
+            let Some(peer) = self.nodes[node].peer.as_mut().filter(|_| !paused) else { continue };
+            if peer.next_zxid().is_none() {
+                continue;
+            }
+            let record = Bytes::from(format!("txn {} of {node}", self.proposals));
+            let mut out = Vec::new();
+            peer.propose(now, record, &mut out);
+            self.proposals += 1;
+            self.carry_out(node, out);
+        }
+        let after = MS * (1 + self.random.below(200) as u32);
+        self.at(after, Happening::Propose);
+    }
+
+    fn make_mischief(&mut self) {
+        if !self.mischief {
+            return;
+        }
+        let count = self.nodes.len() as u64;
+        let Faults { crash, partition, pause, break_connection } = self.faults;
+        if self.random.one_in(crash) {
+            let node = self.random.below(count) as usize;
+            self.crash(node);
+            let after = MS * (10 + self.random.below(8000) as u32);
+            self.at(after, Happening::Restart(node));
+        }
+        if self.random.one_in(crash * 12) {
+            for node in 0..self.nodes.len() {
+                self.crash(node);
+                let after = MS * (10 + self.random.below(1000) as u32);
+                self.at(after, Happening::Restart(node));
+            }
+        }
+        if self.random.one_in(partition) && self.cut.is_empty() {
+            for a in 0..self.nodes.len() {
+                for b in 0..a {
+                    if self.random.one_in(2) {
+                        self.cut.insert((b, a));
+                    }
+                }
+            }
+            self.say(|| format!("partition {:?}", self.cut));
+            let after = MS * self.random.below(30_000) as u32;
+            self.at(after, Happening::Heal);
+        }
+        if self.random.one_in(pause) {
+            let node = self.random.below(count) as usize;
+            self.nodes[node].paused = true;
+            self.say(|| format!("{node} pauses"));
+            let after = MS * self.random.below(25_000) as u32;
+            self.at(after, Happening::Resume(node));
+        }
+        if self.random.one_in(break_connection) {
+            let (a, b) = (self.random.below(count) as usize, self.random.below(count) as usize);
+            self.say(|| format!("connections of {a} and {b} break"));
+            self.break_between(a.min(b), a.max(b));
+        }
+        self.at(MS * 200, Happening::Mischief);
+    }
+
+    fn crash(&mut self, node: usize) {
+        if self.nodes[node].peer.is_none() {
+            return;
+        }
+        let unsynced = self.nodes[node].disk.log.len() - self.nodes[node].disk.synced;
+        let kept = self.random.below(unsynced as u64 + 1) as usize;
+        let it = &mut self.nodes[node];
+        it.peer = None;
+        it.incarnation += 1;
+        it.disk.log.truncate(it.disk.synced + kept);
+        it.jobs.clear();
+        it.disk_busy = false;
+        it.copies.clear();
+        it.listening = false;
+        it.paused = false;
+        it.held.clear();
+        it.role = Role::Looking;
+        self.say(|| format!("{node} crashes with {}", self.nodes[node].disk.last()));
+        for other in 0..self.nodes.len() {
+            self.break_between(node.min(other), node.max(other));
+        }
+    }
+
+    fn start(&mut self, node: usize) {
+        if self.nodes[node].peer.is_some() {
+            return;
+        }
+        let it = &mut self.nodes[node];
+        it.disk.synced = it.disk.log.len();
+        it.tree = it.disk.tree();
+        it.tree_zxid = it.disk.last();
+        it.timer = None;
+        let mut options = Options::new(ServerId(node as i64 + 1));
+        options.memory.txns = 5;
+        options.memory.bytes = 0;
+        let start = Start {
+            epochs: Epochs { accepted: it.disk.accepted, current: it.disk.current },
+            committed: self.config.clone(),
+            last_seen: None,
+            last: it.disk.last(),
+            recent: it.disk.log.iter().rev().take(5).rev().cloned().collect(),
+            has_database: true,
+        };
+        it.peer = Some(Peer::new(options, start));
+        self.say(|| format!("{node} starts with {}", self.nodes[node].disk.last()));
+        let incarnation = self.nodes[node].incarnation;
+        self.input(node, incarnation, Input::Tick);
+    }
+
+    fn input(&mut self, node: usize, incarnation: u64, input: Input) {
+        let now = self.now;
+        let it = &mut self.nodes[node];
+        let Some(peer) = it.peer.as_mut().filter(|_| it.incarnation == incarnation) else { return };
+        let mut out = Vec::new();
+        peer.step(now, input, &mut out);
+        self.carry_out(node, out);
+        self.check(node);
+        let it = &mut self.nodes[node];
+        let Some(peer) = &it.peer else { return };
+        let deadline = peer.deadline();
+        if deadline != Duration::MAX && it.timer.is_none_or(|timer| deadline < timer) {
+            it.timer = Some(deadline);
+            self.at(deadline.saturating_sub(now), Happening::Timer(node, incarnation));
+        }
+    }
+
+    fn check(&self, node: usize) {
+        let disk = &self.nodes[node].disk;
+        assert!(disk.accepted >= disk.current, "seed {}: {node} broke its promise", self.seed);
+    }
+
+    // ---- what peers ask for
+
+    fn carry_out(&mut self, node: usize, out: Vec<Output>) {
+        for output in out {
+            match output {
+                Output::Mesh(output) => self.mesh(node, output),
+                Output::Listen => self.nodes[node].listening = true,
+                Output::Unlisten => self.nodes[node].listening = false,
+                Output::Connect(to) => {
+                    let it = &mut self.nodes[node];
+                    it.connect += 1;
+                    let (incarnation, attempt) = (it.incarnation, it.connect);
+                    let to = to.0 as usize - 1;
+                    let after = self.delay();
+                    self.at(after, Happening::Linked { from: node, incarnation, attempt, to });
+                }
+                Output::CancelConnect => self.nodes[node].connect += 1,
+                Output::Send(link, packet) => {
+                    self.check_send(node, &packet);
+                    self.send(link.0, node, Message::Packet(packet));
+                }
+                Output::SendCopy(link) => {
+                    let (tree, zxid) = (self.nodes[node].tree.clone(), self.nodes[node].tree_zxid);
+                    let packet = QuorumPacket::new(PacketKind::SNAP, zxid);
+                    self.send(link.0, node, Message::Packet(packet));
+                    self.send(link.0, node, Message::Copy(tree, zxid));
+                }
+                Output::Close(link) => self.close(link.0, node),
+                Output::ReadLog { link, after, up_to, .. } => {
+                    self.read_log(node, link, after, up_to);
+                }
+                Output::SaveEpoch(kind, epoch) => self.job(node, Job::Epoch(kind, epoch)),
+                Output::Append { zxid, record } => {
+                    self.job(node, Job::Append(Txn { zxid, record }))
+                }
+                Output::Truncate(zxid) => self.job(node, Job::Truncate(zxid)),
+                Output::Restore(link) => self.job(node, Job::Restore(link)),
+                Output::Deliver { zxid, record } => self.deliver(node, Txn { zxid, record }),
+                Output::Role(role) => self.role(node, role),
+                Output::Up(_) => {}
+            }
+        }
+    }
+
+    fn check_send(&self, node: usize, packet: &QuorumPacket) {
+        let disk = &self.nodes[node].disk;
+        if packet.kind == PacketKind::ACK && packet.zxid.counter() > 0 {
+            let durable = disk.log[..disk.synced].last().map_or(disk.base_zxid, |txn| txn.zxid);
+            assert!(durable >= packet.zxid, "seed {}: {node} acknowledges too early", self.seed);
+        }
+        if packet.kind == PacketKind::ACK && packet.zxid.counter() == 0 {
+            assert_eq!(disk.current, packet.zxid.epoch(), "seed {}: {node}", self.seed);
+        }
+        if packet.kind == PacketKind::ACKEPOCH {
+            let peer = self.nodes[node].peer.as_ref().expect("it just spoke");
+            assert!(disk.accepted >= peer.epochs().accepted);
+        }
+    }
+
+    fn role(&mut self, node: usize, role: Role) {
+        self.say(|| format!("{node} is {role:?}: {}", self.status()));
+        self.nodes[node].role = role;
+        if let Role::Leading(epoch) = role {
+            let before = self.leaders.insert(epoch, node);
+            assert_eq!(before, None, "seed {}: two leaders of {epoch:?}", self.seed);
+            // A leader that was stopped in the act may come after others have led.
+            let tree = &self.nodes[node].tree;
+            let count = self.global.partition_point(|txn| txn.zxid.epoch() < epoch);
+            assert!(
+                tree.len() >= count && tree[..count] == self.global[..count],
+                "seed {}: leader {node} lacks what was committed",
+                self.seed
+            );
+            // What it has is what a quorum has agreed to.
+            if tree.len() > self.global.len() {
+                self.global.clone_from(tree);
+            }
+        }
+        if role != Role::Looking {
+            let tree = &self.nodes[node].tree;
+            let count = tree.len().min(self.global.len());
+            assert_eq!(tree[..count], self.global[..count], "seed {}: {node}", self.seed);
+        }
+    }
+
+    fn deliver(&mut self, node: usize, txn: Txn) {
+        let at = self.nodes[node].tree.len();
+        if at >= self.global.len() {
+            // A new leader has just been confirmed, with everything it has.
+            let tree = &self.nodes[node].tree;
+            self.global.extend(tree[self.global.len()..].iter().cloned());
+            self.global.push(txn.clone());
+        }
+        assert_eq!(self.global[at], txn, "seed {}: {node} delivers something else", self.seed);
+        let it = &mut self.nodes[node];
+        it.tree_zxid = txn.zxid;
+        it.tree.push(txn);
+        let durable = it.disk.log[..it.disk.synced].last().map_or(it.disk.base_zxid, |t| t.zxid);
+        assert!(durable >= it.tree_zxid, "seed {}: {node} is ahead of its log", self.seed);
+    }
+
+    // ---- disks
+
+    fn job(&mut self, node: usize, job: Job) {
+        if let Job::Append(txn) = job {
+            // The page cache has it at once, behind everything that is still to be done.
+            self.nodes[node].jobs.push_back(Job::Append(txn));
+        } else {
+            self.nodes[node].jobs.push_back(job);
+        }
+        self.work(node);
+    }
+
+    fn work(&mut self, node: usize) {
+        if self.nodes[node].disk_busy || self.nodes[node].jobs.is_empty() {
+            return;
+        }
+        let it = &mut self.nodes[node];
+        it.disk_busy = true;
+        while matches!(it.jobs.front(), Some(Job::Append(_))) {
+            let Some(Job::Append(txn)) = it.jobs.pop_front() else { unreachable!("just seen") };
+            it.disk.log.push(txn);
+        }
+        let incarnation = it.incarnation;
+        let slow = self.random.one_in(50);
+        let after = MS * (1 + self.random.below(if slow { 900 } else { 10 }) as u32);
+        self.at(after, Happening::DiskDone(node, incarnation));
+    }
+
+    fn disk_done(&mut self, node: usize, incarnation: u64) {
+        if self.nodes[node].incarnation != incarnation {
+            return;
+        }
+        let it = &mut self.nodes[node];
+        it.disk_busy = false;
+        let input = if it.disk.synced < it.disk.log.len() {
+            it.disk.synced = it.disk.log.len();
+            Input::Flushed(it.disk.last())
+        } else {
+            match it.jobs.pop_front() {
+                None => return,
+                Some(Job::Append(txn)) => {
+                    it.jobs.push_front(Job::Append(txn));
+                    return self.work(node);
+                }
+                Some(Job::Epoch(kind, epoch)) => {
+                    match kind {
+                        EpochKind::Accepted => it.disk.accepted = epoch,
+                        EpochKind::Current => it.disk.current = epoch,
+                    }
+                    Input::EpochSaved(kind, epoch)
+                }
+                Some(Job::Truncate(zxid)) => {
+                    it.disk.log.retain(|txn| txn.zxid <= zxid);
+                    it.disk.synced = it.disk.log.len();
+                    let reaches = it.disk.last() == zxid;
+                    if !reaches {
+                        it.disk = Disk {
+                            accepted: it.disk.accepted,
+                            current: it.disk.current,
+                            ..Disk::default()
+                        };
+                    }
+                    if !reaches || it.tree_zxid > zxid {
+                        it.tree = it.disk.tree();
+                        it.tree_zxid = it.disk.last();
+                    }
+                    Input::Truncated(reaches.then_some(zxid))
+                }
+                Some(Job::Restore(link)) => {
+                    let (tree, zxid) = it.copies.remove(&link).expect("a copy to restore");
+                    it.disk.base.clone_from(&tree);
+                    it.disk.base_zxid = zxid;
+                    it.disk.log.clear();
+                    it.disk.synced = 0;
+                    it.tree = tree;
+                    it.tree_zxid = zxid;
+                    Input::Restored(zxid)
+                }
+            }
+        };
+        self.work(node);
+        self.input(node, incarnation, input);
+    }
+
+    fn read_log(&mut self, node: usize, link: LinkId, after: Zxid, up_to: Zxid) {
+        let disk = &self.nodes[node].disk;
+        let floor = disk.log.iter().map(|txn| txn.zxid).rfind(|zxid| *zxid <= after);
+        let floor = floor.or((disk.base_zxid == after).then_some(after));
+        let range = disk.log.iter().filter(|txn| txn.zxid > after && txn.zxid <= up_to);
+        let txns: Vec<_> = range.map(|txn| (txn.zxid, txn.record.clone())).collect();
+        let usable = floor.is_some() && !self.random.one_in(4);
+        let incarnation = self.nodes[node].incarnation;
+        let half = txns.len() / 2;
+        let (first, second) = txns.split_at(half);
+        let part = |txns: &[_], end| Input::LogRead { link, floor, txns: txns.to_vec(), end };
+        let (more, last) = (LogEnd::More, if usable { LogEnd::Complete } else { LogEnd::Unusable });
+        let inputs = [part(first, more), part(second, last)];
+        let mut after = Duration::ZERO;
+        for input in inputs {
+            after += MS * (1 + self.random.below(50) as u32);
+            self.at(after, Happening::Input(node, incarnation, input));
+        }
+    }
+
+    // ---- connections
+
+    fn delay(&mut self) -> Duration {
+        let slow = self.random.one_in(20);
+        MS * (1 + self.random.below(if slow { 400 } else { 5 }) as u32)
+    }
+
+    fn is_cut(&self, a: usize, b: usize) -> bool {
+        self.cut.contains(&(a.min(b), a.max(b)))
+    }
+
+    fn open(&mut self, from: usize, to: usize, election: bool) -> u64 {
+        let id = self.next;
+        self.next += 1;
+        let clock = [self.now; 2];
+        let connection = Connection { ends: [from, to], open: [true; 2], election, clock };
+        self.connections.insert(id, connection);
+        id
+    }
+
+    fn mesh(&mut self, node: usize, output: mesh::Output) {
+        match output {
+            mesh::Output::Dial(to) => {
+                let incarnation = self.nodes[node].incarnation;
+                let after = self.delay();
+                let to = to.0 as usize - 1;
+                self.at(after, Happening::Dialled { from: node, incarnation, to });
+            }
+            mesh::Output::Send(wire, ballot) => self.send(wire.0, node, Message::Ballot(ballot)),
+            mesh::Output::Close(wire) => self.close(wire.0, node),
+        }
+    }
+
+    fn dialled(&mut self, from: usize, incarnation: u64, to: usize) {
+        if self.nodes[from].incarnation != incarnation {
+            return;
+        }
+        let peer = ServerId(to as i64 + 1);
+        if self.is_cut(from, to) || self.nodes[to].peer.is_none() {
+            return self.input(from, incarnation, Input::Mesh(mesh::Input::Refused(peer)));
+        }
+        let wire = WireId(self.open(from, to, true));
+        let other = Input::Mesh(mesh::Input::Accepted { wire, peer: ServerId(from as i64 + 1) });
+        let there = self.nodes[to].incarnation;
+        self.at(Duration::ZERO, Happening::Input(to, there, other));
+        self.input(from, incarnation, Input::Mesh(mesh::Input::Dialled { wire, peer }));
+    }
+
+    fn linked(&mut self, from: usize, incarnation: u64, attempt: u64, to: usize) {
+        let it = &self.nodes[from];
+        if it.incarnation != incarnation || it.connect != attempt {
+            return;
+        }
+        if self.is_cut(from, to) || !self.nodes[to].listening {
+            return self.input(from, incarnation, Input::ConnectFailed);
+        }
+        let link = LinkId(self.open(from, to, false));
+        let there = self.nodes[to].incarnation;
+        self.at(Duration::ZERO, Happening::Input(to, there, Input::Accepted(link)));
+        self.input(from, incarnation, Input::Connected(link));
+    }
+
+    fn send(&mut self, id: u64, from: usize, message: Message) {
+        let delay = self.delay();
+        let now = self.now;
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let side = usize::from(connection.ends[1] == from);
+        if !connection.open[side] {
+            return;
+        }
+        let to = connection.ends[1 - side];
+        let at = (now + delay).max(connection.clock[side]);
+        connection.clock[side] = at;
+        self.at(at - now, Happening::Arrive { connection: id, to, message });
+    }
+
+    fn close(&mut self, id: u64, from: usize) {
+        self.send(id, from, Message::Close);
+        if let Some(connection) = self.connections.get_mut(&id) {
+            let side = usize::from(connection.ends[1] == from);
+            connection.open[side] = false;
+        }
+    }
+
+    fn arrive(&mut self, id: u64, to: usize, message: Message) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let side = usize::from(connection.ends[1] == to);
+        let election = connection.election;
+        let from = connection.ends[1 - side];
+        if !connection.open[side] || self.is_cut(from, to) {
+            return;
+        }
+        let input = match message {
+            Message::Close => {
+                self.connections.get_mut(&id).expect("it was there").open[side] = false;
+                Self::closed(id, election)
+            }
+            Message::Ballot(ballot) => Input::Heard { wire: WireId(id), ballot },
+            Message::Packet(packet) => Input::Packet(LinkId(id), packet),
+            Message::Copy(tree, zxid) => {
+                self.nodes[to].copies.insert(LinkId(id), (tree, zxid));
+                Input::Copied { link: LinkId(id), zxid }
+            }
+        };
+        let incarnation = self.nodes[to].incarnation;
+        self.input(to, incarnation, input);
+    }
+
+    fn closed(id: u64, election: bool) -> Input {
+        if election {
+            Input::Mesh(mesh::Input::Closed(WireId(id)))
+        } else {
+            Input::LinkDown(LinkId(id))
+        }
+    }
+
+    fn break_between(&mut self, a: usize, b: usize) {
+        let broken: Vec<u64> = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| {
+                let [x, y] = connection.ends;
+                (x.min(y), x.max(y)) == (a, b)
+            })
+            .map(|(id, _)| *id)
+            .collect();
+        for id in broken {
+            let connection = self.connections.remove(&id).expect("it was there");
+            for side in 0..2 {
+                if connection.open[side] {
+                    let node = connection.ends[side];
+                    let incarnation = self.nodes[node].incarnation;
+                    let input = Self::closed(id, connection.election);
+                    self.at(MS, Happening::Input(node, incarnation, input));
+                }
+            }
+        }
+    }
+
+    /// How many servers vote.
+    #[allow(dead_code)]
+    pub fn voters(&self) -> usize {
+        self.voters
+    }
+}
