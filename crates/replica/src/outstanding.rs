@@ -2,7 +2,7 @@
 //!
 //! Source: `ZooKeeperServer.ChangeRecord`, `PrepRequestProcessor.getRecordForPath`.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -30,10 +30,20 @@ struct Change {
     znode: Option<Pending>,
 }
 
+impl Change {
+    /// Who will own the znode; 0 for nobody.
+    fn owner(&self) -> i64 {
+        self.znode.as_ref().map_or(0, |znode| znode.stat.ephemeral_owner)
+    }
+}
+
 /// The changes in flight, by path, and the digest the tree will have after them.
 #[derive(Debug)]
 pub(crate) struct Outstanding {
     changes: HashMap<Arc<str>, Change, FixedState>,
+    /// Those of `changes` whose znodes will have an owner, by owner: the end of one session must not
+    /// look at what all the others do.
+    owned: BTreeMap<i64, BTreeSet<Arc<str>>>,
     /// Paths in the order their changes will be applied.
     order: VecDeque<(Zxid, Arc<str>)>,
     digest: i64,
@@ -105,6 +115,7 @@ impl Outstanding {
     pub(crate) fn new(with_digest: bool) -> Self {
         Self {
             changes: HashMap::with_hasher(FixedState::default()),
+            owned: BTreeMap::new(),
             order: VecDeque::new(),
             digest: 0,
             undo: Vec::new(),
@@ -166,7 +177,7 @@ impl Outstanding {
             Some((key, _)) => key.clone(),
             None => Arc::from(path),
         };
-        let before = self.changes.insert(key.clone(), change);
+        let before = self.replace(&key, Some(change));
         if self.in_multi {
             self.undo.push((key.clone(), before));
         }
@@ -195,14 +206,7 @@ impl Outstanding {
     pub(crate) fn take_back(&mut self, to: Savepoint) {
         self.in_multi = false;
         while let Some((path, before)) = self.undo.pop() {
-            match before {
-                Some(change) => {
-                    self.changes.insert(path, change);
-                }
-                None => {
-                    self.changes.remove(&path);
-                }
-            }
+            self.replace(&path, before);
         }
         self.removed += (self.order.len() - to.order) as u64;
         self.order.truncate(to.order);
@@ -217,18 +221,41 @@ impl Outstanding {
             let (_, path) = self.order.pop_front().expect("the front was there");
             self.removed += 1;
             if self.changes.get(&path).is_some_and(|change| change.zxid <= up_to) {
-                self.changes.remove(&path);
+                self.replace(&path, None);
             }
         }
     }
 
-    /// Paths in flight whose znode the owner will have (`true`) or that will be gone (`false`).
-    pub(crate) fn owned(&self, owner: i64) -> impl Iterator<Item = (&Arc<str>, bool)> {
-        self.changes.iter().filter_map(move |(path, change)| match &change.znode {
-            Some(znode) if znode.stat.ephemeral_owner == owner => Some((path, true)),
-            Some(_) => None,
-            None => Some((path, false)),
-        })
+    /// Puts a change in the place of another, or of none.
+    fn replace(&mut self, path: &Arc<str>, change: Option<Change>) -> Option<Change> {
+        let after = change.as_ref().map_or(0, Change::owner);
+        let before = match change {
+            Some(change) => self.changes.insert(path.clone(), change),
+            None => self.changes.remove(path),
+        };
+        let owner = before.as_ref().map_or(0, Change::owner);
+        if owner != after {
+            if let Some(paths) = self.owned.get_mut(&owner) {
+                paths.remove(path);
+                if paths.is_empty() {
+                    self.owned.remove(&owner);
+                }
+            }
+            if after != 0 {
+                self.owned.entry(after).or_default().insert(path.clone());
+            }
+        }
+        before
+    }
+
+    /// Paths in flight whose znodes will be the owner's.
+    pub(crate) fn owned(&self, owner: i64) -> impl Iterator<Item = &str> {
+        self.owned.get(&owner).into_iter().flatten().map(|path| &**path)
+    }
+
+    /// Whether something is in flight at `path`.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        self.changes.contains_key(path)
     }
 }
 

@@ -491,18 +491,12 @@ impl Prep<'_> {
 
     /// The end of this session, with everything it owns or is about to own.
     pub(crate) fn close_session(&mut self) -> Txn<'static> {
-        let mut paths: Vec<String> = self.tree.ephemerals(self.session).collect();
-        for (path, owned) in self.outstanding.owned(self.session.0) {
-            let known = paths.iter().position(|known| known.as_str() == &**path);
-            match (known, owned) {
-                (Some(at), false) => {
-                    paths.swap_remove(at);
-                }
-                (None, true) => paths.push(path.to_string()),
-                _ => {}
-            }
-        }
-        // The order of a hash table must not leak into the log.
+        // Where something is in flight, that decides: the znode may be gone by then, and another's in
+        // its place.
+        let applied = self.tree.ephemerals(self.session);
+        let mut paths: Vec<String> = applied.filter(|path| !self.outstanding.has(path)).collect();
+        paths.extend(self.outstanding.owned(self.session.0).map(str::to_owned));
+        // The order of a table must not leak into the log.
         paths.sort_unstable();
         for path in &paths {
             self.remove(path);
