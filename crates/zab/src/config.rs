@@ -25,6 +25,7 @@ use zebu_proto::{ServerId, Zxid};
 pub use change::ChangeError;
 pub use fault::{ConfigFault, TextError};
 pub use member::{Member, PeerAddress, Role};
+pub use text::is_config_key;
 pub use verifier::{Groups, Oracle, Verifier};
 
 /// The znode whose data are the text of the committed configuration.

@@ -59,7 +59,7 @@ pub enum ConfigFault {
     #[error("quorum and election port are both {0}: they must differ")]
     SamePorts(u16),
     /// A role that does not exist.
-    #[error("unrecognised peertype: {0}")]
+    #[error("Unrecognised peertype: {0}")]
     Role(String),
     /// Addresses of one server with different roles.
     #[error("all addresses of a server must have the same role")]
@@ -86,10 +86,10 @@ pub enum ConfigFault {
     #[error("server {} is in a group, but has neither a vote nor a weight", .0.0)]
     NoWeight(ServerId),
     /// Observers, and nobody who could lead them.
-    #[error("observers without participants are an invalid configuration")]
+    #[error("Observers w/o participants is an invalid configuration")]
     ObserversAlone,
     /// Observers, and one voter that would run alone.
-    #[error("observers without a quorum are an invalid configuration")]
+    #[error("Observers w/o quorum is an invalid configuration")]
     ObserversWithoutQuorum,
     /// Nobody who votes.
     #[error("with standaloneEnabled=false there must be at least one participant")]

@@ -99,7 +99,7 @@ fn faults_name_their_line_and_cause() {
         ("foo=1", "line 3: unrecognised parameter: foo"),
         ("server.x=c:2:3", "line 3: server id \"x\" is not a number from 0 on"),
         ("server.01=c:2:3", "line 3: server.1 is there twice"),
-        ("server.3=c:2:3:voter", "line 3: unrecognised peertype: voter"),
+        ("server.3=c:2:3:voter", "line 3: Unrecognised peertype: voter"),
         ("server.3=c:2:2", "line 3: quorum and election port are both 2: they must differ"),
         ("server.3=c:2:70000", "line 3: \"70000\" is not a port"),
         (
@@ -113,7 +113,7 @@ fn faults_name_their_line_and_cause() {
         ),
         ("version=g", "line 3: version \"g\" is not a hexadecimal number from 0 on"),
         ("\nversion=\\u1", "line 4: malformed \\uxxxx escape"),
-        ("group.1=1", "server 2 is in no group"),
+        ("group.1=1", "line 2: server 2 is in no group"),
         ("group.1=1:2:9", "line 3: server 9 is in a group, but has neither a vote nor a weight"),
         ("group.1=1\ngroup.2=2:1", "line 4: server 1 is in more than one group"),
         ("group.1=1:2\nweight.1=x", "line 4: weight \"x\" is not a number from 0 on"),
@@ -123,12 +123,16 @@ fn faults_name_their_line_and_cause() {
     }
     assert_eq!(
         fault("server.1=a:2:3\nserver.2=b:2:3:observer"),
-        "observers without a quorum are an invalid configuration"
+        "line 2: Observers w/o quorum is an invalid configuration"
     );
     assert_eq!(
         fault("server.1=a:2:3:observer"),
-        "observers without participants are an invalid configuration"
+        "line 1: Observers w/o participants is an invalid configuration"
     );
+    let text = "server.1=a\nfoo=1\nserver.2=b:2:3\nversion=x";
+    let entries = zebu_proto::properties::parse(text.as_bytes()).unwrap().entries;
+    let faults = Membership::from_entries(&entries, RULES).unwrap_err();
+    assert_eq!(faults.iter().map(|fault| fault.line).collect::<Vec<_>>(), [1, 2, 4]);
 }
 
 #[test]

@@ -27,34 +27,34 @@ impl Membership {
     /// Reads a configuration's text.
     ///
     /// # Errors
-    /// [`TextError`], with the line.
+    /// The first fault, with its line.
     pub fn parse(text: &[u8], rules: Rules) -> Result<Self, TextError> {
-        Self::from_entries(&properties::parse(text)?.entries, rules)
+        let entries = properties::parse(text)?.entries;
+        Self::from_entries(&entries, rules).map_err(|mut faults| faults.remove(0))
     }
 
     /// Makes a configuration from the entries of a properties file, which may have no others.
     ///
+    /// Source: `QuorumPeerConfig.parseDynamicConfig`, `QuorumHierarchical.parse`.
+    ///
     /// # Errors
-    /// [`TextError`], with the line.
-    pub fn from_entries(entries: &[Property], rules: Rules) -> Result<Self, TextError> {
+    /// All faults, at least one, by line.
+    pub fn from_entries(entries: &[Property], rules: Rules) -> Result<Self, Vec<TextError>> {
         let mut builder = Builder::default();
+        let mut faults = Vec::new();
         for entry in entries {
-            builder.add(entry, rules).map_err(|fault| fault.at(entry.line))?;
+            if let Err(fault) = builder.add(entry, rules) {
+                faults.push(fault.at(entry.line));
+            }
         }
-        let membership = builder.finish()?;
-        membership.check(rules).map_err(|fault| fault.at(0))?;
-        Ok(membership)
-    }
-
-    /// Source: `QuorumPeerConfig.parseDynamicConfig`.
-    fn check(&self, rules: Rules) -> Result<(), ConfigFault> {
-        let has_observers = self.observers().next().is_some();
-        match self.voters().count() {
-            0 if !rules.standalone => Err(ConfigFault::NoVoters),
-            0 if has_observers => Err(ConfigFault::ObserversAlone),
-            1 if rules.standalone && has_observers => Err(ConfigFault::ObserversWithoutQuorum),
-            _ => Ok(()),
+        if faults.is_empty() {
+            faults = match builder.finish(rules) {
+                Ok(membership) => return Ok(membership),
+                Err(faults) => faults,
+            };
         }
+        faults.sort_by_key(|fault| fault.line);
+        Err(faults)
     }
 
     /// The members in the order in which the original prints them: that of its hash table. Where
@@ -69,9 +69,11 @@ struct Builder {
     members: BTreeMap<ServerId, Member>,
     is_hierarchical: bool,
     groups: Groups,
-    /// The lines of groups, for faults that show only at the end.
-    lines: BTreeMap<ServerId, u32>,
     version: Zxid,
+    /// Where members are, for faults that show only at the end.
+    member_lines: BTreeMap<ServerId, u32>,
+    /// Where it is said which group somebody is in.
+    group_lines: BTreeMap<ServerId, u32>,
 }
 
 impl Builder {
@@ -83,6 +85,7 @@ impl Builder {
             if self.members.insert(id, member).is_some() {
                 return Err(ConfigFault::Twice(id));
             }
+            self.member_lines.insert(id, entry.line);
         } else if key.starts_with(GROUP) {
             self.is_hierarchical = true;
             let id = key.split_once('.').map_or(key, |(_, id)| id);
@@ -90,7 +93,7 @@ impl Builder {
             let members = self.groups.groups.entry(id).or_default();
             for text in value.split(':') {
                 let server = server_id(text)?;
-                if self.lines.insert(server, entry.line).is_some() {
+                if self.group_lines.insert(server, entry.line).is_some() {
                     return Err(ConfigFault::InTwoGroups(server));
                 }
                 members.insert(server);
@@ -113,23 +116,38 @@ impl Builder {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Membership, TextError> {
-        let verifier = if self.is_hierarchical {
-            for member in self.members.values().filter(|member| member.role == Role::Participant) {
-                if !self.lines.contains_key(&member.id) {
-                    return Err(ConfigFault::InNoGroup(member.id).at(0));
-                }
-                self.groups.weights.entry(member.id).or_insert(1);
+    fn finish(mut self, rules: Rules) -> Result<Membership, Vec<TextError>> {
+        let voters = self.members.values().filter(|member| member.role == Role::Participant);
+        let voters: Vec<ServerId> = voters.map(|member| member.id).collect();
+        let mut faults = Vec::new();
+        let observer = self.members.values().find(|member| member.role == Role::Observer);
+        let observer = observer.map(|observer| self.member_lines[&observer.id]);
+        match (voters.len(), observer) {
+            (0, _) if !rules.standalone => faults.push(ConfigFault::NoVoters.at(0)),
+            (0, Some(line)) => faults.push(ConfigFault::ObserversAlone.at(line)),
+            (1, Some(line)) if rules.standalone => {
+                faults.push(ConfigFault::ObserversWithoutQuorum.at(line));
             }
-            for (server, line) in &self.lines {
+            _ => {}
+        }
+        let mut verifier = Verifier::Majority;
+        if self.is_hierarchical {
+            for voter in voters {
+                if !self.group_lines.contains_key(&voter) {
+                    faults.push(ConfigFault::InNoGroup(voter).at(self.member_lines[&voter]));
+                }
+                self.groups.weights.entry(voter).or_insert(1);
+            }
+            for (server, line) in &self.group_lines {
                 if !self.groups.weights.contains_key(server) {
-                    return Err(ConfigFault::NoWeight(*server).at(*line));
+                    faults.push(ConfigFault::NoWeight(*server).at(*line));
                 }
             }
-            Verifier::Hierarchical(self.groups)
-        } else {
-            Verifier::Majority
-        };
+            verifier = Verifier::Hierarchical(self.groups);
+        }
+        if !faults.is_empty() {
+            return Err(faults);
+        }
         Ok(Membership { members: self.members, verifier, version: self.version })
     }
 }
