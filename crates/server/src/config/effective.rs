@@ -73,7 +73,9 @@ impl Effective {
 /// What a computed default came to.
 fn computed(key: &str, config: &Config) -> Option<String> {
     Some(match key {
+        // Without a port there is no address: such a file would be refused.
         "clientPortAddress" => {
+            config.net.client_port?;
             config.net.client_address.clone().unwrap_or_else(|| "0.0.0.0".to_owned())
         }
         "dataLogDir" => config.data.log_dir.display().to_string(),

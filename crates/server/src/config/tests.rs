@@ -598,6 +598,10 @@ fn the_effective_settings_are_a_configuration_file_again() {
     let first = case.load().unwrap();
     let again = Case::raw_file(&first.effective.to_string()).config();
     assert_eq!(again, first.config);
+    // A server without a client port has no client address.
+    let first = Case::raw_file("dataDir=/d").load().unwrap();
+    let again = Case::raw_file(&first.effective.to_string()).config();
+    assert_eq!(again, first.config);
 }
 
 /// A setting that claims to work is read by someone.
