@@ -285,7 +285,8 @@ fn replica_options(config: &Config, wall_ms: i64) -> ReplicaOptions {
             digest: config.snapshot.digest,
             reconfig: config.reconfig_enabled,
         },
-        eager_acl_check: config.auth.eager_acl_check,
+        // For members of an ensemble only: alone, the check comes with the rest of the validation.
+        eager_acl_check: false,
         throttled_op_wait: config.throttle.op_wait_max.unwrap_or_default(),
         connections: ThrottleOptions {
             tokens: throttle.tokens.unwrap_or(0),

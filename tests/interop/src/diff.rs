@@ -86,6 +86,23 @@ impl fmt::Display for Step {
     }
 }
 
+/// What is done, and to which kind of server.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Lines of `zoo.cfg`.
+    pub config: Vec<(&'static str, &'static str)>,
+    /// What is done.
+    pub steps: Vec<Step>,
+}
+
+impl Run {
+    /// The same with other steps.
+    #[must_use]
+    pub fn with(&self, steps: &[Step]) -> Self {
+        Self { config: self.config.clone(), steps: steps.to_vec() }
+    }
+}
+
 /// The first step after which the two servers had not said the same.
 #[derive(Debug)]
 pub struct Divergence {
@@ -98,24 +115,25 @@ pub struct Divergence {
 }
 
 /// How the servers of a run are configured: nothing may happen by itself.
-fn options() -> Options {
+fn options(run: &Run) -> Options {
     let options = Options::default()
-        .config("extendedTypesEnabled", true)
         .config("maxSessionTimeout", 7_200_000)
         .config("minSessionTimeout", 1_000)
-        .config("enforceQuota", true)
         .property("znode.container.checkIntervalMs", 1_000_000_000);
-    with_super(options)
+    let configured = |options: Options, (key, value): &(&str, &str)| options.config(key, value);
+    with_super(run.config.iter().fold(options, configured))
 }
 
-/// Runs `steps` against a fresh server of each kind.
+/// Does a run against a fresh server of each kind.
 ///
 /// # Errors
 /// A server cannot be started or reached.
-pub fn compare(subject: Kind, steps: &[Step]) -> Result<Option<Divergence>> {
+pub fn compare(subject: Kind, run: &Run) -> Result<Option<Divergence>> {
+    let steps = &run.steps;
+    let options = options(run);
     let (java, ours) = std::thread::scope(|scope| {
-        let java = scope.spawn(|| Server::start(Kind::Java395, &options()));
-        let ours = Server::start(subject, &options());
+        let java = scope.spawn(|| Server::start(Kind::Java395, &options));
+        let ours = Server::start(subject, &options);
         (java.join().expect("starting a server does not panic"), ours)
     });
     let (mut java, mut ours) = (java?, ours?);
@@ -146,8 +164,9 @@ pub fn compare(subject: Kind, steps: &[Step]) -> Result<Option<Divergence>> {
 ///
 /// # Errors
 /// As [`compare`].
-pub fn shrink(subject: Kind, steps: &[Step], attempts: usize) -> Result<(Vec<Step>, Divergence)> {
-    let mut best = steps.to_vec();
+pub fn shrink(subject: Kind, run: &Run, attempts: usize) -> Result<(Run, Divergence)> {
+    let compare = |steps: &[Step]| compare(subject, &run.with(steps));
+    let mut best = run.steps.clone();
     let mut divergence = None;
     let mut left = attempts;
     let mut part = best.len() / 2;
@@ -157,7 +176,7 @@ pub fn shrink(subject: Kind, steps: &[Step], attempts: usize) -> Result<(Vec<Ste
             let mut candidate = best.clone();
             candidate.drain(start..(start + part).min(best.len()));
             left -= 1;
-            if let Some(found) = compare(subject, &candidate)? {
+            if let Some(found) = compare(&candidate)? {
                 candidate.truncate(found.at + 1);
                 best = candidate;
                 divergence = Some(found);
@@ -178,24 +197,24 @@ pub fn shrink(subject: Kind, steps: &[Step], attempts: usize) -> Result<(Vec<Ste
             }
             requests.remove(index);
             left -= 1;
-            if let Some(found) = compare(subject, &candidate)? {
+            if let Some(found) = compare(&candidate)? {
                 (best, divergence) = (candidate, Some(found));
             }
         }
     }
     match divergence {
-        Some(divergence) => Ok((best, divergence)),
+        Some(divergence) => Ok((run.with(&best), divergence)),
         None => {
-            let found = compare(subject, &best)?;
-            Ok((best, found.unwrap_or(Divergence { at: 0, java: vec![], ours: vec![] })))
+            let found = compare(&best)?;
+            Ok((run.with(&best), found.unwrap_or(Divergence { at: 0, java: vec![], ours: vec![] })))
         }
     }
 }
 
 /// A run and where it went apart, for people.
-pub fn describe(steps: &[Step], divergence: &Divergence) -> String {
-    let mut text = String::new();
-    for (index, step) in steps.iter().enumerate() {
+pub fn describe(run: &Run, divergence: &Divergence) -> String {
+    let mut text = format!("{:?}\n", run.config);
+    for (index, step) in run.steps.iter().enumerate() {
         writeln!(text, "{index:6}  {step}").expect("writing to a string");
     }
     let Divergence { at, java, ours } = divergence;

@@ -2,13 +2,14 @@
 
 use std::fmt::Write;
 use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
 use crate::raw::Session;
-use crate::server::{Options, Server};
+use crate::server::{Options, PATIENCE, Server};
 use crate::wire::{Reader, Writer, op};
 
 /// The credential whose digest [`with_super`] configures.
@@ -56,14 +57,30 @@ pub fn tree(address: SocketAddr) -> Result<String> {
 
 /// Ids of the sessions the server tracks, and the ephemerals of each, from its `dump` word.
 ///
+/// What that word lists may be as old as a tick, so it is asked again until it lists as many sessions as there
+/// are.
+///
 /// # Errors
-/// The server does not answer.
+/// The server does not answer, or does not list its sessions.
 pub fn sessions(server: &Server) -> Result<String> {
-    let text = server.four_letter_word("dump")?;
-    let (sessions, rest) = text.split_once("ephemeral nodes dump:").context("dump")?;
-    let mut ids: Vec<&str> =
-        sessions.lines().map(str::trim).filter(|line| line.starts_with("0x")).collect();
-    ids.sort_unstable();
+    let start = Instant::now();
+    loop {
+        let count: usize = server.monitor("zk_global_sessions")?.parse()?;
+        let text = server.four_letter_word("dump")?;
+        let (sessions, rest) = text.split_once("ephemeral nodes dump:").context("dump")?;
+        let is_id = |line: &&str| line.starts_with("0x");
+        let mut ids: Vec<&str> = sessions.lines().map(str::trim).filter(is_id).collect();
+        if ids.len() == count {
+            ids.sort_unstable();
+            return Ok(format!("sessions {ids:?}\nephemerals {:?}\n", owners(rest)));
+        }
+        ensure!(start.elapsed() < PATIENCE, "{count} sessions, but {text}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The ephemerals of each session, sorted, from the second part of a dump.
+fn owners(rest: &str) -> Vec<(String, Vec<String>)> {
     let ephemerals = rest.split("Connections dump:").next().unwrap_or_default();
     let mut owners: Vec<(String, Vec<String>)> = Vec::new();
     for line in ephemerals.lines().map(str::trim) {
@@ -77,5 +94,5 @@ pub fn sessions(server: &Server) -> Result<String> {
         paths.sort();
     }
     owners.sort();
-    Ok(format!("sessions {ids:?}\nephemerals {owners:?}\n"))
+    owners
 }

@@ -67,7 +67,8 @@ pub fn sort_sets(opcode: i32, payload: &[u8]) -> Vec<u8> {
 
 fn try_sort_sets(opcode: i32, payload: &[u8]) -> Result<Option<Vec<u8>>> {
     let reply = Reply::parse(payload)?;
-    if reply.err != 0 || reply.xid == -1 {
+    // A multiRead that fails half-way has a body, too.
+    if reply.xid == -1 || reply.err != 0 && (opcode != op::MULTI_READ || reply.body.is_empty()) {
         return Ok(None);
     }
     let mut reader = Reader::new(&reply.body);

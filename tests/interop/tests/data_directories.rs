@@ -48,7 +48,10 @@ fn assert_no_mismatch(server: &Server) -> Result<()> {
 
 /// Fills a server with znodes of all kinds, quotas, ACLs, failed and deleted things, and two sessions that
 /// stay open. `tag` keeps repeated calls apart.
-fn write(server: &Server, tag: &str) -> Result<()> {
+///
+/// `create2` is the operation a multi creates with beside `create`: 3.8.0 does not apply one that later servers
+/// log as create2.
+fn write(server: &Server, tag: &str, create2: i32) -> Result<()> {
     let mut session = Session::open(server.address(), 3_600_000)?;
     session.auth("digest", "user:secret")?;
     let root = format!("/{tag}");
@@ -91,7 +94,7 @@ fn write(server: &Server, tag: &str) -> Result<()> {
     let end = Writer::new().int(-1).bool(true).int(-1).done();
     let multi = header(op::CREATE)
         .raw(&body(&format!("{root}/multi"), 0).done())
-        .raw(&header(op::CREATE2).raw(&body(&format!("{root}/multi/s-"), 2).done()).done())
+        .raw(&header(create2).raw(&body(&format!("{root}/multi/s-"), 2).done()).done())
         .raw(&header(op::SET_DATA).string(&plain).string("by multi").int(-1).done())
         .raw(&header(op::CHECK).string(&plain).int(4).done());
     session.expect(op::MULTI, multi.clone().raw(&end))?;
@@ -113,11 +116,13 @@ fn write(server: &Server, tag: &str) -> Result<()> {
 
 fn writes_and_reads(writer: Kind, reader: Kind, kill: bool) -> Result<()> {
     let options = if kill { options().config("forceSync", "yes") } else { options() };
+    let with_old = [writer, reader].contains(&Kind::Java380);
+    let create2 = if with_old { op::CREATE } else { op::CREATE2 };
     let mut first = Server::start(writer, &options)?;
-    write(&first, "one")?;
+    write(&first, "one", create2)?;
     // A second log and a snapshot.
     first.restart()?;
-    write(&first, "two")?;
+    write(&first, "two", create2)?;
     let before = contents(&first)?;
     assert_no_mismatch(&first)?;
     if kill {
@@ -126,13 +131,12 @@ fn writes_and_reads(writer: Kind, reader: Kind, kill: bool) -> Result<()> {
         first.stop()?;
     }
 
-    let second = Server::start_with(reader, &options, |data| copy(first.data(), data))?;
+    let mut second = Server::start_with(reader, &options, |data| copy(first.data(), data))?;
     compare("data-directory", &before, &contents(&second)?);
     assert_no_mismatch(&second)?;
     // And it can go on, and the first one can read what it wrote.
-    write(&second, "three")?;
+    write(&second, "three", create2)?;
     let before = contents(&second)?;
-    let mut second = second;
     second.stop()?;
     let third = Server::start_with(writer, &options, |data| copy(second.data(), data))?;
     compare("data-directory-and-back", &before, &contents(&third)?);
@@ -155,6 +159,12 @@ fn ours_opens_the_originals_and_back() {
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn ours_opens_debians_and_back() {
     writes_and_reads(Kind::Java380, subject(), false).unwrap();
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn debians_opens_ours_and_back() {
+    writes_and_reads(subject(), Kind::Java380, false).unwrap();
 }
 
 #[test]
@@ -194,7 +204,7 @@ fn golden(kind: Kind, folders: &[&str]) -> Result<String> {
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn golden_directories_look_the_same() {
-    let cases: [(&str, &[&str]); 12] = [
+    let cases: [(&str, &[&str]); 11] = [
         ("basic", &["zookeeper-3.8.0/basic/version-2"]),
         ("basic-395", &["zookeeper-3.9.5/basic/version-2"]),
         ("gz", &["zookeeper-3.8.0/compressed-gz/version-2"]),
@@ -217,10 +227,6 @@ fn golden_directories_look_the_same() {
             "torn-no-eor-padded",
             &["zookeeper-3.8.0/basic/version-2", "zookeeper-3.8.0/torn/torn-no-eor-zeropad"],
         ),
-        (
-            "partial-middle",
-            &["zookeeper-3.8.0/basic/version-2", "zookeeper-3.8.0/torn/partial-middle-then-more"],
-        ),
         ("no-log", &["zookeeper-3.8.0/compressed-gz/version-2"]),
     ];
     for (name, folders) in cases {
@@ -232,9 +238,15 @@ fn golden_directories_look_the_same() {
 
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
-fn damage_is_refused_by_both() {
-    for case in ["crc-corrupt-last", "crc-corrupt-middle"] {
-        for kind in [Kind::Java395, subject()] {
+fn damage_is_refused() {
+    // The original takes a record cut in the middle of a file for the end of it, and forgets what follows.
+    let cases: [(&str, &[Kind]); 3] = [
+        ("crc-corrupt-last", &[Kind::Java395, subject()]),
+        ("crc-corrupt-middle", &[Kind::Java395, subject()]),
+        ("partial-middle-then-more", &[subject()]),
+    ];
+    for (case, kinds) in cases {
+        for &kind in kinds {
             let fixtures = repository().join("tests/fixtures/zookeeper-3.8.0");
             let fill = |data: &Path| {
                 copy(&fixtures.join("basic/version-2"), &data.join("version-2"))?;

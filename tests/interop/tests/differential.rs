@@ -15,7 +15,7 @@ fn number(name: &str, default: u64) -> u64 {
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn random_operations_are_answered_alike() {
-    let steps = usize::try_from(number("ZEBU_DIFF_OPS", 3000)).expect("a usize");
+    let steps = usize::try_from(number("ZEBU_DIFF_OPS", 8000)).expect("a usize");
     let first = number("ZEBU_DIFF_SEED", 1);
     let runs = steps.div_ceil(STEPS_PER_RUN);
     for run in 0..runs {
@@ -26,9 +26,10 @@ fn random_operations_are_answered_alike() {
             println!("seed {seed}: {count} steps, no difference");
             continue;
         };
-        let upto = &all[..(found.at + 1).min(all.len())];
-        println!("seed {seed}: differs, shrinking\n{}", describe(&upto[upto.len() - 1..], &found));
-        let (small, found) = shrink(subject(), upto, 100).expect("both servers run");
+        let upto = &all.steps[..(found.at + 1).min(all.steps.len())];
+        let last = all.with(&upto[upto.len() - 1..]);
+        println!("seed {seed}: differs, shrinking\n{}", describe(&last, &found));
+        let (small, found) = shrink(subject(), &all.with(upto), 100).expect("both servers run");
         panic!("seed {seed}\n{}", describe(&small, &found));
     }
 }

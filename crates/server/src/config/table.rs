@@ -197,7 +197,7 @@ pub static SETTINGS: &[Setting] = &[
 
     // Access
     prop("skipACL", Kind::Flag { word: "yes", means: true }, "no", "no ACL checks at all").group(ACCESS),
-    prop("enableEagerACLCheck", Kind::JavaBool, "false", "check write permission before a request is queued").group(ACCESS),
+    prop("enableEagerACLCheck", Kind::JavaBool, "false", "a member of an ensemble checks write permission before it forwards a request; no effect on a server alone").group(ACCESS),
     prop("DigestAuthenticationProvider.enabled", Kind::JavaBool, "true", "scheme digest").group(ACCESS),
     prop("DigestAuthenticationProvider.digestAlg", Kind::Choice(DIGESTS), "SHA1", "hash of the scheme digest").group(ACCESS),
     prop("DigestAuthenticationProvider.superDigest", Kind::Secret, "", "super:<base64 hash> of the super user").unset().group(ACCESS),

@@ -7,7 +7,7 @@
 //! basic plane. Left out of bursts: what is answered at intake, ahead of the requests before it.
 
 use super::random::Random;
-use super::{Knock, Request, SLOTS, Step};
+use super::{Knock, Request, Run, SLOTS, Step};
 use crate::wire::{Acl, Writer, op, open_acl};
 
 const PATHS: [&str; 16] = [
@@ -129,14 +129,34 @@ const ALL_OPS: [(usize, i32); 30] = [
 ];
 
 /// A run of `count` steps.
-pub fn run(seed: u64, count: usize) -> Vec<Step> {
-    let mut generator = Generator { random: Random::new(seed), xid: 0 };
-    (0..count).map(|_| generator.step()).collect()
+///
+/// With hard quotas there are no bursts: the original checks a quota against the tree as it is when a request
+/// comes in, so whether one of several requests sent at once is refused is a matter of luck.
+pub fn run(seed: u64, count: usize) -> Run {
+    let every = |period: u64, phase: u64| seed % period == phase;
+    let enforce_quota = every(2, 0);
+    let choices = [
+        ("enforceQuota", "true", enforce_quota),
+        ("extendedTypesEnabled", "true", !every(8, 7)),
+        ("enableEagerACLCheck", "true", every(5, 3)),
+        ("reconfigEnabled", "true", every(7, 5)),
+        ("skipACL", "yes", every(11, 9)),
+    ];
+    let mut generator = Generator { random: Random::new(seed), xid: 0, bursts: !enforce_quota };
+    Run {
+        config: choices
+            .into_iter()
+            .filter_map(|(key, value, on)| on.then_some((key, value)))
+            .collect(),
+        steps: (0..count).map(|_| generator.step()).collect(),
+    }
 }
 
 struct Generator {
     random: Random,
     xid: i32,
+    /// Whether some requests are sent at once.
+    bursts: bool,
 }
 
 impl Generator {
@@ -145,7 +165,7 @@ impl Generator {
         match self.random.below(100) {
             0 => Step::Drop { slot },
             1 => Step::Knock(self.knock()),
-            2..8 => {
+            2..8 if self.bursts => {
                 let count = 2 + self.random.below(6);
                 let requests = (0..count).map(|_| self.request(true)).collect();
                 Step::Requests { slot, requests }
