@@ -33,6 +33,18 @@ impl EpochFile {
     }
 }
 
+/// What a member starts with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Epochs {
+    /// The last leader's that this member has promised to follow. At least the other two.
+    pub accepted: Epoch,
+    /// The last leader's whose history this member has taken over.
+    pub current: Epoch,
+    /// That of the last transaction. Later than `current` when a synchronization was interrupted:
+    /// the member's vote says `current` then.
+    pub logged: Epoch,
+}
+
 /// The epoch files beside the snapshots.
 #[derive(Clone, Debug)]
 pub struct EpochFiles {
@@ -46,6 +58,11 @@ impl EpochFiles {
         Self { vfs, dir: data_dir.join(VERSION_DIR) }
     }
 
+    /// Where the file is.
+    pub fn path(&self, file: EpochFile) -> PathBuf {
+        self.dir.join(file.name())
+    }
+
     fn temporary(&self, file: EpochFile) -> PathBuf {
         self.dir.join(format!("{}.tmp", file.name()))
     }
@@ -55,7 +72,7 @@ impl EpochFiles {
     /// # Errors
     /// [`StoreError::Io`].
     pub fn write(&self, file: EpochFile, epoch: Epoch) -> Result<(), StoreError> {
-        let path = self.dir.join(file.name());
+        let path = self.path(file);
         let content = epoch.0.to_string();
         replace(self.vfs.as_ref(), &path, &self.temporary(file), content.as_bytes())
             .map_err(StoreError::io("write epoch", &path))
@@ -66,7 +83,7 @@ impl EpochFiles {
     /// # Errors
     /// [`StoreError::Epoch`] when it holds no epoch, or [`StoreError::Io`].
     pub fn read(&self, file: EpochFile) -> Result<Option<Epoch>, StoreError> {
-        self.read_path(&self.dir.join(file.name()))
+        self.read_path(&self.path(file))
     }
 
     fn read_path(&self, path: &Path) -> Result<Option<Epoch>, StoreError> {
@@ -89,51 +106,59 @@ impl EpochFiles {
 
     /// Reads both, given the last transaction that was recovered; missing ones are written.
     ///
-    /// Returns the accepted and the current epoch. Source: `QuorumPeer.loadDataBase`.
+    /// A crash between two steps never ends a start for good. A file that is behind takes the value
+    /// of its complete `.tmp`, if that is enough. Transactions of a later epoch than the current one
+    /// are what a crash leaves during a synchronization, between logging them and writing the epoch:
+    /// they are loaded, [`Epochs::logged`] says so, and the current epoch stays what it was. The
+    /// promise then covers their epoch too.
+    ///
+    /// Source: `QuorumPeer.loadDataBase`, which refuses to start in the latter case.
     ///
     /// # Errors
-    /// [`StoreError::Epoch`] when they do not fit together, or [`StoreError::Io`].
-    pub fn load(&self, last: Zxid) -> Result<(Epoch, Epoch), StoreError> {
+    /// [`StoreError::Epoch`] when less was promised than was taken over, so that nobody knows what
+    /// was promised, or when a file holds no epoch; [`StoreError::Io`].
+    pub fn load(&self, last: Zxid) -> Result<Epochs, StoreError> {
         let logged = last.max(Zxid::ZERO).epoch();
-        let mut current = self.read_or_write(EpochFile::Current, logged)?;
-        if current < logged {
-            // A crash between writing the new epoch and renaming the file.
-            let temporary = self.read_path(&self.temporary(EpochFile::Current));
-            current =
-                temporary.ok().flatten().filter(|epoch| logged <= *epoch).ok_or_else(|| {
-                    self.unfit(
-                        EpochFile::Current,
-                        format!(
-                            "current epoch {} is older than that of the last transaction {last}",
-                            current.0
-                        ),
-                    )
-                })?;
-            self.write(EpochFile::Current, current)?;
+        let current = match self.read(EpochFile::Current)? {
+            None => {
+                self.write(EpochFile::Current, logged)?;
+                logged
+            }
+            Some(current) if current < logged => {
+                self.adopt(EpochFile::Current, logged)?.unwrap_or(current)
+            }
+            Some(current) => current,
+        };
+        let accepted = match self.read(EpochFile::Accepted)? {
+            None => {
+                let accepted = logged.max(current);
+                self.write(EpochFile::Accepted, accepted)?;
+                accepted
+            }
+            Some(accepted) if accepted < current => {
+                self.adopt(EpochFile::Accepted, current)?.ok_or_else(|| StoreError::Epoch {
+                    path: self.path(EpochFile::Accepted),
+                    reason: format!(
+                        "accepted epoch {} is older than the current epoch {}",
+                        accepted.0, current.0
+                    ),
+                })?
+            }
+            Some(accepted) => accepted,
+        };
+        if accepted < logged {
+            // To promise more than before is always safe.
+            self.write(EpochFile::Accepted, logged)?;
         }
-        let accepted = self.read_or_write(EpochFile::Accepted, logged)?;
-        if accepted < current {
-            return Err(self.unfit(
-                EpochFile::Accepted,
-                format!(
-                    "accepted epoch {} is older than the current epoch {}",
-                    accepted.0, current.0
-                ),
-            ));
-        }
-        Ok((accepted, current))
+        Ok(Epochs { accepted: accepted.max(logged), current, logged })
     }
 
-    fn read_or_write(&self, file: EpochFile, epoch: Epoch) -> Result<Epoch, StoreError> {
-        if let Some(epoch) = self.read(file)? {
-            return Ok(epoch);
-        }
+    /// Takes the value that was about to be written when it is at least `least`.
+    fn adopt(&self, file: EpochFile, least: Epoch) -> Result<Option<Epoch>, StoreError> {
+        let found = self.read_path(&self.temporary(file)).ok().flatten();
+        let Some(epoch) = found.filter(|epoch| least <= *epoch) else { return Ok(None) };
         self.write(file, epoch)?;
-        Ok(epoch)
-    }
-
-    fn unfit(&self, file: EpochFile, reason: String) -> StoreError {
-        StoreError::Epoch { path: self.dir.join(file.name()), reason }
+        Ok(Some(epoch))
     }
 }
 
@@ -147,14 +172,26 @@ mod tests {
         (vfs.clone(), EpochFiles::new(Arc::new(vfs), Path::new("/d")))
     }
 
+    fn epochs(accepted: u32, current: u32, logged: u32) -> Epochs {
+        let [accepted, current, logged] = [accepted, current, logged].map(Epoch);
+        Epochs { accepted, current, logged }
+    }
+
     #[test]
     fn missing_files_take_the_epoch_of_the_last_transaction() {
         let (vfs, files) = files();
         let last = Zxid::new(Epoch(7), 1);
-        assert_eq!(files.load(last).unwrap(), (Epoch(7), Epoch(7)));
+        assert_eq!(files.load(last).unwrap(), epochs(7, 7, 7));
         let content = vfs.content(Path::new("/d/version-2/currentEpoch"));
         assert_eq!(content.as_deref(), Some(&b"7"[..]));
         assert_eq!(files.read(EpochFile::Accepted).unwrap(), Some(Epoch(7)));
+        // A lost promise is at least what was taken over.
+        vfs.put(Path::new("/d/version-2/currentEpoch"), b"9");
+        vfs.remove(Path::new("/d/version-2/acceptedEpoch")).unwrap();
+        assert_eq!(files.load(last).unwrap(), epochs(9, 9, 7));
+        assert_eq!(files.read(EpochFile::Accepted).unwrap(), Some(Epoch(9)));
+        // A state that is not to be trusted says nothing about epochs.
+        assert_eq!(files.load(Zxid(-1)).unwrap(), epochs(9, 9, 0));
     }
 
     #[test]
@@ -163,9 +200,31 @@ mod tests {
         files.write(EpochFile::Accepted, Epoch(8)).unwrap();
         files.write(EpochFile::Current, Epoch(7)).unwrap();
         let last = Zxid::new(Epoch(8), 1);
-        assert!(matches!(files.load(last), Err(StoreError::Epoch { .. })));
         vfs.put(Path::new("/d/version-2/currentEpoch.tmp"), b"8");
-        assert_eq!(files.load(last).unwrap(), (Epoch(8), Epoch(8)));
+        assert_eq!(files.load(last).unwrap(), epochs(8, 8, 8));
+        assert_eq!(files.read(EpochFile::Current).unwrap(), Some(Epoch(8)));
+        files.write(EpochFile::Accepted, Epoch(5)).unwrap();
+        vfs.put(Path::new("/d/version-2/acceptedEpoch.tmp"), b"9");
+        assert_eq!(files.load(last).unwrap(), epochs(9, 8, 8));
+        assert_eq!(files.read(EpochFile::Accepted).unwrap(), Some(Epoch(9)));
+    }
+
+    #[test]
+    fn a_crash_before_the_current_epoch_was_written_does_not_end_the_start() {
+        // Transactions of epoch 8 are durable, the current epoch is 7 still.
+        let (vfs, files) = files();
+        files.write(EpochFile::Accepted, Epoch(8)).unwrap();
+        files.write(EpochFile::Current, Epoch(7)).unwrap();
+        let last = Zxid::new(Epoch(8), 1);
+        assert_eq!(files.load(last).unwrap(), epochs(8, 7, 8));
+        assert_eq!(files.read(EpochFile::Current).unwrap(), Some(Epoch(7)));
+        // What is left of a write that was too low to help is not taken.
+        vfs.put(Path::new("/d/version-2/currentEpoch.tmp"), b"7");
+        assert_eq!(files.load(last).unwrap(), epochs(8, 7, 8));
+        // An epoch that is in the log was promised.
+        files.write(EpochFile::Accepted, Epoch(7)).unwrap();
+        assert_eq!(files.load(last).unwrap(), epochs(8, 7, 8));
+        assert_eq!(files.read(EpochFile::Accepted).unwrap(), Some(Epoch(8)));
     }
 
     #[test]
@@ -173,8 +232,30 @@ mod tests {
         let (vfs, files) = files();
         files.write(EpochFile::Accepted, Epoch(6)).unwrap();
         files.write(EpochFile::Current, Epoch(7)).unwrap();
+        vfs.put(Path::new("/d/version-2/acceptedEpoch.tmp"), b"6");
         assert!(matches!(files.load(Zxid::ZERO), Err(StoreError::Epoch { .. })));
         vfs.put(Path::new("/d/version-2/currentEpoch"), b"");
         assert!(matches!(files.load(Zxid::ZERO), Err(StoreError::Epoch { .. })));
+    }
+
+    #[test]
+    fn a_power_cut_leaves_the_old_epoch_or_the_new_one() {
+        use crate::vfs::{Crash, Names, Unsynced};
+        for calls in 0..4 {
+            let (vfs, files) = files();
+            files.write(EpochFile::Current, Epoch(12)).unwrap();
+            files.write(EpochFile::Accepted, Epoch(12)).unwrap();
+            vfs.stop_at(vfs.mutations() + calls);
+            let written = files.write(EpochFile::Current, Epoch(345)).is_ok();
+            assert!(!written, "{calls} calls are not enough");
+            for content in [Unsynced::Lost, Unsynced::Kept, Unsynced::Torn(1)] {
+                for names in [Names::Lost, Names::Kept, Names::Subset(1), Names::Subset(2)] {
+                    let disk = vfs.crash(Crash { content, names });
+                    let files = EpochFiles::new(Arc::new(disk), Path::new("/d"));
+                    let found = files.read(EpochFile::Current).unwrap().unwrap();
+                    assert!([Epoch(12), Epoch(345)].contains(&found), "{calls}: {found:?}");
+                }
+            }
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use zebu_proto::Zxid;
+use zebu_proto::{Epoch, Zxid};
 
 /// Storage that cannot be opened, trusted or written.
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +84,12 @@ pub enum StoreError {
     /// loaded by the original.
     #[error("no snapshot is durable yet: write one before the first transaction")]
     SnapshotFirst,
+    /// A snapshot was begun of a state that has been replaced meanwhile: it must not be kept.
+    #[error("the state was replaced while its snapshot was being written: {path}")]
+    Superseded {
+        /// The snapshot.
+        path: PathBuf,
+    },
     /// The system refused.
     #[error("{action} failed: {path}")]
     Io {
@@ -110,6 +116,27 @@ impl StoreError {
         path: &'a Path,
     ) -> impl FnOnce(io::Error) -> Self + use<'a> {
         move |source| Self::Io { action, path: path.to_path_buf(), source }
+    }
+}
+
+impl StoreError {
+    /// What is damaged, when that is what the error is about.
+    pub(crate) fn damage(&self) -> Option<Damage> {
+        let whole = |path: &Path, what| Damage {
+            path: path.to_path_buf(),
+            offset: 0,
+            last: Zxid::ZERO,
+            what,
+        };
+        Some(match self {
+            Self::Damaged(damage) => (**damage).clone(),
+            Self::SnapshotMissing { path } => whole(path, DamageKind::SnapshotMissing),
+            Self::SnapshotsRejected { path, .. } => whole(path, DamageKind::SnapshotsRejected),
+            Self::Replay { path, offset, zxid, .. } => {
+                Damage { offset: *offset, ..whole(path, DamageKind::Replay(*zxid)) }
+            }
+            _ => return None,
+        })
     }
 }
 
@@ -185,6 +212,21 @@ pub enum DamageKind {
     /// The disk cannot read it.
     #[error("the disk cannot read it")]
     Unreadable,
+    /// There are logs, but no snapshot that they continue.
+    #[error("there are logs, but no snapshot that they continue")]
+    SnapshotMissing,
+    /// There are snapshots, and none can be read.
+    #[error("no snapshot can be read")]
+    SnapshotsRejected,
+    /// A transaction that the state does not accept.
+    #[error("transaction {0} cannot be replayed")]
+    Replay(Zxid),
+    /// The logs are to be truncated behind a transaction that what is left does not end at.
+    #[error("to be truncated, and what is left does not end at transaction {0}")]
+    TruncationLost(Zxid),
+    /// This member has followed a leader, and now there is neither snapshot nor log.
+    #[error("this member was in epoch {}, and there is neither snapshot nor log", .0.0)]
+    HistoryMissing(Epoch),
 }
 
 /// Something an operator should hear of, though the start goes on.
@@ -235,6 +277,16 @@ pub enum Warning {
     ForeignFile {
         /// The file.
         path: PathBuf,
+    },
+    /// The state does not accept a transaction; what to do is said elsewhere.
+    #[error("{path}: transaction {zxid} cannot be replayed: {reason}")]
+    NotReplayable {
+        /// The log.
+        path: PathBuf,
+        /// Which one.
+        zxid: Zxid,
+        /// What the state says.
+        reason: String,
     },
     /// All state came from the logs, because no snapshot could be used.
     #[error("no snapshot was used: all transactions were replayed from the first on")]

@@ -9,20 +9,25 @@
 
 mod epoch;
 mod error;
+pub mod history;
+mod install;
 pub mod log;
 pub mod names;
 mod purge;
 mod recover;
 pub mod snapshot;
 mod store;
+mod truncate;
 pub mod vfs;
 mod window;
 
-pub use epoch::{EpochFile, EpochFiles};
+pub use epoch::{EpochFile, EpochFiles, Epochs};
 pub use error::{Damage, DamageKind, StoreError, Warning};
+pub use history::{History, LogFiles, Range, Unusable};
 pub use log::{Synced, TxnLog};
 pub use purge::Purged;
 pub use recover::{Mode, Recovered, Torn};
-pub use snapshot::{SnapshotWriter, Snapshots, Written};
+pub use snapshot::{Received, SnapshotWriter, Snapshots, Written};
 pub use store::{Compression, Options, Recover, Store};
+pub use truncate::Truncated;
 pub use vfs::{OsVfs, Vfs};

@@ -20,6 +20,12 @@ const SIDECAR: &str = "durable";
 const TEMPORARY: &str = "tmp.";
 /// Starts the names of damaged files that were set aside to make room.
 const SET_ASIDE: &str = "damaged.";
+/// Starts the name of a mark that says up to where the logs are being truncated.
+const TRUNCATING: &str = "truncating";
+/// Starts the name of a leader's snapshot that is complete and about to replace everything.
+const RECEIVED: &str = "received.";
+/// Starts the names of files that such a snapshot has replaced.
+const SUPERSEDED: &str = "old.";
 
 /// A log's name; `first` is the zxid of its first record.
 pub fn log(first: Zxid) -> String {
@@ -47,9 +53,44 @@ pub(crate) fn set_aside(path: &Path) -> PathBuf {
     path.with_file_name(format!("{SET_ASIDE}{name}"))
 }
 
+/// The name of the mark that the logs are being truncated behind `zxid`; the name is all it holds.
+pub(crate) fn truncating(zxid: Zxid) -> String {
+    format!("{TRUNCATING}.{:x}", zxid.0)
+}
+
+/// The zxid of such a mark.
+pub(crate) fn parse_truncating(name: &str) -> Option<Zxid> {
+    parse(name, TRUNCATING).filter(|(_, rest)| rest.is_empty()).map(|(zxid, _)| zxid)
+}
+
+/// The name a leader's snapshot has while it replaces what is there.
+pub(crate) fn received(snapshot: &str) -> String {
+    format!("{RECEIVED}{snapshot}")
+}
+
+/// The name that a received snapshot will have.
+pub(crate) fn parse_received(name: &str) -> Option<&str> {
+    name.strip_prefix(RECEIVED).filter(|snapshot| parse_snapshot(snapshot).is_some())
+}
+
+/// The name of a file that a received snapshot has replaced.
+pub(crate) fn superseded(name: &str) -> String {
+    format!("{SUPERSEDED}{name}")
+}
+
+/// Whether the file was replaced by a received snapshot.
+pub(crate) fn is_superseded(name: &str) -> bool {
+    name.strip_prefix(SUPERSEDED).is_some_and(is_data)
+}
+
+/// Whether the name is that of a log, a sidecar or a snapshot.
+pub(crate) fn is_data(name: &str) -> bool {
+    parse_log(name).is_some() || parse_sidecar(name).is_some() || parse_snapshot(name).is_some()
+}
+
 /// Whether the name is a temporary one of ours.
 pub(crate) fn is_temporary(name: &str) -> bool {
-    [SIDECAR, SNAPSHOT, PROBE]
+    [SIDECAR, SNAPSHOT, RECEIVED, PROBE]
         .iter()
         .any(|kind| name.strip_prefix(TEMPORARY).and_then(|rest| rest.strip_prefix(kind)).is_some())
 }
@@ -122,7 +163,19 @@ mod tests {
 
     #[test]
     fn the_original_takes_no_name_of_ours_for_its_own() {
-        let names = [sidecar(Zxid(1)), temporary(&snapshot(Zxid(1), Compression::None))];
+        let whole = snapshot(Zxid(1), Compression::None);
+        let names = [
+            sidecar(Zxid(1)),
+            temporary(&whole),
+            truncating(Zxid(1)),
+            received(&whole),
+            superseded(&whole),
+            superseded(&log(Zxid(1))),
+        ];
+        assert_eq!(parse_truncating(&names[2]), Some(Zxid(1)));
+        assert_eq!(parse_received(&names[3]), Some(&whole[..]));
+        assert!(is_superseded(&names[4]) && is_superseded(&names[5]));
+        assert!(is_temporary(&temporary(&names[3])) && !is_temporary(&names[3]));
         for name in names {
             let first = name.split('.').next().unwrap();
             assert!(first != "log" && first != "snapshot", "{name}");

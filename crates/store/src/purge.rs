@@ -6,7 +6,7 @@ use zebu_proto::Zxid;
 
 use crate::snapshot::{self, looks_complete};
 use crate::store::Shared;
-use crate::{StoreError, names};
+use crate::{StoreError, install, names};
 
 /// As few snapshots are kept at least, whatever is asked for.
 pub(crate) const SNAPSHOTS_KEPT_MIN: usize = 3;
@@ -27,12 +27,14 @@ pub struct Purged {
 /// whatever a crash leaves can be loaded from any snapshot that is left.
 pub(crate) fn purge(shared: &Shared, keep: usize) -> Result<Purged, StoreError> {
     let vfs = shared.vfs.as_ref();
+    let _generation = shared.generation();
     let keep = keep.max(SNAPSHOTS_KEPT_MIN);
     let snapshots = snapshot::list(vfs, &shared.snap_dir)?;
     let complete = snapshots.iter().filter(|file| looks_complete(vfs, file));
     let Some(oldest) = complete.map(|file| file.zxid).nth(keep - 1) else {
         return Ok(Purged::default());
     };
+    install::remove_superseded(shared)?;
     let old = snapshots.iter().rev().filter(|file| file.zxid < oldest);
     let old: Vec<PathBuf> = old.map(|file| file.path.clone()).collect();
 

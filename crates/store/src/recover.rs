@@ -4,20 +4,27 @@
 //! its sidecar: up to its mark everything must be there, behind it a torn record is dropped. A log
 //! without a sidecar was written by the original and is judged by what it holds. Nothing on the disk
 //! is changed before the whole start is known to succeed.
+//!
+//! A truncation is a recovery with a limit: it takes no snapshot that may have traces of later
+//! transactions, applies none of them, and removes them once the limit is known to be reached.
+
+mod recent;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use zebu_proto::Zxid;
+use zebu_proto::{Epoch, Zxid};
 
 use crate::log::read::{EndKind, LogEnd, LogReader, LogRecord, Tail};
 use crate::log::sidecar::{self, Mark};
 use crate::snapshot::read::{Sections, SnapshotError, read_snapshot};
 use crate::snapshot::{self, SnapshotFile, decompressed, looks_complete};
 use crate::store::{Recover, Shared};
+use crate::truncate::{self, Cut, Removal, Truncated};
 use crate::vfs::{Sequential, Vfs};
-use crate::{Damage, DamageKind, StoreError, Warning, names};
+use crate::{Damage, DamageKind, EpochFile, EpochFiles, StoreError, Warning, install, names};
+use recent::Recent;
 
 /// Snapshots tried before the start is given up, as in the original.
 const SNAPSHOTS_TRIED_MAX: usize = 100;
@@ -29,20 +36,29 @@ const INITIALIZE: &str = "initialize";
 /// What a start has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovered {
-    /// The last transaction of the state; −1 for an empty database that is not to be trusted.
+    /// The last transaction of the state; −1 for a state that is not to be trusted: an empty database
+    /// of which nobody has said that it is new, or a damaged one.
     pub last_zxid: Zxid,
     /// The snapshot it started from.
     pub snapshot: Option<Zxid>,
     /// How many transactions were applied after it.
     pub replayed: u64,
+    /// The newest of them, oldest first, without a gap: as many as
+    /// [`Options::recent_txns_max`](crate::Options::recent_txns_max) and
+    /// [`Options::recent_bytes_max`](crate::Options::recent_bytes_max) allow.
+    pub recent: Vec<(Zxid, Vec<u8>)>,
     /// The last torn record that was dropped.
     pub truncated: Option<Torn>,
     /// How far the logs can be trusted.
     pub mode: Mode,
     /// What an operator should hear of.
     pub warnings: Vec<Warning>,
-    /// Whether there was nothing: neither snapshot nor log.
+    /// Whether there was nothing: neither snapshot nor log. A snapshot is due before anything else.
     pub fresh: bool,
+    /// What is damaged; only for a member of an ensemble, anybody else does not start then. The state
+    /// is empty, and the files are as they were. Such a member neither votes nor serves nor logs
+    /// until a leader's snapshot is installed.
+    pub damaged: Option<Damage>,
 }
 
 /// How far recovered logs can be trusted.
@@ -69,32 +85,67 @@ pub struct Torn {
     pub last: Zxid,
 }
 
+/// Rebuilds the state, after what a crash has interrupted is finished.
 pub(crate) fn recover(shared: &Shared, state: &mut dyn Recover) -> Result<Recovered, StoreError> {
-    let mut recovery = Recovery::new(shared)?;
-    let snapshots = snapshot::list(shared.vfs.as_ref(), &shared.snap_dir)?;
-    let chosen = recovery.load_snapshot(&snapshots, state)?;
-    recovery.check_orphans()?;
-    if chosen.is_none() && recovery.logs.is_empty() {
-        recovery.repair()?;
-        let last_zxid = if recovery.may_be_new()? { Zxid::ZERO } else { Zxid(-1) };
-        return Ok(recovery.finish(Recovered { last_zxid, fresh: true, ..EMPTY }));
-    }
-    recovery.replay(state)?;
-    recovery.check_reached(&snapshots)?;
+    let mut generation = shared.generation();
+    *generation += 1;
+    install::finish(shared)?;
+    let limit = truncate::pending(shared)?;
+    let mut recovery = Recovery::new(shared, limit)?;
+    let found = match recovery.run(state) {
+        Err(error) => match error.damage() {
+            Some(damage) if shared.options.member => recovery.damaged(damage, &error, state)?,
+            _ => return Err(error),
+        },
+        Ok(found) => {
+            recovery.repair()?;
+            if let Some(limit) = limit {
+                truncate::carry_out(shared, limit, &recovery.removal)?;
+            }
+            recovery.forget_initialize()?;
+            found
+        }
+    };
+    shared.has_snapshot.store(found.snapshot.is_some(), Ordering::Release);
+    Ok(recovery.finish(found))
+}
+
+/// Rebuilds the state as it was after `zxid` and removes everything later, if that is possible.
+pub(crate) fn truncate(
+    shared: &Shared,
+    zxid: Zxid,
+    state: &mut dyn Recover,
+) -> Result<Truncated, StoreError> {
+    let mut generation = shared.generation();
+    let mut recovery = Recovery::new(shared, Some(zxid))?;
+    let found = match recovery.run(state) {
+        Ok(found) => found,
+        Err(error) => match error.damage() {
+            Some(Damage { path, last, what, .. }) => {
+                let reason = format!("{}, behind transaction {last}: {what}", path.display());
+                return Ok(Truncated::Lost { reason });
+            }
+            None => return Err(error),
+        },
+    };
+    *generation += 1;
+    truncate::begin(shared, zxid)?;
     recovery.repair()?;
-    shared.has_snapshot.store(chosen.is_some(), Ordering::Release);
-    let last_zxid = recovery.last;
-    Ok(recovery.finish(Recovered { last_zxid, snapshot: chosen, ..EMPTY }))
+    truncate::carry_out(shared, zxid, &recovery.removal)?;
+    shared.has_snapshot.store(found.snapshot.is_some(), Ordering::Release);
+    Ok(Truncated::Reaches(Box::new(recovery.finish(found))))
 }
 
 const EMPTY: Recovered = Recovered {
     last_zxid: Zxid::ZERO,
     snapshot: None,
     replayed: 0,
+    recent: Vec::new(),
     truncated: None,
     mode: Mode::Verified,
     warnings: Vec::new(),
     fresh: false,
+    damaged: None,
 };
 
 struct Log {
@@ -113,6 +164,12 @@ enum Repair {
 struct Recovery<'s> {
     shared: &'s Shared,
     vfs: &'s dyn Vfs,
+    /// The last transaction that is wanted; all later ones are to go.
+    limit: Option<Zxid>,
+    /// What has to go because of it.
+    removal: Removal,
+    /// Whether every log that may have later transactions is ours.
+    ours_behind: bool,
     /// By the zxids in their names, oldest first.
     logs: Vec<Log>,
     sidecars: BTreeMap<Zxid, PathBuf>,
@@ -121,6 +178,7 @@ struct Recovery<'s> {
     /// The newest transaction seen. Invariant: `start <= last`.
     last: Zxid,
     replayed: u64,
+    recent: Recent,
     truncated: Option<Torn>,
     weaker: Option<PathBuf>,
     repairs: Vec<Repair>,
@@ -128,7 +186,7 @@ struct Recovery<'s> {
 }
 
 impl<'s> Recovery<'s> {
-    fn new(shared: &'s Shared) -> Result<Self, StoreError> {
+    fn new(shared: &'s Shared, limit: Option<Zxid>) -> Result<Self, StoreError> {
         let vfs = shared.vfs.as_ref();
         let (mut logs, mut sidecars, mut warnings) = (Vec::new(), BTreeMap::new(), Vec::new());
         let log_dir = &shared.log_dir;
@@ -143,24 +201,91 @@ impl<'s> Recovery<'s> {
             }
         }
         logs.sort_by_key(|log| log.first);
-        Ok(Self {
+        let mut recovery = Self {
             shared,
             vfs,
+            limit,
+            removal: Removal::default(),
+            ours_behind: true,
             logs,
             sidecars,
             start: Zxid::ZERO,
             last: Zxid::ZERO,
             replayed: 0,
+            recent: Recent::new(&shared.options),
             truncated: None,
             weaker: None,
             repairs: Vec::new(),
             warnings,
-        })
+        };
+        if let Some(limit) = limit {
+            recovery.set_apart(limit)?;
+        }
+        Ok(recovery)
+    }
+
+    /// Takes logs and sidecars that start behind the limit out of what is looked at.
+    fn set_apart(&mut self, limit: Zxid) -> Result<(), StoreError> {
+        let behind = self.logs.partition_point(|log| log.first <= limit);
+        for log in &self.logs[behind.saturating_sub(1)..] {
+            self.ours_behind &= self.mark(log.first)?.flatten().is_some();
+        }
+        for log in self.logs.drain(behind..).rev() {
+            self.removal.logs.push(log.path);
+        }
+        let sidecars = self.sidecars.split_off(&Zxid(limit.0.saturating_add(1)));
+        self.removal.sidecars.extend(sidecars.into_values());
+        Ok(())
+    }
+
+    /// Rebuilds the state, and finds out what is to be done on the disk; changes nothing there.
+    fn run(&mut self, state: &mut dyn Recover) -> Result<Recovered, StoreError> {
+        let mut snapshots = snapshot::list(self.vfs, &self.shared.snap_dir)?;
+        if let Some(limit) = self.limit {
+            let behind = snapshots.iter().position(|file| file.zxid <= limit);
+            let behind = snapshots.drain(..behind.unwrap_or(snapshots.len()));
+            self.removal.snapshots = behind.map(|file| file.path).collect();
+        }
+        let chosen = self.load_snapshot(&snapshots, state)?;
+        self.check_orphans()?;
+        if chosen.is_none() && self.logs.is_empty() && self.limit.is_none() {
+            let last_zxid = if self.may_be_new()? { Zxid::ZERO } else { Zxid(-1) };
+            return Ok(Recovered { last_zxid, fresh: true, ..EMPTY });
+        }
+        self.replay(state)?;
+        self.check_reached(&snapshots)?;
+        if let Some(limit) = self.limit
+            && self.last != limit
+        {
+            let path = self.shared.log_dir.join(names::truncating(limit));
+            let what = DamageKind::TruncationLost(limit);
+            return Err(Damage { path, offset: 0, last: self.last, what }.into());
+        }
+        Ok(Recovered { last_zxid: self.last, snapshot: chosen, ..EMPTY })
+    }
+
+    /// A member that cannot use what it has: nothing is changed on the disk.
+    fn damaged(
+        &mut self,
+        damage: Damage,
+        error: &StoreError,
+        state: &mut dyn Recover,
+    ) -> Result<Recovered, StoreError> {
+        if let StoreError::Replay { path, zxid, reason, .. } = error {
+            let (path, reason) = (path.clone(), reason.clone());
+            self.warnings.push(Warning::NotReplayable { path, zxid: *zxid, reason });
+        }
+        self.replayed = 0;
+        self.recent.clear();
+        self.truncated = None;
+        self.load_nothing(state)?;
+        Ok(Recovered { last_zxid: Zxid(-1), damaged: Some(damage), ..EMPTY })
     }
 
     fn finish(self, recovered: Recovered) -> Recovered {
         Recovered {
             replayed: self.replayed,
+            recent: self.recent.into_vec(),
             truncated: self.truncated,
             mode: self.weaker.map_or(Mode::Verified, |log| Mode::Weaker { log }),
             warnings: self.warnings,
@@ -183,9 +308,13 @@ impl<'s> Recovery<'s> {
                 tried += 1;
                 state.restart();
                 match self.read_snapshot(file, state) {
-                    Ok(_) => {
+                    Ok(sections) if self.is_free_of_later(&sections) => {
                         (self.start, self.last) = (file.zxid, file.zxid);
                         return Ok(Some(file.zxid));
+                    }
+                    Ok(_) => {
+                        self.removal.snapshots.push(file.path.clone());
+                        "it may have traces of transactions that were truncated".to_owned()
                     }
                     Err(error) => error.to_string(),
                 }
@@ -217,12 +346,28 @@ impl<'s> Recovery<'s> {
                 _ => StoreError::SnapshotMissing { path: self.shared.snap_dir.clone() },
             });
         }
-        let loaded = state.loaded(Zxid::ZERO);
-        loaded.map_err(|reason| StoreError::SnapshotsRejected {
+        self.load_nothing(state)?;
+        Ok(None)
+    }
+
+    /// Makes the state an empty one.
+    fn load_nothing(&self, state: &mut dyn Recover) -> Result<(), StoreError> {
+        state.restart();
+        state.loaded(Zxid::ZERO).map_err(|reason| StoreError::SnapshotsRejected {
             path: self.shared.snap_dir.clone(),
             reason,
-        })?;
-        Ok(None)
+        })
+    }
+
+    /// Whether a snapshot has no traces of transactions behind the limit.
+    ///
+    /// The original notes the last transaction when it has been applied, so the next one may be in
+    /// already. Snapshots that were begun earlier are not looked at: a server takes one at a time,
+    /// so they were complete before this one was begun.
+    fn is_free_of_later(&self, sections: &Sections) -> bool {
+        let Some(limit) = self.limit else { return true };
+        let extent = sections.extent(self.ours_behind);
+        extent.is_some_and(|last| if self.ours_behind { last <= limit } else { last < limit })
     }
 
     fn read_snapshot(
@@ -258,22 +403,46 @@ impl<'s> Recovery<'s> {
     }
 
     /// Whether an empty database may be taken for a new one.
-    fn may_be_new(&self) -> Result<bool, StoreError> {
-        let marker = self.shared.options.log_dir.join(INITIALIZE);
-        let fail = StoreError::io("remove", &marker);
-        let asked = self.vfs.exists(&marker).and_then(|exists| {
-            if exists {
-                self.vfs.remove(&marker)?;
+    ///
+    /// A member that has followed a leader once had at least a snapshot: unless its operator says
+    /// that the database is new, it has lost its history.
+    fn may_be_new(&mut self) -> Result<bool, StoreError> {
+        let marker = self.initialize();
+        if self.vfs.exists(&marker).map_err(StoreError::io("look for", &marker))? {
+            return Ok(true);
+        }
+        let options = &self.shared.options;
+        if options.member {
+            let epochs = EpochFiles::new(self.shared.vfs.clone(), &options.data_dir);
+            if let Some(epoch) = epochs.read(EpochFile::Current)?
+                && epoch > Epoch(0)
+            {
+                let path = epochs.path(EpochFile::Current);
+                self.damage(&path, 0, DamageKind::HistoryMissing(epoch))?;
             }
-            Ok(exists)
-        });
-        Ok(asked.map_err(fail)? || self.shared.options.autocreate_db)
+        }
+        Ok(options.autocreate_db)
+    }
+
+    fn initialize(&self) -> PathBuf {
+        self.shared.options.log_dir.join(INITIALIZE)
+    }
+
+    /// Removes the file by which an operator says that an empty database is new, from beside any
+    /// database: left behind, it would make a later loss of all files look like a first start.
+    fn forget_initialize(&self) -> Result<(), StoreError> {
+        let marker = self.initialize();
+        self.vfs
+            .exists(&marker)
+            .and_then(|exists| if exists { self.vfs.remove(&marker) } else { Ok(()) })
+            .map_err(StoreError::io("remove", &marker))
     }
 
     /// Refuses the damage, or notes it where the configuration accepts it.
     fn damage(&mut self, path: &Path, offset: u64, what: DamageKind) -> Result<(), StoreError> {
         let damage = Damage { path: path.to_path_buf(), offset, last: self.last, what };
-        if !self.shared.options.accept_damage {
+        // What was accepted once must not become the reason to remove something.
+        if !self.shared.options.accept_damage || self.limit.is_some() {
             return Err(damage.into());
         }
         self.warnings.push(Warning::DamageAccepted(damage));
@@ -333,10 +502,19 @@ impl<'s> Recovery<'s> {
         let mut reader = LogReader::new(Sequential::new(file), most);
         let mut seen = Mark::start(log.first, mark.map_or(self.last, |mark| mark.previous));
         let mut not_advancing = 0;
+        // What stays of this log when it goes on behind the limit.
+        let mut kept = None;
         let end = loop {
+            if let Some(mark) = mark
+                && mark.sealed
+                && seen.end == mark.end
+            {
+                // A truncation may have been stopped before it had cut the file.
+                break None;
+            }
             let record = match reader.next() {
                 Ok(Ok(record)) => record,
-                Ok(Err(end)) => break end,
+                Ok(Err(end)) => break Some(end),
                 Err(_) => {
                     self.damage(path, seen.end, DamageKind::Unreadable)?;
                     return Ok(());
@@ -351,6 +529,14 @@ impl<'s> Recovery<'s> {
             {
                 self.damage(path, record.offset, DamageKind::Chain)?;
                 return Ok(());
+            }
+            if self.limit.is_some_and(|limit| limit < record.zxid) {
+                kept.get_or_insert(before);
+                continue;
+            }
+            if kept.is_some() {
+                // Such a log cannot be cut.
+                self.damage(path, record.offset, DamageKind::Gap { next: record.zxid })?;
             }
             if record.zxid <= self.start {
                 continue;
@@ -367,16 +553,64 @@ impl<'s> Recovery<'s> {
                 reason,
             })?;
             self.replayed += 1;
+            self.recent.push(self.last, record.zxid, record.body);
             self.last = self.last.max(record.zxid);
         };
         if not_advancing > 0 {
             let path = path.clone();
             self.warnings.push(Warning::NotAdvancing { path, records: not_advancing });
         }
-        match mark {
-            Some(mark) => self.end_of_ours(log, &mark, seen, end, &mut reader),
-            None => self.end_of_the_originals(log, newest, end, &mut reader),
+        let Some(end) = end else {
+            if let Some(kept) = kept {
+                self.cut(log, kept, true);
+            } else if self.limit.is_some() && newest {
+                // Its sidecar may have been changed already, and the file not.
+                self.cut(log, seen, true);
+            }
+            return Ok(());
+        };
+        match (mark, kept) {
+            (Some(mark), Some(kept)) => {
+                self.check_length(path, &mark, &seen, end)?;
+                self.cut(log, kept, true);
+                Ok(())
+            }
+            (None, Some(kept)) => {
+                self.weaker = Some(path.clone());
+                self.cut(log, kept, false);
+                Ok(())
+            }
+            (Some(mark), None) => self.end_of_ours(log, &mark, seen, end, &mut reader),
+            (None, None) => self.end_of_the_originals(log, newest, end, &mut reader),
         }
+    }
+
+    /// Notes that of this log only `kept` is to stay.
+    fn cut(&mut self, log: &Log, kept: Mark, ours: bool) {
+        if kept.records > 0 {
+            self.removal.cut = Some(Cut { path: log.path.clone(), mark: kept, ours });
+        } else {
+            self.removal.logs.push(log.path.clone());
+        }
+        if kept.records == 0 || !ours {
+            // It speaks of what will not be there any more.
+            self.removal.sidecars.extend(self.sidecars.get(&log.first).cloned());
+        }
+    }
+
+    /// Checks that the log has everything its sidecar speaks of.
+    fn check_length(
+        &mut self,
+        path: &Path,
+        mark: &Mark,
+        seen: &Mark,
+        end: LogEnd,
+    ) -> Result<(), StoreError> {
+        if seen.end < mark.end {
+            let what = DamageKind::Short { end: mark.end, last: mark.last };
+            self.damage(path, end.offset, what)?;
+        }
+        Ok(())
     }
 
     /// Checks that no transaction is missing in front of this one.
@@ -408,11 +642,8 @@ impl<'s> Recovery<'s> {
         reader: &mut LogReader<Sequential>,
     ) -> Result<(), StoreError> {
         let path = log.path.clone();
-        if seen.end < mark.end {
-            let what = DamageKind::Short { end: mark.end, last: mark.last };
-            return self.damage(&path, end.offset, what);
-        }
-        if mark.sealed {
+        self.check_length(&path, mark, &seen, end)?;
+        if mark.sealed || seen.end < mark.end {
             return Ok(());
         }
         let torn = !matches!(reader.tail(), Ok(Tail::Clean));

@@ -11,10 +11,10 @@ use zebu_proto::Zxid;
 
 use crate::store::Shared;
 use crate::vfs::Vfs;
-use crate::{Compression, Purged, StoreError, names, purge};
+use crate::{Compression, LogFiles, Purged, StoreError, names, purge};
 
 pub use compress::decompressed;
-pub use write::{SnapshotWriter, Written};
+pub use write::{Received, SnapshotWriter, Written};
 
 /// Starts a snapshot: magic "ZKSN", version 2, database −1.
 pub const HEADER: [u8; 16] = *b"ZKSN\0\0\0\x02\xff\xff\xff\xff\xff\xff\xff\xff";
@@ -82,6 +82,11 @@ impl Snapshots {
         let Shared { vfs, snap_dir, .. } = &*self.shared;
         let files = list(vfs.as_ref(), snap_dir)?;
         Ok(files.into_iter().find(|file| looks_complete(vfs.as_ref(), file)))
+    }
+
+    /// The logs on the disk, for reading.
+    pub fn logs(&self) -> LogFiles {
+        LogFiles::new(Arc::clone(&self.shared))
     }
 
     /// How much the directories hold; the same twice when snapshots and logs share one.

@@ -2,8 +2,8 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
@@ -11,7 +11,7 @@ use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 use crate::log::TxnLog;
 use crate::snapshot::Snapshots;
 use crate::vfs::{DirLock, Vfs, create_dirs};
-use crate::{StoreError, names, recover};
+use crate::{EpochFiles, StoreError, Truncated, names, recover};
 
 /// How snapshots are compressed when they are written; when read, their names say it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,6 +69,26 @@ pub struct Options {
     pub record_bytes_max: usize,
     /// `zebu.acceptDamagedLog`: load what can be read, and say what cannot.
     pub accept_damage: bool,
+    /// Whether this is a member of an ensemble: what is damaged is then reported in
+    /// [`Recovered::damaged`](crate::Recovered::damaged), for a leader to repair, and does not end
+    /// the start.
+    pub member: bool,
+    /// `syncEnabled`: whether transactions are logged. An observer may go without a log; it then
+    /// starts from its last snapshot.
+    pub log_txns: bool,
+    /// How many of the newest transactions a recovery keeps in
+    /// [`Recovered::recent`](crate::Recovered::recent); 0 for none.
+    pub recent_txns_max: usize,
+    /// How many bytes their bodies may have together.
+    pub recent_bytes_max: usize,
+}
+
+impl Shared {
+    /// The number of the current state; nobody else changes files while it is held.
+    pub(crate) fn generation(&self) -> MutexGuard<'_, u64> {
+        // The number alone cannot be inconsistent.
+        self.generation.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Options {
@@ -92,6 +112,10 @@ impl Options {
             // jute.maxbuffer and as much again, as in the original.
             record_bytes_max: 2 * 0xf_ffff,
             accept_damage: false,
+            member: false,
+            log_txns: true,
+            recent_txns_max: 0,
+            recent_bytes_max: 64 * 1024 * 1024,
         }
     }
 }
@@ -144,6 +168,11 @@ pub(crate) struct Shared {
     pub(crate) log_dir: PathBuf,
     /// Whether a snapshot is durable, so that logs may follow.
     pub(crate) has_snapshot: AtomicBool,
+    /// How often the state has been replaced. Held while files get or lose their names, so that a
+    /// snapshot of a state that is no more does not appear among those of the new one.
+    pub(crate) generation: Mutex<u64>,
+    /// How many snapshots have been begun: each has a temporary name of its own.
+    pub(crate) snapshots_begun: AtomicU64,
     _locks: Vec<DirLock>,
 }
 
@@ -179,12 +208,23 @@ impl Store {
             refuse(vfs.as_ref(), &log_dir, "snapshot.", "snapshot")?;
             refuse(vfs.as_ref(), &snap_dir, "log.", "log")?;
         }
-        let has_snapshot = AtomicBool::new(false);
-        let shared = Shared { vfs, options, snap_dir, log_dir, has_snapshot, _locks: locks };
+        let shared = Shared {
+            vfs,
+            options,
+            snap_dir,
+            log_dir,
+            has_snapshot: AtomicBool::new(false),
+            generation: Mutex::new(0),
+            snapshots_begun: AtomicU64::new(0),
+            _locks: locks,
+        };
         Ok(Self { shared: Arc::new(shared), last: None })
     }
 
     /// Rebuilds the state: the newest snapshot that can be read, then the transactions after it.
+    ///
+    /// What a crash has interrupted, a truncation or the installation of a leader's snapshot, is
+    /// finished first. May be called again; each time everything is read anew.
     ///
     /// # Errors
     /// [`StoreError::Damaged`] and the others that say what cannot be loaded, and what to do.
@@ -194,13 +234,35 @@ impl Store {
         Ok(recovered)
     }
 
+    /// Rebuilds the state as it was after `zxid`, and removes everything later for good; see
+    /// [`TxnLog::truncate`].
+    ///
+    /// # Errors
+    /// As for [`TxnLog::truncate`].
+    pub fn truncate(
+        &mut self,
+        zxid: Zxid,
+        state: &mut dyn Recover,
+    ) -> Result<Truncated, StoreError> {
+        let truncated = recover::truncate(&self.shared, zxid, state)?;
+        if let Truncated::Reaches(recovered) = &truncated {
+            self.last = Some(recovered.last_zxid);
+        }
+        Ok(truncated)
+    }
+
+    /// The epoch files beside the snapshots.
+    pub fn epochs(&self) -> EpochFiles {
+        EpochFiles::new(Arc::clone(&self.shared.vfs), &self.shared.options.data_dir)
+    }
+
     /// Hands out the log for the thread that writes it, and snapshots for the thread that takes them.
     ///
     /// # Panics
     /// Before [`Store::recover`] has succeeded.
     pub fn split(self) -> (TxnLog, Snapshots) {
         let last = self.last.expect("a log continues what was recovered");
-        // An untrusted empty database has last zxid -1; its log starts where a leader says.
+        // An untrusted or damaged database has last zxid -1; its log starts where a leader says.
         let last = last.max(Zxid::ZERO);
         (TxnLog::new(Arc::clone(&self.shared), last), Snapshots::new(self.shared))
     }

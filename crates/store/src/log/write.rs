@@ -12,9 +12,10 @@ use zebu_proto::Zxid;
 use super::read::zxid_of;
 use super::sidecar::{Mark, Sidecar};
 use super::{HEADER_BYTES, encode_record, header, padded_size};
+use crate::recover::{self, Recovered};
 use crate::store::Shared;
 use crate::vfs::VfsFile;
-use crate::{StoreError, names};
+use crate::{Received, Recover, StoreError, Truncated, Written, install, names};
 
 /// How long a mark in the sidecar may wait to become durable while the log is being written.
 const MARK_DELAY: Duration = Duration::from_secs(1);
@@ -88,6 +89,8 @@ impl TxnLog {
 
     /// Adds a transaction to the next batch; `body` is header, transaction and digest.
     ///
+    /// Without a log, see [`Options::log_txns`](crate::Options::log_txns), it is only counted.
+    ///
     /// # Panics
     /// When the body is not that of `zxid`, or when transactions between the last one and this one
     /// are missing: a log with a gap would not load.
@@ -97,6 +100,10 @@ impl TxnLog {
             || self.appended.next() == Some(zxid)
             || (self.appended < zxid && self.appended.epoch() != zxid.epoch());
         assert!(follows, "{zxid} does not follow {}", self.appended);
+        if !self.shared.options.log_txns {
+            self.appended = zxid;
+            return;
+        }
         let mark = self.gathered.get_or_insert_with(|| Mark::start(zxid, self.appended));
         mark.advance(zxid, body);
         encode_record(body, &mut self.buffer);
@@ -168,6 +175,74 @@ impl TxnLog {
         Ok(synced)
     }
 
+    /// Rebuilds the state from the disk into `state`, and continues behind it: everything appended is
+    /// committed first. A snapshot that is being written is not kept, since its state is replaced.
+    ///
+    /// # Errors
+    /// As for [`Store::recover`](crate::Store::recover). After what failed on the disk, and after a
+    /// refusal, the log cannot be used any more.
+    pub fn recover(&mut self, state: &mut dyn Recover) -> Result<Recovered, StoreError> {
+        self.roll()?;
+        self.guarded(|log| {
+            let recovered = recover::recover(&log.shared, state)?;
+            log.continue_behind(recovered.last_zxid);
+            Ok(recovered)
+        })
+    }
+
+    /// Takes everything behind `zxid` back, because a leader says that it never happened, and
+    /// rebuilds the state as it was then into `state`.
+    ///
+    /// Everything appended is committed first. When the answer is [`Truncated::Reaches`], no record
+    /// behind `zxid` is on the disk, nor any snapshot with traces of one, and the log continues
+    /// behind `zxid`; a crash on the way there is made good by the next start. When it is
+    /// [`Truncated::Lost`], nothing was changed on the disk, the log continues where it was, and
+    /// `state` is to be discarded.
+    ///
+    /// # Errors
+    /// What failed; the log cannot be used afterwards, and a start finishes the truncation.
+    pub fn truncate(
+        &mut self,
+        zxid: Zxid,
+        state: &mut dyn Recover,
+    ) -> Result<Truncated, StoreError> {
+        self.roll()?;
+        self.guarded(|log| {
+            let truncated = recover::truncate(&log.shared, zxid, state)?;
+            if let Truncated::Reaches(_) = truncated {
+                log.continue_behind(zxid);
+            }
+            Ok(truncated)
+        })
+    }
+
+    /// Makes a leader's snapshot the state of this member, and continues behind it.
+    ///
+    /// Nothing older is used any more, whatever its zxid: logs and snapshots are set aside under
+    /// names that start with `old.`, until the next installation or until a purge has enough newer
+    /// snapshots. A crash leaves the old state or the new one.
+    ///
+    /// # Errors
+    /// What failed; the log cannot be used afterwards.
+    pub fn install(&mut self, received: Received) -> Result<Written, StoreError> {
+        self.roll()?;
+        self.guarded(|log| {
+            let mut generation = log.shared.generation();
+            *generation += 1;
+            let written = install::install(&log.shared, &received)?;
+            drop(generation);
+            log.continue_behind(received.zxid());
+            Ok(written)
+        })
+    }
+
+    fn continue_behind(&mut self, zxid: Zxid) {
+        assert!(self.current.is_none() && self.buffer.is_empty(), "the log was rolled");
+        // A state that is not to be trusted has last zxid -1: a leader says where its log starts.
+        let zxid = zxid.max(Zxid::ZERO);
+        (self.appended, self.durable) = (zxid, zxid);
+    }
+
     /// Bytes in the current file, those not yet committed included; 0 while there is none.
     pub fn size(&self) -> u64 {
         self.gathered.map_or(0, |mark| mark.end)
@@ -183,7 +258,7 @@ impl TxnLog {
         self.appended
     }
 
-    /// Last transaction that is durable.
+    /// Last transaction that is durable; without a log, the last that was committed.
     pub fn durable(&self) -> Zxid {
         self.durable
     }
@@ -211,6 +286,10 @@ impl TxnLog {
     }
 
     fn write_gathered(&mut self) -> Result<Synced, StoreError> {
+        if !self.shared.options.log_txns {
+            // Nobody waits for an observer's disk.
+            self.durable = self.appended;
+        }
         let mut synced =
             Synced { up_to: self.durable, took: Duration::ZERO, slow: false, bytes: 0 };
         if self.buffer.is_empty() {

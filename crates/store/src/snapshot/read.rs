@@ -62,6 +62,22 @@ pub struct Sections {
     pub last_zxid: Option<Zxid>,
 }
 
+impl Sections {
+    /// The last transaction that may have left a trace in it: those applied while it was being
+    /// written count too. `None` when it does not say.
+    ///
+    /// Our servers write either section when the walk over the tree is over. The original's digest
+    /// section may be behind, because transactions without a digest do not move it; `trust_digest`
+    /// is whether the snapshot is known to be ours.
+    pub fn extent(&self, trust_digest: bool) -> Option<Zxid> {
+        let digest = self.digest.map(|(zxid, ..)| zxid).filter(|zxid| *zxid > Zxid::ZERO);
+        match self.last_zxid {
+            Some(last) => Some(digest.map_or(last, |zxid| zxid.max(last))),
+            None => digest.filter(|_| trust_digest),
+        }
+    }
+}
+
 /// Reads an uncompressed snapshot, and checks all its checksums.
 ///
 /// `digest` says whether `state` wants the digest. [`Recover::restart`] and [`Recover::loaded`] are

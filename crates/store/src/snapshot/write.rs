@@ -1,6 +1,6 @@
 //! Writing a snapshot: under a temporary name until everything of it is durable.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -24,13 +24,50 @@ pub struct Written {
     pub bytes: u64,
 }
 
-/// A snapshot being written: sessions, then ACLs, then znodes, then [`SnapshotWriter::finish`].
+/// A snapshot that a leader has sent, whole and durable, but not in use yet.
+///
+/// [`TxnLog::install`](crate::TxnLog::install) makes it the state of this member; dropping it leaves
+/// everything as it was.
+#[derive(Debug)]
+pub struct Received {
+    pub(crate) temporary: PathBuf,
+    pub(crate) name: String,
+    pub(crate) zxid: Zxid,
+    pub(crate) bytes: u64,
+    shared: Arc<Shared>,
+}
+
+impl Received {
+    /// The last transaction of the state.
+    pub fn zxid(&self) -> Zxid {
+        self.zxid
+    }
+
+    /// Its length on the disk.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Drop for Received {
+    fn drop(&mut self) {
+        // Gone once it is installed.
+        remove_if_there(&self.shared, &self.temporary);
+    }
+}
+
+/// A snapshot being written: sessions, then ACLs, then znodes, then [`SnapshotWriter::finish`], or
+/// [`SnapshotWriter::complete`] when it is that of a leader.
 ///
 /// Dropping it before leaves nothing behind. An error is final for this snapshot only.
 pub struct SnapshotWriter {
     shared: Arc<Shared>,
+    zxid: Zxid,
+    name: String,
     temporary: PathBuf,
     path: PathBuf,
+    /// That of the state it is a snapshot of.
+    generation: u64,
     sink: Option<Compressor>,
     block: Vec<u8>,
     adler: Adler32,
@@ -54,12 +91,18 @@ impl std::fmt::Debug for SnapshotWriter {
 impl SnapshotWriter {
     pub(super) fn begin(shared: Arc<Shared>, zxid: Zxid) -> Result<Self, StoreError> {
         let compression = shared.options.compression;
+        let generation = *shared.generation();
         let name = names::snapshot(zxid, compression);
-        let temporary = shared.snap_dir.join(names::temporary(&name));
+        // Another one of the same state may be on its way, from a leader or from before a reload.
+        let turn = shared.snapshots_begun.fetch_add(1, Ordering::Relaxed);
+        let temporary = shared.snap_dir.join(format!("{}.{turn}", names::temporary(&name)));
         let file =
             shared.vfs.create(&temporary).map_err(StoreError::io("create snapshot", &temporary))?;
         Ok(Self {
-            path: shared.snap_dir.join(name),
+            path: shared.snap_dir.join(&name),
+            zxid,
+            name,
+            generation,
             sink: Some(Compressor::new(Appending { file, at: 0 }, compression)),
             shared,
             temporary,
@@ -127,16 +170,59 @@ impl SnapshotWriter {
     /// Completes the snapshot and makes it durable; only then does it get its name.
     ///
     /// `digest` is the tree's digest and the last transaction in it, when digests are enabled;
-    /// `last_zxid` is the last transaction applied, when that section is. Sections the configuration
-    /// switches off are left out, and a missing digest is written as none.
+    /// `last_zxid` is the last transaction applied, when that section is. Both are taken when the
+    /// last znode has been gathered: they tell a later truncation what may be in the snapshot.
+    /// Sections the configuration switches off are left out, and a missing digest is written as none.
     ///
     /// # Errors
-    /// [`StoreError::Io`].
+    /// [`StoreError::Superseded`] when the state was replaced meanwhile, by a truncation, a leader's
+    /// snapshot or another recovery: nothing of this snapshot stays. [`StoreError::Io`].
     pub fn finish(
         mut self,
         digest: Option<(Zxid, i64)>,
         last_zxid: Option<Zxid>,
     ) -> Result<Written, StoreError> {
+        let bytes = self.write_out(digest, last_zxid)?;
+        let Shared { vfs, snap_dir, has_snapshot, .. } = &*self.shared;
+        let generation = self.shared.generation();
+        if *generation != self.generation {
+            return Err(StoreError::Superseded { path: self.path.clone() });
+        }
+        vfs.rename(&self.temporary, &self.path)
+            .and_then(|()| vfs.sync_dir(snap_dir))
+            .map_err(StoreError::io("write snapshot", &self.path))?;
+        has_snapshot.store(true, Ordering::Release);
+        drop(generation);
+        Ok(Written { path: self.path.clone(), bytes })
+    }
+
+    /// Completes a snapshot that came from a leader and makes it durable, to be installed.
+    ///
+    /// Arguments as for [`SnapshotWriter::finish`]; `last_zxid` is the zxid of the leader's packet.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn complete(
+        mut self,
+        digest: Option<(Zxid, i64)>,
+        last_zxid: Option<Zxid>,
+    ) -> Result<Received, StoreError> {
+        let bytes = self.write_out(digest, last_zxid)?;
+        Ok(Received {
+            temporary: std::mem::take(&mut self.temporary),
+            name: std::mem::take(&mut self.name),
+            zxid: self.zxid,
+            bytes,
+            shared: Arc::clone(&self.shared),
+        })
+    }
+
+    /// Writes what is left to be written, and makes all of it durable; returns the file's length.
+    fn write_out(
+        &mut self,
+        digest: Option<(Zxid, i64)>,
+        last_zxid: Option<Zxid>,
+    ) -> Result<u64, StoreError> {
         assert_eq!(self.part, Part::Acls, "a snapshot has sessions and ACLs, if only none");
         Encoder::new(&mut self.block).text("/");
         self.seal()?;
@@ -154,19 +240,12 @@ impl SnapshotWriter {
             zxid.encode(&mut Encoder::new(&mut self.block));
             self.seal()?;
         }
-        let sink = self.sink.take().expect("only finish takes it");
-        let Shared { vfs, snap_dir, has_snapshot, .. } = &*self.shared;
-        let result = (|| {
-            let Appending { mut file, at } = sink.finish()?;
+        let sink = self.sink.take().expect("taken once");
+        let done = sink.finish().and_then(|Appending { mut file, at }| {
             file.sync()?;
-            drop(file);
-            vfs.rename(&self.temporary, &self.path)?;
-            vfs.sync_dir(snap_dir)?;
             Ok(at)
-        })();
-        let bytes = result.map_err(StoreError::io("write snapshot", &self.path))?;
-        has_snapshot.store(true, Ordering::Release);
-        Ok(Written { path: self.path.clone(), bytes })
+        });
+        done.map_err(StoreError::io("write snapshot", &self.path))
     }
 
     /// Writes the checksum of everything so far.
@@ -183,8 +262,13 @@ impl Drop for SnapshotWriter {
     fn drop(&mut self) {
         // Gone after a rename; otherwise what is left is removed at the next start.
         self.sink = None;
-        if self.shared.vfs.exists(&self.temporary).unwrap_or(false) {
-            let _ = self.shared.vfs.remove(&self.temporary);
-        }
+        remove_if_there(&self.shared, &self.temporary);
+    }
+}
+
+/// Removes a temporary file; if that fails, the next start does.
+fn remove_if_there(shared: &Shared, temporary: &Path) {
+    if temporary.file_name().is_some() && shared.vfs.exists(temporary).unwrap_or(false) {
+        let _ = shared.vfs.remove(temporary);
     }
 }

@@ -10,7 +10,7 @@ use zebu_store::vfs::{Crash, MemVfs, Names, Unsynced};
 use crate::script::{ROOT, Run, case, finished, lives_on, options, recover, script};
 
 /// Every way in which a disk may look after its power was cut.
-fn crashes(disk: &MemVfs) -> Vec<Crash> {
+pub(crate) fn crashes(disk: &MemVfs) -> Vec<Crash> {
     let mut contents = vec![Unsynced::Lost, Unsynced::Kept];
     contents.extend((1..disk.unsynced_sectors()).map(Unsynced::Torn));
     if disk.unsynced_sectors() > 1 {

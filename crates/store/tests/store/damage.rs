@@ -46,7 +46,7 @@ fn damages(content: &[u8]) -> Vec<(String, Option<Vec<u8>>)> {
 }
 
 /// Starts on every damaged variant of `disk`; returns how many were complete, refused and shorter.
-fn sweep(disk: &MemVfs, run: &Run, shorter: &dyn Fn(&Path, &str, usize)) -> [usize; 3] {
+pub(crate) fn sweep(disk: &MemVfs, run: &Run, shorter: &dyn Fn(&Path, &str, usize)) -> [usize; 3] {
     let mut outcomes = [0; 3];
     for path in disk.files() {
         for (what, content) in damages(&disk.content(&path).unwrap()) {
@@ -78,7 +78,7 @@ fn sweep(disk: &MemVfs, run: &Run, shorter: &dyn Fn(&Path, &str, usize)) -> [usi
     outcomes
 }
 
-fn never(path: &Path, what: &str, lost: usize) {
+pub(crate) fn never(path: &Path, what: &str, lost: usize) {
     panic!("{path:?} {what}: {lost} lost silently");
 }
 
@@ -131,7 +131,7 @@ fn without_sidecars_only_the_end_can_be_lost() {
 }
 
 /// A directory with one log of transactions that no snapshot has, and that log's path.
-fn one_log(settled: bool) -> (MemVfs, Run, PathBuf) {
+pub(crate) fn one_log(settled: bool) -> (MemVfs, Run, PathBuf) {
     let disk = MemVfs::new(Path::new(ROOT));
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
     let mut run = Run::default();

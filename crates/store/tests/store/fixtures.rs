@@ -20,7 +20,7 @@ const RECORD_BYTES_MAX: usize = 2 << 20;
 const DIR: &str = "/data/version-2";
 
 /// A disk with the files of a fixture directory.
-fn disk(dirs: &[&str]) -> MemVfs {
+pub(crate) fn disk(dirs: &[&str]) -> MemVfs {
     let vfs = MemVfs::new(Path::new(DIR));
     for dir in dirs {
         for entry in std::fs::read_dir(fixtures().join(dir)).unwrap() {
@@ -58,7 +58,7 @@ fn range(from: i64, to: i64) -> Vec<i64> {
     (from..=to).collect()
 }
 
-const BASIC: &str = "zookeeper-3.8.0/basic/version-2";
+pub(crate) const BASIC: &str = "zookeeper-3.8.0/basic/version-2";
 
 fn logs() -> Vec<PathBuf> {
     let logs = [

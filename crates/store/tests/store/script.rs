@@ -7,7 +7,10 @@ use std::time::Duration;
 use zebu_proto::{Acl, Epoch, SessionId, StatPersisted, Zxid};
 use zebu_store::log::read::{Tail, read_log};
 use zebu_store::vfs::{Crash, MemVfs};
-use zebu_store::{Options, Recover, Recovered, Snapshots, Store, StoreError, TxnLog, Vfs};
+use zebu_store::{
+    Options, Received, Recover, Recovered, SnapshotWriter, Snapshots, Store, StoreError, TxnLog,
+    Vfs,
+};
 
 use crate::support::body;
 
@@ -110,11 +113,21 @@ impl Run {
         Ok((log, snapshots))
     }
 
-    fn last(&self) -> Zxid {
+    pub(crate) fn last(&self) -> Zxid {
         self.attempted.last().map_or(Zxid::ZERO, |(zxid, _)| *zxid)
     }
 
     pub(crate) fn snapshot(&self, snapshots: &Snapshots) -> Result<(), StoreError> {
+        let last = self.last();
+        self.written(snapshots)?.finish(Some((last, 0)), Some(last)).map(drop)
+    }
+
+    /// The same as it comes from a leader.
+    pub(crate) fn received(&self, snapshots: &Snapshots) -> Result<Received, StoreError> {
+        self.written(snapshots)?.complete(None, Some(self.last()))
+    }
+
+    fn written(&self, snapshots: &Snapshots) -> Result<SnapshotWriter, StoreError> {
         let mut writer = snapshots.begin(self.last())?;
         writer.sessions(&[]);
         writer.acls::<Vec<Acl>>(&[]);
@@ -126,7 +139,7 @@ impl Run {
                 writer.flush()?;
             }
         }
-        writer.finish(Some((self.last(), 0)), Some(self.last())).map(drop)
+        Ok(writer)
     }
 
     /// Writes `count` transactions from `next` on, in batches.

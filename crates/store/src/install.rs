@@ -1,0 +1,71 @@
+//! Putting a leader's snapshot in the place of everything that is there.
+//!
+//! The snapshot is whole and durable when this begins. Giving it the name `received.snapshot.<zxid>`
+//! is the one step that decides: before it a crash leaves the old state, after it the next start
+//! finishes what is left to do. Old logs and snapshots are renamed, not removed: they may be of
+//! another history, or have holes in front of what follows, so no start may use them, but an
+//! operator may want them. They go with the next installation, or when a purge has enough newer
+//! snapshots.
+
+use std::sync::atomic::Ordering;
+
+use crate::snapshot::Received;
+use crate::store::Shared;
+use crate::{StoreError, Written, names};
+
+/// Makes `received` the state. The caller holds the generation.
+pub(crate) fn install(shared: &Shared, received: &Received) -> Result<Written, StoreError> {
+    let Shared { vfs, snap_dir, has_snapshot, .. } = shared;
+    remove_superseded(shared)?;
+    let decided = snap_dir.join(names::received(&received.name));
+    vfs.rename(&received.temporary, &decided)
+        .and_then(|()| vfs.sync_dir(snap_dir))
+        .map_err(StoreError::io("install snapshot", &decided))?;
+    finish(shared)?;
+    has_snapshot.store(true, Ordering::Release);
+    Ok(Written { path: snap_dir.join(&received.name), bytes: received.bytes })
+}
+
+/// Does what is left to do of an installation that was decided; nothing when there is none.
+pub(crate) fn finish(shared: &Shared) -> Result<(), StoreError> {
+    let Shared { vfs, snap_dir, log_dir, .. } = shared;
+    let entries = vfs.list(snap_dir).map_err(StoreError::io("list directory", snap_dir))?;
+    let mut decided = entries.iter().filter_map(|entry| names::parse_received(&entry.name));
+    let Some(name) = decided.next() else { return Ok(()) };
+    let mut dirs = vec![log_dir];
+    dirs.extend((log_dir != snap_dir).then_some(snap_dir));
+    for dir in dirs {
+        for entry in vfs.list(dir).map_err(StoreError::io("list directory", dir))? {
+            let path = dir.join(&entry.name);
+            if names::is_data(&entry.name) {
+                let old = dir.join(names::superseded(&entry.name));
+                vfs.rename(&path, &old).map_err(StoreError::io("rename", &path))?;
+            } else if names::parse_truncating(&entry.name).is_some() {
+                // Of a state that is no more.
+                vfs.remove(&path).map_err(StoreError::io("remove", &path))?;
+            }
+        }
+        // Nothing old may come back once the new name is there.
+        vfs.sync_dir(dir).map_err(StoreError::io("sync directory", dir))?;
+    }
+    let path = snap_dir.join(name);
+    vfs.rename(&snap_dir.join(names::received(name)), &path)
+        .and_then(|()| vfs.sync_dir(snap_dir))
+        .map_err(StoreError::io("install snapshot", &path))
+}
+
+/// Removes what earlier installations have replaced.
+pub(crate) fn remove_superseded(shared: &Shared) -> Result<(), StoreError> {
+    let Shared { vfs, snap_dir, log_dir, .. } = shared;
+    let mut dirs = vec![log_dir];
+    dirs.extend((log_dir != snap_dir).then_some(snap_dir));
+    for dir in dirs {
+        for entry in vfs.list(dir).map_err(StoreError::io("list directory", dir))? {
+            if names::is_superseded(&entry.name) {
+                let path = dir.join(&entry.name);
+                vfs.remove(&path).map_err(StoreError::io("remove", &path))?;
+            }
+        }
+    }
+    Ok(())
+}

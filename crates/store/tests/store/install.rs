@@ -1,0 +1,220 @@
+//! A leader's snapshot takes the place of everything, at once, and nothing older comes back.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use zebu_proto::{Epoch, Zxid};
+use zebu_store::vfs::MemVfs;
+use zebu_store::{Options, Snapshots, StoreError, TxnLog, Vfs, names};
+
+use crate::crash::crashes;
+use crate::damage::{never, sweep};
+use crate::script::{History, ROOT, Run, case, lives_on, options, recover};
+
+/// A member with a history of its own, that a leader does not share.
+fn member(options: Options) -> (MemVfs, Run, TxnLog, Snapshots) {
+    let disk = MemVfs::new(Path::new(ROOT));
+    let (store, ..) = recover(Arc::new(disk.clone()), options).unwrap();
+    let (mut log, snapshots) = store.split();
+    let mut run = Run::default();
+    run.snapshot(&snapshots).unwrap();
+    run.write(&mut log, Zxid::new(Epoch(1), 1), 9).unwrap();
+    log.roll().unwrap();
+    run.snapshot(&snapshots).unwrap();
+    run.write(&mut log, run.next(), 6).unwrap();
+    run.snapshot(&snapshots).unwrap();
+    run.write(&mut log, run.next(), 5).unwrap();
+    (disk, run, log, snapshots)
+}
+
+/// The history of a leader up to `last`.
+fn leader(last: &[(u32, u32)]) -> Run {
+    let mut run = Run::default();
+    for (epoch, counter) in last {
+        for counter in 1..=*counter {
+            let zxid = Zxid::new(Epoch(*epoch), counter);
+            run.attempted.push((zxid, crate::support::body(zxid, 77)));
+        }
+    }
+    run.acknowledged = run.attempted.len();
+    run.salt = 5;
+    run
+}
+
+/// Where the leader is: behind the member, in a later epoch, and in front of it.
+const LEADERS: [&[(u32, u32)]; 4] = [&[(1, 25)], &[(1, 12), (2, 3)], &[(1, 11)], &[(1, 15)]];
+
+fn separate() -> Options {
+    Options { log_dir: "/srv/logs".into(), ..options() }
+}
+
+#[test]
+fn a_leaders_snapshot_replaces_everything() {
+    for last in LEADERS {
+        let (disk, _, mut log, snapshots) = member(options());
+        let mut run = leader(last);
+        let received = run.received(&snapshots).unwrap();
+        assert_eq!(received.zxid(), run.last());
+        let written = log.install(received).unwrap();
+        assert_eq!((log.appended(), log.durable()), (run.last(), run.last()));
+        assert_eq!(snapshots.latest().unwrap().unwrap().path, written.path);
+        for path in disk.files() {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            let data = names::parse_log(name).is_some()
+                || names::parse_sidecar(name).is_some()
+                || names::parse_snapshot(name).is_some();
+            assert!(name.starts_with("old.") || path == written.path || !data, "{name}");
+        }
+        let (_, history) = reload(&mut log);
+        assert_eq!(history.0.len(), run.attempted.len());
+        run.write(&mut log, Zxid::new(Epoch(9), 1), 4).unwrap();
+        drop((log, snapshots));
+        lives_on(&disk, &run, &|| format!("{last:?}"));
+    }
+}
+
+fn reload(log: &mut TxnLog) -> (zebu_store::Recovered, History) {
+    let mut history = History::default();
+    (log.recover(&mut history).unwrap(), history)
+}
+
+#[test]
+fn a_crash_leaves_the_old_state_or_the_leaders() {
+    let mut cases = 0;
+    for (last, options) in LEADERS.into_iter().flat_map(|l| [(l, options()), (l, separate())]) {
+        for calls in 0.. {
+            let (disk, old, mut log, snapshots) = member(options.clone());
+            let new = leader(last);
+            disk.stop_at(disk.mutations() + calls);
+            let done = new.received(&snapshots).and_then(|received| log.install(received)).is_ok();
+            drop((log, snapshots));
+            for crash in crashes(&disk) {
+                let disk = disk.crash(crash);
+                let what = || format!("{last:?}: {}", case(calls, crash));
+                is_one_of(&disk, &options, &old, &new, done, &what);
+                cases += 1;
+                // A second crash while the first is made good.
+                for calls in (0..).take_while(|_| calls % 4 == 0) {
+                    let disk = disk.fork();
+                    disk.stop_at(calls);
+                    let finished = recover(Arc::new(disk.clone()), options.clone()).is_ok();
+                    for crash in crashes(&disk) {
+                        let what = || format!("{}, then {}", what(), case(calls, crash));
+                        is_one_of(&disk.crash(crash), &options, &old, &new, done, &what);
+                        cases += 1;
+                    }
+                    if finished {
+                        break;
+                    }
+                }
+            }
+            if done {
+                break;
+            }
+        }
+    }
+    println!("{cases} crashes");
+    assert!(cases > 1_000, "only {cases} crashes");
+}
+
+fn is_one_of(
+    disk: &MemVfs,
+    options: &Options,
+    old: &Run,
+    new: &Run,
+    done: bool,
+    what: &dyn Fn() -> String,
+) {
+    let disk = disk.fork();
+    let started = recover(Arc::new(disk.clone()), options.clone());
+    let (store, recovered, history) = started.unwrap_or_else(|error| panic!("{}: {error}", what()));
+    if !done && old.check(&recovered, &history).is_ok() {
+        return;
+    }
+    new.check(&recovered, &history)
+        .unwrap_or_else(|broken| panic!("{}: {broken}: {recovered:?}", what()));
+    let (mut log, _snapshots) = store.split();
+    let mut run = new.clone();
+    run.write(&mut log, Zxid::new(Epoch(7), 1), 2).unwrap();
+    drop((log, _snapshots));
+    let (_, recovered, history) = recover(Arc::new(disk), options.clone()).unwrap();
+    run.check(&recovered, &history).unwrap_or_else(|broken| panic!("{}: {broken}", what()));
+}
+
+#[test]
+fn no_damage_behind_an_installation_brings_the_old_state_back() {
+    for last in LEADERS {
+        let (disk, _, mut log, snapshots) = member(options());
+        let mut run = leader(last);
+        log.install(run.received(&snapshots).unwrap()).unwrap();
+        run.write(&mut log, Zxid::new(Epoch(9), 1), 4).unwrap();
+        log.close().unwrap();
+        drop(snapshots);
+        let [complete, refused, _] = sweep(&disk, &run, &never);
+        assert!(complete > 0 && refused > 0, "{complete} complete, {refused} refused");
+    }
+}
+
+#[test]
+fn a_leaders_snapshot_that_is_given_up_leaves_nothing() {
+    let (disk, run, log, snapshots) = member(options());
+    let files = disk.files();
+    drop(leader(LEADERS[1]).received(&snapshots).unwrap());
+    assert_eq!(disk.files(), files);
+    // One of the same zxid at the same time does not disturb it.
+    let received = run.received(&snapshots).unwrap();
+    run.snapshot(&snapshots).unwrap();
+    let mut log = log;
+    log.install(received).unwrap();
+    drop((log, snapshots));
+    lives_on(&disk, &run, &|| "two of one zxid".to_owned());
+}
+
+#[test]
+fn what_was_replaced_is_kept_until_it_is_surely_of_no_use() {
+    let (disk, _, mut log, snapshots) = member(options());
+    let olds = || disk.files().iter().filter(|path| is_old(path)).count();
+    log.install(leader(LEADERS[0]).received(&snapshots).unwrap()).unwrap();
+    assert_eq!(olds(), 7, "three snapshots, two logs and their sidecars");
+    let mut run = leader(LEADERS[1]);
+    log.install(run.received(&snapshots).unwrap()).unwrap();
+    assert_eq!(olds(), 1);
+    snapshots.purge(3).unwrap();
+    assert_eq!(olds(), 1);
+    for epoch in 4..6 {
+        run.write(&mut log, Zxid::new(Epoch(epoch), 1), 2).unwrap();
+        run.snapshot(&snapshots).unwrap();
+    }
+    snapshots.purge(3).unwrap();
+    assert_eq!(olds(), 0);
+}
+
+fn is_old(path: &Path) -> bool {
+    path.file_name().unwrap().to_str().unwrap().starts_with("old.")
+}
+
+#[test]
+fn a_snapshot_of_the_state_before_does_not_appear() {
+    let (_disk, old, mut log, snapshots) = member(options());
+    let mut writer = snapshots.begin(old.last()).unwrap();
+    writer.sessions(&[]);
+    writer.acls::<Vec<zebu_proto::Acl>>(&[]);
+    log.install(leader(LEADERS[2]).received(&snapshots).unwrap()).unwrap();
+    assert!(matches!(writer.finish(None, None), Err(StoreError::Superseded { .. })));
+    assert_eq!(snapshots.latest().unwrap().unwrap().zxid, Zxid::new(Epoch(1), 11));
+}
+
+#[test]
+fn a_member_that_has_nothing_takes_a_leaders_snapshot() {
+    let disk = MemVfs::new(Path::new(ROOT));
+    let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+    let cautious = Options { autocreate_db: false, member: true, ..options() };
+    let (store, recovered, _) = recover(vfs, cautious).unwrap();
+    assert_eq!(recovered.last_zxid, Zxid(-1));
+    let (mut log, snapshots) = store.split();
+    let mut run = leader(LEADERS[1]);
+    log.install(run.received(&snapshots).unwrap()).unwrap();
+    run.write(&mut log, Zxid::new(Epoch(3), 1), 3).unwrap();
+    drop((log, snapshots));
+    lives_on(&disk, &run, &|| "a new member".to_owned());
+}
