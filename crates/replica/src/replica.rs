@@ -349,11 +349,12 @@ impl Replica {
                     self.counts.stale += u64::from(stale);
                     self.enter(now, tree, schemes, input, out)?;
                 }
+                // Not behind what is in progress: nobody waits for that either.
                 Turn::Drop(origin) => {
                     self.counts.stale_dropped += 1;
-                    self.later(Work::Abandon(origin), out);
+                    out.push(Output::Abandon(origin));
                 }
-                Turn::DropToo(origin) => self.later(Work::Abandon(origin), out),
+                Turn::DropToo(origin) => out.push(Output::Abandon(origin)),
                 Turn::Forget => {}
                 Turn::Wait(looked) => {
                     self.counts.intake_waits += u64::from(looked);

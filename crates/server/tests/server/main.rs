@@ -2,6 +2,8 @@
 
 #[allow(dead_code)]
 mod client;
+mod gate;
 mod order;
 #[allow(dead_code)]
 mod running;
+mod throttling;

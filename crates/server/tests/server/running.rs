@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+use zebu_replica::auth::AuthProvider;
 use zebu_server::Server;
 use zebu_server::cli::ServerArgs;
 use zebu_server::config::Config;
@@ -55,6 +56,15 @@ impl Running {
         running
     }
 
+    /// Starts on a new directory, with more authentication schemes.
+    pub fn with(settings: &[&str], providers: Vec<Box<dyn AuthProvider>>) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let server = Server::start(config(dir.path(), settings), providers).unwrap();
+        let port = server.port().unwrap();
+        let path = dir.path().to_owned();
+        Self { server: Some(server), dir: Some(dir), path, port }
+    }
+
     /// Starts on that directory.
     pub fn on(path: &Path, settings: &[&str]) -> Self {
         Self::try_on(path, settings).unwrap_or_else(|failure| panic!("{failure:#}"))
@@ -64,6 +74,14 @@ impl Running {
         let server = Server::start(config(path, settings), Vec::new())?;
         let port = server.port().unwrap();
         Ok(Self { server: Some(server), dir: None, path: path.to_owned(), port })
+    }
+
+    /// Why it does not start on that directory.
+    pub fn refusal(path: &Path, settings: &[&str]) -> String {
+        match Self::try_on(path, settings) {
+            Ok(_) => panic!("it starts"),
+            Err(failure) => format!("{failure:#}"),
+        }
     }
 
     /// Stops, and starts again on the same directory.
@@ -86,11 +104,10 @@ impl Running {
     }
 
     fn shut(&mut self) {
-        if let Some(server) = self.server.take() {
-            server.stopper()();
-            if let Err(failure) = server.wait() {
-                panic!("the server failed: {failure:#}");
-            }
+        if let Some(server) = self.server.take()
+            && let Err(failure) = server.stop()
+        {
+            panic!("the server failed: {failure}");
         }
     }
 
