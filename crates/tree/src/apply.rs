@@ -10,7 +10,7 @@ use zebu_proto::{AclRef, ErrorCode, OpCode, Owner, SessionId, Stat, StatPersiste
 
 use crate::arena::ROOT;
 use crate::events::{Events, Happening, Silent};
-use crate::tree::{DIGEST_HISTORY_INTERVAL, DIGEST_HISTORY_MAX};
+use crate::tree::{DIGEST_HISTORY_INTERVAL, DIGEST_HISTORY_MAX, split};
 use crate::{Node, Tree, quota};
 
 /// What a transaction did, with all that its answer needs.
@@ -179,10 +179,7 @@ impl Tree {
         if path.is_empty() || path == "/" {
             return Err(ErrorCode::NODE_EXISTS);
         }
-        let (parent_path, name) = path.rsplit_once('/').ok_or(ErrorCode::BAD_ARGUMENTS)?;
-        if name.is_empty() {
-            return Err(ErrorCode::BAD_ARGUMENTS);
-        }
+        let (parent_path, name) = split(path).ok_or(ErrorCode::BAD_ARGUMENTS)?;
         let parent = self.arena.lookup(parent_path).ok_or(ErrorCode::NO_NODE)?;
         let acl = self.acls.intern(&txn.acl);
         if let Some(id) = self.arena.child(parent, name) {
@@ -241,10 +238,7 @@ impl Tree {
         zxid: Zxid,
         events: &mut impl Events,
     ) -> Result<(), ErrorCode> {
-        let (parent_path, name) = path.rsplit_once('/').ok_or(ErrorCode::BAD_ARGUMENTS)?;
-        if name.is_empty() {
-            return Err(ErrorCode::BAD_ARGUMENTS);
-        }
+        let (parent_path, name) = split(path).ok_or(ErrorCode::BAD_ARGUMENTS)?;
         let parent = self.arena.lookup(parent_path).ok_or(ErrorCode::NO_NODE)?;
         if zxid > self.arena.get(parent).pzxid {
             self.change_stat(parent, parent_path, |parent| parent.pzxid = zxid);

@@ -7,6 +7,7 @@ use zebu_proto::{Acl, Id, Perms, SessionId, StatPersisted};
 
 use crate::acl_table::{OPEN, OPEN_ID};
 use crate::arena::ROOT;
+use crate::tree::split;
 use crate::{Options, Tree, quota};
 
 /// A snapshot that contradicts itself.
@@ -103,10 +104,7 @@ impl Loader {
         if path.is_empty() {
             return self.root(data, acl_id, stat);
         }
-        let (parent_path, name) = path.rsplit_once('/').ok_or(BadNode::Path)?;
-        if name.is_empty() {
-            return Err(BadNode::Path);
-        }
+        let (parent_path, name) = split(path).ok_or(BadNode::Path)?;
         if self.parent.0 != parent_path {
             let parent = self.tree.arena.lookup(parent_path).ok_or(BadNode::ParentMissing)?;
             self.parent = (parent_path.to_owned(), parent);

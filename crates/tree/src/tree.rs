@@ -73,6 +73,15 @@ fn characters(path: &str) -> u64 {
     path.chars().count() as u64
 }
 
+/// Splits the path of a znode other than the root into its parent's, empty for the root's, and its
+/// name.
+///
+/// `None` when it has no name, or a parent that is the root by its other name: what was checked before
+/// it was logged has neither, but a file may have anything.
+pub(crate) fn split(path: &str) -> Option<(&str, &str)> {
+    path.rsplit_once('/').filter(|(parent, name)| *parent != "/" && !name.is_empty())
+}
+
 impl Tree {
     /// A tree as a new server has it: the root, `/zookeeper`, and its quota and configuration.
     pub fn new(options: Options) -> Self {

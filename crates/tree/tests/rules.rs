@@ -491,6 +491,7 @@ fn a_snapshot_that_contradicts_itself_is_refused() {
     assert_eq!(loader.node("/a", None, -1, &stat), Err(BadNode::Duplicate));
     assert_eq!(loader.node("/a/", None, -1, &stat), Err(BadNode::Path));
     assert_eq!(loader.node("a", None, -1, &stat), Err(BadNode::Path));
+    assert_eq!(loader.node("//b", None, -1, &stat), Err(BadNode::Path));
     let tree = loader.finish();
     assert_eq!(tree.znode_count(), 5, "what every tree has is added");
     assert_eq!(tree.digest(), digest_from_scratch(&tree));
@@ -526,4 +527,16 @@ fn approximate_data_size_counts_characters_of_paths_and_bytes_of_data() {
     assert_eq!(reload(&tree).approximate_data_size(), tree.approximate_data_size());
     ok(&mut tree, &delete(4, "/жж"));
     assert_eq!(tree.approximate_data_size(), 44 + 2);
+}
+
+#[test]
+fn a_doubled_slash_in_a_log_names_no_znode() {
+    let mut tree = tree();
+    ok(&mut tree, &create(1, "/a", b"12"));
+    for txn in [create(2, "//b", b"1"), delete(3, "//a")] {
+        let applied = tree.apply(&txn, &mut Silent);
+        assert_eq!(applied.err, ErrorCode::BAD_ARGUMENTS);
+    }
+    assert_eq!(tree.approximate_data_size(), 44 + 2 + 2);
+    assert_eq!(tree.digest(), digest_from_scratch(&tree));
 }
