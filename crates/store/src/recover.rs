@@ -173,6 +173,8 @@ struct Recovery<'s> {
     /// By the zxids in their names, oldest first.
     logs: Vec<Log>,
     sidecars: BTreeMap<Zxid, PathBuf>,
+    /// Of the snapshots that cannot be read.
+    rejected: Vec<Zxid>,
     /// Zxid of the snapshot that was loaded; 0 when there is none.
     start: Zxid,
     /// The newest transaction seen. Invariant: `start <= last`.
@@ -209,6 +211,7 @@ impl<'s> Recovery<'s> {
             ours_behind: true,
             logs,
             sidecars,
+            rejected: Vec::new(),
             start: Zxid::ZERO,
             last: Zxid::ZERO,
             replayed: 0,
@@ -321,6 +324,7 @@ impl<'s> Recovery<'s> {
             } else {
                 "it is not complete".to_owned()
             };
+            self.rejected.push(file.zxid);
             let path = file.path.clone();
             let warning = Warning::SnapshotRejected { path: path.clone(), reason: reason.clone() };
             self.warnings.push(warning);
@@ -620,14 +624,17 @@ impl<'s> Recovery<'s> {
         record: &LogRecord<'_>,
         ours: bool,
     ) -> Result<(), StoreError> {
-        let zxid = record.zxid;
-        if zxid.epoch() == self.last.epoch() {
-            if self.last.next() != Some(zxid) {
-                self.damage(path, record.offset, DamageKind::Gap { next: zxid })?;
-            }
-        } else if !ours && zxid.counter() > 1 {
-            // Our own sidecar has said already what came before.
+        let (zxid, last) = (record.zxid, self.last);
+        if ours {
+            // Its sidecar has said already what came before.
+        } else if self.rejected.iter().any(|snapshot| last < *snapshot && *snapshot < zxid) {
+            // A leader may have sent that snapshot, for want of what is missing here.
+            return self.damage(path, record.offset, DamageKind::Gap { next: zxid });
+        } else if zxid.epoch() != last.epoch() && zxid.counter() > 1 {
             self.warnings.push(Warning::EpochStart { path: path.to_path_buf(), zxid });
+        }
+        if zxid.epoch() == last.epoch() && last.next() != Some(zxid) {
+            self.damage(path, record.offset, DamageKind::Gap { next: zxid })?;
         }
         Ok(())
     }

@@ -295,6 +295,31 @@ fn logs_do_not_reach_a_snapshot_that_is_lost() {
 }
 
 #[test]
+fn a_lost_snapshot_of_a_leader_is_not_bridged_by_older_ones() {
+    // A follower of the original: its own log ends at 0x3c, a leader has sent a snapshot of a later
+    // epoch, and its log goes on from there. The original replays the one log behind the other.
+    let with = |snapshot: &str, first: i64| {
+        let vfs = disk(&[BASIC]);
+        remove(&vfs, "log.3d");
+        let bad = fixtures().join("zookeeper-3.8.0/bad-snapshots/snap-bitflip.snapshot.3c");
+        vfs.put(&Path::new(DIR).join(snapshot), &std::fs::read(bad).unwrap());
+        let mut log = header().to_vec();
+        for zxid in first..first + 3 {
+            encode_record(&crate::support::body(Zxid(zxid), 0), &mut log);
+        }
+        vfs.put(&Path::new(DIR).join(format!("log.{first:x}")), &log);
+        recover(&vfs)
+    };
+    let first = 0x2_0000_0001;
+    let gap = |next| (16, Zxid(0x3c), DamageKind::Gap { next: Zxid(next) });
+    assert_eq!(damage(with("snapshot.200000000", first)), gap(first));
+    assert_eq!(damage(with("snapshot.100000007", first)), gap(first));
+    // A snapshot that the log leads to is no loss.
+    let (recovered, _) = with("snapshot.200000002", first).unwrap();
+    assert_eq!((recovered.snapshot, recovered.last_zxid.0), (Some(Zxid(0x3c)), first + 2));
+}
+
+#[test]
 fn what_may_follow_the_last_log() {
     let with = |content: &[u8]| {
         let vfs = disk(&[BASIC]);

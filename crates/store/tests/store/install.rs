@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use zebu_proto::{Epoch, Zxid};
-use zebu_store::vfs::MemVfs;
-use zebu_store::{Options, Snapshots, StoreError, TxnLog, Vfs, names};
+use zebu_store::vfs::{Fault, FaultVfs, MemVfs};
+use zebu_store::{DamageKind, EpochFile, Options, Snapshots, StoreError, TxnLog, Vfs, names};
 
 use crate::crash::crashes;
 use crate::damage::{never, sweep};
@@ -142,6 +142,40 @@ fn is_one_of(
 }
 
 #[test]
+fn a_call_that_fails_leaves_the_old_state_or_the_leaders() {
+    let calls = |fault| {
+        let (disk, old, log, snapshots) = member(options());
+        log.close().unwrap();
+        drop(snapshots);
+        let vfs = FaultVfs::new(Arc::new(disk.clone()), fault);
+        let new = leader(LEADERS[1]);
+        let done = recover(Arc::new(vfs.clone()), options()).is_ok_and(|(store, ..)| {
+            let (mut log, snapshots) = store.split();
+            let Ok(received) = new.received(&snapshots) else { return false };
+            let done = log.install(received).is_ok();
+            let poisoned = matches!(log.commit(), Err(StoreError::Poisoned { .. }));
+            assert_ne!(done, poisoned);
+            done
+        });
+        (disk, old, new, done, vfs.calls())
+    };
+    let (.., done, all) = calls(None);
+    assert!(done && all > 30, "{all} calls");
+    for at in 0..all {
+        for for_good in [false, true] {
+            let kind = std::io::ErrorKind::StorageFull;
+            let fault = Fault { at, for_good, kind, half_written: true };
+            let (disk, old, new, done, _) = calls(Some(fault));
+            for crash in crashes(&disk) {
+                let disk = disk.crash(crash);
+                let what = || format!("{fault:?}, {crash:?}");
+                is_one_of(&disk, &options(), &old, &new, done, &what);
+            }
+        }
+    }
+}
+
+#[test]
 fn no_damage_behind_an_installation_brings_the_old_state_back() {
     for last in LEADERS {
         let (disk, _, mut log, snapshots) = member(options());
@@ -153,6 +187,30 @@ fn no_damage_behind_an_installation_brings_the_old_state_back() {
         let [complete, refused, _] = sweep(&disk, &run, &never);
         assert!(complete > 0 && refused > 0, "{complete} complete, {refused} refused");
     }
+}
+
+#[test]
+fn a_leaders_snapshot_that_is_lost_before_anything_follows_is_missed() {
+    let (disk, _, mut log, snapshots) = member(options());
+    let run = leader(LEADERS[1]);
+    let written = log.install(run.received(&snapshots).unwrap()).unwrap();
+    drop((log, snapshots));
+    let options = Options { member: true, ..options() };
+    let (store, ..) = recover(Arc::new(disk.clone()), options.clone()).unwrap();
+    store.epochs().write(EpochFile::Current, Epoch(2)).unwrap();
+    drop(store);
+    let damage = |disk: MemVfs| {
+        recover(Arc::new(disk), options.clone()).unwrap().1.damaged.map(|damage| damage.what)
+    };
+    assert_eq!(damage(disk.fork()), None);
+    let content = disk.content(&written.path).unwrap();
+    for cut in [0, 100, content.len() - 1] {
+        let disk = disk.fork();
+        disk.put(&written.path, &content[..cut]);
+        assert_eq!(damage(disk), Some(DamageKind::SnapshotsRejected));
+    }
+    disk.remove(&written.path).unwrap();
+    assert_eq!(damage(disk), Some(DamageKind::HistoryMissing(Epoch(2))));
 }
 
 #[test]
