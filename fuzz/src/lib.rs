@@ -7,7 +7,8 @@ pub use {libfuzzer_sys, zebu_fuzz_targets};
 macro_rules! program {
     ($name:literal) => {
         $crate::libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-            const TARGET: $crate::zebu_fuzz_targets::Target = $crate::zebu_fuzz_targets::find($name);
+            const TARGET: $crate::zebu_fuzz_targets::Target =
+                $crate::zebu_fuzz_targets::find($name);
             (TARGET.run)(bytes);
         });
     };

@@ -5,10 +5,17 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use zebu_proto::OpCode;
+use flate2::write::GzEncoder;
+use zebu_fuzz_targets::script::{SLOTS, conversation as conversation_script};
+use zebu_proto::{Acl, OpCode, SessionId, StatPersisted, Zxid};
 use zebu_store::log::read::read_log;
+use zebu_store::log::sidecar::Mark;
+use zebu_store::vfs::{Crash, MemVfs, Names, Unsynced};
+use zebu_store::{Options, Recover, Store, TxnLog};
 
 /// Starts the name of every file written here.
 const PREFIX: &str = "seed-";
@@ -55,7 +62,7 @@ struct Sent {
     payload: Vec<u8>,
 }
 
-fn conversation(version: &str) -> Vec<Sent> {
+fn conversation(version: &str, direction: &str) -> Vec<Sent> {
     let text = fixture(&format!("zookeeper-{version}/wire/session.jsonl"));
     let text = String::from_utf8(text).expect("fixtures are text");
     let lines = text.lines().filter(|line| line.starts_with('{'));
@@ -63,7 +70,7 @@ fn conversation(version: &str) -> Vec<Sent> {
         .map(|line| {
             serde_json::from_str::<serde_json::Value>(line).expect("each line is an object")
         })
-        .filter(|line| line["dir"] == "C>S")
+        .filter(|line| line["dir"] == direction)
         .filter_map(|line| {
             let digits = line["hex"].as_str()?.as_bytes();
             let byte = |pair: &[u8]| {
@@ -101,7 +108,7 @@ fn bodies() -> Vec<Vec<u8>> {
 fn frames() {
     let mut corpus = Corpus::of("client_frame");
     for version in VERSIONS {
-        for (at, Sent { name, payload }) in conversation(version).iter().enumerate() {
+        for (at, Sent { name, payload }) in conversation(version, "C>S").iter().enumerate() {
             corpus.add(&format!("{version}-{at:03}-{name}"), payload);
         }
     }
@@ -181,8 +188,381 @@ fn texts() {
     }
 }
 
+/// Lines of printable text, each a seed.
+fn lines(target: &str, all: &[&str]) {
+    let mut corpus = Corpus::of(target);
+    for (at, text) in all.iter().enumerate() {
+        corpus.add(&format!("{at:02}"), text.as_bytes());
+    }
+}
+
+fn configuration() {
+    lines(
+        "properties",
+        &[
+            "a=1\nb : 2\nc 3\n# comment\n! comment\nd=\\\n  4\n",
+            "path=c:\\\\data\\u00e9\\ud83d\\ude00\\t\r\na\\=b=c\\ \rz",
+            "a=1\na=2\na\n=3\n:\n\\\n\\\\\n",
+            "\u{feff}k=\u{e9}",
+            "k=\\u12",
+        ],
+    );
+    lines(
+        "zoo_cfg",
+        &[
+            "dataDir=/d\nclientPort=2181\n",
+            "tickTime=2000\ndataDir=/d\nclientPort=2181\ninitLimit=5\nsyncLimit=2\n\
+             maxClientCnxns=60\nautopurge.purgeInterval=24h\nautopurge.snapRetainCount=3\n\
+             4lw.commands.whitelist=ruok, mntr\nsnapshot.compression.method=gz\n",
+            "dataDir=/d\nserver.1=localhost:2888:3888;2181\n%%1\n",
+            "dataDir=/d\ndynamicConfigFile=/d/dyn\n%server.3=[::1]:2888:3888:participant;\
+             0.0.0.0:2181\n%3\n",
+            "dataDir=/d\nclientPort=2181\n%%%-Dzookeeper.snapCount=10 -Xmx1g -cp a:b\
+             %-Dzookeeper.forceSync=no%zookeeper.digest.enabled=false\njute.maxbuffer=0x2000\n\
+             %tickTime=3000\nadmin.enableServer=false",
+            "dataDir=/d\nsecureClientPort=2281\nssl.keyStore.password=x\n\
+             zebu.runWithout=tls,admin\nclientPort=2181\nnonsense=1\n",
+            "dataDir=/d\nclientPort=70000\ntickTime=-1\nforceSync=maybe\nminSessionTimeout=9\n\
+             maxSessionTimeout=3\n",
+        ],
+    );
+    lines(
+        "flags",
+        &[
+            "-Xmx1g -Dzookeeper.snapCount=10 -cp a:b -ea '-Dx=a b' -Dflag -XX:+UseG1GC stray",
+            "a\"b c\"d 'e \"f' \\ g \"\" \"h\\\"i\" '",
+            "1=localhost:2888:3888:participant;0.0.0.0:2181\n2=[::1]:1:2|b:3:4:OBSERVER;;2181",
+            "24\n0\n-1\n1h\n90s\n250ms\n2 D\n99999999999999999d\n5m",
+        ],
+    );
+    lines(
+        "four_letter",
+        &["ruok", "mntr*\nruok", "stmk\0\0\0\0\0\0\0\u{1}", "srvrruok\nnope\n", "crst", "RUOK"],
+    );
+    lines(
+        "connect_string",
+        &[
+            "127.0.0.1:3000,127.0.0.1:3001,127.0.0.1:3002/app/a",
+            "[::1]:2181 , host ,[2001:db8::1]/",
+            "a:0",
+            "::1",
+            "/chroot",
+            "a/b//c",
+            ",,a:65535,",
+        ],
+    );
+    lines(
+        "file_name",
+        &[
+            "log.1",
+            "log.100000001",
+            "snapshot.3c",
+            "snapshot.48.gz",
+            "snapshot.48.snappy",
+            "durable.1",
+            "log.1.bak",
+            "tmp.snapshot.1",
+            "snapshot.ffffffffffffffff",
+            "acceptedEpoch",
+        ],
+    );
+    lines(
+        "epoch",
+        &["\u{5}5|5|", "\u{7}5|7|7", "\u{0}", "\u{1}|1|", "\u{2}3|2|x", "\u{9} 12\n|99"],
+    );
+}
+
+fn answers() {
+    let mut corpus = Corpus::of("reply_record");
+    for version in VERSIONS {
+        for (at, Sent { name, payload }) in conversation(version, "S>C").iter().enumerate() {
+            corpus.add(&format!("{version}-{at:03}-{name}"), payload);
+        }
+    }
+}
+
+fn length(bytes: &[u8]) -> [u8; 2] {
+    u16::try_from(bytes.len()).expect("seeds are short").to_be_bytes()
+}
+
+/// Logs without their padding, which says nothing twice.
+fn log_bytes(log: &str) -> Vec<u8> {
+    let bytes = fixture(log);
+    let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
+    bytes[..(used + 64).min(bytes.len())].to_vec()
+}
+
+const TORN: [&str; 9] = [
+    "crc-corrupt-last",
+    "crc-corrupt-middle",
+    "missing-middle-gap",
+    "partial-middle-then-more",
+    "torn-crc-only",
+    "torn-mid-record-nopad",
+    "torn-mid-record-zeropad",
+    "torn-no-eor-zeropad",
+    "torn-no-eor",
+];
+
+const SNAPSHOTS: [&str; 9] = [
+    "zookeeper-3.8.0/basic/version-2/snapshot.0",
+    "zookeeper-3.8.0/basic/version-2/snapshot.3c",
+    "zookeeper-3.8.0/bad-snapshots/snap-bitflip.snapshot.3c",
+    "zookeeper-3.8.0/bad-snapshots/snap-truncated.snapshot.3c",
+    "zookeeper-3.8.0/compressed-gz/version-2/snapshot.48.gz",
+    "zookeeper-3.8.0/compressed-snappy/version-2/snapshot.48.snappy",
+    "zookeeper-3.8.0/digest-disabled/version-2/snapshot.48",
+    "zookeeper-3.9.5/basic/version-2/snapshot.48",
+    "zookeeper-3.9.5/basic/version-2/log.49",
+];
+
+fn files() {
+    let mut logs = Corpus::of("txn_log");
+    for (at, log) in LOGS.iter().enumerate() {
+        logs.add(&format!("{at}"), &log_bytes(log));
+    }
+    for torn in TORN {
+        let mut bytes = log_bytes(&format!("zookeeper-3.8.0/torn/{torn}/log.3d"));
+        logs.add(torn, &bytes);
+        bytes.truncate(16);
+        logs.add("header", &bytes);
+    }
+    logs.add("empty", b"");
+    let mut snapshots = Corpus::of("snapshot");
+    for (at, snapshot) in SNAPSHOTS.iter().enumerate() {
+        snapshots.add(&format!("{at}"), &fixture(snapshot));
+    }
+    // A megabyte of zeros, and a snapshot's header in front of as many, each packed very well.
+    for (name, header) in [("zeros", &b""[..]), ("bomb", &zebu_store::snapshot::HEADER[..])] {
+        let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::best());
+        encoder.write_all(header).expect("memory can be written");
+        encoder.write_all(&[0x7f; 4][..header.len().min(4)]).expect("memory can be written");
+        encoder.write_all(&vec![0; 1 << 20]).expect("memory can be written");
+        snapshots.add(name, &encoder.finish().expect("memory can be written"));
+    }
+    let mut sidecars = Corpus::of("sidecar");
+    let mut mark = Mark::start(Zxid(5), Zxid(4));
+    sidecars.add("start", &mark.file());
+    mark.advance(Zxid(5), &[7; 40]);
+    let mut file = mark.file();
+    sidecars.add("one-record", &file);
+    mark.sealed = true;
+    file[4096..].copy_from_slice(&mark.file()[4096..]);
+    sidecars.add("sealed-in-the-second-slot", &file);
+    file[..68].fill(0);
+    sidecars.add("one-slot", &file);
+
+    let mut trees = Corpus::of("tree_apply");
+    for log in LOGS {
+        let mut script = Vec::new();
+        read_log(&fixture(log)[..], 1 << 20, &mut |record| {
+            script.extend(length(record.body));
+            script.extend(record.body);
+        })
+        .expect("memory can be read");
+        trees.add(&log.replace(['/', '.'], "-"), &script);
+    }
+}
+
+/// Data directories: the original's, and ours as it is after a stop and after a loss of power.
+fn data_dirs() {
+    let mut corpus = Corpus::of("data_dir");
+    let file = |kind: u8, zxid: u8, content: &[u8]| {
+        [&[kind, zxid][..], &length(content), content].concat()
+    };
+    let snapshot = fixture("zookeeper-3.8.0/basic/version-2/snapshot.3c");
+    let first = fixture("zookeeper-3.8.0/basic/version-2/snapshot.0");
+    let log = log_bytes("zookeeper-3.8.0/basic/version-2/log.1");
+    let next = log_bytes("zookeeper-3.8.0/basic/version-2/log.3d");
+    corpus.add("original-start", &[&[0][..], &file(4, 0, &first)].concat());
+    corpus.add(
+        "original",
+        &[&[0][..], &file(0, 1, &log), &file(0, 0x3d, &next), &file(4, 0x3c, &snapshot)].concat(),
+    );
+    corpus.add("original-logs-only", &[&[2][..], &file(0, 1, &log)].concat());
+    for torn in TORN {
+        let log = log_bytes(&format!("zookeeper-3.8.0/torn/{torn}/log.3d"));
+        for accepted in [0, 1] {
+            let dir = [&[accepted][..], &file(4, 0x3c, &snapshot), &file(0, 0x3d, &log)].concat();
+            corpus.add(&format!("original-{torn}-{accepted}"), &dir);
+        }
+    }
+
+    let vfs = MemVfs::new(Path::new("/d"));
+    let options = Options { prealloc_bytes: 0, ..Options::new("/d") };
+    let mut store = Store::open(Arc::new(vfs.clone()), options).expect("an empty disk");
+    let state = &mut Nothing;
+    store.recover(state).expect("an empty disk");
+    let (mut txn_log, snapshots) = store.split();
+    let mut writer = snapshots.begin(Zxid(0)).expect("the disk works");
+    writer.sessions(&[]);
+    writer.acls::<Vec<Acl>>(&[]);
+    writer.node("", Some(b""), -1, &StatPersisted::default());
+    writer.finish(None, None).expect("the disk works");
+    let bodies = bodies();
+    let mut next = 1;
+    let mut put = |txn_log: &mut TxnLog| {
+        let mut body = bodies[next % 20].clone();
+        body[12..20].copy_from_slice(&(next as i64).to_be_bytes());
+        txn_log.append(Zxid(next as i64), &body);
+        txn_log.commit().expect("the disk works");
+        next += 1;
+    };
+    let dir = |vfs: &MemVfs| {
+        let mut dir = vec![0];
+        for path in vfs.files() {
+            let content = vfs.content(&path).expect("it is listed");
+            let name = path.file_name().and_then(|name| name.to_str()).expect("it has a name");
+            let (kind, zxid) = name.split_once('.').expect("all of ours have a dot");
+            let kind = match kind {
+                "log" => 0,
+                "durable" => 2,
+                _ => 4,
+            };
+            dir.extend(file(kind, u8::from_str_radix(zxid, 16).expect("they are few"), &content));
+        }
+        dir
+    };
+    (0..5).for_each(|_| put(&mut txn_log));
+    txn_log.roll().expect("the disk works");
+    (0..3).for_each(|_| put(&mut txn_log));
+    txn_log.settle().expect("the disk works");
+    corpus.add("ours-settled", &dir(&vfs));
+    put(&mut txn_log);
+    for sectors in 0..4 {
+        let crash = Crash { content: Unsynced::Torn(sectors), names: Names::Kept };
+        corpus.add(&format!("ours-power-cut-{sectors}"), &dir(&vfs.crash(crash)));
+    }
+    txn_log.close().expect("the disk works");
+    corpus.add("ours-closed", &dir(&vfs));
+}
+
+/// A state that takes everything and keeps nothing.
+struct Nothing;
+
+impl Recover for Nothing {
+    fn restart(&mut self) {}
+
+    fn session(&mut self, _: SessionId, _: i32) {}
+
+    fn acl(&mut self, _: i64, _: Vec<Acl>) {}
+
+    fn node(&mut self, _: &str, _: Option<&[u8]>, _: i64, _: &StatPersisted) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn digest(&mut self, _: Zxid, _: i32, _: i64) {}
+
+    fn loaded(&mut self, _: Zxid) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn txn(&mut self, _: &[u8]) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+fn scripts() {
+    let mut corpus = Corpus::of("replica");
+    for version in VERSIONS {
+        let sent: Vec<(i32, Vec<u8>)> = (conversation(version, "C>S").into_iter())
+            .filter(|sent| sent.name != "connect" && sent.payload.len() >= 8)
+            .map(|sent| {
+                let op = sent.payload[4..8].try_into().expect("four bytes");
+                (i32::from_be_bytes(op), sent.payload[8..].to_vec())
+            })
+            .collect();
+        let requests = sent.iter().enumerate();
+        let requests = requests.map(|(at, (op, body))| ((at / 8) as u8 % SLOTS, *op, &body[..]));
+        corpus.add(&format!("conversation-{version}"), &conversation_script(requests));
+    }
+    // Two sessions; creates in a row, reads behind them, watches, a multi, a snapshot meanwhile, an
+    // ephemeral whose owner leaves, quotas, and time.
+    let start: &[u8] = &[0, 0, 40, 0xff, 0, 1, 30, 0xff, 13, 0xff];
+    let create = |slot: u8, kind: u8, path: u8| [3, slot, kind, path, 9, 0];
+    let scripts: [(&str, Vec<u8>); 6] = [
+        (
+            "writes-and-reads",
+            [
+                &create(0, 0, 1)[..],
+                &create(1, 1, 2),
+                &[8, 0, 0x10, 1, 8, 1, 0x12, 1, 13, 2, 6, 0, 1, 5, 0xff, 8, 0, 0, 1],
+                &[13, 9, 5, 1, 2, 0xff, 13, 9],
+            ]
+            .concat(),
+        ),
+        (
+            "ephemerals",
+            [
+                &create(0, 4, 1)[..],
+                &[13, 9, 5, 1, 1, 0xff],
+                &create(1, 4, 1),
+                &[11, 0, 13, 9, 8, 1, 1, 1, 12, 10, 12, 10, 13, 9],
+            ]
+            .concat(),
+        ),
+        (
+            "snapshot-meanwhile",
+            [
+                &create(0, 0, 1)[..],
+                &create(0, 0, 2),
+                &create(0, 0, 4),
+                &[13, 9, 15, 1, 15, 1],
+                &create(0, 0, 5),
+                &[5, 0, 2, 0xff, 5, 0, 1, 0xff, 7, 0, 4, 8, 0xff, 13, 9, 15, 1],
+                &create(0, 1, 1),
+                &[13, 9, 15, 200],
+            ]
+            .concat(),
+        ),
+        (
+            "multi",
+            vec![
+                10, 0, 4, 0, 0, 1, 3, 0, 0, 1, 2, 3, 0, 3, 1, 7, 0, 4, 1, 1, 13, 9, //
+                10, 0, 2, 2, 1, 0xff, 2, 7, 0xff, 8, 0, 0, 1, 13, 9,
+            ],
+        ),
+        (
+            "quotas",
+            [
+                &create(0, 0, 1)[..],
+                &create(0, 0, 9),
+                &[3, 0, 0, 10, 0xc0, 0],
+                &create(0, 0, 11),
+                &create(0, 0, 2),
+                &[13, 9, 6, 0, 2, 100, 0xff],
+                &create(0, 0, 3),
+                &[13, 9, 5, 0, 10, 0xff, 13, 9],
+            ]
+            .concat(),
+        ),
+        (
+            "containers-and-time",
+            [
+                &create(0, 2 | 4 << 2, 1)[..],
+                &create(0, 0, 2),
+                &create(0, 3 | 5 << 2, 4),
+                &[13, 9, 5, 0, 2, 0xff, 13, 9, 12, 7, 12, 7, 13, 9, 12, 11, 13, 9, 12, 11, 13, 9],
+                &[0, 2, 40, 0, 13, 9, 1, 2, 14, 0, 13, 9],
+            ]
+            .concat(),
+        ),
+    ];
+    for (name, script) in scripts {
+        for (switches, limit) in [(0x0b, 0), (0x07, 0x32)] {
+            let script = [&[switches, limit][..], start, &script].concat();
+            corpus.add(&format!("{name}-{switches:02x}"), &script);
+        }
+    }
+}
+
 fn main() {
     frames();
     txns();
     texts();
+    configuration();
+    answers();
+    files();
+    data_dirs();
+    scripts();
 }

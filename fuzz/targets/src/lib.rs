@@ -7,7 +7,13 @@
 //! **Invariant:** a target depends on its bytes alone: no clock, no file, no thread, no randomness.
 
 mod codec;
+mod config;
+mod cursor;
+mod disk;
 pub mod hunt;
+mod replica;
+pub mod script;
+mod state;
 mod text;
 
 /// One thing that is fuzzed.
@@ -19,6 +25,8 @@ pub struct Target {
     pub run: fn(&[u8]),
     /// How much memory it may hold at once.
     pub memory: Memory,
+    /// How long an input counts as for that.
+    pub length: fn(&[u8]) -> usize,
     /// Mutations in a plain test run, some seconds' worth in a debug build.
     pub rounds: u32,
 }
@@ -48,7 +56,7 @@ const fn target(
     fixed: usize,
     per_byte: usize,
 ) -> Target {
-    Target { name, run, memory: Memory { fixed, per_byte }, rounds }
+    Target { name, run, memory: Memory { fixed, per_byte }, length: <[u8]>::len, rounds }
 }
 
 /// All targets.
@@ -58,6 +66,24 @@ pub const TARGETS: &[Target] = &[
     target("path", text::path, 500_000, 16 * KIB, 16),
     target("quota_text", text::quota_text, 500_000, 16 * KIB, 128),
     target("acl", text::acl, 200_000, 64 * KIB, 256),
+    target("connect_string", text::connect_string, 200_000, 16 * KIB, 256),
+    target("reply_record", codec::reply_record, 500_000, 16 * KIB, 64),
+    target("txn_log", disk::txn_log, 20_000, 2048 * KIB, 8),
+    Target {
+        // What it may cost is measured by what is in it, not by how well that could be compressed.
+        length: disk::decompressed_bytes,
+        ..target("snapshot", disk::snapshot, 8_000, 8192 * KIB, 64)
+    },
+    target("sidecar", disk::sidecar, 100_000, 64 * KIB, 8),
+    target("file_name", disk::file_name, 200_000, 16 * KIB, 16),
+    target("epoch", disk::epoch, 50_000, 64 * KIB, 16),
+    target("data_dir", disk::data_dir, 5_000, 8192 * KIB, 128),
+    target("tree_apply", disk::tree_apply, 20_000, 1024 * KIB, 256),
+    target("properties", config::properties, 50_000, 16 * KIB, 256),
+    target("zoo_cfg", config::zoo_cfg, 4_000, 256 * KIB, 256),
+    target("flags", config::flags, 100_000, 16 * KIB, 256),
+    target("four_letter", config::four_letter, 200_000, 16 * KIB, 256),
+    target("replica", replica::replica, 8_000, 2048 * KIB, 4096),
 ];
 
 /// The target of that name.

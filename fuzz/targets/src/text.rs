@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use zebu_proto::path::{self, PathError};
-use zebu_proto::{Acl, AclRef, ErrorCode, Id, Perms};
+use zebu_proto::{Acl, AclRef, ConnectString, ErrorCode, Id, Perms};
 use zebu_replica::auth::{AuthProvider, Digest, DigestAlgorithm, Ip, Schemes, ip_text, masked};
 use zebu_tree::QuotaText;
 
@@ -70,6 +70,28 @@ pub(crate) fn quota_text(bytes: &[u8]) {
     assert_eq!(again.bytes_hard(), quota.bytes_hard());
 }
 
+/// A connect string: what it means can be written and means the same.
+pub(crate) fn connect_string(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let Ok(meant) = text.parse::<ConnectString>() else { return };
+    assert!(!meant.servers.is_empty());
+    let servers: Vec<String> = meant.servers.iter().map(ToString::to_string).collect();
+    let chroot = meant.chroot.as_deref().unwrap_or_default();
+    if !chroot.is_empty() {
+        assert!(path::validate(chroot).is_ok() && chroot != "/");
+    }
+    // A name in brackets may hold what has a meaning outside of them.
+    if meant.servers.iter().any(|server| server.host.contains(|c| !is_of_hosts(c))) {
+        return;
+    }
+    let again = format!("{}{chroot}", servers.join(","));
+    assert_eq!(again.parse().as_ref(), Ok(&meant), "{again:?}");
+}
+
+fn is_of_hosts(char: char) -> bool {
+    char.is_alphanumeric() || ".-_:%".contains(char)
+}
+
 /// Lines: an address, a credential, then ACL entries as `perms scheme id`; a lone `-` is null.
 pub(crate) fn acl(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
@@ -82,9 +104,9 @@ pub(crate) fn acl(bytes: &[u8]) {
     let peer = IpAddr::from([192, 168, 7, 9]);
     let mut ids = schemes.initial(peer);
     let credential = lines.next().unwrap_or_default();
-    if let Ok(added) = schemes.authenticate(&ids, peer, "digest", credential.as_bytes()) {
+    if let Ok(added) = schemes.authenticate(&ids, peer, "digest", Some(credential.as_bytes())) {
         assert!(added.len() <= ids.len() + 1);
-        let again = schemes.authenticate(&added, peer, "digest", credential.as_bytes());
+        let again = schemes.authenticate(&added, peer, "digest", Some(credential.as_bytes()));
         assert_eq!(again.as_ref(), Ok(&added), "nobody is added twice");
         ids = added;
     }

@@ -22,6 +22,11 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// No input takes so long, on however busy a machine.
 const RUN_MAX: Duration = Duration::from_secs(30);
 
+/// Longest file of a corpus.
+const FILE_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of all corpora together.
+const CORPORA_BYTES_MAX: usize = 2 * 1024 * 1024;
+
 fn fuzz_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("it is below fuzz").to_path_buf()
 }
@@ -50,7 +55,7 @@ fn check(target: &Target, input: &[u8], peak: &mut usize) -> Result<(), String> 
     let held = MEMORY.peak_usage().saturating_sub(before);
     result.map_err(|panic| said(&*panic))?;
     *peak = (*peak).max(held);
-    let bound = target.memory.of(input.len());
+    let bound = target.memory.of((target.length)(input));
     if held > bound {
         return Err(format!("{held} bytes of memory for {} of input", input.len()));
     }
@@ -105,6 +110,7 @@ macro_rules! targets {
         /// Every target has a test, a program, a corpus and a paragraph.
         #[test]
         fn every_target_is_everywhere() {
+            let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
             let tested = [$(stringify!($name)),*];
             assert_eq!(TARGETS.iter().map(|target| target.name).collect::<Vec<_>>(), tested);
             let manifest = fs::read_to_string(fuzz_dir().join("Cargo.toml")).unwrap();
@@ -117,9 +123,11 @@ macro_rules! targets {
                 assert!(program.contains(&format!("program!(\"{name}\")")), "{name}");
                 assert!(manifest.contains(&format!("name = \"{name}\"")), "{name}");
                 assert!(docs.contains(&format!("`{name}`")), "{name}");
-                bytes += corpus(name).iter().map(Vec::len).sum::<usize>();
+                let seeds = corpus(name);
+                assert!(seeds.iter().all(|seed| seed.len() < FILE_BYTES_MAX), "{name}");
+                bytes += seeds.iter().map(Vec::len).sum::<usize>();
             }
-            assert!(bytes < 300 * 1024, "the corpora have {bytes} bytes");
+            assert!(bytes < CORPORA_BYTES_MAX, "the corpora have {bytes} bytes");
         }
     };
 }
@@ -130,4 +138,18 @@ targets! {
     path
     quota_text
     acl
+    connect_string
+    reply_record
+    txn_log
+    snapshot
+    sidecar
+    file_name
+    epoch
+    data_dir
+    tree_apply
+    properties
+    zoo_cfg
+    flags
+    four_letter
+    replica
 }
