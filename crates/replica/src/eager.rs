@@ -10,7 +10,7 @@ use zebu_proto::{ErrorCode, OpCode, Perms, path};
 use zebu_tree::Tree;
 
 use crate::auth::Schemes;
-use crate::replica::Request;
+use crate::io::Request;
 
 /// Checks a write against the tree as it is; a znode that is missing here is left to the order.
 ///

@@ -12,7 +12,7 @@ use hashbrown::HashSet;
 use zebu_proto::{OpCode, SessionId};
 
 use crate::ConnId;
-use crate::replica::{Input, Origin, Request};
+use crate::io::{Input, Origin, Request};
 
 /// The intake's settings.
 #[derive(Clone, Debug)]

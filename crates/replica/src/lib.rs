@@ -11,6 +11,8 @@ mod eager;
 pub mod frame;
 pub mod gate;
 mod intake;
+mod io;
+mod member;
 mod outstanding;
 mod prep;
 mod random;
@@ -24,13 +26,14 @@ mod throttle;
 
 pub use counts::Counts;
 pub use intake::IntakeOptions;
+pub use io::{Connect, Input, Now, Options, Origin, Output, Request};
 pub use prep::Rules;
 pub use read::{After, Reader};
 pub use reaper::ReaperOptions;
-pub use replica::{Connect, Fatal, Input, Now, Options, Origin, Output, Replica, Request};
+pub use replica::{Fatal, Replica};
 pub use reply::write_reply;
 pub use schedule::SnapshotOptions;
-pub use sessions::{Session, Sessions};
+pub use sessions::{Owner, Session, Sessions};
 pub use throttle::ThrottleOptions;
 
 /// A client's connection: a number that is never used twice.

@@ -70,6 +70,21 @@ impl From<DecodeError> for Refusal {
     }
 }
 
+/// Whether the bytes of a request can be read, whatever becomes of it then.
+pub(crate) fn well_formed(op: OpCode, body: &[u8]) -> bool {
+    let from = &mut Decoder::new(body);
+    match op {
+        OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER => Create::decode(from).is_ok(),
+        OpCode::CREATE_TTL => CreateTtl::decode(from).is_ok(),
+        OpCode::DELETE => PathVersion::decode(from).is_ok(),
+        OpCode::SET_DATA => SetData::decode(from).is_ok(),
+        OpCode::SET_ACL => SetAcl::decode(from).is_ok(),
+        OpCode::MULTI => multi_ops(from, false).is_ok(),
+        OpCode::RECONFIG => Reconfig::decode(from).is_ok(),
+        _ => true,
+    }
+}
+
 /// The request at hand: who asks, and which place in the order it gets.
 pub(crate) struct Prep<'p> {
     pub(crate) tree: &'p Tree,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use zebu_proto::Owner;
 use zebu_tree::Tree;
 
-use crate::replica::Now;
+use crate::io::Now;
 
 /// When the reaper works and what it takes.
 #[derive(Clone, Debug)]

@@ -11,227 +11,78 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
-use zebu_proto::reply::PASSWORD_BYTES;
 use zebu_proto::txn::Txn;
-use zebu_proto::{
-    ErrorCode, OpCode, ServerId, SessionId, Xid, Zxid, compatible_password, same_password,
-};
+use zebu_proto::{ErrorCode, OpCode, SessionId, Zxid, compatible_password, same_password};
 use zebu_tree::Tree;
 
 use crate::ConnId;
-use crate::auth::{Credentials, Schemes};
+use crate::auth::Schemes;
 use crate::counts::Counts;
 use crate::eager::eager_check;
-use crate::intake::{Intake, IntakeOptions, Turn};
+use crate::intake::{Intake, Turn};
+use crate::io::{Connect, Input, Now, Options, Origin, Output, Request};
+use crate::member::Ensemble;
 use crate::outstanding::Outstanding;
-use crate::prep::{Malformed, Prep, Rules};
-use crate::reaper::{Reaper, ReaperOptions};
-use crate::schedule::{SnapshotOptions, SnapshotSchedule};
-use crate::sessions::Sessions;
-use crate::throttle::{ConnectionThrottle, ThrottleOptions};
+use crate::prep::{Malformed, Prep};
+use crate::reaper::Reaper;
+use crate::schedule::SnapshotSchedule;
+use crate::sessions::{Owner, Sessions};
+use crate::throttle::ConnectionThrottle;
 
-/// The time of a step.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Now {
-    /// Since some moment before the server started; never goes back.
-    pub monotonic: Duration,
-    /// Milliseconds since the Unix epoch; may jump.
-    pub wall_ms: i64,
-}
-
-/// What a replica is configured with.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// This server; 1 when it stands alone.
-    pub server: ServerId,
-    /// The first session id to hand out, see [`SessionId::first`].
-    pub first_session: SessionId,
-    /// Width of the expiry buckets.
-    pub tick: Duration,
-    /// Shortest session timeout, in milliseconds.
-    pub session_timeout_ms_min: i32,
-    /// Longest session timeout, in milliseconds.
-    pub session_timeout_ms_max: i32,
-    /// What writes obey.
-    pub rules: Rules,
-    /// Whether permissions are checked before a write is ordered.
-    pub eager_acl_check: bool,
-    /// How long a request may wait at intake before it is refused; zero is for ever.
-    pub throttled_op_wait: Duration,
-    /// How connections are let in.
-    pub connections: ThrottleOptions,
-    /// How their requests are taken in.
-    pub intake: IntakeOptions,
-    /// When containers and TTL znodes are looked for.
-    pub reaper: ReaperOptions,
-    /// When snapshots are due.
-    pub snapshots: SnapshotOptions,
-    /// Seed of the random choices: when snapshots are due, which connections are dropped.
-    pub seed: u64,
-}
-
-/// A request as it left its connection.
-#[derive(Clone, Debug)]
-pub struct Request {
-    /// The connection.
-    pub conn: ConnId,
-    /// Its session.
-    pub session: SessionId,
-    /// The request's number.
-    pub xid: Xid,
-    /// What it asks for.
-    pub op: OpCode,
-    /// The bytes behind the header.
-    pub body: Bytes,
-    /// The connection's ids when it came.
-    pub ids: Credentials,
-    /// When it came.
-    pub received: Duration,
-    /// Length of its frame.
-    pub bytes: usize,
-}
-
-impl Request {
-    /// Where its answer goes.
-    pub fn origin(&self) -> Origin {
-        let Self { conn, xid, op, received, bytes, .. } = *self;
-        Origin { conn, xid, op, received, bytes }
-    }
-}
-
-/// A client that wants a session.
-#[derive(Clone, Debug)]
-pub struct Connect {
-    /// The connection.
-    pub conn: ConnId,
-    /// The newest zxid the client has seen.
-    pub last_zxid_seen: Zxid,
-    /// The timeout it wishes, in milliseconds.
-    pub timeout_ms: i32,
-    /// The session to go on with, or [`SessionId::NONE`].
-    pub session: SessionId,
-    /// That session's password.
-    pub password: Vec<u8>,
-}
-
-/// Everything that can happen to a replica.
+/// What waits for its turn.
 #[derive(Debug)]
-pub enum Input {
-    /// A client's first frame.
-    Connect(Connect),
-    /// A client's later frame, unless it could be answered at once.
-    Request(Request),
-    /// A connection is gone.
-    Disconnected {
-        /// Which one.
-        conn: ConnId,
-        /// The session it had.
-        session: SessionId,
-    },
-    /// A session was heard of without any request passing here.
-    Touched {
-        /// Which one.
-        session: SessionId,
-        /// When.
-        at: Duration,
-    },
-    /// Somebody with the right to do so ends a session.
-    Terminate(SessionId),
-    /// Everything appended up to here is durable.
-    Flushed(Zxid),
-    /// Everything handed out with [`Output::Apply`] up to here is in the tree.
-    Applied(Zxid),
-    /// A snapshot is finished, well or not.
-    SnapshotDone,
-    /// Time has passed.
-    Tick,
-}
-
-/// Where an answer goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Origin {
-    /// The connection.
-    pub conn: ConnId,
-    /// The request's number.
-    pub xid: Xid,
-    /// What it asked for.
-    pub op: OpCode,
-    /// When it came.
-    pub received: Duration,
-    /// Length of its frame.
-    pub bytes: usize,
-}
-
-/// Everything a replica can ask for, to be done in the order given.
-///
-/// Every [`Input::Request`] comes out exactly once: as the origin of an [`Output::Apply`], an
-/// [`Output::Reply`] or an [`Output::Abandon`], or as an [`Output::Answer`].
-#[derive(Debug)]
-pub enum Output {
-    /// Write this record to the log; report [`Input::Flushed`] when it is durable.
-    Append {
-        /// Its zxid.
+pub(crate) enum Work {
+    /// A transaction that this server has ordered: waits until it is committed.
+    Txn {
         zxid: Zxid,
-        /// Its body.
         record: Bytes,
-    },
-    /// Apply this record to the tree, then answer whoever asked.
-    Apply {
-        /// Its zxid.
-        zxid: Zxid,
-        /// Its body.
-        record: Bytes,
-        /// Who asked, if anybody did and an answer is due.
         origin: Option<Origin>,
+        then: Then,
     },
-    /// Answer this request from the tree as it now is.
+    /// A request that the leader orders: waits until its transaction comes.
+    Forwarded {
+        session: SessionId,
+        cxid: i32,
+        origin: Option<Origin>,
+        then: Then,
+    },
+    /// Waits until it is certain that everything up to then has been applied; `None` while nobody
+    /// knows until when.
+    Sync {
+        request: Request,
+        until: Option<Zxid>,
+    },
     Answer(Request),
-    /// Answer without a body.
     Reply {
-        /// Who asked.
         origin: Origin,
-        /// The answer's zxid; `None` is the tree's.
         zxid: Option<Zxid>,
-        /// What went wrong.
         err: ErrorCode,
     },
-    /// Give this request no answer, and close its connection after what was already answered is
-    /// out.
-    Abandon(Origin),
-    /// The client has its session.
-    Accept {
-        /// The connection.
-        conn: ConnId,
-        /// The session.
-        session: SessionId,
-        /// Its negotiated timeout, in milliseconds.
-        timeout_ms: i32,
-        /// Its password.
-        password: [u8; PASSWORD_BYTES],
-    },
-    /// Tell the client that its session is over, then close the connection.
-    Refuse(ConnId),
-    /// Close the connection, after what was already answered is out.
-    Disconnect(ConnId),
-    /// Start a new log file and take a snapshot; report [`Input::SnapshotDone`].
-    Snapshot,
-}
-
-/// What is ordered and waits for its turn.
-#[derive(Debug)]
-enum Work {
-    Txn { zxid: Zxid, record: Bytes, origin: Option<Origin>, then: Then },
-    Answer(Request),
-    Reply { origin: Origin, zxid: Option<Zxid>, err: ErrorCode },
     Abandon(Origin),
 }
 
 /// What follows a transaction once it is applied.
 #[derive(Debug)]
-enum Then {
+pub(crate) enum Then {
     Nothing,
     Accept { conn: ConnId, session: SessionId, timeout_ms: i32 },
     End(SessionId),
+}
+
+/// What a step sees of the world.
+#[derive(Clone, Copy)]
+pub(crate) struct World<'w> {
+    pub(crate) now: Now,
+    pub(crate) tree: &'w Tree,
+    pub(crate) schemes: &'w Schemes,
+}
+
+/// Who decides on the order of transactions.
+pub(crate) enum Order {
+    /// This server alone: what is durable is committed.
+    Alone { logged: Zxid, flushed: Zxid },
+    /// A quorum.
+    Ensemble(Box<Ensemble>),
 }
 
 /// Why a server cannot go on.
@@ -244,50 +95,64 @@ pub enum Fatal {
 
 /// One whole server. See the module's documentation.
 ///
-/// Invariants: `applied <= flushed <= logged`; everything in `work` that is a transaction is above
-/// `applied`, in order; `outstanding` holds the changes above `applied`.
+/// Invariants: `applied <= committed`; everything in `work` that is a transaction is above
+/// `applied`, in order; the first in `work` is one that has to wait; `outstanding` holds the changes
+/// above `applied`.
 pub struct Replica {
-    options: Options,
-    sessions: Sessions,
-    outstanding: Outstanding,
-    work: VecDeque<Work>,
+    pub(crate) options: Options,
+    pub(crate) order: Order,
+    /// All sessions where they expire: at a leader and at a server alone. Those of this server's own
+    /// clients at a learner.
+    pub(crate) sessions: Sessions,
+    pub(crate) outstanding: Outstanding,
+    pub(crate) work: VecDeque<Work>,
     next_session: SessionId,
-    logged: Zxid,
-    flushed: Zxid,
-    applied: Zxid,
+    pub(crate) committed: Zxid,
+    pub(crate) applied: Zxid,
     throttle: ConnectionThrottle,
     intake: Intake,
-    reaper: Reaper,
-    snapshots: SnapshotSchedule,
-    counts: Counts,
+    pub(crate) reaper: Reaper,
+    pub(crate) snapshots: SnapshotSchedule,
+    pub(crate) counts: Counts,
 }
 
 impl Replica {
-    /// A server whose tree has just been recovered: its sessions start again with their full
-    /// timeout.
+    /// A server that runs alone, whose tree has just been recovered: its sessions start again with
+    /// their full timeout.
     ///
     /// # Panics
     /// When the options contradict themselves, such as a tick of zero.
     pub fn new(options: Options, tree: &Tree, now: Now) -> Self {
-        let mut sessions = Sessions::new(options.tick);
-        for (session, timeout_ms) in tree.sessions() {
-            sessions.add(session, timeout_ms, None, now.monotonic);
-        }
         let zxid = tree.last_zxid();
+        let order = Order::Alone { logged: zxid, flushed: zxid };
+        let mut replica = Self::with_order(options, order, tree, now);
+        replica.track_all_sessions(tree, now);
+        replica
+    }
+
+    pub(crate) fn with_order(options: Options, order: Order, tree: &Tree, now: Now) -> Self {
         Self {
-            sessions,
+            sessions: Sessions::new(options.tick),
             outstanding: Outstanding::new(options.rules.digest),
             work: VecDeque::new(),
             next_session: options.first_session,
-            logged: zxid,
-            flushed: zxid,
-            applied: zxid,
+            committed: tree.last_zxid(),
+            applied: tree.last_zxid(),
             throttle: ConnectionThrottle::new(options.connections.clone(), options.seed, now),
             intake: Intake::new(options.intake.clone()),
             counts: Counts::default(),
             reaper: Reaper::new(options.reaper.clone(), now.monotonic),
             snapshots: SnapshotSchedule::new(options.snapshots.clone(), options.seed),
+            order,
             options,
+        }
+    }
+
+    /// Starts to track every session there is, each with its full timeout.
+    pub(crate) fn track_all_sessions(&mut self, tree: &Tree, now: Now) {
+        self.sessions = Sessions::new(self.options.tick);
+        for (session, timeout_ms) in tree.sessions() {
+            self.sessions.add(session, timeout_ms, None, now.monotonic);
         }
     }
 
@@ -303,51 +168,66 @@ impl Replica {
         input: Input,
         out: &mut Vec<Output>,
     ) -> Result<(), Fatal> {
+        let world = World { now, tree, schemes };
+        let done = self.happen(world, input, out);
+        if self.intake.len() > 0 && done.is_ok() {
+            self.take_in(world, out)?;
+        }
+        self.check();
+        match done {
+            // Another epoch has zxids.
+            Err(Fatal::ZxidsSpent(_)) if self.resign(world, "the zxids are spent", out) => Ok(()),
+            done => done,
+        }
+    }
+
+    fn happen(
+        &mut self,
+        world: World<'_>,
+        input: Input,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Fatal> {
         match input {
             Input::Connect(_) | Input::Request(_) | Input::Disconnected { .. } => {
                 if self.intake.is_limited() {
-                    self.intake.push(input, now.monotonic);
+                    self.intake.push(input, world.now.monotonic);
                 } else {
-                    self.enter(now, tree, schemes, input, out)?;
+                    self.enter(world, input, out)?;
                 }
             }
-            Input::Touched { session, at } => self.sessions.touch(session, at),
-            Input::Terminate(session) => self.end_session(now, tree, schemes, session, out)?,
+            Input::Touched { session, at } => self.touch(session, at),
+            Input::Terminate(session) => self.end_session(world, session, out)?,
             Input::Flushed(zxid) => {
-                assert!(zxid <= self.logged, "flushed {zxid} beyond {}", self.logged);
-                self.flushed = self.flushed.max(zxid);
+                let Order::Alone { logged, flushed } = &mut self.order else {
+                    unreachable!("an ensemble hears of this from its log")
+                };
+                assert!(zxid <= *logged, "flushed {zxid} beyond {logged}");
+                *flushed = zxid.max(*flushed);
+                self.committed = *flushed;
                 self.advance(out);
             }
             Input::Applied(zxid) => {
-                assert!(self.applied <= zxid && zxid <= self.flushed);
+                assert!(self.applied <= zxid && zxid <= self.committed);
                 self.applied = zxid;
                 self.outstanding.applied(zxid);
+                self.begin(world, out)?;
             }
             Input::SnapshotDone => self.snapshots.done(),
-            Input::Tick => self.tick(now, tree, schemes, out)?,
+            Input::Tick => self.tick(world, out)?,
+            Input::Zab(input) => self.zab(world, input, out)?,
         }
-        if self.intake.len() > 0 {
-            self.take_in(now, tree, schemes, out)?;
-        }
-        self.check();
         Ok(())
     }
 
     /// Takes in what waits, as far as there is room.
-    fn take_in(
-        &mut self,
-        now: Now,
-        tree: &Tree,
-        schemes: &Schemes,
-        out: &mut Vec<Output>,
-    ) -> Result<(), Fatal> {
+    fn take_in(&mut self, world: World<'_>, out: &mut Vec<Output>) -> Result<(), Fatal> {
         loop {
             let sessions = &self.sessions;
             let timeout_ms = |id| sessions.get(id).map(|session| session.timeout_ms);
-            match self.intake.next(now.monotonic, self.work.len(), timeout_ms) {
+            match self.intake.next(world.now.monotonic, self.work.len(), timeout_ms) {
                 Turn::Take(input, stale) => {
                     self.counts.stale += u64::from(stale);
-                    self.enter(now, tree, schemes, input, out)?;
+                    self.enter(world, input, out)?;
                 }
                 // Not behind what is in progress: nobody waits for that either.
                 Turn::Drop(origin) => {
@@ -368,15 +248,13 @@ impl Replica {
     /// Takes in what came from a connection.
     fn enter(
         &mut self,
-        now: Now,
-        tree: &Tree,
-        schemes: &Schemes,
+        world: World<'_>,
         input: Input,
         out: &mut Vec<Output>,
     ) -> Result<(), Fatal> {
         match input {
-            Input::Connect(connect) => self.connect(now, tree, schemes, connect, out),
-            Input::Request(request) => self.request(now, tree, schemes, request, out),
+            Input::Connect(connect) => self.connect(world, connect, out),
+            Input::Request(request) => self.request(world, request, out),
             Input::Disconnected { conn, session } => {
                 self.sessions.detach(session, conn);
                 Ok(())
@@ -386,14 +264,25 @@ impl Replica {
     }
 
     fn check(&self) {
-        assert!(self.applied <= self.flushed);
-        assert!(self.flushed <= self.logged);
+        assert!(self.applied <= self.committed);
+        if let Order::Alone { logged, flushed } = self.order {
+            assert!(flushed <= logged);
+        }
     }
 
     /// When the next [`Input::Tick`] is due at the latest.
     pub fn next_tick(&self) -> Duration {
-        let others = [self.sessions.next_deadline(), self.intake.next_look()];
-        others.into_iter().flatten().fold(self.reaper.next(), Duration::min)
+        let look = self.intake.next_look().unwrap_or(Duration::MAX);
+        let peer = match &self.order {
+            Order::Alone { .. } => Duration::MAX,
+            Order::Ensemble(ensemble) => ensemble.peer.deadline(),
+        };
+        let ours = if self.tracks_sessions() {
+            self.sessions.next_deadline().unwrap_or(Duration::MAX).min(self.reaper.next())
+        } else {
+            Duration::MAX
+        };
+        look.min(peer).min(ours)
     }
 
     /// What was counted since it was last cleared.
@@ -435,12 +324,11 @@ impl Replica {
 
     fn connect(
         &mut self,
-        now: Now,
-        tree: &Tree,
-        schemes: &Schemes,
+        world: World<'_>,
         connect: Connect,
         out: &mut Vec<Output>,
     ) -> Result<(), Fatal> {
+        let now = world.now;
         let Connect { conn, last_zxid_seen, timeout_ms, session, password } = connect;
         if !self.throttle.admit(session == SessionId::NONE, now) {
             self.counts.connects_refused += 1;
@@ -449,28 +337,40 @@ impl Replica {
         }
         self.counts.connected(self.throttle.deficit());
         // A client must never see an older state than it has seen (SES-06).
-        if last_zxid_seen > self.applied {
+        if last_zxid_seen > self.applied || !self.serves() {
             out.push(Output::Disconnect(conn));
             return Ok(());
         }
         let timeout_ms = self.clamp_timeout(timeout_ms);
         if session == SessionId::NONE {
-            let session = self.new_session_id(tree);
+            let session = self.new_session_id(world.tree);
+            if self.forwards() {
+                self.forward_session(world, conn, session, timeout_ms, out);
+                return Ok(());
+            }
             let txn = Txn::CreateSession { timeout_ms };
-            let mut prep = self.prep(now, tree, schemes, &[], session, 0)?;
+            let mut prep = self.prep(world, &[], session, 0)?;
             let record = prep.own(OpCode::CREATE_SESSION, &txn).into();
-            self.sessions.add(session, timeout_ms, Some(conn), now.monotonic);
-            self.append(record, None, Then::Accept { conn, session, timeout_ms }, out);
-            return Ok(());
+            self.sessions.add(session, timeout_ms, Some(Owner::Conn(conn)), now.monotonic);
+            let then = Then::Accept { conn, session, timeout_ms };
+            return self.append(world, record, None, then, out);
         }
         self.counts.renewals += 1;
         // The password comes first: whoever does not know it must not cost the owner anything.
-        let live = self.sessions.get(session).is_some_and(|live| !live.closing);
-        if !live || !same_password(&password, &compatible_password(session)) {
+        if !same_password(&password, &compatible_password(session)) {
             out.push(Output::Refuse(conn));
             return Ok(());
         }
-        if let Some(before) = self.sessions.attach(session, conn, timeout_ms, now.monotonic) {
+        if self.forwards() {
+            self.revalidate(conn, session, timeout_ms, out);
+            return Ok(());
+        }
+        if self.sessions.get(session).is_none_or(|live| live.closing) {
+            out.push(Output::Refuse(conn));
+            return Ok(());
+        }
+        let owner = Owner::Conn(conn);
+        if let Some(before) = self.sessions.attach(session, owner, timeout_ms, now.monotonic) {
             out.push(Output::Disconnect(before));
         }
         out.push(accept(conn, session, timeout_ms));
@@ -490,9 +390,7 @@ impl Replica {
 
     fn request(
         &mut self,
-        now: Now,
-        tree: &Tree,
-        schemes: &Schemes,
+        world: World<'_>,
         request: Request,
         out: &mut Vec<Output>,
     ) -> Result<(), Fatal> {
@@ -503,8 +401,8 @@ impl Replica {
             self.later(Work::Abandon(origin), out);
             return Ok(());
         };
-        self.sessions.touch(session, request.received);
-        let waited = now.monotonic.saturating_sub(request.received);
+        self.touch(session, request.received);
+        let waited = world.now.monotonic.saturating_sub(request.received);
         self.counts.taken_in(waited.as_millis() as u64);
         let patience = self.options.throttled_op_wait;
         if patience > Duration::ZERO
@@ -514,106 +412,144 @@ impl Replica {
             self.reply(origin, None, ErrorCode::THROTTLED_OP, out);
             return Ok(());
         }
+        if op == OpCode::SYNC && self.synchronizes() {
+            self.sync(world, request, out);
+            return Ok(());
+        }
         if !is_ordered(op) {
             self.later(Work::Answer(request), out);
             return Ok(());
         }
-        if live.conn != Some(conn) {
+        if live.conn() != Some(conn) {
             // The session went on at another connection.
             self.later(Work::Abandon(origin), out);
             return Ok(());
         }
-        if live.closing && op != OpCode::CLOSE_SESSION {
-            return self.fail(now, tree, schemes, &request, ErrorCode::SESSION_EXPIRED, out);
-        }
         if self.options.eager_acl_check
-            && let Err(code) = eager_check(tree, schemes, &request)
+            && !live.closing
+            && let Err(code) = eager_check(world.tree, world.schemes, &request)
         {
             self.reply(origin, Some(Zxid::ZERO), code, out);
             return Ok(());
         }
-        let mut prep = self.prep(now, tree, schemes, &request.ids, session, xid.0)?;
+        if self.forwards() {
+            self.forward(world, request, out);
+            return Ok(());
+        }
+        if live.closing && op != OpCode::CLOSE_SESSION {
+            let code = ErrorCode::SESSION_EXPIRED;
+            return self.fail(world, session, xid.0, Some(origin), code, out);
+        }
+        let mut prep = match self.prep(world, &request.ids, session, xid.0) {
+            Ok(prep) => prep,
+            Err(spent) => {
+                self.later(Work::Abandon(origin), out);
+                return Err(spent);
+            }
+        };
         match prep.record(op, &request.body) {
             Ok(record) => {
-                let then = if op == OpCode::CLOSE_SESSION {
-                    self.sessions.close(session);
-                    Then::End(session)
-                } else {
-                    Then::Nothing
-                };
-                self.append(record.into(), Some(origin), then, out);
+                let then = self.ends(op, session);
+                self.append(world, record.into(), Some(origin), then, out)?;
             }
             Err(Malformed) => self.reply(origin, None, ErrorCode::MARSHALLING_ERROR, out),
         }
         Ok(())
     }
 
+    /// What follows a request; a session that is to be closed is closing from now on.
+    pub(crate) fn ends(&mut self, op: OpCode, session: SessionId) -> Then {
+        if op != OpCode::CLOSE_SESSION {
+            return Then::Nothing;
+        }
+        self.sessions.close(session);
+        Then::End(session)
+    }
+
+    /// Notes that a session was heard of.
+    pub(crate) fn touch(&mut self, session: SessionId, at: Duration) {
+        self.sessions.touch(session, at);
+        if let Order::Ensemble(ensemble) = &mut self.order
+            && let Some(live) = self.sessions.get(session)
+        {
+            ensemble.touched(session, live.timeout_ms);
+        }
+    }
+
     /// Orders a request that fails whatever the tree says.
-    fn fail(
+    pub(crate) fn fail(
         &mut self,
-        now: Now,
-        tree: &Tree,
-        schemes: &Schemes,
-        request: &Request,
+        world: World<'_>,
+        session: SessionId,
+        cxid: i32,
+        origin: Option<Origin>,
         code: ErrorCode,
         out: &mut Vec<Output>,
     ) -> Result<(), Fatal> {
-        let mut prep = self.prep(now, tree, schemes, &[], request.session, request.xid.0)?;
-        let record = prep.failed(code);
-        self.append(record.into(), Some(request.origin()), Then::Nothing, out);
-        Ok(())
+        let mut prep = match self.prep(world, &[], session, cxid) {
+            Ok(prep) => prep,
+            Err(spent) => {
+                if let Some(origin) = origin {
+                    self.later(Work::Abandon(origin), out);
+                }
+                return Err(spent);
+            }
+        };
+        let record = prep.failed(code).into();
+        self.append(world, record, origin, Then::Nothing, out)
     }
 
     /// Ends a session as if it had expired.
     fn end_session(
         &mut self,
-        now: Now,
-        tree: &Tree,
-        schemes: &Schemes,
+        world: World<'_>,
         session: SessionId,
         out: &mut Vec<Output>,
     ) -> Result<(), Fatal> {
-        if self.sessions.close(session) {
-            let mut prep = self.prep(now, tree, schemes, &[], session, 0)?;
+        if self.tracks_sessions() && self.sessions.close(session) {
+            let mut prep = self.prep(world, &[], session, 0)?;
             let txn = prep.close_session();
             let record = prep.own(OpCode::CLOSE_SESSION, &txn).into();
-            self.append(record, None, Then::End(session), out);
+            self.append(world, record, None, Then::End(session), out)?;
         }
         Ok(())
     }
 
-    fn tick(
-        &mut self,
-        now: Now,
-        tree: &Tree,
-        schemes: &Schemes,
-        out: &mut Vec<Output>,
-    ) -> Result<(), Fatal> {
-        for session in self.sessions.expired(now.monotonic) {
-            self.counts.sessions_expired += 1;
-            self.end_session(now, tree, schemes, session, out)?;
+    fn tick(&mut self, world: World<'_>, out: &mut Vec<Output>) -> Result<(), Fatal> {
+        self.zab_tick(world, out)?;
+        if !self.tracks_sessions() {
+            return Ok(());
         }
-        for path in self.reaper.due(tree, now) {
-            let mut prep = self.prep(now, tree, schemes, &[], SessionId::NONE, 0)?;
+        for session in self.sessions.expired(world.now.monotonic) {
+            self.counts.sessions_expired += 1;
+            self.end_session(world, session, out)?;
+        }
+        for path in self.reaper.due(world.tree, world.now) {
+            let mut prep = self.prep(world, &[], SessionId::NONE, 0)?;
             let body = Bytes::from(path);
             if let Ok(record) = prep.record(OpCode::DELETE_CONTAINER, &body) {
-                self.append(record.into(), None, Then::Nothing, out);
+                self.append(world, record.into(), None, Then::Nothing, out)?;
             }
         }
         Ok(())
     }
 
     /// What is needed to make the next record.
-    fn prep<'p>(
+    pub(crate) fn prep<'p>(
         &'p mut self,
-        now: Now,
-        tree: &'p Tree,
-        schemes: &'p Schemes,
+        world: World<'p>,
         ids: &'p [zebu_proto::Id],
         session: SessionId,
         cxid: i32,
     ) -> Result<Prep<'p>, Fatal> {
-        let zxid = self.logged.next().ok_or(Fatal::ZxidsSpent(self.logged))?;
+        let World { now, tree, schemes } = world;
+        let zxid = match &self.order {
+            Order::Alone { logged, .. } => logged.next().ok_or(Fatal::ZxidsSpent(*logged))?,
+            Order::Ensemble(ensemble) => {
+                let last = ensemble.peer.history().last();
+                ensemble.peer.next_zxid().ok_or(Fatal::ZxidsSpent(last))?
+            }
+        };
         Ok(Prep {
             tree,
             outstanding: &mut self.outstanding,
@@ -628,51 +564,64 @@ impl Replica {
         })
     }
 
-    /// Gives a record its place in the order and sends it to the log.
-    fn append(&mut self, record: Bytes, origin: Option<Origin>, then: Then, out: &mut Vec<Output>) {
-        let zxid = Zxid(self.logged.0 + 1);
-        self.logged = zxid;
-        out.push(Output::Append { zxid, record: record.clone() });
-        if self.snapshots.appended(record.len()) {
-            out.push(Output::Snapshot);
+    /// Gives a record its place in the order and sends it to the log, and to the others.
+    pub(crate) fn append(
+        &mut self,
+        world: World<'_>,
+        record: Bytes,
+        origin: Option<Origin>,
+        then: Then,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Fatal> {
+        match &mut self.order {
+            Order::Alone { logged, .. } => {
+                let zxid = Zxid(logged.0 + 1);
+                *logged = zxid;
+                out.push(Output::Append { zxid, record: record.clone() });
+                if self.snapshots.appended(record.len()) {
+                    out.push(Output::Snapshot);
+                }
+                self.work.push_back(Work::Txn { zxid, record, origin, then });
+                Ok(())
+            }
+            Order::Ensemble(_) => self.propose(world, record, origin, then, out),
         }
-        self.work.push_back(Work::Txn { zxid, record, origin, then });
     }
 
-    fn reply(&mut self, origin: Origin, zxid: Option<Zxid>, err: ErrorCode, out: &mut Vec<Output>) {
+    pub(crate) fn reply(
+        &mut self,
+        origin: Origin,
+        zxid: Option<Zxid>,
+        err: ErrorCode,
+        out: &mut Vec<Output>,
+    ) {
         self.later(Work::Reply { origin, zxid, err }, out);
     }
 
     /// Queues what takes no place in the log behind what does.
-    fn later(&mut self, work: Work, out: &mut Vec<Output>) {
+    pub(crate) fn later(&mut self, work: Work, out: &mut Vec<Output>) {
         self.work.push_back(work);
         self.advance(out);
     }
 
     /// Hands out everything whose turn has come.
-    fn advance(&mut self, out: &mut Vec<Output>) {
+    pub(crate) fn advance(&mut self, out: &mut Vec<Output>) {
         while let Some(work) = self.work.pop_front() {
             match work {
-                Work::Txn { zxid, .. } if zxid > self.flushed => {
-                    self.work.push_front(work);
-                    return;
+                Work::Txn { zxid, .. } if zxid > self.committed => {
+                    return self.work.push_front(work);
                 }
+                Work::Sync { until, .. } if until.is_none_or(|until| until > self.committed) => {
+                    return self.work.push_front(work);
+                }
+                Work::Forwarded { .. } => return self.work.push_front(work),
                 Work::Txn { zxid, record, origin, then } => {
                     out.push(Output::Apply { zxid, record, origin });
-                    match then {
-                        Then::Nothing => {}
-                        Then::Accept { conn, session, timeout_ms } => {
-                            out.push(accept(conn, session, timeout_ms));
-                        }
-                        Then::End(session) => {
-                            let ended = self.sessions.remove(session);
-                            if let Some(conn) = ended.and_then(|session| session.conn) {
-                                out.push(Output::Disconnect(conn));
-                            }
-                        }
-                    }
+                    self.follow(then, out);
                 }
-                Work::Answer(request) => out.push(Output::Answer(request)),
+                Work::Answer(request) | Work::Sync { request, .. } => {
+                    out.push(Output::Answer(request));
+                }
                 Work::Reply { origin, zxid, err } => {
                     out.push(Output::Reply { origin, zxid, err });
                 }
@@ -680,9 +629,25 @@ impl Replica {
             }
         }
     }
+
+    /// Does what follows a transaction.
+    pub(crate) fn follow(&mut self, then: Then, out: &mut Vec<Output>) {
+        match then {
+            Then::Nothing => {}
+            Then::Accept { conn, session, timeout_ms } => {
+                out.push(accept(conn, session, timeout_ms));
+            }
+            Then::End(session) => {
+                let ended = self.sessions.remove(session);
+                if let Some(conn) = ended.and_then(|session| session.conn()) {
+                    out.push(Output::Disconnect(conn));
+                }
+            }
+        }
+    }
 }
 
-fn accept(conn: ConnId, session: SessionId, timeout_ms: i32) -> Output {
+pub(crate) fn accept(conn: ConnId, session: SessionId, timeout_ms: i32) -> Output {
     Output::Accept { conn, session, timeout_ms, password: compatible_password(session) }
 }
 

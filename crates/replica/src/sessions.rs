@@ -9,8 +9,18 @@ use std::time::Duration;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use zebu_proto::SessionId;
+use zebu_zab::LinkId;
 
 use crate::ConnId;
+
+/// Through whom a session is heard of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// A connection of this server.
+    Conn(ConnId),
+    /// Another server, at the leader.
+    Link(LinkId),
+}
 
 /// One live session.
 #[derive(Clone, Copy, Debug)]
@@ -21,8 +31,18 @@ pub struct Session {
     pub deadline: Duration,
     /// Its end has been proposed: writes are refused.
     pub closing: bool,
-    /// The connection it is attached to.
-    pub conn: Option<ConnId>,
+    /// What it is attached to.
+    pub owner: Option<Owner>,
+}
+
+impl Session {
+    /// The connection of this server it is attached to.
+    pub fn conn(&self) -> Option<ConnId> {
+        match self.owner {
+            Some(Owner::Conn(conn)) => Some(conn),
+            _ => None,
+        }
+    }
 }
 
 /// All live sessions and their deadlines.
@@ -55,9 +75,9 @@ impl Sessions {
     }
 
     /// Starts to track a session, with its full timeout from `now`.
-    pub fn add(&mut self, id: SessionId, timeout_ms: i32, conn: Option<ConnId>, now: Duration) {
+    pub fn add(&mut self, id: SessionId, timeout_ms: i32, owner: Option<Owner>, now: Duration) {
         let deadline = self.deadline(now, timeout_ms);
-        let session = Session { timeout_ms, deadline, closing: false, conn };
+        let session = Session { timeout_ms, deadline, closing: false, owner };
         if self.by_id.insert(id, session).is_none() {
             self.buckets.entry(deadline).or_default().push(id);
         }
@@ -79,28 +99,34 @@ impl Sessions {
         self.by_id.get(&id)
     }
 
-    /// Attaches a session to a connection, with the timeout it negotiated there, and returns the
+    /// Attaches a session to its new owner, with the timeout it negotiated there, and returns the
     /// connection that had it.
     pub fn attach(
         &mut self,
         id: SessionId,
-        conn: ConnId,
+        owner: Owner,
         timeout_ms: i32,
         now: Duration,
     ) -> Option<ConnId> {
         let session = self.by_id.get_mut(&id)?;
         session.timeout_ms = timeout_ms;
-        let before = session.conn.replace(conn);
+        let before = session.conn();
+        session.owner = Some(owner);
         self.touch(id, now);
-        before.filter(|before| *before != conn)
+        before.filter(|before| owner != Owner::Conn(*before))
+    }
+
+    /// Notes who owns a session that nobody has owned so far; says who does.
+    pub fn claim(&mut self, id: SessionId, owner: Owner) -> Option<Owner> {
+        self.by_id.get_mut(&id).map(|session| *session.owner.get_or_insert(owner))
     }
 
     /// Forgets a connection that went away.
     pub fn detach(&mut self, id: SessionId, conn: ConnId) {
         if let Some(session) = self.by_id.get_mut(&id)
-            && session.conn == Some(conn)
+            && session.owner == Some(Owner::Conn(conn))
         {
-            session.conn = None;
+            session.owner = None;
         }
     }
 
@@ -217,9 +243,10 @@ mod tests {
     #[test]
     fn attaching_elsewhere_names_the_connection_that_lost_it() {
         let mut sessions = Sessions::new(ms(1000));
-        sessions.add(SessionId(1), 4000, Some(ConnId(7)), ms(0));
-        assert_eq!(sessions.attach(SessionId(1), ConnId(8), 6000, ms(0)), Some(ConnId(7)));
+        sessions.add(SessionId(1), 4000, Some(Owner::Conn(ConnId(7))), ms(0));
+        let there = Owner::Conn(ConnId(8));
+        assert_eq!(sessions.attach(SessionId(1), there, 6000, ms(0)), Some(ConnId(7)));
         sessions.detach(SessionId(1), ConnId(7));
-        assert_eq!(sessions.get(SessionId(1)).unwrap().conn, Some(ConnId(8)));
+        assert_eq!(sessions.get(SessionId(1)).unwrap().conn(), Some(ConnId(8)));
     }
 }

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
+use crate::io::Now;
 use crate::random::Random;
-use crate::replica::Now;
 
 /// The connection throttle's settings.
 #[derive(Clone, Debug)]

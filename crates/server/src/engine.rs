@@ -258,6 +258,7 @@ impl Engine {
                         self.touch(conn);
                     }
                 }
+                Output::Zab(output) => unreachable!("this server runs alone: {output:?}"),
                 Output::Disconnect(conn) => {
                     if let Some(conn) = shared.conn(conn) {
                         conn.outbox.lock().close();

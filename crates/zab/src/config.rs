@@ -38,13 +38,11 @@ pub struct Rules {
     pub standalone: bool,
     /// A server may have several addresses (`multiAddress.enabled`).
     pub multi_address: bool,
-    /// Two voters may ask an oracle which of them goes on alone (`oraclePath`).
-    pub oracle: bool,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { standalone: true, multi_address: false, oracle: false }
+        Self { standalone: true, multi_address: false }
     }
 }
 

@@ -230,7 +230,8 @@ pub enum Up {
     FromLeader(QuorumPacket),
     /// At a learner: the leader's ping, to be answered with the sessions that were heard of.
     Ping(QuorumPacket),
-    /// At the leader: it has led all the time until after [`crate::Peer::confirm`] was called.
+    /// At the leader: it has led all the time until after [`crate::Peer::confirm`] was called, and
+    /// what was proposed before that is committed.
     Confirmed(u64),
     /// At the leader: a learner is gone; sessions it owned may move.
     LearnerGone(LinkId),

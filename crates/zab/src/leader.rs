@@ -85,7 +85,7 @@ impl Link {
 #[derive(Debug)]
 struct Confirmation {
     token: u64,
-    /// A commit above this shows it.
+    /// What had been proposed; a commit above this shows it.
     above: Zxid,
     /// An answer to a later ping than these does so, too.
     pings: BTreeMap<LinkId, u64>,
@@ -603,6 +603,11 @@ impl Leader {
             return;
         }
         for txn in ctx.history.pending_above(self.end).take_while(|txn| txn.zxid <= safe) {
+            // Who asked before this was proposed hears of it before it is committed.
+            let asked = self.confirmations.iter().take_while(|c| c.above < txn.zxid).count();
+            for confirmation in self.confirmations.drain(..asked) {
+                ctx.out.push(Output::Up(Up::Confirmed(confirmation.token)));
+            }
             for (id, link) in self.links.iter().filter(|(_, link)| link.is_registered()) {
                 let packet = if link.observer {
                     QuorumPacket { kind: PacketKind::INFORM, ..proposal(txn) }
@@ -613,9 +618,8 @@ impl Leader {
             }
         }
         self.end = safe;
+        self.confirm_by_pings(ctx);
         self.deliver(ctx);
-        let committed = self.end;
-        self.confirm_while(ctx, |confirmation| confirmation.above < committed);
     }
 
     /// The newest transaction that a quorum of `config` has on its disks.
@@ -694,7 +698,8 @@ impl Leader {
         }
     }
 
-    /// Reports [`Up::Confirmed`] once it is certain that this server has led until after this call.
+    /// Reports [`Up::Confirmed`] once everything proposed so far is committed and it is certain that
+    /// this server has led until after this call.
     pub(crate) fn confirm(&mut self, ctx: &mut Ctx<'_>, token: u64) {
         let pings = self.links.iter().map(|(id, link)| (*id, link.pings_sent)).collect();
         let confirmation = Confirmation { token, above: self.proposed, pings };
@@ -707,7 +712,11 @@ impl Leader {
         let links = &self.links;
         let me = ctx.options.me;
         let quorums = ctx.quorums.clone();
+        let end = self.end;
         let shown = |confirmation: &Confirmation| {
+            if confirmation.above.counter() > 0 && confirmation.above > end {
+                return false;
+            }
             // Whoever was not there yet has answered later pings only.
             let sent = |id| confirmation.pings.get(id).copied().unwrap_or(0);
             let mut servers: BTreeSet<ServerId> = links
@@ -719,13 +728,6 @@ impl Leader {
             quorums.all_have_quorum(&servers)
         };
         let count = self.confirmations.iter().take_while(|c| shown(c)).count();
-        for confirmation in self.confirmations.drain(..count) {
-            ctx.out.push(Output::Up(Up::Confirmed(confirmation.token)));
-        }
-    }
-
-    fn confirm_while(&mut self, ctx: &mut Ctx<'_>, is: impl Fn(&Confirmation) -> bool) {
-        let count = self.confirmations.iter().take_while(|c| is(c)).count();
         for confirmation in self.confirmations.drain(..count) {
             ctx.out.push(Output::Up(Up::Confirmed(confirmation.token)));
         }

@@ -93,6 +93,11 @@ impl Learner {
         self.deadline.min(self.retry_at)
     }
 
+    /// The newest transaction the leader has committed.
+    pub(crate) fn committed(&self) -> Zxid {
+        self.committed
+    }
+
     /// The connection to the leader, once this server serves.
     pub(crate) fn serving(&self) -> Option<LinkId> {
         self.link.filter(|_| self.stage == Stage::Serving)

@@ -153,6 +153,14 @@ impl Peer {
         self.epochs
     }
 
+    /// The newest transaction this server knows to be committed; it may not be delivered yet.
+    pub fn committed(&self) -> Zxid {
+        match &self.part {
+            Part::Learning(learner) => learner.committed().max(self.history.delivered()),
+            _ => self.history.delivered(),
+        }
+    }
+
     /// The configurations that count.
     pub fn quorums(&self) -> &Quorums {
         &self.quorums
@@ -215,8 +223,9 @@ impl Peer {
         zxid
     }
 
-    /// At an established leader: asks for [`crate::io::Up::Confirmed`] with this token once it is
-    /// certain that this server has led until after this call.
+    /// At an established leader: asks for [`crate::Up::Confirmed`] with this token once everything
+    /// proposed so far is committed and it is certain that this server has led until after this
+    /// call. Tokens come back in the order of the calls.
     pub fn confirm(&mut self, now: Duration, token: u64, out: &mut Vec<Output>) {
         let (part, mut ctx) = self.split(now, out);
         if let Part::Leading(leader) = part {

@@ -13,7 +13,7 @@ const TEXTS: &str = include_str!("../../../../tests/fixtures/zookeeper-3.9.5/mem
 const MULTI_ADDRESS: &str =
     include_str!("../../../../tests/fixtures/zookeeper-3.9.5/membership/multi-address.txt");
 
-const RULES: Rules = Rules { standalone: true, multi_address: false, oracle: false };
+const RULES: Rules = Rules { standalone: true, multi_address: false };
 
 /// What this server refuses and the original does not.
 const REFUSED_HERE: &[&str] = &[
@@ -451,7 +451,7 @@ fn any_membership() -> impl Strategy<Value = Membership> {
 proptest! {
     #[test]
     fn what_is_printed_can_be_read(membership in any_membership()) {
-        let rules = Rules { standalone: true, multi_address: true, oracle: false };
+        let rules = Rules { standalone: true, multi_address: true };
         prop_assume!(membership.voters().count() > 1);
         let text = membership.to_string();
         let read = Membership::parse(text.as_bytes(), rules);
