@@ -1,8 +1,8 @@
 //! Reading committed transactions back from the logs, for a learner that is behind.
 //!
 //! The logs may be written meanwhile. What comes out has neither holes nor doubts: each transaction
-//! follows the one in front of it, from the one asked for to the last one asked for, and everything
-//! was looked at once before the first is handed out. Whatever else is on the disk is an
+//! follows the one in front of it, from where the learner stands to the last one asked for, and
+//! everything was looked at once before the first is handed out. Whatever else is on the disk is an
 //! [`Unusable`], and the learner gets a snapshot.
 
 use std::path::{Path, PathBuf};
@@ -20,9 +20,10 @@ use crate::{StoreError, names};
 /// Which transactions are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// The last one the learner has: the one before the first wanted.
+    /// The last one the learner has; those behind it are wanted. It need not be in the logs, see
+    /// [`History::floor`].
     pub after: Zxid,
-    /// The last one wanted: a transaction that is durable and committed.
+    /// The last one wanted: a transaction behind `after` that is durable and committed.
     pub up_to: Zxid,
     /// Most bytes that their records may have together.
     pub bytes_max: u64,
@@ -94,7 +95,7 @@ impl LogFiles {
     /// [`Unusable`]: the learner needs a snapshot.
     pub fn history(&self, range: Range) -> Result<History, Unusable> {
         // Nobody who has nothing is brought up to date from a log: it may continue a state.
-        if range.after <= Zxid::ZERO || range.up_to < range.after {
+        if range.after <= Zxid::ZERO || range.up_to <= range.after {
             return Err(Unusable::Start { after: range.after });
         }
         let logs = self.from(range.after)?;
@@ -107,8 +108,9 @@ impl LogFiles {
                 return Err(Unusable::TooLarge { bytes_max: range.bytes_max });
             }
         }
+        let floor = scan.floor;
         let scan = Scan::new(Arc::clone(&self.shared), logs, range);
-        Ok(History { scan, bytes, txns })
+        Ok(History { scan, floor, bytes, txns })
     }
 
     /// How many bytes of log there are behind `after`, roughly: logs are counted as wholes, the
@@ -158,20 +160,30 @@ impl Shared {
 /// Transactions without a gap, being read.
 pub struct History {
     scan: Scan,
+    floor: Option<Zxid>,
     bytes: u64,
     txns: u64,
 }
 
 impl std::fmt::Debug for History {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { scan, bytes, txns } = self;
+        let Self { scan, floor, bytes, txns } = self;
         let mut out = f.debug_struct("History");
-        out.field("range", &scan.range).field("bytes", bytes).field("txns", txns);
+        out.field("range", &scan.range).field("floor", floor);
+        out.field("bytes", bytes).field("txns", txns);
         out.finish_non_exhaustive()
     }
 }
 
 impl History {
+    /// The newest transaction of this history that is not behind [`Range::after`], which the first
+    /// one handed out follows. When it is `after` itself, the learner's history is part of this one;
+    /// when it is an earlier one, the learner has something that never happened here, unless `after`
+    /// is the start of an epoch. `None` when the logs begin with the next transaction behind `after`.
+    pub fn floor(&self) -> Option<Zxid> {
+        self.floor
+    }
+
     /// How many bytes their records have together.
     pub fn bytes(&self) -> u64 {
         self.bytes
@@ -202,6 +214,8 @@ struct Scan {
     log: Option<OpenLog>,
     /// What the next record has to follow; `None` while that is not known.
     last: Option<Zxid>,
+    /// See [`History::floor`]; known with the first transaction handed out.
+    floor: Option<Zxid>,
     /// The transaction to be handed out.
     zxid: Zxid,
     body: Vec<u8>,
@@ -218,14 +232,15 @@ struct OpenLog {
 impl Scan {
     fn new(shared: Arc<Shared>, mut logs: Vec<Zxid>, range: Range) -> Self {
         logs.reverse();
-        Self { shared, logs, range, log: None, last: None, zxid: Zxid::ZERO, body: Vec::new() }
+        let (log, last, floor, body) = (None, None, None, Vec::new());
+        Self { shared, logs, range, log, last, floor, zxid: Zxid::ZERO, body }
     }
 
     /// Goes on to the next transaction; false behind the last one.
     fn advance(&mut self) -> Result<bool, Unusable> {
         let Range { after, up_to, .. } = self.range;
         loop {
-            if self.zxid == up_to || after == up_to {
+            if self.zxid == up_to {
                 return Ok(false);
             }
             let Some(log) = &mut self.log else {
@@ -244,11 +259,17 @@ impl Scan {
             if first && zxid <= after {
                 continue;
             }
-            if first && last != Some(after) && after.next() != Some(zxid) {
-                return Err(Unusable::Start { after });
+            if first {
+                self.floor = last.filter(|last| *last > Zxid::ZERO && *last <= after);
             }
-            // What precedes the first transaction of an epoch is its leader's whole history.
-            let last = if first { after } else { last.expect("there was a first") };
+            // The next one of the learner's epoch needs no other proof: at the start of an epoch the
+            // learner has its leader's whole history.
+            let next = first && after.next() == Some(zxid);
+            let last = match last {
+                Some(last) if last <= after || !first => last,
+                _ if next => after,
+                _ => return Err(Unusable::Start { after }),
+            };
             if zxid == last {
                 // The original may log an error under the zxid of the transaction before.
                 continue;
@@ -258,7 +279,7 @@ impl Scan {
             } else {
                 log.mark.is_some() && last < zxid && zxid.counter() == 1
             };
-            if !follows {
+            if !follows && !next {
                 return Err(Unusable::Gap { path: log.path.clone(), last, next: zxid });
             }
             if zxid > up_to {

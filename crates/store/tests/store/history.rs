@@ -15,7 +15,14 @@ const DIR: &str = "/srv/data/version-2";
 
 type Txns = Vec<(Zxid, Vec<u8>)>;
 
+/// What follows `after`, which must be in the logs or be the start of an epoch.
 fn read(logs: &LogFiles, after: Zxid, up_to: Zxid) -> Result<Txns, Unusable> {
+    let (floor, txns) = read_from(logs, after, up_to)?;
+    assert!(floor == Some(after) || after.counter() == 0, "{floor:?}");
+    Ok(txns)
+}
+
+fn read_from(logs: &LogFiles, after: Zxid, up_to: Zxid) -> Result<(Option<Zxid>, Txns), Unusable> {
     let mut history = logs.history(Range { after, up_to, bytes_max: u64::MAX })?;
     let mut txns = Vec::new();
     while let Some((zxid, body)) = history.next()? {
@@ -23,7 +30,7 @@ fn read(logs: &LogFiles, after: Zxid, up_to: Zxid) -> Result<Txns, Unusable> {
     }
     assert_eq!(history.txns(), txns.len() as u64);
     assert_eq!(history.bytes(), txns.iter().map(|(_, body)| body.len() as u64 + 13).sum::<u64>());
-    Ok(txns)
+    Ok((history.floor(), txns))
 }
 
 /// Two epochs in four logs, one epoch starting within a log, the last log still being written.
@@ -48,7 +55,7 @@ fn every_range_is_what_was_written() {
     let (_disk, mut run, mut log, snapshots) = written();
     let logs = snapshots.logs();
     for (from, (after, _)) in run.attempted.iter().enumerate() {
-        for (to, (up_to, _)) in run.attempted.iter().enumerate().skip(from) {
+        for (to, (up_to, _)) in run.attempted.iter().enumerate().skip(from + 1) {
             let txns = read(&logs, *after, *up_to).unwrap();
             assert_eq!(txns, run.attempted[from + 1..=to], "{after} to {up_to}");
         }
@@ -76,10 +83,22 @@ fn what_the_logs_do_not_have_is_not_made_up() {
     let logs = snapshots.logs();
     let last = run.last();
     let start = |after| matches!(read(&logs, after, last), Err(Unusable::Start { .. }));
-    // A learner with nothing, an epoch that is not there, a transaction that never was.
-    assert!(start(Zxid::ZERO) && start(Zxid(-1)) && start(Zxid::new(Epoch(0), 7)));
-    assert!(start(Zxid::new(Epoch(3), 1)) && start(Zxid::new(Epoch(1), 21)));
-    assert!(start(Zxid::new(Epoch(6), 1)));
+    // A learner with nothing, and one that has everything or more.
+    assert!(start(Zxid::ZERO) && start(Zxid(-1)) && start(last) && start(Zxid::new(Epoch(6), 1)));
+    // Learners with transactions that never were: it is said where the histories part.
+    let parts = |after: Zxid| {
+        let (floor, txns) = read_from(&logs, after, last).unwrap();
+        let from = run.attempted.iter().position(|(zxid, _)| after < *zxid).unwrap();
+        assert_eq!(txns, run.attempted[from..]);
+        floor
+    };
+    assert_eq!(parts(Zxid::new(Epoch(1), 21)), Some(Zxid::new(Epoch(1), 20)));
+    assert_eq!(parts(Zxid::new(Epoch(2), 17)), Some(Zxid::new(Epoch(2), 16)));
+    assert_eq!(parts(Zxid::new(Epoch(3), 1)), Some(Zxid::new(Epoch(2), 16)));
+    assert_eq!(parts(Zxid::new(Epoch(5), 0)), Some(Zxid::new(Epoch(2), 16)));
+    // In front of the first there is none.
+    assert_eq!(parts(Zxid::new(Epoch(0), 7)), None);
+    assert_eq!(parts(Zxid::new(Epoch(1), 0)), None);
     let after = run.attempted[2].0;
     let end = |up_to| matches!(read(&logs, after, up_to), Err(Unusable::End { .. }));
     assert!(end(last.next().unwrap()) && end(Zxid::new(Epoch(4), 2)));
@@ -133,6 +152,9 @@ fn a_leaders_snapshot_separates_what_is_in_front_of_it() {
     leader.write(&mut log, Zxid::new(Epoch(6), 1), 5).unwrap();
     let logs = snapshots.logs();
     assert_eq!(read(&logs, first, leader.last()).unwrap(), leader.attempted[30..]);
+    let beyond = first.next().unwrap();
+    let (floor, _) = read_from(&logs, beyond, leader.last()).unwrap();
+    assert_eq!(floor, Some(first));
     for after in [run.attempted[28].0, run.attempted[2].0] {
         assert!(matches!(read(&logs, after, leader.last()), Err(Unusable::Start { .. })));
     }
@@ -159,7 +181,7 @@ fn purged_logs_are_not_read() {
 fn the_size_of_what_follows_is_known_without_reading_it() {
     let (_disk, run, _log, snapshots) = written();
     let logs = snapshots.logs();
-    for (after, _) in &run.attempted {
+    for (after, _) in &run.attempted[..run.attempted.len() - 1] {
         let range = Range { after: *after, up_to: run.last(), bytes_max: u64::MAX };
         let exact = logs.history(range).unwrap().bytes();
         let estimate = logs.bytes_after(*after).unwrap();

@@ -142,6 +142,19 @@ fn is_one_of(
 }
 
 #[test]
+fn what_follows_an_installation_is_not_taken_for_what_it_replaced() {
+    // With directories of their own, making a log durable does nothing for the snapshot's name.
+    let (disk, _, mut log, snapshots) = member(separate());
+    let mut run = leader(LEADERS[1]);
+    log.install(run.received(&snapshots).unwrap()).unwrap();
+    run.write(&mut log, Zxid::new(Epoch(3), 1), 6).unwrap();
+    for crash in crashes(&disk) {
+        let (_, recovered, history) = recover(Arc::new(disk.crash(crash)), separate()).unwrap();
+        run.check(&recovered, &history).unwrap_or_else(|broken| panic!("{crash:?}: {broken}"));
+    }
+}
+
+#[test]
 fn a_call_that_fails_leaves_the_old_state_or_the_leaders() {
     let calls = |fault| {
         let (disk, old, log, snapshots) = member(options());
