@@ -283,6 +283,41 @@ fn a_snapshot_of_a_state_that_was_truncated_does_not_appear() {
 }
 
 #[test]
+fn a_truncation_that_cannot_be_finished_is_damage_until_a_leader_repairs_it() {
+    let (disk, vfs, run, mut log, snapshots) = prepared();
+    let zxid = Zxid::new(Epoch(3), 10);
+    // Stopped when the mark is durable and a snapshot is gone; then the disk loses what is needed.
+    disk.stop_at(disk.mutations() + 9);
+    log.truncate(zxid, &mut History::default()).unwrap_err();
+    drop((log, snapshots, vfs));
+    disk.resume();
+    let mark = Path::new(DIR).join(names_of(&disk, "truncating.").pop().expect("it was begun"));
+    disk.remove(&Path::new(DIR).join("log.10000000d")).unwrap();
+    disk.remove(&Path::new(DIR).join("snapshot.300000008")).unwrap();
+    let refused = recover(Arc::new(disk.clone()), options()).unwrap_err();
+    assert!(matches!(refused, StoreError::Damaged(_)), "{refused}");
+
+    let member = Options { member: true, ..options() };
+    let (store, recovered, history) = recover(Arc::new(disk.clone()), member).unwrap();
+    assert!(recovered.damaged.is_some() && history.0.is_empty());
+    let (mut log, snapshots) = store.split();
+    let mut leader = shortened(&run, zxid);
+    leader.salt += 1;
+    log.install(leader.received(&snapshots).unwrap()).unwrap();
+    assert_eq!(disk.content(&mark), None);
+    leader.write(&mut log, Zxid::new(Epoch(4), 1), 3).unwrap();
+    drop((log, snapshots));
+    lives_on(&disk, &leader, &|| "repaired".to_owned());
+}
+
+/// The names that start with `prefix`.
+fn names_of(disk: &MemVfs, prefix: &str) -> Vec<String> {
+    let files = disk.files();
+    let names = files.iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned());
+    names.filter(|name| name.starts_with(prefix)).collect()
+}
+
+#[test]
 fn what_does_not_lead_to_the_transaction_is_lost_and_left_alone() {
     let before = |disk: &MemVfs| -> Vec<_> {
         disk.files().into_iter().map(|path| (disk.content(&path), path)).collect()
