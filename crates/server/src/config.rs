@@ -17,6 +17,7 @@ pub mod dirs;
 pub mod docs;
 mod dynamic;
 mod effective;
+mod ensemble;
 pub mod jvm_flags;
 pub mod member;
 pub mod registry;
@@ -30,6 +31,7 @@ mod value;
 mod tests;
 
 pub use effective::{Effective, EffectiveSetting};
+pub use ensemble::{ElectionNetConfig, EnsembleConfig, LearnerSyncConfig};
 pub use secret::{MASK, Secret};
 pub use settings::*;
 pub use sources::{Origin, ReadFile, Sources, Start, VARIABLES};
@@ -147,14 +149,12 @@ pub fn load(sources: &Sources<'_>) -> Result<Loaded, ConfigError> {
     }
     let faults: Vec<Problem> = merged.given.values().filter_map(fault).collect();
     merged.problems.extend(faults);
-    let members = dynamic::members(&mut merged, sources.read);
+    let rules = build::Reader::new(&merged).rules();
+    let members = dynamic::members(&mut merged, sources, rules);
     let file = match &sources.start {
         Start::File(path) => Some(path.clone()),
         Start::Defaults | Start::Arguments { .. } => None,
     };
-    if file.is_some() {
-        dynamic::check_myid(&mut merged, sources.read, members.only);
-    }
     check_parts(&mut merged);
 
     let reader = build::Reader::new(&merged);

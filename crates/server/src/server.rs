@@ -18,6 +18,7 @@ use zebu_replica::{
 use zebu_store::{OsVfs, Recovered, Snapshots, Store};
 use zebu_tree::Options as TreeOptions;
 
+use crate::cli::StartError;
 use crate::config::{Compression, Config};
 use crate::engine::Engine;
 use crate::journal;
@@ -50,6 +51,7 @@ impl Server {
     /// # Errors
     /// Why it cannot start, in words for its operator.
     pub fn start(config: Config, providers: Vec<Box<dyn AuthProvider>>) -> anyhow::Result<Self> {
+        config.check_built().map_err(StartError::from)?;
         let clock = Clock::start();
         let metrics = Metrics::default();
         let schemes = schemes(&config, providers)?;

@@ -5,6 +5,9 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use zebu_proto::address::same_host;
+use zebu_zab::config::Role;
+
 use super::dynamic::Members;
 use super::registry::{self, Default, Kind, Property};
 use super::secret::Secret;
@@ -44,13 +47,13 @@ impl<'a> Reader<'a> {
     }
 
     /// The value given, if it is valid.
-    fn given(&self, key: &'static str) -> Option<&'a Given> {
+    pub(super) fn given(&self, key: &'static str) -> Option<&'a Given> {
         self.keys_read.borrow_mut().insert(key);
         let given = self.merged.given.get(key)?;
         value::fault(given.setting, key, given.value()).is_none().then_some(given)
     }
 
-    fn value(&self, key: &'static str) -> Option<&'a str> {
+    pub(super) fn value(&self, key: &'static str) -> Option<&'a str> {
         if let Some(given) = self.given(key) {
             return Some(given.value());
         }
@@ -60,11 +63,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn text(&self, key: &'static str) -> Option<String> {
+    pub(super) fn text(&self, key: &'static str) -> Option<String> {
         self.value(key).filter(|text| !text.is_empty()).map(str::to_owned)
     }
 
-    fn is_on(&self, key: &'static str) -> bool {
+    pub(super) fn is_on(&self, key: &'static str) -> bool {
         let text = self.value(key).unwrap_or_default();
         match registry::by_key(key).map(|setting| setting.kind) {
             Some(Kind::Flag { word, means }) => (text == word) == means,
@@ -72,19 +75,19 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn number(&self, key: &'static str) -> Option<i64> {
+    pub(super) fn number(&self, key: &'static str) -> Option<i64> {
         let is_property =
             registry::by_key(key).is_some_and(|setting| setting.property != Property::None);
         self.value(key).and_then(|text| value::whole_number(text, is_property).ok())
     }
 
     /// A number whose range the registry guarantees to fit.
-    fn count(&self, key: &'static str) -> u32 {
+    pub(super) fn count(&self, key: &'static str) -> u32 {
         self.number(key).and_then(|number| u32::try_from(number).ok()).unwrap_or(0)
     }
 
     /// `None` for 0 and less.
-    fn count_or_off(&self, key: &'static str) -> Option<u32> {
+    pub(super) fn count_or_off(&self, key: &'static str) -> Option<u32> {
         self.number(key).and_then(|number| u32::try_from(number).ok()).filter(|&number| number > 0)
     }
 
@@ -103,7 +106,7 @@ impl<'a> Reader<'a> {
         (kib > 0).then_some(kib * 1024)
     }
 
-    fn ms(&self, key: &'static str) -> Duration {
+    pub(super) fn ms(&self, key: &'static str) -> Duration {
         Duration::from_millis(self.number(key).and_then(|ms| u64::try_from(ms).ok()).unwrap_or(0))
     }
 
@@ -147,7 +150,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A number that is raised to a minimum with a warning.
-    fn at_least(&self, key: &'static str, min: i64) -> u32 {
+    pub(super) fn at_least(&self, key: &'static str, min: i64) -> u32 {
         let number = self.number(key).unwrap_or(min);
         if number < min
             && let Some(given) = self.given(key)
@@ -157,12 +160,12 @@ impl<'a> Reader<'a> {
         u32::try_from(number.max(min)).unwrap_or(u32::MAX)
     }
 
-    fn adjusted(&self, given: &Given, why: &str) {
+    pub(super) fn adjusted(&self, given: &Given, why: &str) {
         let text = format!("{}: {}={}: {why}", given.origin, given.name, given.shown());
         self.notes.borrow_mut().push(Note::warn(text));
     }
 
-    fn problem(&self, key: &str, text: impl Into<String>) {
+    pub(super) fn problem(&self, key: &str, text: impl Into<String>) {
         let origin =
             self.merged.given.get(key).map_or(Origin::Default, |given| given.origin.clone());
         self.problems.borrow_mut().push(Problem::new(origin, text.into()));
@@ -238,9 +241,10 @@ impl<'a> Reader<'a> {
             .text("clientPortAddress")
             .map(|host| host.trim_start_matches('[').trim_end_matches(']').to_owned());
         if let Some((member, origin)) = &members.client {
-            let differs = match (&client_port, &client_address, &member.host) {
+            let member_host = (!member.is_wildcard()).then_some(&member.host);
+            let differs = match (&client_port, &client_address, member_host) {
                 (Some(port), _, _) if *port != member.port => true,
-                (_, Some(ours), Some(theirs)) => ours != theirs,
+                (_, Some(ours), Some(theirs)) => !same_host(ours, theirs),
                 _ => false,
             };
             if differs {
@@ -250,7 +254,7 @@ impl<'a> Reader<'a> {
                 ));
             }
             client_port = Some(member.port);
-            client_address = member.host.clone().or(client_address);
+            client_address = member_host.cloned().or(client_address);
         } else if client_port.is_none() && client_address.is_some() {
             self.problem("clientPortAddress", "clientPortAddress is set but clientPort is not set");
         }
@@ -436,10 +440,8 @@ impl<'a> Reader<'a> {
             self.problem("electionAlg", "Invalid electionAlg value. Only 3 is supported.");
         }
         let peer_type = self.text("peerType").unwrap_or_default();
-        if !peer_type.eq_ignore_ascii_case("observer")
-            && !peer_type.eq_ignore_ascii_case("participant")
-        {
-            self.problem("peerType", format!("Unrecognised peertype: {peer_type}"));
+        if let Err(fault) = peer_type.parse::<Role>() {
+            self.problem("peerType", fault.to_string());
         }
     }
 
@@ -463,7 +465,13 @@ impl<'a> Reader<'a> {
     pub(super) fn config(&self, file: Option<PathBuf>, members: &Members) -> Config {
         self.check_ensemble_keys();
         // Read by `members` and `config::not_built`.
-        self.keys_read.borrow_mut().extend(["server.*", "dynamicConfigFile", super::RUN_WITHOUT]);
+        self.keys_read.borrow_mut().extend([
+            "server.*",
+            "group.*",
+            "weight.*",
+            "dynamicConfigFile",
+            super::RUN_WITHOUT,
+        ]);
         let config = Config {
             file,
             data: self.data(),
@@ -482,6 +490,7 @@ impl<'a> Reader<'a> {
             ),
             readonly_mode: self.is_on("readonlymode.enabled"),
             reconfig_enabled: self.is_on("reconfigEnabled"),
+            ensemble: self.ensemble(members),
         };
         self.warn_of_dangers(&config);
         config

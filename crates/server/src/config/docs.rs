@@ -10,6 +10,12 @@ pub fn markdown() -> String {
     let mut page = String::from(INTRODUCTION);
     for group in Group::ALL {
         page.push_str(&format!("\n## {}\n\n", group.title()));
+        if group == Group::Ensemble {
+            page.push_str(&format!(
+                "These settings are read and checked, but {}.\n\n",
+                Part::Ensemble.missing()
+            ));
+        }
         page.push_str("| key | property | value | default | in this version | meaning |\n|---|---|---|---|---|---|\n");
         for setting in SETTINGS.iter().filter(|setting| setting.group == group) {
             // Writing to a String cannot fail.
@@ -45,7 +51,6 @@ fn fate(setting: &Setting) -> String {
         Fate::NotBuilt(part, switch) => {
             let when = match switch {
                 Switch::True => "refused when `true`",
-                Switch::False => "refused when `false`",
                 Switch::Unless(_) | Switch::Any | Switch::Never => {
                     "refused when it switches this on"
                 }

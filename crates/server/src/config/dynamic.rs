@@ -1,151 +1,267 @@
-//! Members of an ensemble, from `server.N` lines here and in the dynamic configuration file.
+//! Members of an ensemble, from `server.N`, `group.N` and `weight.N` lines here and in the dynamic configuration file, and
+//! which of them this server is.
 //!
-//! This version runs standalone servers only, so the question is: is there at most one participant, and which client port does
-//! its line give?
+//! One participant alone is no ensemble: the server runs standalone, and its line may give it its client port.
 //!
-//! Source: `QuorumPeerConfig.parseProperties`, `parseDynamicConfig`, `setupMyId`, `setupClientPort`.
+//! Source: `QuorumPeerConfig.parseProperties`, `parseDynamicConfig`, `setupMyId`, `setupClientPort`, `checkValidity`.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use zebu_proto::properties;
+use zebu_proto::properties::{self, Property};
+use zebu_proto::{HostPort, ServerId};
+use zebu_zab::config::{Membership, Rules, files, is_config_key};
 
-use super::member::{self, ClientAddress, Member};
-use super::registry::Part;
-use super::sources::{Merged, Origin, ReadFile};
+use super::ensemble::id_note;
+use super::sources::{Merged, Origin, ReadFile, Sources, Start};
 use super::{Note, Problem};
 
 /// The member lines, judged.
 #[derive(Default)]
 pub(super) struct Members {
-    /// The one participant.
-    pub(super) only: Option<i64>,
-    /// Where the one participant serves clients, and where that is said.
-    pub(super) client: Option<(ClientAddress, Origin)>,
+    /// Whether the lines make an ensemble, whatever else is wrong.
+    pub(super) is_ensemble: bool,
+    /// The ensemble, unless this server runs alone.
+    pub(super) ensemble: Option<Ensemble>,
+    /// Where this server serves clients according to its line, and where that is said.
+    pub(super) client: Option<(HostPort, Origin)>,
 }
 
-/// Whether a key belongs into the dynamic file.
-fn is_dynamic(key: &str) -> bool {
-    key.starts_with("server.") || key.starts_with("group.") || key.starts_with("weight.")
+/// An ensemble this server belongs to.
+pub(super) struct Ensemble {
+    pub(super) me: ServerId,
+    pub(super) members: Membership,
+    pub(super) dynamic_file: Option<PathBuf>,
+    /// Where it is said that this is one: the second participant's line.
+    pub(super) origin: Origin,
+}
+
+/// Lines that belong together, and where each of them is.
+struct Lines {
+    /// The line numbers count from 1 into `origins`.
+    entries: Vec<Property>,
+    origins: Vec<Origin>,
+    /// Where they are as a whole.
+    origin: Origin,
+    dynamic_file: Option<PathBuf>,
+}
+
+impl Lines {
+    fn add(&mut self, key: &str, value: &str, origin: Origin) {
+        self.origins.push(origin);
+        let line = u32::try_from(self.origins.len()).unwrap_or(u32::MAX);
+        let (key, value) = (key.trim().to_owned(), value.trim().to_owned());
+        self.entries.push(Property { key, value, line, last_line: line });
+    }
+
+    fn origin_of(&self, line: u32) -> Origin {
+        let at = (line as usize).checked_sub(1).and_then(|at| self.origins.get(at));
+        at.unwrap_or(&self.origin).clone()
+    }
+
+    fn origin_of_member(&self, server: ServerId) -> Origin {
+        let entry = self.entries.iter().find(|entry| {
+            let id = entry.key.strip_prefix("server.").and_then(|id| id.parse().ok());
+            id == Some(server.0)
+        });
+        self.origin_of(entry.map_or(0, |entry| entry.line))
+    }
 }
 
 /// Reads the members. Faults go to `merged.problems`.
-pub(super) fn members(merged: &mut Merged, read: ReadFile<'_>) -> Members {
-    let mut lines: Vec<(String, String, Origin)> = merged
-        .given
-        .values()
-        .filter(|given| given.key.starts_with("server."))
-        .map(|given| (given.key.clone(), given.value().to_owned(), given.origin.clone()))
-        .collect();
-    if let Some(dynamic) =
-        merged.given.get("dynamicConfigFile").filter(|given| !given.value().is_empty())
-    {
-        let path = dynamic.value().to_owned();
-        for given in merged.given.values().filter(|given| is_dynamic(&given.key)) {
-            merged.problems.push(Problem::new(
-                given.origin.clone(),
-                format!("parameter: {} must be in a separate dynamic config file", given.key),
-            ));
-        }
-        lines.extend(read_dynamic_file(Path::new(&path), read, &mut merged.problems));
-    }
+pub(super) fn members(merged: &mut Merged, sources: &Sources<'_>, rules: Rules) -> Members {
+    let Some(lines) = lines(merged, sources.read) else { return Members::default() };
+    let is_asked = !lines.entries.is_empty() || !rules.standalone;
+    let members = if is_asked { parse(&lines, rules, &mut merged.problems) } else { None };
+    let voters: Vec<ServerId> = members.iter().flat_map(Membership::voters).collect();
+    let may_have_id = matches!(sources.start, Start::File(_)) || voters.len() > 1;
+    let my_id = if may_have_id { my_id(merged, sources.read) } else { MyId::Missing };
+    let Some(members) = members else { return Members::default() };
 
-    let mut participants: Vec<(Member, Origin)> = Vec::new();
-    let mut observers = Vec::new();
-    for (key, value, origin) in lines {
-        let id = key.trim_start_matches("server.");
-        match member::parse(id, &value) {
-            Ok(member) if member.is_observer => observers.push(origin),
-            Ok(member) => participants.push((member, origin)),
-            Err(fault) => {
-                merged.problems.push(Problem::new(origin, format!("{key}={value}: {fault}")));
-            }
+    let unusable = Members { is_ensemble: true, ..Members::default() };
+    let (me, my_origin) = match (my_id, voters.as_slice(), rules.standalone) {
+        (_, [], _) => return Members::default(),
+        (my_id, [only], true) => {
+            return alone(&lines, &members, *only, my_id, &mut merged.notes);
         }
-    }
-    if let [_, (second, origin), ..] = participants.as_slice() {
-        merged.problems.push(Problem::new(
-            origin.clone(),
-            format!(
-                "server.{} makes this an ensemble of {}: {}\nhint: leave one server.N line to run it alone",
-                second.id,
-                participants.len(),
-                Part::Ensemble.missing()
-            ),
-        ));
-    } else if let Some(origin) = observers.first() {
-        let without = if participants.is_empty() { "participants" } else { "quorum" };
-        merged.problems.push(Problem::new(
-            origin.clone(),
-            format!("Observers w/o {without} is an invalid configuration"),
-        ));
-    }
-    let Some((only, origin)) = participants.into_iter().next() else { return Members::default() };
-    merged.notes.push(Note::info(format!(
-        "{origin}: server.{} is the only one: running standalone",
-        only.id
-    )));
-    Members { only: Some(only.id), client: only.client.map(|client| (client, origin)) }
+        (MyId::Faulty, _, _) => return unusable,
+        (MyId::Missing, _, _) => {
+            // Without a data directory there is a greater problem.
+            if let Some(path) = my_id_path(merged) {
+                let origin = Origin::File { path: Arc::from(path.as_path()), line: 0 };
+                merged.problems.push(Problem::new(origin, "myid file is missing".to_owned()));
+            }
+            return unusable;
+        }
+        (MyId::Is(me, origin), _, _) => (me, origin),
+    };
+    let Some(member) = members.member(me) else {
+        let text = format!("My id {} not in the peer list", me.0);
+        merged.problems.push(Problem::new(my_origin, text));
+        return unusable;
+    };
+    merged.notes.extend(id_note(&my_origin, me.0));
+    let client = member.client.clone().map(|client| (client, lines.origin_of_member(me)));
+    let origin = match voters.get(1) {
+        Some(second) => lines.origin_of_member(*second),
+        None => merged
+            .given
+            .get("standaloneEnabled")
+            .map_or(Origin::Default, |given| given.origin.clone()),
+    };
+    let dynamic_file = lines.dynamic_file;
+    let ensemble = Some(Ensemble { me, members, dynamic_file, origin });
+    Members { is_ensemble: true, ensemble, client }
 }
 
+/// One participant.
+fn alone(
+    lines: &Lines,
+    members: &Membership,
+    only: ServerId,
+    my_id: MyId,
+    notes: &mut Vec<Note>,
+) -> Members {
+    let origin = lines.origin_of_member(only);
+    notes.push(Note::info(format!(
+        "{origin}: server.{} is the only one: running standalone",
+        only.0
+    )));
+    if let MyId::Is(me, origin) = my_id
+        && me != only
+    {
+        notes.push(Note::warn(format!(
+            "{origin}: myid is {}, but the only server line is server.{}",
+            me.0, only.0
+        )));
+    }
+    let client = members.member(only).and_then(|member| member.client.clone());
+    Members { client: client.map(|client| (client, origin)), ..Members::default() }
+}
+
+fn parse(lines: &Lines, rules: Rules, problems: &mut Vec<Problem>) -> Option<Membership> {
+    match Membership::from_entries(&lines.entries, rules) {
+        Ok(members) => {
+            let version = lines.dynamic_file.as_deref().and_then(files::version_in_name);
+            Some(members.with_version(version.unwrap_or_default()))
+        }
+        Err(faults) => {
+            for fault in faults {
+                let text = match (fault.line as usize).checked_sub(1) {
+                    Some(at) => format!("{}: {}", lines.entries[at].key, fault.fault),
+                    None => fault.fault.to_string(),
+                };
+                problems.push(Problem::new(lines.origin_of(fault.line), text));
+            }
+            None
+        }
+    }
+}
+
+/// The lines of the dynamic file, or of the static one where there is none; `None` after a fault.
+fn lines(merged: &mut Merged, read: ReadFile<'_>) -> Option<Lines> {
+    let path = merged.given.get("dynamicConfigFile").filter(|given| !given.value().is_empty());
+    let path = path.map(|given| PathBuf::from(given.value()));
+    let mut lines = Lines {
+        entries: Vec::new(),
+        origins: Vec::new(),
+        origin: Origin::Default,
+        dynamic_file: path.clone(),
+    };
+    let here = merged.given.values().filter(|given| is_config_key(&given.key));
+    let Some(path) = path else {
+        if let Some(given) = merged.given.get("standaloneEnabled") {
+            lines.origin = given.origin.clone();
+        }
+        for given in here {
+            lines.add(&given.key, given.value(), given.origin.clone());
+        }
+        return Some(lines);
+    };
+    for given in here {
+        merged.problems.push(Problem::new(
+            given.origin.clone(),
+            format!("parameter: {} must be in a separate dynamic config file", given.key),
+        ));
+    }
+    read_dynamic_file(&path, read, &mut lines, &mut merged.problems).then_some(lines)
+}
+
+/// Whether the file could be read.
 fn read_dynamic_file(
     path: &Path,
     read: ReadFile<'_>,
+    lines: &mut Lines,
     problems: &mut Vec<Problem>,
-) -> Vec<(String, String, Origin)> {
+) -> bool {
     let path: Arc<Path> = Arc::from(path);
     let at = |line| Origin::File { path: Arc::clone(&path), line };
+    lines.origin = at(0);
     let bytes = match read(&path) {
         Ok(bytes) => bytes,
         Err(fault) => {
-            problems.push(Problem::new(
-                at(0),
-                format!("cannot read dynamic configuration file: {fault}"),
-            ));
-            return Vec::new();
+            let text = format!("cannot read dynamic configuration file: {fault}");
+            problems.push(Problem::new(at(0), text));
+            return false;
         }
     };
     let parsed = match properties::parse(&bytes) {
         Ok(parsed) => parsed,
         Err(fault) => {
             problems.push(Problem::new(at(fault.line()), fault.to_string()));
-            return Vec::new();
+            return false;
         }
     };
-    let mut lines = Vec::new();
+    let mut is_good = true;
     for property in parsed.entries {
-        let key = property.key.trim().to_owned();
-        if key.starts_with("server.") {
-            lines.push((key, property.value.trim().to_owned(), at(property.line)));
+        let key = property.key.trim();
+        let text = if is_config_key(key) {
+            lines.add(key, &property.value, at(property.line));
+            continue;
         } else if key == "version" {
-            problems.push(Problem::new(
-                at(property.line),
-                "dynamic file shouldn't have version inside".to_owned(),
-            ));
-        } else if !is_dynamic(&key) {
-            problems
-                .push(Problem::new(at(property.line), format!("unrecognised parameter: {key}")));
-        }
+            "dynamic file shouldn't have version inside".to_owned()
+        } else {
+            format!("unrecognised parameter: {key}")
+        };
+        problems.push(Problem::new(at(property.line), text));
+        is_good = false;
     }
-    lines
+    is_good
 }
 
-/// Looks at `<dataDir>/myid`, if there is one, as the original does even for a standalone server.
-pub(super) fn check_myid(merged: &mut Merged, read: ReadFile<'_>, only: Option<i64>) {
-    let Some(data_dir) = merged.given.get("dataDir") else { return };
-    let path = Path::new(data_dir.value()).join("myid");
-    let Ok(bytes) = read(&path) else { return };
+/// What `<dataDir>/myid` says.
+enum MyId {
+    Missing,
+    /// The problem is recorded.
+    Faulty,
+    Is(ServerId, Origin),
+}
+
+fn my_id_path(merged: &Merged) -> Option<PathBuf> {
+    merged.given.get("dataDir").map(|data_dir| Path::new(data_dir.value()).join("myid"))
+}
+
+/// Looks at `myid`, if there is one, as the original does even for a standalone server.
+fn my_id(merged: &mut Merged, read: ReadFile<'_>) -> MyId {
+    let Some(path) = my_id_path(merged) else { return MyId::Missing };
+    let bytes = match read(&path) {
+        Ok(bytes) => bytes,
+        Err(fault) if fault.kind() == io::ErrorKind::NotFound => return MyId::Missing,
+        Err(fault) => {
+            let origin = Origin::File { path: Arc::from(path.as_path()), line: 0 };
+            merged.problems.push(Problem::new(origin, format!("cannot read myid file: {fault}")));
+            return MyId::Faulty;
+        }
+    };
     let text = String::from_utf8_lossy(&bytes);
     let text = text.lines().next().unwrap_or_default().trim().to_owned();
     let origin = Origin::File { path: Arc::from(path.as_path()), line: 1 };
-    match (text.parse::<i64>(), only) {
-        (Err(_), _) => {
+    match text.parse() {
+        Ok(id) => MyId::Is(ServerId(id), origin),
+        Err(_) => {
             merged.problems.push(Problem::new(origin, format!("serverid {text} is not a number")));
+            MyId::Faulty
         }
-        (Ok(id), Some(only)) if id != only => {
-            merged.notes.push(Note::warn(format!(
-                "{origin}: myid is {id}, but the only server line is server.{only}"
-            )));
-        }
-        _ => {}
     }
 }

@@ -183,8 +183,6 @@ pub enum Switch {
     Any,
     /// `true`.
     True,
-    /// `false`.
-    False,
     /// Every value but these and the empty one.
     Unless(&'static [&'static str]),
 }
@@ -197,7 +195,6 @@ impl Switch {
             Self::Never => false,
             Self::Any => !value.is_empty(),
             Self::True => value.eq_ignore_ascii_case("true"),
-            Self::False => value.eq_ignore_ascii_case("false"),
             Self::Unless(off) => !value.is_empty() && !off.contains(&value),
         }
     }

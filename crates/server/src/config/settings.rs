@@ -1,4 +1,4 @@
-//! The typed configuration of a standalone server.
+//! The typed configuration of a server.
 //!
 //! Times are `Duration`, sizes are bytes, and "0 or -1 means off" has become `Option`. Every field says which key it comes
 //! from; the defaults are those of the registry, once.
@@ -6,9 +6,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::ensemble::EnsembleConfig;
 use super::secret::Secret;
 
-/// Everything a standalone server is told.
+/// Everything a server is told.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// The file it came from, if any.
@@ -39,8 +40,10 @@ pub struct Config {
     pub four_letter_words: Vec<String>,
     /// `readonlymode.enabled`.
     pub readonly_mode: bool,
-    /// `reconfigEnabled`: decides which error a standalone server gives.
+    /// `reconfigEnabled`: whether the members of an ensemble may change; without one it decides which error is given.
     pub reconfig_enabled: bool,
+    /// The ensemble this server belongs to; `None` runs it alone.
+    pub ensemble: Option<EnsembleConfig>,
 }
 
 /// Where data is and what may be created.

@@ -79,9 +79,15 @@ const ACCESS: Group = Group::Access;
 const FEATURES: Group = Group::Features;
 const OPERATIONS: Group = Group::Operations;
 
-/// For ensembles only, and a standalone server of the original does not look at it either.
+/// For ensembles only; a standalone server does not look at it.
 const fn ensemble(setting: Setting) -> Setting {
-    setting.harmless("ensembles only").group(Group::Ensemble)
+    setting.group(Group::Ensemble)
+}
+/// Tunes a stage between servers that is built differently here.
+const fn stages(setting: Setting) -> Setting {
+    setting
+        .harmless("threads and queues between servers are managed differently")
+        .group(Group::Ensemble)
 }
 const fn jvm(setting: Setting) -> Setting {
     setting.harmless("there is no JVM").group(OPERATIONS)
@@ -139,10 +145,10 @@ pub static SETTINGS: &[Setting] = &[
     prop("digest.enabled", Kind::JavaBool, "true", "keep a digest of the tree").group(STORAGE),
     prop("serializeLastProcessedZxid.enabled", Kind::JavaBool, "true", "write the last zxid into snapshots").group(STORAGE),
     prop("closeSessionTxn.enabled", Kind::JavaBool, "true", "list the ephemerals in the txn that closes a session").group(STORAGE),
-    ensemble(prop("commitLogCount", count(I32_MIN), "500", "txns in memory for learners")),
-    ensemble(prop("snapshotSizeFactor", Kind::Decimal, "0.33", "log size, relative to the snapshot, a learner is still sent")),
+    ensemble(prop("commitLogCount", count(I32_MIN), "500", "committed txns in memory for learners, at least 500")),
+    ensemble(prop("snapshotSizeFactor", Kind::Decimal, "0.33", "size of log, relative to the snapshot, a learner is still sent; negative: none")),
     ensemble(prop("forceSnapshotSync", Kind::JavaBool, "false", "always send learners a snapshot")),
-    prop("testingonly.initialZxid", Kind::Text, "", "tests of the original only").unset().not_built(Part::Ensemble, Switch::Any).group(Group::Ensemble),
+    ensemble(prop("testingonly.initialZxid", number(0, u32::MAX as i64, ""), "", "counter of a new leader's first txn, for tests").unset()),
 
     // Sessions, connections, limits
     file("maxClientCnxns", count(I32_MIN), "60", "connections per client address; 0: no limit (and the default of the form `PORT DIR`)").group(LIMITS),
@@ -236,8 +242,8 @@ pub static SETTINGS: &[Setting] = &[
     file("traceFile", Kind::Path, "", "log every request to files").unset().not_built(Part::Tracing, Switch::Any).group(OPERATIONS),
     prop("pathStats.enabled", Kind::JavaBool, "false", "log statistics by path").not_built(Part::Tracing, Switch::True).group(OPERATIONS),
     detail(prop("pathStats.*", Kind::Text, "", "tuning").unset(), Part::Tracing),
-    ensemble(prop("messageTracker.Enabled", Kind::JavaBool, "false", "remember messages of learners")),
-    ensemble(prop("messageTracker.BufferSize", count(I32_MIN), "10", "how many")),
+    logging(prop("messageTracker.Enabled", Kind::JavaBool, "false", "remember messages of learners")),
+    logging(prop("messageTracker.BufferSize", count(I32_MIN), "10", "how many")),
     jvm(file("jvm.pause.monitor", Kind::StrictBool, "false", "watch for JVM pauses")),
     jvm(file("jvm.pause.sleep.time.ms", number(I32_MIN, i64::MAX, "ms"), "500", "how often")),
     jvm(file("jvm.pause.info-threshold.ms", number(I32_MIN, i64::MAX, "ms"), "1000", "pause that is logged")),
@@ -251,45 +257,50 @@ pub static SETTINGS: &[Setting] = &[
     logging(prop("audit.logger", Kind::Text, "", "loggers").unset()),
 
     // Ensemble
-    file("server.*", Kind::Text, "", "member; one participant alone runs standalone, more are an ensemble").unset().group(Group::Ensemble),
+    file("server.*", Kind::Text, "", "member: `host:port:port[:role][;[host:]port]`; one participant alone runs standalone, more are an ensemble").unset().group(Group::Ensemble),
     file("dynamicConfigFile", Kind::Path, "", "file with the members").unset().group(Group::Ensemble),
-    file("standaloneEnabled", Kind::StrictBool, "true", "false: even one server runs the ensemble protocol").not_built(Part::Ensemble, Switch::False).group(Group::Ensemble),
+    file("standaloneEnabled", Kind::StrictBool, "true", "false: even one server runs the ensemble protocol").group(Group::Ensemble),
     file("electionAlg", count(I32_MIN), "3", "only 3 exists").group(Group::Ensemble),
-    file("peerType", Kind::Text, "participant", "participant or observer").group(Group::Ensemble),
-    file("oraclePath", Kind::Path, "", "oracle of two-server ensembles").unset().not_built(Part::Ensemble, Switch::Any).group(Group::Ensemble),
-    ensemble(file("group.*", Kind::Text, "", "group of a hierarchical quorum").unset()),
-    ensemble(file("weight.*", Kind::Text, "", "weight in a hierarchical quorum").unset()),
-    ensemble(file("initLimit", number(I32_MIN, I32_MAX, "ticks"), "0", "time a learner has to synchronize")),
-    ensemble(file("syncLimit", number(I32_MIN, I32_MAX, "ticks"), "0", "time a learner may lag")),
-    ensemble(file("connectToLearnerMasterLimit", number(I32_MIN, I32_MAX, "ticks"), "0", "time a learner has to connect")),
+    file("peerType", Kind::Text, "participant", "participant or observer; the server's line counts more").group(Group::Ensemble),
+    file("oraclePath", Kind::Path, "", "file whose first character says whether one of two servers may go on alone: 1").unset().group(Group::Ensemble),
+    ensemble(file("group.*", Kind::Text, "", "group of a hierarchical quorum: `1:2:3`").unset()),
+    ensemble(file("weight.*", Kind::Text, "", "weight of a server in a hierarchical quorum").unset()),
+    ensemble(file("initLimit", number(I32_MIN, I32_MAX, "ticks"), "0", "time a learner has to synchronize; required in an ensemble")),
+    ensemble(file("syncLimit", number(I32_MIN, I32_MAX, "ticks"), "0", "time a learner may be silent or lag; required in an ensemble")),
+    ensemble(file("connectToLearnerMasterLimit", number(I32_MIN, I32_MAX, "ticks"), "0", "time a learner has to connect; 0: initLimit")),
     ensemble(file("quorumListenOnAllIPs", Kind::StrictBool, "false", "listen on all addresses for members")),
-    ensemble(file("observerMasterPort", PORT, "0", "port for observers of a follower")),
+    ensemble(file("observerMasterPort", PORT, "0", "port for observers of a follower; 0: none")),
     ensemble(file("syncEnabled", Kind::StrictBool, "true", "observers keep log and snapshots")),
+    ensemble(prop("observer.syncEnabled", Kind::JavaBool, "", "the same, and counts more").unset()),
     ensemble(file("localSessionsEnabled", Kind::StrictBool, "false", "sessions known to one server only")),
     ensemble(file("localSessionsUpgradingEnabled", Kind::StrictBool, "false", "upgrade them for ephemerals")),
-    ensemble(file("quorum.cnxn.threads.size", count(I32_MIN), "20", "threads")),
+    stages(file("quorum.cnxn.threads.size", count(I32_MIN), "20", "threads")),
     ensemble(prop("multiAddress.enabled", Kind::JavaBool, "false", "several addresses per member")),
-    ensemble(prop("multiAddress.reachabilityCheckEnabled", Kind::JavaBool, "true", "check them")),
+    ensemble(prop("multiAddress.reachabilityCheckEnabled", Kind::JavaBool, "true", "check which of them answer")),
     ensemble(prop("multiAddress.reachabilityCheckTimeoutMs", ms(0), "1000", "how long")),
-    ensemble(prop("leaderServes", Kind::Text, "yes", "the leader accepts clients")),
-    ensemble(prop("cnxTimeout", ms(I32_MIN), "5000", "connecting in elections")),
-    ensemble(prop("quorumCnxnTimeoutMs", ms(I32_MIN), "-1", "reading in elections")),
-    ensemble(prop("electionPortBindRetry", count(I32_MIN), "3", "tries to bind the election port")),
+    ensemble(prop("leaderServes", Kind::Flag { word: "no", means: false }, "yes", "the leader accepts clients")),
+    ensemble(prop("cnxTimeout", ms(1), "5000", "time to connect in elections")),
+    ensemble(prop("quorumCnxnTimeoutMs", ms(I32_MIN), "-1", "time a new connection in elections has to say who it is; 0 and less: syncLimit")),
+    ensemble(prop("electionPortBindRetry", count(I32_MIN), "3", "tries to bind the election port; 0: forever")),
     ensemble(prop("tcpKeepAlive", Kind::JavaBool, "false", "TCP keep-alive on election connections")),
-    ensemble(prop("fastleader.minNotificationInterval", ms(I32_MIN), "200", "election timing")),
-    ensemble(prop("fastleader.maxNotificationInterval", ms(I32_MIN), "60000", "election timing")),
-    ensemble(prop("leader.*", Kind::Text, "", "tuning of the leader").unset()),
+    ensemble(prop("fastleader.minNotificationInterval", ms(1), "200", "time after which votes are sent again, at first")),
+    ensemble(prop("fastleader.maxNotificationInterval", ms(1), "60000", "the same, at last")),
+    ensemble(prop("leader.maxTimeToWaitForEpoch", ms(-1), "-1", "time after which a leader gives up when a supporter looks for another; -1: initLimit")),
+    ensemble(prop("leader.maxConcurrentSnapSyncs", count(1), "10", "observers that are sent a snapshot at the same time")),
+    ensemble(prop("leader.maxConcurrentDiffSyncs", count(1), "100", "observers that are sent txns at the same time")),
+    logging(prop("leader.ackLoggingFrequency", count(I32_MIN), "1000", "acknowledgements between two log lines")),
+    stages(prop("leader.*", Kind::Text, "", "tuning of the leader").unset()),
     ensemble(full("leader.nodelay", Kind::JavaBool, "true", "TCP_NODELAY to learners")),
     ensemble(full("follower.nodelay", Kind::JavaBool, "true", "TCP_NODELAY to the leader")),
-    ensemble(prop("learner.*", Kind::Text, "", "tuning of learners").unset()),
-    ensemble(prop("leaderConnectDelayDuringRetryMs", ms(I32_MIN), "100", "pause between tries")),
-    ensemble(prop("observer.reconnectDelayMs", ms(I32_MIN), "0", "pause before reconnecting")),
-    ensemble(prop("observer.election.DelayMs", ms(I32_MIN), "200", "pause before an election")),
-    ensemble(prop("observerMaster.sizeLimit", number(I32_MIN, I32_MAX, "bytes"), "33554432", "txns kept for observers")),
-    ensemble(prop("follower.skipLearnerRequestToNextProcessor", Kind::JavaBool, "false", "tuning")),
-    ensemble(prop("forward_learner_requests_to_commit_processor_disabled", Kind::JavaBool, "false", "tuning")),
-    ensemble(prop("commitProcessor.*", Kind::Text, "", "tuning of the commit stage").unset()),
-    ensemble(prop("commitProcessor.numWorkerThreads", count(I32_MIN), "", "threads").computed("cores")),
+    stages(prop("learner.*", Kind::Text, "", "tuning of learners").unset()),
+    ensemble(prop("leaderConnectDelayDuringRetryMs", ms(0), "100", "pause between tries to connect to the leader")),
+    ensemble(prop("observer.reconnectDelayMs", ms(0), "0", "pause before an observer connects again")),
+    ensemble(prop("observer.election.DelayMs", ms(0), "200", "longest pause before an observer looks for a leader again")),
+    ensemble(prop("observerMaster.sizeLimit", number(0, I32_MAX, "bytes"), "33554432", "txns a follower keeps for its observers")),
+    stages(prop("follower.skipLearnerRequestToNextProcessor", Kind::JavaBool, "false", "tuning")),
+    stages(prop("forward_learner_requests_to_commit_processor_disabled", Kind::JavaBool, "false", "tuning")),
+    stages(prop("commitProcessor.*", Kind::Text, "", "tuning of the commit stage").unset()),
+    stages(prop("commitProcessor.numWorkerThreads", count(I32_MIN), "", "threads").computed("cores")),
 
     // TLS
     file("secureClientPort", PORT, "", "port for TLS clients").unset().not_built(Part::Tls, Switch::Unless(&["0"])).group(Group::Tls),

@@ -5,6 +5,9 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use zebu_proto::{ServerId, Zxid};
+use zebu_zab::config::{Role, Rules, Verifier};
+
 use super::registry::Fate;
 use super::*;
 
@@ -390,21 +393,211 @@ fn one_participant_runs_standalone() {
         .fails("zoo.cfg:3: client address of the server line differs from clientPort and clientPortAddress");
 }
 
+const THREE: &str =
+    "server.1=a:1:2;2181\nserver.2=b:1:2;2182\nserver.3=c:1:2\ninitLimit=10\nsyncLimit=5";
+
+impl Case {
+    /// Server 2 of three, whose lines are 2 to 4, with these lines added; they start on line 7.
+    fn of_three(lines: &str) -> Self {
+        Self::raw_file(&format!("dataDir=/d\n{THREE}\n{lines}")).with("/d/myid", "2\n")
+    }
+
+    #[track_caller]
+    fn ensemble(&self) -> EnsembleConfig {
+        self.config().ensemble.expect("an ensemble")
+    }
+}
+
+#[test]
+fn an_ensemble_is_read() {
+    let config = Case::of_three("").config();
+    assert_eq!(config.net.client_port, Some(2182));
+    let ensemble = config.ensemble.unwrap();
+    assert_eq!((ensemble.me, ensemble.role), (ServerId(2), Role::Participant));
+    assert_eq!(ensemble.members.voters().collect::<Vec<_>>(), [1, 2, 3].map(ServerId));
+    assert_eq!(ensemble.members.version(), Zxid::ZERO);
+    assert_eq!(ensemble.dynamic_file, None);
+    assert_eq!(ensemble.rules, Rules { standalone: true, multi_address: false });
+    assert_eq!((ensemble.init_ticks, ensemble.sync_ticks, ensemble.connect_ticks), (10, 5, 10));
+    assert!(ensemble.leader_serves && !ensemble.local_sessions && !ensemble.upgrade_local_sessions);
+    assert_eq!(
+        (ensemble.oracle, ensemble.epoch_wait_max, ensemble.first_counter),
+        (None, None, None)
+    );
+    assert_eq!(
+        ensemble.election,
+        ElectionNetConfig {
+            notify_min: 200 * MS,
+            notify_max: 60_000 * MS,
+            connect_timeout: 5_000 * MS,
+            handshake_timeout: 15_000 * MS,
+            bind_tries: Some(3),
+            tcp_keep_alive: false,
+            listen_on_all: false,
+            reachability_timeout: Some(1_000 * MS),
+        }
+    );
+    assert_eq!(
+        ensemble.learners,
+        LearnerSyncConfig {
+            snap_syncs_max: 10,
+            diff_syncs_max: 100,
+            committed_txns: 500,
+            log_share: Some(0.33),
+            always_snapshot: false,
+            leader_no_delay: true,
+            learner_no_delay: true,
+            observer_master_port: None,
+            observer_master_bytes: 32 << 20,
+            observers_write: true,
+            observer_reconnect_pause: Duration::ZERO,
+            observer_election_pause_max: 200 * MS,
+        }
+    );
+}
+
+#[test]
+fn every_key_of_an_ensemble_has_its_place() {
+    let ensemble = Case::of_three(
+        "connectToLearnerMasterLimit=7\nlocalSessionsEnabled=true\nlocalSessionsUpgradingEnabled=true\n\
+         leaderServes=no\noraclePath=/o\nquorumListenOnAllIPs=true\nobserverMasterPort=2191\n\
+         syncEnabled=false\nmultiAddress.enabled=true\nmultiAddress.reachabilityCheckTimeoutMs=70\n\
+         cnxTimeout=71\nquorumCnxnTimeoutMs=72\nelectionPortBindRetry=0\ntcpKeepAlive=true\n\
+         fastleader.minNotificationInterval=73\nfastleader.maxNotificationInterval=74\n\
+         leader.maxTimeToWaitForEpoch=75\nleader.maxConcurrentSnapSyncs=76\n\
+         leader.maxConcurrentDiffSyncs=77\nleader.nodelay=false\nfollower.nodelay=false\n\
+         leaderConnectDelayDuringRetryMs=78\nobserver.reconnectDelayMs=79\n\
+         observer.election.DelayMs=80\nobserverMaster.sizeLimit=81\ncommitLogCount=582\n\
+         snapshotSizeFactor=-1\nforceSnapshotSync=true\ntestingonly.initialZxid=4294967293",
+    )
+    .ensemble();
+    assert_eq!(ensemble.connect_ticks, 7);
+    assert!(ensemble.local_sessions && ensemble.upgrade_local_sessions && !ensemble.leader_serves);
+    assert_eq!(ensemble.oracle, Some("/o".into()));
+    assert!(ensemble.rules.multi_address);
+    assert_eq!(ensemble.epoch_wait_max, Some(75 * MS));
+    assert_eq!((ensemble.connect_pause, ensemble.first_counter), (78 * MS, Some(u32::MAX - 2)));
+    assert_eq!(
+        ensemble.election,
+        ElectionNetConfig {
+            notify_min: 73 * MS,
+            notify_max: 74 * MS,
+            connect_timeout: 71 * MS,
+            handshake_timeout: 72 * MS,
+            bind_tries: None,
+            tcp_keep_alive: true,
+            listen_on_all: true,
+            reachability_timeout: Some(70 * MS),
+        }
+    );
+    assert_eq!(
+        ensemble.learners,
+        LearnerSyncConfig {
+            snap_syncs_max: 76,
+            diff_syncs_max: 77,
+            committed_txns: 582,
+            log_share: None,
+            always_snapshot: true,
+            leader_no_delay: false,
+            learner_no_delay: false,
+            observer_master_port: Some(2191),
+            observer_master_bytes: 81,
+            observers_write: false,
+            observer_reconnect_pause: 79 * MS,
+            observer_election_pause_max: 80 * MS,
+        }
+    );
+    let case = Case::of_three("syncEnabled=false\nmultiAddress.reachabilityCheckEnabled=false");
+    let ensemble = case.define("zookeeper.observer.syncEnabled=true").ensemble();
+    assert!(ensemble.learners.observers_write);
+    assert_eq!(ensemble.election.reachability_timeout, None);
+}
+
+#[test]
+fn groups_and_roles_are_read() {
+    let lines = "server.4=d:1:2:observer\ngroup.1=1:2\ngroup.2=3\nweight.3=2\npeerType=participant";
+    let case = Case::of_three(lines).with("/d/myid", "2");
+    let Verifier::Hierarchical(groups) = case.ensemble().members.verifier().clone() else {
+        panic!("there are groups")
+    };
+    assert_eq!((groups.weight(ServerId(2)), groups.weight(ServerId(3))), (1, 2));
+    let observer =
+        Case::raw_file(&format!("dataDir=/d\nclientPort=1\n{THREE}\n{lines}")).with("/d/myid", "4");
+    assert_eq!(observer.ensemble().role, Role::Observer);
+    let note = "zoo.cfg:12: peerType=participant: the server list says observer, which counts";
+    assert!(observer.notes().contains(&note.to_owned()), "{:?}", observer.notes());
+}
+
+#[test]
+fn faults_of_an_ensemble() {
+    let file = |lines: &str| Case::raw_file(&format!("dataDir=/d\nclientPort=2181\n{lines}"));
+    let two = "server.1=a:1:2\nserver.2=b:1:2";
+    file(two).fails("/d/myid: myid file is missing\ninitLimit is not set\nsyncLimit is not set");
+    let limits = "initLimit=1\nsyncLimit=1";
+    file(&format!("{two}\n{limits}"))
+        .with("/d/myid", "x")
+        .fails("/d/myid:1: serverid x is not a number");
+    file(&format!("{two}\n{limits}"))
+        .with("/d/myid", "3")
+        .fails("/d/myid:1: My id 3 not in the peer list");
+    file(&format!("{two}\ninitLimit=0\nsyncLimit=-1"))
+        .with("/d/myid", "1")
+        .fails("zoo.cfg:5: initLimit is not set\nzoo.cfg:6: syncLimit=-1: must not be negative");
+    file(&format!("server.1=a:1\nserver.x=b:1:2\nserver.2=b:1:1\n{limits}")).fails(
+        "zoo.cfg:3: server.1: \"a:1\" is no server: expected \
+         host:port:port[:participant|observer][|host:port:port...][;[host:]port]\n\
+         zoo.cfg:4: server.x: server id \"x\" is not a number from 0 on\n\
+         zoo.cfg:5: server.2: quorum and election port are both 1: they must differ",
+    );
+    file(&format!("{two}|c:1:2\n{limits}")).with("/d/myid", "1").fails(
+        "zoo.cfg:4: server.2: several addresses for one server need multiAddress.enabled=true",
+    );
+    file(&format!("{two}\ngroup.1=1\n{limits}"))
+        .with("/d/myid", "1")
+        .fails("zoo.cfg:4: server.2: server 2 is in no group");
+    Case::file("server.1=a:1:2\nserver.2=b:1:2:observer")
+        .fails("zoo.cfg:4: server.2: Observers w/o quorum is an invalid configuration");
+    Case::file("server.2=b:1:2:observer")
+        .fails("zoo.cfg:3: server.2: Observers w/o participants is an invalid configuration");
+    Case::file("standaloneEnabled=false")
+        .fails("zoo.cfg:3: with standaloneEnabled=false there must be at least one participant");
+    Case::of_three("clientPort=2183").fails(
+        "zoo.cfg:3: client address of the server line differs from clientPort and clientPortAddress",
+    );
+}
+
+#[test]
+fn a_server_id_that_session_ids_have_no_room_for_is_told() {
+    let text = format!("dataDir=/d\nclientPort=1\n{THREE}\nserver.256=d:1:2");
+    let notes = Case::raw_file(&text).with("/d/myid", "256").notes();
+    let expected = "/d/myid:1: session ids have room for server ids from 1 to 255: \
+                    those of 256 may meet another server's";
+    assert!(notes.contains(&expected.to_owned()), "{notes:?}");
+}
+
+#[test]
+fn one_participant_is_an_ensemble_where_nothing_runs_alone() {
+    let lines = "server.1=a:1:2\nserver.2=b:1:2:observer\nstandaloneEnabled=false\ninitLimit=1\nsyncLimit=1";
+    let config = Case::file(lines).with("/d/myid", "1").config();
+    assert_eq!(config.ensemble.as_ref().map(|ensemble| ensemble.me), Some(ServerId(1)));
+    let refused = config.check_built().unwrap_err().to_string();
+    assert!(refused.starts_with("zoo.cfg:5: this is an ensemble of 1: "), "{refused}");
+}
+
 #[test]
 fn an_ensemble_is_refused_where_it_begins() {
     let missing = "this version runs standalone servers only: ensembles are not part of it";
-    Case::file("server.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2").fails(&format!(
-        "zoo.cfg:4: server.2 makes this an ensemble of 3: {missing}\nhint: leave one server.N line to run it alone"
-    ));
-    Case::file("standaloneEnabled=false")
-        .fails(&format!("zoo.cfg:3: standaloneEnabled=false: {missing}"));
-    Case::file("server.1=a:1:2\nserver.2=b:1:2:observer")
-        .fails("zoo.cfg:4: Observers w/o quorum is an invalid configuration");
-    Case::file("server.2=b:1:2:observer")
-        .fails("zoo.cfg:3: Observers w/o participants is an invalid configuration");
-    Case::file("standaloneEnabled=false").set("zebu.runWithout=ensemble").fails(&format!(
-        "zoo.cfg:3: standaloneEnabled=false: {missing}\n--set: zebu.runWithout: ensemble cannot be left out: {missing}"
-    ));
+    let refused = Case::of_three("").config().check_built().unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        format!(
+            "zoo.cfg:3: this is an ensemble of 3: {missing}\nhint: leave one server.N line to run it alone"
+        )
+    );
+    assert_eq!(Case::file("server.1=a:1:2").config().check_built(), Ok(()));
+    Case::file("")
+        .set("zebu.runWithout=ensemble")
+        .fails(&format!("--set: zebu.runWithout: ensemble cannot be left out: {missing}"));
 }
 
 #[test]
@@ -413,11 +606,16 @@ fn the_dynamic_file_is_read() {
     let name = "/c/zoo.cfg.dynamic.100000000";
     let config = case.clone().with(name, "server.1=h:1:2:participant;0.0.0.0:2181").config();
     assert_eq!((config.net.client_port, config.net.client_address), (Some(2181), None));
-    let fault = case.clone().with(name, "server.1=a:1:2;1\nserver.2=b:1:2;1").load().unwrap_err();
-    assert!(
-        fault.to_string().starts_with("/c/zoo.cfg.dynamic.100000000:2: server.2 makes"),
-        "{fault}"
-    );
+    let ensemble =
+        Case::raw_file(&format!("dataDir=/d\ndynamicConfigFile={name}\ninitLimit=1\nsyncLimit=1"))
+            .with("/d/myid", "2")
+            .with(name, "server.1=a:1:2;1\nserver.2=b:1:2;3");
+    let config = ensemble.config();
+    assert_eq!(config.net.client_port, Some(3));
+    assert_eq!(config.ensemble.as_ref().unwrap().dynamic_file.as_deref(), Some(Path::new(name)));
+    assert_eq!(config.ensemble.as_ref().unwrap().members.version(), Zxid(0x1_0000_0000));
+    let refused = config.check_built().unwrap_err().to_string();
+    assert!(refused.starts_with(&format!("{name}:2: this is an ensemble of 2")), "{refused}");
     case.clone()
         .with(name, "version=1\ntickTime=3")
         .fails(&format!("{name}:1: dynamic file shouldn't have version inside\n{name}:2: unrecognised parameter: tickTime"));

@@ -2,6 +2,7 @@
 
 #[allow(dead_code)]
 mod client;
+mod ensemble;
 mod gate;
 mod order;
 #[allow(dead_code)]
