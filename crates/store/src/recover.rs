@@ -22,7 +22,7 @@ use crate::snapshot::read::{Sections, SnapshotError, read_snapshot};
 use crate::snapshot::{self, SnapshotFile, decompressed, looks_complete};
 use crate::store::{Recover, Shared};
 use crate::truncate::{self, Cut, Removal, Truncated};
-use crate::vfs::{Sequential, Vfs};
+use crate::vfs::{Sequential, Vfs, parent};
 use crate::{Damage, DamageKind, EpochFile, EpochFiles, StoreError, Warning, install, names};
 use recent::Recent;
 
@@ -159,6 +159,8 @@ enum Repair {
     Seal { path: PathBuf, mark: Mark, cut: bool },
     /// Nothing in it was ever durable: remove it and its sidecar.
     Remove { path: PathBuf, sidecar: Option<PathBuf> },
+    /// The start goes on without it, and so shall the next one: keep it under another name.
+    SetAside { path: PathBuf },
 }
 
 struct Recovery<'s> {
@@ -463,6 +465,7 @@ impl<'s> Recovery<'s> {
             match self.mark(first)?.flatten() {
                 Some(mark) if mark.records > 0 && self.start < mark.last => {
                     self.damage(&path, 0, DamageKind::LogMissing { last: mark.last })?;
+                    self.repairs.push(Repair::SetAside { path });
                 }
                 // Created before its log, or of a log that is not needed any more.
                 _ => self.repairs.push(Repair::Remove { path, sidecar: None }),
@@ -704,13 +707,14 @@ impl<'s> Recovery<'s> {
     /// Checks that the logs reach the state of every snapshot that could not be read.
     ///
     /// A snapshot that is not complete is what a crash leaves of the original's; ours has its name
-    /// only when it is complete.
+    /// only when it is complete. The next start cannot tell any more whose it was.
     fn check_reached(&mut self, snapshots: &[SnapshotFile]) -> Result<(), StoreError> {
-        for file in snapshots {
-            let whole_once = self.weaker.is_none() || looks_complete(self.vfs, file);
-            if self.last < file.zxid && whole_once {
+        let last = self.last;
+        for file in snapshots.iter().filter(|file| last < file.zxid) {
+            if self.weaker.is_none() || looks_complete(self.vfs, file) {
                 self.damage(&file.path, 0, DamageKind::Unreached(file.zxid))?;
             }
+            self.repairs.push(Repair::SetAside { path: file.path.clone() });
         }
         Ok(())
     }
@@ -721,6 +725,7 @@ impl<'s> Recovery<'s> {
             let (path, result) = match repair {
                 Repair::Seal { path, mark, cut } => (path, self.seal(path, mark, *cut)),
                 Repair::Remove { path, sidecar } => (path, self.remove(path, sidecar.as_deref())),
+                Repair::SetAside { path } => (path, self.set_aside(path)),
             };
             result.map_err(StoreError::io("repair log", path))?;
         }
@@ -736,6 +741,11 @@ impl<'s> Recovery<'s> {
         file.sync()?;
         self.vfs.sync_dir(&self.shared.log_dir)?;
         sidecar::put(self.vfs, &self.shared.log_dir, mark).map(drop)
+    }
+
+    fn set_aside(&self, path: &Path) -> std::io::Result<()> {
+        self.vfs.rename(path, &names::set_aside(path))?;
+        self.vfs.sync_dir(&parent(path))
     }
 
     /// Removes a log before its sidecar: without one, what is left of it would look like damage.

@@ -190,6 +190,48 @@ fn damaged_evidence_is_set_aside_when_its_name_is_needed() {
 }
 
 #[test]
+fn what_a_start_went_on_without_does_not_end_the_next_one() {
+    // A log of the original, and what a crash left of a later snapshot of its.
+    let (disk, mut run, _) = one_log(true);
+    disk.remove(Path::new("/srv/data/version-2/durable.1")).unwrap();
+    let cut = Path::new("/srv/data/version-2/snapshot.300");
+    disk.put(cut, b"ZKSN\0\0\0\x02");
+    let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+    let (mut log, snapshots) = run.start(&vfs).unwrap();
+    run.snapshot(&snapshots).unwrap();
+    run.write(&mut log, run.next(), 5).unwrap();
+    log.close().unwrap();
+    drop(snapshots);
+    let (_, recovered, _) = recover(Arc::clone(&vfs), options()).unwrap();
+    assert_eq!((recovered.last_zxid, &recovered.warnings[..]), (Zxid(405), &[][..]));
+    let aside = cut.with_file_name("damaged.snapshot.300");
+    assert_eq!(disk.content(&aside).as_deref(), Some(&b"ZKSN\0\0\0\x02"[..]));
+
+    // Damage that was accepted once: a snapshot that cannot be read, and a log that is gone.
+    for (gone, kept) in [("snapshot.300", "damaged.snapshot.300"), ("log.1", "damaged.durable.1")] {
+        let (disk, _, path) = one_log(true);
+        let path = path.with_file_name(gone);
+        if gone == "log.1" {
+            disk.remove(&path).unwrap();
+        } else {
+            disk.put(&path, b"ZKSN\0\0\0\x02");
+        }
+        recover(Arc::new(disk.fork()), options()).unwrap_err();
+        let accepting = Options { accept_damage: true, ..options() };
+        let (_, accepted, _) = recover(Arc::new(disk.clone()), accepting).unwrap();
+        assert!(
+            accepted
+                .warnings
+                .iter()
+                .any(|warning| { matches!(warning, Warning::DamageAccepted(_)) })
+        );
+        let (_, recovered, _) = recover(Arc::new(disk.clone()), options()).unwrap();
+        assert_eq!(recovered.last_zxid, accepted.last_zxid);
+        assert!(disk.content(&path.with_file_name(kept)).is_some(), "{gone}: no evidence");
+    }
+}
+
+#[test]
 fn our_logs_load_without_any_snapshot() {
     // The sidecar of the first log says that nothing came before it.
     let (disk, run, _) = one_log(false);
