@@ -37,6 +37,12 @@ impl Chroot {
         }
     }
 
+    /// Whether the server's `path` is the chroot or below it.
+    pub fn contains(&self, path: &str) -> bool {
+        path.strip_prefix(&*self.prefix)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
     /// What the client calls the server's `path`; a path that is not below the chroot stays as it is.
     pub fn relative<'a>(&self, path: &'a str) -> &'a str {
         match path.strip_prefix(&*self.prefix) {
@@ -62,7 +68,9 @@ mod tests {
         // Names that only begin alike, and what lies beside the chroot.
         for path in ["/app/one-more", "/zookeeper/config", "/"] {
             assert_eq!(chroot.relative(path), path);
+            assert!(!chroot.contains(path));
         }
+        assert!(chroot.contains("/app/one") && chroot.contains("/app/one/a"));
     }
 
     #[test]

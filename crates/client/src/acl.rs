@@ -1,0 +1,140 @@
+//! Who may do what: access control lists, said explicitly at every create.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha1::{Digest as _, Sha1};
+use zebu_proto::{Acl, Id, Perms};
+
+/// The access control list of a znode: who may do what with it.
+///
+/// Every create names one; there is no default. An ACL concerns one znode only: it is not inherited by
+/// children, and reaching a znode needs no permission on its parent.
+///
+/// ```
+/// use zebu_client::{Acls, Perms};
+///
+/// // All rights to whoever this connection has authenticated as, reading to everybody.
+/// let acl = Acls::creator().and(Acls::anyone(Perms::READ));
+/// assert_eq!(acl.entries().len(), 2);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acls(Vec<Acl>);
+
+impl Acls {
+    /// All permissions to the identities the connection has authenticated with, see
+    /// [`Client::authenticate`](crate::Client::authenticate).
+    ///
+    /// A create with it fails when there are none.
+    ///
+    /// ```
+    /// use zebu_client::{Acls, Perms};
+    /// assert_eq!(Acls::creator().entries()[0].perms, Perms::ALL);
+    /// ```
+    pub fn creator() -> Self {
+        Self::to(Perms::ALL, "auth", "")
+    }
+
+    /// These permissions to everybody who can reach a server.
+    ///
+    /// ```
+    /// use zebu_client::{Acls, Perms};
+    /// let acl = Acls::anyone(Perms::READ);
+    /// assert_eq!(acl.entries()[0].id.scheme, "world");
+    /// ```
+    pub fn anyone(perms: Perms) -> Self {
+        Self::to(perms, "world", "anyone")
+    }
+
+    /// All permissions to everybody: anybody may read, change, delete, and lock others out.
+    ///
+    /// ```
+    /// use zebu_client::{Acls, Perms};
+    /// assert_eq!(Acls::open_to_all(), Acls::anyone(Perms::ALL));
+    /// ```
+    pub fn open_to_all() -> Self {
+        Self::anyone(Perms::ALL)
+    }
+
+    /// These permissions to whoever knows the password.
+    ///
+    /// The list holds a hash of name and password; a znode's readers with the right to administer it see
+    /// that hash.
+    ///
+    /// ```
+    /// use zebu_client::{Acls, Perms};
+    /// let acl = Acls::user("amy", "secret", Perms::READ);
+    /// assert_eq!(acl.entries()[0].id.id, "amy:Iq0onHjzb4KyxPAp8YWOIC8zzwY=");
+    /// ```
+    pub fn user(name: &str, password: &str, perms: Perms) -> Self {
+        Self::to(perms, "digest", &digest(name, password))
+    }
+
+    /// These permissions to clients at an address, or in a network such as `10.11.12.0/24`.
+    ///
+    /// ```
+    /// use zebu_client::{Acls, Perms};
+    /// let acl = Acls::address("10.11.12.0/24", Perms::READ);
+    /// assert_eq!(acl.entries()[0].id.scheme, "ip");
+    /// ```
+    pub fn address(network: &str, perms: Perms) -> Self {
+        Self::to(perms, "ip", network)
+    }
+
+    /// These permissions to an id of any scheme the servers know.
+    ///
+    /// ```
+    /// use zebu_client::{Acls, Perms};
+    /// let acl = Acls::to(Perms::READ, "sasl", "amy@EXAMPLE.COM");
+    /// assert_eq!(acl.entries()[0].id.id, "amy@EXAMPLE.COM");
+    /// ```
+    pub fn to(perms: Perms, scheme: &str, id: &str) -> Self {
+        Self(vec![Acl { perms, id: Id::new(scheme, id) }])
+    }
+
+    /// What both lists grant.
+    ///
+    /// ```
+    /// use zebu_client::{Acls, Perms};
+    /// let acl = Acls::user("amy", "secret", Perms::ALL).and(Acls::user("dom", "secret", Perms::READ));
+    /// assert_eq!(acl.entries().len(), 2);
+    /// ```
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+
+    /// The entries.
+    ///
+    /// ```
+    /// use zebu_client::{Acls, Perms};
+    /// assert_eq!(Acls::anyone(Perms::READ).entries()[0].perms, Perms::READ);
+    /// ```
+    pub fn entries(&self) -> &[Acl] {
+        &self.0
+    }
+}
+
+/// A list as [`Client::get_acl`](crate::Client::get_acl) returns it.
+///
+/// ```
+/// use zebu_client::{Acls, Perms};
+/// let entries = Acls::anyone(Perms::READ).entries().to_vec();
+/// assert_eq!(Acls::from(entries), Acls::anyone(Perms::READ));
+/// ```
+impl From<Vec<Acl>> for Acls {
+    fn from(entries: Vec<Acl>) -> Self {
+        Self(entries)
+    }
+}
+
+/// The id of a user in the scheme `digest`, as it stands in an ACL: the name, and a hash of name and
+/// password.
+///
+/// ```
+/// assert_eq!(zebu_client::digest("super", "asdf"), "super:T+4Qoey4ZZ8Fnni1Yl2GZtbH2W4=");
+/// ```
+pub fn digest(name: &str, password: &str) -> String {
+    let hash = Sha1::digest(format!("{name}:{password}"));
+    format!("{name}:{}", STANDARD.encode(hash))
+}

@@ -1,0 +1,200 @@
+//! Answers, from the bytes they came in to values.
+
+use bytes::Bytes;
+use zebu_jute::{Decode, Decoder};
+use zebu_proto::answer::{
+    AclAndStat, Created2, DataAndStat, MultiResult, Names, NamesAndStat, WhoAmI, multi_results,
+};
+use zebu_proto::{Acl, ErrorCode, Stat};
+use zebu_session::Answer;
+
+use crate::pending::{Call, Seat};
+use crate::reads::{ReadResult, ReadResults};
+use crate::transaction::{CreatedNode, OpResult, Results};
+use crate::watch::{PersistentWatch, Watch};
+use crate::{Created, Error, Identity, Result};
+
+/// Data up to this size are copied, so that they do not keep the much larger buffer they came in.
+const COPIED_BYTES_MAX: usize = 1024;
+
+impl Call {
+    /// The body of an answer that is no error.
+    fn body<'a>(&self, answer: &'a Answer) -> Result<&'a Bytes> {
+        match answer.err {
+            ErrorCode::OK => Ok(&answer.body),
+            err => Err(Error::answered(err, &self.path)),
+        }
+    }
+
+    fn record<'a, T: Decode<'a>>(&self, answer: &'a Answer) -> Result<T> {
+        T::from_bytes(self.body(answer)?).map_err(|_| Error::garbled(&self.path))
+    }
+
+    fn watch(self) -> Result<Watch> {
+        match self.seat {
+            Seat::Once(watch) => Ok(watch),
+            Seat::None | Seat::Always(_) => unreachable!("the request was made with a watch"),
+        }
+    }
+}
+
+fn data(body: &Bytes, data: Option<&[u8]>) -> Bytes {
+    match data {
+        None => Bytes::new(),
+        Some(data) if data.len() <= COPIED_BYTES_MAX => Bytes::copy_from_slice(data),
+        Some(data) => body.slice_ref(data),
+    }
+}
+
+pub(crate) fn nothing(call: Call, answer: Answer) -> Result<()> {
+    call.body(&answer).map(|_| ())
+}
+
+pub(crate) fn is_there(call: Call, answer: Answer) -> Result<bool> {
+    match answer.err {
+        ErrorCode::NO_WATCHER => Ok(false),
+        _ => call.body(&answer).map(|_| true),
+    }
+}
+
+pub(crate) fn created(call: Call, answer: Answer) -> Result<Created> {
+    let Created2 { path, stat } = call.record(&answer)?;
+    Ok(Created { path: call.shared.chroot.relative(&path).to_owned(), stat })
+}
+
+pub(crate) fn stat(call: Call, answer: Answer) -> Result<Stat> {
+    call.record(&answer)
+}
+
+pub(crate) fn stat_if_there(call: Call, answer: Answer) -> Result<Option<Stat>> {
+    match answer.err {
+        ErrorCode::NO_NODE => Ok(None),
+        _ => call.record(&answer).map(Some),
+    }
+}
+
+pub(crate) fn stat_and_watch(call: Call, answer: Answer) -> Result<(Option<Stat>, Watch)> {
+    let stat = match answer.err {
+        ErrorCode::NO_NODE => None,
+        _ => Some(call.record(&answer)?),
+    };
+    Ok((stat, call.watch()?))
+}
+
+pub(crate) fn data_and_stat(call: Call, answer: Answer) -> Result<(Bytes, Stat)> {
+    let DataAndStat { data: bytes, stat } = call.record(&answer)?;
+    Ok((data(&answer.body, bytes), stat))
+}
+
+pub(crate) fn data_and_watch(call: Call, answer: Answer) -> Result<(Bytes, Stat, Watch)> {
+    let DataAndStat { data: bytes, stat } = call.record(&answer)?;
+    Ok((data(&answer.body, bytes), stat, call.watch()?))
+}
+
+pub(crate) fn acl(call: Call, answer: Answer) -> Result<(Vec<Acl>, Stat)> {
+    let AclAndStat { acl, stat } = call.record(&answer)?;
+    Ok((acl.iter().map(zebu_proto::AclRef::to_owned).collect(), stat))
+}
+
+fn names(call: &Call, answer: &Answer) -> Result<(Vec<String>, Stat)> {
+    let NamesAndStat { names, stat } = call.record(answer)?;
+    Ok((names.into_iter().map(std::borrow::Cow::into_owned).collect(), stat))
+}
+
+pub(crate) fn children(call: Call, answer: Answer) -> Result<(Vec<String>, Stat)> {
+    names(&call, &answer)
+}
+
+pub(crate) fn children_and_watch(call: Call, answer: Answer) -> Result<(Vec<String>, Stat, Watch)> {
+    let (names, stat) = names(&call, &answer)?;
+    Ok((names, stat, call.watch()?))
+}
+
+pub(crate) fn paths(call: Call, answer: Answer) -> Result<Vec<String>> {
+    let Names { names } = call.record(&answer)?;
+    let chroot = &call.shared.chroot;
+    // A prefix that is the chroot itself finds its neighbours of similar names too.
+    let inside = names.iter().filter(|path| chroot.contains(path));
+    Ok(inside.map(|path| chroot.relative(path).to_owned()).collect())
+}
+
+pub(crate) fn count(call: Call, answer: Answer) -> Result<usize> {
+    let count: i32 = call.record(&answer)?;
+    usize::try_from(count).map_err(|_| Error::garbled(&call.path))
+}
+
+pub(crate) fn identities(call: Call, answer: Answer) -> Result<Vec<Identity>> {
+    let WhoAmI { credentials } = call.record(&answer)?;
+    let identity = |info: zebu_proto::ClientInfo<'_>| Identity {
+        scheme: info.auth_scheme.into_owned(),
+        user: info.user.into_owned(),
+    };
+    Ok(credentials.into_iter().map(identity).collect())
+}
+
+pub(crate) fn persistent_watch(call: Call, answer: Answer) -> Result<PersistentWatch> {
+    call.body(&answer)?;
+    match call.seat {
+        Seat::Always(watch) => Ok(watch),
+        Seat::None | Seat::Once(_) => unreachable!("the request was made with a watch"),
+    }
+}
+
+fn results<'a>(call: &Call, answer: &'a Answer) -> Result<Vec<MultiResult<'a>>> {
+    let body = call.body(answer)?;
+    multi_results(&mut Decoder::new(body)).map_err(|_| Error::garbled(&call.path))
+}
+
+pub(crate) fn transaction(call: Call, answer: Answer) -> Result<Results> {
+    let results = results(&call, &answer)?;
+    // All or none: the one that failed has a code, those before it 0, those after it were not tried.
+    let failed = results.iter().position(|result| {
+        matches!(result, MultiResult::Failed(err)
+            if ![ErrorCode::OK, ErrorCode::RUNTIME_INCONSISTENCY].contains(err))
+    });
+    if let Some((at, MultiResult::Failed(err))) = failed.map(|at| (at, &results[at])) {
+        let path = call.paths.get(at).map_or("", |path| path);
+        return Err(Error::answered(*err, path).of_operation(at));
+    }
+    let result = |result: MultiResult<'_>| {
+        Some(match result {
+            MultiResult::Created { path, stat } => OpResult::Created(CreatedNode {
+                path: call.shared.chroot.relative(&path).to_owned(),
+                stat,
+            }),
+            MultiResult::Deleted => OpResult::Deleted,
+            MultiResult::DataSet(stat) => OpResult::Set(stat),
+            MultiResult::Checked => OpResult::Checked,
+            MultiResult::Data(_) | MultiResult::Children(_) | MultiResult::Failed(_) => {
+                return None;
+            }
+        })
+    };
+    let garbled = || Error::garbled(&call.path);
+    let results: Vec<_> =
+        results.into_iter().map(result).collect::<Option<_>>().ok_or_else(garbled)?;
+    if results.len() == call.paths.len() { Ok(Results(results)) } else { Err(garbled()) }
+}
+
+pub(crate) fn reads(call: Call, answer: Answer) -> Result<ReadResults> {
+    let garbled = || Error::garbled(&call.path);
+    let results = results(&call, &answer)?;
+    if results.len() != call.paths.len() {
+        return Err(garbled());
+    }
+    let result = |(result, path): (MultiResult<'_>, &str)| {
+        Some(match result {
+            MultiResult::Data(read) => {
+                Ok(ReadResult::Data(data(&answer.body, read.data), read.stat))
+            }
+            MultiResult::Children(names) => Ok(ReadResult::Children(
+                names.into_iter().map(std::borrow::Cow::into_owned).collect(),
+            )),
+            MultiResult::Failed(err) => Err(Error::answered(err, path)),
+            _ => return None,
+        })
+    };
+    let paths = call.paths.iter().map(|path| &**path);
+    let results = results.into_iter().zip(paths).map(result).collect::<Option<_>>();
+    results.map(ReadResults).ok_or_else(garbled)
+}

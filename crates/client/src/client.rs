@@ -1,0 +1,833 @@
+//! The client: every operation of the protocol, one method each.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use zebu_jute::{Encode, Encoder};
+use zebu_proto::path::reserved::CONFIG;
+use zebu_proto::request::{
+    AddWatch, Create, CreateTtl, PathKind, PathOnly, PathVersion, PathWatch, Reconfig, SetAcl,
+    SetData,
+};
+use zebu_proto::{Acl, AclRef, OpCode, Stat, Version, WatcherType};
+use zebu_session::{Effect, Frame, WatchKind};
+
+use crate::answer;
+use crate::mailbox::Mailbox;
+use crate::mode::Wire;
+use crate::pending::{Call, Decode, Pending, Seat};
+use crate::reads::Reads;
+use crate::shared::{Listener, Placed, Shared, Wanted};
+use crate::transaction::{Transaction, check_path};
+use crate::watch::{PersistentWatch, Watch};
+use crate::{Acls, Connector, CreateMode, Error, Result};
+
+/// A session with an ensemble, shared by all its clones.
+///
+/// Requests are sent in the order in which the methods are called, whichever task awaits them, and are
+/// answered in that order; there is no need to await one before the next is made, see [`Pending`]. When the
+/// last clone is dropped the session is closed.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+/// # embedded::with_server(async |server| {
+/// # let address = server.address().to_string();
+/// use zebu_client::{Acls, Client, CreateMode, Perms};
+///
+/// let client = Client::connect(&address).await?;
+/// client.create("/hello", "world", CreateMode::Ephemeral, &Acls::anyone(Perms::READ)).await?;
+/// let (data, stat) = client.get_data("/hello").await?;
+/// assert_eq!(data, "world");
+/// assert_eq!(stat.version, 0);
+/// client.close().await?;
+/// # Ok(()) });
+/// ```
+#[derive(Clone, Debug)]
+pub struct Client {
+    handle: Arc<Handle>,
+}
+
+#[derive(Debug)]
+struct Handle {
+    shared: Arc<Shared>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // Nobody waits for the answer.
+        drop(self.shared.close());
+    }
+}
+
+/// A znode that was created.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// use zebu_client::{Acls, CreateMode};
+///
+/// let lock =
+///     client.create("/lock-", "", CreateMode::EphemeralSequential, &Acls::creator()).await?;
+/// assert_eq!(lock.path, "/lock-0000000000");
+/// // Grows with every change anywhere: a fencing token.
+/// println!("created by transaction {}", lock.stat.czxid);
+/// # Ok(()) });
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Created {
+    /// Where it is: with a sequential mode, other than was asked.
+    pub path: String,
+    /// Its stat.
+    pub stat: Stat,
+}
+
+/// Somebody the connection is known as.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// let known = client.who_am_i().await?;
+/// assert!(known.iter().any(|identity| identity.scheme == "ip" && identity.user == "127.0.0.1"));
+/// # Ok(()) });
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Identity {
+    /// The scheme, such as `digest` or `ip`.
+    pub scheme: String,
+    /// The name, without secrets.
+    pub user: String,
+}
+
+/// What a persistent watch covers.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// use zebu_client::WatchMode;
+///
+/// let _tree = client.watch("/", WatchMode::Recursive).await?;
+/// let _root = client.watch("/", WatchMode::Persistent).await?;
+/// # Ok(()) });
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WatchMode {
+    /// The znode and the list of its children.
+    Persistent,
+    /// The znode and everything below it. Changes of child lists are not reported as such: a child that
+    /// comes or goes is.
+    Recursive,
+}
+
+/// A change of the ensemble's membership.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// use zebu_client::{ErrorCode, Reconfiguration};
+///
+/// let change = Reconfiguration::Change { joining: &[], leaving: &["3"] };
+/// let error = client.reconfigure(change, None).await.unwrap_err();
+/// assert_eq!(error.code(), ErrorCode::RECONFIG_DISABLED);
+/// # Ok(()) });
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reconfiguration<'a> {
+    /// Servers that join, as `server.4=host:2888:3888;2181`, and ids of servers that leave.
+    Change {
+        /// Lines as in a configuration file.
+        joining: &'a [&'a str],
+        /// Ids.
+        leaving: &'a [&'a str],
+    },
+    /// The whole new membership.
+    Members(&'a [&'a str]),
+}
+
+impl Client {
+    /// Opens a session with default settings; see [`Connector`] for others.
+    ///
+    /// `connect_string` lists servers, and may end in a path that becomes the client's root:
+    /// `zk1:2181,zk2:2181/app`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted) when no server was found within the session
+    /// timeout, [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a string that makes no sense.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::with_server(async |server| {
+    /// # let address = server.address().to_string();
+    /// let client = zebu_client::Client::connect(&address).await?;
+    /// assert!(client.exists("/zookeeper").await?.is_some());
+    /// # Ok(()) });
+    /// ```
+    pub async fn connect(connect_string: &str) -> Result<Self> {
+        Connector::new().connect(connect_string).await
+    }
+
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { handle: Arc::new(Handle { shared }) }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.handle.shared
+    }
+
+    // Znodes.
+
+    /// Creates a znode.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) when it exists, or its parent is ephemeral;
+    /// [`ErrorKind::Gone`](crate::ErrorKind::Gone) when the parent does not exist;
+    /// [`ErrorKind::Denied`](crate::ErrorKind::Denied) without the permission to create in the parent. After
+    /// [`ErrorKind::Unknown`](crate::ErrorKind::Unknown) see [`Client::create_protected`] and
+    /// [`Client::after_lost_create`].
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// use zebu_client::{Acls, CreateMode};
+    ///
+    /// let created = client.create("/a", b"data", CreateMode::Persistent, &Acls::creator()).await?;
+    /// assert_eq!((created.path.as_str(), created.stat.data_length), ("/a", 4));
+    /// # Ok(()) });
+    /// ```
+    pub fn create(
+        &self,
+        path: &str,
+        data: impl AsRef<[u8]>,
+        mode: CreateMode,
+        acl: &Acls,
+    ) -> Pending<Created> {
+        if let Err(error) = check_path(path, mode.is_sequential()) {
+            return Pending::failed(error);
+        }
+        let Some(Wire { op, flags, ttl_ms }) = mode.wire() else {
+            return Pending::failed(Error::ttl(path));
+        };
+        let absolute = self.absolute(path);
+        let sent = Some(Cow::Borrowed(&*absolute));
+        let data = Some(data.as_ref());
+        let acl = Some(acl.entries().iter().map(AclRef::from).collect());
+        let frame = Frame::new(op, |out| {
+            if op == OpCode::CREATE_TTL {
+                CreateTtl { path: sent, data, acl, flags, ttl_ms }.encode(out);
+            } else {
+                Create { path: sent, data, acl, flags }.encode(out);
+            }
+        });
+        self.submit(path, frame, answer::created)
+    }
+
+    /// Deletes a znode without children, if its data have this version.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Gone`](crate::ErrorKind::Gone), [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) when
+    /// it has children or another version, [`ErrorKind::Denied`](crate::ErrorKind::Denied) without the
+    /// permission to delete in the parent.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// use zebu_client::{Acls, CreateMode, Version};
+    ///
+    /// client.create("/a", "", CreateMode::Persistent, &Acls::creator()).await?;
+    /// client.delete("/a", Version(0)).await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn delete(&self, path: &str, version: Version) -> Pending<()> {
+        self.path_request(OpCode::DELETE, path, answer::nothing, |sent, out| {
+            PathVersion { path: sent, version }.encode(out);
+        })
+    }
+
+    /// The stat of a znode, or `None` when there is no such znode.
+    ///
+    /// # Errors
+    /// Those every request may have.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// assert!(client.exists("/zookeeper").await?.is_some());
+    /// assert!(client.exists("/none").await?.is_none());
+    /// # Ok(()) });
+    /// ```
+    pub fn exists(&self, path: &str) -> Pending<Option<Stat>> {
+        self.path_request(OpCode::EXISTS, path, answer::stat_if_there, |path, out| {
+            PathWatch { path, watch: false }.encode(out);
+        })
+    }
+
+    /// As [`Client::exists`], and watches for the znode's creation, deletion, or change of data.
+    ///
+    /// # Errors
+    /// Those every request may have.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// use zebu_client::{Acls, CreateMode, EventKind};
+    ///
+    /// let (_absent, created) = client.watch_exists("/a").await?;
+    /// client.create("/a", "", CreateMode::Persistent, &Acls::creator()).await?;
+    /// assert_eq!(created.await?.kind, EventKind::Created);
+    /// # Ok(()) });
+    /// ```
+    pub fn watch_exists(&self, path: &str) -> Pending<(Option<Stat>, Watch)> {
+        self.watch_request(OpCode::EXISTS, path, WatchKind::Exist, answer::stat_and_watch)
+    }
+
+    /// A znode's data and stat.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Gone`](crate::ErrorKind::Gone), [`ErrorKind::Denied`](crate::ErrorKind::Denied) without
+    /// the permission to read.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// // Many at once: all requests are on their way before the first answer is awaited.
+    /// let pending: Vec<_> = (0..100).map(|_| client.get_data("/")).collect();
+    /// for read in pending {
+    ///     let (data, stat) = read.await?;
+    ///     assert_eq!(data.len(), stat.data_length as usize);
+    /// }
+    /// # Ok(()) });
+    /// ```
+    pub fn get_data(&self, path: &str) -> Pending<(Bytes, Stat)> {
+        self.path_request(OpCode::GET_DATA, path, answer::data_and_stat, |path, out| {
+            PathWatch { path, watch: false }.encode(out);
+        })
+    }
+
+    /// As [`Client::get_data`], and watches for a change of the data, or the znode's deletion.
+    ///
+    /// # Errors
+    /// As [`Client::get_data`]; there is no watch then.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// use zebu_client::{EventKind, Version};
+    ///
+    /// let (_data, _stat, changed) = client.watch_data("/").await?;
+    /// client.set_data("/", "new", Version::ANY).await?;
+    /// assert_eq!(changed.await?.kind, EventKind::DataChanged);
+    /// # Ok(()) });
+    /// ```
+    pub fn watch_data(&self, path: &str) -> Pending<(Bytes, Stat, Watch)> {
+        self.watch_request(OpCode::GET_DATA, path, WatchKind::Data, answer::data_and_watch)
+    }
+
+    /// Replaces a znode's data, if they have this version.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Gone`](crate::ErrorKind::Gone), [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) for
+    /// another version, [`ErrorKind::Denied`](crate::ErrorKind::Denied) without the permission to write.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// use zebu_client::{ErrorKind, Version};
+    ///
+    /// // Of two who read the same version, one writes and the other learns that it must read again.
+    /// let (_, stat) = client.get_data("/").await?;
+    /// client.set_data("/", "mine", Version(stat.version)).await?;
+    /// let error = client.set_data("/", "yours", Version(stat.version)).await.unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::Conflict);
+    /// # Ok(()) });
+    /// ```
+    pub fn set_data(&self, path: &str, data: impl AsRef<[u8]>, version: Version) -> Pending<Stat> {
+        let data = Some(data.as_ref());
+        self.path_request(OpCode::SET_DATA, path, answer::stat, |path, out| {
+            SetData { path, data, version }.encode(out);
+        })
+    }
+
+    /// A znode's ACL and stat.
+    ///
+    /// Who may not administer it sees the hashes of the scheme `digest` as `x`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Gone`](crate::ErrorKind::Gone), [`ErrorKind::Denied`](crate::ErrorKind::Denied) without
+    /// the permission to read or to administer.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// use zebu_client::Acls;
+    ///
+    /// let (acl, _stat) = client.get_acl("/").await?;
+    /// assert_eq!(Acls::from(acl), Acls::open_to_all());
+    /// # Ok(()) });
+    /// ```
+    pub fn get_acl(&self, path: &str) -> Pending<(Vec<Acl>, Stat)> {
+        self.path_request(OpCode::GET_ACL, path, answer::acl, |path, out| {
+            PathOnly { path }.encode(out);
+        })
+    }
+
+    /// Replaces a znode's ACL, if it has this version: that of the ACL, [`Stat::aversion`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Gone`](crate::ErrorKind::Gone), [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) for
+    /// another version, [`ErrorKind::Denied`](crate::ErrorKind::Denied) without the permission to
+    /// administer, [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for an ACL no server takes.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// use zebu_client::{Acls, CreateMode, Perms, Version};
+    ///
+    /// client.create("/a", "", CreateMode::Persistent, &Acls::creator()).await?;
+    /// let acl = Acls::creator().and(Acls::address("10.11.12.0/24", Perms::READ));
+    /// let stat = client.set_acl("/a", &acl, Version(0)).await?;
+    /// assert_eq!(stat.aversion, 1);
+    /// # Ok(()) });
+    /// ```
+    pub fn set_acl(&self, path: &str, acl: &Acls, version: Version) -> Pending<Stat> {
+        let acl = Some(acl.entries().iter().map(AclRef::from).collect());
+        self.path_request(OpCode::SET_ACL, path, answer::stat, |path, out| {
+            SetAcl { path, acl, version }.encode(out);
+        })
+    }
+
+    /// The names of a znode's children, in no order, and its stat.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Gone`](crate::ErrorKind::Gone), [`ErrorKind::Denied`](crate::ErrorKind::Denied) without
+    /// the permission to read.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// let (names, stat) = client.get_children("/").await?;
+    /// assert_eq!((names, stat.num_children), (vec!["zookeeper".to_owned()], 1));
+    /// # Ok(()) });
+    /// ```
+    pub fn get_children(&self, path: &str) -> Pending<(Vec<String>, Stat)> {
+        self.path_request(OpCode::GET_CHILDREN2, path, answer::children, |path, out| {
+            PathWatch { path, watch: false }.encode(out);
+        })
+    }
+
+    /// As [`Client::get_children`], and watches for a child that comes or goes, or the znode's deletion.
+    ///
+    /// # Errors
+    /// As [`Client::get_children`]; there is no watch then.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// use zebu_client::{Acls, CreateMode, EventKind};
+    ///
+    /// let (_names, _stat, changed) = client.watch_children("/").await?;
+    /// client.create("/a", "", CreateMode::Persistent, &Acls::creator()).await?;
+    /// assert_eq!(changed.await?.kind, EventKind::ChildrenChanged);
+    /// # Ok(()) });
+    /// ```
+    pub fn watch_children(&self, path: &str) -> Pending<(Vec<String>, Stat, Watch)> {
+        let decode = answer::children_and_watch;
+        self.watch_request(OpCode::GET_CHILDREN2, path, WatchKind::Child, decode)
+    }
+
+    /// How many znodes there are below a znode.
+    ///
+    /// # Errors
+    /// As [`Client::get_children`].
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// // The service's own.
+    /// assert_eq!(client.count_descendants("/").await?, 3);
+    /// # Ok(()) });
+    /// ```
+    pub fn count_descendants(&self, path: &str) -> Pending<usize> {
+        self.path_request(OpCode::GET_ALL_CHILDREN_NUMBER, path, answer::count, |path, out| {
+            PathOnly { path }.encode(out);
+        })
+    }
+
+    /// The session's ephemerals whose paths begin with `prefix`; `/` is all of them.
+    ///
+    /// # Errors
+    /// Those every request may have.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// use zebu_client::{Acls, CreateMode};
+    ///
+    /// client.create("/member", "", CreateMode::Ephemeral, &Acls::creator()).await?;
+    /// assert_eq!(client.ephemerals("/").await?, ["/member"]);
+    /// # Ok(()) });
+    /// ```
+    pub fn ephemerals(&self, prefix: &str) -> Pending<Vec<String>> {
+        // Not quite a path: it may end anywhere.
+        let absolute = self.absolute(prefix);
+        let frame = Frame::new(OpCode::GET_EPHEMERALS, |out| {
+            PathOnly { path: Some(Cow::Borrowed(&*absolute)) }.encode(out);
+        });
+        self.submit(prefix, frame, answer::paths)
+    }
+
+    /// Makes the server catch up: reads made after it show at least what was committed before it.
+    ///
+    /// Without it a read may show an older state than another client has seen, never an older one than
+    /// this client has. The path has no influence.
+    ///
+    /// # Errors
+    /// Those every request may have.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// let synced = client.sync("/");
+    /// let read = client.get_data("/"); // behind it, without waiting for it
+    /// synced.await?;
+    /// println!("up to date: {:?}", read.await?);
+    /// # Ok(()) });
+    /// ```
+    pub fn sync(&self, path: &str) -> Pending<()> {
+        self.path_request(OpCode::SYNC, path, answer::nothing, |path, out| {
+            PathOnly { path }.encode(out);
+        })
+    }
+
+    // Several at once.
+
+    /// Begins a transaction: writes that are executed all, or none.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// use zebu_client::Version;
+    ///
+    /// let mut transaction = client.transaction();
+    /// transaction.check("/zookeeper", Version::ANY);
+    /// transaction.set_data("/", "checked", Version::ANY);
+    /// transaction.commit().await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn transaction(&self) -> Transaction {
+        Transaction::new(self.clone())
+    }
+
+    /// Begins a request with several reads.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// let found = client.reads().data("/").children("/zookeeper").send().await?;
+    /// assert_eq!(found.as_slice().len(), 2);
+    /// # Ok(()) });
+    /// ```
+    pub fn reads(&self) -> Reads {
+        Reads::new(self.clone())
+    }
+
+    // Watches.
+
+    /// Watches a znode, or a whole subtree, for all changes until the watch is dropped. The znode need not
+    /// exist.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) from servers before 3.6.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// use zebu_client::{Acls, CreateMode, Notice, WatchMode};
+    ///
+    /// let mut watch = client.watch("/", WatchMode::Recursive).await?;
+    /// client.create("/deep", "", CreateMode::Persistent, &Acls::creator()).await?;
+    /// client.create("/deep/er", "", CreateMode::Persistent, &Acls::creator()).await?;
+    /// for expected in ["/deep", "/deep/er"] {
+    ///     let Notice::Event(event) = watch.next().await? else { continue };
+    ///     assert_eq!(event.path, expected);
+    /// }
+    /// # Ok(()) });
+    /// ```
+    pub fn watch(&self, path: &str, mode: WatchMode) -> Pending<PersistentWatch> {
+        if let Err(error) = check_path(path, false) {
+            return Pending::failed(error);
+        }
+        let (kind, wire) = match mode {
+            WatchMode::Persistent => (WatchKind::Persistent, 0),
+            WatchMode::Recursive => (WatchKind::Recursive, 1),
+        };
+        let absolute = self.absolute(path);
+        let frame = Frame::new(OpCode::ADD_WATCH, |out| {
+            AddWatch { path: Some(Cow::Borrowed(&*absolute)), mode: wire }.encode(out);
+        });
+        let notices = Mailbox::new();
+        let listener = Listener::Always(notices.clone());
+        let wanted = Wanted { kind, path: (&*absolute).into(), listener };
+        let (placed, watcher) = self.shared().submit_watch(frame, wanted);
+        let watch = PersistentWatch::new(watcher, notices, self.shared().clone());
+        self.pending(path, placed, Seat::Always(watch), answer::persistent_watch)
+    }
+
+    /// Whether the server holds a watch of this kind for this client.
+    ///
+    /// # Errors
+    /// Those every request may have.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// use zebu_client::WatcherType;
+    ///
+    /// let (_, _, watch) = client.watch_children("/").await?;
+    /// assert!(client.check_watches("/", WatcherType::Children).await?);
+    /// drop(watch);
+    /// assert!(!client.check_watches("/", WatcherType::Children).await?);
+    /// # Ok(()) });
+    /// ```
+    pub fn check_watches(&self, path: &str, kind: WatcherType) -> Pending<bool> {
+        self.path_request(OpCode::CHECK_WATCHES, path, answer::is_there, |path, out| {
+            PathKind { path, kind: kind.to_wire() }.encode(out);
+        })
+    }
+
+    /// Removes all of this client's watches of a kind from a path, whoever awaits them: each gets an event
+    /// [`EventKind::WatchRemoved`](crate::EventKind::WatchRemoved).
+    ///
+    /// A single watch is removed by dropping it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Gone`](crate::ErrorKind::Gone) when there is none.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// use zebu_client::{EventKind, WatcherType};
+    ///
+    /// let (_, _, watch) = client.watch_data("/").await?;
+    /// client.remove_watches("/", WatcherType::Any).await?;
+    /// assert_eq!(watch.await?.kind, EventKind::WatchRemoved);
+    /// # Ok(()) });
+    /// ```
+    pub fn remove_watches(&self, path: &str, kind: WatcherType) -> Pending<()> {
+        if let Err(error) = check_path(path, false) {
+            return Pending::failed(error);
+        }
+        let absolute = self.absolute(path);
+        let frame = Frame::new(OpCode::REMOVE_WATCHES, |out| {
+            let path = Some(Cow::Borrowed(&*absolute));
+            PathKind { path, kind: kind.to_wire() }.encode(out);
+        });
+        let effect = Effect::Unwatch { path: (&*absolute).into(), kind };
+        let placed = self.shared().submit(frame, effect);
+        self.pending(path, placed, Seat::None, answer::nothing)
+    }
+
+    // Identity.
+
+    /// Presents credentials, on this connection and every later one: with scheme `digest`, `name:password`.
+    ///
+    /// Requests made afterwards have the new identity; it is added to those before.
+    ///
+    /// # Errors
+    /// Credentials that are refused end the session: [`ErrorKind::SessionOver`](crate::ErrorKind::SessionOver).
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// client.authenticate("digest", "amy:secret").await?;
+    /// let known = client.who_am_i().await?;
+    /// assert!(known.iter().any(|identity| identity.user == "amy"));
+    /// # Ok(()) });
+    /// ```
+    pub fn authenticate(&self, scheme: &str, auth: impl AsRef<[u8]>) -> Pending<()> {
+        let placed = self.shared().authenticate(scheme.to_owned(), auth.as_ref().to_vec());
+        self.pending("", placed, Seat::None, answer::nothing)
+    }
+
+    /// Who the server takes this connection for.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) from servers before 3.7.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// for identity in client.who_am_i().await? {
+    ///     println!("{}:{}", identity.scheme, identity.user);
+    /// }
+    /// # Ok(()) });
+    /// ```
+    pub fn who_am_i(&self) -> Pending<Vec<Identity>> {
+        self.submit("", Frame::new(OpCode::WHO_AM_I, |_| {}), answer::identities)
+    }
+
+    // The ensemble.
+
+    /// The ensemble's configuration: its text, and the stat of the znode that holds it. A chroot does not
+    /// matter.
+    ///
+    /// # Errors
+    /// As [`Client::get_data`].
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// // A server that stands alone has none.
+    /// let (config, _stat) = client.get_config().await?;
+    /// assert!(config.is_empty());
+    /// # Ok(()) });
+    /// ```
+    pub fn get_config(&self) -> Pending<(Bytes, Stat)> {
+        let frame = Frame::new(OpCode::GET_DATA, |out| {
+            PathWatch { path: Some(CONFIG.into()), watch: false }.encode(out);
+        });
+        self.submit(CONFIG, frame, answer::data_and_stat)
+    }
+
+    /// As [`Client::get_config`], and watches for a change.
+    ///
+    /// # Errors
+    /// As [`Client::get_data`].
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// let (_config, _stat, _changed) = client.watch_config().await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn watch_config(&self) -> Pending<(Bytes, Stat, Watch)> {
+        let op = OpCode::GET_DATA;
+        self.watch_absolute(op, CONFIG, CONFIG, WatchKind::Data, answer::data_and_watch)
+    }
+
+    /// Changes the ensemble's membership; `version` makes it conditional on the configuration's version, as
+    /// its text shows it. Returns the new configuration.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Denied`](crate::ErrorKind::Denied) for all but administrators,
+    /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) for another version,
+    /// [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted) while another change is under way or no
+    /// quorum of the new servers is ready, [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for what makes
+    /// no sense or is not enabled.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// use zebu_client::{ErrorKind, Reconfiguration};
+    ///
+    /// let members = Reconfiguration::Members(&["server.1=10.0.0.1:2888:3888;2181"]);
+    /// let error = client.reconfigure(members, Some(0x1_0000_0000)).await.unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::Invalid); // a server that stands alone
+    /// # Ok(()) });
+    /// ```
+    pub fn reconfigure(
+        &self,
+        change: Reconfiguration<'_>,
+        version: Option<i64>,
+    ) -> Pending<(Bytes, Stat)> {
+        let list = |items: &[&str]| (!items.is_empty()).then(|| items.join(",").into());
+        let config_id = version.unwrap_or(-1);
+        let request = match change {
+            Reconfiguration::Change { joining, leaving } => Reconfig {
+                joining: list(joining),
+                leaving: list(leaving),
+                members: None,
+                config_id,
+            },
+            Reconfiguration::Members(members) => {
+                Reconfig { joining: None, leaving: None, members: list(members), config_id }
+            }
+        };
+        let frame = Frame::new(OpCode::RECONFIG, |out| request.encode(out));
+        self.submit(CONFIG, frame, answer::data_and_stat)
+    }
+
+    // How requests are made.
+
+    pub(crate) fn absolute<'a>(&self, path: &'a str) -> Cow<'a, str> {
+        self.shared().chroot.absolute(path)
+    }
+
+    fn submit<T>(&self, path: &str, frame: Frame, decode: Decode<T>) -> Pending<T> {
+        let placed = self.shared().submit(frame, Effect::None);
+        self.pending(path, placed, Seat::None, decode)
+    }
+
+    pub(crate) fn submit_many<T>(
+        &self,
+        frame: Frame,
+        paths: Vec<Box<str>>,
+        effect: Effect,
+        decode: Decode<T>,
+    ) -> Pending<T> {
+        let placed = self.shared().submit(frame, effect);
+        let call = Call { path: "".into(), paths, shared: self.shared().clone(), seat: Seat::None };
+        Pending::new(placed.id, placed.reply, call, decode)
+    }
+
+    pub(crate) fn pending<T>(
+        &self,
+        path: &str,
+        placed: Placed,
+        seat: Seat,
+        decode: Decode<T>,
+    ) -> Pending<T> {
+        let shared = self.shared().clone();
+        let call = Call { path: path.into(), paths: Vec::new(), shared, seat };
+        Pending::new(placed.id, placed.reply, call, decode)
+    }
+
+    fn path_request<T>(
+        &self,
+        op: OpCode,
+        path: &str,
+        decode: Decode<T>,
+        write: impl FnOnce(Option<Cow<'_, str>>, &mut Encoder<'_>),
+    ) -> Pending<T> {
+        if let Err(error) = check_path(path, false) {
+            return Pending::failed(error);
+        }
+        let absolute = self.absolute(path);
+        let frame = Frame::new(op, |out| write(Some(Cow::Borrowed(&*absolute)), out));
+        self.submit(path, frame, decode)
+    }
+
+    fn watch_request<T>(
+        &self,
+        op: OpCode,
+        path: &str,
+        kind: WatchKind,
+        decode: Decode<T>,
+    ) -> Pending<T> {
+        if let Err(error) = check_path(path, false) {
+            return Pending::failed(error);
+        }
+        let absolute = self.absolute(path);
+        self.watch_absolute(op, path, &absolute, kind, decode)
+    }
+
+    fn watch_absolute<T>(
+        &self,
+        op: OpCode,
+        path: &str,
+        absolute: &str,
+        kind: WatchKind,
+        decode: Decode<T>,
+    ) -> Pending<T> {
+        let frame = Frame::new(op, |out| {
+            PathWatch { path: Some(Cow::Borrowed(absolute)), watch: true }.encode(out);
+        });
+        let events = Mailbox::new();
+        let listener = Listener::Once(events.clone());
+        let wanted = Wanted { kind, path: absolute.into(), listener };
+        let (placed, watcher) = self.shared().submit_watch(frame, wanted);
+        let watch = Watch::new(watcher, events, self.shared().clone());
+        self.pending(path, placed, Seat::Once(watch), decode)
+    }
+}

@@ -1,0 +1,408 @@
+//! How a session is opened.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use zebu_proto::ConnectString;
+use zebu_session::{Chroot, Failure, Options};
+
+use crate::driver::Driver;
+use crate::hosts::{HostProvider, Names};
+use crate::shared::Shared;
+use crate::state::{SessionState, Status};
+use crate::{Client, Error, Result, SessionTicket};
+
+/// The settings of a session, and the way to open it.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+/// # embedded::with_server(async |server| {
+/// # let address = server.address().to_string();
+/// use std::time::Duration;
+/// use zebu_client::Connector;
+///
+/// let client = Connector::new()
+///     .session_timeout(Duration::from_secs(15))
+///     .authenticate("digest", "amy:secret")
+///     .connect(&address)
+///     .await?;
+/// assert_eq!(client.session_timeout(), Duration::from_secs(15));
+/// # Ok(()) });
+/// ```
+#[derive(Clone, Debug)]
+pub struct Connector {
+    options: Options,
+    connection_wait: Option<Duration>,
+    answer_bytes_max: usize,
+    chroot: Option<String>,
+    credentials: Vec<(String, Vec<u8>)>,
+}
+
+impl Default for Connector {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Connector {
+    /// The default settings: a session timeout of 10 s, no credentials, no read-only servers.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::with_server(async |server| {
+    /// # let address = server.address().to_string();
+    /// let client = zebu_client::Connector::new().connect(&address).await?;
+    /// # drop(client);
+    /// # Ok(()) });
+    /// ```
+    pub fn new() -> Self {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let seed = now.as_nanos() as u64 ^ u64::from(std::process::id()) << 32;
+        Self {
+            options: Options { seed, ..Options::default() },
+            connection_wait: None,
+            answer_bytes_max: 64 << 20,
+            chroot: None,
+            credentials: Vec::new(),
+        }
+    }
+
+    /// How long the session outlives silence: after this the servers may end it, and remove its ephemerals.
+    /// The servers bring it into their own range; default 10 s.
+    ///
+    /// After a third of it without traffic the client says that it is there, after two thirds without an
+    /// answer it looks for another server.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::with_server(async |server| {
+    /// # let address = server.address().to_string();
+    /// use std::time::Duration;
+    /// use zebu_client::Connector;
+    ///
+    /// let client = Connector::new().session_timeout(Duration::from_secs(6)).connect(&address).await?;
+    /// assert_eq!(client.session_timeout(), Duration::from_secs(6));
+    /// # Ok(()) });
+    /// ```
+    #[must_use]
+    pub fn session_timeout(mut self, timeout: Duration) -> Self {
+        self.options.timeout = timeout;
+        self
+    }
+
+    /// How long a request waits for a connection before it fails, unsent, with
+    /// [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted); default the session timeout.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use zebu_client::{Connector, ErrorKind};
+    ///
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// let nobody = "127.0.0.1:1";
+    /// let impatient = Connector::new().connection_wait(Duration::from_millis(50));
+    /// let error = impatient.connect(nobody).await.unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::NotExecuted);
+    /// # });
+    /// ```
+    #[must_use]
+    pub fn connection_wait(mut self, wait: Duration) -> Self {
+        self.connection_wait = Some(wait);
+        self
+    }
+
+    /// Lets the session live on a server without a quorum until a better one is found: reads work, and may
+    /// be behind by any length of time.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::with_server(async |server| {
+    /// # let address = server.address().to_string();
+    /// use zebu_client::{Connector, SessionState};
+    ///
+    /// let client = Connector::new().allow_read_only().connect(&address).await?;
+    /// if client.state() == SessionState::ConnectedReadOnly {
+    ///     println!("careful");
+    /// }
+    /// # Ok(()) });
+    /// ```
+    #[must_use]
+    pub fn allow_read_only(mut self) -> Self {
+        self.options.read_only = true;
+        self
+    }
+
+    /// Goes on with a session that a [ticket](Client::ticket) was kept of, instead of a new one.
+    ///
+    /// Its ephemerals are still there, its watches are not. Connecting fails with
+    /// [`ErrorKind::SessionOver`](crate::ErrorKind::SessionOver) when it is over.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::with_server(async |server| {
+    /// # let address = server.address().to_string();
+    /// use zebu_client::{Client, Connector, ErrorKind};
+    ///
+    /// let client = Client::connect(&address).await?;
+    /// let ticket = client.ticket().expect("it is connected");
+    /// client.close().await?;
+    /// let error = Connector::new().resume(ticket).connect(&address).await.unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::SessionOver);
+    /// # Ok(()) });
+    /// ```
+    #[must_use]
+    pub fn resume(mut self, ticket: SessionTicket) -> Self {
+        self.options.resume = Some(ticket);
+        self
+    }
+
+    /// Presents credentials from the first connection on, as [`Client::authenticate`] does later.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::with_server(async |server| {
+    /// # let address = server.address().to_string();
+    /// use zebu_client::{Acls, Connector, CreateMode};
+    ///
+    /// let client = Connector::new().authenticate("digest", "amy:secret").connect(&address).await?;
+    /// client.create("/mine", "", CreateMode::Persistent, &Acls::creator()).await?;
+    /// # Ok(()) });
+    /// ```
+    #[must_use]
+    pub fn authenticate(mut self, scheme: &str, auth: impl AsRef<[u8]>) -> Self {
+        self.credentials.push((scheme.to_owned(), auth.as_ref().to_vec()));
+        self
+    }
+
+    /// Makes a znode the client's root, instead of the one at the end of the connect string. The znode is
+    /// not created.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::with_server(async |server| {
+    /// # let address = server.address().to_string();
+    /// let client = zebu_client::Connector::new().chroot("/zookeeper").connect(&address).await?;
+    /// assert!(client.exists("/quota").await?.is_some());
+    /// # Ok(()) });
+    /// ```
+    #[must_use]
+    pub fn chroot(mut self, path: &str) -> Self {
+        self.chroot = Some(path.to_owned());
+        self
+    }
+
+    /// The largest request that is sent; a larger one fails with
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) instead of making the server hang up on everybody
+    /// who uses this connection. Default 1 MiB − 1, which is the servers' `jute.maxbuffer`.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::with_server(async |server| {
+    /// # let address = server.address().to_string();
+    /// use zebu_client::{Connector, ErrorKind, Version};
+    ///
+    /// let client = Connector::new().request_bytes_max(1000).connect(&address).await?;
+    /// let error = client.set_data("/", [0; 1000], Version::ANY).await.unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::Invalid);
+    /// # Ok(()) });
+    /// ```
+    #[must_use]
+    pub fn request_bytes_max(mut self, bytes: usize) -> Self {
+        self.options.request_bytes_max = bytes;
+        self
+    }
+
+    /// The largest answer that is taken; at a larger one the connection is closed. Default 64 MiB: the
+    /// names of very many children are more than servers take as a request.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::with_server(async |server| {
+    /// # let address = server.address().to_string();
+    /// use zebu_client::Connector;
+    ///
+    /// let client = Connector::new().answer_bytes_max(1 << 20).connect(&address).await?;
+    /// # drop(client);
+    /// # Ok(()) });
+    /// ```
+    #[must_use]
+    pub fn answer_bytes_max(mut self, bytes: usize) -> Self {
+        self.answer_bytes_max = bytes;
+        self
+    }
+
+    /// Most requests that may be unanswered; one more fails at once with
+    /// [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted). Default 131,072.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::with_server(async |server| {
+    /// # let address = server.address().to_string();
+    /// use zebu_client::Connector;
+    ///
+    /// let client = Connector::new().pending_max(1000).connect(&address).await?;
+    /// # drop(client);
+    /// # Ok(()) });
+    /// ```
+    #[must_use]
+    pub fn pending_max(mut self, requests: usize) -> Self {
+        self.options.pending_max = requests;
+        self
+    }
+
+    /// Decides the order in which servers are tried, and the delays between attempts; default from the
+    /// clock. For tests.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::with_server(async |server| {
+    /// # let address = server.address().to_string();
+    /// let client = zebu_client::Connector::new().seed(7).connect(&address).await?;
+    /// # drop(client);
+    /// # Ok(()) });
+    /// ```
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.options.seed = seed;
+        self
+    }
+
+    /// Opens the session and waits until it stands.
+    ///
+    /// Names are resolved again whenever servers are looked for; all addresses of a name are tried, in
+    /// random order.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted) when no server could be reached within
+    /// [`Connector::connection_wait`], [`ErrorKind::SessionOver`](crate::ErrorKind::SessionOver) when a
+    /// session to go on with is over or credentials were refused,
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a connect string that makes no sense.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::with_server(async |server| {
+    /// # let port = server.address().port();
+    /// use zebu_client::Connector;
+    ///
+    /// let servers = format!("localhost:{port}, 127.0.0.1:{port}/zookeeper");
+    /// let client = Connector::new().connect(&servers).await?;
+    /// assert_eq!(client.chroot(), "/zookeeper");
+    /// # Ok(()) });
+    /// ```
+    pub async fn connect(self, connect_string: &str) -> Result<Client> {
+        let wait = self.wait();
+        connected(self.start(connect_string)?, wait).await
+    }
+
+    /// As [`Connector::connect`], to servers that somebody else knows.
+    ///
+    /// # Errors
+    /// As [`Connector::connect`].
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::with_server(async |server| {
+    /// use zebu_client::{Connector, HostProvider, Servers};
+    ///
+    /// struct Fixed(Vec<std::net::SocketAddr>);
+    ///
+    /// impl HostProvider for Fixed {
+    ///     fn servers(&self) -> Servers<'_> {
+    ///         Box::pin(async { Ok(self.0.clone()) })
+    ///     }
+    /// }
+    ///
+    /// let client = Connector::new().connect_to(Fixed(vec![server.address()])).await?;
+    /// # drop(client);
+    /// # Ok(()) });
+    /// ```
+    pub async fn connect_to(self, hosts: impl HostProvider) -> Result<Client> {
+        let wait = self.wait();
+        connected(self.start_with(hosts)?, wait).await
+    }
+
+    /// Opens the session without waiting: requests can be made, and are sent when a connection stands.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a connect string that makes no sense.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::with_server(async |server| {
+    /// # let address = server.address().to_string();
+    /// let client = zebu_client::Connector::new().start(&address)?;
+    /// assert!(client.exists("/").await?.is_some());
+    /// # Ok(()) });
+    /// ```
+    pub fn start(mut self, connect_string: &str) -> Result<Client> {
+        let parsed: ConnectString = connect_string.parse().map_err(Error::connect_string)?;
+        self.chroot = self.chroot.or(parsed.chroot);
+        self.start_with(Names(parsed.servers))
+    }
+
+    /// As [`Connector::start`], with servers that somebody else knows.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a chroot that is no path.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::with_server(async |server| {
+    /// use zebu_client::{Connector, HostProvider, Servers};
+    ///
+    /// struct One(std::net::SocketAddr);
+    ///
+    /// impl HostProvider for One {
+    ///     fn servers(&self) -> Servers<'_> {
+    ///         Box::pin(async { Ok(vec![self.0]) })
+    ///     }
+    /// }
+    ///
+    /// let client = Connector::new().start_with(One(server.address()))?;
+    /// client.connected().await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn start_with(self, hosts: impl HostProvider) -> Result<Client> {
+        let chroot = self.chroot.as_deref().unwrap_or("/");
+        let chroot = Chroot::new(chroot).map_err(|error| Error::path_refused(error, chroot))?;
+        let status = Status {
+            state: SessionState::Connecting,
+            ticket: self.options.resume,
+            timeout: self.options.timeout,
+            server: None,
+        };
+        let shared = Arc::new(Shared::new(chroot, status));
+        let client = Client::new(shared.clone());
+        let options = Options { connection_wait: self.wait(), ..self.options };
+        let driver = Driver::new(options, Arc::new(hosts), shared, self.answer_bytes_max);
+        tokio::spawn(driver);
+        for (scheme, auth) in self.credentials {
+            // When they are refused the session is over, which nobody can overlook.
+            client.authenticate(&scheme, auth).detach();
+        }
+        Ok(client)
+    }
+
+    fn wait(&self) -> Duration {
+        self.connection_wait.unwrap_or(self.options.timeout)
+    }
+}
+
+async fn connected(client: Client, wait: Duration) -> Result<Client> {
+    match tokio::time::timeout(wait, client.connected()).await {
+        Ok(Ok(())) => Ok(client),
+        Ok(Err(error)) => Err(error),
+        Err(_) => Err(Error::failed(Failure::NoConnection, "")),
+    }
+}

@@ -1,0 +1,520 @@
+//! The task that owns the connection: it carries out what the session asks for, and decides nothing.
+//!
+//! It is one future, polled by whatever woke it: everything that was commanded meanwhile is encoded, and
+//! sent with one system call; everything that came is read with one, and answered from the bytes it came
+//! in.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes, BytesMut};
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, Sleep};
+use tracing::{debug, info, warn};
+use zebu_session::{
+    Attempt, Ending, Failure, Input, Options, Output, Probe, RequestId, Session, State, Submission,
+    WatcherId,
+};
+
+use crate::SessionState;
+use crate::hosts::HostProvider;
+use crate::mailbox::Mailbox;
+use crate::shared::{Command, Listener, Reply, Shared};
+use crate::state::Status;
+use crate::watch::{Event, Notice};
+
+/// Smallest and largest piece that is read at once; in between it follows what comes.
+const READ_BYTES_MIN: usize = 8 * 1024;
+const READ_BYTES_MAX: usize = 256 * 1024;
+
+/// Reads in one go before other tasks get their turn.
+const READS_MAX: usize = 16;
+
+/// How long a server may take to say whether it has a quorum.
+const PROBE_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// What the driver's helpers report.
+enum Report {
+    Resolved(Vec<SocketAddr>),
+    Connected(Attempt, TcpStream),
+    Failed(Attempt),
+    Probed(SocketAddr, Probe),
+}
+
+struct Connection {
+    attempt: Attempt,
+    stream: TcpStream,
+}
+
+pub(crate) struct Driver {
+    shared: Arc<Shared>,
+    session: Session,
+    hosts: Arc<dyn HostProvider>,
+    answer_bytes_max: usize,
+    start: Instant,
+    timer: Pin<Box<Sleep>>,
+    reports: mpsc::UnboundedReceiver<Report>,
+    reporter: mpsc::UnboundedSender<Report>,
+    /// The attempt that is under way.
+    connecting: Option<JoinHandle<()>>,
+    connection: Option<Connection>,
+    input: BytesMut,
+    read_bytes: usize,
+    output: Vec<u8>,
+    /// How much of `output` is sent.
+    sent: usize,
+    /// Who waits for an answer, by request; the first one's number is `first`.
+    replies: VecDeque<Option<oneshot::Sender<Reply>>>,
+    first: u64,
+    listeners: HashMap<WatcherId, Listener>,
+    /// The watch that a request leaves, while nobody knows whether it will.
+    seats: HashMap<RequestId, WatcherId>,
+    audience: Vec<Mailbox<SessionState>>,
+    commands: Vec<Command>,
+    outputs: Vec<Output>,
+    is_over: bool,
+}
+
+impl Driver {
+    pub(crate) fn new(
+        options: Options,
+        hosts: Arc<dyn HostProvider>,
+        shared: Arc<Shared>,
+        answer_bytes_max: usize,
+    ) -> Self {
+        let (reporter, reports) = mpsc::unbounded_channel();
+        let start = Instant::now();
+        Self {
+            shared,
+            session: Session::new(options),
+            hosts,
+            answer_bytes_max,
+            start,
+            timer: Box::pin(tokio::time::sleep_until(start)),
+            reports,
+            reporter,
+            connecting: None,
+            connection: None,
+            input: BytesMut::new(),
+            read_bytes: READ_BYTES_MIN,
+            output: Vec::new(),
+            sent: 0,
+            replies: VecDeque::new(),
+            first: 1,
+            listeners: HashMap::new(),
+            seats: HashMap::new(),
+            audience: Vec::new(),
+            commands: Vec::new(),
+            outputs: Vec::new(),
+            is_over: false,
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    fn step(&mut self, input: Input) {
+        let now = self.now();
+        self.session.step(now, input, &mut self.outputs);
+    }
+
+    // What goes in.
+
+    fn take_commands(&mut self, cx: &Context<'_>) {
+        let mut commands = std::mem::take(&mut self.commands);
+        self.shared.take(cx, &mut commands);
+        if !commands.is_empty() {
+            let now = self.now();
+            for command in commands.drain(..) {
+                self.command(now, command);
+            }
+            self.carry_out();
+        }
+        self.commands = commands;
+    }
+
+    fn command(&mut self, now: Duration, command: Command) {
+        let input = match command {
+            Command::Submit { id, frame, reply, effect, listener } => {
+                self.expect(id, reply);
+                if let Some((watcher, listener)) = listener {
+                    self.seats.insert(id, watcher);
+                    self.listeners.insert(watcher, listener);
+                }
+                Input::Submit(Submission { id, frame, effect })
+            }
+            Command::Authenticate { id, scheme, auth, reply } => {
+                self.expect(id, reply);
+                Input::Authenticate { id, scheme, auth }
+            }
+            Command::Close(id, reply) => {
+                self.expect(id, reply);
+                Input::Close(id)
+            }
+            Command::Withdraw(id) => Input::Withdraw(id),
+            Command::Unwatch(watcher) => {
+                self.listeners.remove(&watcher);
+                Input::Unwatch(watcher)
+            }
+            Command::Tell(states) => {
+                self.audience.push(states);
+                return;
+            }
+            Command::Leave => {
+                self.leave();
+                return;
+            }
+        };
+        self.session.step(now, input, &mut self.outputs);
+    }
+
+    /// Requests come in the order of their numbers, and nearly so do their answers.
+    fn expect(&mut self, id: RequestId, reply: oneshot::Sender<Reply>) {
+        debug_assert_eq!(id.0, self.first + self.replies.len() as u64);
+        self.replies.push_back(Some(reply));
+    }
+
+    fn take_reports(&mut self, cx: &mut Context<'_>) {
+        while let Poll::Ready(Some(report)) = self.reports.poll_recv(cx) {
+            match report {
+                Report::Resolved(found) => self.step(Input::Resolved(found)),
+                Report::Connected(attempt, stream) => {
+                    self.connecting = None;
+                    self.connection = Some(Connection { attempt, stream });
+                    self.step(Input::Connected(attempt));
+                }
+                Report::Failed(attempt) => {
+                    self.connecting = None;
+                    self.step(Input::Disconnected(attempt));
+                }
+                Report::Probed(server, probe) => self.step(Input::Probed(server, probe)),
+            }
+            self.carry_out();
+        }
+    }
+
+    fn read(&mut self, cx: &mut Context<'_>) {
+        for _ in 0..READS_MAX {
+            let Some(connection) = &mut self.connection else { return };
+            self.input.reserve(self.read_bytes);
+            let read = pin!(connection.stream.read_buf(&mut self.input)).poll(cx);
+            match read {
+                Poll::Pending => return,
+                Poll::Ready(Ok(count)) if count > 0 => {
+                    if count >= self.read_bytes {
+                        self.read_bytes = (self.read_bytes * 2).min(READ_BYTES_MAX);
+                    } else if count < self.read_bytes / 8 {
+                        self.read_bytes = (self.read_bytes / 2).max(READ_BYTES_MIN);
+                    }
+                    self.take_frames();
+                }
+                Poll::Ready(_) => self.hang_up(),
+            }
+        }
+        // There may be more, but others want to go on too.
+        cx.waker().wake_by_ref();
+    }
+
+    fn take_frames(&mut self) {
+        let now = self.now();
+        while let Some(Connection { attempt, .. }) = self.connection {
+            match next_frame(&mut self.input, self.answer_bytes_max) {
+                Ok(Some(frame)) => {
+                    self.session.step(now, Input::Frame(attempt, frame), &mut self.outputs);
+                    self.carry_out();
+                }
+                Ok(None) => return,
+                Err(length) => {
+                    warn!("the server sends a frame of {length} bytes: connection closed");
+                    self.hang_up();
+                }
+            }
+        }
+    }
+
+    /// The connection is gone.
+    fn hang_up(&mut self) {
+        if let Some(Connection { attempt, .. }) = self.connection.take() {
+            self.forget_bytes();
+            self.step(Input::Disconnected(attempt));
+            self.carry_out();
+        }
+    }
+
+    fn forget_bytes(&mut self) {
+        self.input = BytesMut::new();
+        self.output.clear();
+        self.sent = 0;
+    }
+
+    fn take_time(&mut self, cx: &mut Context<'_>) {
+        loop {
+            let Some(deadline) = self.session.deadline() else { return };
+            if deadline <= self.now() {
+                self.step(Input::Tick);
+                self.carry_out();
+                continue;
+            }
+            // A deadline mostly moves away: the timer is only set when it has run out, or is too late.
+            let deadline = self.start + deadline;
+            if self.timer.is_elapsed() || self.timer.deadline() > deadline {
+                self.timer.as_mut().reset(deadline);
+            }
+            if self.timer.as_mut().poll(cx).is_pending() {
+                return;
+            }
+        }
+    }
+
+    // What comes out.
+
+    fn carry_out(&mut self) {
+        let mut outputs = std::mem::take(&mut self.outputs);
+        for output in outputs.drain(..) {
+            match output {
+                Output::Send(bytes) => {
+                    if self.output.is_empty() {
+                        self.output = bytes;
+                    } else {
+                        self.output.extend_from_slice(&bytes);
+                    }
+                }
+                Output::Done(id, reply) => self.done(id, reply),
+                Output::Event { watcher, kind, path, zxid, last } => {
+                    let path = String::from_utf8_lossy(&path);
+                    let path = self.shared.chroot.relative(&path);
+                    if let Some(event) = Event::new(kind, path, zxid) {
+                        self.event(watcher, event, last);
+                    }
+                }
+                Output::State(state) => self.enter(state),
+                Output::Resolve => self.resolve(),
+                Output::Connect(attempt, server) => self.connect(attempt, server),
+                Output::Disconnect(_) => {
+                    if let Some(connecting) = self.connecting.take() {
+                        connecting.abort();
+                    }
+                    self.connection = None;
+                    self.forget_bytes();
+                }
+                Output::Probe(server) => self.probe(server),
+            }
+        }
+        // Reports that nobody listens any more may have been added meanwhile.
+        outputs.append(&mut self.outputs);
+        self.outputs = outputs;
+        if !self.outputs.is_empty() {
+            self.carry_out();
+        }
+    }
+
+    fn done(&mut self, id: RequestId, reply: Reply) {
+        let place = id.0.checked_sub(self.first).and_then(|place| usize::try_from(place).ok());
+        let waiting = place.and_then(|place| self.replies.get_mut(place)).and_then(Option::take);
+        while let Some(None) = self.replies.front() {
+            self.replies.pop_front();
+            self.first += 1;
+        }
+        if let Some(watcher) = self.seats.remove(&id)
+            && !self.listeners.contains_key(&watcher)
+        {
+            // Whoever wanted it has gone in the meantime.
+            self.step(Input::Unwatch(watcher));
+        }
+        if let Some(waiting) = waiting {
+            // Nobody may be waiting any more.
+            let _ = waiting.send(reply);
+        }
+    }
+
+    fn event(&mut self, watcher: WatcherId, event: Event, last: bool) {
+        match self.listeners.get(&watcher) {
+            Some(Listener::Once(events)) => {
+                let missed = event.clone();
+                events.put(event, || missed);
+            }
+            Some(Listener::Always(notices)) => {
+                notices.put(Notice::Event(event), || Notice::Missed);
+            }
+            None => {}
+        }
+        if last && let Some(listener) = self.listeners.remove(&watcher) {
+            listener.close();
+        }
+    }
+
+    fn enter(&mut self, state: State) {
+        match state {
+            State::Connecting => {}
+            State::Connected | State::ConnectedReadOnly => {
+                let session = self.session.ticket().map(|ticket| ticket.id).unwrap_or_default();
+                let server = self.session.server();
+                let timeout = self.session.timeout();
+                info!("session {session} on {server:?}, timeout {timeout:?}, {state:?}");
+            }
+            State::Disconnected => info!("connection lost"),
+            State::Over(ending) => info!("session over: {ending:?}"),
+        }
+        let status = Status {
+            state: state.into(),
+            ticket: self.session.ticket(),
+            timeout: self.session.timeout(),
+            server: self.session.server(),
+        };
+        self.shared.status.send_replace(status);
+        for states in &self.audience {
+            states.put(status.state, || status.state);
+        }
+        // Those whose request is not answered yet miss nothing.
+        if !matches!(state, State::Over(_)) {
+            let seated: HashSet<&WatcherId> = self.seats.values().collect();
+            for (watcher, listener) in &self.listeners {
+                if !seated.contains(watcher) {
+                    listener.tell(state);
+                }
+            }
+            return;
+        }
+        self.is_over = true;
+        for listener in self.listeners.drain().map(|(_, listener)| listener) {
+            listener.close();
+        }
+    }
+
+    fn resolve(&self) {
+        let (hosts, reporter) = (self.hosts.clone(), self.reporter.clone());
+        tokio::spawn(async move {
+            let found = hosts.servers().await.unwrap_or_else(|error| {
+                warn!("servers cannot be resolved: {error}");
+                Vec::new()
+            });
+            let _ = reporter.send(Report::Resolved(found));
+        });
+    }
+
+    fn connect(&mut self, attempt: Attempt, server: SocketAddr) {
+        debug!("connecting to {server}");
+        let reporter = self.reporter.clone();
+        self.connecting = Some(tokio::spawn(async move {
+            let report = match open(server).await {
+                Ok(stream) => Report::Connected(attempt, stream),
+                Err(error) => {
+                    debug!("{server}: {error}");
+                    Report::Failed(attempt)
+                }
+            };
+            let _ = reporter.send(report);
+        }));
+    }
+
+    fn probe(&self, server: SocketAddr) {
+        let reporter = self.reporter.clone();
+        tokio::spawn(async move {
+            let asked = tokio::time::timeout(PROBE_TIME_MAX, ask_mode(server)).await;
+            let probe = match asked {
+                Ok(Ok(true)) => Probe::ReadWrite,
+                _ => Probe::Other,
+            };
+            let _ = reporter.send(Report::Probed(server, probe));
+        });
+    }
+
+    fn write(&mut self, cx: &mut Context<'_>) {
+        while self.sent < self.output.len() {
+            let Some(connection) = &mut self.connection else { break };
+            let stream = Pin::new(&mut connection.stream);
+            match stream.poll_write(cx, &self.output[self.sent..]) {
+                Poll::Pending => return,
+                Poll::Ready(Ok(count)) if count > 0 => self.sent += count,
+                Poll::Ready(_) => self.hang_up(),
+            }
+        }
+        self.output.clear();
+        self.sent = 0;
+    }
+
+    /// Ends the connection and everything that is open, but not the session.
+    fn leave(&mut self) {
+        if let Some(connecting) = self.connecting.take() {
+            connecting.abort();
+        }
+        self.connection = None;
+        self.outputs.clear();
+        self.enter(State::Over(Ending::Closed));
+        for reply in self.replies.drain(..).flatten() {
+            let _ = reply.send(Err(Failure::Lost));
+        }
+    }
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let driver = &mut *self;
+        driver.take_commands(cx);
+        driver.take_reports(cx);
+        driver.read(cx);
+        driver.take_time(cx);
+        driver.write(cx);
+        if driver.is_over { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+impl Drop for Driver {
+    /// Also when the runtime is shut down.
+    fn drop(&mut self) {
+        let ending = match self.shared.status.borrow().state {
+            SessionState::Expired => Ending::Expired,
+            SessionState::AuthFailed => Ending::AuthFailed,
+            _ => Ending::Closed,
+        };
+        if let Some(connecting) = self.connecting.take() {
+            connecting.abort();
+        }
+        if !self.is_over {
+            self.enter(State::Over(ending));
+        }
+        self.shared.finish(ending);
+        for states in &self.audience {
+            states.close();
+        }
+    }
+}
+
+async fn open(server: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(server).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// Whether a server says that it has a quorum.
+async fn ask_mode(server: SocketAddr) -> io::Result<bool> {
+    let mut stream = TcpStream::connect(server).await?;
+    stream.write_all(b"isro").await?;
+    let mut answer = [0; 2];
+    stream.read_exact(&mut answer).await?;
+    Ok(answer == *b"rw")
+}
+
+/// The next whole frame without its length, or the length that is too much.
+fn next_frame(input: &mut BytesMut, bytes_max: usize) -> Result<Option<Bytes>, i32> {
+    let Some(length) = input.first_chunk() else { return Ok(None) };
+    let length = i32::from_be_bytes(*length);
+    let bytes = usize::try_from(length).ok().filter(|bytes| *bytes <= bytes_max).ok_or(length)?;
+    if input.len() < 4 + bytes {
+        return Ok(None);
+    }
+    input.advance(4);
+    Ok(Some(input.split_to(bytes).freeze()))
+}

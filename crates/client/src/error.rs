@@ -1,0 +1,348 @@
+//! What can go wrong, sorted by what the caller can do about it.
+
+use std::fmt;
+
+use zebu_proto::path::PathError;
+use zebu_proto::{ConnectStringError, ErrorCode};
+use zebu_session::{Ending, Failure};
+
+/// What the caller can do about an error.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// use zebu_client::ErrorKind;
+///
+/// let error = client.get_data("/none").await.unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::Gone);
+/// # Ok(()) });
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The znode, or the parent of one to create, or the watch, is not there.
+    Gone,
+    /// The tree is not as the caller believed: another version, a znode that exists already or has
+    /// children. Read again, then decide.
+    Conflict,
+    /// The connection's identities lack the permission. Authenticate, or ask whoever may.
+    Denied,
+    /// The server is read-only for now: reads work, writes will later.
+    ReadOnly,
+    /// A quota would be exceeded. Delete something, or ask for more.
+    Quota,
+    /// The arguments can never work on this ensemble.
+    Invalid,
+    /// Certainly not executed, and not refused for what it asks: it may be tried again as it is.
+    NotExecuted,
+    /// The connection was lost before the answer came: it may have been executed, or not. Find out
+    /// before you repeat it, unless repeating does no harm; see [`Outcome`](crate::Outcome).
+    Unknown,
+    /// The session is over, and with it its ephemerals and watches. Only a new one helps; everything that
+    /// was known through this one must be read again.
+    SessionOver,
+    /// The server reports a failure of its own.
+    Server,
+}
+
+/// Why an operation failed.
+///
+/// [`Error::kind`] says what can be done about it, [`Error::code`] exactly what it was.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// use zebu_client::{Acls, CreateMode, ErrorCode, ErrorKind};
+///
+/// let create = || client.create("/master", "me", CreateMode::Ephemeral, &Acls::creator());
+/// create().await?;
+/// let error = create().await.unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::Conflict);
+/// assert_eq!(error.code(), ErrorCode::NODE_EXISTS);
+/// assert_eq!(error.to_string(), "znode exists already: /master");
+/// # Ok(()) });
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Error {
+    kind: ErrorKind,
+    code: ErrorCode,
+    what: What,
+    path: Option<Box<str>>,
+    operation: Option<u32>,
+}
+
+/// What happened, where the code does not say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Answered,
+    Failed(Failure),
+    Path(PathError),
+    ConnectString,
+    Garbled,
+    Ttl,
+    RetriesSpent,
+}
+
+impl Error {
+    /// What the caller can do about it.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// let error = client.delete("no path", zebu_client::Version::ANY).await.unwrap_err();
+    /// assert_eq!(error.kind(), zebu_client::ErrorKind::Invalid);
+    /// # Ok(()) });
+    /// ```
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The protocol's code for it; those below −100 come from a server.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// let error = client.get_children("/none").await.unwrap_err();
+    /// assert_eq!(error.code(), zebu_client::ErrorCode::NO_NODE);
+    /// # Ok(()) });
+    /// ```
+    pub fn code(&self) -> ErrorCode {
+        self.code
+    }
+
+    /// The path the failed operation was about.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// let error = client.get_data("/none").await.unwrap_err();
+    /// assert_eq!(error.path(), Some("/none"));
+    /// # Ok(()) });
+    /// ```
+    pub fn path(&self) -> Option<&str> {
+        self.path.as_deref()
+    }
+
+    /// Which operation of a transaction made all of it fail, counted from 0.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// use zebu_client::Version;
+    ///
+    /// let mut transaction = client.transaction();
+    /// transaction.check("/", Version::ANY);
+    /// transaction.delete("/none", Version::ANY);
+    /// let error = transaction.commit().await.unwrap_err();
+    /// assert_eq!(error.failed_operation(), Some(1));
+    /// # Ok(()) });
+    /// ```
+    pub fn failed_operation(&self) -> Option<usize> {
+        self.operation.map(|operation| operation as usize)
+    }
+
+    /// Why the session is over, if it is.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// use zebu_client::Ending;
+    ///
+    /// client.close().await?;
+    /// let error = client.get_data("/").await.unwrap_err();
+    /// assert_eq!(error.ending(), Some(Ending::Closed));
+    /// # Ok(()) });
+    /// ```
+    pub fn ending(&self) -> Option<Ending> {
+        match self.what {
+            What::Failed(Failure::Over(ending)) => Some(ending),
+            _ if self.kind != ErrorKind::SessionOver => None,
+            _ if self.code == ErrorCode::SESSION_EXPIRED => Some(Ending::Expired),
+            _ => Some(Ending::AuthFailed),
+        }
+    }
+
+    pub(crate) fn answered(code: ErrorCode, path: &str) -> Self {
+        let kind = match code {
+            ErrorCode::NO_NODE | ErrorCode::NO_WATCHER => ErrorKind::Gone,
+            ErrorCode::NODE_EXISTS
+            | ErrorCode::BAD_VERSION
+            | ErrorCode::NOT_EMPTY
+            | ErrorCode::NO_CHILDREN_FOR_EPHEMERALS => ErrorKind::Conflict,
+            ErrorCode::NO_AUTH => ErrorKind::Denied,
+            ErrorCode::NOT_READ_ONLY => ErrorKind::ReadOnly,
+            ErrorCode::QUOTA_EXCEEDED => ErrorKind::Quota,
+            ErrorCode::THROTTLED_OP
+            | ErrorCode::RECONFIG_IN_PROGRESS
+            | ErrorCode::NEW_CONFIG_NO_QUORUM => ErrorKind::NotExecuted,
+            ErrorCode::SESSION_EXPIRED
+            | ErrorCode::AUTH_FAILED
+            | ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => ErrorKind::SessionOver,
+            ErrorCode::INVALID_ACL
+            | ErrorCode::BAD_ARGUMENTS
+            | ErrorCode::UNIMPLEMENTED
+            | ErrorCode::MARSHALLING_ERROR
+            | ErrorCode::RECONFIG_DISABLED
+            | ErrorCode::EPHEMERAL_ON_LOCAL_SESSION => ErrorKind::Invalid,
+            _ => ErrorKind::Server,
+        };
+        Self { kind, code, what: What::Answered, path: some(path), operation: None }
+    }
+
+    pub(crate) fn failed(failure: Failure, path: &str) -> Self {
+        let (kind, code) = match failure {
+            Failure::Lost => (ErrorKind::Unknown, ErrorCode::CONNECTION_LOSS),
+            Failure::NoConnection | Failure::Withdrawn => {
+                (ErrorKind::NotExecuted, ErrorCode::CONNECTION_LOSS)
+            }
+            Failure::TooMany => (ErrorKind::NotExecuted, ErrorCode::OPERATION_TIMEOUT),
+            Failure::TooLarge => (ErrorKind::Invalid, ErrorCode::BAD_ARGUMENTS),
+            Failure::Over(Ending::AuthFailed) => (ErrorKind::SessionOver, ErrorCode::AUTH_FAILED),
+            Failure::Over(_) => (ErrorKind::SessionOver, ErrorCode::SESSION_EXPIRED),
+        };
+        Self { kind, code, what: What::Failed(failure), path: some(path), operation: None }
+    }
+
+    pub(crate) fn path_refused(error: PathError, path: &str) -> Self {
+        Self::invalid(What::Path(error), path)
+    }
+
+    /// The reason stands where a path would.
+    pub(crate) fn connect_string(error: ConnectStringError) -> Self {
+        Self::invalid(What::ConnectString, &error.to_string())
+    }
+
+    pub(crate) fn ttl(path: &str) -> Self {
+        Self::invalid(What::Ttl, path)
+    }
+
+    fn invalid(what: What, path: &str) -> Self {
+        let (kind, code) = (ErrorKind::Invalid, ErrorCode::BAD_ARGUMENTS);
+        Self { kind, code, what, path: some(path), operation: None }
+    }
+
+    /// An answer that makes no sense: the request was executed, or not.
+    pub(crate) fn garbled(path: &str) -> Self {
+        let (kind, code) = (ErrorKind::Unknown, ErrorCode::MARSHALLING_ERROR);
+        Self { kind, code, what: What::Garbled, path: some(path), operation: None }
+    }
+
+    pub(crate) fn retries_spent(path: &str) -> Self {
+        let (kind, code) = (ErrorKind::Unknown, ErrorCode::CONNECTION_LOSS);
+        Self { kind, code, what: What::RetriesSpent, path: some(path), operation: None }
+    }
+
+    pub(crate) fn of_operation(mut self, operation: usize) -> Self {
+        self.operation = u32::try_from(operation).ok();
+        self
+    }
+}
+
+fn some(path: &str) -> Option<Box<str>> {
+    (!path.is_empty()).then(|| path.into())
+}
+
+/// What a code means, in words.
+fn words(code: ErrorCode) -> Option<&'static str> {
+    Some(match code {
+        ErrorCode::NO_NODE => "no such znode",
+        ErrorCode::NO_WATCHER => "no such watch",
+        ErrorCode::NODE_EXISTS => "znode exists already",
+        ErrorCode::BAD_VERSION => "version does not match",
+        ErrorCode::NOT_EMPTY => "znode has children",
+        ErrorCode::NO_CHILDREN_FOR_EPHEMERALS => "ephemeral znodes have no children",
+        ErrorCode::NO_AUTH => "permission denied",
+        ErrorCode::NOT_READ_ONLY => "server is read-only",
+        ErrorCode::QUOTA_EXCEEDED => "quota exceeded",
+        ErrorCode::THROTTLED_OP => "server is too busy",
+        ErrorCode::RECONFIG_IN_PROGRESS => "another reconfiguration is under way",
+        ErrorCode::NEW_CONFIG_NO_QUORUM => "no quorum of the new configuration is connected",
+        ErrorCode::SESSION_EXPIRED => "session expired",
+        ErrorCode::AUTH_FAILED => "credentials refused",
+        ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => "server wants credentials first",
+        ErrorCode::INVALID_ACL => "invalid ACL",
+        ErrorCode::BAD_ARGUMENTS => "invalid arguments",
+        ErrorCode::UNIMPLEMENTED => "server does not support this",
+        ErrorCode::MARSHALLING_ERROR => "server could not read the request",
+        ErrorCode::RECONFIG_DISABLED => "reconfiguration is disabled",
+        ErrorCode::EPHEMERAL_ON_LOCAL_SESSION => "local sessions own no ephemerals",
+        _ => return None,
+    })
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.what {
+            What::Answered => match words(self.code) {
+                Some(words) => f.write_str(words)?,
+                None => write!(f, "server reports {}", self.code)?,
+            },
+            What::Failed(failure) => f.write_str(match failure {
+                Failure::Lost => "connection lost, outcome unknown",
+                Failure::NoConnection => "no connection",
+                Failure::Withdrawn => "withdrawn",
+                Failure::TooLarge => "request is larger than servers accept",
+                Failure::TooMany => "too many requests are unanswered",
+                Failure::Over(Ending::Closed) => "session is closed",
+                Failure::Over(Ending::Expired) => "session expired",
+                Failure::Over(Ending::AuthFailed) => "credentials refused",
+            })?,
+            What::Path(error) => write!(f, "{error}")?,
+            What::ConnectString => f.write_str("invalid connect string")?,
+            What::Garbled => f.write_str("answer makes no sense, outcome unknown")?,
+            What::Ttl => f.write_str("time to live is not from 1 ms to 2^40 - 1 ms")?,
+            What::RetriesSpent => {
+                f.write_str("connection lost at every attempt, outcome unknown")?
+            }
+        }
+        if let Some(path) = &self.path {
+            write!(f, ": {path}")?;
+        }
+        if let Some(operation) = self.operation {
+            write!(f, " (operation {operation} of the transaction)")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}({}, {self})", self.kind, self.code.0)
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_be_done_about_it() {
+        for (code, kind) in [
+            (ErrorCode::NO_NODE, ErrorKind::Gone),
+            (ErrorCode::BAD_VERSION, ErrorKind::Conflict),
+            (ErrorCode::NO_AUTH, ErrorKind::Denied),
+            (ErrorCode::SESSION_EXPIRED, ErrorKind::SessionOver),
+            (ErrorCode::THROTTLED_OP, ErrorKind::NotExecuted),
+            (ErrorCode(-99), ErrorKind::Server),
+        ] {
+            assert_eq!(Error::answered(code, "/a").kind(), kind);
+        }
+        assert_eq!(Error::failed(Failure::Lost, "").kind(), ErrorKind::Unknown);
+        assert_eq!(Error::failed(Failure::NoConnection, "").kind(), ErrorKind::NotExecuted);
+        let over = Error::failed(Failure::Over(Ending::AuthFailed), "");
+        assert_eq!(over.ending(), Some(Ending::AuthFailed));
+        assert_eq!(Error::answered(ErrorCode::NO_NODE, "").ending(), None);
+    }
+
+    #[test]
+    fn a_message_names_what_and_where() {
+        let error = Error::answered(ErrorCode::BAD_VERSION, "/a").of_operation(2);
+        assert_eq!(
+            error.to_string(),
+            "version does not match: /a (operation 2 of the transaction)"
+        );
+        assert_eq!(Error::answered(ErrorCode(-99), "").to_string(), "server reports -99");
+    }
+}

@@ -1,0 +1,184 @@
+//! The client's session: how it stands, and how it ends.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use zebu_proto::SessionId;
+use zebu_session::Failure;
+
+use crate::mailbox::Mailbox;
+use crate::pending::Seat;
+use crate::shared::Command;
+use crate::{Client, Error, Pending, Result, SessionEvents, SessionState, SessionTicket, answer};
+
+impl Client {
+    /// How the session stands.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// assert_eq!(client.state(), zebu_client::SessionState::Connected);
+    /// # Ok(()) });
+    /// ```
+    pub fn state(&self) -> SessionState {
+        self.shared().status.borrow().state
+    }
+
+    /// Every change of the session's state from now on, as a stream.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// let mut events = client.session_events();
+    /// let watched = tokio::spawn(async move {
+    ///     while let Some(state) = events.next().await {
+    ///         println!("session is {state}");
+    ///     }
+    /// });
+    /// client.close().await?;
+    /// watched.await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn session_events(&self) -> SessionEvents {
+        let states = Mailbox::new();
+        self.shared().command(Command::Tell(states.clone()));
+        SessionEvents::new(states)
+    }
+
+    /// Waits until the session is connected, to a server of whichever kind.
+    ///
+    /// # Errors
+    /// The session is over.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::with_server(async |server| {
+    /// # let address = server.address().to_string();
+    /// use zebu_client::Connector;
+    ///
+    /// let client = Connector::new().start(&address)?; // does not wait
+    /// client.connected().await?;
+    /// # Ok(()) });
+    /// ```
+    pub async fn connected(&self) -> Result<()> {
+        let mut status = self.shared().status.subscribe();
+        let settled = |state: SessionState| {
+            use SessionState::{Connected, ConnectedReadOnly};
+            state.is_over() || matches!(state, Connected | ConnectedReadOnly)
+        };
+        let state = match status.wait_for(|status| settled(status.state)).await {
+            Ok(status) => status.state,
+            Err(_) => SessionState::Closed,
+        };
+        match self.shared().ending() {
+            Some(ending) if state.is_over() => Err(Error::failed(Failure::Over(ending), "")),
+            _ => Ok(()),
+        }
+    }
+
+    /// The session's id, or [`SessionId::NONE`] before there is one.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// use zebu_client::{Acls, CreateMode};
+    ///
+    /// let mine = client.create("/mine", "", CreateMode::Ephemeral, &Acls::creator()).await?;
+    /// assert_eq!(mine.stat.ephemeral_owner, client.session_id().0);
+    /// # Ok(()) });
+    /// ```
+    pub fn session_id(&self) -> SessionId {
+        self.shared().status.borrow().ticket.map_or(SessionId::NONE, |ticket| ticket.id)
+    }
+
+    /// What lets another client go on with this session, see [`Connector::resume`]: keep it secret.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// let ticket = client.ticket().expect("it is connected");
+    /// assert_eq!(ticket.id, client.session_id());
+    /// # Ok(()) });
+    /// ```
+    pub fn ticket(&self) -> Option<SessionTicket> {
+        self.shared().status.borrow().ticket
+    }
+
+    /// The session timeout, as settled with the servers.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// assert_eq!(client.session_timeout().as_secs(), 10);
+    /// # Ok(()) });
+    /// ```
+    pub fn session_timeout(&self) -> Duration {
+        self.shared().status.borrow().timeout
+    }
+
+    /// The server the session lives on, if it is connected.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// assert!(client.server().expect("it is connected").ip().is_loopback());
+    /// # Ok(()) });
+    /// ```
+    pub fn server(&self) -> Option<SocketAddr> {
+        self.shared().status.borrow().server
+    }
+
+    /// The znode that is this client's root, as the servers call it.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// assert_eq!(client.chroot(), "/");
+    /// # Ok(()) });
+    /// ```
+    pub fn chroot(&self) -> &str {
+        self.shared().chroot.root()
+    }
+
+    /// Ends the session, after all requests made before: its ephemerals are gone when this returns.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unknown`](crate::ErrorKind::Unknown) when no server could be told in time: the servers
+    /// end the session when its timeout has passed. [`ErrorKind::SessionOver`](crate::ErrorKind::SessionOver)
+    /// when it was over already.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// use zebu_client::{Acls, CreateMode};
+    ///
+    /// client.create("/gone", "", CreateMode::Ephemeral, &Acls::creator()).detach();
+    /// client.close().await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn close(&self) -> Pending<()> {
+        let placed = self.shared().close();
+        self.pending("", placed, Seat::None, answer::nothing)
+    }
+
+    /// Ends this client but not the session: with the ticket another client can go on with it before its
+    /// timeout has passed. Requests that are not answered yet fail; watches end.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::with_server(async |server| {
+    /// # let address = server.address().to_string();
+    /// use zebu_client::{Client, Connector};
+    ///
+    /// let client = Client::connect(&address).await?;
+    /// let ticket = client.leave().expect("it was connected");
+    /// let again = Connector::new().resume(ticket).connect(&address).await?;
+    /// assert_eq!(again.session_id(), ticket.id);
+    /// # Ok(()) });
+    /// ```
+    pub fn leave(&self) -> Option<SessionTicket> {
+        let ticket = self.ticket();
+        self.shared().command(Command::Leave);
+        ticket
+    }
+}

@@ -1,0 +1,111 @@
+//! A queue with one reader that never grows beyond its limit: what does not fit is replaced by one mark.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use parking_lot::Mutex;
+
+/// Most items that wait for a reader.
+pub(crate) const WAITING_MAX: usize = 1 << 16;
+
+#[derive(Debug)]
+struct Inside<T> {
+    items: VecDeque<T>,
+    is_closed: bool,
+    reader: Option<Waker>,
+}
+
+/// The writer's end, and by being cloned the reader's.
+#[derive(Debug)]
+pub(crate) struct Mailbox<T>(Arc<Mutex<Inside<T>>>);
+
+impl<T> Clone for Mailbox<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T> Mailbox<T> {
+    pub(crate) fn new() -> Self {
+        let inside = Inside { items: VecDeque::new(), is_closed: false, reader: None };
+        Self(Arc::new(Mutex::new(inside)))
+    }
+
+    /// Adds an item. When the reader is too far behind, everything that waits is replaced by `missed`.
+    pub(crate) fn put(&self, item: T, missed: impl FnOnce() -> T) {
+        let mut inside = self.0.lock();
+        if inside.is_closed {
+            return;
+        }
+        if inside.items.len() >= WAITING_MAX {
+            inside.items.clear();
+            inside.items.push_back(missed());
+        } else {
+            inside.items.push_back(item);
+        }
+        wake(inside);
+    }
+
+    /// There will be no more.
+    pub(crate) fn close(&self) {
+        let mut inside = self.0.lock();
+        inside.is_closed = true;
+        wake(inside);
+    }
+
+    /// The next item; `None` after the last.
+    pub(crate) fn poll_take(&self, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        let mut inside = self.0.lock();
+        if let Some(item) = inside.items.pop_front() {
+            return Poll::Ready(Some(item));
+        }
+        if inside.is_closed {
+            return Poll::Ready(None);
+        }
+        match &mut inside.reader {
+            Some(reader) => reader.clone_from(cx.waker()),
+            reader => *reader = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+}
+
+fn wake<T>(mut inside: parking_lot::MutexGuard<'_, Inside<T>>) {
+    let reader = inside.reader.take();
+    drop(inside);
+    if let Some(reader) = reader {
+        reader.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(mailbox: &Mailbox<usize>) -> Poll<Option<usize>> {
+        mailbox.poll_take(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn what_does_not_fit_becomes_one_mark() {
+        let mailbox = Mailbox::new();
+        for item in 0..=WAITING_MAX {
+            mailbox.put(item, || usize::MAX);
+        }
+        mailbox.put(7, || usize::MAX);
+        assert_eq!(take(&mailbox), Poll::Ready(Some(usize::MAX)));
+        assert_eq!(take(&mailbox), Poll::Ready(Some(7)));
+        assert_eq!(take(&mailbox), Poll::Pending);
+    }
+
+    #[test]
+    fn what_was_put_before_the_end_is_still_read() {
+        let mailbox = Mailbox::new();
+        mailbox.put(1, || 0);
+        mailbox.close();
+        mailbox.put(2, || 0);
+        assert_eq!(take(&mailbox), Poll::Ready(Some(1)));
+        assert_eq!(take(&mailbox), Poll::Ready(None));
+    }
+}

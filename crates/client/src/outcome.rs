@@ -1,0 +1,252 @@
+//! What became of a request whose answer was lost.
+//!
+//! A lost connection leaves the outcome of a write unknown. The session goes on with another connection,
+//! and servers no longer accept anything from the old one: after a sync, what can be read there tells.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use zebu_proto::{Stat, Version};
+
+use crate::transaction::check_path;
+use crate::{Acls, Client, CreateMode, Created, Error, ErrorKind, Result, Retry};
+
+/// What became of a write whose answer was lost, as far as it can be told.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// use zebu_client::{Acls, CreateMode, ErrorKind, Outcome};
+///
+/// let (path, me) = ("/master", "host 1");
+/// let mode = CreateMode::Ephemeral;
+/// let is_master = match client.create(path, me, mode, &Acls::creator()).await {
+///     Ok(_) => true,
+///     Err(error) if error.kind() == ErrorKind::Conflict => false,
+///     Err(error) if error.kind() == ErrorKind::Unknown => {
+///         match client.after_lost_create(path, me, mode).await? {
+///             Outcome::Happened(_) => true,
+///             Outcome::DidNot => false, // try again
+///             Outcome::Unclear => false,
+///         }
+///     }
+///     Err(error) => return Err(error.into()),
+/// };
+/// assert!(is_master);
+/// # Ok(()) });
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome<T> {
+    /// It was executed.
+    Happened(T),
+    /// It was not, and will not be.
+    DidNot,
+    /// What is there can be its work, or that of others.
+    Unclear,
+}
+
+impl Client {
+    /// Creates an ephemeral or sequential znode whatever happens to the connection: where the answer is
+    /// lost, this finds out whether it was created, and creates it if not, within the limits of [`Retry`].
+    ///
+    /// The last part of `path` gets a prefix nobody else uses, `_c_…-`, by which the znode is found again;
+    /// other clients' recipes know this form. Sequential names stay in order behind the prefix.
+    ///
+    /// # Errors
+    /// As [`Client::create`]; [`ErrorKind::Unknown`] only when every attempt was lost.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// use zebu_client::{Acls, CreateMode};
+    ///
+    /// let mode = CreateMode::EphemeralSequential;
+    /// let created = client.create_protected("/lock-", "", mode, &Acls::creator()).await?;
+    /// assert!(created.path.starts_with("/_c_"));
+    /// assert!(created.path.ends_with("-lock-0000000000"));
+    /// # Ok(()) });
+    /// ```
+    pub async fn create_protected(
+        &self,
+        path: &str,
+        data: impl AsRef<[u8]>,
+        mode: CreateMode,
+        acl: &Acls,
+    ) -> Result<Created> {
+        check_path(path, mode.is_sequential())?;
+        let Some((parent, name)) = path.rsplit_once('/') else {
+            unreachable!("a valid path has a slash")
+        };
+        let prefix = format!("_c_{}-", self.unique());
+        let unique = format!("{parent}/{prefix}{name}");
+        let parent = if parent.is_empty() { "/" } else { parent };
+        let mut pauses = Retry::default().pauses();
+        loop {
+            let error = match self.create(&unique, data.as_ref(), mode, acl).await {
+                Ok(created) => return Ok(created),
+                Err(error) => error,
+            };
+            match error.kind() {
+                ErrorKind::Unknown => {
+                    let found = Retry::default().reads(|| self.find(parent, &prefix)).await?;
+                    if let Some(created) = found {
+                        return Ok(created);
+                    }
+                }
+                ErrorKind::NotExecuted => {}
+                _ => return Err(error),
+            }
+            let Some(pause) = pauses.next() else { return Err(Error::retries_spent(path)) };
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// The child whose name begins with `prefix`.
+    async fn find(&self, parent: &str, prefix: &str) -> Result<Option<Created>> {
+        let synced = self.sync(parent);
+        let children = self.get_children(parent);
+        synced.await?;
+        let (names, _) = children.await?;
+        let Some(name) = names.into_iter().find(|name| name.starts_with(prefix)) else {
+            return Ok(None);
+        };
+        let path = if parent == "/" { format!("/{name}") } else { format!("{parent}/{name}") };
+        Ok(self.exists(&path).await?.map(|stat| Created { path, stat }))
+    }
+
+    /// Letters and digits that no other client comes upon.
+    fn unique(&self) -> String {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        // Unique for the session, and within it by the time, which the counter keeps apart.
+        let session = self.session_id().0 as u64;
+        let number = self.shared().unique_number();
+        let random = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), number);
+        format!(
+            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+            (session >> 32) as u32 ^ session as u32,
+            number as u16,
+            (now >> 48) as u16,
+            random as u16,
+            now & 0xffff_ffff_ffff
+        )
+    }
+
+    /// Tells what became of a [`Client::create`] with these arguments that ended in
+    /// [`ErrorKind::Unknown`].
+    ///
+    /// An ephemeral znode is this session's or it is not. Of other znodes the data decide: they should say
+    /// who wrote them. The name a sequential create got cannot be known: use [`Client::create_protected`].
+    ///
+    /// # Errors
+    /// As [`Client::get_data`]; it may be asked again.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// use zebu_client::{Acls, CreateMode, Outcome};
+    ///
+    /// let mode = CreateMode::Ephemeral;
+    /// assert_eq!(client.after_lost_create("/a", "me", mode).await?, Outcome::DidNot);
+    /// client.create("/a", "me", mode, &Acls::creator()).await?;
+    /// assert!(matches!(client.after_lost_create("/a", "me", mode).await?, Outcome::Happened(_)));
+    /// # Ok(()) });
+    /// ```
+    pub async fn after_lost_create(
+        &self,
+        path: &str,
+        data: impl AsRef<[u8]>,
+        mode: CreateMode,
+    ) -> Result<Outcome<Created>> {
+        if mode.is_sequential() {
+            return Ok(Outcome::Unclear);
+        }
+        let Some((found, stat)) = self.read_synced(path).await? else { return Ok(Outcome::DidNot) };
+        let is_same = found == data.as_ref() && stat.version == 0;
+        let created = Created { path: path.to_owned(), stat };
+        Ok(match mode.is_ephemeral() {
+            true if stat.ephemeral_owner == self.session_id().0 => Outcome::Happened(created),
+            true => Outcome::DidNot,
+            false if is_same => Outcome::Happened(created),
+            // Changed since, by whoever made it or by others.
+            false if stat.version > 0 => Outcome::Unclear,
+            false => Outcome::DidNot,
+        })
+    }
+
+    /// Tells what became of a [`Client::set_data`] with these arguments that ended in
+    /// [`ErrorKind::Unknown`].
+    ///
+    /// It can be told for sure when the version was not [`Version::ANY`] and nobody has written since; the
+    /// data should say who wrote them, else another writer's equal data pass for ours.
+    ///
+    /// # Errors
+    /// As [`Client::get_data`]; it may be asked again.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// use zebu_client::{Outcome, Version};
+    ///
+    /// let outcome = client.after_lost_set_data("/", "mine", Version(0)).await?;
+    /// assert_eq!(outcome, Outcome::DidNot);
+    /// client.set_data("/", "mine", Version(0)).await?;
+    /// let outcome = client.after_lost_set_data("/", "mine", Version(0)).await?;
+    /// assert!(matches!(outcome, Outcome::Happened(_)));
+    /// # Ok(()) });
+    /// ```
+    pub async fn after_lost_set_data(
+        &self,
+        path: &str,
+        data: impl AsRef<[u8]>,
+        version: Version,
+    ) -> Result<Outcome<Stat>> {
+        let Some((found, stat)) = self.read_synced(path).await? else {
+            return Ok(Outcome::Unclear);
+        };
+        let is_same = found == data.as_ref();
+        Ok(if version == Version::ANY {
+            if is_same { Outcome::Happened(stat) } else { Outcome::Unclear }
+        } else if stat.version == version.0 {
+            Outcome::DidNot
+        } else if stat.version == version.0.wrapping_add(1) {
+            if is_same { Outcome::Happened(stat) } else { Outcome::DidNot }
+        } else {
+            Outcome::Unclear
+        })
+    }
+
+    /// Tells what became of a [`Client::delete`] that ended in [`ErrorKind::Unknown`].
+    ///
+    /// A znode that is not there may have been deleted by others too: then it is
+    /// [`Outcome::Happened`] all the same.
+    ///
+    /// # Errors
+    /// As [`Client::exists`]; it may be asked again.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// use zebu_client::Outcome;
+    ///
+    /// assert_eq!(client.after_lost_delete("/none").await?, Outcome::Happened(()));
+    /// assert_eq!(client.after_lost_delete("/zookeeper").await?, Outcome::DidNot);
+    /// # Ok(()) });
+    /// ```
+    pub async fn after_lost_delete(&self, path: &str) -> Result<Outcome<()>> {
+        let synced = self.sync(path);
+        let found = self.exists(path);
+        synced.await?;
+        Ok(if found.await?.is_some() { Outcome::DidNot } else { Outcome::Happened(()) })
+    }
+
+    /// What is there, with everything in it that was ordered before.
+    async fn read_synced(&self, path: &str) -> Result<Option<(bytes::Bytes, Stat)>> {
+        let synced = self.sync(path);
+        let read = self.get_data(path);
+        synced.await?;
+        match read.await {
+            Ok(read) => Ok(Some(read)),
+            Err(error) if error.kind() == ErrorKind::Gone => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! What the handles of a client and its driver share: a queue of commands, and the session's state.
+
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+use parking_lot::Mutex;
+use tokio::sync::{oneshot, watch};
+use zebu_session::{
+    Answer, Chroot, Effect, Ending, Failure, Frame, Registration, RequestId, State, WatchKind,
+    WatcherId,
+};
+
+use crate::SessionState;
+use crate::mailbox::Mailbox;
+use crate::state::Status;
+use crate::watch::{Event, Notice};
+
+/// What becomes of a request.
+pub(crate) type Reply = std::result::Result<Answer, Failure>;
+
+/// Where a watch's events go.
+#[derive(Debug)]
+pub(crate) enum Listener {
+    Once(Mailbox<Event>),
+    Always(Mailbox<Notice>),
+}
+
+/// What a handle wants from the driver. In the order in which the calls were made.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Submit {
+        id: RequestId,
+        frame: Frame,
+        reply: oneshot::Sender<Reply>,
+        effect: Effect,
+        /// Where the events of the watch go that it leaves.
+        listener: Option<(WatcherId, Listener)>,
+    },
+    Authenticate {
+        id: RequestId,
+        scheme: String,
+        auth: Vec<u8>,
+        reply: oneshot::Sender<Reply>,
+    },
+    Withdraw(RequestId),
+    Unwatch(WatcherId),
+    /// Changes of the state go here too.
+    Tell(Mailbox<SessionState>),
+    /// End the session.
+    Close(RequestId, oneshot::Sender<Reply>),
+    /// End without ending the session.
+    Leave,
+}
+
+#[derive(Debug)]
+struct Queue {
+    commands: Vec<Command>,
+    next_request: u64,
+    next_watcher: u64,
+    next_unique: u64,
+    driver: Option<Waker>,
+    /// Nobody takes commands any more.
+    ending: Option<Ending>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) chroot: Chroot,
+    pub(crate) status: watch::Sender<Status>,
+    queue: Mutex<Queue>,
+}
+
+/// The watch that a request will leave, and as the server calls it, where.
+pub(crate) struct Wanted {
+    pub(crate) kind: WatchKind,
+    pub(crate) path: Arc<str>,
+    pub(crate) listener: Listener,
+}
+
+/// A request that has its place in the order.
+pub(crate) struct Placed {
+    pub(crate) id: RequestId,
+    pub(crate) reply: oneshot::Receiver<Reply>,
+}
+
+impl Shared {
+    pub(crate) fn new(chroot: Chroot, status: Status) -> Self {
+        let queue = Queue {
+            commands: Vec::new(),
+            next_request: 1,
+            next_watcher: 1,
+            next_unique: 0,
+            driver: None,
+            ending: None,
+        };
+        Self { chroot, status: watch::Sender::new(status), queue: Mutex::new(queue) }
+    }
+
+    /// Puts a request into its place in the order, which is fixed with this.
+    pub(crate) fn submit(&self, frame: Frame, effect: Effect) -> Placed {
+        self.place(|_, id, reply| Command::Submit { id, frame, reply, effect, listener: None })
+    }
+
+    /// As [`Shared::submit`], for a request that leaves a watch.
+    pub(crate) fn submit_watch(&self, frame: Frame, wanted: Wanted) -> (Placed, WatcherId) {
+        let mut watcher = WatcherId(0);
+        let placed = self.place(|queue, id, reply| {
+            watcher = WatcherId(queue.next_watcher);
+            queue.next_watcher += 1;
+            let Wanted { kind, path, listener } = wanted;
+            let effect = Effect::Watch(Registration { watcher, kind, path });
+            Command::Submit { id, frame, reply, effect, listener: Some((watcher, listener)) }
+        });
+        (placed, watcher)
+    }
+
+    /// A number that this client has not used yet.
+    pub(crate) fn unique_number(&self) -> u64 {
+        let mut queue = self.queue.lock();
+        queue.next_unique += 1;
+        queue.next_unique
+    }
+
+    pub(crate) fn authenticate(&self, scheme: String, auth: Vec<u8>) -> Placed {
+        self.place(|_, id, reply| Command::Authenticate { id, scheme, auth, reply })
+    }
+
+    pub(crate) fn close(&self) -> Placed {
+        self.place(|_, id, reply| Command::Close(id, reply))
+    }
+
+    fn place(
+        &self,
+        command: impl FnOnce(&mut Queue, RequestId, oneshot::Sender<Reply>) -> Command,
+    ) -> Placed {
+        let (sender, reply) = oneshot::channel();
+        let mut id = RequestId(0);
+        self.enqueue(|queue| {
+            id = RequestId(queue.next_request);
+            queue.next_request += 1;
+            command(queue, id, sender)
+        });
+        Placed { id, reply }
+    }
+
+    pub(crate) fn command(&self, command: Command) {
+        self.enqueue(|_| command);
+    }
+
+    fn enqueue(&self, command: impl FnOnce(&mut Queue) -> Command) {
+        let mut queue = self.queue.lock();
+        let command = command(&mut queue);
+        if let Some(ending) = queue.ending {
+            drop(queue);
+            refuse(command, ending);
+            return;
+        }
+        queue.commands.push(command);
+        let driver = queue.driver.take();
+        drop(queue);
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+    }
+
+    /// Moves everything that was commanded into `commands`, which is empty; the driver is woken for the
+    /// next.
+    pub(crate) fn take(&self, cx: &Context<'_>, commands: &mut Vec<Command>) {
+        let mut queue = self.queue.lock();
+        std::mem::swap(&mut queue.commands, commands);
+        if !queue.driver.as_ref().is_some_and(|driver| driver.will_wake(cx.waker())) {
+            queue.driver = Some(cx.waker().clone());
+        }
+    }
+
+    /// No command is taken from now on; those that wait are refused.
+    pub(crate) fn finish(&self, ending: Ending) {
+        let mut queue = self.queue.lock();
+        queue.ending = Some(ending);
+        let commands = std::mem::take(&mut queue.commands);
+        queue.driver = None;
+        drop(queue);
+        commands.into_iter().for_each(|command| refuse(command, ending));
+    }
+
+    /// Why the session is over, if it is.
+    pub(crate) fn ending(&self) -> Option<Ending> {
+        match self.status.borrow().state {
+            SessionState::Expired => Some(Ending::Expired),
+            SessionState::AuthFailed => Some(Ending::AuthFailed),
+            SessionState::Closed => Some(Ending::Closed),
+            _ => self.queue.lock().ending,
+        }
+    }
+}
+
+fn refuse(command: Command, ending: Ending) {
+    let reply = match command {
+        Command::Submit { reply, listener, .. } => {
+            if let Some((_, listener)) = listener {
+                listener.close();
+            }
+            reply
+        }
+        Command::Authenticate { reply, .. } | Command::Close(_, reply) => reply,
+        Command::Tell(states) => return states.close(),
+        Command::Withdraw(_) | Command::Unwatch(_) | Command::Leave => return,
+    };
+    let _ = reply.send(Err(Failure::Over(ending)));
+}
+
+impl Listener {
+    pub(crate) fn close(&self) {
+        match self {
+            Self::Once(events) => events.close(),
+            Self::Always(notices) => notices.close(),
+        }
+    }
+
+    /// Tells those that live on how the session stands.
+    pub(crate) fn tell(&self, state: State) {
+        let notice = match state {
+            State::Disconnected => Notice::Disconnected,
+            State::Connected | State::ConnectedReadOnly => Notice::Missed,
+            State::Connecting | State::Over(_) => return,
+        };
+        if let Self::Always(notices) = self {
+            notices.put(notice, || Notice::Missed);
+        }
+    }
+}

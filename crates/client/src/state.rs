@@ -1,0 +1,145 @@
+//! How the session stands.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_core::Stream;
+use zebu_session::{Ending, State, Ticket};
+
+use crate::mailbox::Mailbox;
+
+/// How a session stands, and what happens to it.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// use zebu_client::SessionState;
+///
+/// assert_eq!(client.state(), SessionState::Connected);
+/// client.close().await?;
+/// assert_eq!(client.state(), SessionState::Closed);
+/// # Ok(()) });
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SessionState {
+    /// There was no connection yet; it is being sought.
+    Connecting,
+    /// All is well.
+    Connected,
+    /// The server has no quorum: reads work, may be behind by any length of time, writes fail. A better
+    /// server is being sought.
+    ConnectedReadOnly,
+    /// The connection was lost; another is being sought. The session may have ended meanwhile as others
+    /// see it: who acts as a leader stops until it is [`SessionState::Connected`] again.
+    Disconnected,
+    /// The servers have ended the session: its ephemerals and watches are gone.
+    Expired,
+    /// The servers refused the credentials, or want some first; the session cannot be used.
+    AuthFailed,
+    /// It was closed.
+    Closed,
+}
+
+impl SessionState {
+    /// Whether the session is over for good.
+    ///
+    /// ```
+    /// use zebu_client::SessionState;
+    /// assert!(SessionState::Expired.is_over());
+    /// assert!(!SessionState::Disconnected.is_over());
+    /// ```
+    pub fn is_over(self) -> bool {
+        matches!(self, Self::Expired | Self::AuthFailed | Self::Closed)
+    }
+}
+
+impl From<State> for SessionState {
+    fn from(state: State) -> Self {
+        match state {
+            State::Connecting => Self::Connecting,
+            State::Connected => Self::Connected,
+            State::ConnectedReadOnly => Self::ConnectedReadOnly,
+            State::Disconnected => Self::Disconnected,
+            State::Over(Ending::Closed) => Self::Closed,
+            State::Over(Ending::Expired) => Self::Expired,
+            State::Over(Ending::AuthFailed) => Self::AuthFailed,
+        }
+    }
+}
+
+/// The names the original's tools print.
+impl fmt::Display for SessionState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Connecting => "Connecting",
+            Self::Connected => "SyncConnected",
+            Self::ConnectedReadOnly => "ConnectedReadOnly",
+            Self::Disconnected => "Disconnected",
+            Self::Expired => "Expired",
+            Self::AuthFailed => "AuthFailed",
+            Self::Closed => "Closed",
+        })
+    }
+}
+
+/// Everything that is known of a session at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Status {
+    pub(crate) state: SessionState,
+    pub(crate) ticket: Option<Ticket>,
+    pub(crate) timeout: Duration,
+    pub(crate) server: Option<SocketAddr>,
+}
+
+/// The changes of a session's state, none left out, as a stream that ends with the session.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// use zebu_client::SessionState;
+///
+/// let mut events = client.session_events();
+/// client.close().await?;
+/// assert_eq!(events.next().await, Some(SessionState::Closed));
+/// assert_eq!(events.next().await, None);
+/// # Ok(()) });
+/// ```
+#[derive(Debug)]
+pub struct SessionEvents {
+    states: Mailbox<SessionState>,
+}
+
+impl SessionEvents {
+    pub(crate) fn new(states: Mailbox<SessionState>) -> Self {
+        Self { states }
+    }
+
+    /// Waits for the next change. Nothing is lost when the future is dropped.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// let mut events = client.session_events();
+    /// client.close().await?;
+    /// while let Some(state) = events.next().await {
+    ///     println!("{state}");
+    /// }
+    /// # Ok(()) });
+    /// ```
+    pub async fn next(&mut self) -> Option<SessionState> {
+        poll_fn(|cx| self.states.poll_take(cx)).await
+    }
+}
+
+impl Stream for SessionEvents {
+    type Item = SessionState;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<SessionState>> {
+        self.states.poll_take(cx)
+    }
+}

@@ -1,0 +1,142 @@
+//! What takes several requests: paths with all their parents, and whole subtrees.
+
+use zebu_proto::{ErrorCode, Version};
+
+use crate::transaction::check_path;
+use crate::{Acls, Client, CreateMode, ErrorKind, Result};
+
+/// Znodes deleted in one transaction: far below what fits into a request.
+const DELETE_BATCH: usize = 500;
+
+impl Client {
+    /// Makes sure that a znode and all its parents exist; those that are missing are created, persistent,
+    /// without data, with this ACL.
+    ///
+    /// # Errors
+    /// As [`Client::create`], except that none of them may exist already.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// use zebu_client::Acls;
+    ///
+    /// client.create_all("/app/config/host", &Acls::creator()).await?;
+    /// client.create_all("/app/config/host", &Acls::creator()).await?;
+    /// assert!(client.exists("/app/config/host").await?.is_some());
+    /// # Ok(()) });
+    /// ```
+    pub async fn create_all(&self, path: &str, acl: &Acls) -> Result<()> {
+        check_path(path, false)?;
+        if path == "/" || self.exists(path).await?.is_some() {
+            return Ok(());
+        }
+        let ends = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
+        let prefixes = ends.map(|end| &path[..end]).chain([path]);
+        // All at once: each finds the one before it.
+        let pending: Vec<_> =
+            prefixes.map(|prefix| self.create(prefix, "", CreateMode::Persistent, acl)).collect();
+        let mut last = Ok(());
+        for created in pending {
+            last = match created.await {
+                Err(error) if error.code() == ErrorCode::NODE_EXISTS => Ok(()),
+                // A parent that exists may be one in which nothing may be created.
+                created => created.map(|_| ()),
+            };
+        }
+        last
+    }
+
+    /// Deletes a znode and everything below it, children first. Returns how many there were.
+    ///
+    /// This is no single step: who looks meanwhile sees part of it, and where it fails a part is left.
+    /// What is created in the subtree while it runs is deleted too.
+    ///
+    /// # Errors
+    /// As [`Client::delete`], for any of the znodes. That one is gone already is no error, unless it is the
+    /// first.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// use zebu_client::Acls;
+    ///
+    /// client.create_all("/app/config/host", &Acls::creator()).await?;
+    /// assert_eq!(client.delete_all("/app").await?, 3);
+    /// # Ok(()) });
+    /// ```
+    pub async fn delete_all(&self, path: &str) -> Result<usize> {
+        let mut deleted = 0;
+        // Whoever creates without end is not raced against for ever.
+        for _ in 0..16 {
+            let found = self.descendants(path).await?;
+            match self.delete_each(&found).await {
+                Err(error) if error.code() == ErrorCode::NOT_EMPTY => deleted += found.len() - 1,
+                Err(error) => return Err(error),
+                Ok(()) => return Ok(deleted + found.len()),
+            }
+        }
+        self.delete(path, Version::ANY).await.map(|()| deleted + 1)
+    }
+
+    /// A znode and everything below it, parents first.
+    ///
+    /// The tree may change while it is walked: what has gone in the meantime is left out.
+    ///
+    /// # Errors
+    /// As [`Client::get_children`], for any of the znodes.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// let mut paths = client.descendants("/zookeeper").await?;
+    /// paths.sort();
+    /// assert_eq!(paths, ["/zookeeper", "/zookeeper/config", "/zookeeper/quota"]);
+    /// # Ok(()) });
+    /// ```
+    pub async fn descendants(&self, path: &str) -> Result<Vec<String>> {
+        let mut found = vec![path.to_owned()];
+        let mut level = vec![path.to_owned()];
+        while !level.is_empty() {
+            let pending: Vec<_> = level.iter().map(|path| self.get_children(path)).collect();
+            let mut next = Vec::new();
+            for (parent, children) in level.iter().zip(pending) {
+                let names = match children.await {
+                    Ok((names, _)) => names,
+                    Err(error) if error.kind() == ErrorKind::Gone && parent != path => continue,
+                    Err(error) => return Err(error),
+                };
+                let parent = parent.trim_end_matches('/');
+                next.extend(names.iter().map(|name| format!("{parent}/{name}")));
+            }
+            found.extend_from_slice(&next);
+            level = next;
+        }
+        Ok(found)
+    }
+
+    /// Deletes these, last first, many at a time.
+    async fn delete_each(&self, paths: &[String]) -> Result<()> {
+        let batches = paths.rchunks(DELETE_BATCH).map(|batch| {
+            let mut transaction = self.transaction();
+            for path in batch.iter().rev() {
+                transaction.delete(path, Version::ANY);
+            }
+            (batch, transaction.commit())
+        });
+        for (batch, committed) in batches.collect::<Vec<_>>() {
+            if committed.await.is_ok() {
+                continue;
+            }
+            // Somebody else was there: one by one, for what is left.
+            let pending: Vec<_> =
+                batch.iter().rev().map(|path| self.delete(path, Version::ANY)).collect();
+            for deleted in pending {
+                match deleted.await {
+                    Err(error) if error.kind() == ErrorKind::Gone => {}
+                    deleted => deleted?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
