@@ -1,0 +1,201 @@
+//! Sessions: begun, renewed, moved, expired, closed.
+
+use std::thread;
+
+use crate::client::{Client, Hello, NoSession, err};
+use crate::running::Running;
+
+const DELETED: i32 = 2;
+
+/// The shortest session with ticks of 200 ms.
+fn short() -> Hello {
+    Hello::timeout(400)
+}
+
+fn refused(running: &Running, hello: &Hello) -> NoSession {
+    Client::hello(running.port, hello).map(|_| ()).unwrap_err()
+}
+
+#[test]
+fn a_session_outlives_its_connection_and_the_server() {
+    let running = Running::new(&[]);
+    let mut client = running.client();
+    client.ephemeral("/mine");
+    let renewal = client.renewal();
+    client.vanish();
+
+    let running = running.restart(&[]);
+    let mut other = running.client();
+    assert!(other.exists("/mine"));
+    let mut client = Client::hello(running.port, &renewal).unwrap();
+    assert_eq!((client.session, &client.password), (renewal.session, &renewal.password));
+    assert_eq!(client.timeout_ms, renewal.timeout_ms);
+    assert_eq!(client.get("/mine").unwrap().1.owner, renewal.session);
+    assert_ne!(other.session, client.session);
+
+    client.close();
+    assert!(!other.exists("/mine"));
+    assert_eq!(refused(&running, &renewal), NoSession::Refused);
+    let running = running.restart(&[]);
+    assert!(!running.client().exists("/mine"));
+}
+
+#[test]
+fn a_silent_session_expires_and_one_that_pings_does_not() {
+    let running = Running::new(&[]);
+    let mut silent = Client::hello(running.port, &short()).unwrap();
+    silent.ephemeral("/silent");
+    let renewal = silent.renewal();
+    let mut pinging = Client::hello(running.port, &short()).unwrap();
+    pinging.ephemeral("/pinging");
+    pinging.watch("/silent");
+    // Pings until it is told.
+    let event = pinging.event();
+    assert_eq!((event.kind, event.path.as_str()), (DELETED, "/silent"));
+    assert!(pinging.exists("/pinging"));
+    assert!(silent.reply().is_none(), "its connection is closed");
+    assert_eq!(refused(&running, &renewal), NoSession::Refused);
+    assert_eq!(running.metric("stale_sessions_expired"), Some(1.0));
+}
+
+#[test]
+fn sessions_that_nobody_renews_after_a_restart_expire() {
+    let running = Running::new(&[]);
+    let mut client = Client::hello(running.port, &short()).unwrap();
+    client.ephemeral("/mine");
+    client.vanish();
+    let running = running.restart(&[]);
+    let mut other = running.client();
+    other.watch("/mine");
+    assert_eq!(other.event().kind, DELETED);
+}
+
+#[test]
+fn who_does_not_know_the_password_is_refused_and_the_owner_notices_nothing() {
+    let running = Running::new(&[]);
+    let mut owner = running.client();
+    owner.ephemeral("/mine");
+    let mut wrong = owner.renewal();
+    wrong.password[15] ^= 1;
+    assert_eq!(refused(&running, &wrong), NoSession::Refused);
+    wrong.password.clear();
+    assert_eq!(refused(&running, &wrong), NoSession::Refused);
+    owner.set("/mine", b"still").unwrap();
+    let unknown = Hello { session: owner.session + 1, ..owner.renewal() };
+    assert_eq!(refused(&running, &unknown), NoSession::Refused);
+}
+
+#[test]
+fn a_session_goes_on_at_the_last_connection_that_renewed_it() {
+    let running = Running::new(&[]);
+    let mut before = running.client();
+    before.ephemeral("/mine");
+    let mut after = Client::hello(running.port, &before.renewal()).unwrap();
+    assert!(before.reply().is_none(), "the other one is closed");
+    assert!(after.exists("/mine"));
+    // The end of the old connection does not touch the session.
+    after.set("/mine", b"x").unwrap();
+    assert_eq!(running.metric("connection_revalidate_count"), Some(1.0));
+}
+
+#[test]
+fn a_client_that_has_seen_more_than_the_server_is_not_let_in() {
+    let running = Running::new(&[]);
+    let ahead = Hello { last_zxid: 1 << 40, ..Hello::default() };
+    assert_eq!(refused(&running, &ahead), NoSession::Closed);
+    running.client();
+}
+
+#[test]
+fn timeouts_are_brought_into_the_servers_range() {
+    let timeout = |running: &Running, wish| {
+        Client::hello(running.port, &Hello::timeout(wish)).unwrap().timeout_ms
+    };
+    let running = Running::new(&[]);
+    assert_eq!([-5, 1, 1234, 99_999].map(|wish| timeout(&running, wish)), [400, 400, 1234, 4000]);
+    let running = running.restart(&["minSessionTimeout=1000", "maxSessionTimeout=1500"]);
+    assert_eq!([1, 1234, 99_999].map(|wish| timeout(&running, wish)), [1000, 1234, 1500]);
+    let running = running.restart(&["tickTime=300"]);
+    assert_eq!([1, 99_999].map(|wish| timeout(&running, wish)), [600, 6000]);
+}
+
+#[test]
+fn old_clients_get_an_answer_without_the_read_only_byte() {
+    let running = Running::new(&[]);
+    let bytes = |read_only| {
+        let hello = Hello { read_only, ..Hello::default() };
+        Client::hello(running.port, &hello).unwrap().hello_bytes
+    };
+    assert_eq!([None, Some(false), Some(true)].map(bytes), [36, 37, 37]);
+}
+
+#[test]
+fn a_connection_has_so_long_for_its_handshake() {
+    let running = Running::new(&["nio.sessionlessCnxnTimeout=200"]);
+    let mut raw = running.raw();
+    raw.send_raw(&100_000_i32.to_be_bytes());
+    // The deadline belongs to the handshake, not to each byte.
+    while running.metric("sessionless_connections_expired") == Some(0.0) {
+        raw.send_raw(&[0]);
+    }
+    assert!(raw.is_closed());
+}
+
+#[test]
+fn clients_that_vanish_before_they_are_answered_leave_nothing_behind() {
+    let running = Running::new(&[]);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    let mut raw = running.raw();
+                    raw.send(&short().bytes());
+                    drop(raw);
+                }
+            });
+        }
+    });
+    running.client().close();
+    running.wait_metric("num_alive_connections", |n| n == 1.0);
+    running.wait_metric("global_sessions", |n| n == 0.0);
+}
+
+#[test]
+fn closing_a_session_removes_its_ephemerals_and_tells_who_watches() {
+    let running = Running::new(&[]);
+    let mut watcher = running.client();
+    let mut client = running.client();
+    client.create("/parent", b"").unwrap();
+    for path in ["/parent/a", "/parent/b", "/c"] {
+        client.ephemeral(path);
+        watcher.watch(path);
+    }
+    client.close();
+    let mut gone: Vec<String> = (0..3).map(|_| watcher.event().path).collect();
+    gone.sort();
+    assert_eq!(gone, ["/c", "/parent/a", "/parent/b"]);
+    assert_eq!(watcher.get("/parent").unwrap().1.children, 0);
+    assert_eq!(watcher.get("/c").unwrap_err(), err::NO_NODE);
+}
+
+#[test]
+fn the_end_of_a_session_names_its_ephemerals_in_the_log_unless_switched_off() {
+    for (setting, times) in
+        [("closeSessionTxn.enabled=true", 2), ("closeSessionTxn.enabled=false", 1)]
+    {
+        let running = Running::new(&[setting]);
+        let mut client = running.client();
+        client.ephemeral("/a-name-of-its-own");
+        client.close();
+        let files = running.files();
+        let dir = running.stop();
+        let log = crate::running::files(&files, "log.").pop().unwrap();
+        let bytes = std::fs::read(files.join(log)).unwrap();
+        let name = b"/a-name-of-its-own";
+        let found = bytes.windows(name.len()).filter(|window| window == name).count();
+        assert_eq!(found, times, "{setting}");
+        // Read back, it comes to the same.
+        let running = Running::on(dir.path(), &[]);
+        assert!(!running.client().exists("/a-name-of-its-own"));
+    }
+}
