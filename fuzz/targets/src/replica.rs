@@ -66,6 +66,8 @@ struct Driver {
     held: Vec<Output>,
     snapshot: Option<Snapshot>,
     types: ExtendedTypes,
+    /// Whether the end of a session says what it removes.
+    lists_paths: bool,
 }
 
 fn watcher(slot: u8) -> WatcherId {
@@ -137,6 +139,7 @@ impl Driver {
             held: Vec::new(),
             snapshot: None,
             types,
+            lists_paths: on(3),
         }
     }
 
@@ -252,6 +255,7 @@ impl Driver {
         let mut applied = None;
         for output in std::mem::take(&mut self.held) {
             match output {
+                Output::Zab(output) => unreachable!("this server runs alone: {output:?}"),
                 Output::Append { .. } => {}
                 Output::Apply { zxid, record, origin } => {
                     assert_eq!(zxid.0, self.tree.last_zxid().0 + 1, "applied in order");
@@ -439,6 +443,11 @@ impl Driver {
             tree.apply(&record, &mut Silent);
         }
         check_tree(&tree);
+        if !self.lists_paths {
+            // The end of a session then says nothing of the parents of what was gone before the walk
+            // came to it (ZOOKEEPER-3145); all that is wrong afterwards is their pzxid.
+            return;
+        }
         assert_eq!(Content::of(&tree), Content::of(&self.tree), "replayed over a snapshot");
     }
 
