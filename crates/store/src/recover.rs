@@ -512,16 +512,9 @@ impl<'s> Recovery<'s> {
         // What stays of this log when it goes on behind the limit.
         let mut kept = None;
         let end = loop {
-            if let Some(mark) = mark
-                && mark.sealed
-                && seen.end == mark.end
-            {
-                // A truncation may have been stopped before it had cut the file.
-                break None;
-            }
             let record = match reader.next() {
                 Ok(Ok(record)) => record,
-                Ok(Err(end)) => break Some(end),
+                Ok(Err(end)) => break end,
                 Err(_) => {
                     self.damage(path, seen.end, DamageKind::Unreadable)?;
                     return Ok(());
@@ -567,15 +560,6 @@ impl<'s> Recovery<'s> {
             let path = path.clone();
             self.warnings.push(Warning::NotAdvancing { path, records: not_advancing });
         }
-        let Some(end) = end else {
-            if let Some(kept) = kept {
-                self.cut(log, kept, true);
-            } else if self.limit.is_some() && newest {
-                // Its sidecar may have been changed already, and the file not.
-                self.cut(log, seen, true);
-            }
-            return Ok(());
-        };
         match (mark, kept) {
             (Some(mark), Some(kept)) => {
                 self.check_length(path, &mark, &seen, end)?;

@@ -91,7 +91,7 @@ impl Cut {
     fn carry_out(&self, shared: &Shared) -> std::io::Result<()> {
         let Shared { vfs, log_dir, .. } = shared;
         if self.ours {
-            // A sealed sidecar ends its log, whatever follows in the file.
+            // A log that is shorter than its sidecar says is damaged, a longer one is cut again.
             sidecar::put(vfs.as_ref(), log_dir, &Mark { sealed: true, ..self.mark })?;
         }
         let mut file = vfs.open_rw(&self.path)?;
