@@ -17,6 +17,10 @@ use zebu_tree::{Node, Tree, WatchLists, WatchMode, WatcherId};
 use crate::auth::{Schemes, masked};
 use crate::frame::{bare_reply, fail, notification, reply};
 
+/// Longest list that a multiRead is answered with, as much as may wait in a connection's outbox. A
+/// request of a megabyte could ask for a znode of a megabyte sixty thousand times.
+const LIST_BYTES_MAX: usize = 64 << 20;
+
 /// Who reads.
 #[derive(Clone, Copy)]
 pub struct Reader<'r> {
@@ -214,7 +218,12 @@ impl Reader<'_> {
                     // Writes that can be read fail one by one, that is at the first.
                     Err(_) => multi_ops(&mut Decoder::new(body), false)?,
                 };
-                let whole = ops.iter().all(|op| self.sub_read(tree, op, out));
+                let start = out.position();
+                let room = |out: &Encoder<'_>| out.position() - start <= LIST_BYTES_MAX;
+                let whole = ops.iter().all(|op| room(out) && self.sub_read(tree, op, out));
+                if !room(out) {
+                    return Err(Failure::Malformed);
+                }
                 MultiHeader::END.encode(out);
                 if !whole {
                     return Err(Failure::MalformedLater);

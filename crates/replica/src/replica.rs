@@ -544,7 +544,10 @@ impl Replica {
     ) -> Result<Prep<'p>, Fatal> {
         let World { now, tree, schemes } = world;
         let zxid = match &self.order {
-            Order::Alone { logged, .. } => logged.next().ok_or(Fatal::ZxidsSpent(*logged))?,
+            // Nobody else's epochs are in the way: the counter carries into them, as the original's.
+            Order::Alone { logged, .. } => {
+                logged.0.checked_add(1).map(Zxid).ok_or(Fatal::ZxidsSpent(*logged))?
+            }
             Order::Ensemble(ensemble) => {
                 let last = ensemble.peer.history().last();
                 ensemble.peer.next_zxid().ok_or(Fatal::ZxidsSpent(last))?

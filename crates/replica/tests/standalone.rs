@@ -1,18 +1,19 @@
-//! The end of a session, while other things are on their way.
+//! A server that stands alone: ends of sessions while other things are on their way, and limits.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use zebu_jute::Encode as _;
-use zebu_proto::request::{Create, PathVersion};
+use zebu_jute::{Decode as _, Encode as _, Encoder};
+use zebu_proto::reply::ReplyHeader;
+use zebu_proto::request::{Create, MultiHeader, PathVersion, PathWatch};
 use zebu_proto::txn::TxnRecord;
-use zebu_proto::{Acl, AclRef, OpCode, ServerId, SessionId, Version, Xid, Zxid};
+use zebu_proto::{Acl, AclRef, ErrorCode, OpCode, ServerId, SessionId, Version, Xid, Zxid};
 use zebu_replica::auth::{Credentials, Schemes};
 use zebu_replica::{
-    ConnId, Connect, Input, IntakeOptions, Now, Options, Output, ReaperOptions, Replica, Request,
-    Rules, SnapshotOptions, ThrottleOptions,
+    ConnId, Connect, Input, IntakeOptions, Now, Options, Output, Reader, ReaperOptions, Replica,
+    Request, Rules, SnapshotOptions, ThrottleOptions, frame,
 };
-use zebu_tree::{Silent, Tree};
+use zebu_tree::{Silent, Tree, WatcherId};
 
 const NOW: Now = Now { monotonic: Duration::from_secs(1), wall_ms: 1_700_000_000_000 };
 const EPHEMERAL: i32 = 1;
@@ -31,7 +32,11 @@ struct Server {
 impl Server {
     /// With so many sessions, each at a connection of the same number, counted from 1.
     fn new(close_session_lists_paths: bool, sessions: u64) -> Self {
-        let tree = Tree::new(zebu_tree::Options::default());
+        Self::on(Tree::new(zebu_tree::Options::default()), close_session_lists_paths, sessions)
+    }
+
+    /// The same on a tree that is there already.
+    fn on(tree: Tree, close_session_lists_paths: bool, sessions: u64) -> Self {
         let options = Options {
             server: ServerId(1),
             first_session: SessionId(1),
@@ -50,7 +55,8 @@ impl Server {
         let replica = Replica::new(options, &tree, NOW);
         let schemes = Schemes::new(vec![], false);
         let ids = schemes.initial([127, 0, 0, 1].into());
-        let mut server = Self { tree, replica, schemes, ids, logged: Zxid::ZERO, xid: 0 };
+        let logged = tree.last_zxid();
+        let mut server = Self { tree, replica, schemes, ids, logged, xid: 0 };
         for conn in 1..=sessions {
             server.step(Input::Connect(Connect {
                 conn: ConnId(conn),
@@ -159,4 +165,50 @@ fn a_session_takes_along_what_it_was_about_to_own() {
         let owners = ["/a", "/b", "/c", "/d"].map(|path| server.owner(path));
         assert_eq!(owners, [None, None, Some(2), None], "paths listed: {lists_paths}");
     }
+}
+
+#[test]
+fn the_counter_of_the_zxid_carries_into_the_epoch() {
+    let mut tree = Tree::new(zebu_tree::Options::default());
+    tree.set_last_zxid(Zxid(0xffff_fffd));
+    let mut server = Server::on(tree, true, 1);
+    server.create(1, "/a", PERSISTENT);
+    server.create(1, "/b", PERSISTENT);
+    server.flush();
+    let zxids = ["/a", "/b"].map(|path| server.tree.node(path).unwrap().persisted().czxid);
+    assert_eq!(zxids, [Zxid(0xffff_ffff), Zxid(0x1_0000_0000)]);
+}
+
+#[test]
+fn a_list_of_reads_does_not_cost_more_than_a_connection_may() {
+    let mut server = Server::new(true, 1);
+    let data = vec![7; 1_000_000];
+    let open = Acl::open();
+    let acl = Some(open.iter().map(AclRef::from).collect());
+    let create = Create { path: Some("/a".into()), data: Some(&data), acl, flags: PERSISTENT };
+    server.request(1, OpCode::CREATE, create.to_bytes());
+    server.flush();
+    let read = |times: usize| {
+        let mut body = Vec::new();
+        let mut out = Encoder::new(&mut body);
+        for _ in 0..times {
+            MultiHeader { op: OpCode::GET_DATA, done: false, err: -1 }.encode(&mut out);
+            PathWatch { path: Some("/a".into()), watch: false }.encode(&mut out);
+        }
+        MultiHeader::END.encode(&mut out);
+        let reader = Reader {
+            schemes: &server.schemes,
+            watcher: WatcherId(1),
+            session: SessionId(1),
+            ids: &server.ids,
+        };
+        let mut answer = Vec::new();
+        reader.answer(&server.tree, Xid(1), OpCode::MULTI_READ, &body, &mut answer);
+        let header = ReplyHeader::from_bytes(&answer[frame::LENGTH_BYTES..]).unwrap();
+        (header.err, answer.len(), answer.capacity())
+    };
+    let (err, bytes, _) = read(60);
+    assert!(err == ErrorCode::OK && bytes > 60_000_000);
+    let (err, bytes, memory) = read(200);
+    assert!(err == ErrorCode::MARSHALLING_ERROR && bytes == 20 && memory < 200_000_000);
 }
