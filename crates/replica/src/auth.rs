@@ -6,6 +6,7 @@
 mod digest;
 mod ip;
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -16,6 +17,9 @@ pub use ip::{Ip, text as ip_text};
 
 /// The ids of one connection, in the order they were added; cheap to share with what is in flight.
 pub type Credentials = Arc<[Id]>;
+
+/// Most ids a connection may have: each of its requests is compared with all of them.
+pub const IDS_MAX: usize = 1000;
 
 /// A connection's credentials were refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -77,7 +81,7 @@ impl Schemes {
     /// Adds what an auth packet proves; duplicates collapse.
     ///
     /// # Errors
-    /// [`Refused`] by the provider, or because there is none.
+    /// [`Refused`] by the provider, because there is none, or above [`IDS_MAX`].
     pub fn authenticate(
         &self,
         credentials: &Credentials,
@@ -92,7 +96,7 @@ impl Schemes {
                 ids.push(id);
             }
         }
-        Ok(ids.into())
+        if ids.len() > IDS_MAX { Err(Refused) } else { Ok(ids.into()) }
     }
 
     /// Whether a connection with these ids may do what any of `wanted` permits.
@@ -131,14 +135,7 @@ impl Schemes {
     ) -> Result<Vec<AclRef<'a>>, ErrorCode> {
         let acl = acl.filter(|acl| !acl.is_empty()).ok_or(ErrorCode::INVALID_ACL)?;
         let mut fixed: Vec<AclRef<'a>> = Vec::with_capacity(acl.len());
-        let mut seen: Vec<&AclRef<'a>> = Vec::with_capacity(acl.len());
-        for entry in &acl {
-            if is_among(entry, &seen)? {
-                continue;
-            }
-            seen.push(entry);
-        }
-        for entry in seen {
+        for entry in without_duplicates(&acl)? {
             match (entry.scheme.as_deref().ok_or(ErrorCode::INVALID_ACL)?, entry.id.as_deref()) {
                 ("world", Some("anyone")) => fixed.push(entry.clone()),
                 ("world", None) => return Err(ErrorCode::MARSHALLING_ERROR),
@@ -182,6 +179,45 @@ impl Schemes {
             })
             .collect()
     }
+}
+
+/// Longer lists are sorted to find what is there twice.
+const COMPARED_MAX: usize = 16;
+
+/// The entries of a request's list, each the first time it comes.
+fn without_duplicates<'l, 'a>(acl: &'l [AclRef<'a>]) -> Result<Vec<&'l AclRef<'a>>, ErrorCode> {
+    let mut unique = Vec::with_capacity(acl.len());
+    let mut seen = BTreeSet::new();
+    for entry in acl {
+        let is_known = if acl.len() > COMPARED_MAX {
+            is_among_many(entry, &mut seen)?
+        } else {
+            is_among(entry, &unique)?
+        };
+        if !is_known {
+            unique.push(entry);
+        }
+    }
+    Ok(unique)
+}
+
+/// As [`is_among`], and notes the entry.
+fn is_among_many<'l>(
+    entry: &'l AclRef<'_>,
+    seen: &mut BTreeSet<(i32, Option<&'l str>, Option<&'l str>)>,
+) -> Result<bool, ErrorCode> {
+    let key = (entry.perms.0, entry.scheme.as_deref(), entry.id.as_deref());
+    let (perms, scheme, id) = key;
+    if scheme.is_none() || id.is_none() {
+        // Nulls sort first, so what it would be compared with begins here.
+        let next = seen.range((perms, scheme, None)..).next();
+        let is_compared =
+            next.is_some_and(|next| next.0 == perms && (scheme.is_none() || next.1 == scheme));
+        if is_compared {
+            return Err(ErrorCode::MARSHALLING_ERROR);
+        }
+    }
+    Ok(!seen.insert(key))
 }
 
 /// Whether an entry of a request equals an earlier one; a null that has to be compared for that is
@@ -243,6 +279,46 @@ mod tests {
         assert_eq!(again.len(), 2, "duplicates collapse");
         let fixed = schemes.fix_up(Some(vec![entry(31, "auth", "")]), &ids).unwrap();
         assert_eq!(fixed, vec![entry(31, "digest", ALICE)]);
+    }
+
+    #[test]
+    fn long_lists_are_treated_as_short_ones() {
+        let some = |text: Option<&'static str>| text.map(Into::into);
+        let mut choices = Vec::new();
+        for perms in [1, 2] {
+            for scheme in [None, Some("ip"), Some("digest")] {
+                for id in [None, Some("a"), Some("b")] {
+                    let (scheme, id) = (some(scheme), some(id));
+                    choices.push(AclRef { perms: Perms(perms), scheme, id });
+                }
+            }
+        }
+        // Every pair of entries, behind a list that is long enough.
+        let filler: Vec<_> = (100..130).map(|perms| entry(perms, "ip", "a")).collect();
+        for first in &choices {
+            for second in &choices {
+                let pair = [first.clone(), second.clone()];
+                let long = [&filler[..], &pair].concat();
+                let short = without_duplicates(&pair).map(|kept| kept.len());
+                let kept = without_duplicates(&long).map(|kept| kept.len() - filler.len());
+                assert_eq!(kept, short, "{pair:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_connection_has_only_so_many_ids() {
+        let schemes = schemes();
+        let home = IpAddr::from([127, 0, 0, 1]);
+        let mut ids = schemes.initial(home);
+        for at in 1..IDS_MAX {
+            let user = format!("user{at}:secret");
+            ids = schemes.authenticate(&ids, home, "digest", Some(user.as_bytes())).unwrap();
+        }
+        assert_eq!(ids.len(), IDS_MAX);
+        // One that is there already is none too many.
+        schemes.authenticate(&ids, home, "digest", Some(b"user1:secret")).unwrap();
+        schemes.authenticate(&ids, home, "digest", Some(b"one:more")).unwrap_err();
     }
 
     #[test]

@@ -104,6 +104,11 @@ impl Conns {
         self.0.read().slots.get(watcher.0 as usize)?.conn.clone()
     }
 
+    /// Every connection stands in the watch table as a number below this.
+    pub fn slots(&self) -> u32 {
+        self.0.read().slots.len() as u32
+    }
+
     /// Keeps the table as it is, to look for several. Not to be held while anything else is locked.
     pub fn view(&self) -> ConnsView<'_> {
         ConnsView(self.0.read())

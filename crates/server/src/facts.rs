@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use zebu_proto::{OpCode, SessionId, Xid, Zxid};
-use zebu_tree::WatcherId;
+use zebu_tree::{Tree, WatcherId};
 
 use crate::conn::{Conn, NO_OP};
 use crate::descriptors;
@@ -16,9 +16,6 @@ use crate::four_letter::{
 };
 use crate::metrics::{Metrics, namespace};
 use crate::shared::Shared;
-
-/// Most entries of one page.
-const PAGE: usize = 512;
 
 /// A running server, as the four-letter words see it.
 pub struct ServerFactsView<'s>(pub &'s Arc<Shared>);
@@ -32,18 +29,6 @@ impl ServerFactsView<'_> {
     fn wall_ms(&self, at: Duration) -> i64 {
         let now = self.0.clock.now();
         now.wall_ms + at.as_millis() as i64 - now.monotonic.as_millis() as i64
-    }
-
-    fn watchers(&self) -> Vec<Watcher> {
-        let watches = self.0.tree.read().data_watches();
-        let named = |id: &WatcherId| self.session_of(*id);
-        watches
-            .iter()
-            .flat_map(|(path, ids)| {
-                ids.iter().filter_map(named).map(move |session| (path, session))
-            })
-            .map(|(path, session)| Watcher { path: path.clone(), session })
-            .collect()
     }
 
     fn quotas(&self) -> GaugeSets {
@@ -63,14 +48,6 @@ impl ServerFactsView<'_> {
         }
         sets
     }
-}
-
-/// A part of a list, and where the next one begins.
-fn page<T: Clone>(all: &[T], from: Cursor, out: &mut Vec<T>) -> Option<Cursor> {
-    let from = usize::try_from(from).unwrap_or(usize::MAX).min(all.len());
-    let to = (from + PAGE).min(all.len());
-    out.extend_from_slice(&all[from..to]);
-    (to < all.len()).then_some(to as Cursor)
 }
 
 impl Facts for ServerFactsView<'_> {
@@ -174,15 +151,29 @@ impl Facts for ServerFactsView<'_> {
     }
 
     fn watches_by_path(&self, from: Cursor, out: &mut Vec<Watcher>) -> Option<Cursor> {
-        let mut all = self.watchers();
-        all.sort_unstable_by(|a, b| (&a.path, a.session).cmp(&(&b.path, b.session)));
-        page(&all, from, out)
+        // A page is a part of the table: all watches on a path are in one, and none is read twice.
+        let part = usize::try_from(from).ok().filter(|part| *part < Tree::WATCH_PARTS)?;
+        let watches = self.0.tree.read().data_watches_in(part);
+        for (path, ids) in watches {
+            let sessions = ids.into_iter().filter_map(|id| self.session_of(id));
+            out.extend(sessions.map(|session| Watcher { path: path.clone(), session }));
+        }
+        out.sort_unstable_by(|a, b| (&a.path, a.session).cmp(&(&b.path, b.session)));
+        (part + 1 < Tree::WATCH_PARTS).then_some(from + 1)
     }
 
     fn watches_by_session(&self, from: Cursor, out: &mut Vec<Watcher>) -> Option<Cursor> {
-        let mut all = self.watchers();
-        all.sort_unstable_by(|a, b| (a.session, &a.path).cmp(&(b.session, &b.path)));
-        page(&all, from, out)
+        // A page is a connection.
+        for slot in u32::try_from(from).ok()?..self.0.conns.slots() {
+            let Some(session) = self.session_of(WatcherId(slot)) else { continue };
+            let mut paths = self.0.tree.read().data_watches_of(WatcherId(slot));
+            paths.sort_unstable();
+            out.extend(paths.into_iter().map(|path| Watcher { path, session }));
+            if !out.is_empty() {
+                return Some(Cursor::from(slot) + 1);
+            }
+        }
+        None
     }
 
     fn digests(&self) -> Vec<(Zxid, i64)> {

@@ -83,6 +83,8 @@ pub async fn answer(shared: &Arc<Shared>, stream: &TcpStream, question: Question
                     Err(_) => return,
                 }
             }
+            // An answer can be long, and its reader fast: others have their turn in between.
+            tokio::task::yield_now().await;
         }
     };
     let _ = tokio::time::timeout(ANSWER_TIME, send).await;

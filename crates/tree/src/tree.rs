@@ -13,7 +13,7 @@ use crate::digest::{self, digest_counts};
 use crate::node::Node;
 use crate::owners::Owners;
 use crate::quota::{self, Quota, QuotaPaths, QuotaText};
-use crate::watches::{Target, WatchMode, WatchSummary, WatcherId, Watches};
+use crate::watches::{SHARDS, Target, WatchMode, WatchSummary, WatcherId, Watches};
 
 /// A digest is remembered for every zxid that is a multiple of this.
 pub const DIGEST_HISTORY_INTERVAL: i64 = 128;
@@ -318,11 +318,28 @@ impl Tree {
         self.watches.summary()
     }
 
+    /// The table of watches has so many parts.
+    pub const WATCH_PARTS: usize = SHARDS;
+
+    /// The data watches in one part of the table; each path is in one part only.
+    ///
+    /// # Panics
+    /// `part` is not below [`Tree::WATCH_PARTS`].
+    pub fn data_watches_in(&self, part: usize) -> Vec<(String, Vec<WatcherId>)> {
+        let mut found = Vec::new();
+        let name = |id| self.arena.path(id);
+        self.watches.data_watches(part, name, |path, ids| found.push((path, ids)));
+        found
+    }
+
+    /// The paths on which one watcher has data watches, in no order.
+    pub fn data_watches_of(&self, watcher: WatcherId) -> Vec<String> {
+        self.watches.data_watches_of(watcher, |id| self.arena.path(id))
+    }
+
     /// All data watches: paths, in no order, and who watches them.
     pub fn data_watches(&self) -> Vec<(String, Vec<WatcherId>)> {
-        let mut all = Vec::new();
-        self.watches.data_watches(|id| self.arena.path(id), |path, ids| all.push((path, ids)));
-        all
+        (0..Self::WATCH_PARTS).flat_map(|part| self.data_watches_in(part)).collect()
     }
 }
 

@@ -84,7 +84,8 @@ pub(crate) enum Target<'a> {
 /// Set in the keys of paths; the keys of znodes are their ids.
 const PATH: u32 = 1 << 31;
 
-const SHARDS: usize = 64;
+/// How many parts the table has.
+pub(crate) const SHARDS: usize = 64;
 
 /// The keys of one watcher.
 #[derive(Debug)]
@@ -331,32 +332,47 @@ impl Watches {
             .fold((0, 0), |(data, child), shard| (data + shard.data, child + shard.child))
     }
 
-    /// Passes every data watch; `path` names a znode by its id.
+    /// Passes every data watch of a part of the table; `path` names a znode by its id.
     pub(crate) fn data_watches(
         &self,
-        mut path: impl FnMut(u32) -> String,
+        part: usize,
+        path: impl Fn(u32) -> String,
         mut pass: impl FnMut(String, Vec<WatcherId>),
     ) {
-        for shard in &self.shards {
-            let mut words = Vec::new();
-            lock(shard).all(|key, word| {
-                if word.modes() & DATA_TABLE != 0 {
-                    words.push((key, WatcherId(word.watcher())));
-                }
-            });
-            words.sort_unstable();
-            for run in words.chunk_by(|a, b| a.0 == b.0) {
-                let key = run[0].0;
-                let name = if key & PATH == 0 {
-                    path(key)
-                } else {
-                    let paths = lock(&self.paths);
-                    let Some(path) = paths.get(key & !PATH) else { continue };
-                    path.to_owned()
-                };
-                pass(name, run.iter().map(|(_, watcher)| *watcher).collect());
+        let mut words = Vec::new();
+        lock(&self.shards[part]).all(|key, word| {
+            if word.modes() & DATA_TABLE != 0 {
+                words.push((key, WatcherId(word.watcher())));
             }
+        });
+        words.sort_unstable();
+        for run in words.chunk_by(|a, b| a.0 == b.0) {
+            let Some(name) = self.name(run[0].0, &path) else { continue };
+            pass(name, run.iter().map(|(_, watcher)| *watcher).collect());
         }
+    }
+
+    /// The paths on which a watcher has data watches.
+    pub(crate) fn data_watches_of(
+        &self,
+        watcher: WatcherId,
+        path: impl Fn(u32) -> String,
+    ) -> Vec<String> {
+        let id = watcher.0;
+        let mine = self.watcher(id);
+        let Some(found) = mine.0.find(hash(id), |watcher| watcher.id == id) else {
+            return Vec::new();
+        };
+        let is_data = |key: &&u32| self.shard(**key).modes(**key, id) & DATA_TABLE != 0;
+        found.keys.iter().filter(is_data).filter_map(|key| self.name(*key, &path)).collect()
+    }
+
+    /// The path of a key, unless it is not watched any more.
+    fn name(&self, key: u32, path: impl Fn(u32) -> String) -> Option<String> {
+        if key & PATH == 0 {
+            return Some(path(key));
+        }
+        lock(&self.paths).get(key & !PATH).map(str::to_owned)
     }
 
     pub(crate) fn summary(&self) -> WatchSummary {

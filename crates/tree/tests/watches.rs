@@ -239,6 +239,12 @@ fn numbers_and_lists_of_data_watches() {
     let mut lists = tree.data_watches();
     lists.sort();
     assert_eq!(lists, [("/a".to_owned(), vec![ONE, TWO]), ("/b".to_owned(), vec![TWO])]);
+    let mut of_two = tree.data_watches_of(TWO);
+    of_two.sort();
+    assert_eq!(of_two, ["/a", "/b"]);
+    assert_eq!(tree.data_watches_of(ONE), ["/a"]);
+    assert!(tree.data_watches_of(WatcherId(3)).is_empty());
+    assert!(tree.data_watches_of(WatcherId(4)).is_empty());
 }
 
 #[test]

@@ -1,0 +1,127 @@
+//! Clients that mean harm, against our server only: it stays up, serves the others, and its memory follows
+//! what was really sent.
+//!
+//! Much of this ends or blocks the original.
+
+mod connections;
+mod readers;
+mod requests;
+mod words;
+
+use std::time::{Duration, Instant};
+
+use zebu_interop::raw::{Connection, Incoming, Session, connect_request};
+use zebu_interop::server::{Kind, Options, PATIENCE, Server};
+use zebu_interop::wire::{Writer, op};
+
+const MIB: u64 = 1 << 20;
+
+/// What the process may grow by, whatever is done to it: its buffers and its allocator's habits.
+const SLACK_BYTES: u64 = 16 * MIB;
+
+/// A server with a client that has nothing to do with any of this.
+struct Target {
+    server: Server,
+    neighbour: Session,
+    turns: i32,
+    before_bytes: u64,
+}
+
+impl Target {
+    fn new() -> Self {
+        Self::with(&Options::default())
+    }
+
+    fn with(options: &Options) -> Self {
+        let options = options.clone().config("extendedTypesEnabled", true);
+        let server = Server::start(Kind::Zebu, &options).unwrap();
+        let neighbour = Session::open(server.address(), 30_000).unwrap();
+        let mut target = Self { server, neighbour, turns: 0, before_bytes: 0 };
+        target.neighbour.create("/neighbour", b"", 0).unwrap();
+        target.serves();
+        target.before_bytes = target.server.resident_bytes().unwrap();
+        target
+    }
+
+    fn connect(&self) -> Connection {
+        Connection::open(self.server.address()).unwrap()
+    }
+
+    fn session(&self) -> Session {
+        Session::open(self.server.address(), 30_000).unwrap()
+    }
+
+    /// A connection with a session, for those who do not want to wait for answers.
+    fn open(&self) -> Connection {
+        let mut connection = self.connect();
+        connection.send(&connect_request(30_000, 0, &[0; 16], 0)).unwrap();
+        assert!(matches!(connection.receive().unwrap(), Incoming::Frame(_)));
+        connection
+    }
+
+    /// The neighbour writes and reads, and somebody new comes in.
+    fn serves(&mut self) {
+        let data = self.turns.to_string();
+        let write = Writer::new().string("/neighbour").string(&data).int(self.turns);
+        self.neighbour.expect(op::SET_DATA, write).unwrap();
+        self.turns += 1;
+        let read = Writer::new().string("/neighbour").bool(false);
+        let body = self.neighbour.expect(op::GET_DATA, read.clone()).unwrap();
+        assert!(body[4..].starts_with(data.as_bytes()));
+        let mut stranger = self.session();
+        stranger.expect(op::GET_DATA, read).unwrap();
+        stranger.close().unwrap();
+        assert!(self.server.is_alive(), "{}", self.server.log());
+    }
+
+    /// Waits until there are so many watches: those of a connection that is gone go at leisure.
+    fn wait_for_watches(&self, count: &str) {
+        let start = Instant::now();
+        while self.server.monitor("zk_watch_count").unwrap() != count {
+            assert!(start.elapsed() < PATIENCE, "watches are left behind");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// How many bytes the process has grown by since it was new.
+    fn growth_bytes(&self) -> u64 {
+        self.server.resident_bytes().unwrap().saturating_sub(self.before_bytes)
+    }
+
+    fn assert_growth_below(&self, bytes: u64) {
+        let growth = self.growth_bytes();
+        assert!(growth < bytes, "{} KiB more, {} expected at most", growth >> 10, bytes >> 10);
+    }
+}
+
+/// Waits for the end of a connection, and counts the frames before it.
+fn frames_until_closed(connection: &mut Connection) -> usize {
+    let mut frames = 0;
+    loop {
+        match connection.receive().unwrap() {
+            Incoming::Frame(_) => frames += 1,
+            Incoming::Closed => return frames,
+            Incoming::Silence => panic!("still open after {frames} frames"),
+        }
+    }
+}
+
+/// Numbers that look random and follow from a seed.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next() % u64::try_from(limit).unwrap()).unwrap()
+    }
+
+    fn bytes(&mut self, count: usize) -> Vec<u8> {
+        (0..count).map(|_| self.next().to_be_bytes()[3]).collect()
+    }
+}
