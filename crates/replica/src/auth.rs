@@ -18,9 +18,6 @@ pub use ip::{Ip, text as ip_text};
 /// The ids of one connection, in the order they were added; cheap to share with what is in flight.
 pub type Credentials = Arc<[Id]>;
 
-/// Most ids a connection may have: each of its requests is compared with all of them.
-pub const IDS_MAX: usize = 1000;
-
 /// A connection's credentials were refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("credentials refused")]
@@ -81,7 +78,7 @@ impl Schemes {
     /// Adds what an auth packet proves; duplicates collapse.
     ///
     /// # Errors
-    /// [`Refused`] by the provider, because there is none, or above [`IDS_MAX`].
+    /// [`Refused`] by the provider, or because there is none.
     pub fn authenticate(
         &self,
         credentials: &Credentials,
@@ -96,7 +93,7 @@ impl Schemes {
                 ids.push(id);
             }
         }
-        if ids.len() > IDS_MAX { Err(Refused) } else { Ok(ids.into()) }
+        Ok(ids.into())
     }
 
     /// Whether a connection with these ids may do what any of `wanted` permits.
@@ -135,7 +132,15 @@ impl Schemes {
     ) -> Result<Vec<AclRef<'a>>, ErrorCode> {
         let acl = acl.filter(|acl| !acl.is_empty()).ok_or(ErrorCode::INVALID_ACL)?;
         let mut fixed: Vec<AclRef<'a>> = Vec::with_capacity(acl.len());
-        for entry in without_duplicates(&acl)? {
+        let mut seen = Seen::default();
+        let mut distinct: Vec<&AclRef<'a>> = Vec::with_capacity(acl.len());
+        for entry in &acl {
+            // Most lists have one entry only.
+            if acl.len() == 1 || !seen.has(entry)? {
+                distinct.push(entry);
+            }
+        }
+        for entry in distinct {
             match (entry.scheme.as_deref().ok_or(ErrorCode::INVALID_ACL)?, entry.id.as_deref()) {
                 ("world", Some("anyone")) => fixed.push(entry.clone()),
                 ("world", None) => return Err(ErrorCode::MARSHALLING_ERROR),
@@ -181,59 +186,32 @@ impl Schemes {
     }
 }
 
-/// Longer lists are sorted to find what is there twice.
-const COMPARED_MAX: usize = 16;
+/// The entries of a request's list so far. A list may be as long as a request, so they are not compared
+/// with each other one by one.
+#[derive(Default)]
+struct Seen<'e> {
+    perms: BTreeSet<i32>,
+    schemes: BTreeSet<(i32, &'e str)>,
+    ids: BTreeSet<(i32, &'e str, &'e str)>,
+}
 
-/// The entries of a request's list, each the first time it comes.
-fn without_duplicates<'l, 'a>(acl: &'l [AclRef<'a>]) -> Result<Vec<&'l AclRef<'a>>, ErrorCode> {
-    let mut unique = Vec::with_capacity(acl.len());
-    let mut seen = BTreeSet::new();
-    for entry in acl {
-        let is_known = if acl.len() > COMPARED_MAX {
-            is_among_many(entry, &mut seen)?
-        } else {
-            is_among(entry, &unique)?
+impl<'e> Seen<'e> {
+    /// Whether the entry equals an earlier one; a null that has to be compared for that is an error, as
+    /// it is for the original.
+    fn has(&mut self, entry: &'e AclRef<'_>) -> Result<bool, ErrorCode> {
+        let AclRef { perms, scheme, id } = entry;
+        let null = ErrorCode::MARSHALLING_ERROR;
+        let perms = perms.0;
+        let some_before = !self.perms.insert(perms);
+        let Some(scheme) = scheme.as_deref() else {
+            return if some_before { Err(null) } else { Ok(false) };
         };
-        if !is_known {
-            unique.push(entry);
-        }
+        let some_before = !self.schemes.insert((perms, scheme));
+        let Some(id) = id.as_deref() else {
+            return if some_before { Err(null) } else { Ok(false) };
+        };
+        Ok(!self.ids.insert((perms, scheme, id)))
     }
-    Ok(unique)
-}
-
-/// As [`is_among`], and notes the entry.
-fn is_among_many<'l>(
-    entry: &'l AclRef<'_>,
-    seen: &mut BTreeSet<(i32, Option<&'l str>, Option<&'l str>)>,
-) -> Result<bool, ErrorCode> {
-    let key = (entry.perms.0, entry.scheme.as_deref(), entry.id.as_deref());
-    let (perms, scheme, id) = key;
-    if scheme.is_none() || id.is_none() {
-        // Nulls sort first, so what it would be compared with begins here.
-        let next = seen.range((perms, scheme, None)..).next();
-        let is_compared =
-            next.is_some_and(|next| next.0 == perms && (scheme.is_none() || next.1 == scheme));
-        if is_compared {
-            return Err(ErrorCode::MARSHALLING_ERROR);
-        }
-    }
-    Ok(!seen.insert(key))
-}
-
-/// Whether an entry of a request equals an earlier one; a null that has to be compared for that is
-/// an error, as it is for the original.
-fn is_among(entry: &AclRef<'_>, earlier: &[&AclRef<'_>]) -> Result<bool, ErrorCode> {
-    for other in earlier.iter().filter(|other| other.perms == entry.perms) {
-        let scheme = entry.scheme.as_ref().ok_or(ErrorCode::MARSHALLING_ERROR)?;
-        if other.scheme.as_ref() != Some(scheme) {
-            continue;
-        }
-        let id = entry.id.as_ref().ok_or(ErrorCode::MARSHALLING_ERROR)?;
-        if other.id.as_ref() == Some(id) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 fn is_world(id: &Id) -> bool {
@@ -282,46 +260,6 @@ mod tests {
     }
 
     #[test]
-    fn long_lists_are_treated_as_short_ones() {
-        let some = |text: Option<&'static str>| text.map(Into::into);
-        let mut choices = Vec::new();
-        for perms in [1, 2] {
-            for scheme in [None, Some("ip"), Some("digest")] {
-                for id in [None, Some("a"), Some("b")] {
-                    let (scheme, id) = (some(scheme), some(id));
-                    choices.push(AclRef { perms: Perms(perms), scheme, id });
-                }
-            }
-        }
-        // Every pair of entries, behind a list that is long enough.
-        let filler: Vec<_> = (100..130).map(|perms| entry(perms, "ip", "a")).collect();
-        for first in &choices {
-            for second in &choices {
-                let pair = [first.clone(), second.clone()];
-                let long = [&filler[..], &pair].concat();
-                let short = without_duplicates(&pair).map(|kept| kept.len());
-                let kept = without_duplicates(&long).map(|kept| kept.len() - filler.len());
-                assert_eq!(kept, short, "{pair:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_connection_has_only_so_many_ids() {
-        let schemes = schemes();
-        let home = IpAddr::from([127, 0, 0, 1]);
-        let mut ids = schemes.initial(home);
-        for at in 1..IDS_MAX {
-            let user = format!("user{at}:secret");
-            ids = schemes.authenticate(&ids, home, "digest", Some(user.as_bytes())).unwrap();
-        }
-        assert_eq!(ids.len(), IDS_MAX);
-        // One that is there already is none too many.
-        schemes.authenticate(&ids, home, "digest", Some(b"user1:secret")).unwrap();
-        schemes.authenticate(&ids, home, "digest", Some(b"one:more")).unwrap_err();
-    }
-
-    #[test]
     fn entries_that_no_scheme_accepts_are_refused() {
         let schemes = schemes();
         for bad in [
@@ -339,6 +277,35 @@ mod tests {
         assert_eq!(schemes.fix_up(None, &[]), Err(ErrorCode::INVALID_ACL));
         let twice = vec![entry(1, "ip", "10.0.0.0/8"), entry(1, "ip", "10.0.0.0/8")];
         assert_eq!(schemes.fix_up(Some(twice), &[]).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_list_as_long_as_a_request_is_looked_at_once() {
+        // Comparing each with each would take longer than anybody waits.
+        let id = |at: usize| format!("10.{}.{}.{}", at >> 16, at >> 8 & 0xff, at & 0xff);
+        let own =
+            |at| AclRef { perms: Perms(1), scheme: Some("ip".into()), id: Some(id(at).into()) };
+        let list: Vec<_> = (0..400_000).map(|at| own(at % 300_000)).collect();
+        assert_eq!(schemes().fix_up(Some(list), &[]).unwrap().len(), 300_000);
+        // Nulls count only where they have to be compared.
+        let null = |perms, scheme: Option<&'static str>| AclRef {
+            perms: Perms(perms),
+            scheme: scheme.map(Into::into),
+            id: None,
+        };
+        let mut lists = [
+            (vec![null(1, None)], ErrorCode::INVALID_ACL),
+            (vec![null(1, None), null(2, None)], ErrorCode::INVALID_ACL),
+            (vec![null(1, None), null(1, None)], ErrorCode::MARSHALLING_ERROR),
+            (vec![null(1, None), entry(1, "x", "y")], ErrorCode::INVALID_ACL),
+            (vec![entry(1, "x", "y"), null(1, None)], ErrorCode::MARSHALLING_ERROR),
+            (vec![entry(1, "x", "y"), null(1, Some("x"))], ErrorCode::MARSHALLING_ERROR),
+            (vec![entry(1, "x", "y"), null(1, Some("z"))], ErrorCode::INVALID_ACL),
+            (vec![null(1, Some("x")), entry(1, "x", "y")], ErrorCode::INVALID_ACL),
+        ];
+        for (list, code) in &mut lists {
+            assert_eq!(schemes().fix_up(Some(std::mem::take(list)), &[]), Err(*code));
+        }
     }
 
     #[test]
