@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use zebu_proto::{Epoch, Zxid};
 use zebu_store::vfs::{Fault, FaultVfs, MemVfs};
-use zebu_store::{DamageKind, EpochFile, Options, Snapshots, StoreError, TxnLog, Vfs, names};
+use zebu_store::{
+    DamageKind, EpochFile, Options, Range, Snapshots, StoreError, Truncated, TxnLog, Vfs, names,
+};
 
 use crate::crash::crashes;
 use crate::damage::{never, sweep};
@@ -288,4 +290,39 @@ fn a_member_that_has_nothing_takes_a_leaders_snapshot() {
     run.write(&mut log, Zxid::new(Epoch(3), 1), 3).unwrap();
     drop((log, snapshots));
     lives_on(&disk, &run, &|| "a new member".to_owned());
+}
+
+#[test]
+fn a_real_disk_is_truncated_and_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let vfs: Arc<dyn Vfs> = Arc::new(crate::support::Beneath(dir.path().to_path_buf()));
+    vfs.create_dir(Path::new(ROOT)).unwrap();
+    let mut run = Run::default();
+    let (mut log, snapshots) = run.start(&vfs).unwrap();
+    run.write(&mut log, Zxid::new(Epoch(1), 1), 30).unwrap();
+    log.roll().unwrap();
+    run.snapshot(&snapshots).unwrap();
+    run.write(&mut log, run.next(), 30).unwrap();
+    let mut history = History::default();
+    let truncated = log.truncate(Zxid::new(Epoch(1), 20), &mut history).unwrap();
+    assert!(matches!(truncated, Truncated::Reaches(_)));
+    run.attempted.truncate(20);
+    run.acknowledged = 20;
+    run.write(&mut log, Zxid::new(Epoch(2), 1), 10).unwrap();
+    let (recovered, history) = reload(&mut log);
+    run.check(&recovered, &history).unwrap();
+
+    let mut run = leader(LEADERS[1]);
+    log.install(run.received(&snapshots).unwrap()).unwrap();
+    run.write(&mut log, Zxid::new(Epoch(3), 1), 10).unwrap();
+    let range = Range { after: run.attempted[15].0, up_to: run.last(), bytes_max: u64::MAX };
+    let mut history = snapshots.logs().history(range).unwrap();
+    while let Some((zxid, body)) = history.next().unwrap() {
+        let at = run.attempted.iter().position(|(other, _)| *other == zxid).unwrap();
+        assert_eq!(run.attempted[at].1, body);
+    }
+    // Whoever reads keeps the directory.
+    drop((log, snapshots, history));
+    let (_, recovered, history) = recover(vfs, options()).unwrap();
+    run.check(&recovered, &history).unwrap();
 }
