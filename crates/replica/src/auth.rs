@@ -260,6 +260,24 @@ mod tests {
     }
 
     #[test]
+<<<<<<< ours
+=======
+    fn a_connection_has_only_so_many_ids() {
+        let schemes = schemes();
+        let home = IpAddr::from([127, 0, 0, 1]);
+        let mut ids = schemes.initial(home);
+        for at in 1..IDS_MAX {
+            let user = format!("user{at}:secret");
+            ids = schemes.authenticate(&ids, home, "digest", Some(user.as_bytes())).unwrap();
+        }
+        assert_eq!(ids.len(), IDS_MAX);
+        // One that is there already is none too many.
+        schemes.authenticate(&ids, home, "digest", Some(b"user1:secret")).unwrap();
+        schemes.authenticate(&ids, home, "digest", Some(b"one:more")).unwrap_err();
+    }
+
+    #[test]
+>>>>>>> theirs
     fn entries_that_no_scheme_accepts_are_refused() {
         let schemes = schemes();
         for bad in [
