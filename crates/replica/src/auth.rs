@@ -18,6 +18,9 @@ pub use ip::{Ip, text as ip_text};
 /// The ids of one connection, in the order they were added; cheap to share with what is in flight.
 pub type Credentials = Arc<[Id]>;
 
+/// Most ids a connection may have: each of its requests is compared with all of them.
+pub const IDS_MAX: usize = 1000;
+
 /// A connection's credentials were refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("credentials refused")]
@@ -78,7 +81,7 @@ impl Schemes {
     /// Adds what an auth packet proves; duplicates collapse.
     ///
     /// # Errors
-    /// [`Refused`] by the provider, or because there is none.
+    /// [`Refused`] by the provider, because there is none, or above [`IDS_MAX`].
     pub fn authenticate(
         &self,
         credentials: &Credentials,
@@ -93,7 +96,7 @@ impl Schemes {
                 ids.push(id);
             }
         }
-        Ok(ids.into())
+        if ids.len() > IDS_MAX { Err(Refused) } else { Ok(ids.into()) }
     }
 
     /// Whether a connection with these ids may do what any of `wanted` permits.
@@ -260,8 +263,6 @@ mod tests {
     }
 
     #[test]
-<<<<<<< ours
-=======
     fn a_connection_has_only_so_many_ids() {
         let schemes = schemes();
         let home = IpAddr::from([127, 0, 0, 1]);
@@ -277,7 +278,6 @@ mod tests {
     }
 
     #[test]
->>>>>>> theirs
     fn entries_that_no_scheme_accepts_are_refused() {
         let schemes = schemes();
         for bad in [
