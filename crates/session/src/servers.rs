@@ -39,10 +39,11 @@ impl Servers {
         Some(server)
     }
 
-    /// The server after `server` in the order, which may be the same one.
-    pub(crate) fn after(&self, server: SocketAddr) -> Option<SocketAddr> {
+    /// The server after `server` in the order that is not `current`, if there is one.
+    pub(crate) fn after(&self, server: SocketAddr, current: SocketAddr) -> Option<SocketAddr> {
         let at = self.order.iter().position(|other| *other == server)?;
-        self.order.get((at + 1) % self.order.len()).copied()
+        let others = self.order[at + 1..].iter().chain(&self.order[..=at]);
+        others.copied().find(|other| *other != current)
     }
 
     pub(crate) fn len(&self) -> usize {

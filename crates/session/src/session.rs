@@ -654,8 +654,12 @@ impl Session {
         self.round_pause = ROUND_PAUSE_MIN;
         self.phase = Phase::Connected(Box::new(Link::new(attempt, server, read_only, now)));
         self.enter(if read_only { State::ConnectedReadOnly } else { State::Connected }, out);
-        self.probing = read_only.then(|| self.servers.after(server)).flatten().map(|next| {
-            Probing { next, at: now + PROBE_PAUSE_MIN, pause: PROBE_PAUSE_MIN, is_asked: false }
+        let other = read_only.then(|| self.servers.after(server, server)).flatten();
+        self.probing = other.map(|next| Probing {
+            next,
+            at: now + PROBE_PAUSE_MIN,
+            pause: PROBE_PAUSE_MIN,
+            is_asked: false,
         });
         self.introduce(now, out);
     }
@@ -891,7 +895,7 @@ impl Session {
                 self.move_on(now, out);
             }
             Probe::Other => {
-                probing.next = self.servers.after(server).unwrap_or(server);
+                probing.next = self.servers.after(server, link.server).unwrap_or(server);
                 probing.pause = (probing.pause * 2).min(PROBE_PAUSE_MAX);
                 probing.at = now + probing.pause;
                 probing.is_asked = false;

@@ -1,0 +1,152 @@
+//! Lost connections: what is known, what is not, and how to find out.
+
+use std::time::Duration;
+
+use zebu_client::{Acls, Client, CreateMode, ErrorKind, Outcome, Retry, SessionState, Version};
+
+use crate::embedded::Server;
+use crate::proxy::Proxy;
+use crate::{connect, reach, soon};
+
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Waits, past the network, until the server has executed it.
+async fn is_there(observer: &Client, path: &str) {
+    let (stat, created) = soon(observer.watch_exists(path)).await.unwrap();
+    if stat.is_none() {
+        soon(created).await.unwrap();
+    }
+}
+
+/// ORD-13: what was sent and not answered is reported, each request once, and never sent again.
+#[tokio::test]
+async fn what_is_lost_is_reported_and_not_repeated() {
+    let server = Server::start(&[]);
+    let proxy = Proxy::new(server.address()).await;
+    let observer = connect(server.address(), TIMEOUT).await;
+    let client = connect(proxy.address, TIMEOUT).await;
+    proxy.mute();
+    let mode = CreateMode::PersistentSequential;
+    let lost: Vec<_> = (0..3).map(|_| client.create("/n-", "", mode, &Acls::creator())).collect();
+    let last = client.create("/last", "", CreateMode::Persistent, &Acls::creator());
+    is_there(&observer, "/last").await;
+    proxy.heal();
+    proxy.cut();
+    for pending in lost {
+        assert_eq!(soon(pending).await.unwrap_err().kind(), ErrorKind::Unknown);
+    }
+    assert_eq!(soon(last).await.unwrap_err().kind(), ErrorKind::Unknown);
+    let (names, _) = soon(client.get_children("/")).await.unwrap();
+    assert_eq!(names.iter().filter(|name| name.starts_with("n-")).count(), 3);
+}
+
+/// PAI-08, ERR-20: the answer is lost, the znode is there once.
+#[tokio::test]
+async fn a_protected_create_happens_once() {
+    let server = Server::start(&[]);
+    let proxy = Proxy::new(server.address()).await;
+    let observer = connect(server.address(), TIMEOUT).await;
+    let client = connect(proxy.address, TIMEOUT).await;
+    let (_, _, changed) = soon(observer.watch_children("/")).await.unwrap();
+    proxy.mute();
+    let creating = {
+        let client = client.clone();
+        tokio::spawn(async move {
+            let mode = CreateMode::EphemeralSequential;
+            client.create_protected("/lock-", "me", mode, &Acls::creator()).await
+        })
+    };
+    soon(changed).await.unwrap();
+    proxy.heal();
+    proxy.cut();
+    let created = soon(creating).await.unwrap().unwrap();
+    assert_eq!(created.stat.ephemeral_owner, client.session_id().0);
+    let (mut names, _) = soon(client.get_children("/")).await.unwrap();
+    names.retain(|name| name.contains("lock-"));
+    assert_eq!(names, [created.path.trim_start_matches('/')]);
+}
+
+#[tokio::test]
+async fn the_outcome_of_lost_writes_is_found_out() {
+    let server = Server::start(&[]);
+    let proxy = Proxy::new(server.address()).await;
+    let observer = connect(server.address(), TIMEOUT).await;
+    let client = connect(proxy.address, TIMEOUT).await;
+    let acl = Acls::creator();
+    let mode = CreateMode::Ephemeral;
+
+    proxy.mute();
+    let create = client.create("/master", "me", mode, &acl);
+    is_there(&observer, "/master").await;
+    proxy.heal();
+    proxy.cut();
+    assert_eq!(soon(create).await.unwrap_err().kind(), ErrorKind::Unknown);
+    let outcome = soon(client.after_lost_create("/master", "me", mode)).await.unwrap();
+    assert!(matches!(outcome, Outcome::Happened(created) if created.path == "/master"));
+    // ERR-19: it is another's.
+    let outcome = soon(observer.after_lost_create("/master", "me", mode)).await.unwrap();
+    assert_eq!(outcome, Outcome::DidNot);
+
+    let (_, _, changed) = soon(observer.watch_data("/master")).await.unwrap();
+    proxy.mute();
+    let set = client.set_data("/master", "new", Version(0));
+    soon(changed).await.unwrap();
+    proxy.heal();
+    proxy.cut();
+    assert_eq!(soon(set).await.unwrap_err().kind(), ErrorKind::Unknown);
+    let outcome = client.after_lost_set_data("/master", "new", Version(0));
+    assert!(matches!(soon(outcome).await.unwrap(), Outcome::Happened(stat) if stat.version == 1));
+    let outcome = client.after_lost_set_data("/master", "other", Version(1));
+    assert_eq!(soon(outcome).await.unwrap(), Outcome::DidNot);
+
+    let (_, gone) = soon(observer.watch_exists("/master")).await.unwrap();
+    proxy.mute();
+    let delete = client.delete("/master", Version(1));
+    soon(gone).await.unwrap();
+    proxy.heal();
+    proxy.cut();
+    assert_eq!(soon(delete).await.unwrap_err().kind(), ErrorKind::Unknown);
+    let outcome = soon(client.after_lost_delete("/master")).await.unwrap();
+    assert_eq!(outcome, Outcome::Happened(()));
+}
+
+/// PAI-18: cancelling has a meaning.
+#[tokio::test]
+async fn what_is_cancelled_before_it_was_sent_does_not_happen() {
+    let server = Server::start(&[]);
+    let proxy = Proxy::new(server.address()).await;
+    let client = connect(proxy.address, TIMEOUT).await;
+    let mut events = client.session_events();
+    proxy.refuse();
+    reach(&mut events, SessionState::Disconnected).await;
+    let create = |path| client.create(path, "", CreateMode::Persistent, &Acls::creator());
+    drop(create("/dropped"));
+    create("/detached").detach();
+    let error = soon(create("/cancelled").cancel()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotExecuted);
+    let waited = tokio::time::timeout(Duration::from_millis(1), create("/timed-out")).await;
+    assert!(waited.is_err());
+    proxy.heal();
+    let (mut names, _) = soon(client.get_children("/")).await.unwrap();
+    names.sort();
+    assert_eq!(names, ["detached", "zookeeper"]);
+    // Too late: it was sent.
+    assert_eq!(soon(create("/sent").cancel()).await.unwrap().path, "/sent");
+}
+
+#[tokio::test]
+async fn a_request_does_not_wait_for_ever() {
+    let mut server = Server::start(&[]);
+    let connector = zebu_client::Connector::new().connection_wait(Duration::from_millis(100));
+    let client = soon(connector.connect(&server.address().to_string())).await.unwrap();
+    let mut events = client.session_events();
+    server.stop();
+    reach(&mut events, SessionState::Disconnected).await;
+    let error = soon(client.get_data("/")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotExecuted);
+    assert_eq!(client.state(), SessionState::Disconnected);
+    // The session has time until its timeout; whoever asked may ask again.
+    server.launch(&[]);
+    let patient = Retry { attempts: 100, ..Retry::default() };
+    soon(patient.reads(|| client.get_data("/"))).await.unwrap();
+}

@@ -1,0 +1,150 @@
+//! Sessions: how they begin, survive and end.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use zebu_client::{
+    Acls, Client, Connector, CreateMode, Ending, ErrorKind, EventKind, HostProvider, Servers,
+    SessionState,
+};
+
+use crate::embedded::Server;
+use crate::proxy::Proxy;
+use crate::{QUICK, connect, reach, soon};
+
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+#[tokio::test]
+async fn a_session_survives_its_server() {
+    let mut server = Server::start(&[]);
+    let client = connect(server.address(), TIMEOUT).await;
+    let mut events = client.session_events();
+    let id = client.session_id();
+    soon(client.create("/mine", "", CreateMode::Ephemeral, &Acls::creator())).await.unwrap();
+    server.stop();
+    reach(&mut events, SessionState::Disconnected).await;
+    assert_eq!(client.server(), None);
+    // Made without a connection, sent when there is one.
+    let read = client.get_data("/mine");
+    server.launch(&[]);
+    let (_, stat) = soon(read).await.unwrap();
+    assert_eq!(stat.ephemeral_owner, id.0);
+    assert_eq!((client.session_id(), client.state()), (id, SessionState::Connected));
+    // Its credentials went along.
+    soon(client.delete("/mine", zebu_client::Version(0))).await.unwrap();
+}
+
+/// SES-21, SES-22: an expired session is over, and nothing takes its place.
+#[tokio::test]
+async fn an_expired_session_is_over() {
+    let server = Server::start(QUICK);
+    let proxy = Proxy::new(server.address()).await;
+    let client = connect(proxy.address, Duration::from_millis(500)).await;
+    let observer = connect(server.address(), Duration::from_millis(2000)).await;
+    let mut events = client.session_events();
+    soon(client.create("/mine", "", CreateMode::Ephemeral, &Acls::creator())).await.unwrap();
+    let (_, gone) = soon(observer.watch_exists("/mine")).await.unwrap();
+    let (_, _, watch) = soon(client.watch_data("/")).await.unwrap();
+    proxy.refuse();
+    assert_eq!(soon(gone).await.unwrap().kind, EventKind::Deleted);
+    proxy.heal();
+    reach(&mut events, SessionState::Expired).await;
+    assert_eq!(soon(events.next()).await, None);
+    for error in [
+        soon(client.get_data("/")).await.unwrap_err(),
+        soon(watch).await.unwrap_err(),
+        soon(client.connected()).await.unwrap_err(),
+        soon(client.close()).await.unwrap_err(),
+    ] {
+        assert_eq!((error.kind(), error.ending()), (ErrorKind::SessionOver, Some(Ending::Expired)));
+    }
+}
+
+#[tokio::test]
+async fn closing_and_dropping_end_the_session() {
+    let server = Server::start(&[]);
+    let observer = connect(server.address(), TIMEOUT).await;
+    for is_closed in [true, false] {
+        let client = connect(server.address(), TIMEOUT).await;
+        let create = client.create("/mine", "", CreateMode::Ephemeral, &Acls::creator());
+        soon(create).await.unwrap();
+        let (_, gone) = soon(observer.watch_exists("/mine")).await.unwrap();
+        if is_closed {
+            soon(client.close()).await.unwrap();
+            assert!(soon(observer.exists("/mine")).await.unwrap().is_none());
+            let error = soon(client.get_data("/")).await.unwrap_err();
+            assert_eq!(error.ending(), Some(Ending::Closed));
+        }
+        drop(client);
+        assert_eq!(soon(gone).await.unwrap().kind, EventKind::Deleted);
+    }
+}
+
+#[tokio::test]
+async fn another_client_goes_on_with_a_session() {
+    let server = Server::start(&[]);
+    let first = connect(server.address(), TIMEOUT).await;
+    soon(first.create("/mine", "", CreateMode::Ephemeral, &Acls::creator())).await.unwrap();
+    let (_, _, watch) = soon(first.watch_data("/mine")).await.unwrap();
+    let ticket = first.leave().unwrap();
+    assert_eq!(soon(watch).await.unwrap_err().kind(), ErrorKind::SessionOver);
+    assert_eq!(soon(first.get_data("/")).await.unwrap_err().ending(), Some(Ending::Closed));
+
+    let connector = Connector::new().resume(ticket).authenticate("digest", "amy:secret");
+    let second = soon(connector.connect(&server.address().to_string())).await.unwrap();
+    assert_eq!(second.session_id(), ticket.id);
+    let (_, stat) = soon(second.get_data("/mine")).await.unwrap();
+    assert_eq!(stat.ephemeral_owner, ticket.id.0);
+
+    // Who has the wrong password gets nothing, and disturbs nobody.
+    let mut stolen = ticket;
+    stolen.password[0] ^= 1;
+    let servers = server.address().to_string();
+    let thief = Connector::new().resume(stolen).connect(&servers);
+    assert_eq!(soon(thief).await.unwrap_err().ending(), Some(Ending::Expired));
+    soon(second.get_data("/mine")).await.unwrap();
+}
+
+#[tokio::test]
+async fn names_are_resolved_again() {
+    struct Moving(Arc<Mutex<Vec<SocketAddr>>>);
+
+    impl HostProvider for Moving {
+        fn servers(&self) -> Servers<'_> {
+            let now = self.0.lock().unwrap().clone();
+            Box::pin(async move { Ok(now) })
+        }
+    }
+
+    let server = Server::start(&[]);
+    let (old, new) = (Proxy::new(server.address()).await, Proxy::new(server.address()).await);
+    let places = Arc::new(Mutex::new(vec![old.address]));
+    let client = soon(Connector::new().connect_to(Moving(places.clone()))).await.unwrap();
+    let id = client.session_id();
+    assert_eq!(client.server(), Some(old.address));
+    *places.lock().unwrap() = vec![new.address];
+    old.refuse();
+    soon(client.get_data("/")).await.ok();
+    soon(client.get_data("/")).await.unwrap();
+    assert_eq!((client.server(), client.session_id()), (Some(new.address), id));
+}
+
+#[tokio::test]
+async fn servers_that_are_not_there_are_passed_over() {
+    let server = Server::start(&[]);
+    // Nobody listens on port 1.
+    let servers = format!("127.0.0.1:1,{},127.0.0.1:1", server.address());
+    for seed in 0..8 {
+        let client = soon(Connector::new().seed(seed).connect(&servers)).await.unwrap();
+        assert_eq!(client.server(), Some(server.address()));
+    }
+}
+
+#[tokio::test]
+async fn connect_strings_that_make_no_sense_are_refused() {
+    for servers in ["", "a:b", "a/b//c", "::1:2181"] {
+        let error = Client::connect(servers).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{servers}");
+    }
+}

@@ -1,0 +1,131 @@
+//! Watches: what fires, what survives, what is removed.
+
+use std::time::Duration;
+
+use zebu_client::{
+    Acls, CreateMode, ErrorKind, EventKind, Notice, SessionState, Version, WatchMode, WatcherType,
+};
+
+use crate::embedded::Server;
+use crate::proxy::Proxy;
+use crate::{connect, reach, soon};
+
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// WAT-19: what changed while there was no connection is reported, the rest is watched again.
+#[tokio::test]
+async fn watches_survive_a_lost_connection() {
+    let server = Server::start(&[]);
+    let proxy = Proxy::new(server.address()).await;
+    let other = connect(server.address(), TIMEOUT).await;
+    let client = connect(proxy.address, TIMEOUT).await;
+    let acl = Acls::creator();
+    for path in ["/changed", "/same", "/parent", "/quiet", "/gone"] {
+        soon(other.create(path, "", CreateMode::Persistent, &acl)).await.unwrap();
+    }
+    let (_, _, changed) = soon(client.watch_data("/changed")).await.unwrap();
+    let (_, _, mut same) = soon(client.watch_data("/same")).await.unwrap();
+    let (_, _, children) = soon(client.watch_children("/parent")).await.unwrap();
+    let (_, _, quiet) = soon(client.watch_children("/quiet")).await.unwrap();
+    let (_, appears) = soon(client.watch_exists("/appears")).await.unwrap();
+    let (_, later) = soon(client.watch_exists("/later")).await.unwrap();
+    let (_, gone) = soon(client.watch_exists("/gone")).await.unwrap();
+    let mut all = soon(client.watch("/", WatchMode::Recursive)).await.unwrap();
+
+    let mut events = client.session_events();
+    proxy.refuse();
+    reach(&mut events, SessionState::Disconnected).await;
+    soon(other.set_data("/changed", "1", Version::ANY)).await.unwrap();
+    soon(other.create("/parent/a", "", CreateMode::Persistent, &acl)).await.unwrap();
+    soon(other.create("/appears", "", CreateMode::Persistent, &acl)).await.unwrap();
+    soon(other.delete("/gone", Version::ANY)).await.unwrap();
+    proxy.heal();
+
+    assert_eq!(soon(changed).await.unwrap().kind, EventKind::DataChanged);
+    assert_eq!(soon(children).await.unwrap().kind, EventKind::ChildrenChanged);
+    assert_eq!(soon(appears).await.unwrap().kind, EventKind::Created);
+    assert_eq!(soon(gone).await.unwrap().kind, EventKind::Deleted);
+    // A persistent watch cannot know what it missed, and says so.
+    assert_eq!(soon(all.next()).await.unwrap(), Notice::Disconnected);
+    assert_eq!(soon(all.next()).await.unwrap(), Notice::Missed);
+
+    soon(client.sync("/")).await.unwrap();
+    assert!(tokio::time::timeout(Duration::from_millis(1), &mut same).await.is_err());
+    soon(other.set_data("/same", "1", Version::ANY)).await.unwrap();
+    soon(other.create("/quiet/a", "", CreateMode::Persistent, &acl)).await.unwrap();
+    soon(other.create("/later", "", CreateMode::Persistent, &acl)).await.unwrap();
+    assert_eq!(soon(same).await.unwrap().kind, EventKind::DataChanged);
+    assert_eq!(soon(quiet).await.unwrap().kind, EventKind::ChildrenChanged);
+    assert_eq!(soon(later).await.unwrap().kind, EventKind::Created);
+    // What other watches caught up with is its business too.
+    let mut told = Vec::new();
+    while told.last().is_none_or(|path| path != "/later") {
+        let Notice::Event(event) = soon(all.next()).await.unwrap() else { panic!("an event") };
+        told.push(event.path);
+    }
+    told.retain(|path| !["/changed", "/parent/a", "/appears", "/gone"].contains(&path.as_str()));
+    assert_eq!(told, ["/same", "/quiet/a", "/later"]);
+}
+
+/// WAT-14: the notification is there before an answer that shows the change.
+#[tokio::test]
+async fn notifications_come_before_what_they_announce() {
+    let server = Server::start(&[]);
+    let client = connect(server.address(), TIMEOUT).await;
+    for n in 0..100 {
+        let (_, _, mut watch) = soon(client.watch_data("/")).await.unwrap();
+        let set = client.set_data("/", n.to_string(), Version::ANY);
+        soon(set).await.unwrap();
+        // Nothing to wait for: it has come already.
+        let event = tokio::time::timeout(Duration::ZERO, &mut watch).await;
+        assert_eq!(event.expect("it is there").unwrap().kind, EventKind::DataChanged);
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_watch_is_removed() {
+    let server = Server::start(&[]);
+    let client = connect(server.address(), TIMEOUT).await;
+    let (_, _, first) = soon(client.watch_data("/")).await.unwrap();
+    let (_, second) = soon(client.watch_exists("/")).await.unwrap();
+    let (_, _, children) = soon(client.watch_children("/")).await.unwrap();
+    let persistent = soon(client.watch("/", WatchMode::Persistent)).await.unwrap();
+    let recursive = soon(client.watch("/", WatchMode::Recursive)).await.unwrap();
+    let has = async |kind| soon(client.check_watches("/", kind)).await.unwrap();
+    drop(recursive);
+    assert!(!has(WatcherType::PersistentRecursive).await);
+    drop(persistent);
+    assert!(!has(WatcherType::Persistent).await);
+    drop(first);
+    assert!(has(WatcherType::Data).await, "somebody else waits for it");
+    drop(second);
+    assert!(!has(WatcherType::Data).await);
+    drop(children);
+    assert!(!has(WatcherType::Any).await);
+    // A watch whose request nobody awaits goes when the answer comes.
+    drop(client.watch_data("/"));
+    soon(client.sync("/")).await.unwrap();
+    assert!(!has(WatcherType::Any).await);
+}
+
+#[tokio::test]
+async fn a_watch_stands_only_when_its_request_succeeded() {
+    let server = Server::start(&[]);
+    let client = connect(server.address(), TIMEOUT).await;
+    let error = soon(client.watch_data("/none")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Gone);
+    assert!(!soon(client.check_watches("/none", WatcherType::Any)).await.unwrap());
+    let error = soon(client.remove_watches("/none", WatcherType::Any)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Gone);
+}
+
+#[tokio::test]
+async fn watches_end_with_their_session() {
+    let server = Server::start(&[]);
+    let client = connect(server.address(), TIMEOUT).await;
+    let (_, _, once) = soon(client.watch_data("/")).await.unwrap();
+    let mut always = soon(client.watch("/", WatchMode::Recursive)).await.unwrap();
+    drop(client);
+    assert_eq!(soon(once).await.unwrap_err().kind(), ErrorKind::SessionOver);
+    assert_eq!(soon(always.next()).await.unwrap_err().kind(), ErrorKind::SessionOver);
+}
