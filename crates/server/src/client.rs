@@ -268,6 +268,7 @@ impl Client<'_> {
         self.shared.stats.packets_received.add(1);
         self.conn.stats.received.fetch_add(1, Ordering::Relaxed);
         self.conn.says_read_only.store(request.read_only.is_some(), Ordering::Relaxed);
+        self.conn.renews.store(request.session_id != SessionId::NONE.0, Ordering::Relaxed);
         self.heard();
         debug!(
             "connect request from {} for session {}",

@@ -175,6 +175,8 @@ pub struct Conn {
     pub timeout_ms: AtomicI32,
     /// Whether the client sent the optional byte of the connect request.
     pub says_read_only: AtomicBool,
+    /// Whether it wants to go on with a session, not to begin one.
+    pub renews: AtomicBool,
     /// Its ids.
     ids: RwLock<Credentials>,
     /// When it was last heard of, in milliseconds of the server's monotonic clock.
@@ -198,6 +200,7 @@ impl Conn {
             session: AtomicI64::new(0),
             timeout_ms: AtomicI32::new(0),
             says_read_only: AtomicBool::new(false),
+            renews: AtomicBool::new(false),
             ids: RwLock::new(ids),
             heard_ms: AtomicU64::new(0),
             stats: ConnStats::default(),

@@ -240,7 +240,7 @@ impl Engine {
                             password,
                             read_only,
                         };
-                        conn.outbox.lock().put(|out| frame::frame(out, |out| response.encode(out)));
+                        self.welcome(&conn, &response, applied);
                         conn.set_session(session, timeout_ms);
                         self.touch(conn);
                     }
@@ -251,10 +251,8 @@ impl Engine {
                         let read_only =
                             conn.says_read_only.load(Ordering::Relaxed).then_some(false);
                         let response = ConnectResponse::refused(read_only);
-                        let mut outbox = conn.outbox.lock();
-                        outbox.put(|out| frame::frame(out, |out| response.encode(out)));
-                        outbox.close();
-                        drop(outbox);
+                        self.welcome(&conn, &response, None);
+                        conn.outbox.lock().close();
                         self.touch(conn);
                     }
                 }
@@ -279,8 +277,25 @@ impl Engine {
             let tree = shared.tree.read();
             let input = Input::Applied(zxid);
             self.replica.step(now, &tree, &shared.schemes, input, outputs)?;
+            drop(tree);
+            count_replica(&shared.metrics, self.replica.counts());
         }
         Ok(())
+    }
+
+    /// Answers a connect request; `zxid` is that of the new session, if it is one.
+    fn welcome(&self, conn: &Conn, response: &ConnectResponse, zxid: Option<Zxid>) {
+        conn.outbox.lock().put(|out| frame::frame(out, |out| response.encode(out)));
+        conn.stats.sent.fetch_add(1, Ordering::Relaxed);
+        self.shared.stats.packets_sent.add(1);
+        if let Some(zxid) = zxid
+            && !conn.renews.load(Ordering::Relaxed)
+        {
+            let now = self.shared.clock.monotonic();
+            let latency = now.saturating_sub(conn.heard()).as_millis() as u64;
+            let now_ms = now.as_millis() as u64;
+            conn.stats.answered(1, OpCode::CREATE_SESSION, 0, zxid.0, now_ms, latency);
+        }
     }
 
     /// Hands records to the log.

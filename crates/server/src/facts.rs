@@ -8,7 +8,7 @@ use std::time::Duration;
 use zebu_proto::{OpCode, SessionId, Xid, Zxid};
 use zebu_tree::{Tree, WatcherId};
 
-use crate::conn::{Conn, NO_OP};
+use crate::conn::Conn;
 use crate::descriptors;
 use crate::four_letter::{
     Bucket, ConfFacts, ConnectionFacts, ConnectionRef, Cursor, DirSizes, Environment, Facts,
@@ -240,7 +240,7 @@ fn connection(conn: &Conn) -> ConnectionFacts {
 /// The last operation in four letters, as the original has them.
 fn last_op(op: i32) -> &'static str {
     match OpCode(op) {
-        OpCode(NO_OP) => "SESS",
+        OpCode::CREATE_SESSION => "SESS",
         OpCode::PING => "PING",
         OpCode::MULTI => "MULT",
         OpCode::MULTI_READ => "MLTR",

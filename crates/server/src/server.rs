@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use tracing::{error, info, warn};
-use zebu_proto::{ExtendedTypes, ServerId, SessionId};
+use zebu_proto::{ExtendedTypes, ServerId, SessionId, Zxid};
 use zebu_replica::auth::{AuthProvider, Digest, Schemes};
 use zebu_replica::{
     IntakeOptions, Options as ReplicaOptions, ReaperOptions, Replica, Rules, SnapshotOptions,
@@ -59,6 +59,14 @@ impl Server {
         let mut store = Store::open(Arc::new(OsVfs), store_options(&config))?;
         let mut rebuild = Rebuild::new(tree_options(&config));
         let recovered = store.recover(&mut rebuild)?;
+        if recovered.fresh && recovered.last_zxid < Zxid::ZERO {
+            // Of a member others would know the history; alone, nobody does.
+            anyhow::bail!(
+                "{}: the database is empty and db.autocreate is false\n\
+                 hint: restore version-2 from a backup, or create a file named initialize beside it",
+                config.data.logs().display()
+            );
+        }
         let Rebuilt { mut tree, mismatches, snapshot_time, log_time } = rebuild.finish();
         report(&recovered, mismatches);
         metrics.digest_mismatches_count.add(mismatches);

@@ -42,13 +42,9 @@ pub mod op {
 /// Error codes.
 pub mod err {
     pub const OK: i32 = 0;
-    pub const MARSHALLING: i32 = -5;
     pub const UNIMPLEMENTED: i32 = -6;
-    pub const BAD_ARGUMENTS: i32 = -8;
     pub const NO_NODE: i32 = -101;
     pub const NO_AUTH: i32 = -102;
-    pub const NODE_EXISTS: i32 = -110;
-    pub const SESSION_EXPIRED: i32 = -112;
     pub const INVALID_ACL: i32 = -114;
     pub const AUTH_FAILED: i32 = -115;
     pub const RECONFIG_DISABLED: i32 = -123;

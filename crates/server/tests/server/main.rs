@@ -1,13 +1,14 @@
 //! A whole server, seen from its clients and its operator.
 
 mod access;
-#[allow(dead_code)]
 mod client;
-mod ensemble;
+mod counted;
 mod gate;
+mod limits;
 mod order;
-#[allow(dead_code)]
 mod running;
 mod sessions;
+mod storage;
 mod throttling;
+mod words;
 mod znodes;

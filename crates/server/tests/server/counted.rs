@@ -1,0 +1,255 @@
+//! What is counted: every name that `mntr` shows moves when what it stands for happens.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use zebu_proto::txn::{DIGEST_VERSION, Txn, TxnDigest, TxnHeader, TxnRecord};
+use zebu_proto::{OpCode, SessionId, Zxid};
+use zebu_server::metrics::Metrics;
+use zebu_store::{Options, OsVfs, Store};
+
+use crate::client::{Bytes, Client, Hello, OPEN, create, multi, op, set_data};
+use crate::gate::Gate;
+use crate::running::Running;
+use crate::storage::Nothing;
+
+/// Everything `mntr` shows as a number.
+fn monitor(running: &Running) -> BTreeMap<String, f64> {
+    let text = running.word("mntr");
+    let line = |line: &str| {
+        let (name, value) = line.split_once('\t')?;
+        Some((name.strip_prefix("zk_")?.to_owned(), value.parse().ok()?))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+/// The metrics of a server that are not as they were at the beginning.
+fn moved(running: &Running, moved: &mut BTreeSet<&'static str>) {
+    let shown = monitor(running);
+    for name in Metrics::NAMES {
+        let counts = |(key, value): (&String, &f64)| {
+            let key = key.strip_prefix("cnt_").unwrap_or(key);
+            // Sets have their namespace in front.
+            let is_it = key == *name || key.ends_with(&format!("_{name}"));
+            is_it && *value > 0.0
+        };
+        if shown.iter().any(counts) {
+            moved.insert(name);
+        }
+    }
+}
+
+/// One of everything a client can ask for.
+fn ask_everything(client: &mut Client) {
+    let path = |path| Bytes::new().text(path);
+    let reads = [
+        (op::GET_DATA, path("/n").bool(true)),
+        (op::EXISTS, path("/n").bool(true)),
+        (op::GET_CHILDREN, path("/n").bool(true)),
+        (op::GET_CHILDREN2, path("/n").bool(true)),
+        (op::GET_ACL, path("/n")),
+        (op::GET_ALL_CHILDREN_NUMBER, path("/n")),
+        (op::GET_EPHEMERALS, path("/")),
+        (op::MULTI_READ, multi(&[(op::GET_DATA, path("/n").bool(false))])),
+        (op::ADD_WATCH, path("/n").int(1)),
+        (op::SET_WATCHES, Bytes::new().long(1 << 40).texts(&["/n"]).texts(&[]).texts(&[])),
+        (op::SYNC, path("/n")),
+        (op::WHO_AM_I, Bytes::new()),
+    ];
+    client.create("/n", b"data").unwrap();
+    client.watch("/made");
+    for (op, body) in reads {
+        assert_eq!(client.call(op, &body).err, 0, "{op}");
+    }
+    client.ping();
+    let writes = [
+        (op::CREATE, create("/made", b"", OPEN, 0)),
+        (op::CREATE2, create("/n/child", b"", OPEN, 0)),
+        (op::SET_DATA, set_data("/n", b"x")),
+        (op::SET_ACL, path("/n").acl(OPEN).int(-1)),
+        (op::DELETE, path("/made").int(-1)),
+        (op::MULTI, multi(&[(op::CHECK, path("/n").int(1))])),
+    ];
+    for (op, body) in writes {
+        if op == op::DELETE {
+            client.watch("/made");
+        }
+        assert_eq!(client.call(op, &body).err, 0, "{op}");
+    }
+    for op in [op::CHECK_WATCHES, op::REMOVE_WATCHES] {
+        client.call(op, &path("/n").int(3));
+    }
+    client.call(op::RECONFIG, &Bytes::new().int(-1).int(-1).int(-1).long(-1));
+}
+
+#[test]
+fn every_metric_moves() {
+    let mut all = BTreeSet::new();
+
+    // An ordinary life.
+    let running = Running::new(&["nio.sessionlessCnxnTimeout=50", "enforceQuota=true"]);
+    let mut client = running.client();
+    ask_everything(&mut client);
+    for (path, data) in [
+        ("/zookeeper/quota/n", ""),
+        (
+            "/zookeeper/quota/n/zookeeper_limits",
+            "count=-1,bytes=-1=;byteHardLimit=1;countHardLimit=1",
+        ),
+        ("/zookeeper/quota/n/zookeeper_stats", "count=0,bytes=0"),
+    ] {
+        client.create(path, data.as_bytes()).unwrap();
+    }
+    client.create("/n/too-many", b"").unwrap_err();
+    Client::hello(running.port, &client.renewal()).unwrap().close();
+    let _handshake = running.raw();
+    Client::hello(running.port, &Hello::timeout(400)).unwrap().vanish();
+    running.wait_metric("stale_sessions_expired", |n| n == 1.0);
+    running.wait_metric("sessionless_connections_expired", |n| n > 0.0);
+    moved(&running, &mut all);
+
+    // Overload.
+    let (running, mut keeper) = Gate::server(&[
+        "request_throttle_max_requests=1",
+        "largeRequestThreshold=1000",
+        "largeRequestMaxBytes=2000",
+        "connection_throttle_tokens=3",
+        "connection_throttle_fill_time=100000000",
+    ]);
+    let (mut slow, mut large) = (running.client(), running.client());
+    Client::hello(running.port, &Hello::default()).map(|_| ()).unwrap_err();
+    keeper.close();
+    slow.post(op::SYNC, &Bytes::new().text("/"));
+    large.post(op::SET_DATA, &set_data("/n", &[0; 1500]));
+    running.wait_metric("outstanding_requests", |n| n == 3.0);
+    large.post(op::SET_DATA, &set_data("/n", &[0; 1500]));
+    assert!(large.reply().is_none());
+    slow.vanish();
+    running.wait_metric("num_alive_connections", |n| n == 2.0);
+    keeper.open();
+    running.wait_metric("stale_requests_dropped", |n| n == 2.0);
+    moved(&running, &mut all);
+
+    // Requests that nobody throttles and nobody waits for.
+    let (running, mut keeper) = Gate::server(&["throttled_op_wait_time=1"]);
+    let (mut gone, mut late) = (running.client(), running.client());
+    keeper.close();
+    gone.post(op::SYNC, &Bytes::new().text("/"));
+    late.post(op::SYNC, &Bytes::new().text("/"));
+    running.wait_metric("outstanding_requests", |n| n == 3.0);
+    gone.vanish();
+    running.wait_metric("num_alive_connections", |n| n == 3.0);
+    let now = running.metric("uptime").unwrap();
+    running.wait_metric("uptime", |uptime| uptime > now + 5.0);
+    keeper.open();
+    late.reply().unwrap();
+    moved(&running, &mut all);
+
+    // A disk with faults: a digest that is not the tree's, and no room for snapshots.
+    let dir = tempfile::tempdir().unwrap();
+    let log_dir = dir.path().join("log");
+    let log = format!("dataLogDir={}", log_dir.display());
+    let mut running = Running::on(&dir.path().join("data"), &[&log]);
+    running.client().close();
+    running.take().stop().unwrap();
+    spoil(&dir.path().join("data"), &log_dir);
+    let running = Running::on(&dir.path().join("data"), &[&log, "snapCount=2"]);
+    assert_eq!(running.metric("digest_mismatches_count"), Some(1.0));
+    std::fs::rename(running.files(), dir.path().join("away")).unwrap();
+    let mut client = running.client();
+    for n in 0..5 {
+        client.create(&format!("/n{n}"), b"").unwrap();
+    }
+    running.wait_metric("snapshot_error_count", |n| n > 0.0);
+    std::fs::rename(dir.path().join("away"), running.files()).unwrap();
+    moved(&running, &mut all);
+
+    let still: Vec<_> = Metrics::NAMES.iter().filter(|name| !all.contains(*name)).collect();
+    assert_eq!(still, [""; 0].iter().collect::<Vec<_>>(), "nothing moves these");
+}
+
+/// Logs a transaction with a digest that no tree has.
+fn spoil(data: &std::path::Path, log_dir: &std::path::Path) {
+    let options = Options { log_dir: log_dir.to_owned(), ..Options::new(data) };
+    let mut store = Store::open(Arc::new(OsVfs), options).unwrap();
+    let zxid = Zxid(store.recover(&mut Nothing).unwrap().last_zxid.0 + 1);
+    let (mut log, _) = store.split();
+    let header = TxnHeader { session: SessionId(0), cxid: 0, zxid, time_ms: 0, op: OpCode::DELETE };
+    let record = TxnRecord {
+        header,
+        txn: Txn::Delete { path: "/missing".into() },
+        digest: Some(TxnDigest { version: DIGEST_VERSION, tree: 4711 }),
+    };
+    let mut body = Vec::new();
+    record.encode(&mut zebu_jute::Encoder::new(&mut body));
+    log.append(zxid, &body);
+    log.close().unwrap();
+}
+
+#[test]
+fn numbers_are_what_was_done() {
+    let running = Running::new(&[]);
+    let mut client = running.client();
+    client.create("/app", b"12345").unwrap();
+    client.create("/app/child", b"").unwrap();
+    client.set("/app/child", b"1").unwrap();
+    client.delete("/app/child").unwrap();
+    client.get("/app").unwrap();
+    client.get("/missing").unwrap_err();
+    assert!(client.exists("/app"));
+    client.children("/zookeeper");
+    // They are removed after the answer is on its way.
+    running.wait_metric("outstanding_changes_removed", |n| n == 7.0);
+    let shown = monitor(&running);
+    for (name, value) in [
+        ("op_count_create", 2.0),
+        ("op_count_create_session", 1.0),
+        ("op_count_set_data", 1.0),
+        ("op_count_delete", 1.0),
+        ("op_count_get_data", 2.0),
+        ("op_count_exists", 1.0),
+        ("op_count_get_children", 1.0),
+        ("op_count_total", 9.0),
+        ("connection_request_count", 1.0),
+        ("cnt_updatelatency", 4.0),
+        ("cnt_readlatency", 4.0),
+        ("sync_processor_request_queued", 5.0),
+        ("sum_sync_processor_batch_size", 5.0),
+        ("outstanding_changes_queued", 7.0),
+        // Paths and data: "/app" with 5 bytes, "/app/child" three times, once with 1.
+        ("cnt_app_write_per_namespace", 4.0),
+        ("sum_app_write_per_namespace", 9.0 + 10.0 + 11.0 + 10.0),
+        // "/app" with its data, and without.
+        ("cnt_app_read_per_namespace", 2.0),
+        ("sum_app_read_per_namespace", 9.0 + 4.0),
+        // "/zookeeper" and the names "config" and "quota".
+        ("sum_zookeeper_read_per_namespace", 10.0 + 11.0),
+        ("packets_received", 9.0),
+        ("packets_sent", 9.0),
+        ("last_client_response_size", 16.0 + 4.0 + 4.0 + 6.0 + 4.0 + 5.0),
+    ] {
+        assert_eq!(shown.get(name), Some(&value), "{name}");
+    }
+}
+
+#[test]
+fn connections_notified_are_counted_by_event_and_znode() {
+    let running = Running::new(&[]);
+    let mut writer = running.client();
+    writer.create("/n", b"").unwrap();
+    let mut watchers = [0; 3].map(|_| running.client());
+    for watcher in &mut watchers {
+        watcher.watch("/n");
+        watcher.watch("/missing");
+    }
+    let ops =
+        [(op::SET_DATA, set_data("/n", b"x")), (op::CREATE, create("/missing", b"", OPEN, 0))];
+    assert_eq!(writer.call(op::MULTI, &multi(&ops)).err, 0);
+    for name in ["node_changed_watch_count", "node_created_watch_count"] {
+        assert_eq!(running.metric(&format!("cnt_{name}")), Some(1.0));
+        assert_eq!(running.metric(&format!("sum_{name}")), Some(3.0));
+    }
+    for watcher in &mut watchers {
+        assert_eq!([watcher.event().path, watcher.event().path], ["/n", "/missing"]);
+    }
+}

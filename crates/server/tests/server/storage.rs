@@ -1,0 +1,360 @@
+//! What is on the disk, how it gets there, and what a server makes of what it finds.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+
+use tempfile::TempDir;
+use zebu_proto::{StatPersisted, Zxid};
+use zebu_store::{Options, OsVfs, Store};
+
+use crate::client::{OPEN, create, op, set_data};
+use crate::running::{Running, files, wait};
+
+/// A directory in which a server was stopped after writing so many znodes.
+fn written(settings: &[&str], znodes: usize) -> TempDir {
+    let running = Running::new(settings);
+    let mut client = running.client();
+    for n in 0..znodes {
+        client.create(&format!("/n{n}"), &[b'x'; 1000]).unwrap();
+    }
+    running.stop()
+}
+
+fn version_2(dir: &Path) -> std::path::PathBuf {
+    dir.join("version-2")
+}
+
+#[test]
+fn snapshots_are_taken_while_many_write_and_nothing_is_lost() {
+    let running = Running::new(&["snapCount=200", "snapshot.compression.method=snappy"]);
+    running.client().create("/all", b"").unwrap();
+    thread::scope(|scope| {
+        for writer in 0..4 {
+            let running = &running;
+            scope.spawn(move || {
+                let mut client = running.client();
+                let paths: Vec<String> = (0..500).map(|n| format!("/all/{writer}-{n}")).collect();
+                for path in &paths {
+                    client.post(op::CREATE, &create(path, b"x", OPEN, 0));
+                }
+                for path in &paths {
+                    assert_eq!(client.reply().unwrap().err, 0, "{path}");
+                }
+                for path in paths.iter().step_by(2) {
+                    client.delete(path).unwrap();
+                }
+            });
+        }
+    });
+    running.wait_metric("cnt_snapshottime", |n| n >= 3.0);
+    assert!(files(&running.files(), "snapshot.").len() >= 3);
+    let running = running.restart(&[]);
+    assert_eq!(running.client().children("/all").len(), 1000);
+    // Every transaction carries the digest of the tree as it was.
+    assert_eq!(running.metric("digest_mismatches_count"), Some(0.0));
+}
+
+#[test]
+fn a_snapshot_is_due_after_so_many_bytes_too() {
+    let running = Running::new(&["snapCount=1000000000", "snapSizeLimitInKb=64"]);
+    let mut client = running.client();
+    assert_eq!(files(&running.files(), "snapshot.").len(), 1);
+    for n in 0..65 {
+        client.create(&format!("/n{n}"), &[0; 1024]).unwrap();
+    }
+    wait("another snapshot", || files(&running.files(), "snapshot.").len() > 1);
+    let running = Running::new(&["snapCount=1000000000", "snapSizeLimitInKb=0"]);
+    let mut client = running.client();
+    for n in 0..65 {
+        client.create(&format!("/n{n}"), &[0; 1024]).unwrap();
+    }
+    assert_eq!(running.metric("cnt_snapshottime"), Some(1.0), "0 is no limit");
+}
+
+#[test]
+fn a_log_grows_in_steps_and_ends_at_its_limit() {
+    let length = |dir: &TempDir| {
+        let dir = version_2(dir.path());
+        let logs = files(&dir, "log.");
+        (std::fs::metadata(dir.join(&logs[0])).unwrap().len(), logs.len())
+    };
+    // Behind the header, as in the original.
+    assert_eq!(length(&written(&["preAllocSize=128"], 1)), (16 + (128 << 10), 1));
+    assert_eq!(length(&written(&["preAllocSize=256"], 1)), (16 + (256 << 10), 1));
+    let (bytes, logs) = length(&written(&["preAllocSize=0"], 10));
+    assert!((10_000..12_000).contains(&bytes), "not preallocated: {bytes}");
+    assert_eq!(logs, 1);
+    let (_, logs) = length(&written(&["preAllocSize=0", "txnLogSizeLimitInKb=10"], 50));
+    assert!(logs > 3, "{logs} logs");
+}
+
+#[test]
+fn snapshots_are_compressed_as_configured_and_read_back_whatever_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    for (method, suffix, start) in [
+        ("", "", &b"ZKSN"[..]),
+        ("gz", ".gz", &[0x1f, 0x8b]),
+        ("snappy", ".snappy", &[0x82, b'S', b'N', b'A', b'P', b'P', b'Y']),
+    ] {
+        // Each start replays what the last one wrote, and takes a snapshot.
+        let mut running =
+            Running::on(dir.path(), &[&format!("snapshot.compression.method={method}")]);
+        let mut client = running.client();
+        let _ = client.create("/n", b"");
+        let version = client.set("/n", method.as_bytes()).unwrap().version;
+        let newest = newest_snapshot(&running);
+        assert!(newest.ends_with(suffix) && newest.matches('.').count() == suffix.len().min(1) + 1);
+        let bytes = std::fs::read(running.files().join(&newest)).unwrap();
+        assert!(bytes.starts_with(start), "{newest}");
+        assert!(version > 0);
+        running.take().stop().unwrap();
+    }
+    let running = Running::on(dir.path(), &[]);
+    assert_eq!(running.client().get("/n").unwrap().1.version, 3);
+}
+
+fn newest_snapshot(running: &Running) -> String {
+    let zxid = |name: &String| i64::from_str_radix(name.split('.').nth(1).unwrap(), 16).unwrap();
+    files(&running.files(), "snapshot.").into_iter().max_by_key(zxid).unwrap()
+}
+
+#[test]
+fn digests_and_the_last_zxid_are_left_out_where_configured() {
+    let with = |settings: &[&str]| {
+        let running = Running::new(settings);
+        let mut client = running.client();
+        client.create("/n", b"").unwrap();
+        // `hash` shows every 128th.
+        for _ in 0..130 {
+            client.post(op::SET_DATA, &set_data("/n", b""));
+        }
+        (0..130).for_each(|_| assert_eq!(client.reply().unwrap().err, 0));
+        let hashes = running.word("hash").lines().count();
+        let snapshot = running.files().join(newest_snapshot(&running));
+        (hashes, std::fs::metadata(snapshot).unwrap().len())
+    };
+    let (hashes, whole) = with(&[]);
+    assert_eq!(hashes, 1);
+    // Each part has a checksum and a slash behind it.
+    const SEAL: u64 = 8 + 4 + 1;
+    let without_zxid = with(&["serializeLastProcessedZxid.enabled=false"]);
+    assert_eq!(without_zxid, (1, whole - 8 - SEAL));
+    // A zxid, a version and the digest.
+    let without_digest = with(&["digest.enabled=false"]);
+    assert_eq!(without_digest, (0, whole - 8 - 4 - 8 - SEAL));
+}
+
+#[test]
+fn txns_wait_for_company_as_long_as_configured_and_no_longer() {
+    // Each of these would take an hour but for the other setting.
+    for settings in [
+        ["-Dzookeeper.flushDelay=3600000", "-Dzookeeper.maxWriteQueuePollTime=1"],
+        ["-Dzookeeper.flushDelay=3600000", "-Dzookeeper.maxBatchSize=1"],
+    ] {
+        let running = Running::new(&settings);
+        running.client().create("/n", b"").unwrap();
+    }
+    let running = Running::new(&["-Dzookeeper.flushDelay=30"]);
+    running.client().create("/n", b"").unwrap();
+    let waited = running.metric("max_sync_processor_queue_and_flush_time_ms").unwrap();
+    // A third of the delay is how long it waits for the next one.
+    assert!(waited >= 9.0, "{waited}");
+}
+
+#[test]
+fn a_batch_of_the_log_is_bounded() {
+    let running = Running::new(&["-Dzookeeper.flushDelay=20", "-Dzookeeper.maxBatchSize=1"]);
+    let mut client = running.client();
+    client.create("/n", b"").unwrap();
+    for _ in 0..50 {
+        client.ping();
+        client.set("/n", b"").unwrap();
+    }
+    assert_eq!(running.metric("max_sync_processor_batch_size"), Some(1.0));
+}
+
+#[test]
+fn two_servers_do_not_share_a_directory() {
+    let running = Running::new(&[]);
+    let mut client = running.client();
+    let path = running.files().parent().unwrap().to_owned();
+    let refusal = Running::refusal(&path, &[]);
+    assert!(refusal.contains("another server is using this directory"), "{refusal}");
+    // Nor a log directory alone.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let log_dir = format!("dataLogDir={}", path.display());
+    let refusal = Running::refusal(elsewhere.path(), &[&log_dir]);
+    assert!(refusal.contains("another server"), "{refusal}");
+    client.create("/still", b"").unwrap();
+    let dir = running.stop();
+    Running::on(dir.path(), &[]);
+}
+
+#[test]
+fn log_and_snapshots_may_be_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log");
+    let setting = format!("dataLogDir={}", log.display());
+    let mut running = Running::on(&dir.path().join("data"), &[&setting]);
+    running.client().create("/n", b"").unwrap();
+    assert_eq!(files(&running.files(), "log."), [""; 0]);
+    assert_eq!(files(&version_2(&log), "log.").len(), 1);
+    assert!(running.word("dirs").contains("datadir_size: "));
+    running.take().stop().unwrap();
+    let running = Running::on(&dir.path().join("data"), &[&setting]);
+    assert!(running.client().exists("/n"));
+}
+
+/// Changes one byte in the middle of the newest log.
+fn damage(dir: &Path) -> String {
+    let log = version_2(dir).join(files(&version_2(dir), "log.").pop().unwrap());
+    let mut bytes = std::fs::read(&log).unwrap();
+    let name = b"/n5";
+    let at = bytes.windows(name.len()).position(|window| window == name).unwrap();
+    bytes[at + 1] ^= 1;
+    std::fs::write(&log, bytes).unwrap();
+    log.display().to_string()
+}
+
+#[test]
+fn a_damaged_log_is_refused_and_loaded_only_when_told_so() {
+    let dir = written(&[], 10);
+    let log = damage(dir.path());
+    let refusal = Running::refusal(dir.path(), &[]);
+    assert!(refusal.contains(&log) && refusal.contains("acceptDamagedLog"), "{refusal}");
+    let running = Running::on(dir.path(), &["zebu.acceptDamagedLog=true"]);
+    let mut client = running.client();
+    assert!(client.exists("/n4"), "what was in front of the damage is there");
+    client.create("/after", b"").unwrap();
+    drop(client);
+    drop(running);
+    let running = Running::on(dir.path(), &[]);
+    assert!(running.client().exists("/after"), "and it goes on from there");
+}
+
+#[test]
+fn logs_without_a_snapshot_are_believed_only_when_told_so() {
+    let dir = written(&[], 3);
+    // Our own logs say that they are complete; those of the original cannot.
+    for kind in ["snapshot.", "durable."] {
+        for name in files(&version_2(dir.path()), kind) {
+            std::fs::remove_file(version_2(dir.path()).join(name)).unwrap();
+        }
+    }
+    let refusal = Running::refusal(dir.path(), &[]);
+    assert!(refusal.contains("no snapshot found, but there are logs"), "{refusal}");
+    let running = Running::on(dir.path(), &["snapshot.trust.empty=true"]);
+    assert!(running.client().exists("/n2"));
+}
+
+#[test]
+fn nothing_is_created_where_that_is_forbidden() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = dir.path().join("missing");
+    let refusal = Running::refusal(&missing, &["datadir.autocreate=false"]);
+    assert!(refusal.contains("data directory is not usable"), "{refusal}");
+    assert!(!missing.exists());
+    std::fs::create_dir_all(version_2(&missing)).unwrap();
+    Running::on(&missing, &["datadir.autocreate=false"]);
+}
+
+#[test]
+fn an_empty_directory_is_a_new_database_only_where_that_is_allowed() {
+    let dir = tempfile::tempdir().unwrap();
+    let refusal = Running::refusal(dir.path(), &["db.autocreate=false"]);
+    assert!(refusal.contains("initialize"), "{refusal}");
+    std::fs::write(dir.path().join("initialize"), "").unwrap();
+    Running::on(dir.path(), &["db.autocreate=false"]);
+    assert!(!dir.path().join("initialize").exists(), "the permission is used up");
+    Running::on(dir.path(), &["db.autocreate=false"]);
+}
+
+#[test]
+fn old_files_are_purged_down_to_the_configured_number() {
+    let dir = tempfile::tempdir().unwrap();
+    for _ in 0..6 {
+        // Each start has something to replay, and takes a snapshot.
+        let running = Running::on(dir.path(), &[]);
+        let mut client = running.client();
+        let _ = client.create("/n", b"");
+        client.set("/n", b"").unwrap();
+    }
+    let snapshots = || files(&version_2(dir.path()), "snapshot.").len();
+    assert!(snapshots() > 5);
+    let running =
+        Running::on(dir.path(), &["autopurge.purgeInterval=1", "autopurge.snapRetainCount=4"]);
+    wait("old snapshots are gone", || snapshots() == 4);
+    drop(running);
+    let running = Running::on(dir.path(), &["autopurge.purgeInterval=50ms"]);
+    wait("it is repeated, with the default of three", || snapshots() == 3);
+    assert_eq!(running.client().get("/n").unwrap().1.version, 6);
+}
+
+#[test]
+fn a_snapshot_that_cannot_be_written_stops_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = format!("dataLogDir={}", dir.path().join("log").display());
+    let running = Running::on(&dir.path().join("data"), &[&log, "snapCount=20"]);
+    let away = dir.path().join("away");
+    std::fs::rename(running.files(), &away).unwrap();
+    let mut client = running.client();
+    client.create("/n", b"").unwrap();
+    for _ in 0..50 {
+        client.set("/n", b"x").unwrap();
+    }
+    running.wait_metric("snapshot_error_count", |n| n >= 1.0);
+    std::fs::rename(&away, running.files()).unwrap();
+    client.set("/n", b"y").unwrap();
+}
+
+/// Takes what is recovered, and forgets it.
+pub struct Nothing;
+
+impl zebu_store::Recover for Nothing {
+    fn restart(&mut self) {}
+    fn session(&mut self, _: zebu_proto::SessionId, _: i32) {}
+    fn acl(&mut self, _: i64, _: Vec<zebu_proto::Acl>) {}
+    fn node(&mut self, _: &str, _: Option<&[u8]>, _: i64, _: &StatPersisted) -> Result<(), String> {
+        Ok(())
+    }
+    fn digest(&mut self, _: Zxid, _: i32, _: i64) {}
+    fn loaded(&mut self, _: Zxid) -> Result<(), String> {
+        Ok(())
+    }
+    fn txn(&mut self, _: &[u8]) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+#[test]
+fn ttls_as_3_5_3_wrote_them_are_read_as_such_when_that_is_emulated() {
+    // The highest bit, and the time behind it.
+    let owner = i64::MIN | 1_000_000;
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(Arc::new(OsVfs), Options::new(dir.path())).unwrap();
+    store.recover(&mut Nothing).unwrap();
+    let (log, snapshots) = store.split();
+    let mut writer = snapshots.begin(Zxid(1)).unwrap();
+    writer.sessions(&[]);
+    let none: &[(i64, Vec<zebu_proto::Acl>)] = &[];
+    writer.acls(none);
+    let open = -1;
+    let stat = |ephemeral_owner| StatPersisted {
+        ephemeral_owner,
+        mtime: i64::MAX / 2,
+        ..StatPersisted::default()
+    };
+    for (path, owner) in [("", 0), ("/then", owner)] {
+        writer.node(path, Some(b""), open, &stat(owner));
+    }
+    writer.finish(None, None).unwrap();
+    drop((log, snapshots));
+    let settings = ["extendedTypesEnabled=true", "emulate353TTLNodes=true"];
+    let running = Running::on(dir.path(), &settings);
+    assert!(running.client().exists("/then"));
+    drop(running);
+    // Otherwise it is the ephemeral of a session that nobody knows.
+    let running = Running::on(dir.path(), &settings[..1]);
+    assert!(!running.client().exists("/then"));
+}

@@ -1,0 +1,106 @@
+//! Four-letter words, asked over the wire.
+
+use crate::client::{Hello, op};
+use crate::running::Running;
+
+#[test]
+fn only_listed_words_are_answered_and_srvr_always() {
+    let running = Running::new(&["4lw.commands.whitelist=ruok, wchs"]);
+    assert_eq!(running.word("ruok"), "imok");
+    assert!(running.word("wchs").starts_with("0 connections watching 0 paths\n"));
+    let refused = "mntr is not executed because it is not in the whitelist.\n";
+    assert_eq!(running.word("mntr"), refused);
+    assert!(running.word("srvr").contains("Mode: standalone\n"));
+    assert!(running.word("isro").contains("not in the whitelist"));
+    assert_eq!(running.word("nope"), "", "a length that no frame has");
+    let running = running.restart(&["4lw.commands.whitelist=*"]);
+    assert!(running.word("mntr").contains("zk_server_state\tstandalone\n"));
+}
+
+#[test]
+fn isro_is_answered_where_read_only_mode_is_enabled() {
+    let running = Running::new(&["4lw.commands.whitelist=ruok", "-Dreadonlymode.enabled=true"]);
+    assert_eq!(running.word("isro"), "rw");
+}
+
+#[test]
+fn what_the_words_show_is_what_there_is() {
+    let running = Running::new(&[]);
+    let mut client = running.client();
+    client.ephemeral("/mine");
+    client.watch("/mine");
+    client.watch("/missing");
+    let session = format!("0x{:x}", client.session);
+    let srvr = running.word("srvr");
+    for line in
+        ["Connections: 2", "Zxid: 0x2", "Mode: standalone", "Node count: 6", "Outstanding: 0"]
+    {
+        assert!(srvr.lines().any(|found| found == line), "{line}: {srvr}");
+    }
+    assert_eq!(running.word("wchs"), "1 connections watching 2 paths\nTotal watches:2\n");
+    let wchp = running.word("wchp");
+    assert_eq!(wchp, format!("/mine\n\t{session}\n/missing\n\t{session}\n\n"));
+    assert_eq!(running.word("wchc"), format!("{session}\n\t/mine\n\t/missing\n\n"));
+    let cons = running.word("cons");
+    let mine = cons.lines().find(|line| line.contains(&format!("sid={session}"))).unwrap();
+    assert!(mine.contains("lop=EXIS") && mine.contains("to=4000"), "{mine}");
+    assert!(mine.contains("recved=4,sent=4"), "{mine}");
+    running.word("crst");
+    let cons = running.word("cons");
+    assert!(cons.contains(&format!("recved=0,sent=0,sid={session}")), "{cons}");
+    let conf = running.word("conf");
+    assert!(conf.contains(&format!("clientPort={}\n", running.port)), "{conf}");
+    assert!(conf.contains("tickTime=200\n") && conf.contains("minSessionTimeout=400\n"));
+    // The list of sessions is renewed several times a second.
+    crate::running::wait("the session is listed", || {
+        let dump = running.word("dump");
+        dump.contains(&format!("\t{session}\n")) && dump.contains("\t/mine\n")
+    });
+    assert_eq!(running.word("stat").matches(" /127.0.0.1:").count(), 2);
+    let envi = running.word("envi");
+    assert!(envi.starts_with("Environment:\nzookeeper.version="), "{envi}");
+}
+
+#[test]
+fn srst_starts_all_counters_again() {
+    let running = Running::new(&[]);
+    running.client().create("/n", b"").unwrap();
+    assert!(running.metric("op_count_create") > Some(0.0));
+    assert_eq!(running.word("srst"), "Server stats reset.\n");
+    assert_eq!(running.metric("op_count_create"), Some(0.0));
+    assert_eq!(running.metric("packets_received"), Some(0.0));
+    assert!(running.metric("znode_count") > Some(0.0), "what is there is still there");
+}
+
+#[test]
+fn the_trace_mask_is_kept() {
+    let running = Running::new(&[]);
+    assert_eq!(running.word("gtmk"), "306");
+    let mut raw = running.raw();
+    raw.send_raw(b"stmk");
+    raw.send_raw(&7_i64.to_be_bytes());
+    assert_eq!(raw.rest(), b"7");
+    assert_eq!(running.word("gtmk"), "7");
+}
+
+#[test]
+fn a_word_may_come_in_pieces_and_telnet_may_give_up() {
+    let running = Running::new(&[]);
+    let mut raw = running.raw();
+    for byte in b"ruok" {
+        raw.send_raw(&[*byte]);
+    }
+    assert_eq!(raw.rest(), b"imok");
+    let mut raw = running.raw();
+    raw.send_raw(&[0xff, 0xf4, 0xff, 0xfd]);
+    assert_eq!(raw.rest(), b"");
+}
+
+#[test]
+fn a_word_inside_a_session_is_no_word() {
+    let running = Running::new(&[]);
+    let mut client = crate::client::Client::hello(running.port, &Hello::default()).unwrap();
+    client.raw.send_raw(b"ruok");
+    assert!(client.raw.is_closed(), "it is the length of a frame, and far too long");
+    assert_eq!(running.client().call(op::PING, &crate::client::Bytes::new()).err, 0);
+}
