@@ -329,8 +329,14 @@ impl Prep<'_> {
         if znode.children() > 0 {
             return Err(ErrorCode::NOT_EMPTY);
         }
-        let owner = Owner::decode(znode.stat().ephemeral_owner, self.rules.types);
-        if matches!(owner, Owner::Session(_)) {
+        let stat = znode.stat();
+        // Since it was found it may have been changed, or another may have taken its place.
+        let is_due = match Owner::decode(stat.ephemeral_owner, self.rules.types) {
+            Owner::Container => true,
+            Owner::Ttl(ttl_ms) => self.time_ms.saturating_sub(stat.mtime) > ttl_ms,
+            Owner::Session(_) | Owner::Persistent => false,
+        };
+        if !is_due {
             return Err(ErrorCode::BAD_VERSION);
         }
         let parent_key = if parent_path.is_empty() { "/" } else { parent_path };

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use zebu_proto::Owner;
-use zebu_tree::Tree;
+use zebu_tree::{Node, Tree};
 
 use crate::io::Now;
 
@@ -59,7 +59,7 @@ impl Reaper {
         // Not one wake-up per znode: a tenth of a second's worth at once.
         let per_minute = self.options.per_minute_max.max(1);
         let batch = per_minute.div_ceil(600);
-        let due: Vec<String> = (0..batch).map_while(|_| self.found.pop_front()).collect();
+        let mut due: Vec<String> = (0..batch).map_while(|_| self.found.pop_front()).collect();
         let pause =
             Duration::from_secs(60) * u32::try_from(due.len()).unwrap_or(batch) / per_minute;
         self.next = if self.found.is_empty() {
@@ -67,29 +67,34 @@ impl Reaper {
         } else {
             now.monotonic + pause
         };
+        // They may have waited for long.
+        due.retain(|path| tree.node(path).is_some_and(|znode| self.options.is_due(&znode, now)));
         due
     }
 
     fn search(&mut self, tree: &Tree, now: Now) {
-        let age =
-            |mtime: i64| Duration::from_millis(now.wall_ms.saturating_sub(mtime).max(0) as u64);
-        for znode in tree.containers() {
-            let stat = znode.persisted();
-            let used = stat.cversion > 0;
-            let stale = self
-                .options
-                .never_used_max
-                .is_some_and(|max| !max.is_zero() && age(stat.mtime) > max);
-            if znode.child_count() == 0 && (used || stale) {
+        for znode in tree.containers().chain(tree.ttl_nodes()) {
+            if self.options.is_due(&znode, now) {
                 self.found.push_back(znode.path());
             }
         }
-        for znode in tree.ttl_nodes() {
-            let Owner::Ttl(ttl_ms) = znode.owner() else { continue };
-            let ttl = Duration::from_millis(ttl_ms.max(0) as u64);
-            if znode.child_count() == 0 && age(znode.persisted().mtime) > ttl {
-                self.found.push_back(znode.path());
+    }
+}
+
+impl ReaperOptions {
+    /// Whether the znode has had its day.
+    fn is_due(&self, znode: &Node<'_>, now: Now) -> bool {
+        let stat = znode.persisted();
+        let age = now.wall_ms.saturating_sub(stat.mtime).max(0);
+        let age = Duration::from_millis(age as u64);
+        let is_over = match znode.owner() {
+            Owner::Container => {
+                let stale = self.never_used_max.is_some_and(|max| !max.is_zero() && age > max);
+                stat.cversion > 0 || stale
             }
-        }
+            Owner::Ttl(ttl_ms) => age > Duration::from_millis(ttl_ms.max(0) as u64),
+            Owner::Session(_) | Owner::Persistent => false,
+        };
+        is_over && znode.child_count() == 0
     }
 }

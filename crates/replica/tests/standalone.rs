@@ -5,9 +5,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use zebu_jute::{Decode as _, Encode as _, Encoder};
 use zebu_proto::reply::ReplyHeader;
-use zebu_proto::request::{Create, MultiHeader, PathVersion, PathWatch};
+use zebu_proto::request::{Create, CreateTtl, MultiHeader, PathVersion, PathWatch, SetData};
 use zebu_proto::txn::TxnRecord;
-use zebu_proto::{Acl, AclRef, ErrorCode, OpCode, ServerId, SessionId, Version, Xid, Zxid};
+use zebu_proto::{
+    Acl, AclRef, ErrorCode, ExtendedTypes, OpCode, ServerId, SessionId, Version, Xid, Zxid,
+};
 use zebu_replica::auth::{Credentials, Schemes};
 use zebu_replica::{
     ConnId, Connect, Input, IntakeOptions, Now, Options, Output, Reader, ReaperOptions, Replica,
@@ -19,6 +21,12 @@ const NOW: Now = Now { monotonic: Duration::from_secs(1), wall_ms: 1_700_000_000
 const EPHEMERAL: i32 = 1;
 const PERSISTENT: i32 = 0;
 
+const TYPES: ExtendedTypes = ExtendedTypes { enabled: true, emulate_353: false };
+
+fn tree() -> Tree {
+    Tree::new(zebu_tree::Options { types: TYPES, ..zebu_tree::Options::default() })
+}
+
 /// A server whose disk is as slow as the test wants.
 struct Server {
     tree: Tree,
@@ -27,12 +35,13 @@ struct Server {
     ids: Credentials,
     logged: Zxid,
     xid: i32,
+    now: Now,
 }
 
 impl Server {
     /// With so many sessions, each at a connection of the same number, counted from 1.
     fn new(close_session_lists_paths: bool, sessions: u64) -> Self {
-        Self::on(Tree::new(zebu_tree::Options::default()), close_session_lists_paths, sessions)
+        Self::on(tree(), close_session_lists_paths, sessions)
     }
 
     /// The same on a tree that is there already.
@@ -43,7 +52,7 @@ impl Server {
             tick: Duration::from_secs(2),
             session_timeout_ms_min: 4_000,
             session_timeout_ms_max: 40_000,
-            rules: Rules { close_session_lists_paths, ..Rules::default() },
+            rules: Rules { close_session_lists_paths, types: TYPES, ..Rules::default() },
             eager_acl_check: false,
             intake: IntakeOptions::default(),
             throttled_op_wait: Duration::ZERO,
@@ -56,7 +65,7 @@ impl Server {
         let schemes = Schemes::new(vec![], false);
         let ids = schemes.initial([127, 0, 0, 1].into());
         let logged = tree.last_zxid();
-        let mut server = Self { tree, replica, schemes, ids, logged, xid: 0 };
+        let mut server = Self { tree, replica, schemes, ids, logged, xid: 0, now: NOW };
         for conn in 1..=sessions {
             server.step(Input::Connect(Connect {
                 conn: ConnId(conn),
@@ -72,7 +81,7 @@ impl Server {
 
     fn step(&mut self, input: Input) -> Vec<Output> {
         let mut outputs = Vec::new();
-        self.replica.step(NOW, &self.tree, &self.schemes, input, &mut outputs).unwrap();
+        self.replica.step(self.now, &self.tree, &self.schemes, input, &mut outputs).unwrap();
         for output in &outputs {
             if let Output::Append { zxid, .. } = output {
                 self.logged = *zxid;
@@ -91,7 +100,7 @@ impl Server {
             bytes: body.len() + 8,
             body: Bytes::from(body),
             ids: self.ids.clone(),
-            received: NOW.monotonic,
+            received: self.now.monotonic,
         }));
     }
 
@@ -169,7 +178,7 @@ fn a_session_takes_along_what_it_was_about_to_own() {
 
 #[test]
 fn the_counter_of_the_zxid_carries_into_the_epoch() {
-    let mut tree = Tree::new(zebu_tree::Options::default());
+    let mut tree = tree();
     tree.set_last_zxid(Zxid(0xffff_fffd));
     let mut server = Server::on(tree, true, 1);
     server.create(1, "/a", PERSISTENT);
@@ -211,4 +220,41 @@ fn a_list_of_reads_does_not_cost_more_than_a_connection_may() {
     assert!(err == ErrorCode::OK && bytes > 60_000_000);
     let (err, bytes, memory) = read(200);
     assert!(err == ErrorCode::MARSHALLING_ERROR && bytes == 20 && memory < 200_000_000);
+}
+
+#[test]
+fn the_reaper_takes_nothing_that_has_changed_since_it_was_found() {
+    let mut server = Server::new(true, 1);
+    let open = Acl::open();
+    let create_ttl = CreateTtl {
+        path: Some("/ttl".into()),
+        data: None,
+        acl: Some(open.iter().map(AclRef::from).collect()),
+        flags: 5,
+        ttl_ms: 1_000,
+    };
+    for path in ["/kept", "/ttl"] {
+        let create = CreateTtl { path: Some(path.into()), ..create_ttl.clone() };
+        server.request(1, OpCode::CREATE_TTL, create.to_bytes());
+    }
+    let acl = Some(open.iter().map(AclRef::from).collect());
+    let create = Create { path: Some("/c".into()), data: None, acl, flags: 4 };
+    server.request(1, OpCode::CREATE_CONTAINER, create.to_bytes());
+    server.create(1, "/c/child", PERSISTENT);
+    server.delete(1, "/c/child");
+    server.flush();
+    // A minute later one is refreshed and another replaced, and neither is applied yet.
+    server.now.monotonic += Duration::from_secs(70);
+    server.now.wall_ms += 70_000;
+    server.step(Input::Touched { session: SessionId(1), at: server.now.monotonic });
+    let path = Some("/kept".into());
+    let set = SetData { path, data: Some(b"new"), version: Version::ANY };
+    server.request(1, OpCode::SET_DATA, set.to_bytes());
+    server.delete(1, "/c");
+    server.create(1, "/c", PERSISTENT);
+    server.step(Input::Tick);
+    server.flush();
+    let owners = ["/ttl", "/c"].map(|path| server.owner(path));
+    assert_eq!(owners, [None, Some(0)]);
+    assert_eq!(server.tree.node("/kept").unwrap().data(), Some(&b"new"[..]));
 }
