@@ -90,6 +90,12 @@ pub enum StoreError {
         /// The snapshot.
         path: PathBuf,
     },
+    /// A snapshot of a member's state that is not to be trusted: the next start would trust it.
+    #[error("only a leader's snapshot may become the state of this member: {path}")]
+    Untrusted {
+        /// The snapshot.
+        path: PathBuf,
+    },
     /// The system refused.
     #[error("{action} failed: {path}")]
     Io {

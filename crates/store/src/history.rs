@@ -75,7 +75,7 @@ pub enum Unusable {
     Disk(#[from] StoreError),
 }
 
-/// The logs on the disk. Clones are the same.
+/// The logs on the disk. Clones are the same; each keeps other servers out of the directory.
 #[derive(Clone, Debug)]
 pub struct LogFiles {
     shared: Arc<Shared>,

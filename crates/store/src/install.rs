@@ -7,22 +7,20 @@
 //! operator may want them. They go with the next installation, or when a purge has enough newer
 //! snapshots.
 
-use std::sync::atomic::Ordering;
-
 use crate::snapshot::Received;
 use crate::store::Shared;
 use crate::{StoreError, Written, names};
 
 /// Makes `received` the state. The caller holds the generation.
 pub(crate) fn install(shared: &Shared, received: &Received) -> Result<Written, StoreError> {
-    let Shared { vfs, snap_dir, has_snapshot, .. } = shared;
+    let Shared { vfs, snap_dir, .. } = shared;
     remove_superseded(shared)?;
     let decided = snap_dir.join(names::received(&received.name));
     vfs.rename(&received.temporary, &decided)
         .and_then(|()| vfs.sync_dir(snap_dir))
         .map_err(StoreError::io("install snapshot", &decided))?;
     finish(shared)?;
-    has_snapshot.store(true, Ordering::Release);
+    shared.replaced(true, received.zxid);
     Ok(Written { path: snap_dir.join(&received.name), bytes: received.bytes })
 }
 

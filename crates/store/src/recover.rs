@@ -12,7 +12,6 @@ mod recent;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 
 use zebu_proto::{Epoch, Zxid};
 
@@ -56,8 +55,8 @@ pub struct Recovered {
     /// Whether there was nothing: neither snapshot nor log. A snapshot is due before anything else.
     pub fresh: bool,
     /// What is damaged; only for a member of an ensemble, anybody else does not start then. The state
-    /// is empty, and the files are as they were. Such a member neither votes nor serves nor logs
-    /// until a leader's snapshot is installed.
+    /// is empty, and the files are as they were. Such a member neither votes nor serves, and neither
+    /// transactions nor snapshots can be written, until a leader's snapshot is installed.
     pub damaged: Option<Damage>,
 }
 
@@ -106,7 +105,7 @@ pub(crate) fn recover(shared: &Shared, state: &mut dyn Recover) -> Result<Recove
             found
         }
     };
-    shared.has_snapshot.store(found.snapshot.is_some(), Ordering::Release);
+    shared.replaced(found.snapshot.is_some(), found.last_zxid);
     Ok(recovery.finish(found))
 }
 
@@ -132,7 +131,7 @@ pub(crate) fn truncate(
     truncate::begin(shared, zxid)?;
     recovery.repair()?;
     truncate::carry_out(shared, zxid, &recovery.removal)?;
-    shared.has_snapshot.store(found.snapshot.is_some(), Ordering::Release);
+    shared.replaced(found.snapshot.is_some(), found.last_zxid);
     Ok(Truncated::Reaches(Box::new(recovery.finish(found))))
 }
 

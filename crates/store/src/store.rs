@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -84,6 +84,12 @@ pub struct Options {
 }
 
 impl Shared {
+    /// Notes what kind of state there is now.
+    pub(crate) fn replaced(&self, has_snapshot: bool, last: Zxid) {
+        self.has_snapshot.store(has_snapshot, Ordering::Release);
+        self.untrusted.store(self.options.member && last < Zxid::ZERO, Ordering::Release);
+    }
+
     /// The number of the current state; nobody else changes files while it is held.
     pub(crate) fn generation(&self) -> MutexGuard<'_, u64> {
         // The number alone cannot be inconsistent.
@@ -168,6 +174,8 @@ pub(crate) struct Shared {
     pub(crate) log_dir: PathBuf,
     /// Whether a snapshot is durable, so that logs may follow.
     pub(crate) has_snapshot: AtomicBool,
+    /// Whether a member's state is not to be trusted, so that no snapshot of it may be kept.
+    pub(crate) untrusted: AtomicBool,
     /// How often the state has been replaced. Held while files get or lose their names, so that a
     /// snapshot of a state that is no more does not appear among those of the new one.
     pub(crate) generation: Mutex<u64>,
@@ -214,6 +222,7 @@ impl Store {
             snap_dir,
             log_dir,
             has_snapshot: AtomicBool::new(false),
+            untrusted: AtomicBool::new(false),
             generation: Mutex::new(0),
             snapshots_begun: AtomicU64::new(0),
             _locks: locks,

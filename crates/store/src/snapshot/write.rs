@@ -176,7 +176,8 @@ impl SnapshotWriter {
     ///
     /// # Errors
     /// [`StoreError::Superseded`] when the state was replaced meanwhile, by a truncation, a leader's
-    /// snapshot or another recovery: nothing of this snapshot stays. [`StoreError::Io`].
+    /// snapshot or another recovery, and [`StoreError::Untrusted`] when a member's state has last zxid
+    /// −1: nothing of this snapshot stays. [`StoreError::Io`].
     pub fn finish(
         mut self,
         digest: Option<(Zxid, i64)>,
@@ -187,6 +188,9 @@ impl SnapshotWriter {
         let generation = self.shared.generation();
         if *generation != self.generation {
             return Err(StoreError::Superseded { path: self.path.clone() });
+        }
+        if self.shared.untrusted.load(Ordering::Acquire) {
+            return Err(StoreError::Untrusted { path: self.path.clone() });
         }
         vfs.rename(&self.temporary, &self.path)
             .and_then(|()| vfs.sync_dir(snap_dir))

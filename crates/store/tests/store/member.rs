@@ -159,7 +159,13 @@ fn a_member_whose_files_are_gone_does_not_pass_for_a_new_one() {
     let (store, recovered, _) = start();
     assert_eq!(recovered.last_zxid, Zxid(-1));
     assert_eq!(recovered.damaged.unwrap().what, DamageKind::HistoryMissing(Epoch(3)));
-    drop(store);
+    // A snapshot of its empty state would make it look like a new one.
+    let (log, snapshots) = store.split();
+    let files = disk.files();
+    let snapshot = Run::default().snapshot(&snapshots);
+    assert!(matches!(snapshot, Err(StoreError::Untrusted { .. })));
+    assert_eq!(disk.files(), files);
+    drop((log, snapshots));
     // Unless its operator says so, once.
     disk.put(Path::new("/srv/data/initialize"), b"");
     assert_eq!(start().1.last_zxid, Zxid::ZERO);
