@@ -19,7 +19,6 @@ mod dynamic;
 mod effective;
 mod ensemble;
 pub mod jvm_flags;
-pub mod member;
 pub mod registry;
 mod secret;
 mod settings;

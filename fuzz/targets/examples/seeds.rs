@@ -62,6 +62,14 @@ struct Sent {
     payload: Vec<u8>,
 }
 
+fn unhex(digits: &str) -> Vec<u8> {
+    let byte = |pair: &[u8]| {
+        let pair = std::str::from_utf8(pair).expect("hex digits are ASCII");
+        u8::from_str_radix(pair, 16).expect("payloads are in hex")
+    };
+    digits.as_bytes().chunks(2).map(byte).collect()
+}
+
 fn conversation(version: &str, direction: &str) -> Vec<Sent> {
     let text = fixture(&format!("zookeeper-{version}/wire/session.jsonl"));
     let text = String::from_utf8(text).expect("fixtures are text");
@@ -72,16 +80,12 @@ fn conversation(version: &str, direction: &str) -> Vec<Sent> {
         })
         .filter(|line| line["dir"] == direction)
         .filter_map(|line| {
-            let digits = line["hex"].as_str()?.as_bytes();
-            let byte = |pair: &[u8]| {
-                let pair = std::str::from_utf8(pair).expect("hex digits are ASCII");
-                u8::from_str_radix(pair, 16).expect("payloads are in hex")
-            };
+            let payload = unhex(line["hex"].as_str()?);
             let name = match line["op"].as_i64() {
                 Some(op) => OpCode(op as i32).name().to_owned(),
                 None => line["op"].as_str().unwrap_or("frame").to_owned(),
             };
-            Some(Sent { name, payload: digits.chunks(2).map(byte).collect() })
+            Some(Sent { name, payload })
         })
         .collect()
 }
@@ -556,7 +560,69 @@ fn scripts() {
     }
 }
 
+/// Messages between servers, as recorded, each behind the byte of its port.
+fn between_servers() {
+    let mut messages = Corpus::of("quorum");
+    let mut members = Corpus::of("membership");
+    for capture in ["08-reconfig", "09-observer-master", "10-sasl-digest-md5", "11-multi-address"] {
+        let text = fixture(&format!("quorum-captures/{capture}.txt"));
+        let text = String::from_utf8(text).expect("it is text");
+        let mut lines = text.lines();
+        let mut seen = BTreeSet::new();
+        let mut snapshot = Vec::new();
+        while let Some(line) = lines.next() {
+            let Some(said) = line.strip_prefix("> ").or_else(|| line.strip_prefix("< ")) else {
+                continue;
+            };
+            let what = said.splitn(3, ' ').nth(2).expect("time, length, what");
+            let mut bytes = unhex(lines.next().expect("the bytes follow"));
+            let port = match what.split([' ', '=']).next() {
+                Some("QuorumAuthPacket") => 1,
+                Some("INITIAL") => 2,
+                Some("len") => 3,
+                Some("SNAPSHOT") if what.starts_with("SNAPSHOT STREAM") => {
+                    snapshot = bytes;
+                    continue;
+                }
+                Some("SNAPSHOT") => {
+                    snapshot.append(&mut bytes);
+                    std::mem::swap(&mut snapshot, &mut bytes);
+                    4
+                }
+                _ => 0,
+            };
+            let kind = what.split([' ', '=', '(']).next().unwrap_or_default();
+            if seen.insert(kind.to_owned()) {
+                let seed = [&[port], &bytes[..]].concat();
+                messages.add(&format!("{capture}-{}", kind.to_lowercase()), &seed);
+            }
+            let config = bytes.windows(9).position(|window| window == b"server.1=");
+            let end = bytes.windows(8).rposition(|window| window == b"version=");
+            if let (3, Some(config), Some(end)) = (port, config, end) {
+                let text = &bytes[config..end];
+                let joining = b"%server.4=10.0.0.1:1:2;3%3,7%tickTime=2000\nserver.1=a:1:2\n";
+                let seed = [&b"\x03"[..], text, &b"version=1"[..], &joining[..]].concat();
+                members.add(capture, &seed);
+            }
+        }
+    }
+    for (name, text) in [
+        (
+            "groups",
+            "server.1=a:2:3\nserver.2=b:2:3\nserver.3=c:2:3\ngroup.1=1:2\ngroup.2=3\nweight.3=2",
+        ),
+        (
+            "ipv6",
+            "server.1=[::1]:2:3:participant;[::]:4\nserver.17=b:2:3:observer;;5\nserver.2=c:2:3",
+        ),
+        ("faults", "server.1=a:2\nserver.x=a:2:3\ngroup.1=1:1\nweight.1=-1\nversion=g"),
+    ] {
+        members.add(name, format!("\u{1}{text}%server.3=d:2:3;1%1%a=1\\").as_bytes());
+    }
+}
+
 fn main() {
+    between_servers();
     frames();
     txns();
     texts();

@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 use zebu_server::config::{
-    self, ConfigError, Loaded, Origin, Sources, Start, VARIABLES, jvm_flags, member,
+    self, ConfigError, Loaded, Origin, Sources, Start, VARIABLES, jvm_flags,
 };
 use zebu_server::four_letter::{Effect, Received, Whitelist, Word};
 use zebu_server::properties::{self, Properties, PropertiesError};
@@ -133,7 +133,7 @@ fn check_loaded(result: &Result<Loaded, ConfigError>) {
     }
 }
 
-/// Words of a JVM's command line, member lines and intervals, one a line.
+/// Words of a JVM's command line, and intervals, one a line.
 pub(crate) fn flags(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let flags = jvm_flags::parse(&text);
@@ -141,18 +141,6 @@ pub(crate) fn flags(bytes: &[u8]) {
     assert!(words <= text.chars().count());
     assert!(flags.stray.iter().all(|word| !word.starts_with('-')));
     for line in text.lines() {
-        let (id, value) = line.split_once('=').unwrap_or(("1", line));
-        match member::parse(id, value) {
-            Ok(found) => {
-                assert_eq!(id.parse(), Ok(found.id));
-                let again = member::parse(id, &format!(" {value} ")).expect("blanks do not count");
-                assert_eq!(again, found);
-                if let Some(client) = found.client {
-                    assert!(client.host.is_none_or(|host| !host.is_empty()));
-                }
-            }
-            Err(why) => assert!(!why.is_empty()),
-        }
         match config::interval(line) {
             Ok(Some(interval)) if interval.as_millis() <= i64::MAX as u128 => {
                 let again = config::interval(&format!("{}ms", interval.as_millis()));

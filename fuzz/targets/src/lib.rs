@@ -11,6 +11,7 @@ mod config;
 mod cursor;
 mod disk;
 pub mod hunt;
+mod quorum;
 mod replica;
 pub mod script;
 mod state;
@@ -83,6 +84,8 @@ pub const TARGETS: &[Target] = &[
     target("zoo_cfg", config::zoo_cfg, 4_000, 256 * KIB, 256),
     target("flags", config::flags, 100_000, 16 * KIB, 256),
     target("four_letter", config::four_letter, 200_000, 16 * KIB, 256),
+    target("quorum", quorum::quorum, 200_000, 64 * KIB, 256),
+    target("membership", quorum::membership, 20_000, 64 * KIB, 256),
     target("replica", replica::replica, 8_000, 2048 * KIB, 4096),
 ];
 

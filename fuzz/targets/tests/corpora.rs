@@ -151,5 +151,7 @@ targets! {
     zoo_cfg
     flags
     four_letter
+    quorum
+    membership
     replica
 }

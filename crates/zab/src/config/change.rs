@@ -132,6 +132,9 @@ impl Membership {
 fn joining_member(entry: &str, rules: Rules) -> Result<Member, ChangeError> {
     let form = || ChangeError::Joining(entry.to_owned());
     let (key, value) = entry.split_once('=').ok_or_else(form)?;
+    if value.contains('=') {
+        return Err(form());
+    }
     // Whatever stands before the last dot does not matter.
     let id = key.trim().rsplit('.').next().ok_or_else(form)?;
     let fault = |fault| ChangeError::Member { entry: entry.to_owned(), fault };

@@ -52,6 +52,9 @@ pub enum ConfigFault {
          host:port:port[:participant|observer][|host:port:port...][;[host:]port]"
     )]
     Form(String),
+    /// A host with characters that no host has.
+    #[error("{0:?} is not a host")]
+    Host(String),
     /// A port that is none.
     #[error("{0:?} is not a port")]
     Port(String),

@@ -128,7 +128,7 @@ impl Member {
                     return Err(ConfigFault::Roles);
                 }
             }
-            addresses.push(PeerAddress { host: host_of(host), quorum_port, election_port });
+            addresses.push(PeerAddress { host: host_of(host)?, quorum_port, election_port });
         }
         if addresses.len() > 1 && !multi_address {
             return Err(ConfigFault::MultiAddress);
@@ -208,14 +208,20 @@ fn port(text: &str) -> Result<u16, ConfigFault> {
     text.parse().map_err(|_| ConfigFault::Port(text.to_owned()))
 }
 
-fn host_of(text: &str) -> String {
-    if text.is_empty() { THIS_HOST.to_owned() } else { text.to_owned() }
+/// A host without characters that would mean something else in a configuration's text.
+fn host_of(text: &str) -> Result<String, ConfigFault> {
+    let is_good = |c: char| c.is_alphanumeric() || "-._:%".contains(c);
+    match text {
+        "" => Ok(THIS_HOST.to_owned()),
+        text if text.chars().all(is_good) => Ok(text.to_owned()),
+        text => Err(ConfigFault::Host(text.to_owned())),
+    }
 }
 
 fn client_address(text: &str, form: impl Fn() -> ConfigFault) -> Result<HostPort, ConfigFault> {
     match split(text).ok_or_else(&form)?.as_slice() {
         [only] => Ok(HostPort::new(ANY_HOST, port(only)?)),
-        [host, number] => Ok(HostPort::new(host_of(host), port(number)?)),
+        [host, number] => Ok(HostPort::new(host_of(host)?, port(number)?)),
         _ => Err(form()),
     }
 }

@@ -285,6 +285,15 @@ fn changes_that_cannot_be() {
         fault("server.4=d:2:2;1", ""),
         bad("\"server.4=d:2:2;1\": quorum and election port are both 2: they must differ")
     );
+    // Or else a request could add lines of its own to the text.
+    assert_eq!(
+        fault("server.4=d\nversion=9\n#:2:3;1", ""),
+        bad("\"server.4=d\\nversion=9\\n#:2:3;1\" is not server.N=host:port:port;[host:]port")
+    );
+    assert_eq!(
+        fault("server.4=d\n#:2:3;1", ""),
+        bad("\"server.4=d\\n#:2:3;1\": \"d\\n#\" is not a host")
+    );
     assert_eq!(fault("", "2,3"), bad("the new configuration must have at least 2 voters"));
     let not_a_number = (ErrorCode::MARSHALLING_ERROR, "\"x\" is not a server id".to_owned());
     assert_eq!(fault("", "x"), not_a_number);
@@ -483,4 +492,25 @@ proptest! {
             prop_assert_eq!(read, Ok(membership));
         }
     }
+}
+
+#[test]
+fn every_recorded_configuration_is_printed_as_it_came() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/quorum-captures");
+    let rules = Rules { multi_address: true, ..RULES };
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        // As the recorder shows them: a bar between blanks is a line end.
+        for line in text.lines().filter(|line| line.starts_with(['<', '>'])) {
+            let Some((_, config)) = line.split_once("config='") else { continue };
+            let config = config.split('\'').next().unwrap().replace(" | ", "\n");
+            if config.contains("version=") {
+                let read = Membership::parse(config.as_bytes(), rules).unwrap();
+                assert_eq!(read.to_string(), config);
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 100, "{count}");
 }
