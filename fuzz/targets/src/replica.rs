@@ -283,7 +283,12 @@ impl Driver {
                     }
                 }
                 Output::Abandon(origin) => {
-                    if let Some(slot) = self.done(&origin) {
+                    // A connection that is given up need not wait for what it sent before.
+                    if let Some(slot) = self.slot(origin.conn) {
+                        let client = self.clients.get_mut(&slot).expect("it has a slot");
+                        let before = client.in_flight.len();
+                        client.in_flight.retain(|sent| *sent != (origin.xid, origin.op));
+                        assert_eq!(client.in_flight.len() + 1, before, "it comes out once");
                         self.close(slot);
                     }
                 }
