@@ -261,15 +261,15 @@ mod tests {
     }
 
     #[test]
-    fn check_refuses_an_ensemble_as_a_start_does() {
+    fn check_refuses_what_is_not_built_as_a_start_does() {
         let args = parse(&["zoo.cfg", "--check"]);
         let text = "dataDir=/nowhere\nclientPort=1\ninitLimit=1\nsyncLimit=1\n\
-                    server.1=a:1:2\nserver.2=b:1:2\n";
+                    reconfigEnabled=true\nserver.1=a:1:2\nserver.2=b:1:2\n";
         let texts = [("zoo.cfg", text), ("/nowhere/myid", "1")];
         let loaded = args.load_from(Vec::new(), &files(&texts)).unwrap();
         let fault = args.check(&loaded).unwrap_err();
         assert_eq!(fault.exit_code(), 2);
-        assert!(fault.to_string().starts_with("zoo.cfg:6: this is an ensemble of 2"), "{fault}");
+        assert!(fault.to_string().contains("reconfigEnabled is not part of this"), "{fault}");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use parking_lot::RwLockWriteGuard;
 use tracing::{error, info};
 use zebu_jute::Encode as _;
@@ -18,12 +19,15 @@ use zebu_replica::{
     After, Input, Now, Origin, Output, Reader, Replica, Request, frame, gate, write_reply,
 };
 use zebu_tree::{Events, Tree, WatcherId};
+use zebu_zab::Role;
 
 use crate::conn::Conn;
 use crate::conns;
 use crate::counting::{Answers, bytes_read, count_event, count_op, count_replica, gather_written};
-use crate::journal::Command;
+use crate::four_letter::Mode;
+use crate::journal::{Command, Job};
 use crate::metrics::Gather;
+use crate::peers;
 use crate::shared::{Shared, Status};
 use crate::snapshotter::Snapshotter;
 
@@ -42,6 +46,8 @@ pub struct Engine {
     replica: Replica,
     log: Sender<Command>,
     snapshotter: Snapshotter,
+    /// The network between servers, in an ensemble.
+    peers: Option<peers::Handle>,
     dirty: Vec<Dirty>,
     touched: Duration,
 }
@@ -63,14 +69,16 @@ struct Dirty {
 }
 
 impl Engine {
-    /// A driver for `replica`, whose log is behind `log`.
+    /// A driver for `replica`, whose log is behind `log`, and the other servers behind `peers`.
     pub fn new(
         shared: Arc<Shared>,
         replica: Replica,
         log: Sender<Command>,
         snapshotter: Snapshotter,
+        peers: Option<peers::Handle>,
     ) -> Self {
-        Self { shared, replica, log, snapshotter, dirty: Vec::new(), touched: Duration::ZERO }
+        let (dirty, touched) = (Vec::new(), Duration::ZERO);
+        Self { shared, replica, log, snapshotter, peers, dirty, touched }
     }
 
     /// Runs until the inbox has ended.
@@ -256,7 +264,10 @@ impl Engine {
                         self.touch(conn);
                     }
                 }
-                Output::Zab(output) => unreachable!("this server runs alone: {output:?}"),
+                Output::Zab(output) => {
+                    tree = None;
+                    self.between_servers(output, &mut records)?;
+                }
                 Output::Disconnect(conn) => {
                     if let Some(conn) = shared.conn(conn) {
                         conn.outbox.lock().close();
@@ -281,6 +292,63 @@ impl Engine {
             count_replica(&shared.metrics, self.replica.counts());
         }
         Ok(())
+    }
+
+    /// Carries out what concerns other servers, or the disk of a member of an ensemble.
+    fn between_servers(
+        &mut self,
+        output: zebu_zab::Output,
+        records: &mut Vec<(Zxid, bytes::Bytes)>,
+    ) -> anyhow::Result<()> {
+        let peers = self.peers.clone().context("this server runs alone")?;
+        let job = match output {
+            zebu_zab::Output::SaveEpoch(kind, epoch) => Job::SaveEpoch(kind, epoch),
+            zebu_zab::Output::Truncate(zxid) => Job::Truncate(zxid),
+            zebu_zab::Output::Restore(link) => match peers.take_copy(link) {
+                Some((tree, file)) => Job::Restore(Box::new(tree), Box::new(file)),
+                None => anyhow::bail!("the leader's tree is gone"),
+            },
+            zebu_zab::Output::SendCopy(link) => {
+                peers.send_copy(link);
+                return Ok(());
+            }
+            zebu_zab::Output::Role(role) => {
+                self.change_role(role);
+                return Ok(());
+            }
+            output => {
+                peers.carry_out(output);
+                return Ok(());
+            }
+        };
+        self.append(records)?;
+        self.send(Command::Member(job))
+    }
+
+    /// Serves clients, or nobody.
+    fn change_role(&mut self, role: Role) {
+        let shared = &self.shared;
+        let mode = match role {
+            Role::Looking => None,
+            Role::Leading(_) => Some(Mode::Leader),
+            Role::Following(_) => Some(Mode::Follower),
+            Role::Observing(_) => Some(Mode::Observer),
+        };
+        let why = self.replica.peer().map_or("", |peer| peer.left());
+        match role {
+            Role::Looking => info!("looking for a leader: {why}"),
+            Role::Leading(epoch) => info!("leading, epoch {:x}", epoch.0),
+            Role::Following(leader) => info!("following server {}", leader.0),
+            Role::Observing(leader) => info!("observing server {}", leader.0),
+        }
+        *shared.mode.lock() = mode.unwrap_or(Mode::Standalone);
+        shared.serving.store(mode.is_some() && !shared.is_stopping(), Ordering::Release);
+        if mode.is_none() {
+            for conn in shared.conns.all() {
+                conn.outbox.lock().close();
+                conn.wake();
+            }
+        }
     }
 
     /// Answers a connect request; `zxid` is that of the new session, if it is one.

@@ -56,7 +56,7 @@ impl Facts for ServerFactsView<'_> {
     }
 
     fn mode(&self) -> Mode {
-        Mode::Standalone
+        *self.0.mode.lock()
     }
 
     fn server(&self) -> ServerFacts {

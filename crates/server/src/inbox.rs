@@ -35,6 +35,11 @@ impl Inbox {
         }
     }
 
+    /// How many inputs wait.
+    pub fn len(&self) -> usize {
+        self.waiting.lock().inputs.len()
+    }
+
     fn with(&self, add: impl FnOnce(&mut Vec<Input>)) {
         let mut waiting = self.waiting.lock();
         add(&mut waiting.inputs);

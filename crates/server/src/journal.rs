@@ -9,11 +9,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use tracing::warn;
-use zebu_proto::Zxid;
+use tracing::{info, warn};
+use zebu_proto::{Epoch, Zxid};
 use zebu_replica::Input;
-use zebu_store::TxnLog;
+use zebu_store::{EpochFile, EpochFiles, Received, Truncated, TxnLog};
+use zebu_tree::Tree;
+use zebu_zab::EpochKind;
 
+use crate::recovery::Rebuild;
 use crate::shared::Shared;
 
 /// Silence after which the log is marked durable up to its end.
@@ -31,13 +34,35 @@ pub enum Command {
     },
     /// Start a new file with the next record.
     Roll,
+    /// Something for an ensemble, once everything before it is durable.
+    Member(Job),
+}
+
+/// What a member of an ensemble asks of the disk.
+#[derive(Debug)]
+pub enum Job {
+    /// Make an epoch durable.
+    SaveEpoch(EpochKind, Epoch),
+    /// Take back everything behind this.
+    Truncate(Zxid),
+    /// Make a leader's tree this server's.
+    Restore(Box<Tree>, Box<Received>),
+}
+
+/// How the log thread reports to the replica.
+#[derive(Debug)]
+pub enum Reports {
+    /// To a server that runs alone.
+    Alone,
+    /// To a member of an ensemble, with its epochs.
+    Member(EpochFiles),
 }
 
 /// Runs until the sender is gone, then makes everything durable and ends.
 ///
 /// A failure stops the server; a failed sync is never retried.
-pub fn run(mut log: TxnLog, commands: &Receiver<Command>, shared: &Arc<Shared>) {
-    let done = drive(&mut log, commands, shared);
+pub fn run(mut log: TxnLog, commands: &Receiver<Command>, reports: &Reports, shared: &Arc<Shared>) {
+    let done = drive(&mut log, commands, reports, shared);
     let done = done.and_then(|()| log.close().context("the transaction log cannot be closed"));
     if let Err(failure) = done {
         shared.stop(Err(failure));
@@ -47,13 +72,19 @@ pub fn run(mut log: TxnLog, commands: &Receiver<Command>, shared: &Arc<Shared>) 
 fn drive(
     log: &mut TxnLog,
     commands: &Receiver<Command>,
+    reports: &Reports,
     shared: &Arc<Shared>,
 ) -> anyhow::Result<()> {
     let batch_max = shared.config.log.batch_txns_max.map_or(usize::MAX, |most| most as usize);
     let delay = shared.config.log.flush_delay;
     let poll = shared.config.log.queue_poll_max;
+    let mut held = None;
     loop {
-        let first = match commands.recv_timeout(SETTLE_AFTER) {
+        let first = match held.take().map_or_else(|| commands.recv_timeout(SETTLE_AFTER), Ok) {
+            Ok(Command::Member(job)) => {
+                job.run(log, reports, shared)?;
+                continue;
+            }
             Ok(first) => first,
             Err(RecvTimeoutError::Timeout) => {
                 log.settle().context("the transaction log cannot be marked durable")?;
@@ -73,6 +104,10 @@ fn drive(
                     None => break,
                 },
             };
+            if let Command::Member(_) = next {
+                held = Some(next);
+                break;
+            }
             batch.take(log, next, shared)?;
         }
         let Some(last) = batch.last else { continue };
@@ -98,7 +133,10 @@ fn drive(
         if log.should_roll() {
             log.roll().context("the transaction log cannot start a new file")?;
         }
-        shared.inbox.push(Input::Flushed(last));
+        shared.inbox.push(match reports {
+            Reports::Alone => Input::Flushed(last),
+            Reports::Member(_) => Input::Zab(zebu_zab::Input::Flushed(last)),
+        });
     }
 }
 
@@ -109,6 +147,43 @@ fn wait(commands: &Receiver<Command>, due: Instant, most: Duration) -> Option<Co
         return None;
     }
     commands.recv_timeout(left).ok()
+}
+
+impl Job {
+    fn run(self, log: &mut TxnLog, reports: &Reports, shared: &Shared) -> anyhow::Result<()> {
+        let Reports::Member(epochs) = reports else { unreachable!("a server alone has no jobs") };
+        let done = match self {
+            Self::SaveEpoch(kind, epoch) => {
+                let file = match kind {
+                    EpochKind::Accepted => EpochFile::Accepted,
+                    EpochKind::Current => EpochFile::Current,
+                };
+                epochs.write(file, epoch)?;
+                zebu_zab::Input::EpochSaved(kind, epoch)
+            }
+            Self::Truncate(zxid) => {
+                info!("taking back everything behind {zxid}: the leader does not have it");
+                let options = shared.tree.read().options();
+                let mut rebuild = Rebuild::new(options);
+                let truncated = log.truncate(zxid, &mut rebuild)?;
+                let end = matches!(truncated, Truncated::Reaches(_)).then_some(zxid);
+                *shared.tree.write() = match end {
+                    Some(_) => rebuild.finish().tree,
+                    None => Tree::new(options),
+                };
+                zebu_zab::Input::Truncated(end)
+            }
+            Self::Restore(tree, file) => {
+                let zxid = file.zxid();
+                let written = log.install(*file)?;
+                info!("{} is this server's state now", written.path.display());
+                *shared.tree.write() = *tree;
+                zebu_zab::Input::Restored(zxid)
+            }
+        };
+        shared.inbox.push(Input::Zab(done));
+        Ok(())
+    }
 }
 
 fn ms_since(at: Instant) -> i64 {
@@ -145,6 +220,7 @@ impl Batch {
             Command::Roll => {
                 log.roll().context("the transaction log cannot start a new file")?;
             }
+            Command::Member(_) => unreachable!("a job is no part of a batch"),
         }
         Ok(())
     }

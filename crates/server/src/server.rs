@@ -15,15 +15,17 @@ use zebu_replica::{
     IntakeOptions, Options as ReplicaOptions, ReaperOptions, Replica, Rules, SnapshotOptions,
     ThrottleOptions,
 };
-use zebu_store::{OsVfs, Recovered, Snapshots, Store};
+use zebu_store::{EpochFiles, OsVfs, Recovered, Snapshots, Store};
 use zebu_tree::Options as TreeOptions;
 
 use crate::cli::StartError;
 use crate::config::{Compression, Config};
 use crate::engine::Engine;
-use crate::journal;
+use crate::ensemble;
+use crate::journal::{self, Reports};
 use crate::metrics::Metrics;
 use crate::network::{self, Workers};
+use crate::peers::Peers;
 use crate::recovery::{Rebuild, Rebuilt};
 use crate::shared::{Clock, Failure, Shared, StopOnPanic};
 use crate::snapshotter::Snapshotter;
@@ -41,6 +43,7 @@ struct Threads {
     engine: JoinHandle<()>,
     log: JoinHandle<()>,
     housekeeper: JoinHandle<()>,
+    peers: Option<Peers>,
 }
 
 impl Server {
@@ -56,7 +59,8 @@ impl Server {
         let metrics = Metrics::default();
         let schemes = schemes(&config, providers)?;
         let began = Instant::now();
-        let mut store = Store::open(Arc::new(OsVfs), store_options(&config))?;
+        let vfs = Arc::new(OsVfs);
+        let mut store = Store::open(vfs.clone(), store_options(&config))?;
         let mut rebuild = Rebuild::new(tree_options(&config));
         let recovered = store.recover(&mut rebuild)?;
         if recovered.fresh && recovered.last_zxid < Zxid::ZERO {
@@ -85,9 +89,23 @@ impl Server {
         let port =
             listener.as_ref().and_then(|listener| listener.local_addr().ok()).map(|at| at.port());
         let now = clock.now();
-        let replica = Replica::new(replica_options(&config, now.wall_ms), &tree, now);
-        // A start that changed nothing has its snapshot already.
-        let needs_snapshot = recovered.replayed > 0 || recovered.snapshot.is_none();
+        let options = replica_options(&config, now.wall_ms);
+        let (replica, reports, needs_snapshot) = match &config.ensemble {
+            None => {
+                // A start that changed nothing has its snapshot already.
+                let needs_snapshot = recovered.replayed > 0 || recovered.snapshot.is_none();
+                let replica = Replica::new(options, &tree, now);
+                (replica, Reports::Alone, needs_snapshot)
+            }
+            Some(ensemble) => {
+                let epochs = EpochFiles::new(vfs, &config.data.dir);
+                let peer = ensemble::peer(&config, ensemble, &epochs, &recovered)?;
+                let replica = Replica::member(options, peer, &tree, now);
+                // What no quorum has confirmed yet must not get into a snapshot.
+                (replica, Reports::Member(epochs), recovered.fresh)
+            }
+        };
+        let ensemble = config.ensemble.clone();
         let shared =
             Arc::new(Shared::new(config, tree, schemes, metrics, clock, snapshots.clone(), port));
         let snapshotter = Snapshotter::new(snapshots.clone());
@@ -97,19 +115,24 @@ impl Server {
 
         let (to_log, from_replica) = channel();
         let log = spawn(&shared, "zebu-log", move |shared| {
-            journal::run(log, &from_replica, shared);
+            journal::run(log, &from_replica, &reports, shared);
         })?;
-        let engine = Engine::new(shared.clone(), replica, to_log, snapshotter);
+        let alone = ensemble.is_none();
+        let peers = ensemble.map(|ensemble| Peers::start(&shared, ensemble)).transpose()?;
+        let handle = peers.as_ref().map(Peers::handle);
+        let engine = Engine::new(shared.clone(), replica, to_log, snapshotter, handle);
         let engine = spawn(&shared, "zebu-replica", move |_| engine.run())?;
         let count = std::thread::available_parallelism().map_or(1, NonZero::get);
         let workers = Workers::start(&shared, count)?;
         let handle = workers.handle();
-        shared.serving.store(true, Ordering::Release);
+        if alone {
+            shared.serving.store(true, Ordering::Release);
+        }
         let acceptor = spawn(&shared, "zebu-accept", move |shared| {
             accept(listener, shared, &handle);
         })?;
         let housekeeper = spawn(&shared, "zebu-purge", move |shared| purge(shared, &snapshots))?;
-        let threads = Some(Threads { workers, acceptor, engine, log, housekeeper });
+        let threads = Some(Threads { workers, acceptor, engine, log, housekeeper, peers });
         Ok(Self { shared, threads, port })
     }
 
@@ -149,6 +172,9 @@ impl Server {
             // A thread that panicked has said so itself.
             let _ = threads.acceptor.join();
             threads.workers.join();
+            if let Some(peers) = threads.peers {
+                peers.stop();
+            }
             self.shared.inbox.stop();
             let _ = threads.engine.join();
             let _ = threads.log.join();
@@ -257,6 +283,10 @@ fn extended_types(config: &Config) -> ExtendedTypes {
 fn store_options(config: &Config) -> zebu_store::Options {
     let mut options = zebu_store::Options::new(&config.data.dir);
     options.log_dir.clone_from(&config.data.log_dir);
+    if let Some(ensemble) = &config.ensemble {
+        options.member = true;
+        options.recent_txns_max = ensemble.learners.committed_txns as usize;
+    }
     options.prealloc_bytes = config.log.preallocate_bytes;
     options.force_sync = config.log.fsync;
     options.fsync_warning = config.log.fsync_warning;
@@ -281,7 +311,7 @@ fn replica_options(config: &Config, wall_ms: i64) -> ReplicaOptions {
     let throttle = &config.connection_throttle;
     let weights = throttle.weights;
     let timeout_ms = |timeout: Duration| i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
-    let server = ServerId(1);
+    let server = config.ensemble.as_ref().map_or(ServerId(1), |ensemble| ensemble.me);
     ReplicaOptions {
         server,
         first_session: SessionId::first(server, wall_ms),

@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::conn::Conn;
 use crate::conns::{ConnLimits, Conns};
 use crate::descriptors;
-use crate::four_letter::{TRACE_MASK_DEFAULT, Whitelist};
+use crate::four_letter::{Mode, TRACE_MASK_DEFAULT, Whitelist};
 use crate::inbox::Inbox;
 use crate::load::Load;
 use crate::metrics::{Metrics, ServerStats};
@@ -68,6 +68,8 @@ pub struct Shared {
     conn_limits: ConnLimits,
     /// Whether requests are served.
     pub serving: AtomicBool,
+    /// What this server is.
+    pub mode: Mutex<Mode>,
     /// Set once, when the server is to stop, with the reason if that is a failure.
     stopping: Mutex<Option<Result<(), Failure>>>,
     stop: Notify,
@@ -175,6 +177,7 @@ impl Shared {
             clock,
             conns: Conns::default(),
             serving: AtomicBool::new(false),
+            mode: Mutex::new(Mode::Standalone),
             stopping: Mutex::new(None),
             stop: Notify::new(),
             status: Mutex::default(),

@@ -184,6 +184,7 @@ impl Peer {
     /// When the next [`Input::Tick`] is due.
     pub fn deadline(&self) -> Duration {
         let part = match &self.part {
+            Part::Settling if self.is_settled() => Duration::ZERO,
             Part::Settling => Duration::MAX,
             Part::Looking => self.election.deadline(),
             Part::Leading(leader) => leader.deadline(),
@@ -526,12 +527,14 @@ impl Peer {
         out.push(Output::Role(Role::Looking));
     }
 
+    /// Whether the disk has done everything it was asked for.
+    fn is_settled(&self) -> bool {
+        !self.busy.any() && self.history.flushed() == self.history.last()
+    }
+
     /// Looks for a leader as soon as the disk has done what it was asked for.
     fn settle(&mut self, now: Duration, out: &mut Vec<Output>) {
-        while matches!(self.part, Part::Settling)
-            && !self.busy.any()
-            && self.history.flushed() == self.history.last()
-        {
+        while matches!(self.part, Part::Settling) && self.is_settled() {
             self.part = Part::Looking;
             if let Err(why) = self.look(now, out) {
                 self.leave(why, out);

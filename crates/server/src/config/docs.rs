@@ -12,7 +12,7 @@ pub fn markdown() -> String {
         page.push_str(&format!("\n## {}\n\n", group.title()));
         if group == Group::Ensemble {
             page.push_str(&format!(
-                "These settings are read and checked, but {}.\n\n",
+                "An ensemble that asks for what is missing is refused: {}.\n\n",
                 Part::Ensemble.missing()
             ));
         }

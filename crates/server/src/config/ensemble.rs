@@ -8,7 +8,6 @@ use zebu_zab::config::{Membership, Role, Rules};
 
 use super::build::Reader;
 use super::dynamic::Members;
-use super::registry::Part;
 use super::sources::Origin;
 use super::value;
 use super::{Config, ConfigError, Note, Problem};
@@ -116,15 +115,28 @@ impl Config {
     /// Refuses what this version cannot run, although the configuration is in order.
     ///
     /// # Errors
-    /// An ensemble.
+    /// An ensemble with something that is not part of this version.
     pub fn check_built(&self) -> Result<(), ConfigError> {
         let Some(ensemble) = &self.ensemble else { return Ok(()) };
-        let text = format!(
-            "this is an ensemble of {}: {}\nhint: leave one server.N line to run it alone",
-            ensemble.members.voters().count(),
-            Part::Ensemble.missing()
-        );
-        Err(ConfigError { problems: vec![Problem::new(ensemble.origin.clone(), text)] })
+        let EnsembleConfig { rules, learners, .. } = ensemble;
+        let missing = [
+            (self.reconfig_enabled, "reconfigEnabled"),
+            (self.readonly_mode, "readonlymode.enabled"),
+            (ensemble.local_sessions, "localSessionsEnabled"),
+            (!ensemble.leader_serves, "leaderServes=no"),
+            (ensemble.oracle.is_some(), "oraclePath"),
+            (ensemble.epoch_wait_max.is_some(), "leader.maxTimeToWaitForEpoch"),
+            (rules.multi_address, "multiAddress.enabled"),
+            (learners.observer_master_port.is_some(), "observerMasterPort"),
+            (!learners.observers_write, "syncEnabled=false"),
+        ];
+        let problems: Vec<Problem> = (missing.into_iter().filter(|(is_set, _)| *is_set))
+            .map(|(_, what)| {
+                let text = format!("{what} is not part of this version for ensembles");
+                Problem::new(ensemble.origin.clone(), text)
+            })
+            .collect();
+        if problems.is_empty() { Ok(()) } else { Err(ConfigError { problems }) }
     }
 }
 

@@ -155,7 +155,8 @@ impl Part {
     pub const fn missing(self) -> &'static str {
         match self {
             Self::Ensemble => {
-                "this version runs standalone servers only: ensembles are not part of it"
+                "reconfiguration, local sessions, read-only mode, observer masters, oracles, several addresses and leaders \
+                 without clients are not part of this version"
             }
             Self::Tls => "TLS is not part of this version",
             Self::Sasl => "SASL is not part of this version",

@@ -1,0 +1,240 @@
+//! The network between the servers of an ensemble: carries out what the replica asks for on it, and
+//! reports what happens there. Decides nothing about the protocol.
+//!
+//! Everything runs on a runtime of its own, so that clients and peers do not delay each other.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::AbortHandle;
+use zebu_proto::quorum::QuorumPacket;
+use zebu_proto::{HostPort, ServerId};
+use zebu_replica::Input;
+use zebu_store::Received;
+use zebu_tree::Tree;
+use zebu_zab::config::{Member, Membership};
+use zebu_zab::mesh::{self, WireId};
+use zebu_zab::{LinkId, Output};
+
+use crate::config::EnsembleConfig;
+use crate::shared::{Shared, StopOnPanic};
+
+mod copy;
+mod election;
+mod history;
+mod links;
+mod sockets;
+
+/// Inputs waiting for the replica at which nothing more is read from peers.
+const INPUTS_MAX: usize = 20_000;
+
+/// The network between servers.
+pub struct Peers {
+    net: Arc<Net>,
+    runtime: Option<Runtime>,
+}
+
+/// What a link's writer is told.
+#[derive(Debug)]
+enum ToLink {
+    Packet(QuorumPacket),
+    /// A snapshot, piece by piece, with its packet in front.
+    Copy(tokio::sync::mpsc::Receiver<Bytes>),
+}
+
+/// A leader's tree that has been received.
+struct Copied {
+    tree: Tree,
+    file: Received,
+}
+
+struct LinkHandle {
+    to: UnboundedSender<ToLink>,
+    task: Option<AbortHandle>,
+}
+
+/// What the tasks of the network share.
+struct Net {
+    shared: Arc<Shared>,
+    config: EnsembleConfig,
+    me: Member,
+    members: Mutex<Arc<Membership>>,
+    /// The committed configuration, as notifications carry it.
+    text: Mutex<Bytes>,
+    next: AtomicU64,
+    wires: Mutex<HashMap<WireId, Arc<election::Slot>>>,
+    /// Where servers have said they listen for votes.
+    said: Mutex<HashMap<ServerId, Vec<HostPort>>>,
+    links: Mutex<HashMap<LinkId, LinkHandle>>,
+    copied: Mutex<HashMap<LinkId, Copied>>,
+    listener: Mutex<Option<AbortHandle>>,
+    connecting: Mutex<Option<AbortHandle>>,
+}
+
+impl Net {
+    fn id(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn report(&self, input: zebu_zab::Input) {
+        self.shared.inbox.push(Input::Zab(input));
+    }
+
+    fn member(&self, server: ServerId) -> Option<Member> {
+        self.members.lock().member(server).cloned()
+    }
+
+    /// Waits until the replica has caught up.
+    async fn wait_for_replica(&self) {
+        while self.shared.inbox.len() > INPUTS_MAX && !self.shared.is_stopping() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// The longest field of a packet, in bytes.
+    fn field_bytes_max(&self) -> usize {
+        let limits = &self.shared.config.limits;
+        limits.packet_bytes.saturating_add(limits.packet_extra_bytes)
+    }
+}
+
+impl Peers {
+    /// Binds the election port and starts to accept.
+    ///
+    /// # Errors
+    /// When the port cannot be bound, or the system has no more threads.
+    pub fn start(shared: &Arc<Shared>, config: EnsembleConfig) -> anyhow::Result<Self> {
+        let members = Arc::new(config.members.clone());
+        let me = members.member(config.me).cloned().with_context(|| {
+            format!("this server, {}, is not in its own configuration", config.me.0)
+        })?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("zebu-peers")
+            .enable_all()
+            .build()
+            .context("the network between servers cannot start")?;
+        let net = Arc::new(Net {
+            shared: shared.clone(),
+            text: Mutex::new(members.to_string().into()),
+            members: Mutex::new(members),
+            me,
+            config,
+            next: AtomicU64::new(1),
+            wires: Mutex::default(),
+            said: Mutex::default(),
+            links: Mutex::default(),
+            copied: Mutex::default(),
+            listener: Mutex::default(),
+            connecting: Mutex::default(),
+        });
+        election::listen(&net, runtime.handle())?;
+        Ok(Self { net, runtime: Some(runtime) })
+    }
+
+    /// What the engine and the log thread hold of it.
+    pub fn handle(&self) -> Handle {
+        let runtime = self.runtime.as_ref().expect("it runs").handle().clone();
+        Handle { net: self.net.clone(), runtime }
+    }
+
+    /// Ends everything.
+    pub fn stop(mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(Duration::from_millis(100));
+        }
+    }
+}
+
+/// The way into the network between servers.
+#[derive(Clone)]
+pub struct Handle {
+    net: Arc<Net>,
+    runtime: tokio::runtime::Handle,
+}
+
+impl Handle {
+    /// Carries out what concerns the network.
+    ///
+    /// # Panics
+    /// For what concerns the disk or clients.
+    pub fn carry_out(&self, output: Output) {
+        let net = &self.net;
+        match output {
+            Output::Mesh(mesh::Output::Send(wire, ballot)) => election::send(net, wire, ballot),
+            Output::Mesh(mesh::Output::Close(wire)) => election::close(net, wire),
+            Output::Mesh(mesh::Output::Dial(peer)) => {
+                self.runtime.spawn(election::dial(net.clone(), peer));
+            }
+            Output::Listen => {
+                let task = self.runtime.spawn(links::listen(net.clone()));
+                if let Some(before) = net.listener.lock().replace(task.abort_handle()) {
+                    before.abort();
+                }
+            }
+            Output::Unlisten => {
+                if let Some(task) = net.listener.lock().take() {
+                    task.abort();
+                }
+            }
+            Output::Connect(leader) => {
+                let task = self.runtime.spawn(links::connect(net.clone(), leader));
+                if let Some(before) = net.connecting.lock().replace(task.abort_handle()) {
+                    before.abort();
+                }
+            }
+            Output::CancelConnect => {
+                if let Some(task) = net.connecting.lock().take() {
+                    task.abort();
+                }
+            }
+            Output::Send(link, packet) => {
+                if let Some(handle) = net.links.lock().get(&link) {
+                    let _ = handle.to.send(ToLink::Packet(packet));
+                }
+            }
+            Output::Close(link) => links::close(net, link),
+            Output::ReadLog { link, after, up_to, share } => {
+                let net = net.clone();
+                self.thread("zebu-history", move || {
+                    history::read(&net, link, after, up_to, share);
+                });
+            }
+            other => unreachable!("not the network's: {other:?}"),
+        }
+    }
+
+    /// Sends a learner the tree as it is now, and as it becomes meanwhile.
+    pub fn send_copy(&self, link: LinkId) {
+        let (source, pieces) = copy::Source::new(&self.net.shared);
+        if let Some(handle) = self.net.links.lock().get(&link) {
+            let _ = handle.to.send(ToLink::Copy(pieces));
+        }
+        let shared = self.net.shared.clone();
+        self.thread("zebu-copy", move || source.run(&shared));
+    }
+
+    /// The leader's tree that came on a connection, and the file it is in.
+    pub fn take_copy(&self, link: LinkId) -> Option<(Tree, Received)> {
+        let Copied { tree, file } = self.net.copied.lock().remove(&link)?;
+        Some((tree, file))
+    }
+
+    fn thread(&self, name: &'static str, run: impl FnOnce() + Send + 'static) {
+        let shared = self.net.shared.clone();
+        let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            let _guard = StopOnPanic::new(&shared, name);
+            run();
+        });
+        if let Err(failure) = spawned {
+            self.net.shared.stop(Err(anyhow::Error::new(failure).context("no more threads")));
+        }
+    }
+}

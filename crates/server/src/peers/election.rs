@@ -1,0 +1,250 @@
+//! The sockets of the election network.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use bytes::{Bytes, BytesMut};
+use parking_lot::Mutex;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tracing::{debug, info, warn};
+use zebu_jute::Encode as _;
+use zebu_proto::ServerId;
+use zebu_proto::quorum::{
+    InitialMessage, NOTIFICATION_VERSION, Notification, ServerState, SplitNotifications,
+};
+use zebu_zab::Input;
+use zebu_zab::election::{Ballot, State, Vote};
+use zebu_zab::mesh::{self, WireId};
+
+use super::{Net, sockets};
+
+/// Pause between tries to bind the election port.
+const BIND_PAUSE: Duration = Duration::from_secs(1);
+
+/// What a connection's writer is to send: only the newest message matters.
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    next: Mutex<Next>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Next {
+    message: Option<Bytes>,
+    close: bool,
+}
+
+/// Listens on every election address of this server.
+///
+/// # Errors
+/// When one cannot be bound.
+pub(super) fn listen(net: &Arc<Net>, runtime: &tokio::runtime::Handle) -> anyhow::Result<()> {
+    let mut tries = net.config.election.bind_tries;
+    for address in net.me.election_addresses() {
+        let listener = loop {
+            let bound =
+                runtime.block_on(sockets::listen(&address, net.config.election.listen_on_all));
+            tries = tries.map(|tries| tries.saturating_sub(1));
+            match bound {
+                Ok(listener) => break listener,
+                Err(error) if tries == Some(0) => {
+                    return Err(error).with_context(|| {
+                        format!("cannot listen for votes on {}:{}", address.host, address.port)
+                    });
+                }
+                Err(error) => {
+                    warn!("cannot listen for votes on {}:{}: {error}", address.host, address.port);
+                    std::thread::sleep(BIND_PAUSE);
+                }
+            }
+        };
+        runtime.spawn(accept(net.clone(), listener));
+    }
+    Ok(())
+}
+
+async fn accept(net: Arc<Net>, listener: TcpListener) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, from)) => {
+                let net = net.clone();
+                tokio::spawn(async move {
+                    if let Err(error) = welcome(&net, stream).await {
+                        debug!("election connection from {from}: {error}");
+                    }
+                });
+            }
+            Err(error) => {
+                warn!("accepting an election connection failed: {error}");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+/// Hears who has dialled.
+async fn welcome(net: &Arc<Net>, mut stream: TcpStream) -> io::Result<()> {
+    sockets::no_delay(&stream, net.config.election.tcp_keep_alive);
+    let mut received = BytesMut::with_capacity(256);
+    let message = tokio::time::timeout(net.config.election.handshake_timeout, async {
+        loop {
+            if let Some(message) = InitialMessage::decode(&mut received).map_err(invalid)? {
+                return Ok::<_, io::Error>(message);
+            }
+            if stream.read_buf(&mut received).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    });
+    let message = message.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+    let addresses: Vec<_> = message.usable().cloned().collect();
+    if !addresses.is_empty() {
+        net.said.lock().insert(message.server, addresses);
+    }
+    let wire = WireId(net.id());
+    let slot = Arc::new(Slot::default());
+    net.wires.lock().insert(wire, slot.clone());
+    net.report(Input::Mesh(mesh::Input::Accepted { wire, peer: message.server }));
+    serve(net.clone(), stream, received, wire, slot).await;
+    Ok(())
+}
+
+/// Dials a server and says who this is.
+pub(super) async fn dial(net: Arc<Net>, peer: ServerId) {
+    match introduce(&net, peer).await {
+        Ok(stream) => {
+            let wire = WireId(net.id());
+            let slot = Arc::new(Slot::default());
+            net.wires.lock().insert(wire, slot.clone());
+            net.report(Input::Mesh(mesh::Input::Dialled { wire, peer }));
+            serve(net, stream, BytesMut::new(), wire, slot).await;
+        }
+        Err(error) => {
+            debug!("server {} cannot be reached for votes: {error}", peer.0);
+            net.report(Input::Mesh(mesh::Input::Refused(peer)));
+        }
+    }
+}
+
+async fn introduce(net: &Net, peer: ServerId) -> io::Result<TcpStream> {
+    let mut addresses =
+        net.member(peer).map(|member| member.election_addresses()).unwrap_or_default();
+    addresses.extend(net.said.lock().get(&peer).into_iter().flatten().cloned());
+    let mut stream = sockets::dial(&addresses, net.config.election.connect_timeout).await?;
+    sockets::no_delay(&stream, net.config.election.tcp_keep_alive);
+    let own = net.me.election_addresses();
+    let message = InitialMessage::new(net.me.id, &own, net.config.rules.multi_address);
+    // In one piece: the original reads it with a single call.
+    stream.write_all(&message.to_bytes()).await?;
+    Ok(stream)
+}
+
+async fn serve(
+    net: Arc<Net>,
+    stream: TcpStream,
+    received: BytesMut,
+    wire: WireId,
+    slot: Arc<Slot>,
+) {
+    let (from, to) = stream.into_split();
+    let ended = tokio::select! {
+        ended = hear(&net, from, received, wire) => ended,
+        ended = speak(to, &slot) => ended,
+    };
+    if let Err(error) = ended {
+        debug!("election connection {}: {error}", wire.0);
+    }
+    if net.wires.lock().remove(&wire).is_some() {
+        net.report(Input::Mesh(mesh::Input::Closed(wire)));
+    }
+}
+
+async fn hear(
+    net: &Net,
+    mut from: OwnedReadHalf,
+    mut received: BytesMut,
+    wire: WireId,
+) -> io::Result<()> {
+    loop {
+        while let Some(message) = SplitNotifications::decode(&mut received).map_err(invalid)? {
+            match Notification::decode(&message).ok().and_then(|said| ballot(&said)) {
+                Some(ballot) => net.report(Input::Heard { wire, ballot }),
+                None => info!("a notification of connection {} makes no sense", wire.0),
+            }
+        }
+        net.wait_for_replica().await;
+        if from.read_buf(&mut received).await? == 0 {
+            return Ok(());
+        }
+    }
+}
+
+async fn speak(mut to: OwnedWriteHalf, slot: &Slot) -> io::Result<()> {
+    loop {
+        let (message, close) = {
+            let mut next = slot.next.lock();
+            (next.message.take(), next.close)
+        };
+        match message {
+            Some(message) => to.write_all(&message).await?,
+            None if close => return to.shutdown().await,
+            None => slot.changed.notified().await,
+        }
+    }
+}
+
+/// Sends a notification, in place of one that is not sent yet.
+pub(super) fn send(net: &Net, wire: WireId, ballot: Ballot) {
+    let Some(slot) = net.wires.lock().get(&wire).cloned() else { return };
+    let config = net.text.lock().clone();
+    let mut bytes = Vec::with_capacity(48 + config.len());
+    notification(ballot, config).encode_frame(&mut zebu_jute::Encoder::new(&mut bytes));
+    slot.next.lock().message = Some(bytes.into());
+    slot.changed.notify_one();
+}
+
+/// Closes a connection, after the message that is not sent yet.
+pub(super) fn close(net: &Net, wire: WireId) {
+    let Some(slot) = net.wires.lock().remove(&wire) else { return };
+    slot.next.lock().close = true;
+    slot.changed.notify_one();
+}
+
+fn notification(ballot: Ballot, config: Bytes) -> Notification {
+    let Ballot { vote, round, state, .. } = ballot;
+    Notification {
+        state: match state {
+            State::Looking => ServerState::LOOKING,
+            State::Following => ServerState::FOLLOWING,
+            State::Leading => ServerState::LEADING,
+            State::Observing => ServerState::OBSERVING,
+        },
+        leader: vote.leader,
+        zxid: vote.zxid,
+        round,
+        peer_epoch: vote.epoch,
+        version: NOTIFICATION_VERSION,
+        config: Some(config),
+    }
+}
+
+fn ballot(said: &Notification) -> Option<Ballot> {
+    let state = match said.state {
+        ServerState::LOOKING => State::Looking,
+        ServerState::FOLLOWING => State::Following,
+        ServerState::LEADING => State::Leading,
+        ServerState::OBSERVING => State::Observing,
+        _ => return None,
+    };
+    let vote = Vote { leader: said.leader, zxid: said.zxid, epoch: said.peer_epoch };
+    Some(Ballot { vote, round: said.round, state, versioned: said.version > 0 })
+}
+
+fn invalid(error: zebu_jute::DecodeError) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}

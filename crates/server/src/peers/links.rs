@@ -1,0 +1,202 @@
+//! The sockets between a leader and its learners.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tracing::{info, warn};
+use zebu_jute::{Encode as _, Encoder};
+use zebu_proto::ServerId;
+use zebu_proto::quorum::{PacketKind, QuorumPacket};
+use zebu_proto::txn::TxnRecord;
+use zebu_replica::Input;
+use zebu_zab::LinkId;
+
+use super::{LinkHandle, Net, ToLink, copy, sockets};
+
+/// Packets that are put together for one write.
+const BATCH_PACKETS: usize = 1024;
+/// Bytes at which they are written anyway.
+const BATCH_BYTES: usize = 256 << 10;
+/// Pause between tries to bind the quorum port.
+const BIND_PAUSE: Duration = Duration::from_millis(200);
+
+/// Accepts learners until it is aborted.
+pub(super) async fn listen(net: Arc<Net>) {
+    let addresses = net.me.quorum_addresses();
+    let everywhere = net.config.election.listen_on_all;
+    let accepting = addresses.into_iter().map(|address| {
+        let net = net.clone();
+        async move {
+            let mut warned = false;
+            let listener = loop {
+                match sockets::listen(&address, everywhere).await {
+                    Ok(listener) => break listener,
+                    Err(error) if !warned => {
+                        warned = true;
+                        let (host, port) = (&address.host, address.port);
+                        warn!("cannot listen for learners on {host}:{port} yet: {error}");
+                    }
+                    Err(_) => {}
+                }
+                tokio::time::sleep(BIND_PAUSE).await;
+            };
+            loop {
+                match listener.accept().await {
+                    Ok((stream, _)) => {
+                        sockets::no_delay(&stream, false);
+                        start(&net, stream, false, zebu_zab::Input::Accepted);
+                    }
+                    Err(error) => {
+                        warn!("accepting a learner failed: {error}");
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                    }
+                }
+            }
+        }
+    });
+    let tasks: Vec<_> = accepting.map(tokio::spawn).map(AbortOnDrop).collect();
+    std::future::pending::<()>().await;
+    drop(tasks);
+}
+
+struct AbortOnDrop(tokio::task::JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Dials a leader.
+pub(super) async fn connect(net: Arc<Net>, leader: ServerId) {
+    let addresses = net.member(leader).map(|member| member.quorum_addresses()).unwrap_or_default();
+    let patience = net.shared.config.sessions.tick * net.config.init_ticks.max(1);
+    match sockets::dial(&addresses, patience).await {
+        Ok(stream) => {
+            sockets::no_delay(&stream, false);
+            start(&net, stream, true, zebu_zab::Input::Connected);
+        }
+        Err(error) => {
+            info!("leader {} cannot be reached: {error}", leader.0);
+            net.report(zebu_zab::Input::ConnectFailed);
+        }
+    }
+}
+
+/// Starts to serve a connection, after `report` has said that there is one.
+fn start(net: &Arc<Net>, stream: TcpStream, learns: bool, report: fn(LinkId) -> zebu_zab::Input) {
+    let link = LinkId(net.id());
+    let (to, orders) = unbounded_channel();
+    net.links.lock().insert(link, LinkHandle { to, task: None });
+    net.report(report(link));
+    let task = tokio::spawn(serve(net.clone(), stream, link, orders, learns));
+    // It may have been closed by now; then it ends by itself.
+    if let Some(handle) = net.links.lock().get_mut(&link) {
+        handle.task = Some(task.abort_handle());
+    }
+}
+
+/// Closes a connection at once.
+pub(super) fn close(net: &Net, link: LinkId) {
+    net.copied.lock().remove(&link);
+    if let Some(LinkHandle { to, task }) = net.links.lock().remove(&link) {
+        drop(to);
+        if let Some(task) = task {
+            task.abort();
+        }
+    }
+}
+
+async fn serve(
+    net: Arc<Net>,
+    stream: TcpStream,
+    link: LinkId,
+    orders: UnboundedReceiver<ToLink>,
+    learns: bool,
+) {
+    let (from, to) = stream.into_split();
+    let ended = tokio::select! {
+        ended = hear(&net, from, link, learns) => ended,
+        ended = speak(to, orders) => ended,
+    };
+    if let Err(error) = ended {
+        info!("connection {} to a peer: {error}", link.0);
+    }
+    net.copied.lock().remove(&link);
+    if net.links.lock().remove(&link).is_some() {
+        net.report(zebu_zab::Input::LinkDown(link));
+    }
+}
+
+async fn hear(net: &Net, mut from: OwnedReadHalf, link: LinkId, learns: bool) -> io::Result<()> {
+    let mut received = BytesMut::with_capacity(64 << 10);
+    let mut inputs = Vec::new();
+    let field_bytes_max = net.field_bytes_max();
+    loop {
+        while let Some(packet) =
+            QuorumPacket::decode(&mut received, field_bytes_max).map_err(invalid)?
+        {
+            let (kind, zxid) = (packet.kind, packet.zxid);
+            if learns && matches!(kind, PacketKind::PROPOSAL | PacketKind::INFORM) {
+                // What is logged must be possible to apply.
+                TxnRecord::decode(packet.body()).map_err(invalid)?;
+            }
+            inputs.push(Input::Zab(zebu_zab::Input::Packet(link, packet)));
+            if learns && kind == PacketKind::SNAP {
+                net.shared.inbox.push_all(&mut inputs);
+                copy::receive(net, link, zxid, &mut from, &mut received).await?;
+                net.report(zebu_zab::Input::Copied { link, zxid });
+            }
+        }
+        net.shared.inbox.push_all(&mut inputs);
+        net.wait_for_replica().await;
+        received.reserve(16 << 10);
+        if from.read_buf(&mut received).await? == 0 {
+            return Ok(());
+        }
+    }
+}
+
+async fn speak(mut to: OwnedWriteHalf, mut orders: UnboundedReceiver<ToLink>) -> io::Result<()> {
+    let mut batch = Vec::new();
+    let mut bytes = Vec::new();
+    while orders.recv_many(&mut batch, BATCH_PACKETS).await > 0 {
+        for order in batch.drain(..) {
+            match order {
+                ToLink::Packet(packet) => {
+                    packet.encode(&mut Encoder::new(&mut bytes));
+                    if bytes.len() > BATCH_BYTES {
+                        to.write_all(&bytes).await?;
+                        bytes.clear();
+                    }
+                }
+                ToLink::Copy(mut pieces) => {
+                    to.write_all(&bytes).await?;
+                    bytes.clear();
+                    let mut whole = false;
+                    while let Some(piece) = pieces.recv().await {
+                        whole = piece.is_empty();
+                        to.write_all(&piece).await?;
+                    }
+                    if !whole {
+                        return Err(io::Error::other("a snapshot could not be made"));
+                    }
+                }
+            }
+        }
+        to.write_all(&bytes).await?;
+        bytes.clear();
+        bytes.shrink_to(BATCH_BYTES);
+    }
+    Ok(())
+}
+
+fn invalid(error: zebu_jute::DecodeError) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
