@@ -86,7 +86,7 @@ pub const TARGETS: &[Target] = &[
     target("four_letter", config::four_letter, 200_000, 16 * KIB, 256),
     target("quorum", quorum::quorum, 200_000, 64 * KIB, 256),
     target("membership", quorum::membership, 20_000, 64 * KIB, 256),
-    target("replica", replica::replica, 8_000, 2048 * KIB, 4096),
+    target("replica", replica::replica, 4_000, 2048 * KIB, 4096),
 ];
 
 /// The target of that name.
