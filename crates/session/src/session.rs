@@ -518,7 +518,9 @@ impl Session {
     fn connect(&mut self, now: Duration, server: SocketAddr, out: &mut Vec<Output>) {
         self.attempts += 1;
         let attempt = Attempt(self.attempts);
-        let servers = u32::try_from(self.servers.len()).unwrap_or(u32::MAX).max(1);
+        // A third of the timeout is left to find a server when one has fallen silent. One that accepts
+        // connections and says nothing must not use it up alone.
+        let servers = u32::try_from(self.servers.len()).unwrap_or(u32::MAX).max(3);
         let until = now + (self.timeout / servers).max(CONNECT_TIME_MIN);
         self.phase = Phase::Connecting { attempt, server, until, is_open: false };
         out.push(Output::Connect(attempt, server));
