@@ -3,6 +3,7 @@
 mod access;
 mod client;
 mod counted;
+mod ensemble;
 mod gate;
 mod limits;
 mod order;
