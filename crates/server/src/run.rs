@@ -1,16 +1,22 @@
 //! `zebu server`: from the command line to the exit code.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use tracing::{error, info, warn};
+use zebu_store::StoreError;
 
 use crate::Server;
 use crate::cli::{ServerArgs, StartError, greeting};
 use crate::config::{Level, dirs};
 use crate::descriptors;
+use crate::server::FirstSnapshot;
 
-/// Exit code for everything that is neither an invalid invocation nor an unusable directory.
+/// Exit code for everything that has none of its own.
 const UNEXPECTED: u8 = 1;
+
+/// Exit code when the first snapshot cannot be written.
+const NO_SNAPSHOT: u8 = 10;
 
 /// Runs a server until it is told to stop by SIGINT or SIGTERM, and returns the process's exit code.
 pub fn run(args: &ServerArgs) -> ExitCode {
@@ -18,16 +24,35 @@ pub fn run(args: &ServerArgs) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("error: {failure:#}");
-            let code = failure.downcast_ref::<StartError>().map(StartError::exit_code);
-            ExitCode::from(code.unwrap_or(UNEXPECTED))
+            ExitCode::from(exit_code(&failure))
         }
     }
+}
+
+fn exit_code(failure: &anyhow::Error) -> u8 {
+    if let Some(start) = failure.downcast_ref::<StartError>() {
+        start.exit_code()
+    } else if failure.is::<FirstSnapshot>() {
+        NO_SNAPSHOT
+    } else if failure.downcast_ref::<StoreError>().is_some_and(is_unusable) {
+        dirs::DataDirError::EXIT_CODE
+    } else {
+        UNEXPECTED
+    }
+}
+
+/// Whether it is the directory that cannot be used, not what is in it.
+fn is_unusable(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::Directory { .. } | StoreError::Misplaced { .. } | StoreError::Locked { .. }
+    )
 }
 
 fn try_run(args: &ServerArgs) -> anyhow::Result<()> {
     let loaded = args.load()?;
     if args.check {
-        print!("{}", args.check(&loaded)?);
+        std::io::stdout().write_all(args.check(&loaded)?.as_bytes())?;
         return Ok(());
     }
     log_to_stderr();
@@ -47,10 +72,12 @@ fn try_run(args: &ServerArgs) -> anyhow::Result<()> {
     config.check_built().map_err(StartError::from)?;
     dirs::prepare(&config.data).map_err(StartError::from)?;
     let server = Server::start(config.clone(), Vec::new())?;
-    for line in greeting(&config, server.port()) {
-        println!("{line}");
-    }
     stop_on_signals(server.stopper())?;
+    let mut stdout = std::io::stdout();
+    for line in greeting(&config, server.port()) {
+        // Nobody may be reading it.
+        let _ = writeln!(stdout, "{line}");
+    }
     match server.wait() {
         Ok(()) => {
             info!("stopped");

@@ -30,6 +30,11 @@ use crate::recovery::{Rebuild, Rebuilt};
 use crate::shared::{Clock, Failure, Shared, StopOnPanic};
 use crate::snapshotter::Snapshotter;
 
+/// Why a server did not start: the snapshot that comes before everything else could not be written.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the first snapshot cannot be written")]
+pub struct FirstSnapshot;
+
 /// A running server. Dropping it stops it.
 pub struct Server {
     shared: Arc<Shared>,
@@ -110,7 +115,7 @@ impl Server {
             Arc::new(Shared::new(config, tree, schemes, metrics, clock, snapshots.clone(), port));
         let snapshotter = Snapshotter::new(snapshots.clone());
         if needs_snapshot {
-            snapshotter.take(&shared).context("the first snapshot cannot be written")?;
+            snapshotter.take(&shared).context(FirstSnapshot)?;
         }
 
         let (to_log, from_replica) = channel();

@@ -1,0 +1,335 @@
+//! The binary as its operator meets it: what it says, where, and with which exit code it ends.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// Far above anything that should happen.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// The binary, in a directory of its own, without anything from the environment of the tests.
+fn zebu(dir: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zebu"));
+    command.args(arguments).current_dir(dir).env_clear().stdin(Stdio::null());
+    command
+}
+
+/// Runs it to its end.
+fn output(dir: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    finished(zebu(dir, arguments).output().unwrap())
+}
+
+fn finished(output: Output) -> (Option<i32>, String, String) {
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// A server that has said where it listens.
+struct Running {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    greeting: [String; 3],
+}
+
+impl Running {
+    fn start(dir: &Path, arguments: &[&str]) -> Self {
+        Self::spawn(&mut zebu(dir, arguments))
+    }
+
+    fn spawn(command: &mut Command) -> Self {
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let greeting = [(); 3].map(|()| {
+            let mut line = String::new();
+            stdout.read_line(&mut line).unwrap();
+            line.trim_end().to_owned()
+        });
+        let this = Self { child, stdout, greeting };
+        assert!(this.greeting[0].starts_with("listening on "), "{:?}", this.greeting);
+        this
+    }
+
+    fn port(&self) -> u16 {
+        let digits = self.greeting[0].rsplit(':').next().unwrap();
+        let digits = digits.strip_prefix("listening on port ").unwrap_or(digits);
+        digits.split(' ').next().unwrap().parse().unwrap()
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(("127.0.0.1", self.port())).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        stream
+    }
+
+    /// The answer to a four-letter word, as far as it comes.
+    fn word(&self, word: &str) -> String {
+        let mut stream = self.connect();
+        let _ = stream.write_all(word.as_bytes());
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        answer
+    }
+
+    /// A session, which is there when this returns.
+    fn session(&self) -> TcpStream {
+        let mut stream = self.connect();
+        let mut hello = vec![0, 0, 0, 45];
+        hello.extend([0; 12]);
+        hello.extend(30_000_i32.to_be_bytes());
+        hello.extend([0; 8]);
+        hello.extend([0, 0, 0, 16]);
+        hello.extend([0; 17]);
+        stream.write_all(&hello).unwrap();
+        let mut answer = [0; 4 + 37];
+        stream.read_exact(&mut answer).unwrap();
+        stream
+    }
+
+    /// Sends a signal and waits for the end: exit code, the rest of stdout, and stderr.
+    fn end(mut self, signal: Signal) -> (Option<i32>, String, String) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, signal).unwrap();
+        let mut stderr: ChildStderr = self.child.stderr.take().unwrap();
+        let (mut rest, mut log) = (String::new(), String::new());
+        self.stdout.read_to_string(&mut rest).unwrap();
+        stderr.read_to_string(&mut log).unwrap();
+        (self.child.wait().unwrap().code(), rest, log)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Only a test that failed leaves it running.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn dir() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn lines(text: &str) -> Vec<&str> {
+    text.lines().collect()
+}
+
+#[test]
+fn without_a_configuration_it_serves_on_loopback_and_stops_when_asked() {
+    let dir = dir();
+    // As the README says, but for the port, which others may have.
+    let running = Running::start(dir.path(), &["server", "--set", "clientPort=0"]);
+    let port = running.port();
+    assert_eq!(
+        running.greeting,
+        [
+            format!("listening on 127.0.0.1:{port}"),
+            "data in ./zebu-data".to_owned(),
+            format!("try it: echo srvr | nc 127.0.0.1 {port}"),
+        ]
+    );
+    assert!(running.word("srvr").contains("Mode: standalone"));
+    let client = running.session();
+    let (code, rest, log) = running.end(Signal::TERM);
+    assert_eq!((code, rest.as_str()), (Some(0), ""), "{log}");
+    assert!(lines(&log).last().unwrap().ends_with("stopped"), "{log}");
+    assert!(!log.contains("WARN") && !log.contains("ERROR"), "{log}");
+    drop(client);
+
+    let again = Running::start(dir.path(), &["server", "--set", "clientPort=0"]);
+    assert!(again.word("srvr").contains("\nZxid: 0x1\n"), "the session is still known");
+    assert_eq!(again.end(Signal::INT).0, Some(0), "Ctrl-C is fine too");
+}
+
+#[test]
+fn with_a_zoo_cfg_it_does_as_that_says() {
+    let dir = dir();
+    fs::write(
+        dir.path().join("zoo.cfg"),
+        "tickTime=2000\ndataDir=./data\nclientPort=2181\nclientPortAddress=127.0.0.1\n\
+         4lw.commands.whitelist=conf, ruok\nnosuchkey=1\n",
+    )
+    .unwrap();
+    let running = Running::start(dir.path(), &["server", "zoo.cfg", "--set", "clientPort=0"]);
+    assert_eq!(running.greeting[1], "data in ./data");
+    let conf = running.word("conf");
+    assert!(conf.contains("tickTime=2000\n") && conf.contains("dataDir=./data/version-2\n"));
+    let (code, _, log) = running.end(Signal::TERM);
+    assert_eq!(code, Some(0));
+    assert!(log.contains("WARN") && log.contains("zoo.cfg:6: nosuchkey"), "{log}");
+}
+
+#[test]
+fn the_arguments_of_the_originals_main_class_work() {
+    let dir = dir();
+    let running = Running::start(dir.path(), &["server", "0", "data", "300", "7"]);
+    assert!(running.greeting[0].ends_with("of all addresses"), "{:?}", running.greeting);
+    let (code, ..) = running.end(Signal::TERM);
+    assert_eq!(code, Some(0));
+    assert!(dir.path().join("data/version-2").is_dir());
+}
+
+#[test]
+fn check_says_what_would_hold_and_does_nothing() {
+    let dir = dir();
+    fs::write(dir.path().join("zoo.cfg"), "dataDir=./data\nclientPort=2181\nsnapCount=7\n")
+        .unwrap();
+    let mut command = zebu(
+        dir.path(),
+        &[
+            "server",
+            "--check",
+            "zoo.cfg",
+            "-Djute.maxbuffer=4000000",
+            "-D",
+            "zookeeper.snapCount=8",
+            "-Dzookeeper.DigestAuthenticationProvider.superDigest=super:hidden",
+            "--set",
+            "tickTime=123",
+        ],
+    );
+    command.env("SERVER_JVMFLAGS", "-Xmx1g -Dzookeeper.skipACL=yes -Dzookeeper.maxCnxns=1");
+    command.env("JVMFLAGS", "-Dzookeeper.maxCnxns=2");
+    let (code, report, log) = finished(command.output().unwrap());
+    assert_eq!((code, log.as_str()), (Some(0), ""));
+    for (setting, origin) in [
+        ("snapCount=7", "# zoo.cfg:3"),
+        ("jute.maxbuffer=4000000", "# -D"),
+        ("tickTime=123", "# --set"),
+        ("skipACL=yes", "# SERVER_JVMFLAGS"),
+        ("maxCnxns=2", "# JVMFLAGS"),
+    ] {
+        let lines = lines(&report);
+        let at = lines.iter().position(|line| *line == setting);
+        let at = at.unwrap_or_else(|| panic!("{setting}: {report}"));
+        assert!(lines[at - 1].starts_with(origin), "{setting}: {}", lines[at - 1]);
+    }
+    assert!(report.contains("-Xmx1g") && !report.contains("hidden"), "{report}");
+    assert!(!dir.path().join("data").exists());
+}
+
+#[test]
+fn faults_of_the_configuration_name_file_and_line_and_end_with_2() {
+    let dir = dir();
+    for (text, expected) in [
+        ("dataDir=d\nclientPort=1\ntickTime=abc\n", "zoo.cfg:3: tickTime=abc"),
+        ("clientPort=1\n", "dataDir is not set"),
+        ("dataDir=d\nclientPort=1\nsecureClientPort=2\n", "zoo.cfg:3: secureClientPort=2"),
+        ("dataDir=d\nclientPort=1\nstandaloneEnabled=maybe\n", "zoo.cfg:3: Invalid option"),
+    ] {
+        fs::write(dir.path().join("zoo.cfg"), text).unwrap();
+        for arguments in [&["server", "zoo.cfg"][..], &["server", "--check", "zoo.cfg"]] {
+            let (code, report, log) = output(dir.path(), arguments);
+            assert_eq!((code, report.as_str()), (Some(2), ""), "{text}");
+            assert!(log.starts_with("error: ") && log.contains(expected), "{log}");
+        }
+    }
+    fs::write(dir.path().join("zoo.cfg"), "dataDir=d\nclientPort=1\n\ntickTme=3\n").unwrap();
+    let (code, _, log) = output(dir.path(), &["server", "--check", "zoo.cfg"]);
+    assert_eq!(code, Some(2));
+    assert!(log.contains("zoo.cfg:4: tickTme") && log.contains("tickTime?"), "{log}");
+    for wrong in [
+        &["server", "missing.cfg"][..],
+        &["server", "1", "2", "3", "4", "5"],
+        &["server", "--nonsense"],
+        &["server", "-Dnothing", "--set", "nothing"],
+        &["nonsense"],
+        &[],
+    ] {
+        let (code, report, log) = output(dir.path(), wrong);
+        assert_eq!((code, report.as_str()), (Some(2), ""), "{wrong:?}");
+        assert!(!log.is_empty());
+    }
+}
+
+#[test]
+fn directories_that_cannot_be_used_end_it_with_3() {
+    let dir = dir();
+    fs::write(dir.path().join("file"), "").unwrap();
+    fs::create_dir_all(dir.path().join("swapped/version-2")).unwrap();
+    fs::write(dir.path().join("swapped/version-2/log.1"), "").unwrap();
+    for arguments in [
+        &["--set", "dataDir=file"][..],
+        &["--set", "dataDir=missing", "-Dzookeeper.datadir.autocreate=false"],
+        &["--set", "dataDir=swapped", "--set", "dataLogDir=elsewhere"],
+    ] {
+        let all = [&["server", "--set", "clientPort=0"], arguments].concat();
+        let (code, report, log) = output(dir.path(), &all);
+        assert_eq!((code, report.as_str()), (Some(3), ""), "{arguments:?}: {log}");
+    }
+    assert!(!dir.path().join("missing").exists());
+
+    let running = Running::start(dir.path(), &["server", "--set", "clientPort=0"]);
+    let (code, _, log) = output(dir.path(), &["server", "--set", "clientPort=0"]);
+    assert_eq!(code, Some(3));
+    assert!(log.contains("another server is using this directory"), "{log}");
+    assert_eq!(running.end(Signal::TERM).0, Some(0));
+}
+
+#[test]
+fn a_port_that_others_have_ends_it_with_1() {
+    let dir = dir();
+    let running = Running::start(dir.path(), &["server", "--set", "clientPort=0"]);
+    let port = format!("clientPort={}", running.port());
+    let (code, _, log) = output(dir.path(), &["server", "--set", &port, "--set", "dataDir=other"]);
+    assert_eq!(code, Some(1));
+    assert!(log.contains(&format!("cannot listen for clients on 127.0.0.1:{}", running.port())));
+    assert_eq!(running.end(Signal::TERM).0, Some(0));
+}
+
+#[test]
+fn a_first_snapshot_that_cannot_be_written_ends_it_with_10() {
+    let dir = dir();
+    // The name the first snapshot must have is taken.
+    fs::create_dir_all(dir.path().join("zebu-data/version-2/snapshot.0")).unwrap();
+    let (code, _, log) = output(dir.path(), &["server", "--set", "clientPort=0"]);
+    assert_eq!(code, Some(10), "{log}");
+}
+
+#[test]
+fn slow_syncs_are_said_aloud_above_the_threshold() {
+    for (threshold, said) in [("0", true), ("100000", false)] {
+        let dir = dir();
+        let setting = format!("-Dfsync.warningthresholdms={threshold}");
+        let running = Running::start(dir.path(), &["server", "--set", "clientPort=0", &setting]);
+        running.session();
+        let (_, _, log) = running.end(Signal::TERM);
+        assert_eq!(log.contains("fsync of the transaction log took"), said, "{log}");
+    }
+}
+
+/// So few descriptors that connections can take all of them.
+#[test]
+fn a_flood_of_connections_ends_nothing() {
+    let dir = dir();
+    for limit in [40, 100] {
+        let mut command = Command::new("/bin/sh");
+        let script = format!("ulimit -n {limit}; exec \"$0\" server --set clientPort=0");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_zebu")]);
+        let running = Running::spawn(command.current_dir(dir.path()).stdin(Stdio::null()));
+        let flood: Vec<TcpStream> = (0..3 * limit).map(|_| running.connect()).collect();
+        drop(flood);
+        while !running.word("srvr").contains("Mode: standalone") {
+            std::thread::yield_now();
+        }
+        running.session();
+        let (code, _, log) = running.end(Signal::TERM);
+        assert_eq!(code, Some(0), "{log}");
+    }
+}
+
+#[test]
+fn the_help_shows_how_it_is_used() {
+    let dir = dir();
+    let (code, help, _) = output(dir.path(), &["server", "--help"]);
+    assert_eq!(code, Some(0));
+    assert!(help.contains("zebu server /etc/zookeeper/conf/zoo.cfg"), "{help}");
+    let (code, version, _) = output(dir.path(), &["--version"]);
+    assert_eq!((code, version), (Some(0), format!("zebu {}\n", env!("CARGO_PKG_VERSION"))));
+}
