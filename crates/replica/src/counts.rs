@@ -30,6 +30,8 @@ pub struct Counts {
     pub changes_removed: u64,
     /// The path of each write that a hard quota refused.
     pub quota_refusals: Vec<String>,
+    /// What is to be said about each write that exceeded a soft quota.
+    pub quota_warnings: Vec<String>,
 }
 
 impl Counts {
@@ -55,13 +57,23 @@ impl Counts {
         }
     }
 
+    /// Notes a write that goes beyond a soft quota.
+    pub(crate) fn beyond_quota(&mut self, warning: impl FnOnce() -> String) {
+        if self.quota_warnings.len() < VALUES_MAX {
+            self.quota_warnings.push(warning());
+        }
+    }
+
     /// Begins again, with the same room.
     pub fn clear(&mut self) {
-        let Self { mut token_deficits, mut intake_ms, mut quota_refusals, .. } =
-            std::mem::take(self);
+        let Self {
+            mut token_deficits, mut intake_ms, mut quota_refusals, mut quota_warnings, ..
+        } = std::mem::take(self);
         token_deficits.clear();
         intake_ms.clear();
         quota_refusals.clear();
-        *self = Self { token_deficits, intake_ms, quota_refusals, ..Self::default() };
+        quota_warnings.clear();
+        *self =
+            Self { token_deficits, intake_ms, quota_refusals, quota_warnings, ..Self::default() };
     }
 }

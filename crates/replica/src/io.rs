@@ -119,6 +119,8 @@ pub enum Input {
         /// When.
         at: Duration,
     },
+    /// The whole server stood still for so long, and heard nobody meanwhile.
+    Stalled(Duration),
     /// Somebody with the right to do so ends a session.
     Terminate(SessionId),
     /// Everything appended up to here is durable; in an ensemble this comes as a

@@ -233,7 +233,7 @@ impl Prep<'_> {
             .ok_or(ErrorCode::BAD_ARGUMENTS)?;
         let acl = self.schemes.fix_up(acl, self.ids)?;
         let parent_key = if parent_path.is_empty() { "/" } else { parent_path };
-        let parent = self.view(parent_key).ok_or(ErrorCode::NO_NODE)?;
+        let parent = self.outstanding.view(self.tree, parent_key).ok_or(ErrorCode::NO_NODE)?;
         self.permit(parent.acl(), Perms::CREATE)?;
         let parent_stat = parent.stat();
         let path = if mode.sequential {
@@ -253,7 +253,8 @@ impl Prep<'_> {
             return Err(ErrorCode::BAD_ARGUMENTS);
         }
         let data_bytes = data.map_or(0, <[u8]>::len) as i64;
-        if let Err(code) = self.check_quota(&path, data_bytes, 1) {
+        let checked = Self::check_quota(self.tree, self.rules, self.counts, &path, data_bytes, 1);
+        if let Err(code) = checked {
             self.count_refusal(&path, code);
             return Err(code);
         }
@@ -370,7 +371,7 @@ impl Prep<'_> {
         let SetData { path, data, version } = request;
         let path = path.ok_or(ErrorCode::BAD_ARGUMENTS)?;
         path::validate(&path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
-        let znode = self.view(&path).ok_or(ErrorCode::NO_NODE)?;
+        let znode = self.outstanding.view(self.tree, &path).ok_or(ErrorCode::NO_NODE)?;
         self.permit(znode.acl(), Perms::WRITE)?;
         let bytes_before = match self.tree.node(&path) {
             Some(applied) => applied.data().map_or(0, <[u8]>::len) as i64,
@@ -378,7 +379,8 @@ impl Prep<'_> {
         };
         let growth = data.map_or(0, <[u8]>::len) as i64 - bytes_before;
         if growth != 0
-            && let Err(code) = self.check_quota(&path, growth, 0)
+            && let Err(code) =
+                Self::check_quota(self.tree, self.rules, self.counts, &path, growth, 0)
         {
             self.count_refusal(&path, code);
             return Err(code);
@@ -527,25 +529,43 @@ impl Prep<'_> {
         Txn::CloseSession { paths }
     }
 
-    /// Whether the deepest quota above `path` has room for these many more bytes and znodes.
-    ///
-    /// Usage is the applied tree's, as in the original. Source: `ZooKeeperServer.checkQuota`.
-    fn check_quota(&self, path: &str, bytes: i64, count: i64) -> Result<(), ErrorCode> {
-        if !self.rules.enforce_quota || path.starts_with("/zookeeper/") {
+    /// Whether the deepest quota above `path` has room for these many more bytes and znodes. A hard
+    /// limit refuses; where there is none, going beyond the soft one is said and no more.
+    fn check_quota(
+        tree: &Tree,
+        rules: &Rules,
+        counts: &mut Counts,
+        path: &str,
+        bytes: i64,
+        count: i64,
+    ) -> Result<(), ErrorCode> {
+        if !rules.enforce_quota || path.starts_with("/zookeeper/") {
             return Ok(());
         }
-        let Some(quota) = self.tree.quota_for(path) else { return Ok(()) };
+        let Some(quota) = tree.quota_for(path) else { return Ok(()) };
         let limits = quota.limits.map_err(|_| ErrorCode::MARSHALLING_ERROR)?;
         // Without the znode that counts, nothing is enforced.
         let Some(usage) = quota.usage else { return Ok(()) };
         let usage = usage.unwrap_or_else(|_| QuotaText::usage(0, 0));
-        let exceeds = |more: i64, used: i64, hard: i64| {
-            more != 0 && hard > -1 && used.saturating_add(more) > hard
-        };
-        if exceeds(count, usage.count(), limits.count_hard())
-            || exceeds(bytes, usage.bytes(), limits.bytes_hard())
+        let exceeds = |more: i64, will: i64, limit: i64| more != 0 && limit > -1 && will > limit;
+        let (will_count, will_bytes) =
+            (usage.count().saturating_add(count), usage.bytes().saturating_add(bytes));
+        if exceeds(count, will_count, limits.count_hard())
+            || exceeds(bytes, will_bytes, limits.bytes_hard())
         {
             return Err(ErrorCode::QUOTA_EXCEEDED);
+        }
+        if limits.count_hard() < 0 && exceeds(count, will_count, limits.count()) {
+            counts.beyond_quota(|| {
+                let (path, soft) = (&quota.path, limits.count());
+                format!("{path} [current count={will_count}, softCountLimit={soft}]")
+            });
+        }
+        if limits.bytes_hard() < 0 && exceeds(bytes, will_bytes, limits.bytes()) {
+            counts.beyond_quota(|| {
+                let (path, soft) = (&quota.path, limits.bytes());
+                format!("{path} [current bytes={will_bytes}, softBytesLimit={soft}]")
+            });
         }
         Ok(())
     }

@@ -196,6 +196,7 @@ impl Replica {
                 }
             }
             Input::Touched { session, at } => self.touch(session, at),
+            Input::Stalled(time) => self.sessions.postpone(time),
             Input::Terminate(session) => self.end_session(world, session, out)?,
             Input::Flushed(zxid) => {
                 let Order::Alone { logged, flushed } = &mut self.order else {

@@ -94,6 +94,13 @@ impl Sessions {
         }
     }
 
+    /// Gives every session more time, since this server did not hear anybody for so long.
+    pub fn postpone(&mut self, by: Duration) {
+        for session in self.by_id.values_mut() {
+            session.deadline += by;
+        }
+    }
+
     /// The session, if it is live.
     pub fn get(&self, id: SessionId) -> Option<&Session> {
         self.by_id.get(&id)
@@ -220,6 +227,15 @@ mod tests {
         assert_eq!(sessions.expired(ms(5000)), [SessionId(2)]);
         assert_eq!(sessions.expired(ms(7999)), []);
         assert_eq!(sessions.expired(ms(8000)), [SessionId(1)]);
+    }
+
+    #[test]
+    fn nobody_expires_for_a_time_in_which_nobody_was_heard() {
+        let mut sessions = Sessions::new(ms(1000));
+        sessions.add(SessionId(1), 4000, None, ms(0));
+        sessions.postpone(ms(10_000));
+        assert_eq!(sessions.expired(ms(14_999)), []);
+        assert_eq!(sessions.expired(ms(15_000)), [SessionId(1)]);
     }
 
     #[test]

@@ -293,6 +293,26 @@ fn a_hard_quota_needs_the_znode_that_counts() {
 }
 
 #[test]
+fn beyond_a_soft_quota_a_write_is_only_told_of() {
+    let mut server = Server::new(Rules { enforce_quota: true, ..Rules::default() });
+    for (path, data) in [
+        ("/zookeeper/quota/a", ""),
+        ("/zookeeper/quota/a/zookeeper_limits", "count=3,bytes=10"),
+        ("/zookeeper/quota/a/zookeeper_stats", "count=0,bytes=0"),
+        ("/a", ""),
+        ("/a/b", "1234567890"),
+    ] {
+        assert_eq!(server.create(path, data.as_bytes()).err, 0, "{path}");
+    }
+    let told = |server: &mut Server| std::mem::take(&mut server.replica.counts().quota_warnings);
+    assert_eq!(told(&mut server), [""; 0], "up to the limit is not beyond it");
+    assert_eq!(server.create("/a/c", b"1").err, 0);
+    assert_eq!(told(&mut server), ["/a [current bytes=11, softBytesLimit=10]"]);
+    assert_eq!(server.create("/a/d", b"").err, 0);
+    assert_eq!(told(&mut server), ["/a [current count=4, softCountLimit=3]"]);
+}
+
+#[test]
 fn null_credentials_are_refused_where_the_scheme_reads_them() {
     let server = Server::new(Rules::default());
     let home = [127, 0, 0, 1].into();

@@ -1,5 +1,6 @@
 //! Where requests and answers turn into numbers.
 
+use tracing::warn;
 use zebu_jute::{Decode as _, Decoder};
 use zebu_proto::reply::ReplyHeader;
 use zebu_proto::txn::Txn;
@@ -182,6 +183,9 @@ pub fn count_replica(metrics: &Metrics, counts: &mut Counts) {
         if let Some(name) = namespace(path) {
             metrics.quota_exceeded_error_per_namespace.add(name, 1);
         }
+    }
+    for warning in &counts.quota_warnings {
+        warn!("Quota exceeded: {warning}");
     }
     counts.clear();
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use parking_lot::RwLockWriteGuard;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 use zebu_jute::Encode as _;
 use zebu_proto::reply::ConnectResponse;
 use zebu_proto::txn::TxnRecord;
@@ -33,6 +33,9 @@ use crate::snapshotter::Snapshotter;
 
 /// How often sessions that were heard of without the replica are reported to it.
 const TOUCH_INTERVAL: Duration = Duration::from_millis(200);
+
+/// How much too late this thread may look at its inputs before that counts as standing still.
+const STALL_MIN: Duration = Duration::from_secs(1);
 
 /// Transactions applied under one write lock, so that readers get their turn.
 const APPLY_BATCH: usize = 512;
@@ -94,11 +97,19 @@ impl Engine {
         let mut inputs = Vec::new();
         let mut outputs = Vec::new();
         let mut ending = None;
+        let mut heard = shared.clock.monotonic();
         loop {
             let until = self.replica.next_tick().min(self.touched + TOUCH_INTERVAL);
             let wait = until.saturating_sub(shared.clock.monotonic()).max(Duration::from_millis(1));
             let open = shared.inbox.take(&mut inputs, wait);
             let now = shared.clock.now();
+            // Its clients' pings are still in their sockets: a stopped process, a machine that slept.
+            let stood = now.monotonic.saturating_sub(until.max(heard));
+            if stood > STALL_MIN {
+                warn!("this server stood still for {} ms", stood.as_millis());
+                inputs.insert(0, Input::Stalled(stood));
+            }
+            heard = now.monotonic;
             if !open && inputs.is_empty() {
                 // What is in progress may still be finished, so that what was logged is applied.
                 let most = shared.config.throttle.shutdown_timeout;
