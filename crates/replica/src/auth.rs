@@ -21,6 +21,13 @@ pub type Credentials = Arc<[Id]>;
 /// Most ids a connection may have: each of its requests is compared with all of them.
 pub const IDS_MAX: usize = 1000;
 
+/// Most bytes of a connection's ids together: they stay as long as it does.
+pub const IDS_BYTES_MAX: usize = 1 << 20;
+
+/// Most bytes that the `auth` entries of one request may expand to: a log must not get a record that is
+/// many times as long as a request can be.
+pub const EXPANDED_BYTES_MAX: usize = 512 << 10;
+
 /// A connection's credentials were refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("credentials refused")]
@@ -81,7 +88,7 @@ impl Schemes {
     /// Adds what an auth packet proves; duplicates collapse.
     ///
     /// # Errors
-    /// [`Refused`] by the provider, because there is none, or above [`IDS_MAX`].
+    /// [`Refused`] by the provider, because there is none, or above [`IDS_MAX`] or [`IDS_BYTES_MAX`].
     pub fn authenticate(
         &self,
         credentials: &Credentials,
@@ -96,7 +103,8 @@ impl Schemes {
                 ids.push(id);
             }
         }
-        if ids.len() > IDS_MAX { Err(Refused) } else { Ok(ids.into()) }
+        let bytes: usize = ids.iter().map(id_bytes).sum();
+        if ids.len() > IDS_MAX || bytes > IDS_BYTES_MAX { Err(Refused) } else { Ok(ids.into()) }
     }
 
     /// Whether a connection with these ids may do what any of `wanted` permits.
@@ -126,8 +134,8 @@ impl Schemes {
     /// Source: `PrepRequestProcessor.fixupACL`.
     ///
     /// # Errors
-    /// [`ErrorCode::INVALID_ACL`] for an empty list or an entry that no scheme accepts;
-    /// [`ErrorCode::MARSHALLING_ERROR`] for a null id where the scheme needs one.
+    /// [`ErrorCode::INVALID_ACL`] for an empty list, an entry that no scheme accepts, or above
+    /// [`EXPANDED_BYTES_MAX`]; [`ErrorCode::MARSHALLING_ERROR`] for a null id where the scheme needs one.
     pub fn fix_up<'a>(
         &self,
         acl: Option<Vec<AclRef<'a>>>,
@@ -143,6 +151,7 @@ impl Schemes {
                 distinct.push(entry);
             }
         }
+        let mut expanded_bytes = 0;
         for entry in distinct {
             match (entry.scheme.as_deref().ok_or(ErrorCode::INVALID_ACL)?, entry.id.as_deref()) {
                 ("world", Some("anyone")) => fixed.push(entry.clone()),
@@ -150,11 +159,17 @@ impl Schemes {
                 ("world", _) => return Err(ErrorCode::INVALID_ACL),
                 ("auth", _) => {
                     let before = fixed.len();
-                    fixed.extend(ids.iter().filter(|id| self.proves(id)).map(|id| AclRef {
-                        perms: entry.perms,
-                        scheme: Some(id.scheme.as_str().into()),
-                        id: Some(id.id.as_str().into()),
-                    }));
+                    for id in ids.iter().filter(|id| self.proves(id)) {
+                        expanded_bytes += id_bytes(id);
+                        if expanded_bytes > EXPANDED_BYTES_MAX {
+                            return Err(ErrorCode::INVALID_ACL);
+                        }
+                        fixed.push(AclRef {
+                            perms: entry.perms,
+                            scheme: Some(id.scheme.as_str().into()),
+                            id: Some(id.id.as_str().into()),
+                        });
+                    }
                     if fixed.len() == before {
                         return Err(ErrorCode::INVALID_ACL);
                     }
@@ -217,6 +232,11 @@ impl<'e> Seen<'e> {
     }
 }
 
+/// What an id takes in an ACL: permissions, two lengths, two texts.
+fn id_bytes(id: &Id) -> usize {
+    4 + 4 + id.scheme.len() + 4 + id.id.len()
+}
+
 fn is_world(id: &Id) -> bool {
     id.scheme == "world" && id.id == "anyone"
 }
@@ -275,6 +295,23 @@ mod tests {
         // One that is there already is none too many.
         schemes.authenticate(&ids, home, "digest", Some(b"user1:secret")).unwrap();
         schemes.authenticate(&ids, home, "digest", Some(b"one:more")).unwrap_err();
+        let long = "u".repeat(IDS_BYTES_MAX);
+        let start = schemes.initial(home);
+        schemes.authenticate(&start, home, "digest", Some(long.as_bytes())).unwrap_err();
+    }
+
+    #[test]
+    fn auth_entries_do_not_expand_without_end() {
+        let schemes = schemes();
+        let home = IpAddr::from([127, 0, 0, 1]);
+        let mut ids = schemes.initial(home);
+        for at in 0..10 {
+            let user = format!("{}{at}:secret", "u".repeat(1000));
+            ids = schemes.authenticate(&ids, home, "digest", Some(user.as_bytes())).unwrap();
+        }
+        let entries = |count| (0..count).map(|perms| entry(perms, "auth", "")).collect();
+        assert_eq!(schemes.fix_up(Some(entries(40)), &ids).unwrap().len(), 400);
+        assert_eq!(schemes.fix_up(Some(entries(60)), &ids), Err(ErrorCode::INVALID_ACL));
     }
 
     #[test]

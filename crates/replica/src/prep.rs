@@ -18,7 +18,7 @@ use zebu_proto::{
 };
 use zebu_tree::{QuotaText, Tree};
 
-use crate::auth::Schemes;
+use crate::auth::{EXPANDED_BYTES_MAX, Schemes};
 use crate::counts::Counts;
 use crate::outstanding::{Outstanding, View};
 
@@ -237,7 +237,7 @@ impl Prep<'_> {
         self.permit(parent.acl(), Perms::CREATE)?;
         let parent_stat = parent.stat();
         let path = if mode.sequential {
-            Cow::Owned(format!("{asked}{:010}", parent_stat.cversion))
+            Cow::Owned(format!("{asked}{:0SEQUENCE_DIGITS$}", parent_stat.cversion))
         } else {
             asked.clone()
         };
@@ -446,6 +446,8 @@ impl Prep<'_> {
         if ops.iter().any(|op| op.path().is_none()) {
             return Err(ErrorCode::MARSHALLING_ERROR);
         }
+        let list_at = out.position();
+        let bytes_max = body.len() + SEQUENCE_DIGITS * ops.len() + EXPANDED_BYTES_MAX;
         out.count(ops.len());
         let start = self.outstanding.begin(self.tree);
         let mut failed = false;
@@ -459,6 +461,11 @@ impl Prep<'_> {
             } else {
                 self.multi_op(op, body, out)
             };
+            // Only `auth` entries and the counters of sequential znodes make a record longer than its request.
+            let done = done.and_then(|op| {
+                let is_too_long = out.position() - list_at > bytes_max;
+                if is_too_long { Err(ErrorCode::INVALID_ACL) } else { Ok(op) }
+            });
             let logged = match done {
                 Ok(op) => op,
                 Err(ErrorCode::MARSHALLING_ERROR) => {
@@ -576,6 +583,9 @@ impl Prep<'_> {
         }
     }
 }
+
+/// Digits, at least, of the counter at the end of a sequential znode's name.
+const SEQUENCE_DIGITS: usize = 10;
 
 /// Bytes that are not the request they claim to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

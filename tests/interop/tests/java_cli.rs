@@ -35,13 +35,19 @@ fn apart(output: &str) -> String {
     format!("{}\n---- watches\n{}\n", main.join("\n"), watches.join("\n"))
 }
 
-/// Feeds a script to the command line and returns what it printed once `watches` events were seen.
-fn session(version: Kind, server: &Server, script: &str, watches: usize) -> Result<String> {
+/// Feeds a script to the command line and returns what it printed.
+///
+/// The script says how many events must have been seen before it goes on: `# await 15`.
+fn session(version: Kind, server: &Server, script: &str) -> Result<String> {
     let mut program = Program::start(&mut cli(version, server))?;
     for line in script.lines() {
-        program.say(line)?;
+        if let Some(events) = line.strip_prefix("# await ") {
+            let events: usize = events.parse()?;
+            program.wait_for(PATIENCE, |text| text.matches("WATCHER::").count() >= events)?;
+        } else {
+            program.say(line)?;
+        }
     }
-    program.wait_for(PATIENCE, |text| text.matches("WATCHER::").count() >= watches)?;
     program.say("quit")?;
     let output = program.finish(PATIENCE)?;
     Ok(format!("{}{}\n", apart(&text(&output.text)), output.status))
@@ -51,28 +57,28 @@ fn session(version: Kind, server: &Server, script: &str, watches: usize) -> Resu
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn every_command_of_395() {
     let script = script("commands.txt");
-    same("cli-395", &options(), |server| session(Kind::Java395, server, &script, 1));
+    same("cli-395", &options(), |server| session(Kind::Java395, server, &script));
 }
 
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn every_command_of_380() {
     let script = script("commands.txt");
-    same("cli-380", &options(), |server| session(Kind::Java380, server, &script, 1));
+    same("cli-380", &options(), |server| session(Kind::Java380, server, &script));
 }
 
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn watches_of_395() {
     let script = script("watches.txt");
-    same("cli-watches-395", &options(), |server| session(Kind::Java395, server, &script, 15));
+    same("cli-watches-395", &options(), |server| session(Kind::Java395, server, &script));
 }
 
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn watches_of_380() {
     let script = script("watches.txt");
-    same("cli-watches-380", &options(), |server| session(Kind::Java380, server, &script, 15));
+    same("cli-watches-380", &options(), |server| session(Kind::Java380, server, &script));
 }
 
 #[test]

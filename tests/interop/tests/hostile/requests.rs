@@ -137,6 +137,21 @@ fn a_multi_in_a_multi_in_a_multi() {
 
 #[test]
 #[ignore = "needs the zebu binary: cargo xtask interop"]
+fn a_list_of_reads_has_an_end() {
+    let mut target = Target::new();
+    let mut session = target.session();
+    session.create("/large", &vec![7; 900_000], 0).unwrap();
+    // 27 GB, if somebody answered it.
+    let read = header(op::GET_DATA).string("/large").bool(false).done();
+    let reads = Writer::new().raw(&read.repeat(30_000)).raw(&end());
+    let reply = session.call(op::MULTI_READ, reads).unwrap();
+    assert_eq!((reply.err, reply.body.len()), (-5, 0));
+    target.serves();
+    target.assert_growth_below(SLACK_BYTES + 128 * MIB);
+}
+
+#[test]
+#[ignore = "needs the zebu binary: cargo xtask interop"]
 fn a_hundred_thousand_watches_in_one_request() {
     let mut target = Target::new();
     let names: Vec<String> = (0..100_000).map(|at| format!("{at:x}")).collect();
@@ -208,6 +223,29 @@ fn identities_are_limited() {
     connection.send_bytes(&packets).ok();
     let answers = frames_until_closed(&mut connection);
     assert!((100..20_000).contains(&answers), "{answers}");
+    target.serves();
+    target.assert_growth_below(SLACK_BYTES);
+}
+
+#[test]
+#[ignore = "needs the zebu binary: cargo xtask interop"]
+fn short_requests_make_no_long_records() {
+    let mut target = Target::new();
+    let mut session = target.session();
+    for at in 0..500 {
+        session.auth("digest", &format!("{}{at}:secret", "u".repeat(1000))).unwrap();
+    }
+    // Each entry stands for all of these identities, and no two are the same.
+    let acl = |count| -> Vec<_> {
+        (0..count).map(|perms| (perms, Some("auth".to_owned()), Some(String::new()))).collect()
+    };
+    let body = Writer::new().string("/x").buffer(None).acl(&acl(30_000)).int(0);
+    assert_eq!(session.call(op::CREATE, body).unwrap().err, -114);
+    let body = Writer::new().string("/").acl(&acl(2)).int(-1);
+    assert_eq!(session.call(op::SET_ACL, body).unwrap().err, -114);
+    let one = header(op::CREATE).string("/x-").buffer(None).acl(&acl(1)).int(2).done();
+    let body = session.expect(op::MULTI, Writer::new().raw(&one.repeat(10_000)).raw(&end()));
+    assert!(body.unwrap().starts_with(&[0xff; 4]), "an error");
     target.serves();
     target.assert_growth_below(SLACK_BYTES);
 }
