@@ -176,3 +176,38 @@ fn begin(shared: &Arc<Shared>, stream: std::net::TcpStream) -> std::io::Result<(
     tokio::spawn(client::serve(shared.clone(), conn, stream));
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn so_many_connections_may_wait_as_configured() {
+        let waiting = |backlog| {
+            let net = NetConfig { backlog, ..Config::embedded("unused").net };
+            let listener = bind(&net).unwrap().unwrap();
+            let at = listener.local_addr().unwrap();
+            // Nobody accepts them. A full queue does not answer.
+            let connect = |_| std::net::TcpStream::connect_timeout(&at, Duration::from_millis(500));
+            (0..10).map_while(|number| connect(number).ok()).count()
+        };
+        assert!((1..=3).contains(&waiting(Some(1))), "one, or a few more, as systems count");
+        assert_eq!(waiting(None), 10);
+    }
+
+    #[test]
+    fn all_addresses_are_bound_unless_one_is_named() {
+        let net = Config::embedded("unused").net;
+        let at = |net: &NetConfig| bind(net).unwrap().map(|found| found.local_addr().unwrap());
+        assert_eq!(at(&net).unwrap().ip(), std::net::Ipv4Addr::LOCALHOST);
+        let named = NetConfig { client_address: Some("::1".to_owned()), ..net.clone() };
+        if let Ok(Some(listener)) = bind(&named) {
+            assert_eq!(listener.local_addr().unwrap().ip(), std::net::Ipv6Addr::LOCALHOST);
+        }
+        assert_eq!(at(&NetConfig { client_port: None, ..net.clone() }), None);
+        let nowhere = NetConfig { client_address: Some("192.0.2.1".to_owned()), ..net };
+        let failure = format!("{:#}", bind(&nowhere).unwrap_err());
+        assert!(failure.contains("cannot listen for clients on 192.0.2.1:0"), "{failure}");
+    }
+}

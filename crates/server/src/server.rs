@@ -48,6 +48,7 @@ struct Threads {
     engine: JoinHandle<()>,
     log: JoinHandle<()>,
     housekeeper: JoinHandle<()>,
+    snapshotter: Snapshotter,
     peers: Option<Peers>,
 }
 
@@ -68,7 +69,7 @@ impl Server {
         let mut store = Store::open(vfs.clone(), store_options(&config))?;
         let mut rebuild = Rebuild::new(tree_options(&config));
         let recovered = store.recover(&mut rebuild)?;
-        if recovered.fresh && recovered.last_zxid < Zxid::ZERO {
+        if config.ensemble.is_none() && recovered.fresh && recovered.last_zxid < Zxid::ZERO {
             // Of a member others would know the history; alone, nobody does.
             anyhow::bail!(
                 "{}: the database is empty and db.autocreate is false\n\
@@ -118,6 +119,7 @@ impl Server {
             snapshotter.take(&shared).context(FirstSnapshot)?;
         }
 
+        let unfinished = Unfinished(&shared);
         let (to_log, from_replica) = channel();
         let log = spawn(&shared, "zebu-log", move |shared| {
             journal::run(log, &from_replica, &reports, shared);
@@ -125,7 +127,7 @@ impl Server {
         let alone = ensemble.is_none();
         let peers = ensemble.map(|ensemble| Peers::start(&shared, ensemble)).transpose()?;
         let handle = peers.as_ref().map(Peers::handle);
-        let engine = Engine::new(shared.clone(), replica, to_log, snapshotter, handle);
+        let engine = Engine::new(shared.clone(), replica, to_log, snapshotter.clone(), handle);
         let engine = spawn(&shared, "zebu-replica", move |_| engine.run())?;
         let count = std::thread::available_parallelism().map_or(1, NonZero::get);
         let workers = Workers::start(&shared, count)?;
@@ -137,7 +139,9 @@ impl Server {
             accept(listener, shared, &handle);
         })?;
         let housekeeper = spawn(&shared, "zebu-purge", move |shared| purge(shared, &snapshots))?;
-        let threads = Some(Threads { workers, acceptor, engine, log, housekeeper, peers });
+        std::mem::forget(unfinished);
+        let threads = Threads { workers, acceptor, engine, log, housekeeper, snapshotter, peers };
+        let threads = Some(threads);
         Ok(Self { shared, threads, port })
     }
 
@@ -148,8 +152,13 @@ impl Server {
 
     /// Asks the server to stop.
     pub fn stopper(&self) -> impl Fn() + Send + Sync + 'static {
-        let shared = self.shared.clone();
-        move || shared.stop(Ok(()))
+        // Whoever keeps this does not keep the server's directory.
+        let shared = Arc::downgrade(&self.shared);
+        move || {
+            if let Some(shared) = shared.upgrade() {
+                shared.stop(Ok(()));
+            }
+        }
     }
 
     /// Waits until the server was asked to stop or failed, then ends it: connections are closed,
@@ -184,6 +193,7 @@ impl Server {
             let _ = threads.engine.join();
             let _ = threads.log.join();
             let _ = threads.housekeeper.join();
+            threads.snapshotter.join();
         }
         self.shared.wait_stopped()
     }
@@ -196,6 +206,16 @@ impl Drop for Server {
         {
             error!("stopping: {failure}");
         }
+    }
+}
+
+/// A server whose start is not complete: when that fails, the threads it has already end.
+struct Unfinished<'s>(&'s Arc<Shared>);
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        self.0.stop(Ok(()));
+        self.0.inbox.stop();
     }
 }
 
@@ -379,4 +399,38 @@ fn report(recovered: &Recovered, mismatches: u64) {
         "recovered to zxid {}, {} transactions replayed",
         recovered.last_zxid, recovered.replayed
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_of_the_disk_reach_the_store() {
+        let mut config = Config::embedded("/data");
+        config.data.log_dir = "/log".into();
+        config.log.preallocate_bytes = 1;
+        config.log.file_bytes_max = Some(2);
+        config.log.fsync = false;
+        config.log.fsync_warning = Duration::from_millis(3);
+        config.snapshot.compression = Compression::Gzip;
+        config.snapshot.digest = false;
+        config.snapshot.last_zxid = false;
+        config.data.create_dirs = false;
+        config.data.create_db = false;
+        config.data.trust_empty_snapshot = true;
+        config.data.accept_damaged_log = true;
+        config.limits.packet_bytes = 40;
+        config.limits.packet_extra_bytes = 2;
+        let options = store_options(&config);
+        assert_eq!(options.data_dir, std::path::Path::new("/data"));
+        assert_eq!(options.log_dir, std::path::Path::new("/log"));
+        assert_eq!((options.prealloc_bytes, options.log_size_limit), (1, Some(2)));
+        assert!(!options.force_sync && options.fsync_warning == Duration::from_millis(3));
+        assert_eq!(options.compression, zebu_store::Compression::Gzip);
+        assert!(!options.digest && !options.last_zxid_section);
+        assert!(!options.autocreate_dirs && !options.autocreate_db);
+        assert!(options.trust_empty_snapshot && options.accept_damage);
+        assert_eq!(options.record_bytes_max, 42);
+    }
 }

@@ -1,9 +1,11 @@
 //! Snapshots in the background: the tree is walked in short steps, each under the read lock.
 
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 use anyhow::Context as _;
+use parking_lot::Mutex;
 use tracing::{error, info};
 use zebu_replica::Input;
 use zebu_store::Snapshots;
@@ -18,12 +20,14 @@ const STEP_ZNODES: usize = 512;
 #[derive(Clone)]
 pub struct Snapshotter {
     snapshots: Snapshots,
+    /// The thread that takes one, or took the last.
+    thread: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
 impl Snapshotter {
     /// Writes into the directory behind `snapshots`.
     pub fn new(snapshots: Snapshots) -> Self {
-        Self { snapshots }
+        Self { snapshots, thread: Arc::default() }
     }
 
     /// Starts a snapshot; the replica hears when it is done.
@@ -36,23 +40,36 @@ impl Snapshotter {
             let shared = shared.clone();
             move || {
                 let _guard = StopOnPanic::new(&shared, "the snapshot thread");
-                if let Err(failure) = this.take(&shared) {
+                if let Err(failure) = this.take(&shared)
+                    && !shared.is_stopping()
+                {
                     error!("{failure:#}");
                     shared.metrics.snapshot_error_count.add(1);
                 }
                 shared.inbox.push(Input::SnapshotDone);
             }
         });
-        if let Err(failure) = spawned {
-            error!("no thread for a snapshot: {failure}");
-            shared.inbox.push(Input::SnapshotDone);
+        match spawned {
+            Ok(thread) => *self.thread.lock() = Some(thread),
+            Err(failure) => {
+                error!("no thread for a snapshot: {failure}");
+                shared.inbox.push(Input::SnapshotDone);
+            }
+        }
+    }
+
+    /// Waits until nothing is written any more, which does not take long once the server stops.
+    pub fn join(&self) {
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread {
+            let _ = thread.join();
         }
     }
 
     /// Takes a snapshot of the tree as it is and as it becomes meanwhile.
     ///
     /// # Errors
-    /// When it cannot be written; nothing of it stays then.
+    /// When it cannot be written, or the server stops meanwhile; nothing of it stays then.
     pub fn take(&self, shared: &Shared) -> anyhow::Result<()> {
         let began = Instant::now();
         let config = &shared.config.snapshot;
@@ -68,6 +85,7 @@ impl Snapshotter {
         // Under the lock znodes are only copied; they are written outside of it.
         let mut done = false;
         while !done {
+            anyhow::ensure!(!shared.is_stopping(), "the server stops");
             {
                 let tree = shared.tree.read();
                 done = walk.step(&tree, STEP_ZNODES, &mut |path, data, acl, stat| {

@@ -348,6 +348,16 @@ fn values_below_a_minimum_are_raised_with_a_warning() {
     assert_eq!(config.connection_throttle.drop_decrease, 0.002);
     let weights = ConnectionWeights { global_session: 3, local_session: 1, renew_session: 2 };
     assert_eq!(config.connection_throttle.weights, Some(weights));
+    // Nothing costs less than a local session.
+    let case = Case::file(
+        "connection_throttle_weight_enabled=true\nconnection_throttle_local_session_weight=5\n\
+                           connection_throttle_renew_session_weight=4",
+    );
+    let weights = ConnectionWeights { global_session: 5, local_session: 5, renew_session: 5 };
+    assert_eq!(case.config().connection_throttle.weights, Some(weights));
+    let note = "zoo.cfg:5: connection_throttle_renew_session_weight=4: must not be less than a local \
+                session's, using 5";
+    assert!(case.notes().contains(&note.to_owned()), "{:?}", case.notes());
 }
 
 #[test]

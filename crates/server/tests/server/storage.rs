@@ -192,6 +192,27 @@ fn two_servers_do_not_share_a_directory() {
 }
 
 #[test]
+fn a_server_may_start_where_another_has_just_stopped() {
+    let settings = ["snapCount=2"];
+    let mut running = Running::new(&settings);
+    let mut client = running.client();
+    // Enough that a snapshot takes longer than a stop.
+    for n in 0..20_000 {
+        client.post(op::CREATE, &create(&format!("/n{n}"), b"", OPEN, 0));
+    }
+    (0..20_000).for_each(|_| assert_eq!(client.reply().unwrap().err, 0));
+    for round in 0..5 {
+        client.set("/n0", b"").unwrap();
+        client.set("/n0", b"").unwrap();
+        client.set("/n0", b"").unwrap();
+        running = running.restart(&settings);
+        client = running.client();
+        assert_eq!(client.get("/n0").unwrap().1.version, 3 * (round + 1));
+        assert_eq!(files(&running.files(), "tmp."), [""; 0], "nothing half written stays");
+    }
+}
+
+#[test]
 fn log_and_snapshots_may_be_apart() {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("log");
