@@ -20,6 +20,9 @@ pub fn now_ms() -> i64 {
 
 /// Every 8 bytes of `payload`, aligned or not, that are a time within `window`, replaced by `shown`.
 ///
+/// A session id has the lower bytes of the time when its server started, and two zero bytes before it make that
+/// time of it. So ids are replaced before times are, and `window` begins when the servers run.
+///
 /// Returns the new payload and how many times were found.
 pub fn blank_times(payload: &[u8], window: &RangeInclusive<i64>, shown: i64) -> (Vec<u8>, usize) {
     let mut out = payload.to_vec();
@@ -160,6 +163,21 @@ fn times_are_blanked() {
     let payload = Writer::new().int(7).long(1000).long(1001).long(5).done();
     let expected = Writer::new().int(7).long(1 << 40).long(1 << 40).long(5).done();
     assert_eq!(blank_times(&payload, &(999..=1002), 1 << 40), (expected, 2));
+}
+
+#[test]
+fn session_ids_are_no_times() {
+    // An id of a server that started at that time, behind a number that is 0, as in a stat.
+    let started = now_ms();
+    let id = 1 << 56 | (started & 0xff_ffff_ffff) << 16;
+    let payload = Writer::new().int(0).long(id).int(0).done();
+    let later = started + 1..=started + 60_000;
+    assert_eq!(blank_times(&payload, &later, 1), (payload.clone(), 0));
+    // And a time that follows the start is not an id.
+    let mut times = Writer::new().long(started + 1).int(0).done();
+    let before = times.clone();
+    replace(&mut times, &id.to_be_bytes(), &[0xff; 8]);
+    assert_eq!(times, before);
 }
 
 #[test]

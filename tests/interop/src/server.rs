@@ -13,8 +13,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::deps;
 
-/// Nothing here takes this long unless it hangs.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// Nothing here takes this long unless it hangs, also on a machine with much else to do.
+pub const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Which server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,15 +167,18 @@ impl Server {
 
     fn wait_until_serving(&mut self) -> Result<()> {
         let start = Instant::now();
+        let mut patience = Duration::from_secs(1);
         loop {
             if let Some(status) = self.child.as_mut().expect("spawned").try_wait()? {
                 self.child = None;
                 bail!("{:?} ended: {status}\n{}", self.kind, self.log());
             }
-            // A connection made while the original starts is sometimes never answered.
-            if self.ask("srvr", Duration::from_secs(1)).is_ok_and(|text| text.contains("Mode:")) {
+            // A connection made while the original starts is sometimes never answered, and on a busy machine
+            // an answer takes its time.
+            if self.ask("srvr", patience).is_ok_and(|text| text.contains("Mode:")) {
                 return Ok(());
             }
+            patience += Duration::from_millis(100);
             if start.elapsed() > PATIENCE {
                 bail!("{:?} does not serve\n{}", self.kind, self.log());
             }

@@ -10,6 +10,7 @@ mod words;
 
 use std::time::{Duration, Instant};
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use zebu_interop::raw::{Connection, Incoming, Session, connect_request};
 use zebu_interop::server::{Kind, Options, PATIENCE, Server};
 use zebu_interop::wire::{Writer, op};
@@ -33,6 +34,9 @@ impl Target {
     }
 
     fn with(options: &Options) -> Self {
+        // Both sides of thousands of connections; where it is not allowed, a test says so by itself.
+        let maximum = getrlimit(Resource::Nofile).maximum;
+        setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).ok();
         let options = options.clone().config("extendedTypesEnabled", true);
         let server = Server::start(Kind::Zebu, &options).unwrap();
         let neighbour = Session::open(server.address(), 30_000).unwrap();
