@@ -81,6 +81,10 @@ pub(crate) struct Driver {
     audience: Vec<Mailbox<SessionState>>,
     commands: Vec<Command>,
     outputs: Vec<Output>,
+    /// Names are being resolved.
+    is_resolving: bool,
+    /// Sending waits for other tasks' turn.
+    is_deferring: bool,
     is_over: bool,
 }
 
@@ -115,6 +119,8 @@ impl Driver {
             audience: Vec::new(),
             commands: Vec::new(),
             outputs: Vec::new(),
+            is_resolving: false,
+            is_deferring: false,
             is_over: false,
         }
     }
@@ -130,10 +136,12 @@ impl Driver {
 
     // What goes in.
 
-    fn take_commands(&mut self, cx: &Context<'_>) {
+    /// Returns whether there were any.
+    fn take_commands(&mut self, cx: &Context<'_>) -> bool {
         let mut commands = std::mem::take(&mut self.commands);
         self.shared.take(cx, &mut commands);
-        if !commands.is_empty() {
+        let is_commanded = !commands.is_empty();
+        if is_commanded {
             let now = self.now();
             for command in commands.drain(..) {
                 self.command(now, command);
@@ -141,6 +149,7 @@ impl Driver {
             self.carry_out();
         }
         self.commands = commands;
+        is_commanded
     }
 
     fn command(&mut self, now: Duration, command: Command) {
@@ -187,7 +196,10 @@ impl Driver {
     fn take_reports(&mut self, cx: &mut Context<'_>) {
         while let Poll::Ready(Some(report)) = self.reports.poll_recv(cx) {
             match report {
-                Report::Resolved(found) => self.step(Input::Resolved(found)),
+                Report::Resolved(found) => {
+                    self.is_resolving = false;
+                    self.step(Input::Resolved(found));
+                }
                 Report::Connected(attempt, stream) => {
                     self.connecting = None;
                     self.connection = Some(Connection { attempt, stream });
@@ -391,7 +403,11 @@ impl Driver {
         }
     }
 
-    fn resolve(&self) {
+    fn resolve(&mut self) {
+        // A resolver that is slow is not asked again before it has answered.
+        if std::mem::replace(&mut self.is_resolving, true) {
+            return;
+        }
         let (hosts, reporter) = (self.hosts.clone(), self.reporter.clone());
         tokio::spawn(async move {
             let found = hosts.servers().await.unwrap_or_else(|error| {
@@ -462,11 +478,18 @@ impl Future for Driver {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let driver = &mut *self;
-        driver.take_commands(cx);
+        let is_commanded = driver.take_commands(cx);
         driver.take_reports(cx);
         driver.read(cx);
         driver.take_time(cx);
-        driver.write(cx);
+        // Where one task has a request, others that were woken with it mostly have one too: they get a
+        // turn, so that all of it is sent with one system call.
+        driver.is_deferring = is_commanded && !driver.is_deferring && !driver.is_over;
+        if driver.is_deferring {
+            cx.waker().wake_by_ref();
+        } else {
+            driver.write(cx);
+        }
         if driver.is_over { Poll::Ready(()) } else { Poll::Pending }
     }
 }

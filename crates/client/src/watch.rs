@@ -123,11 +123,15 @@ pub enum Notice {
 struct Guard {
     watcher: WatcherId,
     shared: Arc<Shared>,
+    /// It has fired for the last time: there is nothing to remove.
+    is_over: bool,
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.shared.command(Command::Unwatch(self.watcher));
+        if !self.is_over {
+            self.shared.command(Command::Unwatch(self.watcher));
+        }
     }
 }
 
@@ -167,15 +171,16 @@ pub struct Watch {
 
 impl Watch {
     pub(crate) fn new(watcher: WatcherId, events: Mailbox<Event>, shared: Arc<Shared>) -> Self {
-        Self { events, guard: Guard { watcher, shared } }
+        Self { events, guard: Guard { watcher, shared, is_over: false } }
     }
 }
 
 impl Future for Watch {
     type Output = Result<Event>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Event>> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Event>> {
         let event = ready!(self.events.poll_take(cx));
+        self.guard.is_over = true;
         Poll::Ready(event.ok_or_else(|| over(&self.guard.shared)))
     }
 }
@@ -208,7 +213,7 @@ pub struct PersistentWatch {
 
 impl PersistentWatch {
     pub(crate) fn new(watcher: WatcherId, notices: Mailbox<Notice>, shared: Arc<Shared>) -> Self {
-        Self { notices, guard: Guard { watcher, shared } }
+        Self { notices, guard: Guard { watcher, shared, is_over: false } }
     }
 
     /// Waits for what comes next. Nothing is lost when the future is dropped.

@@ -30,8 +30,8 @@ async fn what_is_lost_is_reported_and_not_repeated() {
     let lost: Vec<_> = (0..3).map(|_| client.create("/n-", "", mode, &Acls::creator())).collect();
     let last = client.create("/last", "", CreateMode::Persistent, &Acls::creator());
     is_there(&observer, "/last").await;
-    proxy.heal();
     proxy.cut();
+    proxy.heal();
     for pending in lost {
         assert_eq!(soon(pending).await.unwrap_err().kind(), ErrorKind::Unknown);
     }
@@ -57,8 +57,8 @@ async fn a_protected_create_happens_once() {
         })
     };
     soon(changed).await.unwrap();
-    proxy.heal();
     proxy.cut();
+    proxy.heal();
     let created = soon(creating).await.unwrap().unwrap();
     assert_eq!(created.stat.ephemeral_owner, client.session_id().0);
     let (mut names, _) = soon(client.get_children("/")).await.unwrap();
@@ -78,8 +78,8 @@ async fn the_outcome_of_lost_writes_is_found_out() {
     proxy.mute();
     let create = client.create("/master", "me", mode, &acl);
     is_there(&observer, "/master").await;
-    proxy.heal();
     proxy.cut();
+    proxy.heal();
     assert_eq!(soon(create).await.unwrap_err().kind(), ErrorKind::Unknown);
     let outcome = soon(client.after_lost_create("/master", "me", mode)).await.unwrap();
     assert!(matches!(outcome, Outcome::Happened(created) if created.path == "/master"));
@@ -91,8 +91,8 @@ async fn the_outcome_of_lost_writes_is_found_out() {
     proxy.mute();
     let set = client.set_data("/master", "new", Version(0));
     soon(changed).await.unwrap();
-    proxy.heal();
     proxy.cut();
+    proxy.heal();
     assert_eq!(soon(set).await.unwrap_err().kind(), ErrorKind::Unknown);
     let outcome = client.after_lost_set_data("/master", "new", Version(0));
     assert!(matches!(soon(outcome).await.unwrap(), Outcome::Happened(stat) if stat.version == 1));
@@ -103,8 +103,8 @@ async fn the_outcome_of_lost_writes_is_found_out() {
     proxy.mute();
     let delete = client.delete("/master", Version(1));
     soon(gone).await.unwrap();
-    proxy.heal();
     proxy.cut();
+    proxy.heal();
     assert_eq!(soon(delete).await.unwrap_err().kind(), ErrorKind::Unknown);
     let outcome = soon(client.after_lost_delete("/master")).await.unwrap();
     assert_eq!(outcome, Outcome::Happened(()));

@@ -75,21 +75,22 @@ async fn forward(client: TcpStream, born: Weather, mut weather: watch::Receiver<
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
     let seen = weather.clone();
+    // What comes back after a cut is lost too, whatever the weather has become since.
+    let is_lost = move || {
+        let now = seen.borrow();
+        now.is_mute || now.cuts != born.cuts
+    };
     tokio::select! {
-        () = pump(from_client, to_server, None) => {}
-        () = pump(from_server, to_client, Some(seen)) => {}
+        () = pump(from_client, to_server, || false) => {}
+        () = pump(from_server, to_client, is_lost) => {}
         _ = weather.wait_for(|weather| weather.cuts != born.cuts) => {}
     }
 }
 
-async fn pump(
-    mut from: OwnedReadHalf,
-    mut to: OwnedWriteHalf,
-    weather: Option<watch::Receiver<Weather>>,
-) {
+async fn pump(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, is_lost: impl Fn() -> bool) {
     let mut piece = vec![0; 1 << 16];
     while let Ok(count @ 1..) = from.read(&mut piece).await {
-        if weather.as_ref().is_some_and(|weather| weather.borrow().is_mute) {
+        if is_lost() {
             continue;
         }
         if to.write_all(&piece[..count]).await.is_err() {
