@@ -206,6 +206,7 @@ impl Engine {
         let mut records = Vec::new();
         let mut tree: Option<RwLockWriteGuard<'_, Tree>> = None;
         let mut applied = None;
+        let mut refused = Vec::new();
         let mut batch = 0;
         let began = shared.clock.monotonic();
         let mut written = shared.metrics.write_per_namespace.gather();
@@ -266,7 +267,7 @@ impl Engine {
                 }
                 Output::Refuse(conn) => {
                     if let Some(conn) = shared.conn(conn) {
-                        info!("refusing to renew the session of {}", conn.peer);
+                        refused.push(conn.peer);
                         let read_only =
                             conn.says_read_only.load(Ordering::Relaxed).then_some(false);
                         let response = ConnectResponse::refused(read_only);
@@ -295,6 +296,9 @@ impl Engine {
         drop(tree);
         self.append(&mut records)?;
         self.wake_all();
+        for peer in refused {
+            info!("refusing to renew the session of {peer}");
+        }
         if let Some(zxid) = applied {
             let tree = shared.tree.read();
             let input = Input::Applied(zxid);
@@ -412,8 +416,10 @@ impl Engine {
             .propagation_latency
             .add(at.now.wall_ms.saturating_sub(record.header.time_ms).max(0));
         if !applied.digest_matches {
+            if metrics.digest_mismatches_count.value() == 0 {
+                error!("the tree's digest after {zxid} is not the one in the transaction");
+            }
             metrics.digest_mismatches_count.add(1);
-            error!("the tree's digest after {zxid} is not the one in the transaction");
         }
         if applied.err == ErrorCode::OK {
             gather_written(&record.txn, written);

@@ -351,7 +351,7 @@ fn replica_options(config: &Config, wall_ms: i64) -> ReplicaOptions {
             reconfig: config.reconfig_enabled,
         },
         // For members of an ensemble only: alone, the check comes with the rest of the validation.
-        eager_acl_check: false,
+        eager_acl_check: config.ensemble.is_some() && config.auth.eager_acl_check,
         throttled_op_wait: config.throttle.op_wait_max.unwrap_or_default(),
         connections: ThrottleOptions {
             tokens: throttle.tokens.unwrap_or(0),

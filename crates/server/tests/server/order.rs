@@ -1,6 +1,6 @@
 //! Answers in order, notifications in front of what shows their cause, and nobody waiting for ever.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 
 use crate::client::{Bytes, Client, Parts, err, op, set_data};
@@ -49,6 +49,49 @@ fn a_notification_comes_before_the_reply_to_the_write_that_caused_it() {
     }
 }
 
+/// One client changes one znode after the other; no other client may see the second change before it
+/// was told of the first.
+#[test]
+fn no_read_shows_what_follows_a_change_before_its_notification() {
+    let running = Running::new(&[]);
+    let mut writer = running.client();
+    writer.create("/first", b"0").unwrap();
+    writer.create("/second", b"0").unwrap();
+    let round = AtomicU32::new(0);
+    const ROUNDS: u32 = 150;
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut client = running.client();
+                let mut seen = 0;
+                while seen < ROUNDS {
+                    client.watch("/first");
+                    let number = |bytes: Vec<u8>| -> u32 {
+                        String::from_utf8(bytes).unwrap().parse().unwrap()
+                    };
+                    let before = number(client.get("/first").unwrap().0);
+                    while number(client.get("/second").unwrap().0) <= before.max(seen) {
+                        if round.load(Ordering::Acquire) >= ROUNDS {
+                            return;
+                        }
+                    }
+                    // The second was changed after the first, which the watch is on.
+                    let told = client.events.iter().any(|(event, _)| event.path == "/first");
+                    assert!(told, "the change of the first is visible and was not announced");
+                    client.events.clear();
+                    seen = before;
+                }
+            });
+        }
+        for number in 1..=ROUNDS {
+            let data = number.to_string();
+            writer.set("/first", data.as_bytes()).unwrap();
+            writer.set("/second", data.as_bytes()).unwrap();
+        }
+        round.store(ROUNDS, Ordering::Release);
+    });
+}
+
 #[test]
 fn everything_sent_before_the_connect_response_is_answered_after_it() {
     let running = Running::new(&[]);
@@ -95,7 +138,7 @@ fn auth_and_reads_in_one_go_while_watches_fire() {
                 }
             });
         }
-        for round in 0..2000 {
+        for round in 0..1000 {
             writer.set("/n", format!("{round}").as_bytes()).unwrap();
         }
         done.store(true, Ordering::Relaxed);
