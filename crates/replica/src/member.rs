@@ -118,6 +118,14 @@ impl Replica {
         }
     }
 
+    /// Syncs that wait until this leader knows that it leads.
+    pub fn pending_syncs(&self) -> usize {
+        match &self.order {
+            Order::Alone { .. } => 0,
+            Order::Ensemble(ensemble) => ensemble.syncing.len(),
+        }
+    }
+
     fn ensemble(&mut self) -> &mut Ensemble {
         match &mut self.order {
             Order::Ensemble(ensemble) => ensemble,
@@ -272,8 +280,27 @@ impl Replica {
             self.reaper = Reaper::new(self.options.reaper.clone(), world.now.monotonic);
         }
         out.push(Output::Zab(zebu_zab::Output::Role(role)));
+        if let Role::Leading(_) = role {
+            self.end_orphans(world, out)?;
+        }
         for up in early {
             self.up(world, up, out)?;
+        }
+        Ok(())
+    }
+
+    /// Ends sessions that are not in the table but own ephemerals, as older servers may have left them:
+    /// by a transaction, so that everybody does it at the same zxid (ZOOKEEPER-5010).
+    fn end_orphans(&mut self, world: World<'_>, out: &mut Vec<Output>) -> Result<(), Fatal> {
+        let tree = world.tree;
+        let is_orphan = |session: &SessionId| tree.session_timeout(*session).is_none();
+        let mut orphans: Vec<_> = tree.sessions_with_ephemerals().filter(is_orphan).collect();
+        orphans.sort_unstable();
+        for session in orphans {
+            let mut prep = self.prep(world, &[], session, 0)?;
+            let txn = prep.close_session();
+            let record = prep.own(OpCode::CLOSE_SESSION, &txn).into();
+            self.append(world, record, None, Then::Nothing, out)?;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use tracing::warn;
 use zebu_proto::Zxid;
 use zebu_store::{EpochFiles, Recovered};
+use zebu_tree::Tree;
 use zebu_zab::election::Patience;
 use zebu_zab::history::{Memory, Txn};
 use zebu_zab::{Epochs, Options, Peer, Start};
@@ -48,6 +49,14 @@ pub fn peer(
         has_database,
     };
     Ok(Peer::new(options(config, ensemble), start))
+}
+
+/// Makes the configuration in force visible to clients.
+pub fn show_configuration(tree: &mut Tree, config: &Config, now_ms: i64) {
+    if let Some(EnsembleConfig { members, .. }) = &config.ensemble {
+        let text = members.to_string();
+        tree.show_configuration(text.as_bytes(), members.version(), now_ms);
+    }
 }
 
 fn options(config: &Config, ensemble: &EnsembleConfig) -> Options {

@@ -16,6 +16,7 @@ use zebu_store::{EpochFile, EpochFiles, Received, Truncated, TxnLog};
 use zebu_tree::Tree;
 use zebu_zab::EpochKind;
 
+use crate::ensemble::show_configuration;
 use crate::recovery::Rebuild;
 use crate::shared::Shared;
 
@@ -167,16 +168,19 @@ impl Job {
                 let mut rebuild = Rebuild::new(options);
                 let truncated = log.truncate(zxid, &mut rebuild)?;
                 let end = matches!(truncated, Truncated::Reaches(_)).then_some(zxid);
-                *shared.tree.write() = match end {
+                let mut tree = match end {
                     Some(_) => rebuild.finish().tree,
                     None => Tree::new(options),
                 };
+                show_configuration(&mut tree, &shared.config, shared.clock.now().wall_ms);
+                *shared.tree.write() = tree;
                 zebu_zab::Input::Truncated(end)
             }
-            Self::Restore(tree, file) => {
+            Self::Restore(mut tree, file) => {
                 let zxid = file.zxid();
                 let written = log.install(*file)?;
                 info!("{} is this server's state now", written.path.display());
+                show_configuration(&mut tree, &shared.config, shared.clock.now().wall_ms);
                 *shared.tree.write() = *tree;
                 zebu_zab::Input::Restored(zxid)
             }

@@ -85,10 +85,13 @@ impl Server {
         metrics.startup_snap_load_time.add(ms(snapshot_time));
         metrics.startup_txns_load_time.add(ms(log_time));
         metrics.startup_txns_loaded.add(i64::try_from(recovered.replayed).unwrap_or(i64::MAX));
-        let orphans = tree.remove_orphan_ephemerals();
-        if orphans > 0 {
-            info!("removed {orphans} ephemerals whose sessions are over");
+        if config.ensemble.is_none() {
+            let orphans = tree.remove_orphan_ephemerals();
+            if orphans > 0 {
+                info!("removed {orphans} ephemerals whose sessions are over");
+            }
         }
+        ensemble::show_configuration(&mut tree, &config, clock.now().wall_ms);
         let (log, snapshots) = store.split();
 
         let listener = network::bind(&config.net)?;

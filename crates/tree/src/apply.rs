@@ -6,7 +6,7 @@
 //! was. Source: `DataTree.processTxn`.
 
 use zebu_proto::txn::{CreateTxn, DIGEST_VERSION, Txn, TxnHeader, TxnRecord};
-use zebu_proto::{AclRef, ErrorCode, OpCode, Owner, SessionId, Stat, StatPersisted, Zxid};
+use zebu_proto::{AclRef, ErrorCode, OpCode, Owner, SessionId, Stat, StatPersisted, Zxid, path};
 
 use crate::arena::ROOT;
 use crate::events::{Events, Happening, Silent};
@@ -308,6 +308,21 @@ impl Tree {
             // It is there, unless another on the list took it along.
             let _ = self.delete(&path, zxid, events);
         }
+    }
+
+    /// Makes `text` the data of the znode that shows the ensemble's configuration; there is no
+    /// transaction for it, and nobody is notified.
+    ///
+    /// Source: `ZKDatabase.initConfigInZKDatabase`.
+    pub fn show_configuration(&mut self, text: &[u8], version: Zxid, time_ms: i64) {
+        let path = path::reserved::CONFIG;
+        let Some(id) = self.arena.lookup(path) else { return };
+        self.replace_data(id, path, Some(text));
+        self.change_stat(id, path, |record| {
+            record.version = -1;
+            record.mzxid = version;
+            record.mtime = time_ms;
+        });
     }
 
     /// Removes the ephemerals whose session is not in the table, as at the end of a start; there is

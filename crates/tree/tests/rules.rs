@@ -540,3 +540,15 @@ fn a_doubled_slash_in_a_log_names_no_znode() {
     assert_eq!(tree.approximate_data_size(), 44 + 2 + 2);
     assert_eq!(tree.digest(), digest_from_scratch(&tree));
 }
+
+#[test]
+fn the_configuration_is_shown_without_a_transaction() {
+    let mut tree = Tree::new(Options::default());
+    let digest = tree.digest();
+    tree.show_configuration(b"server.1=a:1:2:participant", Zxid(0x1_0000_0000), 77);
+    let node = tree.node("/zookeeper/config").unwrap();
+    assert_eq!(node.data(), Some(&b"server.1=a:1:2:participant"[..]));
+    let stat = node.stat();
+    assert_eq!((stat.version, stat.mzxid, stat.mtime), (-1, Zxid(0x1_0000_0000), 77));
+    assert_eq!((tree.last_zxid(), tree.digest()), (Zxid::ZERO, digest));
+}
