@@ -198,3 +198,93 @@ pub(crate) fn reads(call: Call, answer: Answer) -> Result<ReadResults> {
     let results = results.into_iter().zip(paths).map(result).collect::<Option<_>>();
     results.map(ReadResults).ok_or_else(garbled)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use zebu_jute::Encode;
+    use zebu_proto::Zxid;
+    use zebu_proto::request::MultiHeader;
+    use zebu_session::Chroot;
+
+    use super::*;
+    use crate::shared::Shared;
+    use crate::state::Status;
+    use crate::{ErrorKind, SessionState};
+
+    fn call(paths: usize) -> Call {
+        let state = SessionState::Connected;
+        let status = Status { state, ticket: None, timeout: Duration::ZERO, server: None };
+        let shared = Arc::new(Shared::new(Chroot::default(), status));
+        Call { path: "/a".into(), paths: vec!["/b".into(); paths], shared, seat: Seat::None }
+    }
+
+    fn answer(body: Vec<u8>) -> Answer {
+        Answer { zxid: Zxid::ZERO, err: ErrorCode::OK, body: body.into() }
+    }
+
+    /// Every decoder on the same bytes; whether each of them made sense of them.
+    fn all(body: &[u8]) -> Vec<std::result::Result<(), ErrorKind>> {
+        fn kind<T>(result: Result<T>) -> std::result::Result<(), ErrorKind> {
+            result.map(|_| ()).map_err(|error| error.kind())
+        }
+        let with = || answer(body.to_vec());
+        vec![
+            kind(created(call(0), with())),
+            kind(stat(call(0), with())),
+            kind(data_and_stat(call(0), with())),
+            kind(acl(call(0), with())),
+            kind(children(call(0), with())),
+            kind(paths(call(0), with())),
+            kind(count(call(0), with())),
+            kind(identities(call(0), with())),
+            kind(transaction(call(1), with())),
+            kind(reads(call(1), with())),
+        ]
+    }
+
+    #[test]
+    fn a_server_that_lies_is_not_believed() {
+        let mut state = 1_u64;
+        for length in 0..200 {
+            let body: Vec<u8> = (0..length)
+                .map(|_| {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    // Small numbers, as lengths and types are, and large ones.
+                    if state >> 62 == 0 { (state >> 40) as u8 } else { (state >> 40) as u8 & 3 }
+                })
+                .collect();
+            for result in all(&body) {
+                assert!(matches!(result, Ok(()) | Err(ErrorKind::Unknown)), "{result:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn results_that_are_too_few_or_of_the_wrong_kind_are_not_believed() {
+        let none = MultiHeader::END.to_bytes();
+        assert!(transaction(call(0), answer(none.clone())).is_ok());
+        for paths in [1, 2] {
+            let error = transaction(call(paths), answer(none.clone())).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unknown);
+            assert!(reads(call(paths), answer(none.clone())).is_err());
+        }
+        let mut checked =
+            MultiHeader { op: zebu_proto::OpCode::CHECK, done: false, err: 0 }.to_bytes();
+        checked.extend(&none);
+        assert!(transaction(call(1), answer(checked.clone())).is_ok());
+        assert!(reads(call(1), answer(checked)).is_err());
+    }
+
+    #[test]
+    fn small_data_do_not_hold_the_buffer_they_came_in() {
+        let buffer = Bytes::from(vec![7; 100_000]);
+        let small = data(&buffer, Some(&buffer[10..20]));
+        let large = data(&buffer, Some(&buffer[10..50_000]));
+        assert!(!buffer.as_ptr_range().contains(&small.as_ptr()));
+        assert!(buffer.as_ptr_range().contains(&large.as_ptr()));
+        assert_eq!((small.len(), large.len()), (10, 49_990));
+    }
+}

@@ -91,7 +91,8 @@ impl Client {
         self.shared().status.borrow().ticket.map_or(SessionId::NONE, |ticket| ticket.id)
     }
 
-    /// What lets another client go on with this session, see [`Connector::resume`]: keep it secret.
+    /// What lets another client go on with this session, see
+    /// [`Connector::resume`](crate::Connector::resume): keep it secret.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
