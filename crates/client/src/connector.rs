@@ -131,6 +131,24 @@ impl Connector {
         self
     }
 
+    /// Lets watches end with their connection, instead of moving along to the next: whoever waits for one gets
+    /// an event [`EventKind::WatchRemoved`](crate::EventKind::WatchRemoved). For programs that read everything
+    /// again after a lost connection anyway.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::with_server(async |server| {
+    /// # let address = server.address().to_string();
+    /// let client = zebu_client::Connector::new().forget_watches().connect(&address).await?;
+    /// let (_data, _stat, _watch) = client.watch_data("/").await?;
+    /// # Ok(()) });
+    /// ```
+    #[must_use]
+    pub fn forget_watches(mut self) -> Self {
+        self.options.restore_watches = false;
+        self
+    }
+
     /// Goes on with a session that a [ticket](Client::ticket) was kept of, instead of a new one.
     ///
     /// Its ephemerals are still there, its watches are not. Connecting fails with

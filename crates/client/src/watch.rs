@@ -30,7 +30,9 @@ pub enum EventKind {
     DataChanged,
     /// A child was created or deleted. What children hold is their own affair.
     ChildrenChanged,
-    /// Somebody removed the watch with [`Client::remove_watches`](crate::Client::remove_watches).
+    /// The watch is over without having fired: somebody removed it with
+    /// [`Client::remove_watches`](crate::Client::remove_watches), or its connection is gone after
+    /// [`Connector::forget_watches`](crate::Connector::forget_watches).
     WatchRemoved,
 }
 

@@ -68,6 +68,8 @@ pub struct Options {
     pub timeout: Duration,
     /// Whether a server without a quorum will do for a while.
     pub read_only: bool,
+    /// Whether watches move along to the next connection; else they are over with theirs.
+    pub restore_watches: bool,
     /// A session to go on with.
     pub resume: Option<Ticket>,
     /// How long a request waits for a connection before it fails, unsent.
@@ -86,6 +88,7 @@ impl Default for Options {
         Self {
             timeout,
             read_only: false,
+            restore_watches: true,
             resume: None,
             connection_wait: timeout,
             request_bytes_max: 0xf_ffff,
@@ -572,6 +575,17 @@ impl Session {
         self.round_pause = ROUND_PAUSE_MIN;
         self.enter(State::Disconnected, out);
         out.extend(link.into_lost().map(|id| Output::Done(id, Err(Failure::Lost))));
+        self.drop_watches(out);
+    }
+
+    /// Without a connection there are no watches either, where they do not move along.
+    fn drop_watches(&mut self, out: &mut Vec<Output>) {
+        if !self.options.restore_watches {
+            let dropped = self.watches.clear();
+            out.extend(dropped.map(|(watcher, kind, path)| {
+                removal(watcher, kind, Bytes::copy_from_slice(path.as_bytes()))
+            }));
+        }
     }
 
     fn enter(&mut self, state: State, out: &mut Vec<Output>) {
@@ -593,7 +607,7 @@ impl Session {
             Phase::Waiting(_) | Phase::Resolving(_) | Phase::Over(_) => {}
         }
         self.probing = None;
-        self.watches.clear();
+        let _nobody_is_told = self.watches.clear();
         let credentials = std::mem::take(&mut self.credentials);
         let asked = credentials.into_iter().filter_map(|credential| credential.asked);
         let waiting = self.waiting.drain(..).map(|waiting| waiting.submission.id);
@@ -786,17 +800,7 @@ impl Session {
     fn removed(&mut self, path: &str, kind: WatcherType, out: &mut Vec<Output>) {
         let at = Bytes::copy_from_slice(path.as_bytes());
         let told = self.watches.remove_all(path, kind);
-        out.extend(told.into_iter().map(|(watcher, kind)| Output::Event {
-            watcher,
-            kind: match kind {
-                WatchKind::Data | WatchKind::Exist => EventType::DATA_WATCH_REMOVED,
-                WatchKind::Child => EventType::CHILD_WATCH_REMOVED,
-                WatchKind::Persistent | WatchKind::Recursive => EventType::PERSISTENT_WATCH_REMOVED,
-            },
-            path: at.clone(),
-            zxid: None,
-            last: true,
-        }));
+        out.extend(told.into_iter().map(|(watcher, kind)| removal(watcher, kind, at.clone())));
     }
 
     /// Moves to a read-write server when one was found and nothing is on its way.
@@ -805,6 +809,7 @@ impl Session {
         let Some(server) = link.moving_to.filter(|_| link.sent() == 0) else { return };
         out.push(Output::Disconnect(link.attempt));
         self.enter(State::Disconnected, out);
+        self.drop_watches(out);
         self.connect(now, server, out);
     }
 
@@ -956,6 +961,16 @@ fn buffer(out: &mut Vec<Output>) -> &mut Vec<u8> {
         Some(Output::Send(bytes)) => bytes,
         _ => unreachable!("it was pushed above"),
     }
+}
+
+/// Tells somebody that a watch is over without having fired.
+fn removal(watcher: WatcherId, kind: WatchKind, path: Bytes) -> Output {
+    let kind = match kind {
+        WatchKind::Data | WatchKind::Exist => EventType::DATA_WATCH_REMOVED,
+        WatchKind::Child => EventType::CHILD_WATCH_REMOVED,
+        WatchKind::Persistent | WatchKind::Recursive => EventType::PERSISTENT_WATCH_REMOVED,
+    };
+    Output::Event { watcher, kind, path, zxid: None, last: true }
 }
 
 fn auth_frame(credential: &Credential) -> Frame {

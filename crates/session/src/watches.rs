@@ -179,8 +179,12 @@ impl Watches {
         frames
     }
 
-    pub(crate) fn clear(&mut self) {
-        *self = Self::default();
+    /// Forgets everybody, and says who it was.
+    pub(crate) fn clear(
+        &mut self,
+    ) -> impl Iterator<Item = (WatcherId, WatchKind, Arc<str>)> + use<> {
+        let Self { by_id, .. } = std::mem::take(self);
+        by_id.into_iter().map(|(watcher, (kind, path))| (watcher, kind, path))
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use zebu_client::{
-    Acls, CreateMode, ErrorKind, EventKind, Notice, SessionState, Version, WatchMode, WatcherType,
+    Acls, Connector, CreateMode, ErrorKind, EventKind, Notice, SessionState, Version, WatchMode,
+    WatcherType,
 };
 
 use crate::embedded::Server;
@@ -128,4 +129,23 @@ async fn watches_end_with_their_session() {
     drop(client);
     assert_eq!(soon(once).await.unwrap_err().kind(), ErrorKind::SessionOver);
     assert_eq!(soon(always.next()).await.unwrap_err().kind(), ErrorKind::SessionOver);
+}
+
+/// WAT-20: watches that do not move along say so.
+#[tokio::test]
+async fn forgotten_watches_end_with_their_connection() {
+    let server = Server::start(&[]);
+    let proxy = Proxy::new(server.address()).await;
+    let connector = Connector::new().forget_watches();
+    let client = soon(connector.connect(&proxy.address.to_string())).await.unwrap();
+    let (_, _, once) = soon(client.watch_data("/")).await.unwrap();
+    let mut always = soon(client.watch("/", WatchMode::Recursive)).await.unwrap();
+    proxy.cut();
+    assert_eq!(soon(once).await.unwrap().kind, EventKind::WatchRemoved);
+    assert_eq!(soon(always.next()).await.unwrap(), Notice::Disconnected);
+    let Notice::Event(event) = soon(always.next()).await.unwrap() else { panic!("an event") };
+    assert_eq!(event.kind, EventKind::WatchRemoved);
+    assert_eq!(soon(always.next()).await.unwrap_err().kind(), ErrorKind::Gone);
+    soon(client.connected()).await.unwrap();
+    assert!(!soon(client.check_watches("/", WatcherType::Any)).await.unwrap());
 }

@@ -28,6 +28,7 @@ fn options(words: &[&str]) -> Options {
         match *word {
             "read-only" => options.read_only = true,
             "small" => options.request_bytes_max = 20,
+            "forgetful" => options.restore_watches = false,
             "few" => options.pending_max = 2,
             "resume" => {
                 options.resume = Some(Ticket { id: SessionId(0x55), password: [7; 16] });
