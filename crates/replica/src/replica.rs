@@ -156,6 +156,11 @@ impl Replica {
         }
     }
 
+    /// Notes that a snapshot has been begun without being asked for; [`Input::SnapshotDone`] ends it.
+    pub fn snapshot_begun(&mut self) {
+        self.snapshots.begun();
+    }
+
     /// Takes one event and pushes its effects, in the order they must be carried out.
     ///
     /// # Errors

@@ -72,6 +72,11 @@ impl SnapshotSchedule {
         !std::mem::replace(&mut self.running, true)
     }
 
+    /// One is being written already.
+    pub(crate) fn begun(&mut self) {
+        self.running = true;
+    }
+
     pub(crate) fn done(&mut self) {
         self.running = false;
     }

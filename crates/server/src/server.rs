@@ -99,27 +99,31 @@ impl Server {
             listener.as_ref().and_then(|listener| listener.local_addr().ok()).map(|at| at.port());
         let now = clock.now();
         let options = replica_options(&config, now.wall_ms);
-        let (replica, reports, needs_snapshot) = match &config.ensemble {
+        let (mut replica, reports, first, renew) = match &config.ensemble {
             None => {
-                // A start that changed nothing has its snapshot already.
-                let needs_snapshot = recovered.replayed > 0 || recovered.snapshot.is_none();
                 let replica = Replica::new(options, &tree, now);
-                (replica, Reports::Alone, needs_snapshot)
+                // A start that changed nothing has its snapshot already.
+                let renew = recovered.replayed > 0;
+                (replica, Reports::Alone, recovered.snapshot.is_none(), renew)
             }
             Some(ensemble) => {
                 let epochs = EpochFiles::new(vfs, &config.data.dir);
                 let peer = ensemble::peer(&config, ensemble, &epochs, &recovered)?;
                 let replica = Replica::member(options, peer, &tree, now);
                 // What no quorum has confirmed yet must not get into a snapshot.
-                (replica, Reports::Member(epochs), recovered.fresh)
+                (replica, Reports::Member(epochs), recovered.fresh, false)
             }
         };
         let ensemble = config.ensemble.clone();
         let shared =
             Arc::new(Shared::new(config, tree, schemes, metrics, clock, snapshots.clone(), port));
         let snapshotter = Snapshotter::new(snapshots.clone());
-        if needs_snapshot {
+        if first {
             snapshotter.take(&shared).context(FirstSnapshot)?;
+        } else if renew {
+            // Clients need not wait for it: what the last start had is still there.
+            replica.snapshot_begun();
+            snapshotter.start(&shared);
         }
 
         let unfinished = Unfinished(&shared);
