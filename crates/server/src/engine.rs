@@ -28,7 +28,7 @@ use crate::four_letter::Mode;
 use crate::journal::{Command, Job};
 use crate::metrics::Gather;
 use crate::peers;
-use crate::shared::{Shared, Status};
+use crate::shared::Shared;
 use crate::snapshotter::Snapshotter;
 
 /// How often sessions that were heard of without the replica are reported to it.
@@ -138,6 +138,7 @@ impl Engine {
                 }
             }
             count_replica(&shared.metrics, self.replica.counts());
+            self.report_sessions();
             if asked > 0 {
                 let took = shared.clock.monotonic().saturating_sub(now.monotonic);
                 shared.metrics.prep_process_time.add(took.as_millis() as i64);
@@ -193,12 +194,16 @@ impl Engine {
                 inputs.push(Input::Touched { session, at });
             }
         });
-        let sessions = self.replica.sessions();
-        let mut status = self.shared.status.lock();
-        *status = Status {
-            sessions: sessions.iter().map(|(id, s)| (id, s.deadline, s.timeout_ms)).collect(),
-            drop_probability: self.replica.drop_probability(),
-        };
+        let probability = self.replica.drop_probability();
+        self.shared.drop_probability.store(probability.to_bits(), Ordering::Relaxed);
+    }
+
+    /// Copies what the replica alone knows, when somebody has asked for it.
+    fn report_sessions(&self) {
+        self.shared.session_list.answer(|| {
+            let sessions = self.replica.sessions();
+            sessions.iter().map(|(id, session)| (id, session.deadline)).collect()
+        });
     }
 
     fn carry_out(&mut self, now: Now, outputs: &mut Vec<Output>) -> anyhow::Result<()> {

@@ -63,7 +63,6 @@ impl Facts for ServerFactsView<'_> {
         let quotas = self.quotas();
         let shared = self.0;
         let stats = &shared.stats;
-        let status = shared.status.lock().clone();
         let (fds_open, fds_max) = (descriptors::open(), descriptors::limit());
         let tree = shared.tree.read();
         ServerFacts {
@@ -81,7 +80,9 @@ impl Facts for ServerFactsView<'_> {
             data_bytes: tree.approximate_data_size(),
             sessions: tree.sessions().len(),
             uptime_ms: shared.clock.monotonic().as_millis() as u64,
-            connection_drop_probability: status.drop_probability,
+            connection_drop_probability: f64::from_bits(
+                shared.drop_probability.load(Ordering::Relaxed),
+            ),
             response_sizes: stats.response_sizes(),
             fds_open,
             fds_max,
@@ -115,9 +116,8 @@ impl Facts for ServerFactsView<'_> {
     }
 
     fn session_buckets(&self) -> Vec<Bucket<SessionId>> {
-        let status = self.0.status.lock().clone();
         let mut buckets: BTreeMap<Duration, Vec<SessionId>> = BTreeMap::new();
-        for (session, deadline, _) in status.sessions {
+        for (session, deadline) in self.0.session_list.last() {
             buckets.entry(deadline).or_default().push(session);
         }
         buckets

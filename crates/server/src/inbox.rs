@@ -18,8 +18,8 @@ struct Waiting {
     inputs: Vec<Input>,
     asleep: bool,
     stop: bool,
-    /// Whether nobody was told yet that it has ended.
-    stop_is_news: bool,
+    /// Whether whoever takes next is not to wait: there is something to look at.
+    look_up: bool,
 }
 
 impl Inbox {
@@ -48,11 +48,19 @@ impl Inbox {
         }
     }
 
+    /// Makes whoever waits look up, though there is nothing.
+    pub fn poke(&self) {
+        let mut waiting = self.waiting.lock();
+        waiting.look_up = true;
+        waiting.asleep = false;
+        self.filled.notify_one();
+    }
+
     /// Says that connections hand in nothing any more. What the others do is still handed out.
     pub fn stop(&self) {
         let mut waiting = self.waiting.lock();
         waiting.stop = true;
-        waiting.stop_is_news = true;
+        waiting.look_up = true;
         waiting.asleep = false;
         self.filled.notify_one();
     }
@@ -62,8 +70,8 @@ impl Inbox {
     pub fn take(&self, into: &mut Vec<Input>, wait: Duration) -> bool {
         assert!(into.is_empty(), "the last batch is done");
         let mut waiting = self.waiting.lock();
-        let is_news = std::mem::take(&mut waiting.stop_is_news);
-        if waiting.inputs.is_empty() && !is_news {
+        let look_up = std::mem::take(&mut waiting.look_up);
+        if waiting.inputs.is_empty() && !look_up {
             waiting.asleep = true;
             self.filled.wait_for(&mut waiting, wait);
             waiting.asleep = false;

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Condvar, Mutex, RwLock};
 use tokio::sync::Notify;
+use zebu_proto::SessionId;
 use zebu_replica::auth::Schemes;
 use zebu_replica::{ConnId, Now};
 use zebu_store::Snapshots;
@@ -74,8 +75,10 @@ pub struct Shared {
     stopping: Mutex<Option<Result<(), Failure>>>,
     stop: Notify,
     stop_sync: Condvar,
-    /// What the four-letter words need of the replica's own state.
-    pub status: Mutex<Status>,
+    /// The sessions the replica tracks, for who asks.
+    pub session_list: SessionList,
+    /// The bits of the connection throttle's drop probability.
+    pub drop_probability: AtomicU64,
     /// Packets and latencies since the last reset.
     pub stats: ServerStats,
     /// The four-letter words that are answered.
@@ -131,13 +134,41 @@ impl Drop for StopOnPanic {
     }
 }
 
-/// A copy of what the replica alone knows, renewed by its thread.
-#[derive(Clone, Debug, Default)]
-pub struct Status {
-    /// Live sessions: id, deadline on the monotonic clock, timeout in milliseconds.
-    pub sessions: Vec<(zebu_proto::SessionId, Duration, i32)>,
-    /// The connection throttle's drop probability.
-    pub drop_probability: f64,
+/// Live sessions with their deadlines on the monotonic clock.
+type SessionDeadlines = Vec<(SessionId, Duration)>;
+
+/// A copy of the replica's sessions, made when somebody wants one: there may be very many.
+#[derive(Debug, Default)]
+pub struct SessionList {
+    wanted: AtomicBool,
+    made: Notify,
+    last: Mutex<SessionDeadlines>,
+}
+
+impl SessionList {
+    /// Has a copy made, and waits for it a while; `wake` makes the replica's thread look.
+    pub async fn renew(&self, wake: impl FnOnce()) {
+        let made = self.made.notified();
+        tokio::pin!(made);
+        made.as_mut().enable();
+        self.wanted.store(true, Ordering::Release);
+        wake();
+        // An old one is better than none when the replica is held up.
+        let _ = tokio::time::timeout(Duration::from_secs(1), made).await;
+    }
+
+    /// Makes a copy if somebody wants one.
+    pub fn answer(&self, copy: impl FnOnce() -> SessionDeadlines) {
+        if self.wanted.swap(false, Ordering::AcqRel) {
+            *self.last.lock() = copy();
+            self.made.notify_waiters();
+        }
+    }
+
+    /// The last copy.
+    pub fn last(&self) -> SessionDeadlines {
+        self.last.lock().clone()
+    }
 }
 
 impl Shared {
@@ -180,7 +211,8 @@ impl Shared {
             mode: Mutex::new(Mode::Standalone),
             stopping: Mutex::new(None),
             stop: Notify::new(),
-            status: Mutex::default(),
+            session_list: SessionList::default(),
+            drop_probability: AtomicU64::new(0),
         }
     }
 

@@ -63,6 +63,9 @@ pub async fn answer(shared: &Arc<Shared>, stream: &TcpStream, question: Question
         }
         Effect::SetTraceMask(mask) => shared.trace_mask.store(mask, Ordering::Relaxed),
     }
+    if word == Word::Dump {
+        shared.session_list.renew(|| shared.inbox.poke()).await;
+    }
     let facts = ServerFactsView(shared);
     let mut text = String::new();
     let send = async {

@@ -216,6 +216,21 @@ fn a_server_stops_under_load_and_keeps_what_it_answered() {
 }
 
 #[test]
+fn without_a_client_port_nobody_connects_and_it_stops_all_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = zebu_server::config::Config::embedded(dir.path());
+    config.net.client_port = None;
+    let server = zebu_server::Server::start(config, Vec::new()).unwrap();
+    assert_eq!(server.port(), None);
+    let stop = server.stopper();
+    stop();
+    server.wait().unwrap();
+    // Who could stop it keeps nothing of it.
+    Running::on(dir.path(), &[]);
+    stop();
+}
+
+#[test]
 fn a_dropped_server_gives_its_port_and_directory_back() {
     let dir = tempfile::tempdir().unwrap();
     let server =
