@@ -221,6 +221,19 @@ pub enum Role {
     Observing(ServerId),
 }
 
+/// How many learners a leader has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Learners {
+    /// All connections, those included that have not been brought up to date.
+    pub connected: usize,
+    /// Followers that have, or are being sent the last of it.
+    pub followers: usize,
+    /// Those of them without a vote.
+    pub without_vote: usize,
+    /// Observers likewise.
+    pub observers: usize,
+}
+
 /// What the members' servers say to each other about clients.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Up {

@@ -13,7 +13,7 @@ use zebu_proto::{Epoch, ServerId, Zxid};
 
 use crate::config::Membership;
 use crate::history::{History, Txn, follows};
-use crate::io::{EpochKind, LinkId, LogEnd, Output, Role, Up};
+use crate::io::{EpochKind, Learners, LinkId, LogEnd, Output, Role, Up};
 use crate::peer::{Ctx, Leave};
 
 /// The last counter of an epoch that is proposed.
@@ -156,6 +156,20 @@ impl Leader {
             return Some(Zxid::new(self.epoch, first_counter));
         }
         (self.proposed.counter() < COUNTER_MAX).then(|| Zxid(self.proposed.0 + 1))
+    }
+
+    /// Who is connected to this leader.
+    pub(crate) fn learners(&self, voters: &Membership) -> Learners {
+        let mut learners = Learners { connected: self.links.len(), ..Learners::default() };
+        for link in self.links.values().filter(|link| link.is_registered()) {
+            if link.observer {
+                learners.observers += 1;
+            } else {
+                learners.followers += 1;
+                learners.without_vote += usize::from(!voters.is_voter(link.server));
+            }
+        }
+        learners
     }
 
     /// Whether a connection is a learner's that takes part in the broadcast.
@@ -487,7 +501,19 @@ impl Leader {
     }
 
     /// Sends the whole tree, and what it lacks.
+    ///
+    /// A copy takes away everything the learner has. A quorum may count on what it has of this
+    /// history, so that must be in the copy itself: what follows it may never get to its disk.
     fn copy(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
+        if self.phase == Phase::Syncing {
+            // Nobody is served yet; should this leader fail, it cuts what another one does not have.
+            self.deliver_initial(ctx);
+        }
+        let had = self.links.get(&id).map_or(Zxid::ZERO, |link| link.zxid.min(self.end));
+        if ctx.history.delivered() < had {
+            // This leader's own disk is behind: the learner may come again.
+            return self.close(ctx, id);
+        }
         ctx.out.push(Output::SendCopy(id));
         let delivered = ctx.history.delivered();
         for txn in ctx.history.pending_above(delivered).take_while(|txn| txn.zxid <= self.end) {
@@ -644,9 +670,14 @@ impl Leader {
 
     fn deliver(&mut self, ctx: &mut Ctx<'_>) {
         if self.phase == Phase::Leading {
-            while let Some(Txn { zxid, record }) = ctx.history.deliver(self.end) {
-                ctx.out.push(Output::Deliver { zxid, record });
-            }
+            self.deliver_initial(ctx);
+        }
+    }
+
+    /// Delivers everything up to the end, which before this server leads is that of its own history.
+    fn deliver_initial(&mut self, ctx: &mut Ctx<'_>) {
+        while let Some(Txn { zxid, record }) = ctx.history.deliver(self.end) {
+            ctx.out.push(Output::Deliver { zxid, record });
         }
     }
 

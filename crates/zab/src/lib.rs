@@ -13,5 +13,5 @@ pub mod mesh;
 mod peer;
 pub mod quorums;
 
-pub use io::{EpochKind, Input, LinkId, LogEnd, Options, Output, Role, Up};
+pub use io::{EpochKind, Input, Learners, LinkId, LogEnd, Options, Output, Role, Up};
 pub use peer::{Epochs, Peer, Start};

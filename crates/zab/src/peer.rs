@@ -14,7 +14,7 @@ use zebu_proto::{Epoch, ServerId, Zxid};
 use crate::config::Membership;
 use crate::election::{Ballot, Decision, Election, Post, State, Tell, Vote};
 use crate::history::{History, Txn};
-use crate::io::{EpochKind, Input, LinkId, Options, Output, Role};
+use crate::io::{EpochKind, Input, Learners, LinkId, Options, Output, Role};
 use crate::leader::Leader;
 use crate::learner::Learner;
 use crate::mesh::Mesh;
@@ -197,6 +197,14 @@ impl Peer {
     pub fn leads(&self) -> Option<Epoch> {
         match &self.part {
             Part::Leading(leader) => leader.epoch(),
+            _ => None,
+        }
+    }
+
+    /// At a leader, who is connected to it.
+    pub fn learners(&self) -> Option<Learners> {
+        match &self.part {
+            Part::Leading(leader) => Some(leader.learners(self.quorums.committed())),
             _ => None,
         }
     }

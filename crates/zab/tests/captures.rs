@@ -1,0 +1,354 @@
+//! Plays the recorded conversations of the original's servers with one of them replaced by ours: it
+//! says the same, byte for byte, in the same order.
+//!
+//! What servers say for their clients, and when they ping, is not decided here and left out.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use zebu_jute::Encode as _;
+use zebu_proto::quorum::{EpochAck, LearnerInfo, PacketKind, QuorumPacket};
+use zebu_proto::{Epoch, ServerId, Zxid};
+use zebu_zab::config::{Membership, Rules};
+use zebu_zab::election::{Ballot, State, Vote};
+use zebu_zab::history::Txn;
+use zebu_zab::mesh::{self, WireId};
+use zebu_zab::{Epochs, Input, LinkId, LogEnd, Options, Output, Peer, Start};
+
+/// The recorded connection.
+const LINK: LinkId = LinkId(1);
+
+/// The connection of a follower that is not in the recording.
+const PARTNER: LinkId = LinkId(2);
+
+/// A recorded connection between a learner, which dials, and its leader.
+struct Conversation {
+    learner: ServerId,
+    leader: ServerId,
+    /// Whether the learner speaks, and what is said.
+    packets: Vec<(bool, QuorumPacket)>,
+}
+
+impl Conversation {
+    /// Connection number `number` of a recording.
+    fn read(file: &str, number: usize) -> Self {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/quorum-captures");
+        let text = fs::read_to_string(Path::new(folder).join(file)).unwrap();
+        let mut lines = text.lines().skip_while(|line| !line.starts_with(&format!("@ {number} ")));
+        let heading: Vec<&str> = lines.next().unwrap().split(' ').collect();
+        assert_eq!(heading[2], "quorum", "{file} {number}");
+        let server = |at: usize| ServerId(heading[at].parse().unwrap());
+        let mut packets = Vec::new();
+        let mut lines = lines.take_while(|line| !line.starts_with('@'));
+        while let Some(line) = lines.next() {
+            if !line.starts_with(['<', '>']) {
+                continue;
+            }
+            let mut bytes = BytesMut::from(&unhex(lines.next().unwrap())[..]);
+            // The tree behind SNAP is the driver's.
+            if !line.contains(" SNAPSHOT ") {
+                let packet = QuorumPacket::decode(&mut bytes, 1 << 20).unwrap().unwrap();
+                assert!(bytes.is_empty(), "{line}");
+                packets.push((line.starts_with('>'), packet));
+            }
+        }
+        Self { learner: server(4), leader: server(7), packets }
+    }
+
+    /// What one side says of what is decided here.
+    fn said(&self, by_learner: bool) -> Vec<QuorumPacket> {
+        let concerns_clients =
+            [PacketKind::PING, PacketKind::REQUEST, PacketKind::REVALIDATE, PacketKind::SYNC];
+        let said = self.packets.iter().filter(|(forth, _)| *forth == by_learner);
+        let said = said.map(|(_, packet)| packet.clone());
+        said.filter(|packet| !concerns_clients.contains(&packet.kind)).collect()
+    }
+
+    fn first(&self, kind: PacketKind) -> &QuorumPacket {
+        &self.packets.iter().find(|(_, packet)| packet.kind == kind).unwrap().1
+    }
+
+    fn membership(&self) -> Arc<Membership> {
+        let text = self.first(PacketKind::NEWLEADER).body();
+        Arc::new(Membership::parse(text, Rules::default()).unwrap())
+    }
+
+    /// The transaction with this zxid, as it was proposed, or anything if it was not.
+    fn txn(&self, zxid: Zxid) -> Txn {
+        let is_it = |packet: &QuorumPacket| {
+            let kinds = [PacketKind::PROPOSAL, PacketKind::INFORM];
+            kinds.contains(&packet.kind) && packet.zxid == zxid
+        };
+        let found = self.packets.iter().find(|(_, packet)| is_it(packet));
+        let record = found.and_then(|(_, packet)| packet.data.clone());
+        Txn { zxid, record: record.unwrap_or_else(|| Bytes::from_static(b"not recorded")) }
+    }
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    let digit = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+    text.as_bytes().chunks(2).map(digit).collect()
+}
+
+/// Our server with a disk that is quick and a network that gets through.
+struct World {
+    me: ServerId,
+    peer: Peer,
+    now: Duration,
+    /// What it has said to the recorded server.
+    said: Vec<QuorumPacket>,
+    /// The zxid of the tree it has been sent.
+    copied: Zxid,
+    wires: u64,
+}
+
+impl World {
+    fn new(me: ServerId, start: Start) -> Self {
+        let peer = Peer::new(Options::new(me), start);
+        let (said, copied) = (Vec::new(), Zxid::ZERO);
+        let mut world = Self { me, peer, now: Duration::from_secs(1), said, copied, wires: 0 };
+        world.step(Input::Tick);
+        world
+    }
+
+    fn step(&mut self, input: Input) {
+        let mut outputs = Vec::new();
+        self.peer.step(self.now, input, &mut outputs);
+        self.carry_out(outputs);
+    }
+
+    fn carry_out(&mut self, outputs: Vec<Output>) {
+        let mut done = Vec::new();
+        for output in outputs {
+            match output {
+                Output::SaveEpoch(kind, epoch) => done.push(Input::EpochSaved(kind, epoch)),
+                Output::Append { zxid, .. } => done.push(Input::Flushed(zxid)),
+                Output::Truncate(zxid) => done.push(Input::Truncated(Some(zxid))),
+                Output::Restore(_) => done.push(Input::Restored(self.copied)),
+                Output::Connect(_) => done.push(Input::Connected(LINK)),
+                // The log on disk begins too late.
+                Output::ReadLog { link, .. } => {
+                    let (floor, txns, end) = (None, Vec::new(), LogEnd::Unusable);
+                    done.push(Input::LogRead { link, floor, txns, end });
+                }
+                Output::SendCopy(LINK) => {
+                    let zxid = self.peer.history().delivered();
+                    self.said.push(QuorumPacket::new(PacketKind::SNAP, zxid));
+                }
+                Output::Send(LINK, packet) if packet.kind != PacketKind::PING => {
+                    self.said.push(packet);
+                }
+                Output::Mesh(mesh::Output::Dial(peer)) if peer < self.me => {
+                    let wire = self.wire();
+                    done.push(Input::Mesh(mesh::Input::Dialled { wire, peer }));
+                }
+                Output::Close(link) => panic!("{link:?} is closed: {}", self.peer.left()),
+                _ => {}
+            }
+        }
+        for input in done {
+            self.step(input);
+        }
+    }
+
+    fn wire(&mut self) -> WireId {
+        self.wires += 1;
+        WireId(self.wires)
+    }
+
+    /// `from` says on the election network what it is doing.
+    fn hear(&mut self, from: ServerId, vote: Vote, state: State) {
+        if from > self.me {
+            let wire = self.wire();
+            self.step(Input::Mesh(mesh::Input::Accepted { wire, peer: from }));
+        }
+        let is_it = |wire: &WireId| self.peer.wire_peer(*wire) == Some(from);
+        let wire = (1..=self.wires).map(WireId).find(is_it).expect("a connection");
+        self.step(Input::Heard { wire, ballot: Ballot { vote, round: 1, state, versioned: true } });
+    }
+
+    fn propose(&mut self, txn: Txn) {
+        let mut outputs = Vec::new();
+        let zxid = self.peer.propose(self.now, txn.record, &mut outputs);
+        assert_eq!(zxid, txn.zxid);
+        self.carry_out(outputs);
+    }
+
+    fn partner_says(&mut self, packet: QuorumPacket) {
+        self.step(Input::Packet(PARTNER, packet));
+    }
+
+    fn partner_acks(&mut self, zxid: Zxid) {
+        self.partner_says(QuorumPacket::new(PacketKind::ACK, zxid));
+    }
+}
+
+/// A voter that is neither of the two.
+fn third(membership: &Membership, conversation: &Conversation) -> ServerId {
+    let two = [conversation.learner, conversation.leader];
+    membership.voters().find(|voter| !two.contains(voter)).unwrap()
+}
+
+/// Ours is the learner of a recorded conversation.
+fn learn(file: &str, number: usize) {
+    let conversation = Conversation::read(file, number);
+    let Conversation { learner, leader, .. } = conversation;
+    let accepted = conversation.packets[0].1.epoch();
+    let ack = conversation.first(PacketKind::ACKEPOCH);
+    // Who says nothing had promised the epoch before, and taken part in it.
+    let current = EpochAck::decode(ack.data.as_deref()).unwrap().current_epoch;
+    let membership = conversation.membership();
+    let start = Start {
+        epochs: Epochs { accepted, current: current.unwrap_or(accepted) },
+        committed: membership.clone(),
+        last_seen: None,
+        last: ack.zxid,
+        recent: Vec::new(),
+        has_database: true,
+    };
+    let mut world = World::new(learner, start);
+    let vote = Vote { leader, zxid: Zxid::ZERO, epoch: 1 };
+    world.hear(third(&membership, &conversation), vote, State::Following);
+    world.hear(leader, vote, State::Leading);
+    for packet in conversation.said(false) {
+        let (is_copy, zxid) = (packet.kind == PacketKind::SNAP, packet.zxid);
+        world.step(Input::Packet(LINK, packet));
+        if is_copy {
+            world.copied = zxid;
+            world.step(Input::Copied { link: LINK, zxid });
+        }
+    }
+    compare(&world.said, &conversation.said(true), &format!("{file} {number}"));
+}
+
+/// What the leader of a recorded conversation had done before it.
+#[derive(Default)]
+struct Past {
+    /// The end of the epoch before.
+    end: Zxid,
+    /// Transactions of its own epoch that were committed.
+    committed: u32,
+    /// Transactions after those that were not.
+    outstanding: u32,
+}
+
+/// Ours is the leader of a recorded conversation.
+fn lead(file: &str, number: usize, past: &Past) {
+    let conversation = Conversation::read(file, number);
+    let membership = conversation.membership();
+    let partner = third(&membership, &conversation);
+    let epoch = conversation.first(PacketKind::LEADERINFO).epoch();
+    let before = Epoch(epoch.0 - 1);
+    let oldest = past.end.counter().saturating_sub(3).max(1);
+    let known =
+        (oldest..=past.end.counter()).map(|n| conversation.txn(Zxid::new(past.end.epoch(), n)));
+    let start = Start {
+        epochs: Epochs { accepted: before, current: before },
+        committed: membership.clone(),
+        last_seen: None,
+        last: past.end,
+        recent: known.collect(),
+        has_database: true,
+    };
+    let mut world = World::new(conversation.leader, start);
+    let vote = Vote { leader: conversation.leader, zxid: past.end, epoch: before.0.into() };
+    world.hear(partner, vote, State::Looking);
+    while world.peer.state() != State::Leading {
+        world.now = world.peer.deadline();
+        world.step(Input::Tick);
+    }
+    world.step(Input::Accepted(PARTNER));
+    let info = LearnerInfo::new(partner, membership.version()).to_data();
+    let promised = Zxid::new(before, 0);
+    world.partner_says(QuorumPacket::with_data(PacketKind::FOLLOWERINFO, promised, info));
+    let ack = EpochAck { current_epoch: Some(before) }.to_data();
+    world.partner_says(QuorumPacket::with_data(PacketKind::ACKEPOCH, past.end, ack));
+    world.partner_acks(Zxid::new(epoch, 0));
+    assert_eq!(world.peer.leads(), Some(epoch));
+    for counter in 1..=past.committed + past.outstanding {
+        let zxid = Zxid::new(epoch, counter);
+        world.propose(conversation.txn(zxid));
+        if counter <= past.committed {
+            world.partner_acks(zxid);
+        }
+    }
+
+    world.step(Input::Accepted(LINK));
+    let wanted = conversation.said(false);
+    let mut heard = 0;
+    for (by_learner, packet) in &conversation.packets {
+        if *by_learner {
+            world.step(Input::Packet(LINK, packet.clone()));
+        } else if wanted.get(heard) == Some(packet) {
+            let ordered = [PacketKind::PROPOSAL, PacketKind::INFORM];
+            if world.said.len() == heard && ordered.contains(&packet.kind) {
+                world.propose(conversation.txn(packet.zxid));
+                world.partner_acks(packet.zxid);
+            }
+            heard += 1;
+        }
+    }
+    compare(&world.said, &wanted, &format!("{file} {number}"));
+}
+
+fn compare(ours: &[QuorumPacket], recorded: &[QuorumPacket], what: &str) {
+    let bytes = |packet: &QuorumPacket| packet.to_bytes();
+    for (at, (ours, recorded)) in ours.iter().zip(recorded).enumerate() {
+        assert_eq!(bytes(ours), bytes(recorded), "{what}, packet {at}: {ours:?}, {recorded:?}");
+    }
+    assert_eq!(ours.len(), recorded.len(), "{what}: {ours:?}");
+}
+
+#[test]
+fn our_learner_says_what_the_originals_said() {
+    for (file, number) in [
+        ("01-three-fresh-servers.txt", 6),
+        ("01-three-fresh-servers.txt", 7),
+        ("02-late-join-diff.txt", 4),
+        ("04-late-join-trunc.txt", 2),
+        ("05-late-join-snap.txt", 4),
+        ("06-observer-join.txt", 3),
+        ("07-leader-failover.txt", 5),
+        ("07-leader-failover.txt", 6),
+        ("07-leader-failover.txt", 7),
+        ("07-leader-failover.txt", 10),
+        ("01b-three-fresh-servers-3.8.0.txt", 5),
+        ("01b-three-fresh-servers-3.8.0.txt", 6),
+        ("12-zxid-rollover.txt", 0),
+        ("12-zxid-rollover.txt", 1),
+        ("12-zxid-rollover.txt", 2),
+        ("12-zxid-rollover.txt", 3),
+    ] {
+        learn(file, number);
+    }
+}
+
+#[test]
+fn our_leader_says_what_the_originals_said() {
+    let fresh = Past::default;
+    let committed = |committed| Past { committed, ..Past::default() };
+    let elected_with = |counter| Past { end: Zxid::new(Epoch(1), counter), ..Past::default() };
+    for (file, number, past) in [
+        ("01-three-fresh-servers.txt", 6, fresh()),
+        ("01-three-fresh-servers.txt", 7, fresh()),
+        ("02-late-join-diff.txt", 4, committed(5)),
+        ("03-late-join-diff-outstanding.txt", 0, Past { outstanding: 1, ..committed(4) }),
+        ("04-late-join-trunc.txt", 2, elected_with(3)),
+        ("05-late-join-snap.txt", 4, committed(4)),
+        ("06-observer-join.txt", 3, committed(2)),
+        ("07-leader-failover.txt", 5, fresh()),
+        ("07-leader-failover.txt", 6, fresh()),
+        ("07-leader-failover.txt", 7, elected_with(2)),
+        ("07-leader-failover.txt", 10, Past { committed: 3, ..elected_with(2) }),
+        ("01b-three-fresh-servers-3.8.0.txt", 5, fresh()),
+        ("01b-three-fresh-servers-3.8.0.txt", 6, fresh()),
+        ("02b-late-join-diff-3.8.0.txt", 4, committed(5)),
+        ("12-zxid-rollover.txt", 2, elected_with(u32::MAX - 1)),
+        ("12-zxid-rollover.txt", 3, elected_with(u32::MAX - 1)),
+    ] {
+        lead(file, number, &past);
+    }
+}
