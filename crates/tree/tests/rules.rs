@@ -369,6 +369,20 @@ fn digests_of_txns_are_not_compared_before_the_snapshots_is_reached() {
 }
 
 #[test]
+fn digests_are_not_compared_while_nobody_knows_how_far_a_snapshot_is_ahead() {
+    let mut tree = tree();
+    tree.distrust_digests();
+    let mut txn = create(1, "/a", b"");
+    txn.digest = Some(TxnDigest { version: 2, tree: 5 });
+    assert!(tree.apply(&txn, &mut Silent).digest_matches);
+    assert_eq!(tree.digest_mismatches(), 0);
+    tree.trust_digests();
+    let mut txn = set(2, "/a", b"", 1);
+    txn.digest = Some(TxnDigest { version: 2, tree: 5 });
+    assert!(!tree.apply(&txn, &mut Silent).digest_matches);
+}
+
+#[test]
 fn digests_of_every_128th_zxid_are_remembered() {
     let mut tree = tree();
     ok(&mut tree, &create(1, "/a", b""));
