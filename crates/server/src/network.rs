@@ -23,8 +23,23 @@ const BACKLOG: i32 = 1024;
 /// How long nothing is accepted after that failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// How often that is said at most.
+/// How often the same is said at most.
 const WARN_EVERY: Duration = Duration::from_secs(5);
+
+/// Keeps a flood of connections from becoming a flood of log lines.
+#[derive(Default)]
+struct Warnings(Option<Instant>);
+
+impl Warnings {
+    /// Whether it is said this time.
+    fn is_due(&mut self) -> bool {
+        let due = self.0.is_none_or(|last| last.elapsed() >= WARN_EVERY);
+        if due {
+            self.0 = Some(Instant::now());
+        }
+        due
+    }
+}
 
 /// Binds the client port, on every address of both families unless one is named.
 ///
@@ -119,7 +134,7 @@ pub struct Handle(Vec<UnboundedSender<std::net::TcpStream>>);
 impl Handle {
     /// Accepts connections and deals them out until the server stops.
     pub async fn accept(&self, listener: &TcpListener, shared: &Shared) {
-        let mut warned = None;
+        let mut warnings = Warnings::default();
         for worker in self.0.iter().cycle() {
             let accepted = tokio::select! {
                 biased;
@@ -134,8 +149,7 @@ impl Handle {
                 }
                 Err(error) => {
                     // Out of descriptors, most likely: connections that end give some back.
-                    if warned.is_none_or(|at: Instant| at.elapsed() >= WARN_EVERY) {
-                        warned = Some(Instant::now());
+                    if warnings.is_due() {
                         warn!("accepting a connection failed: {error}");
                     }
                     tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -146,6 +160,7 @@ impl Handle {
 }
 
 async fn work(shared: Arc<Shared>, mut from: UnboundedReceiver<std::net::TcpStream>) {
+    let mut warnings = Warnings::default();
     loop {
         let stream = tokio::select! {
             biased;
@@ -153,13 +168,17 @@ async fn work(shared: Arc<Shared>, mut from: UnboundedReceiver<std::net::TcpStre
             stream = from.recv() => stream,
         };
         let Some(stream) = stream else { return };
-        if let Err(error) = begin(&shared, stream) {
+        if let Err(error) = begin(&shared, stream, &mut warnings) {
             debug!("a connection was gone before it began: {error}");
         }
     }
 }
 
-fn begin(shared: &Arc<Shared>, stream: std::net::TcpStream) -> std::io::Result<()> {
+fn begin(
+    shared: &Arc<Shared>,
+    stream: std::net::TcpStream,
+    warnings: &mut Warnings,
+) -> std::io::Result<()> {
     let peer = stream.peer_addr()?;
     let socket = SockRef::from(&stream);
     socket.set_tcp_nodelay(true)?;
@@ -170,7 +189,9 @@ fn begin(shared: &Arc<Shared>, stream: std::net::TcpStream) -> std::io::Result<(
     let now_ms = shared.clock.now().wall_ms;
     let Some(conn) = shared.enter(address, |id| Conn::new(id, peer, ids, now_ms)) else {
         shared.metrics.connection_rejected.add(1);
-        warn!("refusing a connection from {address}: too many connections");
+        if warnings.is_due() {
+            warn!("refusing connections, now from {address}: there are too many");
+        }
         return Ok(());
     };
     tokio::spawn(client::serve(shared.clone(), conn, stream));
@@ -194,6 +215,14 @@ mod tests {
         };
         assert!((1..=3).contains(&waiting(Some(1))), "one, or a few more, as systems count");
         assert_eq!(waiting(None), 10);
+    }
+
+    #[test]
+    fn the_same_is_not_said_over_and_over() {
+        let mut warnings = Warnings::default();
+        assert_eq!([0; 3].map(|_| warnings.is_due()), [true, false, false]);
+        warnings.0 = Instant::now().checked_sub(WARN_EVERY);
+        assert!(warnings.0.is_none() || warnings.is_due());
     }
 
     #[test]
