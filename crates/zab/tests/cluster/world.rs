@@ -569,6 +569,13 @@ impl World {
 
     fn deliver(&mut self, node: usize, txn: Txn) {
         let at = self.nodes[node].tree.len();
+        if self.nodes[node].role == Role::Looking && at >= self.global.len() {
+            // A leader that is not confirmed yet prepares a copy: this is not committed.
+            let it = &mut self.nodes[node];
+            it.tree_zxid = txn.zxid;
+            it.tree.push(txn);
+            return;
+        }
         if at >= self.global.len() {
             // A new leader has just been confirmed, with everything it has.
             let tree = &self.nodes[node].tree;
