@@ -24,11 +24,11 @@ use zebu_zab::Role;
 use crate::conn::Conn;
 use crate::conns;
 use crate::counting::{Answers, bytes_read, count_event, count_op, count_replica, gather_written};
-use crate::four_letter::Mode;
+use crate::four_letter::{Mode, ProposalSizes};
 use crate::journal::{Command, Job};
 use crate::metrics::Gather;
 use crate::peers;
-use crate::shared::Shared;
+use crate::shared::{Leading, Shared};
 use crate::snapshotter::Snapshotter;
 
 /// How often sessions that were heard of without the replica are reported to it.
@@ -53,6 +53,8 @@ pub struct Engine {
     peers: Option<peers::Handle>,
     dirty: Vec<Dirty>,
     touched: Duration,
+    /// Since when this server leads, and what it has proposed.
+    leading: Option<(Duration, ProposalSizes)>,
 }
 
 /// When effects are carried out.
@@ -81,7 +83,7 @@ impl Engine {
         peers: Option<peers::Handle>,
     ) -> Self {
         let (dirty, touched) = (Vec::new(), Duration::ZERO);
-        Self { shared, replica, log, snapshotter, peers, dirty, touched }
+        Self { shared, replica, log, snapshotter, peers, dirty, touched, leading: None }
     }
 
     /// Runs until the inbox has ended.
@@ -97,6 +99,10 @@ impl Engine {
         let mut inputs = Vec::new();
         let mut outputs = Vec::new();
         let mut ending = None;
+        if self.peers.is_none() {
+            // The whole log has been applied.
+            shared.tree.write().trust_digests();
+        }
         let mut heard = shared.clock.monotonic();
         loop {
             let until = self.replica.next_tick().min(self.touched + TOUCH_INTERVAL);
@@ -196,6 +202,7 @@ impl Engine {
         });
         let probability = self.replica.drop_probability();
         self.shared.drop_probability.store(probability.to_bits(), Ordering::Relaxed);
+        self.shared.status.lock().leading = self.leading();
     }
 
     /// Copies what the replica alone knows, when somebody has asked for it.
@@ -204,6 +211,13 @@ impl Engine {
             let sessions = self.replica.sessions();
             sessions.iter().map(|(id, session)| (id, session.deadline)).collect()
         });
+    }
+
+    /// What this server knows as a leader.
+    fn leading(&self) -> Option<Leading> {
+        let (since, proposals) = self.leading?;
+        let learners = self.replica.peer()?.learners()?;
+        Some(Leading { since, learners, pending_syncs: self.replica.pending_syncs(), proposals })
     }
 
     fn carry_out(&mut self, now: Now, outputs: &mut Vec<Output>) -> anyhow::Result<()> {
@@ -218,7 +232,12 @@ impl Engine {
         let mut read = shared.metrics.read_per_namespace.gather();
         for output in outputs.drain(..) {
             match output {
-                Output::Append { zxid, record } => records.push((zxid, record)),
+                Output::Append { zxid, record } => {
+                    if let Some((_, sizes)) = &mut self.leading {
+                        sizes.add(record.len());
+                    }
+                    records.push((zxid, record));
+                }
                 Output::Snapshot => {
                     self.append(&mut records)?;
                     self.send(Command::Roll)?;
@@ -354,12 +373,21 @@ impl Engine {
             Role::Following(_) => Some(Mode::Follower),
             Role::Observing(_) => Some(Mode::Observer),
         };
+        self.leading = match role {
+            Role::Leading(_) => Some((shared.clock.monotonic(), ProposalSizes::default())),
+            _ => None,
+        };
+        shared.status.lock().leading = self.leading();
         let why = self.replica.peer().map_or("", |peer| peer.left());
         match role {
             Role::Looking => info!("looking for a leader: {why}"),
             Role::Leading(epoch) => info!("leading, epoch {:x}", epoch.0),
             Role::Following(leader) => info!("following server {}", leader.0),
             Role::Observing(leader) => info!("observing server {}", leader.0),
+        }
+        if mode.is_some() {
+            // Everything that was committed before is applied.
+            shared.tree.write().trust_digests();
         }
         *shared.mode.lock() = mode.unwrap_or(Mode::Standalone);
         shared.serving.store(mode.is_some() && !shared.is_stopping(), Ordering::Release);

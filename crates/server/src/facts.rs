@@ -12,10 +12,10 @@ use crate::conn::Conn;
 use crate::descriptors;
 use crate::four_letter::{
     Bucket, ConfFacts, ConnectionFacts, ConnectionRef, Cursor, DirSizes, Environment, Facts,
-    GaugeSets, Mode, ServerFacts, SessionFacts, WatchSummary, Watcher,
+    GaugeSets, LeaderFacts, MemberFacts, Mode, ServerFacts, SessionFacts, WatchSummary, Watcher,
 };
 use crate::metrics::{Metrics, namespace};
-use crate::shared::Shared;
+use crate::shared::{Leading, Shared};
 
 /// A running server, as the four-letter words see it.
 pub struct ServerFactsView<'s>(pub &'s Arc<Shared>);
@@ -187,6 +187,37 @@ impl Facts for ServerFactsView<'_> {
 
     fn conf(&self) -> ConfFacts {
         ConfFacts::new(&self.0.config, self.0.client_port, self.dirs())
+    }
+
+    fn member(&self) -> Option<MemberFacts> {
+        let ensemble = self.0.config.ensemble.as_ref()?;
+        let me = ensemble.members.member(ensemble.me);
+        let addresses = me.map_or(&[][..], |me| &me.addresses);
+        let leading = self.0.status.lock().leading;
+        let now = self.0.clock.monotonic();
+        let leader = |leading: Leading| LeaderFacts {
+            learners: leading.learners,
+            pending_syncs: leading.pending_syncs,
+            uptime_ms: now.saturating_sub(leading.since).as_millis() as u64,
+            proposals: leading.proposals,
+        };
+        Some(MemberFacts {
+            me: ensemble.me,
+            observes: ensemble.members.is_observer(ensemble.me),
+            init_ticks: ensemble.init_ticks,
+            sync_ticks: ensemble.sync_ticks,
+            election_ports: addresses.iter().map(|at| at.election_port).collect(),
+            learner_ports: addresses.iter().map(|at| at.quorum_port).collect(),
+            membership: ensemble.members.to_string(),
+            voters: ensemble.members.voters().count(),
+            leader: leading.filter(|_| self.mode() == Mode::Leader).map(leader),
+        })
+    }
+
+    fn global_sessions(&self) -> Vec<(SessionId, i32)> {
+        let mut sessions: Vec<(SessionId, i32)> = self.0.tree.read().sessions().collect();
+        sessions.sort_unstable();
+        sessions
     }
 
     fn environment(&self) -> Environment {

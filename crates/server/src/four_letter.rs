@@ -20,8 +20,9 @@ mod tests;
 pub use answer::{Answer, text};
 pub use environment::Environment;
 pub use facts::{
-    Bucket, ConfFacts, ConnectionFacts, ConnectionRef, Cursor, DirSizes, Facts, GaugeSets, Mode,
-    ServerFacts, SessionFacts, WatchSummary, Watcher,
+    Bucket, ConfFacts, ConnectionFacts, ConnectionRef, Cursor, DirSizes, Facts, GaugeSets,
+    LeaderFacts, MemberFacts, Mode, ProposalSizes, ServerFacts, SessionFacts, WatchSummary,
+    Watcher,
 };
 pub use word::{Effect, Received, Whitelist, Word};
 

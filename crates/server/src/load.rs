@@ -7,6 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::config::LimitConfig;
 
+/// What part of the requests that may be in progress one connection always may have.
+const SHARES: u32 = 32;
+
 /// Requests in progress.
 #[derive(Debug)]
 pub struct Load {
@@ -60,12 +63,17 @@ impl Load {
         }
     }
 
-    /// Whether a connection that waits for answers has to wait before it sends more.
+    /// Whether a connection that waits for `in_flight` answers has to wait before it sends more.
     ///
-    /// Source: `ZooKeeperServer.shouldThrottle`.
-    pub fn is_full(&self) -> bool {
-        self.requests() > self.limits.outstanding_requests as usize
-            || self.bytes.load(Ordering::Relaxed) > self.limits.outstanding_bytes
+    /// When there are too many requests, a connection may still have its share of them in progress:
+    /// one by one they would each pay for a round trip of their own. Source:
+    /// `ZooKeeperServer.shouldThrottle`, whose share is one.
+    pub fn holds(&self, in_flight: u32) -> bool {
+        let LimitConfig { outstanding_requests, outstanding_bytes, .. } = self.limits;
+        let share = (outstanding_requests / SHARES).max(1);
+        in_flight > 0
+            && (in_flight >= share && self.requests() > outstanding_requests as usize
+                || self.bytes.load(Ordering::Relaxed) > outstanding_bytes)
     }
 
     /// Whether a request of that length counts against `largeRequestMaxBytes`.
@@ -104,14 +112,24 @@ mod tests {
     fn requests_and_bytes_fill_the_server() {
         for (load, bytes) in [(load(2, 10_000), 1), (load(1_000, 2_000), 1_000)] {
             (0..2).for_each(|_| assert!(load.enter(bytes)));
-            assert!(!load.is_full());
+            assert!(!load.holds(1));
             assert!(load.enter(bytes));
-            assert!(load.is_full());
+            assert!(load.holds(1) && !load.holds(0));
             load.leave(bytes);
-            assert!(!load.is_full());
+            assert!(!load.holds(1));
             (0..2).for_each(|_| load.leave(bytes));
             assert_eq!((load.requests(), load.bytes.into_inner()), (0, 0));
         }
+    }
+
+    #[test]
+    fn each_connection_has_its_share_of_the_requests_but_not_of_the_bytes() {
+        let full = load(64, 10_000);
+        (0..65).for_each(|_| assert!(full.enter(1)));
+        assert!(!full.holds(1) && full.holds(2));
+        let full = load(64, 10_000);
+        (0..11).for_each(|_| assert!(full.enter(999)));
+        assert!(full.holds(1));
     }
 
     #[test]

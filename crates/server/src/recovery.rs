@@ -103,10 +103,13 @@ impl Recover for Rebuild {
             None => Tree::new(self.options),
         };
         tree.set_last_zxid(zxid);
-        if let Some((at, digest)) = self.expected
-            && tree.expect_digest(at, digest) == Some(false)
-        {
-            self.mismatches += 1;
+        match self.expected {
+            Some((at, digest)) => {
+                self.mismatches += u64::from(tree.expect_digest(at, digest) == Some(false));
+            }
+            // A leader's tree that was changed while it was sent, or one from before there were digests.
+            None if zxid > Zxid::ZERO => tree.distrust_digests(),
+            None => {}
         }
         self.tree = Some(tree);
         self.loaded = Instant::now();

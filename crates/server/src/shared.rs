@@ -13,12 +13,13 @@ use zebu_replica::auth::Schemes;
 use zebu_replica::{ConnId, Now};
 use zebu_store::Snapshots;
 use zebu_tree::Tree;
+use zebu_zab::Learners;
 
 use crate::config::Config;
 use crate::conn::Conn;
 use crate::conns::{ConnLimits, Conns};
 use crate::descriptors;
-use crate::four_letter::{Mode, TRACE_MASK_DEFAULT, Whitelist};
+use crate::four_letter::{Mode, ProposalSizes, TRACE_MASK_DEFAULT, Whitelist};
 use crate::inbox::Inbox;
 use crate::load::Load;
 use crate::metrics::{Metrics, ServerStats};
@@ -75,6 +76,8 @@ pub struct Shared {
     stopping: Mutex<Option<Result<(), Failure>>>,
     stop: Notify,
     stop_sync: Condvar,
+    /// What the four-letter words need of the replica's own state.
+    pub status: Mutex<Status>,
     /// The sessions the replica tracks, for who asks.
     pub session_list: SessionList,
     /// The bits of the connection throttle's drop probability.
@@ -132,6 +135,26 @@ impl Drop for StopOnPanic {
             self.shared.stop(Err(anyhow::anyhow!("{} has panicked", self.what)));
         }
     }
+}
+
+/// What a leader knows of its ensemble.
+#[derive(Clone, Copy, Debug)]
+pub struct Leading {
+    /// Since when it leads, on the monotonic clock.
+    pub since: Duration,
+    /// Its learners.
+    pub learners: Learners,
+    /// Syncs that wait.
+    pub pending_syncs: usize,
+    /// Sizes of what it has proposed.
+    pub proposals: ProposalSizes,
+}
+
+/// A copy of what the replica alone knows, renewed by its thread.
+#[derive(Clone, Debug, Default)]
+pub struct Status {
+    /// What a leader knows.
+    pub leading: Option<Leading>,
 }
 
 /// Live sessions with their deadlines on the monotonic clock.
@@ -211,6 +234,7 @@ impl Shared {
             mode: Mutex::new(Mode::Standalone),
             stopping: Mutex::new(None),
             stop: Notify::new(),
+            status: Mutex::default(),
             session_list: SessionList::default(),
             drop_probability: AtomicU64::new(0),
         }

@@ -284,7 +284,7 @@ impl<'s> Batch<'s> {
 ///
 /// Who waits for nothing is never held: nothing would wake it.
 pub(super) fn is_held(shared: &Shared, in_flight: u32, queued_reads: u32) -> bool {
-    in_flight > 0 && (shared.load.is_full() || queued_reads >= QUEUED_READS_MAX)
+    shared.load.holds(in_flight) || (in_flight > 0 && queued_reads >= QUEUED_READS_MAX)
 }
 
 fn is_queued_read(input: &Input) -> bool {

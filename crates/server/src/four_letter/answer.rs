@@ -7,7 +7,9 @@ use std::fmt::{self, Write};
 use zebu_proto::SessionId;
 
 use super::date::Date;
-use super::facts::{Bucket, ConnectionFacts, Cursor, Facts, Mode, Watcher};
+use super::facts::{
+    Bucket, ConnectionFacts, Cursor, Facts, LeaderFacts, MemberFacts, Mode, Watcher,
+};
 use super::word::{Effect, Whitelist, Word};
 use crate::metrics::Visitor;
 
@@ -245,7 +247,22 @@ fn write_conf(facts: &dyn Facts, out: &mut String) {
     line(out, format_args!("minSessionTimeout={}", conf.session_timeout_min_ms));
     line(out, format_args!("maxSessionTimeout={}", conf.session_timeout_max_ms));
     line(out, format_args!("clientPortListenBacklog={}", or_off(conf.backlog)));
-    line(out, format_args!("serverId=0"));
+    let Some(member) = facts.member() else {
+        return line(out, format_args!("serverId=0"));
+    };
+    let ports = |ports: &[u16]| {
+        let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+        ports.join("|")
+    };
+    line(out, format_args!("serverId={}", member.me.0));
+    line(out, format_args!("initLimit={}", member.init_ticks));
+    line(out, format_args!("syncLimit={}", member.sync_ticks));
+    line(out, format_args!("electionAlg=3"));
+    line(out, format_args!("electionPort={}", ports(&member.election_ports)));
+    line(out, format_args!("quorumPort={}", ports(&member.learner_ports)));
+    line(out, format_args!("peerType={}", u8::from(member.observes)));
+    line(out, format_args!("membership: "));
+    out.push_str(&member.membership);
 }
 
 fn write_connection(connection: &ConnectionFacts, with_session: bool, out: &mut String) {
@@ -288,12 +305,24 @@ fn write_bucket_heading<T>(what: &str, buckets: &[Bucket<T>], out: &mut String) 
 
 fn write_session_buckets(facts: &dyn Facts, out: &mut String) {
     out.push_str("SessionTracker dump:\n");
-    let buckets = facts.session_buckets();
-    write_bucket_heading("Session", &buckets, out);
-    for bucket in buckets {
-        line(out, format_args!("{} expire at {}:", bucket.members.len(), Date(bucket.expires_ms)));
-        for session in bucket.members {
-            line(out, format_args!("\t{session}"));
+    match facts.member() {
+        // Sessions expire at the leader only.
+        Some(member) if member.leader.is_none() => {
+            let sessions = facts.global_sessions();
+            line(out, format_args!("Global Sessions({}):", sessions.len()));
+            for (session, timeout_ms) in sessions {
+                line(out, format_args!("{session}\t{timeout_ms}ms"));
+            }
+        }
+        _ => {
+            let buckets = facts.session_buckets();
+            write_bucket_heading("Session", &buckets, out);
+            for Bucket { expires_ms, members } in buckets {
+                line(out, format_args!("{} expire at {}:", members.len(), Date(expires_ms)));
+                for session in members {
+                    line(out, format_args!("\t{session}"));
+                }
+            }
         }
     }
     out.push_str("ephemeral nodes dump:\n");
@@ -343,6 +372,10 @@ fn write_stat(facts: &dyn Facts, with_clients: bool, out: &mut String) {
     line(out, format_args!("Zxid: {:#x}", server.zxid.0));
     line(out, format_args!("Mode: {}", mode.name()));
     line(out, format_args!("Node count: {}", server.znodes));
+    if let Some(LeaderFacts { proposals: sizes, .. }) = facts.member().and_then(|m| m.leader) {
+        let (last, min, max) = (sizes.last, sizes.min, sizes.max);
+        line(out, format_args!("Proposal sizes last/min/max: {last}/{min}/{max}"));
+    }
 }
 
 /// Writes `zk_<name>\t<value>` lines.
@@ -358,9 +391,39 @@ impl Visitor for Monitor<'_> {
     }
 }
 
+fn write_member(member: &MemberFacts, monitor: &mut Monitor<'_>) {
+    monitor.integer("quorum_size", member.voters as i64);
+    let Some(leader) = &member.leader else { return };
+    let LeaderFacts { learners, pending_syncs, uptime_ms, proposals } = leader;
+    for (name, value) in [
+        ("learners", learners.connected as i64),
+        ("synced_followers", learners.followers as i64),
+        ("synced_non_voting_followers", learners.without_vote as i64),
+        ("synced_observers", learners.observers as i64),
+        ("pending_syncs", *pending_syncs as i64),
+        ("leader_uptime", i64::try_from(*uptime_ms).unwrap_or(i64::MAX)),
+        ("last_proposal_size", proposals.last),
+        ("max_proposal_size", proposals.max),
+        ("min_proposal_size", proposals.min),
+    ] {
+        monitor.integer(name, value);
+    }
+}
+
 fn write_monitor(facts: &dyn Facts, out: &mut String) {
     line(out, format_args!("zk_version\t{}", super::full_version()));
-    line(out, format_args!("zk_server_state\t{}", facts.mode().name()));
+    let mode = facts.mode();
+    line(out, format_args!("zk_server_state\t{}", mode.name()));
+    let member = facts.member();
+    if member.is_some() {
+        let doing = match mode {
+            Mode::Leader => "leading",
+            Mode::Observer => "observing",
+            _ => "following",
+        };
+        // Whoever serves takes part in the broadcast.
+        line(out, format_args!("zk_peer_state\t{doing} - broadcast"));
+    }
     let server = facts.server();
     let mut monitor = Monitor(out);
     let clamp = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
@@ -395,6 +458,9 @@ fn write_monitor(facts: &dyn Facts, out: &mut String) {
         }
     }
     monitor.decimal("connection_drop_probability", server.connection_drop_probability);
+    if let Some(member) = &member {
+        write_member(member, &mut monitor);
+    }
     let quotas = &server.quotas;
     for (name, gauges) in [
         ("quota_count_limit_per_namespace", &quotas.count_limit),

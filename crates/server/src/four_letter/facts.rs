@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use zebu_proto::{SessionId, Xid, Zxid};
+use zebu_proto::{ServerId, SessionId, Xid, Zxid};
+use zebu_zab::Learners;
 
 use super::environment::Environment;
 use crate::config::Config;
@@ -48,10 +49,75 @@ pub trait Facts {
     fn dirs(&self) -> DirSizes;
     /// What `conf` shows.
     fn conf(&self) -> ConfFacts;
+    /// What only a member of an ensemble can tell.
+    fn member(&self) -> Option<MemberFacts>;
+    /// All sessions with their timeouts in ms, by id.
+    fn global_sessions(&self) -> Vec<(SessionId, i32)>;
     /// What `envi` shows.
     fn environment(&self) -> Environment;
     /// What `gtmk` shows.
     fn trace_mask(&self) -> i64;
+}
+
+/// What a member of an ensemble can tell besides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberFacts {
+    /// Its id.
+    pub me: ServerId,
+    /// Whether it has no vote.
+    pub observes: bool,
+    /// `initLimit`.
+    pub init_ticks: u32,
+    /// `syncLimit`.
+    pub sync_ticks: u32,
+    /// Where it listens for votes.
+    pub election_ports: Vec<u16>,
+    /// Where it listens for learners when it leads.
+    pub learner_ports: Vec<u16>,
+    /// The text of the configuration in force.
+    pub membership: String,
+    /// How many servers vote.
+    pub voters: usize,
+    /// If it leads.
+    pub leader: Option<LeaderFacts>,
+}
+
+/// What a leader can tell besides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeaderFacts {
+    /// Its learners.
+    pub learners: Learners,
+    /// Syncs that wait.
+    pub pending_syncs: usize,
+    /// Milliseconds since it began to lead.
+    pub uptime_ms: u64,
+    /// Sizes of what it has proposed.
+    pub proposals: ProposalSizes,
+}
+
+/// Bytes of the last, the smallest and the largest transaction that was proposed; -1 until there is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct ProposalSizes {
+    pub last: i64,
+    pub min: i64,
+    pub max: i64,
+}
+
+impl Default for ProposalSizes {
+    fn default() -> Self {
+        Self { last: -1, min: -1, max: -1 }
+    }
+}
+
+impl ProposalSizes {
+    /// A transaction of so many bytes has been proposed.
+    pub fn add(&mut self, bytes: usize) {
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.last = bytes;
+        self.min = if self.min < 0 { bytes } else { self.min.min(bytes) };
+        self.max = self.max.max(bytes);
+    }
 }
 
 /// Role of a server.

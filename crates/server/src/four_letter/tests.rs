@@ -12,6 +12,7 @@ const SESSION: SessionId = SessionId(0x10000697ae10000);
 struct Fake {
     is_serving: bool,
     mode: Mode,
+    member: Option<MemberFacts>,
     metrics: Metrics,
     watchers: Vec<Watcher>,
 }
@@ -22,6 +23,7 @@ impl Default for Fake {
         Self {
             is_serving: true,
             mode: Mode::Standalone,
+            member: None,
             metrics: Metrics::default(),
             watchers: ["/n0", "/n1", "/nope"].into_iter().map(watcher).collect(),
         }
@@ -47,6 +49,12 @@ impl Facts for Fake {
     }
     fn mode(&self) -> Mode {
         self.mode
+    }
+    fn member(&self) -> Option<MemberFacts> {
+        self.member.clone()
+    }
+    fn global_sessions(&self) -> Vec<(SessionId, i32)> {
+        vec![(SESSION, 10_000)]
     }
     fn server(&self) -> ServerFacts {
         ServerFacts {
@@ -256,6 +264,70 @@ fn conf() {
          dataLogSize=65552\ntickTime=2000\nmaxClientCnxns=60\nminSessionTimeout=4000\nmaxSessionTimeout=40000\n\
          clientPortListenBacklog=-1\nserverId=0\n",
     );
+}
+
+/// A member of three, as it follows.
+fn member() -> Fake {
+    let member = MemberFacts {
+        me: zebu_proto::ServerId(2),
+        observes: false,
+        init_ticks: 10,
+        sync_ticks: 5,
+        election_ports: vec![3888],
+        learner_ports: vec![2888, 2889],
+        membership: "server.1=a:1:2:participant\nversion=0".to_owned(),
+        voters: 3,
+        leader: None,
+    };
+    Fake { mode: Mode::Follower, member: Some(member), ..Fake::default() }
+}
+
+#[test]
+fn a_follower_tells_of_its_ensemble() {
+    let follower = member();
+    let conf = text(Word::Conf, 0, &all(), &follower);
+    let tail = "serverId=2\ninitLimit=10\nsyncLimit=5\nelectionAlg=3\nelectionPort=3888\nquorumPort=2888|2889\npeerType=0\n\
+                membership: \nserver.1=a:1:2:participant\nversion=0";
+    assert!(conf.ends_with(tail), "{conf}");
+    let dump = text(Word::Dump, 0, &all(), &follower);
+    let head = "SessionTracker dump:\nGlobal Sessions(1):\n0x10000697ae10000\t10000ms\nephemeral nodes dump:\n";
+    assert!(dump.starts_with(head), "{dump}");
+    let mntr = text(Word::Mntr, 0, &all(), &follower);
+    let state = "\nzk_server_state\tfollower\nzk_peer_state\tfollowing - broadcast\n";
+    assert!(mntr.contains(state) && mntr.contains("\nzk_quorum_size\t3\n"), "{mntr}");
+    assert!(!mntr.contains("zk_learners") && !mntr.contains("zk_synced_observers"), "{mntr}");
+}
+
+#[test]
+fn a_leader_tells_of_its_learners() {
+    let mut leader = member();
+    leader.mode = Mode::Leader;
+    let mut proposals = ProposalSizes::default();
+    assert_eq!((proposals.last, proposals.min, proposals.max), (-1, -1, -1));
+    [48, 36, 40].map(|bytes| proposals.add(bytes));
+    let learners = zebu_zab::Learners { connected: 4, followers: 2, without_vote: 1, observers: 1 };
+    let facts = LeaderFacts { learners, pending_syncs: 5, uptime_ms: 77, proposals };
+    leader.member.as_mut().unwrap().leader = Some(facts);
+    let srvr = text(Word::Srvr, 0, &all(), &leader);
+    let tail = "Mode: leader\nNode count: 145\nProposal sizes last/min/max: 40/36/48\n";
+    assert!(srvr.ends_with(tail), "{srvr}");
+    let mntr = text(Word::Mntr, 0, &all(), &leader);
+    for line in [
+        "zk_peer_state\tleading - broadcast",
+        "zk_learners\t4",
+        "zk_synced_followers\t2",
+        "zk_synced_non_voting_followers\t1",
+        "zk_synced_observers\t1",
+        "zk_pending_syncs\t5",
+        "zk_leader_uptime\t77",
+        "zk_last_proposal_size\t40",
+        "zk_max_proposal_size\t48",
+        "zk_min_proposal_size\t36",
+    ] {
+        assert!(mntr.lines().any(|found| found == line), "{line} in {mntr}");
+    }
+    // Sessions expire here.
+    assert!(text(Word::Dump, 0, &all(), &leader).contains("Session Sets (1)/(1):"));
 }
 
 #[test]
