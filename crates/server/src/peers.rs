@@ -35,6 +35,9 @@ mod sockets;
 /// Inputs waiting for the replica at which nothing more is read from peers.
 const INPUTS_MAX: usize = 20_000;
 
+/// Connections of each kind at which no more are accepted: far more than an ensemble has servers.
+const CONNECTIONS_MAX: usize = 512;
+
 /// The network between servers.
 pub struct Peers {
     net: Arc<Net>,

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tracing::{debug, info, warn};
 use zebu_jute::Encode as _;
 use zebu_proto::ServerId;
@@ -21,7 +21,7 @@ use zebu_zab::Input;
 use zebu_zab::election::{Ballot, State, Vote};
 use zebu_zab::mesh::{self, WireId};
 
-use super::{Net, sockets};
+use super::{CONNECTIONS_MAX, Net, sockets};
 
 /// Pause between tries to bind the election port.
 const BIND_PAUSE: Duration = Duration::from_secs(1);
@@ -69,11 +69,15 @@ pub(super) fn listen(net: &Arc<Net>, runtime: &tokio::runtime::Handle) -> anyhow
 }
 
 async fn accept(net: Arc<Net>, listener: TcpListener) {
+    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         match listener.accept().await {
             Ok((stream, from)) => {
+                // Who has not said who it is ends soon and makes room again.
+                let Ok(place) = room.clone().try_acquire_owned() else { continue };
                 let net = net.clone();
                 tokio::spawn(async move {
+                    let _place = place;
                     if let Err(error) = welcome(&net, stream).await {
                         debug!("election connection from {from}: {error}");
                     }

@@ -17,7 +17,7 @@ use zebu_proto::txn::TxnRecord;
 use zebu_replica::Input;
 use zebu_zab::LinkId;
 
-use super::{LinkHandle, Net, ToLink, copy, sockets};
+use super::{CONNECTIONS_MAX, LinkHandle, Net, ToLink, copy, sockets};
 
 /// Packets that are put together for one write.
 const BATCH_PACKETS: usize = 1024;
@@ -48,6 +48,7 @@ pub(super) async fn listen(net: Arc<Net>) {
             };
             loop {
                 match listener.accept().await {
+                    Ok(_) if net.links.lock().len() >= CONNECTIONS_MAX => {}
                     Ok((stream, _)) => {
                         sockets::no_delay(&stream, false);
                         start(&net, stream, false, zebu_zab::Input::Accepted);
