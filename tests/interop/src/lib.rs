@@ -7,6 +7,9 @@
 pub mod deps;
 pub mod diff;
 pub mod dump;
+pub mod ensemble;
+pub mod history;
+pub mod load;
 pub mod normalise;
 pub mod raw;
 pub mod replay;

@@ -168,8 +168,26 @@ impl Session {
     /// # Errors
     /// The server refuses.
     pub fn resume(address: SocketAddr, timeout_ms: i32, id: i64, password: &[u8]) -> Result<Self> {
+        let resumed = Self::attach(address, timeout_ms, id, password, 0, PATIENCE)?;
+        resumed.context("session refused")
+    }
+
+    /// An existing session on a new connection that waits for `patience` only; `None` when the server says
+    /// that there is no such session any more.
+    ///
+    /// # Errors
+    /// The server does not answer.
+    pub fn attach(
+        address: SocketAddr,
+        timeout_ms: i32,
+        id: i64,
+        password: &[u8],
+        last_zxid: i64,
+        patience: Duration,
+    ) -> Result<Option<Self>> {
         let mut connection = Connection::open(address)?;
-        connection.send(&connect_request(timeout_ms, id, password, 0))?;
+        connection.set_patience(patience)?;
+        connection.send(&connect_request(timeout_ms, id, password, last_zxid))?;
         let Incoming::Frame(payload) = connection.receive()? else {
             bail!("no answer to the connect request");
         };
@@ -177,9 +195,11 @@ impl Session {
         let _version = reader.int()?;
         let (timeout_ms, id) = (reader.int()?, reader.long()?);
         let password = reader.buffer()?.context("null password")?.to_vec();
-        ensure!(timeout_ms > 0, "session refused");
+        if timeout_ms <= 0 {
+            return Ok(None);
+        }
         let notifications = VecDeque::new();
-        Ok(Self { connection, id, password, timeout_ms, notifications, xid: 0 })
+        Ok(Some(Self { connection, id, password, timeout_ms, notifications, xid: 0 }))
     }
 
     /// Sends a request and waits for its answer.

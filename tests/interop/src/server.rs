@@ -136,7 +136,11 @@ impl Server {
         bail!("no free port")
     }
 
-    fn spawn(&mut self) -> Result<()> {
+    /// Starts the stopped server without waiting for it.
+    ///
+    /// # Errors
+    /// The program cannot be run.
+    pub fn spawn(&mut self) -> Result<()> {
         let config = self.folder.path().join("zoo.cfg");
         fs::write(&config, self.options.zoo_cfg(self.port, &self.data))?;
         let log = File::options().create(true).append(true).open(self.log_path())?;
@@ -165,7 +169,11 @@ impl Server {
         Ok(())
     }
 
-    fn wait_until_serving(&mut self) -> Result<()> {
+    /// Waits until the server serves clients.
+    ///
+    /// # Errors
+    /// It ended, or does not come up; its log is in the message.
+    pub fn wait_until_serving(&mut self) -> Result<()> {
         let start = Instant::now();
         let mut patience = Duration::from_secs(1);
         loop {
@@ -199,6 +207,15 @@ impl Server {
     /// Which server this is.
     pub fn kind(&self) -> Kind {
         self.kind
+    }
+
+    /// Lets the next start be that of another kind of server.
+    ///
+    /// # Panics
+    /// The server is running.
+    pub fn change_kind(&mut self, kind: Kind) {
+        assert!(self.child.is_none(), "stop it first");
+        self.kind = kind;
     }
 
     /// The client port.
@@ -264,7 +281,11 @@ impl Server {
         self.ask(word, PATIENCE)
     }
 
-    fn ask(&self, word: &str, patience: Duration) -> Result<String> {
+    /// The same with less patience.
+    ///
+    /// # Errors
+    /// The server does not answer in time.
+    pub fn ask(&self, word: &str, patience: Duration) -> Result<String> {
         let mut stream = TcpStream::connect_timeout(&self.address(), patience)?;
         stream.set_read_timeout(Some(patience))?;
         stream.write_all(word.as_bytes())?;
@@ -300,6 +321,22 @@ impl Server {
         self.signal(Signal::KILL)?;
         self.wait_for_exit()?;
         Ok(())
+    }
+
+    /// Lets the process stand still (SIGSTOP).
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn pause(&self) -> Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Lets a process that stands still go on (SIGCONT).
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn go_on(&self) -> Result<()> {
+        self.signal(Signal::CONT)
     }
 
     /// SIGTERM, then a start on the same data.

@@ -1,0 +1,185 @@
+//! An ensemble of servers, each in a process of its own, of one kind or of several.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::dump::{self, with_super};
+use crate::raw::Session;
+use crate::server::{Kind, Options, PATIENCE, Server, free_ports};
+use crate::wire::{Writer, op};
+
+/// A tick, in milliseconds.
+const TICK_MS: u64 = 200;
+
+/// `syncLimit`, in ticks.
+const SYNC_LIMIT: u64 = 5;
+
+/// A pause that a leader and its followers put up with.
+pub const SHORT: Duration = Duration::from_millis(TICK_MS * SYNC_LIMIT / 3);
+
+/// A pause after which nobody counts on who paused.
+pub const LONG: Duration = Duration::from_millis(TICK_MS * SYNC_LIMIT * 2);
+
+/// How the members of an ensemble are configured: quick to notice, durable, visible to
+/// [`dump::SUPER`].
+pub fn options() -> Options {
+    let options = Options::default()
+        .config("tickTime", TICK_MS)
+        .config("initLimit", 100)
+        .config("syncLimit", SYNC_LIMIT)
+        .config("maxSessionTimeout", 60_000)
+        .config("forceSync", "yes");
+    with_super(options)
+}
+
+/// Servers that know each other.
+pub struct Ensemble {
+    members: Vec<Server>,
+}
+
+impl Ensemble {
+    /// Members that have not been started, with the ids 1, 2 and so on.
+    ///
+    /// # Errors
+    /// No folder for one.
+    pub fn prepare(kinds: &[Kind], options: &Options) -> Result<Self> {
+        let ports: Vec<u16> = kinds.iter().map(|_| free_ports(2)).collect();
+        let line = |options: Options, (index, port): (usize, &u16)| {
+            let (key, next) = (format!("server.{}", index + 1), port + 1);
+            options.config(&key, format!("127.0.0.1:{port}:{next}"))
+        };
+        let options = ports.iter().enumerate().fold(options.clone(), line);
+        let member = |(index, kind): (usize, &Kind)| {
+            Server::prepare(*kind, &options, |data| {
+                Ok(fs::write(data.join("myid"), format!("{}\n", index + 1))?)
+            })
+        };
+        let members = kinds.iter().enumerate().map(member).collect::<Result<_>>()?;
+        Ok(Self { members })
+    }
+
+    /// Starts members on empty data directories and waits until all of them serve.
+    ///
+    /// # Errors
+    /// One does not come up.
+    pub fn start(kinds: &[Kind], options: &Options) -> Result<Self> {
+        let mut ensemble = Self::prepare(kinds, options)?;
+        for member in &mut ensemble.members {
+            member.spawn()?;
+        }
+        ensemble.wait_for_all()?;
+        Ok(ensemble)
+    }
+
+    /// A member; the first is 0 and has the id 1.
+    pub fn member(&mut self, index: usize) -> &mut Server {
+        &mut self.members[index]
+    }
+
+    /// All members.
+    pub fn members(&self) -> &[Server] {
+        &self.members
+    }
+
+    /// Where clients connect to them.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.members.iter().map(Server::address).collect()
+    }
+
+    /// Waits until all members serve.
+    ///
+    /// # Errors
+    /// One does not.
+    pub fn wait_for_all(&mut self) -> Result<()> {
+        self.members.iter_mut().try_for_each(Server::wait_until_serving)
+    }
+
+    /// Waits until one of the members says that it leads, other than `but`.
+    ///
+    /// # Errors
+    /// None ever does.
+    pub fn leader(&mut self, but: Option<usize>) -> Result<usize> {
+        let start = Instant::now();
+        loop {
+            for index in (0..self.members.len()).filter(|index| Some(*index) != but) {
+                let mode = self.members[index].ask("srvr", Duration::from_millis(500));
+                if mode.is_ok_and(|text| text.contains("Mode: leader")) {
+                    return Ok(index);
+                }
+            }
+            if start.elapsed() > PATIENCE {
+                bail!("nobody leads");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Some member that does not lead.
+    ///
+    /// # Errors
+    /// Nobody leads.
+    pub fn follower(&mut self) -> Result<usize> {
+        let leader = self.leader(None)?;
+        Ok((leader + 1) % self.members.len())
+    }
+
+    /// Takes everything from a stopped member but its id.
+    ///
+    /// # Errors
+    /// The folder cannot be removed.
+    pub fn wipe(&mut self, index: usize) -> Result<()> {
+        let history = self.members[index].data().join("version-2");
+        fs::remove_dir_all(&history).with_context(|| history.display().to_string())
+    }
+
+    /// Everything a member's clients can see, once it has all that the leader has committed.
+    ///
+    /// # Errors
+    /// It does not serve.
+    pub fn tree(&self, index: usize) -> Result<String> {
+        let address = self.members[index].address();
+        let mut session = Session::open(address, 30_000)?;
+        session.expect(op::SYNC, Writer::new().string("/"))?;
+        session.close()?;
+        // Each server fills this znode for itself, at its start.
+        let own = |line: &str| line.starts_with("/zookeeper/config ");
+        let tree = dump::tree(address)?;
+        let line = |line: &str| match line.split_once("mtime: ").filter(|_| own(line)) {
+            Some((before, after)) => {
+                let (_, after) = after.split_once(',').unwrap_or_default();
+                format!("{before}mtime: its own,{after}\n")
+            }
+            None => format!("{line}\n"),
+        };
+        Ok(tree.lines().map(line).collect())
+    }
+
+    /// The tree that all members have, without digests that did not match.
+    ///
+    /// # Errors
+    /// They differ.
+    pub fn agreed_tree(&mut self) -> Result<String> {
+        self.wait_for_all()?;
+        let first = self.tree(0)?;
+        let mut mismatches = BTreeSet::new();
+        for (index, member) in self.members.iter().enumerate() {
+            let other = self.tree(index)?;
+            if first != other {
+                let only = |a: &str, b: &str| -> Vec<String> {
+                    let known: BTreeSet<&str> = b.lines().collect();
+                    let only = a.lines().filter(|line| !known.contains(line)).take(10);
+                    only.map(ToOwned::to_owned).collect()
+                };
+                let (here, there) = (only(&first, &other), only(&other, &first));
+                bail!("members 1 and {} differ: {here:#?}\n{there:#?}", index + 1);
+            }
+            mismatches.insert(member.monitor("zk_digest_mismatches_count")?);
+        }
+        ensure!(mismatches.iter().all(|count| count == "0"), "digests differ: {mismatches:?}");
+        Ok(first)
+    }
+}

@@ -1,0 +1,306 @@
+//! Ensembles of ours and the original's servers together.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use regex::Regex;
+use zebu_interop::ensemble::{Ensemble, options};
+use zebu_interop::load::Load;
+use zebu_interop::raw::Session;
+use zebu_interop::server::Kind::{self, Java380, Java395, Zebu};
+use zebu_interop::server::Options;
+use zebu_interop::wire::{Writer, op, open_acl};
+
+/// Starts these members, the last one as leader, the others waiting to join.
+fn start_led_by_last(kinds: &[Kind], options: &Options) -> Result<Ensemble> {
+    let mut ensemble = Ensemble::prepare(kinds, options)?;
+    let last = kinds.len() - 1;
+    // A quorum of three; of those who know as much, the one with the greatest id leads.
+    for index in [last, last - 1] {
+        ensemble.member(index).spawn()?;
+    }
+    for index in [last, last - 1] {
+        ensemble.member(index).wait_until_serving()?;
+    }
+    ensure!(ensemble.leader(None)? == last, "member {} leads", last + 1);
+    Ok(ensemble)
+}
+
+/// Creates `count` znodes below `path`, which may be there.
+fn write(ensemble: &mut Ensemble, at: usize, path: &str, count: usize) -> Result<()> {
+    let mut session = Session::open(ensemble.member(at).address(), 20_000)?;
+    for number in 0..count {
+        session.create(&format!("{path}{number}"), path.as_bytes(), 0)?;
+    }
+    session.close()
+}
+
+/// Whether a member has said this of a synchronization.
+fn was_said(ensemble: &Ensemble, what: &str) -> bool {
+    ensemble.members().iter().any(|member| member.log().contains(what))
+}
+
+/// A learner of one kind joins a leader of another in all ways but by a truncation.
+fn join(leader: Kind, learner: Kind) -> Result<()> {
+    let options = options().property("zookeeper.snapCount", 100_000);
+    let mut ensemble = start_led_by_last(&[learner, leader, leader], &options)?;
+    write(&mut ensemble, 2, "/before-", 50)?;
+    // From nothing.
+    ensemble.member(0).launch()?;
+    ensemble.agreed_tree()?;
+    // A few transactions late.
+    ensemble.member(0).kill()?;
+    write(&mut ensemble, 2, "/meanwhile-", 30)?;
+    ensemble.member(0).launch()?;
+    ensemble.agreed_tree()?;
+    // More than the leader keeps in memory.
+    ensemble.member(0).stop()?;
+    write(&mut ensemble, 2, "/long-", 700)?;
+    ensemble.member(0).launch()?;
+    ensemble.agreed_tree()?;
+    // It writes as one of them.
+    write(&mut ensemble, 0, "/joined-", 30)?;
+    let tree = ensemble.agreed_tree()?;
+    ensure!(tree.contains("/joined-29 "), "{tree}");
+    // From nothing, when there is much.
+    ensemble.member(0).stop()?;
+    ensemble.wipe(0)?;
+    ensemble.member(0).launch()?;
+    write(&mut ensemble, 0, "/wiped-", 30)?;
+    ensemble.agreed_tree()?;
+    // And from its own disk alone.
+    ensemble.member(0).restart()?;
+    ensemble.agreed_tree()?;
+    Ok(())
+}
+
+/// A leader is killed with transactions on its disk that nobody else has, and comes back as learner:
+/// before the new leader has ordered anything, and is told to cut its log, or after that, and gets
+/// the whole tree, since a log is not cut across epochs.
+fn take_back(leader: Kind, learner: Kind, is_cut: bool) -> Result<()> {
+    // A leader needs up to a tick to notice that it is alone.
+    let options = options().config("tickTime", 1500).config("syncLimit", 3);
+    for _ in 0..3 {
+        let mut ensemble = start_led_by_last(&[leader, leader, learner], &options)?;
+        ensemble.member(0).launch()?;
+        write(&mut ensemble, 2, "/before-", 10)?;
+        let mut alone = Session::open(ensemble.member(2).address(), 20_000)?;
+        alone.create("/last", b"", 0)?;
+        ensemble.member(0).kill()?;
+        ensemble.member(1).kill()?;
+        for number in 0..3 {
+            let body = Writer::new().string(&format!("/lost-{number}")).string("").acl(&open_acl());
+            let request = Writer::request(1_000 + number, op::CREATE).raw(&body.int(0).done());
+            alone.connection.send(&request.done())?;
+        }
+        std::thread::sleep(Duration::from_millis(400));
+        ensemble.member(2).kill()?;
+        for index in [0, 1] {
+            ensemble.member(index).spawn()?;
+        }
+        for index in [0, 1] {
+            ensemble.member(index).wait_until_serving()?;
+        }
+        if !is_cut {
+            write(&mut ensemble, 1, "/after-", 10)?;
+        }
+        ensemble.member(2).launch()?;
+        let happened = was_said(
+            &ensemble,
+            match (is_cut, leader) {
+                (true, Zebu) => "Truncating log to get in sync",
+                (true, _) => "taking back everything behind",
+                (false, Zebu) => "Getting a snapshot from leader",
+                (false, _) => "Cannot send TRUNC",
+            },
+        );
+        if is_cut {
+            write(&mut ensemble, 1, "/after-", 10)?;
+        }
+        let tree = ensemble.agreed_tree()?;
+        ensure!(tree.contains("/last ") && tree.contains("/after-9 "), "{tree}");
+        ensure!(!tree.contains("/lost-"), "what nobody acknowledged is there: {tree}");
+        // The learner's own disk agrees.
+        ensemble.member(2).restart()?;
+        write(&mut ensemble, 2, "/again-", 10)?;
+        ensemble.agreed_tree()?;
+        if happened {
+            return Ok(());
+        }
+    }
+    bail!("the leader had always noticed that it was alone")
+}
+
+/// Every member is replaced by one of another kind on the same data, under load.
+fn replace(from: Kind, by: Kind) -> Result<()> {
+    let mut ensemble = Ensemble::start(&[from; 3], &options())?;
+    let load = Load::start(&ensemble.addresses())?;
+    load.wait_for(50)?;
+    for kind in [by, from] {
+        for index in 0..3 {
+            ensemble.member(index).stop()?;
+            ensemble.member(index).change_kind(kind);
+            ensemble.member(index).spawn()?;
+            ensemble.wait_for_all()?;
+            load.wait_for(50)?;
+        }
+    }
+    let told = load.finish()?;
+    told.check(&ensemble.agreed_tree()?)
+}
+
+/// What a member's words say, without what differs from server to server.
+fn words(ensemble: &mut Ensemble, index: usize) -> Result<(String, Vec<String>)> {
+    let member = ensemble.member(index);
+    let mut text = String::new();
+    for word in ["conf", "srvr", "stat", "isro", "dump"] {
+        text.push_str(&format!("---- {word}\n{}\n", member.four_letter_word(word)?));
+    }
+    let pattern = |text: &str| Regex::new(text).expect("a pattern");
+    for (found, instead) in [
+        (r"version: 3\.9\.5.*", "version: 3.9.5"),
+        (r"(data\w*)=.*", "$1=HERE"),
+        (r"(serverId|electionPort|quorumPort|clientPort)=\d+", "$1=N"),
+        (r"(127\.0\.0\.1|0\.0\.0\.0):\d+", "$1:PORT"),
+        (r"PORT:\d+:participant", "PORT:PORT:participant"),
+        (r"min/avg/max: .*", "min/avg/max: N"),
+        (r"(Received|Sent|Connections): .*", "$1: N"),
+        (r"\[\d\]\(queued=.*", "[N](queued=...)"),
+        // The original keeps buckets of which nobody is left.
+        (r"(?s)Session Sets.*ephemeral nodes", "Session Sets\nephemeral nodes"),
+        (r"(?s)Connections Sets.*", "Connections Sets"),
+    ] {
+        text = pattern(found).replace_all(&text, instead).into_owned();
+    }
+    Ok((text, member.four_letter_word("mntr")?.lines().map(ToOwned::to_owned).collect()))
+}
+
+/// What ours says of itself as a member is what the original says, in the same place.
+fn compare_words(ours: &(String, Vec<String>), theirs: &(String, Vec<String>)) -> Result<()> {
+    ensure!(ours.0 == theirs.0, "ours: {}\ntheirs: {}", ours.0, theirs.0);
+    let key = |line: &String| line.split('\t').next().unwrap_or_default().to_owned();
+    let theirs_keys: Vec<String> = theirs.1.iter().map(key).collect();
+    let only_ours: Vec<String> =
+        ours.1.iter().map(key).filter(|key| !theirs_keys.contains(key)).collect();
+    // The counts of operations are of a version to come.
+    let only_ours: Vec<String> =
+        only_ours.into_iter().filter(|key| !key.starts_with("zk_op_count_")).collect();
+    ensure!(only_ours.is_empty(), "only ours has {only_ours:?}");
+    let roles = [
+        "zk_server_state",
+        "zk_peer_state",
+        "zk_quorum_size",
+        "zk_learners",
+        "zk_leader_uptime",
+        "zk_synced_followers",
+        "zk_synced_non_voting_followers",
+        "zk_synced_observers",
+        "zk_pending_syncs",
+        "zk_last_proposal_size",
+        "zk_min_proposal_size",
+        "zk_max_proposal_size",
+        "zk_global_sessions",
+        "zk_znode_count",
+        "zk_ephemerals_count",
+    ];
+    let of_role = |lines: &[String]| -> Vec<String> {
+        let is_it = |line: &&String| roles.contains(&key(line).as_str());
+        let value = |line: &String| match key(line).as_str() {
+            "zk_leader_uptime" => "zk_leader_uptime".to_owned(),
+            _ => line.clone(),
+        };
+        let mut lines: Vec<String> = lines.iter().filter(is_it).map(value).collect();
+        lines.sort();
+        lines
+    };
+    let (ours, theirs) = (of_role(&ours.1), of_role(&theirs.1));
+    ensure!(ours == theirs, "ours: {ours:#?}\ntheirs: {theirs:#?}");
+    Ok(())
+}
+
+/// A leader of each kind, each with a follower of each kind, says the same of itself.
+fn say() -> Result<()> {
+    let started = |kinds: &[Kind]| -> Result<Ensemble> {
+        let mut ensemble = start_led_by_last(kinds, &options())?;
+        ensemble.member(0).launch()?;
+        write(&mut ensemble, 2, "/words-", 10)?;
+        ensemble.agreed_tree()?;
+        // What was read of the status by then may be a moment old.
+        std::thread::sleep(Duration::from_secs(1));
+        Ok(ensemble)
+    };
+    let mut theirs = started(&[Zebu, Java395, Java395])?;
+    compare_words(&words(&mut theirs, 0)?, &words(&mut theirs, 1)?).context("followers")?;
+    let mut ours = started(&[Java395, Zebu, Zebu])?;
+    compare_words(&words(&mut ours, 2)?, &words(&mut theirs, 2)?).context("leaders")
+}
+
+fn done(result: Result<()>) {
+    result.unwrap_or_else(|failure| panic!("{failure:?}"));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn members_say_of_themselves_what_java_servers_say() {
+    done(say());
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn a_java_server_joins_ours() {
+    done(join(Zebu, Java395));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn ours_joins_java_servers() {
+    done(join(Java395, Zebu));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn a_java_380_server_joins_ours() {
+    done(join(Zebu, Java380));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn ours_joins_java_380_servers() {
+    done(join(Java380, Zebu));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn our_former_leader_is_truncated_by_a_java_server() {
+    done(take_back(Java395, Zebu, true));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn a_former_java_leader_is_truncated_by_ours() {
+    done(take_back(Zebu, Java395, true));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn our_former_leader_gets_the_tree_of_a_java_server() {
+    done(take_back(Java395, Zebu, false));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn a_former_java_leader_gets_the_tree_of_ours() {
+    done(take_back(Zebu, Java395, false));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn java_servers_are_replaced_by_ours_and_back() {
+    done(replace(Java395, Zebu));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn java_380_servers_are_replaced_by_ours_and_back() {
+    done(replace(Java380, Zebu));
+}
