@@ -1,8 +1,10 @@
-//! `zebu`: the one binary. Has no logic of its own.
+//! `zebu`: the one binary. Has no logic of its own but starting several servers to try things out.
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+mod ensemble;
 
 /// Apache ZooKeeper, done again in Rust.
 #[derive(Parser)]
@@ -16,6 +18,8 @@ struct Cli {
 enum Command {
     /// Run a server.
     Server(zebu_server::cli::ServerArgs),
+    /// Run a whole ensemble on this machine, to try things out.
+    Ensemble(ensemble::EnsembleArgs),
     /// Measure this or any other ZooKeeper-compatible server.
     Bench(zebu_bench::BenchArgs),
 }
@@ -23,6 +27,7 @@ enum Command {
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Server(args) => zebu_server::run(&args),
+        Command::Ensemble(args) => ensemble::run(&args),
         Command::Bench(args) => match zebu_bench::run(args) {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => {
