@@ -5,9 +5,9 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use zebu_interop::ensemble::{Ensemble, LONG, SHORT, options};
 use zebu_interop::load::{Client, Load};
-use zebu_interop::raw::Session;
+use zebu_interop::raw::{Incoming, Reply, Session};
 use zebu_interop::server::{Kind, PATIENCE};
-use zebu_interop::wire::{Writer, op};
+use zebu_interop::wire::{Reader, Writer, op};
 
 /// Acknowledged writes that show that an ensemble is at work again.
 const PROGRESS: usize = 30;
@@ -153,6 +153,38 @@ fn sessions_outlive_their_leader_and_end_without_their_client() {
     }
     for index in 0..3 {
         assert_eq!(ephemerals(&ensemble, index).unwrap(), [""; 0]);
+    }
+}
+
+/// A leader stands still until there is another one and a newer value, with a sync and a read of a
+/// client waiting for it. It may not answer them as if nothing had happened.
+#[test]
+fn a_leader_that_stood_still_does_not_answer_a_sync_with_what_is_old() {
+    let mut ensemble = Ensemble::start(&[Kind::Zebu; 3], &options()).unwrap();
+    let mut client = Client::open(&ensemble.addresses(), 0, 30_000).unwrap();
+    assert_eq!(client.create("/v", "0", 0).unwrap().unwrap().err, 0);
+    for round in 1..=3 {
+        let leader = ensemble.leader(None).unwrap();
+        let mut waiting = Session::open(ensemble.member(leader).address(), 30_000).unwrap();
+        ensemble.member(leader).pause().unwrap();
+        let next = ensemble.leader(Some(leader)).unwrap();
+        let mut writer = Session::open(ensemble.member(next).address(), 30_000).unwrap();
+        let body = Writer::new().string("/v").string(&round.to_string()).int(-1);
+        writer.expect(op::SET_DATA, body).unwrap();
+        let (sync, read) = (Writer::request(100, op::SYNC), Writer::request(101, op::GET_DATA));
+        let connection = &mut waiting.connection;
+        connection.send(&sync.string("/v").done()).unwrap();
+        connection.send(&read.string("/v").bool(false).done()).unwrap();
+        ensemble.member(leader).go_on().unwrap();
+        while let Incoming::Frame(payload) = connection.receive().unwrap() {
+            let reply = Reply::parse(&payload).unwrap();
+            if reply.xid == 101 {
+                let value = Reader::new(&reply.body).string().unwrap();
+                assert!(reply.err != 0 || value == Some(round.to_string()), "{value:?}");
+                break;
+            }
+        }
+        ensemble.wait_for_all().unwrap();
     }
 }
 
