@@ -9,6 +9,8 @@ pub mod answer;
 pub mod connect_string;
 mod error_code;
 mod ids;
+#[cfg(feature = "mutants")]
+pub mod mutants;
 mod opcode;
 mod owner;
 pub mod path;
@@ -33,3 +35,21 @@ pub use session::{compatible_password, same_password};
 pub use stat::{STAT_BYTES, STAT_PERSISTED_BYTES, Stat, StatPersisted};
 
 zebu_jute::number!(Zxid: i64, SessionId: i64, ServerId: i64, Xid: i32, Version: i32);
+
+/// Whether this fault, put in on purpose, is chosen; see the feature `mutants`.
+#[cfg(feature = "mutants")]
+#[macro_export]
+macro_rules! mutant {
+    ($name:literal) => {
+        $crate::mutants::is_chosen($name)
+    };
+}
+
+/// Whether this fault, put in on purpose, is chosen; see the feature `mutants`.
+#[cfg(not(feature = "mutants"))]
+#[macro_export]
+macro_rules! mutant {
+    ($name:literal) => {
+        false
+    };
+}

@@ -42,6 +42,9 @@ pub fn fail(frame: &mut [u8], err: ErrorCode) {
 
 /// Appends a notification; `zxid` is the causing transaction's, −1 for changes missed while away.
 pub fn notification(out: &mut Vec<u8>, event: EventType, path: &str, zxid: Zxid) {
+    if zebu_proto::mutant!("watch dropped") && event == EventType::NODE_CHILDREN_CHANGED {
+        return;
+    }
     reply(out, ReplyHeader { xid: Xid::NOTIFICATION, zxid, err: ErrorCode::OK }, |encoder| {
         WatcherEvent { kind: event, state: KeeperState::SYNC_CONNECTED, path: path.into() }
             .encode(encoder);

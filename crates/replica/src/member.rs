@@ -432,6 +432,9 @@ impl Replica {
 
     /// Answers a sync when everything committed before it came to the leader is applied here.
     pub(crate) fn sync(&mut self, world: World<'_>, request: Request, out: &mut Vec<Output>) {
+        if zebu_proto::mutant!("stale sync") {
+            return self.later(Work::Answer(request), out);
+        }
         if self.forwards() {
             let Request { session, xid, op, body, ids, .. } = request.clone();
             self.work.push_back(Work::Sync { request, until: None });
@@ -457,7 +460,10 @@ impl Replica {
     fn leader_says(&mut self, world: World<'_>, packet: QuorumPacket, out: &mut Vec<Output>) {
         match packet.kind {
             PacketKind::SYNC => {
-                let until = self.ensemble().peer.committed();
+                let mut until = self.ensemble().peer.committed();
+                if zebu_proto::mutant!("sync answered before it is applied") {
+                    until = Zxid::ZERO;
+                }
                 self.release_sync(until, out);
             }
             PacketKind::REVALIDATE => {
@@ -498,7 +504,10 @@ impl Replica {
         let ensemble = self.ensemble();
         match (up, ensemble.role()) {
             (Up::Ping(mut packet), _) => {
-                let touched = std::mem::take(&mut ensemble.touched);
+                let mut touched = std::mem::take(&mut ensemble.touched);
+                if zebu_proto::mutant!("touches not relayed") {
+                    touched.clear();
+                }
                 let touches =
                     touched.into_iter().map(|(session, timeout_ms)| Touch { session, timeout_ms });
                 packet.data = Some(encode_touches(touches));
@@ -567,7 +576,8 @@ impl Replica {
             PacketKind::REVALIDATE => {
                 let asked = Revalidate::decode(&mut Decoder::new(packet.body()));
                 let Ok(Revalidate { session, timeout_ms }) = asked else { return Ok(()) };
-                let valid = self.sessions.get(session).is_some_and(|live| !live.closing);
+                let valid = self.sessions.get(session).is_some_and(|live| !live.closing)
+                    && !zebu_proto::mutant!("live session refused");
                 if valid {
                     let owner = Owner::Link(link);
                     if let Some(before) = self.sessions.attach(session, owner, timeout_ms, now) {

@@ -290,6 +290,11 @@ impl Reader<'_> {
             persistent: &persistent,
             recursive: &recursive,
         };
+        let relative_zxid = if zebu_proto::mutant!("missed events dropped") {
+            tree.last_zxid()
+        } else {
+            relative_zxid
+        };
         tree.set_watches(relative_zxid, &lists, self.watcher, &mut |event, path| {
             notification(out, event, path, Zxid(-1));
         });

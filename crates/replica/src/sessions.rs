@@ -69,7 +69,8 @@ impl Sessions {
 
     /// The first bucket boundary after `now` plus the timeout.
     fn deadline(&self, now: Duration, timeout_ms: i32) -> Duration {
-        let end = now + Duration::from_millis(timeout_ms.max(0) as u64);
+        let early = if zebu_proto::mutant!("early expiry") { 2 } else { 1 };
+        let end = now + Duration::from_millis(timeout_ms.max(0) as u64) / early;
         let ticks = end.as_nanos() / self.tick.as_nanos() + 1;
         Duration::from_nanos((ticks * self.tick.as_nanos()) as u64)
     }
@@ -89,6 +90,7 @@ impl Sessions {
         let deadline = self.deadline(now, session.timeout_ms);
         if let Some(session) = self.by_id.get_mut(&id)
             && !session.closing
+            && !zebu_proto::mutant!("touch forgotten")
         {
             session.deadline = session.deadline.max(deadline);
         }

@@ -225,8 +225,13 @@ pub(crate) fn replace(
 ) -> io::Result<()> {
     let mut file = vfs.create(temporary)?;
     file.write_at(content, 0)?;
-    file.sync()?;
+    if !zebu_proto::mutant!("small file fsync removed") {
+        file.sync()?;
+    }
     drop(file);
     vfs.rename(temporary, path)?;
+    if zebu_proto::mutant!("rename not made durable") {
+        return Ok(());
+    }
     vfs.sync_dir(&parent(path))
 }

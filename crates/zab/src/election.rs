@@ -42,7 +42,9 @@ impl Vote {
         Self { leader: ServerId(i64::MIN), zxid: Zxid(i64::MIN), epoch: i64::MIN };
 
     fn rank(&self) -> (i64, Zxid, ServerId) {
-        (self.epoch, self.zxid, self.leader)
+        let epoch = if zebu_proto::mutant!("vote without epoch") { 0 } else { self.epoch };
+        let zxid = if zebu_proto::mutant!("vote without zxid") { Zxid::ZERO } else { self.zxid };
+        (epoch, zxid, self.leader)
     }
 }
 
@@ -279,7 +281,8 @@ impl Election {
         out: &mut Vec<Post>,
     ) -> Option<Decision> {
         // Who has no database yet neither votes nor hears votes.
-        if self.initial.zxid == Zxid(-1) || ballot.vote.zxid == Zxid(-1) {
+        let nothing = self.initial.zxid == Zxid(-1) || ballot.vote.zxid == Zxid(-1);
+        if nothing && !zebu_proto::mutant!("empty server counted") {
             return None;
         }
         if ballot.round > self.round {

@@ -124,7 +124,9 @@ impl History {
     /// The next transaction to deliver, if it is durable and not above `bound`.
     pub fn deliver(&mut self, bound: Zxid) -> Option<Txn> {
         let next = self.pending.front()?;
-        if next.zxid > bound.min(self.flushed) {
+        let flushed =
+            if zebu_proto::mutant!("applied before fsync") { bound } else { self.flushed };
+        if next.zxid > bound.min(flushed) {
             return None;
         }
         let txn = self.pending.pop_front()?;
@@ -150,7 +152,8 @@ impl History {
             let txn = self.recent.pop_back().expect("it was there");
             self.recent_bytes -= txn.record.len();
         }
-        if self.recent.back().is_some_and(|txn| txn.zxid != delivered) {
+        let other = self.recent.back().is_some_and(|txn| txn.zxid != delivered);
+        if other && !zebu_proto::mutant!("memory with a hole") {
             self.recent.clear();
             self.recent_bytes = 0;
         }
@@ -160,7 +163,8 @@ impl History {
     }
 
     fn remember(&mut self, txn: Txn) {
-        if self.recent.back().is_some_and(|last| !follows(last.zxid, txn.zxid)) {
+        let hole = self.recent.back().is_some_and(|last| !follows(last.zxid, txn.zxid));
+        if hole && !zebu_proto::mutant!("memory with a hole") {
             // Others would learn of a history with a hole in it.
             self.recent.clear();
             self.recent_bytes = 0;

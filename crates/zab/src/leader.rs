@@ -155,7 +155,8 @@ impl Leader {
         if self.proposed.counter() == 0 {
             return Some(Zxid::new(self.epoch, first_counter));
         }
-        (self.proposed.counter() < COUNTER_MAX).then(|| Zxid(self.proposed.0 + 1))
+        let overflows = zebu_proto::mutant!("counter overflows");
+        (self.proposed.counter() < COUNTER_MAX || overflows).then(|| Zxid(self.proposed.0 + 1))
     }
 
     /// Who is connected to this leader.
@@ -203,7 +204,8 @@ impl Leader {
         let here = self.connecting.contains(&ctx.options.me);
         if here && ctx.quorums.committed().is_quorum(&self.connecting) {
             self.phase = Phase::Promising;
-            self.epoch = Epoch(self.highest.0 + 1);
+            self.epoch =
+                Epoch(self.highest.0 + u32::from(!zebu_proto::mutant!("epoch used twice")));
             ctx.save_epoch(EpochKind::Accepted, self.epoch);
         }
     }
@@ -254,7 +256,7 @@ impl Leader {
         if self.phase != Phase::Electing {
             return Ok(());
         }
-        if ctx.quorums.committed().is_voter(server) {
+        if ctx.quorums.committed().is_voter(server) || zebu_proto::mutant!("observers counted") {
             self.electing.insert(server);
         }
         let here = self.electing.contains(&ctx.options.me);
@@ -383,13 +385,15 @@ impl Leader {
         if self.phase == Phase::Electing
             && let Some(current) = ack.current_epoch
         {
-            if (current, packet.zxid) > self.summary {
+            if (current, packet.zxid) > self.summary
+                && !zebu_proto::mutant!("better follower ignored")
+            {
                 self.close(ctx, id);
                 let votes = !observer && ctx.quorums.committed().is_voter(server);
                 return if votes { Err(Leave("a follower has a better history")) } else { Ok(()) };
             }
             // Who has no database promises nothing.
-            if packet.zxid != NO_ZXID {
+            if packet.zxid != NO_ZXID || zebu_proto::mutant!("empty server counted") {
                 self.elect(ctx, server)?;
             }
         }
@@ -423,7 +427,12 @@ impl Leader {
             if peer.counter() == 0 {
                 return self.copy(ctx, id);
             }
-            ctx.out.push(Output::Send(id, QuorumPacket::new(PacketKind::TRUNC, end)));
+            let trunc = if zebu_proto::mutant!("diff instead of trunc") {
+                PacketKind::DIFF
+            } else {
+                PacketKind::TRUNC
+            };
+            ctx.out.push(Output::Send(id, QuorumPacket::new(trunc, end)));
             return self.register(ctx, id, end);
         }
         if peer >= min {
@@ -505,12 +514,12 @@ impl Leader {
     /// A copy takes away everything the learner has. A quorum may count on what it has of this
     /// history, so that must be in the copy itself: what follows it may never get to its disk.
     fn copy(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
-        if self.phase == Phase::Syncing {
+        if self.phase == Phase::Syncing && !zebu_proto::mutant!("copy without its end") {
             // Nobody is served yet; should this leader fail, it cuts what another one does not have.
             self.deliver_initial(ctx);
         }
         let had = self.links.get(&id).map_or(Zxid::ZERO, |link| link.zxid.min(self.end));
-        if ctx.history.delivered() < had {
+        if ctx.history.delivered() < had && !zebu_proto::mutant!("copy without its end") {
             // This leader's own disk is behind: the learner may come again.
             return self.close(ctx, id);
         }
@@ -577,7 +586,9 @@ impl Leader {
         ctx.history.push(txn.clone());
         ctx.out.push(Output::Append { zxid, record });
         for (id, link) in &mut self.links {
-            if link.is_registered() && !link.observer {
+            let left_out =
+                zebu_proto::mutant!("proposal left out") && zxid.counter().is_multiple_of(32);
+            if link.is_registered() && !link.observer && !left_out {
                 link.unacked.get_or_insert((zxid, ctx.now));
                 ctx.out.push(Output::Send(*id, proposal(&txn)));
             }
@@ -635,6 +646,9 @@ impl Leader {
                 ctx.out.push(Output::Up(Up::Confirmed(confirmation.token)));
             }
             for (id, link) in self.links.iter().filter(|(_, link)| link.is_registered()) {
+                if zebu_proto::mutant!("commit out of order") && txn.zxid < safe {
+                    continue;
+                }
                 let packet = if link.observer {
                     QuorumPacket { kind: PacketKind::INFORM, ..proposal(txn) }
                 } else {
@@ -658,12 +672,14 @@ impl Leader {
             .map(|link| (link.acked, link.server))
             .collect();
         if config.is_voter(me) {
-            acked.push((history.flushed(), me));
+            let early = zebu_proto::mutant!("leader counts before fsync");
+            acked.push((if early { history.last() } else { history.flushed() }, me));
         }
         acked.sort_unstable_by(|a, b| b.cmp(a));
         let quorum = (1..=acked.len()).find(|count| {
             let best = &acked[..*count];
             config.has_quorum(|voter| best.iter().any(|(_, server)| *server == voter))
+                || zebu_proto::mutant!("commit without quorum")
         });
         quorum.map_or(Zxid::ZERO, |count| acked[count - 1].0)
     }
@@ -733,6 +749,10 @@ impl Leader {
     /// this server has led until after this call.
     pub(crate) fn confirm(&mut self, ctx: &mut Ctx<'_>, token: u64) {
         let pings = self.links.iter().map(|(id, link)| (*id, link.pings_sent)).collect();
+        if zebu_proto::mutant!("sync without proof") {
+            ctx.out.push(Output::Up(Up::Confirmed(token)));
+            return;
+        }
         let confirmation = Confirmation { token, above: self.proposed, pings };
         self.confirmations.push_back(confirmation);
         self.ping(ctx);
@@ -810,7 +830,9 @@ impl Walk {
                 if zxid.epoch() != self.peer.epoch() {
                     return false;
                 }
-                self.choose(PacketKind::TRUNC, before, id, out);
+                let trunc = !zebu_proto::mutant!("unknown transaction kept");
+                let kind = if trunc { PacketKind::TRUNC } else { PacketKind::DIFF };
+                self.choose(kind, before, id, out);
                 self.queued = before;
             }
         }

@@ -185,10 +185,10 @@ impl Learner {
             return Err(Leave("the leader does not tell its epoch"));
         }
         self.epoch = packet.epoch();
-        if self.epoch < ctx.epochs.accepted {
+        if self.epoch < ctx.epochs.accepted && !zebu_proto::mutant!("old epoch accepted") {
             return Err(Leave("the leader's epoch is over"));
         }
-        if self.epoch == ctx.epochs.accepted {
+        if self.epoch == ctx.epochs.accepted || zebu_proto::mutant!("epoch not promised") {
             // It was promised before: the answer does not count again.
             self.accept(ctx, None);
         } else {
@@ -330,7 +330,9 @@ impl Learner {
 
     /// Goes on once everything that came before NEWLEADER is durable.
     fn proving(&mut self, ctx: &mut Ctx<'_>) {
-        if self.stage == Stage::Proving && ctx.history.flushed() >= self.prove {
+        let flushed = ctx.history.flushed() >= self.prove
+            || zebu_proto::mutant!("history acknowledged before fsync");
+        if self.stage == Stage::Proving && flushed {
             self.stage = Stage::Adopting;
             ctx.save_epoch(EpochKind::Current, self.epoch);
         }
@@ -408,7 +410,10 @@ impl Learner {
         if self.observer {
             return;
         }
-        let flushed = ctx.history.flushed();
+        let mut flushed = ctx.history.flushed();
+        if zebu_proto::mutant!("ack before fsync") {
+            flushed = ctx.history.last();
+        }
         let durable = ctx.history.all().skip_while(|txn| txn.zxid <= self.acked);
         for txn in durable.take_while(|txn| txn.zxid <= flushed) {
             let packet = QuorumPacket::new(PacketKind::ACK, txn.zxid);

@@ -558,7 +558,10 @@ impl Peer {
 
     fn look(&mut self, now: Duration, out: &mut Vec<Output>) -> Result<(), Leave> {
         let me = self.options.me;
-        let zxid = if self.has_database { self.history.last() } else { NO_ZXID };
+        let mut zxid = if self.has_database { self.history.last() } else { NO_ZXID };
+        if zebu_proto::mutant!("vote from the tree") {
+            zxid = zxid.min(self.history.delivered());
+        }
         let epoch = self.epochs.current.0.into();
         let own = if self.quorums.committed().is_voter(me) {
             Vote { leader: me, zxid, epoch }
