@@ -47,13 +47,29 @@ impl Ensemble {
     /// # Errors
     /// No folder for one.
     pub fn prepare(kinds: &[Kind], options: &Options) -> Result<Self> {
+        Self::prepare_with_observers(kinds, 0, options)
+    }
+
+    /// The same; the last `observers` of them have no vote.
+    ///
+    /// # Errors
+    /// No folder for one.
+    pub fn prepare_with_observers(
+        kinds: &[Kind],
+        observers: usize,
+        options: &Options,
+    ) -> Result<Self> {
         let ports: Vec<u16> = kinds.iter().map(|_| free_ports(2)).collect();
+        let role = |index: usize| {
+            if index + observers < kinds.len() { "participant" } else { "observer" }
+        };
         let line = |options: Options, (index, port): (usize, &u16)| {
             let (key, next) = (format!("server.{}", index + 1), port + 1);
-            options.config(&key, format!("127.0.0.1:{port}:{next}"))
+            options.config(&key, format!("127.0.0.1:{port}:{next}:{}", role(index)))
         };
         let options = ports.iter().enumerate().fold(options.clone(), line);
         let member = |(index, kind): (usize, &Kind)| {
+            let options = options.clone().config("peerType", role(index));
             Server::prepare(*kind, &options, |data| {
                 Ok(fs::write(data.join("myid"), format!("{}\n", index + 1))?)
             })

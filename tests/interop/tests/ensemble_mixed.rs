@@ -149,6 +149,41 @@ fn replace(from: Kind, by: Kind) -> Result<()> {
     told.check(&ensemble.agreed_tree()?)
 }
 
+/// An observer of one kind learns from voters of another, and its clients write like all others.
+fn observe(voters: Kind, observer: Kind) -> Result<()> {
+    let kinds = [voters, voters, observer];
+    let mut ensemble = Ensemble::prepare_with_observers(&kinds, 1, &options())?;
+    for index in [0, 1] {
+        ensemble.member(index).spawn()?;
+    }
+    let leader = ensemble.leader(None)?;
+    write(&mut ensemble, leader, "/before-", 30)?;
+    ensemble.member(2).launch()?;
+    let says = ensemble.member(2).four_letter_word("srvr")?;
+    ensure!(says.contains("Mode: observer"), "{says}");
+    write(&mut ensemble, 2, "/observed-", 30)?;
+    ensemble.agreed_tree()?;
+    let mut session = Session::open(ensemble.member(2).address(), 20_000)?;
+    session.create("/ephemeral", b"", 1)?;
+    let (id, password) = (session.id, session.password.clone());
+    // Late by some transactions; its client goes on at a voter meanwhile.
+    ensemble.member(2).kill()?;
+    let mut session = Session::resume(ensemble.member(leader).address(), 20_000, id, &password)?;
+    write(&mut ensemble, leader, "/meanwhile-", 30)?;
+    ensemble.member(2).launch()?;
+    let tree = ensemble.agreed_tree()?;
+    ensure!(tree.contains("/ephemeral ") && tree.contains("/observed-29 "), "{tree}");
+    session.expect(op::CLOSE_SESSION, Writer::new())?;
+    // From nothing.
+    ensemble.member(2).stop()?;
+    ensemble.wipe(2)?;
+    ensemble.member(2).launch()?;
+    write(&mut ensemble, 2, "/wiped-", 30)?;
+    let tree = ensemble.agreed_tree()?;
+    ensure!(!tree.contains("/ephemeral ") && tree.contains("/wiped-29 "), "{tree}");
+    Ok(())
+}
+
 /// What a member's words say, without what differs from server to server.
 fn words(ensemble: &mut Ensemble, index: usize) -> Result<(String, Vec<String>)> {
     let member = ensemble.member(index);
@@ -237,6 +272,18 @@ fn say() -> Result<()> {
 
 fn done(result: Result<()>) {
     result.unwrap_or_else(|failure| panic!("{failure:?}"));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn our_observer_learns_from_java_servers() {
+    done(observe(Java395, Zebu));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn a_java_observer_learns_from_ours() {
+    done(observe(Zebu, Java395));
 }
 
 #[test]
