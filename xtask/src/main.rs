@@ -17,7 +17,11 @@ usage: cargo xtask <task>
   tidy           only the checks of layers, files and words
   interop [...]  only the interop tests; further words go to the test runner
   diff [--ops N] [--seed S]
-                 the differential test against the original, as long as you like";
+                 the differential test against the original, as long as you like
+  sim [--seeds N | --minutes M] [--first S]
+                 simulated ensembles; what fails is printed with its seed, as small as it gets
+  mutants [--seeds N] [--first S]
+                 shows which faults put in on purpose the simulation finds, within so many seeds";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -38,6 +42,8 @@ fn run(words: &[String]) -> Result<()> {
         "tidy" => tidy::check(),
         "interop" => steps::interop(rest),
         "diff" => steps::diff(rest),
+        "sim" => steps::sim(rest),
+        "mutants" => steps::mutants(rest),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
             Ok(())

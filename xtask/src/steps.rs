@@ -60,6 +60,21 @@ pub(crate) fn diff(words: &[String]) -> Result<()> {
     run(command)
 }
 
+/// The simulator, as fast as it gets and with every assertion.
+pub(crate) fn sim(words: &[String]) -> Result<()> {
+    let mut command = cargo(&["run", "--quiet", "--profile", "sim", "-p", "zebu-sim", "--"]);
+    command.args(words);
+    run(command)
+}
+
+/// The simulator over code with faults put in on purpose; one build has them all.
+pub(crate) fn mutants(words: &[String]) -> Result<()> {
+    let mut command = cargo(&["run", "--quiet", "--profile", "sim", "-p", "zebu-sim"]);
+    command.args(["--features", "mutants", "--", "--mutants"]);
+    command.args(words);
+    run(command)
+}
+
 fn section(title: &str, step: impl FnOnce() -> Result<()>) -> Result<()> {
     println!("\n== {title}");
     let start = Instant::now();

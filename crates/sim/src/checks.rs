@@ -1,0 +1,307 @@
+//! What must hold: one file for each property, and here where they are told what happened.
+
+pub(crate) mod durability;
+pub(crate) mod expiry;
+pub(crate) mod leaders;
+pub(crate) mod legality;
+pub(crate) mod order;
+pub(crate) mod reads;
+pub(crate) mod reference;
+pub(crate) mod state;
+pub(crate) mod watches;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use zebu_proto::quorum::QuorumPacket;
+use zebu_proto::{SessionId, Zxid};
+use zebu_replica::Input;
+use zebu_store::Recovered;
+use zebu_tree::Tree;
+use zebu_zab::{EpochKind, Epochs, Role};
+
+use crate::plan::Plan;
+use crate::server::Server;
+use crate::world::World;
+
+/// Everything that is checked.
+pub(crate) struct Checks {
+    pub(crate) now: Duration,
+    /// What did not hold.
+    pub(crate) broken: Vec<String>,
+    pub(crate) order: order::Order,
+    pub(crate) leaders: leaders::Leaders,
+    pub(crate) durability: durability::Durability,
+    pub(crate) state: state::States,
+    pub(crate) expiry: expiry::Expiry,
+    pub(crate) reads: reads::Reads,
+    pub(crate) reference: reference::Reference,
+    /// Since when nothing goes wrong and everybody serves.
+    pub(crate) calm_since: Option<Duration>,
+    /// Up to which transaction a copy has traces, by its connection.
+    extents: BTreeMap<u64, Zxid>,
+    /// Whether what is done is not to be told.
+    silent: bool,
+    voters: usize,
+    /// The epoch that each server leads in.
+    leads: Vec<Option<zebu_proto::Epoch>>,
+}
+
+impl Checks {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let servers = plan.servers();
+        Self {
+            now: Duration::ZERO,
+            broken: Vec::new(),
+            order: order::Order::new(servers),
+            leaders: leaders::Leaders::default(),
+            durability: durability::Durability::new(servers),
+            state: state::States::new(servers),
+            expiry: expiry::Expiry::new(servers),
+            reads: reads::Reads::default(),
+            reference: reference::Reference::new(),
+            calm_since: None,
+            extents: BTreeMap::new(),
+            silent: false,
+            voters: plan.voters,
+            leads: vec![None; servers],
+        }
+    }
+
+    pub(crate) fn found(&mut self, what: String) {
+        self.broken.push(format!("at {:.3} s: {what}", self.now.as_secs_f64()));
+    }
+
+    fn hold(&mut self, result: Result<(), String>) {
+        if let Err(what) = result {
+            self.found(what);
+        }
+    }
+
+    /// From here on, or no longer, nobody hears of what is done.
+    pub(crate) fn silent(&mut self, silent: bool) {
+        self.silent = silent;
+    }
+
+    // ---- a server starts
+
+    pub(crate) fn recovered(
+        &mut self,
+        server: usize,
+        recovered: &Recovered,
+        epochs: Epochs,
+        tree: &Tree,
+        mismatches: u64,
+    ) {
+        let last = recovered.last_zxid.max(Zxid::ZERO);
+        if let Some(damage) = &recovered.damaged {
+            self.found(format!("F2: server {server} finds damage after a crash only: {damage:?}"));
+        }
+        let held = self.durability.recovered(server, last, epochs, &self.order);
+        self.hold(held);
+        let held = self.order.recovered(server, last);
+        self.hold(held);
+        let held = self.state.recovered(server, last, tree, mismatches);
+        self.hold(held);
+        self.expiry.restarted(server);
+        self.leads[server] = None;
+    }
+
+    pub(crate) fn wiped(&mut self, server: usize) {
+        self.durability.wiped(server);
+        self.order.wiped(server);
+        self.state.wiped(server);
+    }
+
+    /// Whether an operator may wipe this server: everybody else has what is committed.
+    pub(crate) fn may_wipe(&self, server: usize, servers: &[Server]) -> bool {
+        servers.iter().enumerate().all(|(other, it)| other == server || it.serves())
+            && !self.durability.any_wiped()
+    }
+
+    // ---- the log
+
+    /// A server has decided to log a transaction.
+    pub(crate) fn append(&mut self, server: usize, it: &Server, zxid: Zxid, record: &Bytes) {
+        // It may have given up its epoch in the step after.
+        let led = self.leaders.of(zxid.epoch()) == Some(server);
+        let held = self.order.append(server, led, zxid, record);
+        self.hold(held);
+        if it.peer().is_some_and(|peer| peer.leads().is_some()) {
+            let held = self.expiry.proposed(server, record, self.now, self.calm_since);
+            self.hold(held);
+        }
+    }
+
+    pub(crate) fn flushed(&mut self, server: usize, zxid: Zxid) {
+        if !self.silent {
+            self.durability.flushed(server, zxid);
+        }
+    }
+
+    pub(crate) fn epoch_saved(&mut self, server: usize, kind: EpochKind, epoch: zebu_proto::Epoch) {
+        if !self.silent {
+            let held = self.durability.epoch_saved(server, kind, epoch);
+            self.hold(held);
+        }
+    }
+
+    /// A leader has a server cut its log.
+    pub(crate) fn truncate(&mut self, server: usize, zxid: Zxid) {
+        let lost = self.order.lost_by_cut(server, zxid);
+        self.may_lose(server, lost);
+        self.durability.truncate(server, zxid);
+    }
+
+    /// P-11: what a server is made to forget is not committed, or a quorum of others has it: they may
+    /// have committed what it logged without telling anybody.
+    fn may_lose(&mut self, server: usize, lost: Option<Zxid>) {
+        let Some(lost) = lost else { return };
+        let holders = self.durability.holders(lost, server, self.voters);
+        if holders * 2 <= self.voters {
+            self.found(format!(
+                "P-11: server {server} is made to lose {lost}, committed, which {holders} others have"
+            ));
+        }
+    }
+
+    pub(crate) fn truncated(&mut self, server: usize, end: Option<Zxid>, tree: &Tree) {
+        if self.silent {
+            return;
+        }
+        match end {
+            Some(zxid) => {
+                self.order.cut(server, zxid);
+                self.durability.cut(server, zxid);
+                let held = self.state.compare(server, tree);
+                self.hold(held);
+            }
+            None => {
+                self.order.wiped(server);
+                self.durability.lost(server);
+                self.state.wiped(server);
+            }
+        }
+    }
+
+    pub(crate) fn restored(&mut self, server: usize, zxid: Zxid, extent: Zxid, tree: &Tree) {
+        // What is installed counts even if nobody hears of it any more.
+        self.state.fuzzy(server, zxid, extent);
+        if let Some(lost) = self.order.restored(server, zxid) {
+            self.found(format!(
+                "P-11: a copy at {zxid} makes server {server} lose {lost}, committed"
+            ));
+        }
+        self.durability.restored(server, zxid, self.silent);
+        if !self.silent {
+            let held = self.state.compare(server, tree);
+            self.hold(held);
+        }
+    }
+
+    /// A copy was sent that may have traces of everything up to there.
+    pub(crate) fn copied(&mut self, link: u64, extent: Zxid) {
+        self.extents.insert(link, extent);
+    }
+
+    pub(crate) fn extent(&self, link: u64) -> Zxid {
+        self.extents.get(&link).copied().unwrap_or_default()
+    }
+
+    // ---- what servers do
+
+    pub(crate) fn input(&mut self, server: usize, it: &Server, input: &Input) {
+        self.expiry.input(server, it, input, self.now);
+    }
+
+    pub(crate) fn stepped(&mut self, server: usize, it: &Server) {
+        let held = legality::check(server, it);
+        self.hold(held);
+        let held = self.durability.check(server, it);
+        self.hold(held);
+        let leads = it.peer().and_then(zebu_zab::Peer::leads);
+        if let Some(epoch) = leads
+            && self.leads[server] != leads
+        {
+            // A quorum has its history: from now on it counts.
+            let held = self.leaders.established(server, epoch);
+            self.hold(held);
+            let held = self.order.established(server, epoch);
+            self.hold(held);
+            self.take_committed();
+            self.durability.counted(server, self.order.logged(server));
+        }
+        self.leads[server] = leads;
+    }
+
+    pub(crate) fn send(&mut self, server: usize, it: &Server, packet: &QuorumPacket) {
+        let leads = it.peer().and_then(zebu_zab::Peer::leads);
+        let held = self.durability.send(server, packet, leads, &self.order, self.voters);
+        self.hold(held);
+        self.order.sent(packet);
+    }
+
+    pub(crate) fn receive(&mut self, server: usize, packet: &QuorumPacket) {
+        self.durability.receive(server, packet);
+    }
+
+    pub(crate) fn role(&mut self, server: usize, role: Role, now: Duration) {
+        self.expiry.role(server, role, now);
+    }
+
+    /// A server has applied a transaction.
+    pub(crate) fn applied(
+        &mut self,
+        server: usize,
+        before: Zxid,
+        zxid: Zxid,
+        record: &Bytes,
+        tree: &Tree,
+        candidate: bool,
+    ) {
+        let led = self.leaders.of(zxid.epoch()) == Some(server);
+        let held = self.order.applied(server, before, zxid, record, led, candidate);
+        self.hold(held);
+        self.take_committed();
+        self.durability.counted(server, zxid);
+        let held = self.state.applied(server, zxid, record, tree);
+        self.hold(held);
+    }
+
+    /// Applies what is newly committed to the reference.
+    fn take_committed(&mut self) {
+        for zxid in self.order.take_new() {
+            let record = self.order.record(zxid);
+            let held = self.reference.apply(zxid, &record);
+            self.hold(held);
+        }
+    }
+
+    /// A client has its session; `greeting` when it was heard of in this very step.
+    pub(crate) fn attached(
+        &mut self,
+        server: usize,
+        session: SessionId,
+        timeout_ms: i32,
+        greeting: bool,
+    ) {
+        self.expiry.attached(session, timeout_ms);
+        if greeting {
+            self.expiry.frames(server, session, self.now);
+        }
+    }
+}
+
+impl World {
+    /// At the end every tree is the one that the committed transactions make.
+    pub(crate) fn compare_trees(&mut self) {
+        for server in 0..self.servers.len() {
+            let Some(process) = &self.servers[server].process else { continue };
+            let held = state::same(&process.tree, self.checks.reference.tree());
+            if let Err(what) = held {
+                self.checks.found(format!("S-10: server {server} at the end: {what}"));
+            }
+        }
+    }
+}

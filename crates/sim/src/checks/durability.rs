@@ -1,0 +1,243 @@
+//! What was promised is on the disk: S-1 and S-2 (epochs), S-8 (acknowledged transactions), S-9 (the
+//! acknowledgement of a leader's history), and that a quorum has what a leader commits.
+
+use zebu_proto::quorum::{PacketKind, QuorumPacket};
+use zebu_proto::{Epoch, Zxid};
+use zebu_zab::{EpochKind, Epochs};
+
+use crate::checks::order::Order;
+use crate::server::Server;
+
+#[derive(Clone, Copy, Default)]
+struct Track {
+    /// The end of what its disk has reported.
+    flushed: Zxid,
+    /// What somebody else counts on.
+    owed: Zxid,
+    accepted: Epoch,
+    current: Epoch,
+    /// Epochs that somebody else counts on.
+    promised: Epoch,
+    adopted: Epoch,
+    /// What it has been sent since its synchronization began, and what it was when that ended.
+    sent: Zxid,
+    synced: Zxid,
+    /// The epoch that a leader has told it last.
+    told: Epoch,
+    /// Where it is being cut, if it is.
+    cutting: Option<Zxid>,
+    wiped: bool,
+}
+
+/// Every server's disk, as far as others count on it.
+pub(crate) struct Durability(Vec<Track>);
+
+impl Durability {
+    pub(crate) fn new(servers: usize) -> Self {
+        Self(vec![Track::default(); servers])
+    }
+
+    pub(crate) fn any_wiped(&self) -> bool {
+        self.0.iter().any(|track| track.wiped)
+    }
+
+    /// How many of the servers with a vote have this on their disks, other than this one.
+    pub(crate) fn holders(&self, zxid: Zxid, except: usize, voters: usize) -> usize {
+        let tracks = self.0[..voters].iter().enumerate();
+        tracks.filter(|(server, track)| *server != except && track.flushed >= zxid).count()
+    }
+
+    pub(crate) fn wiped(&mut self, server: usize) {
+        self.0[server] = Track { wiped: true, ..Track::default() };
+    }
+
+    /// Its disk leads nowhere: the leader sends a copy.
+    pub(crate) fn lost(&mut self, server: usize) {
+        let track = &mut self.0[server];
+        track.owed = Zxid::ZERO;
+        track.flushed = Zxid::ZERO;
+        track.cutting = None;
+    }
+
+    pub(crate) fn recovered(
+        &mut self,
+        server: usize,
+        last: Zxid,
+        epochs: Epochs,
+        order: &Order,
+    ) -> Result<(), String> {
+        let track = &mut self.0[server];
+        track.flushed = last;
+        let owed = match track.cutting.take() {
+            // A truncation that was under way may be done or not.
+            Some(zxid) if last == zxid => zxid,
+            _ => track.owed,
+        };
+        track.owed = owed;
+        let Track { promised, adopted, .. } = *track;
+        track.accepted = epochs.accepted;
+        track.current = epochs.current;
+        if !order.has(last, owed) {
+            return Err(format!(
+                "S-8: server {server} comes back with {last} after it acknowledged {owed}"
+            ));
+        }
+        if epochs.accepted < promised {
+            return Err(format!(
+                "S-2: server {server} has promised epoch {} and comes back with {}",
+                promised.0, epochs.accepted.0
+            ));
+        }
+        if epochs.current < adopted {
+            return Err(format!(
+                "S-2: server {server} has adopted epoch {} and comes back with {}",
+                adopted.0, epochs.current.0
+            ));
+        }
+        if epochs.accepted < epochs.current || epochs.accepted < last.epoch() {
+            return Err(format!("S-1: server {server} comes back with {epochs:?} and {last}"));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn flushed(&mut self, server: usize, zxid: Zxid) {
+        self.0[server].flushed = zxid;
+    }
+
+    /// A quorum counts on this.
+    pub(crate) fn counted(&mut self, server: usize, zxid: Zxid) {
+        let track = &mut self.0[server];
+        track.owed = track.owed.max(zxid);
+    }
+
+    pub(crate) fn truncate(&mut self, server: usize, zxid: Zxid) {
+        self.0[server].cutting = Some(zxid);
+    }
+
+    pub(crate) fn cut(&mut self, server: usize, zxid: Zxid) {
+        let track = &mut self.0[server];
+        track.cutting = None;
+        track.owed = track.owed.min(zxid);
+        track.flushed = zxid;
+    }
+
+    pub(crate) fn restored(&mut self, server: usize, zxid: Zxid, silent: bool) {
+        let track = &mut self.0[server];
+        track.owed = zxid;
+        track.flushed = zxid;
+        track.cutting = None;
+        if !silent {
+            track.wiped = false;
+        }
+    }
+
+    pub(crate) fn epoch_saved(
+        &mut self,
+        server: usize,
+        kind: EpochKind,
+        epoch: Epoch,
+    ) -> Result<(), String> {
+        let track = &mut self.0[server];
+        let before = match kind {
+            EpochKind::Accepted => std::mem::replace(&mut track.accepted, epoch),
+            EpochKind::Current => std::mem::replace(&mut track.current, epoch),
+        };
+        if epoch < before {
+            return Err(format!("S-2: server {server} goes back from {before:?} to {epoch:?}"));
+        }
+        if track.accepted < track.current {
+            return Err(format!("S-1: server {server} adopts {epoch:?} without a promise"));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check(&self, server: usize, it: &Server) -> Result<(), String> {
+        let Some(peer) = it.peer() else { return Ok(()) };
+        let track = &self.0[server];
+        let epochs = peer.epochs();
+        if epochs.accepted > track.accepted || epochs.current > track.current {
+            return Err(format!("S-1: server {server} has {epochs:?} in memory only"));
+        }
+        Ok(())
+    }
+
+    /// A server receives a packet.
+    pub(crate) fn receive(&mut self, server: usize, packet: &QuorumPacket) {
+        let track = &mut self.0[server];
+        match packet.kind {
+            PacketKind::LEADERINFO => track.told = packet.zxid.epoch(),
+            PacketKind::DIFF | PacketKind::TRUNC | PacketKind::SNAP => track.sent = Zxid::ZERO,
+            PacketKind::PROPOSAL | PacketKind::INFORM => track.sent = packet.zxid,
+            PacketKind::NEWLEADER => track.synced = track.sent,
+            _ => {}
+        }
+    }
+
+    pub(crate) fn send(
+        &mut self,
+        server: usize,
+        packet: &QuorumPacket,
+        leads: Option<Epoch>,
+        order: &Order,
+        voters: usize,
+    ) -> Result<(), String> {
+        let zxid = packet.zxid;
+        match packet.kind {
+            PacketKind::ACK if zxid.counter() > 0 => {
+                let track = &mut self.0[server];
+                track.owed = track.owed.max(zxid);
+                if track.flushed < zxid {
+                    return Err(format!("S-8: server {server} acknowledges {zxid} too early"));
+                }
+            }
+            PacketKind::ACK => {
+                let track = &mut self.0[server];
+                track.owed = track.owed.max(track.flushed);
+                track.adopted = track.adopted.max(zxid.epoch());
+                if track.current < zxid.epoch() {
+                    return Err(format!(
+                        "S-9: server {server} acknowledges epoch {zxid} too early"
+                    ));
+                }
+                if track.flushed < track.synced {
+                    return Err(format!(
+                        "S-9: server {server} acknowledges epoch {} before {} is on its disk",
+                        zxid.epoch().0,
+                        track.synced
+                    ));
+                }
+                // Whoever took part once more has a history again.
+                track.wiped = false;
+            }
+            PacketKind::ACKEPOCH => {
+                let track = &mut self.0[server];
+                track.promised = track.promised.max(track.accepted);
+                if track.told < track.accepted {
+                    return Err(format!(
+                        "B-30: server {server} accepts epoch {} after it has promised {}",
+                        track.told.0, track.accepted.0
+                    ));
+                }
+            }
+            PacketKind::LEADERINFO => {
+                let track = &mut self.0[server];
+                track.promised = track.promised.max(zxid.epoch());
+                if track.accepted < zxid.epoch() {
+                    return Err(format!("S-1: server {server} leads {zxid} without a promise"));
+                }
+            }
+            PacketKind::COMMIT | PacketKind::INFORM if leads == Some(zxid.epoch()) => {
+                let durable = |track: &&Track| track.flushed >= zxid;
+                let have = self.0[..voters].iter().filter(durable).count();
+                // Who was wiped has acknowledged what it does not have any more.
+                if zxid > order.last() && have * 2 <= voters && !self.any_wiped() {
+                    return Err(format!(
+                        "P-4: server {server} commits {zxid}, which {have} of {voters} have"
+                    ));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,234 @@
+//! One order for all: what is logged, committed and applied.
+//!
+//! S-4 (no gap, no repetition), S-7 (nothing is applied that its leader has not committed), S-11 (one
+//! zxid, one transaction), P-2 to P-7 and P-12 (every history is a prefix of what leads to its last
+//! transaction), P-8 to P-10 (a leader has everything committed), P-11 (nothing committed is cut).
+//!
+//! Every transaction has one predecessor in the whole run, so a history is its last zxid.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use zebu_proto::quorum::{PacketKind, QuorumPacket};
+use zebu_proto::{Epoch, Zxid};
+
+/// A transaction as it was first logged by anybody.
+struct Logged {
+    before: Zxid,
+    record: Bytes,
+}
+
+/// The histories of all servers.
+pub(crate) struct Order {
+    txns: BTreeMap<Zxid, Logged>,
+    /// What is committed, in order.
+    chain: Vec<Zxid>,
+    /// How much of that was taken by [`Order::take_new`].
+    taken: usize,
+    /// The newest that a leader has said to be committed.
+    said: Zxid,
+    servers: Vec<Track>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Track {
+    /// The end of what it was asked to log.
+    logged: Zxid,
+}
+
+impl Order {
+    pub(crate) fn new(servers: usize) -> Self {
+        Self {
+            txns: BTreeMap::new(),
+            chain: Vec::new(),
+            taken: 0,
+            said: Zxid::ZERO,
+            servers: vec![Track::default(); servers],
+        }
+    }
+
+    /// How many transactions are committed.
+    pub(crate) fn committed(&self) -> usize {
+        self.chain.len()
+    }
+
+    /// The newest committed transaction.
+    pub(crate) fn last(&self) -> Zxid {
+        self.chain.last().copied().unwrap_or_default()
+    }
+
+    pub(crate) fn logged(&self, server: usize) -> Zxid {
+        self.servers[server].logged
+    }
+
+    pub(crate) fn is_committed(&self, zxid: Zxid) -> bool {
+        zxid == Zxid::ZERO || self.chain.binary_search(&zxid).is_ok()
+    }
+
+    pub(crate) fn record(&self, zxid: Zxid) -> Bytes {
+        self.txns.get(&zxid).map(|txn| txn.record.clone()).unwrap_or_default()
+    }
+
+    /// What was committed since this was last asked.
+    pub(crate) fn take_new(&mut self) -> Vec<Zxid> {
+        let new = self.chain[self.taken..].to_vec();
+        self.taken = self.chain.len();
+        new
+    }
+
+    /// The history that ends there, newest first.
+    fn back_from(&self, zxid: Zxid) -> impl Iterator<Item = Zxid> + '_ {
+        let next = |zxid: &Zxid| self.txns.get(zxid).map(|txn| txn.before);
+        std::iter::successors(Some(zxid), next)
+    }
+
+    /// Whether the history that ends with `last` has `zxid` in it.
+    pub(crate) fn has(&self, last: Zxid, zxid: Zxid) -> bool {
+        self.back_from(last).find(|at| *at <= zxid) == Some(zxid)
+    }
+
+    pub(crate) fn wiped(&mut self, server: usize) {
+        self.servers[server] = Track::default();
+    }
+
+    pub(crate) fn recovered(&mut self, server: usize, last: Zxid) -> Result<(), String> {
+        if last != Zxid::ZERO && !self.txns.contains_key(&last) {
+            return Err(format!("P-3: server {server} recovers {last}, which nobody ever logged"));
+        }
+        self.servers[server].logged = last;
+        Ok(())
+    }
+
+    pub(crate) fn append(
+        &mut self,
+        server: usize,
+        led: bool,
+        zxid: Zxid,
+        record: &Bytes,
+    ) -> Result<(), String> {
+        let before = self.servers[server].logged;
+        self.servers[server].logged = zxid;
+        if zxid.counter() == 0 || zxid <= before {
+            return Err(format!("S-4: server {server} logs {zxid} behind {before}"));
+        }
+        if zxid.epoch() == before.epoch() && before.next() != Some(zxid) {
+            return Err(format!("S-4: server {server} leaves a gap between {before} and {zxid}"));
+        }
+        match self.txns.get(&zxid) {
+            None if led => {
+                self.txns.insert(zxid, Logged { before, record: record.clone() });
+                Ok(())
+            }
+            None => Err(format!("P-3: server {server} logs {zxid}, which no leader has proposed")),
+            Some(txn) if txn.record != *record => {
+                Err(format!("S-11: server {server} logs something else as {zxid}"))
+            }
+            Some(txn) if txn.before != before => Err(format!(
+                "P-12: server {server} logs {zxid} behind {before}, its leader behind {}",
+                txn.before
+            )),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// The newest committed transaction that a server loses when a leader makes it forget everything
+    /// behind `zxid`.
+    pub(crate) fn lost_by_cut(&self, server: usize, zxid: Zxid) -> Option<Zxid> {
+        let logged = self.servers[server].logged;
+        self.back_from(logged).take_while(|at| *at > zxid).find(|at| self.is_committed(*at))
+    }
+
+    pub(crate) fn cut(&mut self, server: usize, zxid: Zxid) {
+        self.servers[server].logged = zxid;
+    }
+
+    /// A copy has replaced everything a server had: the newest committed transaction it has lost.
+    pub(crate) fn restored(&mut self, server: usize, zxid: Zxid) -> Option<Zxid> {
+        let logged = std::mem::replace(&mut self.servers[server].logged, zxid);
+        let had = self.back_from(logged).find(|at| self.is_committed(*at)).unwrap_or_default();
+        (!self.has(zxid, had)).then_some(had)
+    }
+
+    pub(crate) fn sent(&mut self, packet: &QuorumPacket) {
+        if matches!(packet.kind, PacketKind::COMMIT | PacketKind::INFORM) {
+            self.said = self.said.max(packet.zxid);
+        }
+    }
+
+    /// A quorum has everything that a new leader has.
+    ///
+    /// A leader that was stopped in the act may come after others have led; it can commit nothing.
+    pub(crate) fn established(&mut self, server: usize, epoch: Epoch) -> Result<(), String> {
+        let logged = self.servers[server].logged;
+        let earlier = self.chain.partition_point(|zxid| zxid.epoch() < epoch);
+        let needed = self.chain[..earlier].last().copied().unwrap_or_default();
+        if !self.has(logged, needed) {
+            return Err(format!(
+                "P-10: server {server} leads epoch {} with {logged}, without {needed}, committed",
+                epoch.0
+            ));
+        }
+        self.said = self.said.max(logged);
+        let committed = self.last();
+        if logged <= committed {
+            return if self.is_committed(logged) {
+                Ok(())
+            } else {
+                Err(format!("P-9: server {server} leads with {logged}, others with something else"))
+            };
+        }
+        if !self.has(logged, committed) {
+            return Err(format!("P-9: server {server} leads with {logged}, without {committed}"));
+        }
+        let mut new: Vec<Zxid> = self.back_from(logged).take_while(|at| *at > committed).collect();
+        new.reverse();
+        self.chain.extend(new);
+        Ok(())
+    }
+
+    pub(crate) fn applied(
+        &mut self,
+        server: usize,
+        before: Zxid,
+        zxid: Zxid,
+        record: &Bytes,
+        led: bool,
+        candidate: bool,
+    ) -> Result<(), String> {
+        let Some(txn) = self.txns.get(&zxid) else {
+            return Err(format!("P-3: server {server} applies {zxid}, which nobody has logged"));
+        };
+        if txn.record != *record {
+            return Err(format!("S-11: server {server} applies something else as {zxid}"));
+        }
+        if txn.before != before {
+            return Err(format!(
+                "P-6: server {server} applies {zxid} behind {before} instead of {}",
+                txn.before
+            ));
+        }
+        if led {
+            self.said = self.said.max(zxid);
+        }
+        if candidate && zxid > self.last() {
+            // Its own history, for a copy: nobody is served, and it is not committed.
+            return Ok(());
+        }
+        if zxid > self.said {
+            return Err(format!("S-7: server {server} applies {zxid} before it is committed"));
+        }
+        if zxid <= self.last() {
+            return if self.is_committed(zxid) {
+                Ok(())
+            } else {
+                Err(format!("P-4: server {server} applies {zxid}, others something else"))
+            };
+        }
+        if before != self.last() {
+            let last = self.last();
+            return Err(format!("P-2: server {server} applies {zxid} behind {before}, not {last}"));
+        }
+        self.chain.push(zxid);
+        Ok(())
+    }
+}

@@ -1,0 +1,215 @@
+//! Watches: a notification comes before anything that shows its cause (WAT-14), none is lost while
+//! its connection lives, none comes that nobody asked for, and watches that are set again after a
+//! reconnection catch up on what was missed (WAT-19).
+//!
+//! Keeps what one client's connection may expect, from the answers it got and the committed events.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use zebu_proto::{EventType, Zxid};
+
+use crate::checks::reference::{Event, Reference};
+
+/// The kinds of watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// On a znode's data; spent by one event.
+    Data,
+    /// On a znode that does not exist; spent by one event.
+    Exist,
+    /// On the names of children; spent by one event.
+    Child,
+    Persistent,
+    Recursive,
+}
+
+/// A watch.
+pub(crate) type Watch = (String, Kind);
+
+/// What a notification must say.
+struct Expected {
+    event: Event,
+    /// The watches it spends.
+    spends: Vec<Watch>,
+}
+
+/// One client's watches.
+#[derive(Default)]
+pub(crate) struct Watches {
+    active: BTreeSet<Watch>,
+    /// To be set again.
+    lost: BTreeSet<Watch>,
+    /// What was told while they are being set again.
+    missed: Vec<(EventType, String)>,
+    /// Which of the committed events was looked at last.
+    cursor: usize,
+    expected: VecDeque<Expected>,
+    /// The answer that would have shown it, were it not told.
+    pub(crate) notified: u64,
+}
+
+fn matches((path, kind): &Watch, event: &Event) -> bool {
+    let here = *path == event.path;
+    let children = event.kind == EventType::NODE_CHILDREN_CHANGED;
+    match kind {
+        Kind::Data | Kind::Exist => here && !children,
+        Kind::Child => here && (children || event.kind == EventType::NODE_DELETED),
+        Kind::Persistent => here,
+        Kind::Recursive => {
+            let below = path == "/"
+                || event.path.strip_prefix(&**path).is_some_and(|rest| rest.starts_with('/'));
+            !children && (here || below)
+        }
+    }
+}
+
+impl Watches {
+    /// Takes in every event up to `zxid`, which the server has shown.
+    fn advance(&mut self, reference: &Reference, zxid: Zxid) {
+        while let Some(event) = reference.events.get(self.cursor)
+            && event.zxid <= zxid
+        {
+            self.cursor += 1;
+            let hit: Vec<Watch> =
+                self.active.iter().filter(|watch| matches(watch, event)).cloned().collect();
+            if hit.is_empty() {
+                continue;
+            }
+            let once = |(_, kind): &Watch| !matches!(kind, Kind::Persistent | Kind::Recursive);
+            let spends: Vec<Watch> = hit.into_iter().filter(once).collect();
+            for watch in &spends {
+                self.active.remove(watch);
+            }
+            self.expected.push_back(Expected { event: event.clone(), spends });
+        }
+    }
+
+    /// An answer came that shows everything up to `zxid`.
+    pub(crate) fn answered(&mut self, reference: &Reference, zxid: Zxid) -> Result<(), String> {
+        self.advance(reference, zxid);
+        match self.expected.front() {
+            None => Ok(()),
+            Some(Expected { event, .. }) => Err(format!(
+                "WAT-14: an answer at {zxid} comes without the notification of {event:?}"
+            )),
+        }
+    }
+
+    /// A notification came.
+    pub(crate) fn notified(
+        &mut self,
+        reference: &Reference,
+        zxid: Zxid,
+        kind: EventType,
+        path: &str,
+    ) -> Result<(), String> {
+        self.notified += 1;
+        if zxid == Zxid(-1) {
+            self.missed.push((kind, path.to_owned()));
+            let spent = |(at, watch): &Watch| {
+                at == path
+                    && match watch {
+                        Kind::Data => {
+                            matches!(kind, EventType::NODE_DATA_CHANGED | EventType::NODE_DELETED)
+                        }
+                        Kind::Exist => kind == EventType::NODE_CREATED,
+                        Kind::Child => matches!(
+                            kind,
+                            EventType::NODE_CHILDREN_CHANGED | EventType::NODE_DELETED
+                        ),
+                        _ => false,
+                    }
+            };
+            let before = self.lost.len();
+            // Two watches on one znode are told of its end twice.
+            if let Some(watch) = self.lost.iter().find(|watch| spent(watch)).cloned() {
+                self.lost.remove(&watch);
+            }
+            return if self.lost.len() < before {
+                Ok(())
+            } else {
+                Err(format!("WAT-19: nobody waits for {kind:?} of {path}"))
+            };
+        }
+        self.advance(reference, zxid);
+        let expected = self.expected.pop_front();
+        let Some(Expected { event, .. }) = &expected else {
+            return Err(format!("WAT-01: nobody waits for {kind:?} of {path} at {zxid}"));
+        };
+        if (event.zxid, event.kind, &*event.path) != (zxid, kind, path) {
+            return Err(format!("WAT-15: {kind:?} of {path} at {zxid} comes instead of {event:?}"));
+        }
+        Ok(())
+    }
+
+    /// A read has left a watch.
+    pub(crate) fn add(&mut self, reference: &Reference, path: &str, kind: Kind, zxid: Zxid) {
+        if self.active.is_empty() {
+            self.cursor = reference.events_after(zxid);
+        }
+        self.active.insert((path.to_owned(), kind));
+    }
+
+    /// The connection is gone, and with it all its watches and what was on its way.
+    pub(crate) fn lose(&mut self) {
+        self.lost.append(&mut self.active);
+        for expected in std::mem::take(&mut self.expected) {
+            self.lost.extend(expected.spends);
+        }
+        self.missed.clear();
+    }
+
+    /// The session is over.
+    pub(crate) fn clear(&mut self) {
+        *self = Self { notified: self.notified, ..Self::default() };
+    }
+
+    /// What is to be set again.
+    pub(crate) fn lost(&self) -> &BTreeSet<Watch> {
+        &self.lost
+    }
+
+    /// What was asked to be set again is set: everything missed up to `zxid` was told.
+    pub(crate) fn set_again(
+        &mut self,
+        reference: &Reference,
+        asked: &BTreeSet<Watch>,
+        relative: Zxid,
+        zxid: Zxid,
+    ) -> Result<(), String> {
+        let mut due = Vec::new();
+        let mut kept = BTreeSet::new();
+        for watch in asked {
+            let (path, kind) = watch;
+            let view = reference.at(path, zxid);
+            let event = match (kind, view) {
+                (Kind::Persistent | Kind::Recursive, _) | (Kind::Exist, None) => None,
+                (Kind::Exist, Some(_)) => Some(EventType::NODE_CREATED),
+                (Kind::Data | Kind::Child, None) => Some(EventType::NODE_DELETED),
+                (Kind::Data, Some(view)) => {
+                    (view.stat.mzxid > relative).then_some(EventType::NODE_DATA_CHANGED)
+                }
+                (Kind::Child, Some(view)) => {
+                    (view.stat.pzxid > relative).then_some(EventType::NODE_CHILDREN_CHANGED)
+                }
+            };
+            match event {
+                Some(event) => due.push((event, path.clone())),
+                None => drop(kept.insert(watch.clone())),
+            }
+        }
+        let order = |(kind, path): &(EventType, String)| (path.clone(), kind.0);
+        let mut told = std::mem::take(&mut self.missed);
+        due.sort_by_key(order);
+        told.sort_by_key(order);
+        if due != told {
+            return Err(format!(
+                "WAT-19: {told:?} was told when watches were set again at {zxid}, not {due:?}"
+            ));
+        }
+        self.lost.clear();
+        self.cursor = reference.events_after(zxid);
+        self.active.extend(kept);
+        Ok(())
+    }
+}

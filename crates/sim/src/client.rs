@@ -1,0 +1,467 @@
+//! Clients: sessions that speak the protocol byte for byte, move between servers, watch, fall silent
+//! and end; and remember what they were told.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use bytes::Bytes;
+use zebu_jute::{Decode as _, Decoder, Encode, Encoder};
+use zebu_proto::reply::{ReplyHeader, WatcherEvent};
+use zebu_proto::request::{AddWatch, ConnectRequest, PersistentWatches, RequestHeader, SetWatches};
+use zebu_proto::{ErrorCode, OpCode, SessionId, Xid, Zxid};
+use zebu_replica::frame;
+
+use crate::checks::reads::Asked;
+use crate::checks::watches::{Kind, Watch, Watches};
+use crate::net::Message;
+use crate::random::Random;
+use crate::requests::{self, Wish};
+use crate::world::{Happening, World};
+
+/// Requests of one client under way at a time.
+const PIPELINE: usize = 4;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Idle,
+    Dialling,
+    Greeting,
+    Open,
+}
+
+struct Pending {
+    asked: Asked,
+    watch: Option<Kind>,
+    /// For watches that are set again: which, and the newest zxid seen then.
+    again: Option<(BTreeSet<Watch>, Zxid)>,
+}
+
+/// A client.
+pub(crate) struct Client {
+    number: usize,
+    random: Random,
+    phase: Phase,
+    conn: Option<u64>,
+    attempt: u64,
+    timer: u64,
+    since: Duration,
+    session: SessionId,
+    password: Vec<u8>,
+    timeout: Duration,
+    wished: i32,
+    seen: Zxid,
+    xid: i32,
+    pending: VecDeque<Pending>,
+    pings: u32,
+    heard: Duration,
+    sent: Duration,
+    pub(crate) silent: bool,
+    unread: Vec<(u64, Option<Bytes>)>,
+    pub(crate) watches: Watches,
+    closing: bool,
+    /// Sessions it has had.
+    pub(crate) sessions: u64,
+}
+
+impl Client {
+    pub(crate) fn new(number: usize, seed: u64) -> Self {
+        let mut random = Random::new(seed, 100 + number as u64);
+        Self {
+            number,
+            wished: random.between(2_000, 30_000) as i32,
+            random,
+            phase: Phase::Idle,
+            conn: None,
+            attempt: 0,
+            timer: 0,
+            since: Duration::ZERO,
+            session: SessionId::NONE,
+            password: vec![0; 16],
+            timeout: Duration::from_secs(10),
+            seen: Zxid::ZERO,
+            xid: 0,
+            pending: VecDeque::new(),
+            pings: 0,
+            heard: Duration::ZERO,
+            sent: Duration::ZERO,
+            silent: false,
+            unread: Vec::new(),
+            watches: Watches::default(),
+            closing: false,
+            sessions: 0,
+        }
+    }
+
+    pub(crate) fn connection(&self) -> Option<u64> {
+        self.conn
+    }
+
+    /// Whether it has a session and waits for nothing.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.phase == Phase::Open && self.pending.is_empty() && !self.closing
+    }
+
+    pub(crate) fn status(&self) -> String {
+        format!(
+            "{:?} {} seen {}, {} pending, heard at {:?}",
+            self.phase,
+            self.session,
+            self.seen,
+            self.pending.len(),
+            self.heard
+        )
+    }
+
+    fn disconnected(&mut self) {
+        self.phase = Phase::Idle;
+        self.conn = None;
+        self.attempt += 1;
+        self.pending.clear();
+        self.pings = 0;
+        self.watches.lose();
+        self.unread.clear();
+        if self.closing {
+            // Whether it is over or not, nobody will ask for it again.
+            self.new_session();
+        }
+    }
+
+    fn new_session(&mut self) {
+        self.session = SessionId::NONE;
+        self.password = vec![0; 16];
+        self.closing = false;
+        self.xid = 0;
+        self.watches.clear();
+    }
+}
+
+fn header(xid: i32, op: OpCode, body: impl FnOnce(&mut Encoder<'_>)) -> Bytes {
+    let mut bytes = Vec::new();
+    frame::frame(&mut bytes, |out| {
+        RequestHeader { xid: Xid(xid), op }.encode(out);
+        body(out);
+    });
+    bytes.into()
+}
+
+impl World {
+    pub(crate) fn client_timer(&mut self, client: usize, timer: u64) {
+        let now = self.now;
+        let it = &mut self.clients[client];
+        if it.timer != timer {
+            return;
+        }
+        it.timer += 1;
+        let next = it.timer;
+        let think = self.plan.think.as_micros() as u64;
+        let most = (it.timeout / 6).as_micros() as u64;
+        let wait = it.random.between(think / 4, think * 7 / 4).min(most);
+        self.at(
+            now + Duration::from_micros(wait.max(1000)),
+            Happening::Client { client, timer: next },
+        );
+        if !self.clients[client].silent {
+            self.act(client);
+        }
+    }
+
+    fn act(&mut self, client: usize) {
+        let now = self.now;
+        let it = &mut self.clients[client];
+        match it.phase {
+            Phase::Idle => {
+                it.phase = Phase::Dialling;
+                it.since = now;
+                it.attempt += 1;
+                let attempt = it.attempt;
+                let to = it.random.below(self.plan.servers() as u64) as usize;
+                let after = self.delay();
+                self.after(after, Happening::ClientDialled { client, attempt, to });
+            }
+            Phase::Dialling | Phase::Greeting => {
+                if now > it.since + (it.timeout / 3).min(Duration::from_secs(4)) {
+                    self.leave_server(client);
+                }
+            }
+            Phase::Open => {
+                if now > it.heard + it.timeout * 2 / 3 {
+                    return self.leave_server(client);
+                }
+                if now > it.sent + it.timeout / 3 {
+                    it.pings += 1;
+                    self.ask(client, header(Xid::PING.0, OpCode::PING, |_| {}));
+                } else if self.busy && it.pending.len() < PIPELINE && !it.closing {
+                    self.wish(client);
+                }
+            }
+        }
+    }
+
+    /// Gives up on the connection there is, if any.
+    fn leave_server(&mut self, client: usize) {
+        let place = self.plan.servers() + client;
+        if let Some(conn) = self.clients[client].conn {
+            self.close(conn, place);
+        }
+        let session = self.clients[client].session;
+        self.checks.expiry.is_present(session, None);
+        self.clients[client].disconnected();
+    }
+
+    pub(crate) fn client_dialled(&mut self, client: usize, attempt: u64, to: usize) {
+        let place = self.plan.servers() + client;
+        let now = self.now;
+        let it = &mut self.clients[client];
+        if it.attempt != attempt || it.silent {
+            return;
+        }
+        if !self.net.reaches(place, to) || self.net.dark.contains(&to) {
+            // Nobody answers: the client gives up after a while.
+            return;
+        }
+        if self.servers[to].process.is_none() || self.servers[to].paused.is_some() {
+            it.phase = Phase::Idle;
+            return;
+        }
+        let conn = self.accept(to, client);
+        let it = &mut self.clients[client];
+        it.conn = Some(conn);
+        it.phase = Phase::Greeting;
+        it.since = now;
+        it.heard = now;
+        let request = ConnectRequest {
+            protocol_version: 0,
+            last_zxid_seen: it.seen,
+            timeout_ms: it.wished,
+            session_id: it.session.0,
+            password: Some(&it.password),
+            read_only: Some(false),
+        };
+        let mut bytes = Vec::new();
+        frame::frame(&mut bytes, |out| request.encode(out));
+        self.ask(client, bytes.into());
+    }
+
+    fn ask(&mut self, client: usize, bytes: Bytes) {
+        let place = self.plan.servers() + client;
+        let it = &mut self.clients[client];
+        it.sent = self.now;
+        if let Some(conn) = it.conn {
+            self.send(conn, place, Message::Frames(bytes));
+        }
+    }
+
+    /// Asks for something.
+    fn wish(&mut self, client: usize) {
+        let it = &mut self.clients[client];
+        let wish = requests::draw(&mut it.random, it.number);
+        match wish {
+            Wish::One(op, path, watch, body) => self.request_one(client, op, path, watch, body),
+            Wish::SyncAndRead(path) => {
+                let sync = requests::path_only("/");
+                self.request_one(client, OpCode::SYNC, "/".to_owned(), None, sync);
+                let read = requests::read(&path, false);
+                self.request_one(client, OpCode::GET_DATA, path, None, read);
+            }
+            Wish::Watch(path, recursive) => {
+                let kind = if recursive { Kind::Recursive } else { Kind::Persistent };
+                let mode = i32::from(recursive);
+                let body = AddWatch { path: Some((&*path).into()), mode }.to_bytes();
+                self.request_one(client, OpCode::ADD_WATCH, path, Some(kind), body);
+            }
+            Wish::Close => {
+                self.clients[client].closing = true;
+                let op = OpCode::CLOSE_SESSION;
+                self.request_one(client, op, String::new(), None, Vec::new());
+            }
+        }
+    }
+
+    fn request_one(
+        &mut self,
+        client: usize,
+        op: OpCode,
+        path: String,
+        watch: Option<Kind>,
+        body: Vec<u8>,
+    ) {
+        let completed = self.checks.reads.completed;
+        let it = &mut self.clients[client];
+        it.xid += 1;
+        let asked = Asked { xid: it.xid, op, path, completed };
+        let bytes = header(it.xid, op, |out| out.raw(&body));
+        it.pending.push_back(Pending { asked, watch, again: None });
+        self.ask(client, bytes);
+    }
+
+    /// Sets the watches of the last connection again.
+    fn set_watches(&mut self, client: usize) {
+        let it = &mut self.clients[client];
+        let lost = it.watches.lost().clone();
+        if lost.is_empty() {
+            return;
+        }
+        let of = |wanted: Kind| {
+            let paths = lost.iter().filter(move |(_, kind)| *kind == wanted);
+            paths.map(|(path, _)| path.as_str().into()).collect::<Vec<_>>()
+        };
+        let watches = SetWatches {
+            relative_zxid: it.seen,
+            data: of(Kind::Data),
+            exist: of(Kind::Exist),
+            child: of(Kind::Child),
+        };
+        let some = |kind| of(kind).into_iter().map(Some).collect();
+        let persistent = PersistentWatches {
+            persistent: some(Kind::Persistent),
+            recursive: some(Kind::Recursive),
+        };
+        let op = OpCode::SET_WATCHES2;
+        let bytes = header(Xid::SET_WATCHES.0, op, |out| {
+            watches.encode(out);
+            persistent.encode(out);
+        });
+        let completed = Zxid::ZERO;
+        let asked = Asked { xid: Xid::SET_WATCHES.0, op, path: String::new(), completed };
+        let again = Some((lost, it.seen));
+        it.pending.push_back(Pending { asked, watch: None, again });
+        self.ask(client, bytes);
+    }
+
+    // ---- what comes back
+
+    pub(crate) fn client_loses(&mut self, client: usize, id: u64) {
+        let it = &mut self.clients[client];
+        if it.conn != Some(id) {
+            return;
+        }
+        if it.silent {
+            it.unread.push((id, None));
+            return;
+        }
+        let session = it.session;
+        self.checks.expiry.is_present(session, None);
+        self.clients[client].disconnected();
+    }
+
+    pub(crate) fn client_speaks(&mut self, client: usize) {
+        self.clients[client].silent = false;
+        for (id, frames) in std::mem::take(&mut self.clients[client].unread) {
+            match frames {
+                Some(frames) => self.client_receives(client, id, Message::Frames(frames)),
+                None => self.client_loses(client, id),
+            }
+        }
+    }
+
+    pub(crate) fn client_receives(&mut self, client: usize, id: u64, message: Message) {
+        let Message::Frames(mut rest) = message else { return };
+        let now = self.now;
+        let it = &mut self.clients[client];
+        if it.conn != Some(id) {
+            return;
+        }
+        if it.silent {
+            it.unread.push((id, Some(rest)));
+            return;
+        }
+        it.heard = now;
+        while let Some(length) = rest.first_chunk::<4>().map(|bytes| i32::from_be_bytes(*bytes)) {
+            let payload = rest.split_to(4 + length as usize).slice(4..);
+            let phase = self.clients[client].phase;
+            let held = match phase {
+                Phase::Greeting => self.greeted(client, &payload),
+                Phase::Open => self.answered(client, &payload),
+                _ => return,
+            };
+            if let Err(what) = held {
+                self.checks.found(format!("client {client}: {what}"));
+                return;
+            }
+        }
+    }
+
+    fn greeted(&mut self, client: usize, payload: &[u8]) -> Result<(), String> {
+        let now = self.now;
+        let mut from = Decoder::new(payload);
+        let text = |error: zebu_jute::DecodeError| error.to_string();
+        from.int().map_err(text)?;
+        let timeout_ms = from.int().map_err(text)?;
+        let session = SessionId(from.long().map_err(text)?);
+        let password = from.buffer().map_err(text)?.unwrap_or_default().to_vec();
+        let it = &mut self.clients[client];
+        if timeout_ms <= 0 {
+            let before = it.session;
+            if !self.checks.expiry.has_ended(before) {
+                return Err(format!("SES-10: {before} is refused, although it has not ended"));
+            }
+            it.new_session();
+            self.leave_server(client);
+            return Ok(());
+        }
+        if it.session == SessionId::NONE {
+            it.sessions += 1;
+        } else if it.session != session {
+            return Err(format!("{} goes on as {session}", it.session));
+        }
+        it.session = session;
+        it.password = password;
+        it.timeout = Duration::from_millis(timeout_ms as u64);
+        it.phase = Phase::Open;
+        self.checks.expiry.is_present(session, Some(now));
+        self.set_watches(client);
+        Ok(())
+    }
+
+    fn answered(&mut self, client: usize, payload: &[u8]) -> Result<(), String> {
+        let mut from = Decoder::new(payload);
+        let header = ReplyHeader::decode(&mut from).map_err(|error| error.to_string())?;
+        let ReplyHeader { xid, zxid, err } = header;
+        let checks = &mut self.checks;
+        let it = &mut self.clients[client];
+        if xid == Xid::NOTIFICATION {
+            let event = WatcherEvent::decode(&mut from).map_err(|error| error.to_string())?;
+            let WatcherEvent { kind, path, .. } = event;
+            self.outcome.notified += 1;
+            if zxid != Zxid(-1) && zxid < it.seen {
+                return Err(format!("ORD: a notification at {zxid} behind {}", it.seen));
+            }
+            it.seen = it.seen.max(zxid);
+            return it.watches.notified(&checks.reference, zxid, kind, &path);
+        }
+        if zxid < it.seen {
+            return Err(format!("ORD: an answer at {zxid}, {} was seen before", it.seen));
+        }
+        it.seen = zxid;
+        self.outcome.answered += 1;
+        it.watches.answered(&checks.reference, zxid)?;
+        if xid == Xid::PING {
+            it.pings = it.pings.checked_sub(1).ok_or("an answer to no ping")?;
+            return Ok(());
+        }
+        let pending = it.pending.pop_front().ok_or_else(|| format!("ORD: an answer to {xid:?}"))?;
+        let Pending { asked, watch, again } = pending;
+        if xid.0 != asked.xid {
+            return Err(format!("ORD: {xid:?} is answered before {asked:?}"));
+        }
+        if let Some((lost, relative)) = again {
+            return it.watches.set_again(&checks.reference, &lost, relative, zxid);
+        }
+        let (session, seen) = (it.session, it.seen);
+        checks.reads.answered(&checks.order, &checks.reference, session, seen, &asked, payload)?;
+        if let Some(kind) = watch {
+            let kind = match (kind, err) {
+                (Kind::Data, ErrorCode::NO_NODE) if asked.op == OpCode::EXISTS => Some(Kind::Exist),
+                (kind, ErrorCode::OK) => Some(kind),
+                _ => None,
+            };
+            if let Some(kind) = kind {
+                it.watches.add(&checks.reference, &asked.path, kind, zxid);
+            }
+        }
+        if asked.op == OpCode::CLOSE_SESSION {
+            self.leave_server(client);
+        }
+        Ok(())
+    }
+}

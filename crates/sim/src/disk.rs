@@ -1,0 +1,205 @@
+//! A server's disk: one in memory whose power can be cut, which can also fail and be full.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use zebu_store::Vfs;
+use zebu_store::vfs::{Crash, DirLock, Entry, MemVfs, VfsFile};
+
+/// Where every server keeps its data.
+pub(crate) const ROOT: &str = "/data";
+
+const NEVER: u64 = u64::MAX;
+
+/// A disk. Clones are the same disk.
+#[derive(Clone, Debug)]
+pub(crate) struct Disk {
+    mem: MemVfs,
+    state: Arc<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    now_ns: AtomicU64,
+    /// Changing calls left until one fails.
+    calls_left: AtomicU64,
+    full: AtomicBool,
+    /// How many calls have failed.
+    failed: AtomicU64,
+}
+
+impl Disk {
+    /// An empty disk.
+    pub(crate) fn new() -> Self {
+        Self::over(MemVfs::new(Path::new(ROOT)))
+    }
+
+    fn over(mem: MemVfs) -> Self {
+        let state = State {
+            now_ns: AtomicU64::new(0),
+            calls_left: AtomicU64::new(NEVER),
+            full: AtomicBool::new(false),
+            failed: AtomicU64::new(0),
+        };
+        Self { mem, state: Arc::new(state) }
+    }
+
+    /// Puts the file there by which an operator says that an empty database is new.
+    pub(crate) fn initialize(&self) {
+        self.mem.put(&Path::new(ROOT).join("initialize"), b"");
+    }
+
+    pub(crate) fn set_now(&self, now: Duration) {
+        self.state.now_ns.store(now.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// The changing call after so many others fails, once.
+    pub(crate) fn fail_after(&self, calls: u64) {
+        self.state.calls_left.store(calls, Ordering::Relaxed);
+    }
+
+    /// Nothing more fits from now on, or again.
+    pub(crate) fn set_full(&self, full: bool) {
+        self.state.full.store(full, Ordering::Relaxed);
+    }
+
+    /// How many calls have failed.
+    pub(crate) fn failures(&self) -> u64 {
+        self.state.failed.load(Ordering::Relaxed)
+    }
+
+    /// Nothing is done any more after so many changing calls.
+    pub(crate) fn stop_after(&self, calls: u64) {
+        self.mem.stop_at(self.mem.mutations() + calls);
+    }
+
+    /// Takes [`Disk::stop_after`] back: the process is gone, the machine went on.
+    pub(crate) fn resume(&self) {
+        self.mem.resume();
+    }
+
+    /// The disk as it is found after the power was cut.
+    pub(crate) fn crash(&self, crash: Crash) -> Self {
+        let disk = Self::over(self.mem.crash(crash));
+        disk.set_full(self.state.full.load(Ordering::Relaxed));
+        disk
+    }
+
+    fn failed(&self, kind: io::ErrorKind) -> io::Error {
+        self.state.failed.fetch_add(1, Ordering::Relaxed);
+        io::Error::new(kind, "injected fault")
+    }
+
+    fn change(&self) -> io::Result<()> {
+        let left = self.state.calls_left.load(Ordering::Relaxed);
+        if left == 0 {
+            self.state.calls_left.store(NEVER, Ordering::Relaxed);
+            return Err(self.failed(io::ErrorKind::Other));
+        }
+        if left != NEVER {
+            self.state.calls_left.store(left - 1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn grow(&self) -> io::Result<()> {
+        self.change()?;
+        if self.state.full.load(Ordering::Relaxed) {
+            return Err(self.failed(io::ErrorKind::StorageFull));
+        }
+        Ok(())
+    }
+
+    fn file(&self, file: io::Result<Box<dyn VfsFile>>) -> io::Result<Box<dyn VfsFile>> {
+        Ok(Box::new(File { inner: file?, disk: self.clone() }))
+    }
+}
+
+impl Vfs for Disk {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn VfsFile>> {
+        self.grow()?;
+        self.file(self.mem.create(path))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn VfsFile>> {
+        self.file(self.mem.open(path))
+    }
+
+    fn open_rw(&self, path: &Path) -> io::Result<Box<dyn VfsFile>> {
+        self.file(self.mem.open_rw(path))
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
+        self.mem.list(dir)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        self.mem.exists(path)
+    }
+
+    fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        self.grow()?;
+        self.mem.create_dir(dir)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.change()?;
+        self.mem.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.change()?;
+        self.mem.remove(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.change()?;
+        self.mem.sync_dir(dir)
+    }
+
+    fn lock(&self, dir: &Path) -> io::Result<Option<DirLock>> {
+        self.mem.lock(dir)
+    }
+
+    fn now(&self) -> Duration {
+        Duration::from_nanos(self.state.now_ns.load(Ordering::Relaxed))
+    }
+}
+
+#[derive(Debug)]
+struct File {
+    inner: Box<dyn VfsFile>,
+    disk: Disk,
+}
+
+impl VfsFile for File {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.inner.read_at(buffer, offset)
+    }
+
+    fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        if let Err(error) = self.disk.grow() {
+            // Any part of a failed write may be there.
+            let _ = self.inner.write_at(&bytes[..bytes.len() / 2], offset);
+            return Err(error);
+        }
+        self.inner.write_at(bytes, offset)
+    }
+
+    fn set_len(&mut self, bytes: u64) -> io::Result<()> {
+        self.disk.change()?;
+        self.inner.set_len(bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.disk.change()?;
+        self.inner.sync()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.inner.len()
+    }
+}

@@ -1,0 +1,308 @@
+//! What the log thread and the snapshot thread do, and how long that takes.
+//!
+//! Work is done on the disk in memory when its time is over; a crash before that does a part of it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use zebu_proto::{Epoch, Zxid};
+use zebu_replica::Input;
+use zebu_store::history::Range;
+use zebu_store::{EpochFile, SnapshotWriter, Truncated};
+use zebu_tree::{Tree, Walk};
+use zebu_zab::{EpochKind, LinkId, LogEnd};
+
+use crate::rebuild::Rebuild;
+use crate::server::tree_options;
+use crate::world::{Happening, World};
+
+/// Silence after which the log is marked durable up to its end.
+const SETTLE_AFTER: Duration = Duration::from_millis(100);
+
+/// The longest that a piece of work takes, however slow the disk is.
+const SLOWEST: Duration = Duration::from_secs(30);
+
+/// What the log thread is asked to do.
+#[derive(Clone, Debug)]
+pub(crate) enum Job {
+    Append(Vec<(Zxid, Bytes)>),
+    Roll,
+    Epoch(EpochKind, Epoch),
+    Truncate(Zxid),
+    Restore(LinkId),
+}
+
+/// A snapshot that is being taken.
+pub(crate) struct Taking {
+    walk: Walk,
+    writer: SnapshotWriter,
+}
+
+impl World {
+    /// Hands the records gathered so far to the log thread.
+    pub(crate) fn append_records(&mut self, server: usize) {
+        let Some(process) = &mut self.servers[server].process else { return };
+        if !process.records.is_empty() {
+            let records = std::mem::take(&mut process.records);
+            self.job(server, Job::Append(records));
+        }
+    }
+
+    pub(crate) fn job(&mut self, server: usize, job: Job) {
+        if let Some(process) = &mut self.servers[server].process {
+            process.jobs.push_back(job);
+            self.start_jobs(server);
+        }
+    }
+
+    /// Takes what has queued up, and starts to work on it.
+    fn start_jobs(&mut self, server: usize) {
+        let slow = self.random.one_in(60);
+        let fsync =
+            Duration::from_micros(self.random.between(300, if slow { 300_000 } else { 3000 }));
+        let factor = self.servers[server].disk_factor;
+        let Some(process) = &mut self.servers[server].process else { return };
+        if !process.working.is_empty() {
+            return;
+        }
+        let is_log = |job: &Job| matches!(job, Job::Append(_) | Job::Roll);
+        while process.jobs.front().is_some_and(is_log) {
+            process.working.extend(process.jobs.pop_front());
+        }
+        let mut syncs = 1;
+        if process.working.is_empty() {
+            let Some(job) = process.jobs.pop_front() else { return };
+            syncs = if matches!(job, Job::Epoch(..)) { 2 } else { 6 };
+            process.working.push(job);
+        }
+        let number = process.number;
+        let time = (fsync * syncs * factor).min(SLOWEST);
+        self.after(time, Happening::DiskDone { server, process: number });
+    }
+
+    pub(crate) fn disk_done(&mut self, server: usize, number: u64) {
+        if self.process(server, number).is_none() {
+            return;
+        }
+        match self.work(server) {
+            Ok(inputs) => {
+                for input in inputs {
+                    self.input(server, number, input);
+                }
+            }
+            Err(why) => return self.stop(server, &why),
+        }
+        let Some(process) = self.process(server, number) else { return };
+        process.jobs_done += 1;
+        let jobs = process.jobs_done;
+        self.after(SETTLE_AFTER, Happening::DiskIdle { server, process: number, jobs });
+        self.start_jobs(server);
+    }
+
+    pub(crate) fn disk_idle(&mut self, server: usize, number: u64, jobs: u64) {
+        self.servers[server].disk.set_now(self.now);
+        let Some(process) = self.process(server, number) else { return };
+        if process.jobs_done == jobs
+            && process.working.is_empty()
+            && let Err(error) = process.log.settle()
+        {
+            self.stop(server, &error.to_string());
+        }
+    }
+
+    /// The process or machine ends after so many calls of what is being worked on.
+    pub(crate) fn interrupt(&mut self, server: usize, calls: u64) {
+        self.servers[server].disk.stop_after(calls);
+        let busy = |server: &crate::server::Server| {
+            server.process.as_ref().is_some_and(|process| !process.working.is_empty())
+        };
+        if busy(&self.servers[server]) && calls > 0 {
+            self.reached("crash in the middle of work on the disk");
+            // Nobody hears of what was done.
+            self.checks.silent(true);
+            let _ = self.work(server);
+            self.checks.silent(false);
+        }
+    }
+
+    /// Does what is being worked on.
+    fn work(&mut self, server: usize) -> Result<Vec<Input>, String> {
+        let options = tree_options(&self.plan);
+        self.servers[server].disk.set_now(self.now);
+        let process = self.servers[server].process.as_mut().expect("it works");
+        let mut inputs = Vec::new();
+        let mut last = None;
+        let text = |error: zebu_store::StoreError| error.to_string();
+        for job in std::mem::take(&mut process.working) {
+            match job {
+                Job::Append(records) => {
+                    for (zxid, record) in records {
+                        process.log.append(zxid, &record);
+                        last = Some(zxid);
+                    }
+                }
+                Job::Roll => drop(process.log.roll().map_err(text)?),
+                Job::Epoch(kind, epoch) => {
+                    let file = match kind {
+                        EpochKind::Accepted => EpochFile::Accepted,
+                        EpochKind::Current => EpochFile::Current,
+                    };
+                    process.store_epochs.write(file, epoch).map_err(text)?;
+                    self.checks.epoch_saved(server, kind, epoch);
+                    inputs.push(Input::Zab(zebu_zab::Input::EpochSaved(kind, epoch)));
+                }
+                Job::Truncate(zxid) => {
+                    let mut rebuild = Rebuild::new(options);
+                    let end = match process.log.truncate(zxid, &mut rebuild).map_err(text)? {
+                        Truncated::Reaches(_) => {
+                            if process.tree.last_zxid() > zxid {
+                                process.replace_tree(rebuild.finish(), &mut inputs);
+                            }
+                            Some(zxid)
+                        }
+                        Truncated::Lost { .. } => {
+                            process.replace_tree(Tree::new(options), &mut inputs);
+                            None
+                        }
+                    };
+                    self.checks.truncated(server, end, &process.tree);
+                    inputs.push(Input::Zab(zebu_zab::Input::Truncated(end)));
+                }
+                Job::Restore(link) => {
+                    let arriving = process.arriving.remove(&link).expect("a copy to restore");
+                    let (received, tree, fuzzy) = arriving.take().expect("it is whole");
+                    let zxid = received.zxid();
+                    process.log.install(received).map_err(text)?;
+                    process.replace_tree(tree, &mut inputs);
+                    self.checks.restored(server, zxid, fuzzy, &process.tree);
+                    inputs.push(Input::Zab(zebu_zab::Input::Restored(zxid)));
+                }
+            }
+        }
+        if let Some(last) = last {
+            process.log.commit().map_err(text)?;
+            self.checks.flushed(server, last);
+            inputs.push(Input::Zab(zebu_zab::Input::Flushed(last)));
+        }
+        Ok(inputs)
+    }
+
+    // ---- snapshots
+
+    pub(crate) fn first_snapshot(
+        &mut self,
+        snapshots: &zebu_store::Snapshots,
+        tree: &Tree,
+    ) -> Result<(), String> {
+        let mut writer = snapshots.begin(tree.last_zxid()).map_err(|error| error.to_string())?;
+        let acls: Vec<_> = tree.acl_table().collect();
+        writer.sessions(&tree.sessions().collect::<Vec<_>>());
+        writer.acls(&acls);
+        let mut walk = Walk::new(tree);
+        walk.step(tree, usize::MAX, &mut |path, data, acl, stat| {
+            writer.node(path, data, acl, stat);
+        });
+        let digest = (tree.last_zxid(), tree.digest());
+        writer.finish(Some(digest), Some(tree.last_zxid())).map_err(|error| error.to_string())?;
+        Ok(())
+    }
+
+    pub(crate) fn begin_snapshot(&mut self, server: usize) {
+        self.reached("snapshot");
+        let Some(process) = &mut self.servers[server].process else { return };
+        let tree = &process.tree;
+        let number = process.number;
+        let Ok(mut writer) = process.snapshots.begin(tree.last_zxid()) else {
+            return self.input(server, number, Input::SnapshotDone);
+        };
+        let acls: Vec<_> = tree.acl_table().collect();
+        writer.sessions(&tree.sessions().collect::<Vec<_>>());
+        writer.acls(&acls);
+        let walk = Walk::new(tree);
+        process.taking = Some(Taking { walk, writer });
+        let after = self.random.ms(0, 20);
+        self.after(after, Happening::SnapshotStep { server, process: number });
+    }
+
+    pub(crate) fn snapshot_step(&mut self, server: usize, number: u64) {
+        let budget = self.random.between(1, 12) as usize;
+        self.servers[server].disk.set_now(self.now);
+        let Some(process) = self.process(server, number) else { return };
+        let Some(mut taking) = process.taking.take() else { return };
+        let Taking { walk, writer } = &mut taking;
+        let done = walk.step(&process.tree, budget, &mut |path, data, acl, stat| {
+            writer.node(path, data, acl, stat);
+        });
+        let mut failed = writer.flush().is_err();
+        if !done && !failed {
+            process.taking = Some(taking);
+            let after = self.random.ms(0, 30);
+            return self.after(after, Happening::SnapshotStep { server, process: number });
+        }
+        if !failed {
+            let last = process.tree.last_zxid();
+            let digest = (last, process.tree.digest());
+            failed = taking.writer.finish(Some(digest), Some(last)).is_err();
+        }
+        if failed {
+            self.reached("snapshot failed");
+        }
+        self.input(server, number, Input::SnapshotDone);
+    }
+
+    // ---- reading the log
+
+    pub(crate) fn read_log(
+        &mut self,
+        server: usize,
+        link: LinkId,
+        after: Zxid,
+        up_to: Zxid,
+        share: f64,
+    ) {
+        let Some(process) = &self.servers[server].process else { return };
+        let number = process.number;
+        let snapshot = process.snapshots.latest().ok().flatten().map_or(0, |file| file.bytes);
+        let bytes_max = if share == 0.0 { u64::MAX } else { (snapshot as f64 * share) as u64 };
+        let history = process.snapshots.logs().history(Range { after, up_to, bytes_max });
+        let mut floor = None;
+        let mut txns = Vec::new();
+        let mut end = LogEnd::Unusable;
+        if let Ok(mut history) = history {
+            floor = history.floor();
+            end = LogEnd::Complete;
+            loop {
+                match history.next() {
+                    Ok(Some((zxid, record))) => txns.push((zxid, Bytes::copy_from_slice(record))),
+                    Ok(None) => break,
+                    Err(_) => {
+                        end = LogEnd::Unusable;
+                        break;
+                    }
+                }
+            }
+        }
+        self.reached(if end == LogEnd::Complete { "log read" } else { "log of no use" });
+        let mut after = self.random.ms(1, 30);
+        if txns.len() > 1 && self.random.one_in(2) {
+            let rest = txns.split_off(txns.len() / 2);
+            let input = zebu_zab::Input::LogRead { link, floor, txns, end: LogEnd::More };
+            self.after(after, Happening::Tell { server, process: number, input });
+            txns = rest;
+            after += self.random.ms(1, 60);
+        }
+        let input = zebu_zab::Input::LogRead { link, floor, txns, end };
+        self.after(after, Happening::Tell { server, process: number, input });
+    }
+}
+
+impl crate::server::Process {
+    /// The tree is another one now: what looks at the old one ends.
+    fn replace_tree(&mut self, tree: Tree, inputs: &mut Vec<Input>) {
+        self.tree = tree;
+        if self.taking.take().is_some() {
+            inputs.push(Input::SnapshotDone);
+        }
+        self.leaving.clear();
+    }
+}

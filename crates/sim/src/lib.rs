@@ -1,0 +1,31 @@
+//! Whole ensembles in one thread, decided by one seed: the servers are what ships, the network, the
+//! disks, the clocks and the clients are simulated.
+//!
+//! A run has a safety phase, in which everything that can go wrong does, and a liveness phase, in
+//! which nothing does any more and everything must come to rest. What must hold is checked after
+//! every step; see `checks` for the properties. `docs/simulation.md` says how to run it.
+
+#![expect(missing_debug_implementations, reason = "nobody prints a world")]
+
+mod checks;
+mod client;
+mod conn;
+mod copy;
+mod disk;
+mod faults;
+mod jobs;
+mod links;
+#[cfg(feature = "mutants")]
+pub mod mutants;
+mod net;
+pub mod plan;
+mod random;
+mod rebuild;
+mod requests;
+pub mod run;
+mod server;
+pub mod shrink;
+mod world;
+
+pub use random::Random;
+pub use world::{Outcome, World};

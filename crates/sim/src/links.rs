@@ -1,0 +1,118 @@
+//! Messages between servers: typed, or through the codec in a part of the runs.
+
+use bytes::{Bytes, BytesMut};
+use zebu_jute::Encode as _;
+use zebu_proto::quorum::{
+    NOTIFICATION_VERSION, Notification, PacketKind, QuorumPacket, ServerState,
+};
+use zebu_replica::Input;
+use zebu_zab::LinkId;
+use zebu_zab::election::{Ballot, State, Vote};
+use zebu_zab::mesh::WireId;
+
+use crate::net::{Kind, Message};
+use crate::world::World;
+
+const FIELD_BYTES_MAX: usize = 1 << 20;
+
+fn notification(ballot: &Ballot) -> Notification {
+    let state = match ballot.state {
+        State::Looking => ServerState::LOOKING,
+        State::Following => ServerState::FOLLOWING,
+        State::Leading => ServerState::LEADING,
+        State::Observing => ServerState::OBSERVING,
+    };
+    Notification {
+        state,
+        leader: ballot.vote.leader,
+        zxid: ballot.vote.zxid,
+        round: ballot.round,
+        peer_epoch: ballot.vote.epoch,
+        version: NOTIFICATION_VERSION,
+        config: Some(Bytes::from_static(b"version=0")),
+    }
+}
+
+fn ballot(notification: &Notification) -> Ballot {
+    let state = match notification.state {
+        ServerState::LOOKING => State::Looking,
+        ServerState::FOLLOWING => State::Following,
+        ServerState::LEADING => State::Leading,
+        _ => State::Observing,
+    };
+    let vote = Vote {
+        leader: notification.leader,
+        zxid: notification.zxid,
+        epoch: notification.peer_epoch,
+    };
+    let versioned = notification.version > 0;
+    Ballot { vote, round: notification.round, state, versioned }
+}
+
+impl World {
+    pub(crate) fn send_ballot(&mut self, server: usize, wire: WireId, ballot: Ballot) {
+        let message = if self.plan.codec {
+            Message::Raw(notification(&ballot).to_bytes().into())
+        } else {
+            Message::Ballot(ballot)
+        };
+        self.send(wire.0, server, message);
+    }
+
+    pub(crate) fn send_packet(&mut self, server: usize, link: LinkId, packet: QuorumPacket) {
+        if let Some(process) = &mut self.servers[server].process
+            && let Some(leaving) = process.leaving.get_mut(&link)
+        {
+            leaving.behind.push(packet);
+            return;
+        }
+        self.trace(server as u64 ^ 4 << 40, packet.zxid.0 as u64 ^ (packet.kind.0 as u64) << 48);
+        self.checks.send(server, &self.servers[server], &packet);
+        let message = if self.plan.codec {
+            Message::Raw(packet.to_bytes().into())
+        } else {
+            Message::Packet(packet)
+        };
+        self.send(link.0, server, message);
+    }
+
+    pub(crate) fn server_receives(&mut self, server: usize, id: u64, kind: Kind, message: Message) {
+        let number = self.servers[server].number;
+        match (kind, message) {
+            (Kind::Client, Message::Frames(frames)) => self.frames(server, id, frames),
+            (Kind::Election, Message::Ballot(ballot)) => self.heard(server, number, id, ballot),
+            (Kind::Election, Message::Raw(bytes)) => {
+                let notification = Notification::decode(&bytes).expect("it was just encoded");
+                self.heard(server, number, id, ballot(&notification));
+            }
+            (Kind::Quorum, Message::Packet(packet)) => self.packet(server, number, id, packet),
+            (Kind::Quorum, Message::Raw(bytes)) => {
+                let mut bytes = BytesMut::from(bytes);
+                let packet = QuorumPacket::decode(&mut bytes, FIELD_BYTES_MAX)
+                    .expect("it was just encoded")
+                    .expect("it is whole");
+                self.packet(server, number, id, packet);
+            }
+            (Kind::Quorum, Message::Piece(piece)) => {
+                self.take_piece(server, LinkId(id), &piece);
+            }
+            (kind, message) => unreachable!("{message:?} over a connection for {kind:?}"),
+        }
+    }
+
+    fn heard(&mut self, server: usize, number: u64, id: u64, ballot: Ballot) {
+        let input = zebu_zab::Input::Heard { wire: WireId(id), ballot };
+        self.input(server, number, Input::Zab(input));
+    }
+
+    fn packet(&mut self, server: usize, number: u64, id: u64, packet: QuorumPacket) {
+        let link = LinkId(id);
+        if packet.kind == PacketKind::SNAP && !self.begin_copy(server, link, packet.zxid) {
+            self.close(id, server);
+            let down = zebu_zab::Input::LinkDown(link);
+            return self.input(server, number, Input::Zab(down));
+        }
+        self.checks.receive(server, &packet);
+        self.input(server, number, Input::Zab(zebu_zab::Input::Packet(link, packet)));
+    }
+}

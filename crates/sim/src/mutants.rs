@@ -1,0 +1,58 @@
+//! The faults that can be put into the code on purpose, and what they are for.
+
+/// A fault: its name in the code, and what it stands for.
+pub struct Mutant {
+    /// Its name.
+    pub name: &'static str,
+    /// The bug it is an example of, or the rule it breaks.
+    pub source: &'static str,
+}
+
+const fn mutant(name: &'static str, source: &'static str) -> Mutant {
+    Mutant { name, source }
+}
+
+/// All of them.
+pub const MUTANTS: &[Mutant] = &[
+    mutant("ack before fsync", "S-8"),
+    mutant("history acknowledged before fsync", "B-03, B-04"),
+    mutant("leader counts before fsync", "S-8"),
+    mutant("applied before fsync", "S-8"),
+    mutant("fsync removed", "F2"),
+    mutant("directory fsync removed", "F4"),
+    mutant("small file fsync removed", "B-13"),
+    mutant("rename not made durable", "B-13"),
+    mutant("snapshot fsync removed", "B-16"),
+    mutant("epoch not persisted", "B-30"),
+    mutant("epoch not promised", "B-30"),
+    mutant("old epoch accepted", "B-30"),
+    mutant("epoch used twice", "S-3"),
+    mutant("vote without epoch", "B-23"),
+    mutant("vote without zxid", "P-10"),
+    mutant("vote from the tree", "B-06"),
+    mutant("better follower ignored", "P-10"),
+    mutant("observers counted", "B-24"),
+    mutant("empty server counted", "B-26"),
+    mutant("diff instead of trunc", "B-18"),
+    mutant("unknown transaction kept", "B-18"),
+    mutant("truncation keeps one more", "B-02"),
+    mutant("truncation trusts every snapshot", "B-01"),
+    mutant("old logs stay beside a copy", "B-16"),
+    mutant("copy without its end", "P-11"),
+    mutant("memory with a hole", "B-09"),
+    mutant("proposal left out", "B-08"),
+    mutant("commit out of order", "P-13"),
+    mutant("commit without quorum", "P-4"),
+    mutant("counter overflows", "B-21"),
+    mutant("sync without proof", "FUT-06"),
+    mutant("stale sync", "FUT-06"),
+    mutant("sync answered before it is applied", "B7"),
+    mutant("session goes back", "SES-06"),
+    mutant("live session refused", "SES-10"),
+    mutant("early expiry", "SES-07"),
+    mutant("touch forgotten", "SES-07"),
+    mutant("touches not relayed", "SES-07"),
+    mutant("read overtakes", "ORD-04"),
+    mutant("watch dropped", "WAT-14"),
+    mutant("missed events dropped", "WAT-19"),
+];

@@ -1,0 +1,261 @@
+//! Connections: each delivers in order or breaks; what is under way when the way is blocked comes
+//! later, when it is free again, unless an end is gone by then.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use bytes::Bytes;
+use zebu_proto::quorum::QuorumPacket;
+use zebu_zab::election::Ballot;
+
+use crate::world::{Happening, World};
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Election,
+    Quorum,
+    Client,
+}
+
+/// What travels over a connection.
+#[derive(Clone, Debug)]
+pub(crate) enum Message {
+    Ballot(Ballot),
+    Packet(QuorumPacket),
+    /// A packet or notification as bytes.
+    Raw(Bytes),
+    /// A piece of a snapshot.
+    Piece(Bytes),
+    /// Whole frames of a client or for one.
+    Frames(Bytes),
+    Close,
+}
+
+/// A connection between two places: servers first, then clients.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) kind: Kind,
+    pub(crate) ends: [usize; 2],
+    pub(crate) open: [bool; 2],
+    /// When the last message to each end arrives.
+    clock: [Duration; 2],
+    /// What has arrived while the way to that end was blocked.
+    held: [VecDeque<Message>; 2],
+}
+
+impl Connection {
+    pub(crate) fn side(&self, place: usize) -> usize {
+        usize::from(self.ends[1] == place)
+    }
+}
+
+/// The network.
+#[derive(Debug, Default)]
+pub(crate) struct Net {
+    pub(crate) connections: BTreeMap<u64, Connection>,
+    /// From whom to whom nothing comes through, and how many causes that has.
+    blocked: BTreeMap<(usize, usize), u32>,
+    /// Machines without power.
+    pub(crate) dark: BTreeSet<usize>,
+    pub(crate) slow: u32,
+    /// Messages between servers so far.
+    pub(crate) sent: u64,
+}
+
+impl Net {
+    pub(crate) fn is_blocked(&self, from: usize, to: usize) -> bool {
+        self.blocked.contains_key(&(from, to))
+    }
+
+    pub(crate) fn reaches(&self, a: usize, b: usize) -> bool {
+        !self.is_blocked(a, b) && !self.is_blocked(b, a)
+    }
+
+    pub(crate) fn block(&mut self, from: usize, to: usize) {
+        *self.blocked.entry((from, to)).or_default() += 1;
+    }
+
+    pub(crate) fn clear_blocks(&mut self) {
+        self.blocked.clear();
+    }
+
+    pub(crate) fn unblock(&mut self, from: usize, to: usize) {
+        if let Some(causes) = self.blocked.get_mut(&(from, to)) {
+            *causes -= 1;
+            if *causes == 0 {
+                self.blocked.remove(&(from, to));
+            }
+        }
+    }
+}
+
+impl World {
+    pub(crate) fn delay(&mut self) -> Duration {
+        let slow = self.random.one_in(30);
+        let micros = self.random.between(100, if slow { 200_000 } else { 2_000 });
+        Duration::from_micros(micros) * self.net.slow.max(1)
+    }
+
+    pub(crate) fn open(&mut self, kind: Kind, from: usize, to: usize) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        let connection = Connection {
+            kind,
+            ends: [from, to],
+            open: [true; 2],
+            clock: [self.now; 2],
+            held: Default::default(),
+        };
+        self.net.connections.insert(id, connection);
+        id
+    }
+
+    pub(crate) fn send(&mut self, id: u64, from: usize, message: Message) {
+        let delay = self.delay();
+        let now = self.now;
+        let Some(connection) = self.net.connections.get_mut(&id) else { return };
+        let side = connection.side(from);
+        if !connection.open[side] {
+            return;
+        }
+        if connection.kind != Kind::Client {
+            self.net.sent += 1;
+        }
+        let to = 1 - side;
+        let at = (now + delay).max(connection.clock[to]);
+        connection.clock[to] = at;
+        self.at(at, Happening::Arrive { connection: id, side: to, message });
+    }
+
+    /// Closes one end; the other end hears of it if it can.
+    pub(crate) fn close(&mut self, id: u64, from: usize) {
+        self.send(id, from, Message::Close);
+        if let Some(connection) = self.net.connections.get_mut(&id) {
+            let side = connection.side(from);
+            connection.open[side] = false;
+            if connection.open == [false; 2] {
+                self.net.connections.remove(&id);
+            }
+        }
+    }
+
+    /// Ends every connection of a place; whether the others hear of it.
+    pub(crate) fn drop_all(&mut self, place: usize, say: bool) {
+        let of = |connection: &Connection| connection.ends.contains(&place);
+        let ids: Vec<u64> =
+            self.net.connections.iter().filter(|(_, c)| of(c)).map(|(id, _)| *id).collect();
+        for id in ids {
+            if say {
+                self.close(id, place);
+            } else if let Some(connection) = self.net.connections.get_mut(&id) {
+                let side = connection.side(place);
+                connection.open[side] = false;
+            }
+        }
+    }
+
+    /// Breaks connections, at both ends.
+    pub(crate) fn break_between(&mut self, a: usize, b: usize) {
+        let ids: Vec<u64> = self
+            .net
+            .connections
+            .iter()
+            .filter(|(_, c)| c.ends == [a, b] || c.ends == [b, a])
+            .map(|(id, _)| *id)
+            .collect();
+        for id in ids {
+            for side in 0..2 {
+                let after = self.random.ms(0, 20);
+                self.at(self.now + after, Happening::Reset { connection: id, side });
+            }
+        }
+    }
+
+    pub(crate) fn arrive(&mut self, id: u64, side: usize, message: Message) {
+        let Some(connection) = self.net.connections.get_mut(&id) else { return };
+        let (from, to) = (connection.ends[1 - side], connection.ends[side]);
+        if self.net.blocked.contains_key(&(from, to)) || !connection.held[side].is_empty() {
+            connection.held[side].push_back(message);
+            if !self.net.blocked.contains_key(&(from, to)) {
+                self.release(id, side);
+            }
+            return;
+        }
+        self.reach(id, side, message);
+    }
+
+    /// Delivers what was held back.
+    pub(crate) fn release(&mut self, id: u64, side: usize) {
+        while let Some(connection) = self.net.connections.get_mut(&id) {
+            let (from, to) = (connection.ends[1 - side], connection.ends[side]);
+            if self.net.blocked.contains_key(&(from, to)) {
+                return;
+            }
+            let Some(message) = connection.held[side].pop_front() else { return };
+            self.reach(id, side, message);
+        }
+    }
+
+    /// The ways that are free again deliver what was held back, some of them only after a while, as
+    /// retransmissions do; some connections have given up.
+    pub(crate) fn release_all(&mut self) {
+        let waiting: Vec<(u64, usize)> = self
+            .net
+            .connections
+            .iter()
+            .flat_map(|(id, c)| (0..2).map(move |side| (*id, side, !c.held[side].is_empty())))
+            .filter(|(.., waits)| *waits)
+            .map(|(id, side, _)| (id, side))
+            .collect();
+        for (id, side) in waiting {
+            if self.random.one_in(4) {
+                for side in 0..2 {
+                    self.at(self.now, Happening::Reset { connection: id, side });
+                }
+            } else {
+                let after = self.random.ms(0, 1000);
+                self.at(self.now + after, Happening::Release { connection: id, side });
+            }
+        }
+    }
+
+    fn reach(&mut self, id: u64, side: usize, message: Message) {
+        let Some(connection) = self.net.connections.get_mut(&id) else { return };
+        let (from, to, kind) = (connection.ends[1 - side], connection.ends[side], connection.kind);
+        if !connection.open[side] {
+            // Nobody is there: the sender hears of it, unless there is not even a machine.
+            if connection.open[1 - side] && !self.net.dark.contains(&to) {
+                let after = self.delay();
+                self.at(self.now + after, Happening::Reset { connection: id, side: 1 - side });
+            }
+            return;
+        }
+        if matches!(message, Message::Close) {
+            return self.reset(id, side);
+        }
+        let _ = from;
+        if to < self.plan.servers() {
+            self.server_receives(to, id, kind, message);
+        } else {
+            self.client_receives(to - self.plan.servers(), id, message);
+        }
+    }
+
+    /// One end learns that the connection is gone.
+    pub(crate) fn reset(&mut self, id: u64, side: usize) {
+        let Some(connection) = self.net.connections.get_mut(&id) else { return };
+        if !std::mem::replace(&mut connection.open[side], false) {
+            return;
+        }
+        let (place, kind) = (connection.ends[side], connection.kind);
+        if connection.open == [false; 2] {
+            self.net.connections.remove(&id);
+        }
+        if place < self.plan.servers() {
+            self.server_loses(place, id, kind);
+        } else {
+            self.client_loses(place - self.plan.servers(), id);
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! What a run consists of: the ensemble, its clients and everything that will go wrong, all decided
+//! by a seed before anything happens, so that parts of it can be left out to find what matters.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::random::Random;
+
+/// Whom a fault meets, decided when it happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// This server, counted from 0.
+    Server(usize),
+    /// Who leads, if anybody does.
+    Leader,
+    /// A server that does not lead: the so-manieth.
+    Other(usize),
+}
+
+/// What a power cut leaves of what was not synced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// Nothing of it.
+    Nothing,
+    /// All of it.
+    All,
+    /// Any part of it, by this seed.
+    Some(u64),
+}
+
+/// Something that goes wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A process is killed in the middle of what its disk is doing, after so many calls.
+    Kill(Target, u64, Duration),
+    /// A machine loses its power in the middle of what its disk is doing, after so many calls.
+    PowerCut(Target, u64, Left, Duration),
+    /// All machines lose their power.
+    PowerCutAll(u64, Left, Duration),
+    /// Connections between two servers break.
+    Break(usize, usize),
+    /// Nothing comes through from the first server to the second, for so long.
+    Cut(Vec<(usize, usize)>, Duration),
+    /// A process stands still.
+    Pause(Target, Duration),
+    /// All processes stand still.
+    PauseAll(Duration),
+    /// A disk takes so many times longer.
+    SlowDisk(Target, u32, Duration),
+    /// The disk's changing call after so many others fails.
+    DiskError(Target, u64),
+    /// Nothing more fits on a disk.
+    DiskFull(Target, Duration),
+    /// A wall clock jumps by so many milliseconds.
+    ClockJump(Target, i64),
+    /// A server is stopped and comes back with an empty disk.
+    Wipe(Target, Duration),
+    /// A client's connection breaks.
+    ClientBreak(usize),
+    /// A client falls silent, for so long.
+    ClientSilent(usize, Duration),
+    /// A client reaches no server or only its answers are lost.
+    ClientCut(usize, bool, Duration),
+    /// Everything on the network takes so many times longer.
+    SlowNetwork(u32, Duration),
+}
+
+impl Fault {
+    /// The name of its class, for counting.
+    pub fn class(&self) -> &'static str {
+        match self {
+            Self::Kill(..) => "process killed",
+            Self::PowerCut(..) => "power cut",
+            Self::PowerCutAll(..) => "power cut of all",
+            Self::Break(..) => "connections broken",
+            Self::Cut(pairs, _) if pairs.len() == 1 => "one direction cut",
+            Self::Cut(..) => "partition",
+            Self::Pause(..) => "process paused",
+            Self::PauseAll(..) => "all paused",
+            Self::SlowDisk(..) => "slow disk",
+            Self::DiskError(..) => "disk error",
+            Self::DiskFull(..) => "disk full",
+            Self::ClockJump(..) => "clock jump",
+            Self::Wipe(..) => "disk wiped",
+            Self::ClientBreak(..) => "client's connection broken",
+            Self::ClientSilent(..) => "client silent",
+            Self::ClientCut(..) => "client cut off",
+            Self::SlowNetwork(..) => "slow network",
+        }
+    }
+}
+
+/// A fault and its time.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// Since the start.
+    pub at: Duration,
+    /// What goes wrong.
+    pub fault: Fault,
+}
+
+impl fmt::Display for Planned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:>9.3} s  {:?}", self.at.as_secs_f64(), self.fault)
+    }
+}
+
+/// A whole run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Decides everything that is not in here.
+    pub seed: u64,
+    /// Servers with a vote.
+    pub voters: usize,
+    /// Servers without one.
+    pub observers: usize,
+    /// Clients.
+    pub clients: usize,
+    /// The servers' tick.
+    pub tick: Duration,
+    /// Mean time between two requests of a client.
+    pub think: Duration,
+    /// Whether messages between servers pass through the codec.
+    pub codec: bool,
+    /// Transactions that a server keeps in memory.
+    pub memory_txns: usize,
+    /// Transactions between snapshots.
+    pub snapshot_every: u64,
+    /// Share of a snapshot's size up to which learners are served from the log.
+    pub log_share: Option<f64>,
+    /// Whether learners get the whole tree always.
+    pub always_copy: bool,
+    /// Counter of the first transaction of an epoch.
+    pub first_counter: u32,
+    /// Length of the safety phase.
+    pub length: Duration,
+    /// What goes wrong, in order.
+    pub faults: Vec<Planned>,
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+impl Plan {
+    /// The plan of a seed.
+    pub fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed, 1);
+        let voters = *random.pick(&[3, 3, 3, 5]);
+        let observers = *random.pick(&[0, 0, 0, 1]);
+        let mut plan = Self {
+            voters,
+            observers,
+            clients: random.between(2, 5) as usize,
+            tick: Duration::from_millis(*random.pick(&[500, 1000, 2000])),
+            think: Duration::from_millis(*random.pick(&[50, 200, 200, 1000])),
+            codec: random.one_in(4),
+            memory_txns: *random.pick(&[2, 10, 100, 500]),
+            snapshot_every: *random.pick(&[10, 50, 200, 1000]),
+            log_share: *random.pick(&[None, Some(0.33), Some(100.0), Some(100.0)]),
+            always_copy: random.one_in(12),
+            first_counter: if random.one_in(10) { u32::MAX - 40 } else { 1 },
+            length: SECOND * random.between(60, 180) as u32,
+            ..Self::calm(seed)
+        };
+        plan.faults = plan.draw_faults(&mut random);
+        plan
+    }
+
+    /// Three servers, two clients, and nothing goes wrong.
+    pub fn calm(seed: u64) -> Self {
+        Self {
+            seed,
+            voters: 3,
+            observers: 0,
+            clients: 2,
+            tick: Duration::from_secs(2),
+            think: Duration::from_millis(200),
+            codec: true,
+            memory_txns: 500,
+            snapshot_every: 1000,
+            log_share: Some(0.33),
+            always_copy: false,
+            first_counter: 1,
+            length: SECOND * 30,
+            faults: Vec::new(),
+        }
+    }
+
+    /// How many servers there are.
+    pub fn servers(&self) -> usize {
+        self.voters + self.observers
+    }
+
+    fn draw_faults(&self, random: &mut Random) -> Vec<Planned> {
+        // Each run has its own mixture, so that rare classes get runs of their own.
+        let weights: Vec<u64> = (0..CLASSES)
+            .map(|class| if random.one_in(3) { 0 } else { random.between(1, COMMON[class]) })
+            .collect();
+        let gap_ms = *random.pick(&[1_000, 2_500, 2_500, 6_000]);
+        let mut at = SECOND * 3;
+        let mut faults = Vec::new();
+        while at < self.length {
+            if let Some(fault) = self.draw(&weights, random) {
+                faults.push(Planned { at, fault });
+            }
+            at += if random.one_in(6) { random.ms(0, 60) } else { random.ms(0, gap_ms * 2) };
+        }
+        faults
+    }
+
+    fn draw(&self, weights: &[u64], random: &mut Random) -> Option<Fault> {
+        let mut ticket = random.below(weights.iter().sum());
+        let class = weights.iter().position(|weight| {
+            let here = ticket < *weight;
+            ticket = ticket.wrapping_sub(*weight);
+            here
+        })?;
+        let servers = self.servers() as u64;
+        let target = match random.below(5) {
+            0 | 1 => Target::Leader,
+            2 => Target::Other(random.below(servers) as usize),
+            _ => Target::Server(random.below(servers) as usize),
+        };
+        let client = random.below(self.clients as u64) as usize;
+        let calls = if random.one_in(2) { 0 } else { random.below(12) };
+        let left = match random.below(4) {
+            0 => Left::Nothing,
+            1 => Left::All,
+            _ => Left::Some(random.next()),
+        };
+        let back = if random.one_in(4) { random.ms(5, 50) } else { random.ms(100, 9_000) };
+        let tick_ms = self.tick.as_millis() as u64;
+        let while_ms = match random.below(3) {
+            0 => random.ms(10, tick_ms * 2),
+            1 => random.ms(tick_ms, tick_ms * 6),
+            _ => random.ms(tick_ms * 5, tick_ms * 14),
+        };
+        let a = random.below(servers) as usize;
+        let b = (a + 1 + random.below(servers - 1) as usize) % servers as usize;
+        Some(match class {
+            0 => Fault::Kill(target, calls, back),
+            1 => Fault::PowerCut(target, calls, left, back),
+            2 => Fault::PowerCutAll(calls, left, back),
+            3 => Fault::Break(a, b),
+            4 => Fault::Cut(vec![(a, b)], while_ms),
+            5 => Fault::Cut(self.draw_partition(random), while_ms),
+            6 => Fault::Pause(target, while_ms),
+            7 => Fault::PauseAll(while_ms),
+            8 => Fault::SlowDisk(target, random.between(10, 1000) as u32, while_ms),
+            9 => Fault::DiskError(target, random.below(20)),
+            10 => Fault::DiskFull(target, while_ms),
+            11 => Fault::ClockJump(target, random.between(0, 200_000) as i64 - 100_000),
+            12 => Fault::Wipe(target, back),
+            13 => Fault::ClientBreak(client),
+            14 => Fault::ClientSilent(client, random.ms(100, tick_ms * 30)),
+            15 => Fault::ClientCut(client, random.one_in(2), while_ms),
+            _ => Fault::SlowNetwork(random.between(5, 200) as u32, while_ms),
+        })
+    }
+
+    fn draw_partition(&self, random: &mut Random) -> Vec<(usize, usize)> {
+        let servers = self.servers();
+        let mut pairs = Vec::new();
+        let one_way = random.one_in(4);
+        let halves = random.one_in(2);
+        let side: Vec<bool> = (0..servers).map(|_| random.one_in(2)).collect();
+        for a in 0..servers {
+            for b in (0..servers).filter(|b| *b != a) {
+                let split = if halves { side[a] != side[b] } else { a < b && random.one_in(2) };
+                if split {
+                    pairs.push((a, b));
+                    if !one_way && !halves {
+                        pairs.push((b, a));
+                    }
+                }
+            }
+        }
+        pairs
+    }
+}
+
+const CLASSES: usize = 17;
+
+/// How common each class may be.
+const COMMON: [u64; CLASSES] = [10, 10, 3, 8, 4, 5, 5, 2, 4, 2, 2, 2, 1, 4, 4, 3, 2];

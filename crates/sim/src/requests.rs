@@ -1,0 +1,145 @@
+//! What clients ask for.
+
+use zebu_jute::{Encode, Encoder};
+use zebu_proto::request::{Create, MultiHeader, PathOnly, PathVersion, PathWatch, SetAcl, SetData};
+use zebu_proto::{Acl, AclRef, OpCode, Version};
+
+use crate::checks::watches::Kind;
+use crate::random::Random;
+
+/// What a client may want.
+pub(crate) enum Wish {
+    /// One request: what, about which path, the watch it leaves, its body.
+    One(OpCode, String, Option<Kind>, Vec<u8>),
+    SyncAndRead(String),
+    Watch(String, bool),
+    Close,
+}
+
+const EPHEMERAL: i32 = 1;
+const SEQUENTIAL: i32 = 2;
+const CONTAINER: i32 = 4;
+
+const PARENTS: [&str; 3] = ["/a", "/b", "/s"];
+const PATHS: [&str; 8] = ["/a", "/b", "/s", "/a/x", "/a/y", "/b/x", "/b/x/p", "/c"];
+
+pub(crate) fn path_only(path: &str) -> Vec<u8> {
+    PathOnly { path: Some(path.into()) }.to_bytes()
+}
+
+pub(crate) fn read(path: &str, watch: bool) -> Vec<u8> {
+    PathWatch { path: Some(path.into()), watch }.to_bytes()
+}
+
+fn create(path: &str, data: &[u8], flags: i32) -> Vec<u8> {
+    let open = Acl::open();
+    let acl = Some(open.iter().map(AclRef::from).collect());
+    Create { path: Some(path.into()), data: Some(data), acl, flags }.to_bytes()
+}
+
+fn set(path: &str, data: &[u8], version: Version) -> Vec<u8> {
+    SetData { path: Some(path.into()), data: Some(data), version }.to_bytes()
+}
+
+fn delete(path: &str) -> Vec<u8> {
+    PathVersion { path: Some(path.into()), version: Version::ANY }.to_bytes()
+}
+
+fn multi(ops: &[(OpCode, Vec<u8>)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut out = Encoder::new(&mut bytes);
+    for (op, body) in ops {
+        MultiHeader { op: *op, done: false, err: -1 }.encode(&mut out);
+        out.raw(body);
+    }
+    MultiHeader::END.encode(&mut out);
+    bytes
+}
+
+/// The next request of a client.
+pub(crate) fn draw(random: &mut Random, client: usize) -> Wish {
+    let path = (*random.pick(&PATHS)).to_owned();
+    let data = random.next().to_be_bytes();
+    let data = &data[..random.between(0, 8) as usize];
+    let watch = random.one_in(2);
+    let one = |op, path: String, body| Wish::One(op, path, None, body);
+    match random.below(64) {
+        0..8 => {
+            let body = set(&path, data, Version::ANY);
+            one(OpCode::SET_DATA, path, body)
+        }
+        8..11 => {
+            let body = set(&path, data, Version(random.below(4) as i32));
+            one(OpCode::SET_DATA, path, body)
+        }
+        11..18 => {
+            let op = *random.pick(&[OpCode::CREATE, OpCode::CREATE2]);
+            let body = create(&path, data, 0);
+            one(op, path, body)
+        }
+        18..21 => {
+            let body = delete(&path);
+            one(OpCode::DELETE, path, body)
+        }
+        21..25 => {
+            let path = format!("{}/e{client}", random.pick(&PARENTS));
+            let body = create(&path, data, EPHEMERAL);
+            one(OpCode::CREATE2, path, body)
+        }
+        25..28 => {
+            let path = "/s/n-".to_owned();
+            let body = create(&path, data, EPHEMERAL | SEQUENTIAL);
+            one(OpCode::CREATE2, path, body)
+        }
+        28..29 => {
+            let path = "/c".to_owned();
+            let body = create(&path, data, CONTAINER);
+            one(OpCode::CREATE_CONTAINER, path, body)
+        }
+        29..31 => {
+            let open = Acl::open();
+            let acl = Some(open.iter().map(AclRef::from).collect());
+            let body =
+                SetAcl { path: Some((&*path).into()), acl, version: Version::ANY }.to_bytes();
+            one(OpCode::SET_ACL, path, body)
+        }
+        31..39 => {
+            let body = read(&path, watch);
+            Wish::One(OpCode::GET_DATA, path, watch.then_some(Kind::Data), body)
+        }
+        39..44 => {
+            let body = read(&path, watch);
+            Wish::One(OpCode::EXISTS, path, watch.then_some(Kind::Data), body)
+        }
+        44..49 => {
+            let body = read(&path, watch);
+            Wish::One(OpCode::GET_CHILDREN2, path, watch.then_some(Kind::Child), body)
+        }
+        49..54 => {
+            let other = *random.pick(&PATHS);
+            let ephemeral = format!("/a/m{client}");
+            let ops = match random.below(3) {
+                0 => vec![
+                    (OpCode::SET_DATA, set(&path, data, Version::ANY)),
+                    (OpCode::SET_DATA, set(other, data, Version::ANY)),
+                ],
+                1 => vec![
+                    (OpCode::CREATE, create(&ephemeral, data, EPHEMERAL)),
+                    (OpCode::SET_DATA, set(&ephemeral, data, Version(0))),
+                    (OpCode::DELETE, delete(&ephemeral)),
+                ],
+                _ => vec![
+                    (OpCode::CHECK, delete(&path)),
+                    (OpCode::CREATE2, create(&format!("{other}/q"), data, 0)),
+                    (OpCode::DELETE, delete(&format!("{other}/q"))),
+                ],
+            };
+            let body = multi(&ops);
+            one(OpCode::MULTI, path, body)
+        }
+        54..60 => Wish::SyncAndRead(path),
+        60..63 => Wish::Watch(path, watch),
+        _ if random.one_in(4) => Wish::Close,
+        _ => Wish::SyncAndRead(path),
+    }
+}

@@ -1,0 +1,64 @@
+//! Runs of many seeds, and what comes of them.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use crate::plan::Plan;
+use crate::world::{Outcome, World};
+
+/// Runs a plan; a panic is a broken property as well.
+pub fn run(plan: &Plan) -> Outcome {
+    let plan = plan.clone();
+    match catch_unwind(AssertUnwindSafe(|| World::new(plan).run())) {
+        Ok(outcome) => outcome,
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+            let text = format!("panic: {}", text.unwrap_or_default());
+            Outcome { broken: vec![text], ..Outcome::default() }
+        }
+    }
+}
+
+/// What many runs came to.
+#[derive(Clone, Debug, Default)]
+pub struct Total {
+    /// How many runs.
+    pub runs: u64,
+    /// Seeds that broke something, and what.
+    pub broken: Vec<(u64, String)>,
+    /// Simulated time.
+    pub simulated: Duration,
+    /// Faults that took effect, by class.
+    pub faults: BTreeMap<&'static str, u64>,
+    /// Rare things that were reached.
+    pub reached: BTreeMap<&'static str, u64>,
+    /// Transactions committed.
+    pub committed: u64,
+    /// Client requests answered.
+    pub answered: u64,
+    /// Notifications that clients got.
+    pub notified: u64,
+    /// Leaders established.
+    pub leaders: u64,
+}
+
+impl Total {
+    /// Adds a run.
+    pub fn add(&mut self, seed: u64, outcome: &Outcome) {
+        self.runs += 1;
+        self.broken.extend(outcome.broken.first().map(|what| (seed, what.clone())));
+        self.simulated += outcome.simulated;
+        self.committed += outcome.committed;
+        self.answered += outcome.answered;
+        self.notified += outcome.notified;
+        self.leaders += outcome.leaders;
+        for (class, count) in &outcome.faults {
+            *self.faults.entry(class).or_default() += count;
+        }
+        for (what, count) in &outcome.reached {
+            *self.reached.entry(what).or_default() += count;
+        }
+    }
+}

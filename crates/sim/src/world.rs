@@ -1,0 +1,434 @@
+//! The world: time, what is to happen, and the two phases of a run.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use zebu_replica::auth::Schemes;
+use zebu_zab::config::{Membership, Rules};
+
+use crate::checks::Checks;
+use crate::client::Client;
+use crate::net::{Message, Net};
+use crate::plan::Plan;
+use crate::random::Random;
+use crate::server::Server;
+
+/// Something that will happen.
+#[derive(Debug)]
+pub(crate) enum Happening {
+    Boot {
+        server: usize,
+        process: u64,
+    },
+    /// The server's main thread looks into its inbox.
+    Wake {
+        server: usize,
+        process: u64,
+    },
+    /// It goes on with what it was asked to do.
+    GoOn {
+        server: usize,
+        process: u64,
+    },
+    Timer {
+        server: usize,
+        process: u64,
+        at: Duration,
+    },
+    Touches {
+        server: usize,
+        process: u64,
+    },
+    DiskDone {
+        server: usize,
+        process: u64,
+    },
+    /// The log thread has had nothing to do for a while.
+    DiskIdle {
+        server: usize,
+        process: u64,
+        jobs: u64,
+    },
+    SnapshotStep {
+        server: usize,
+        process: u64,
+    },
+    CopyStep {
+        server: usize,
+        process: u64,
+        link: u64,
+    },
+    Tell {
+        server: usize,
+        process: u64,
+        input: zebu_zab::Input,
+    },
+    Dialled {
+        server: usize,
+        process: u64,
+        to: usize,
+        given_up: bool,
+    },
+    Linked {
+        server: usize,
+        process: u64,
+        attempt: u64,
+        to: usize,
+        given_up: bool,
+    },
+    Arrive {
+        connection: u64,
+        side: usize,
+        message: Message,
+    },
+    Release {
+        connection: u64,
+        side: usize,
+    },
+    Reset {
+        connection: u64,
+        side: usize,
+    },
+    Client {
+        client: usize,
+        timer: u64,
+    },
+    ClientDialled {
+        client: usize,
+        attempt: u64,
+        to: usize,
+    },
+    Fault(usize),
+    Resume {
+        server: usize,
+        pause: u64,
+    },
+    Unblock(Vec<(usize, usize)>),
+    DiskBack {
+        server: usize,
+        full: bool,
+    },
+    NetworkBack,
+    ClientSpeaks {
+        client: usize,
+    },
+}
+
+struct Planned {
+    at: Duration,
+    order: u64,
+    happening: Happening,
+}
+
+impl PartialEq for Planned {
+    fn eq(&self, other: &Self) -> bool {
+        (self.at, self.order) == (other.at, other.order)
+    }
+}
+
+impl Eq for Planned {}
+
+impl PartialOrd for Planned {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Planned {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.at, self.order).cmp(&(other.at, other.order))
+    }
+}
+
+/// What has become of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Which properties did not hold, in words; the first is what matters.
+    pub broken: Vec<String>,
+    /// A digest of everything that happened.
+    pub trace: u64,
+    /// Simulated time.
+    pub simulated: Duration,
+    /// Faults that took effect, by class.
+    pub faults: BTreeMap<&'static str, u64>,
+    /// Transactions committed.
+    pub committed: u64,
+    /// Client requests answered.
+    pub answered: u64,
+    /// Notifications that clients got.
+    pub notified: u64,
+    /// Leaders established.
+    pub leaders: u64,
+    /// How often something rare was reached, by name.
+    pub reached: BTreeMap<&'static str, u64>,
+}
+
+/// Everything of one run.
+pub struct World {
+    pub(crate) plan: Plan,
+    pub(crate) now: Duration,
+    pub(crate) random: Random,
+    pub(crate) config: Arc<Membership>,
+    pub(crate) schemes: Arc<Schemes>,
+    pub(crate) servers: Vec<Server>,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) net: Net,
+    pub(crate) checks: Checks,
+    pub(crate) next_id: u64,
+    /// Whether clients ask for new things.
+    pub(crate) busy: bool,
+    /// Whether nothing goes wrong any more.
+    pub(crate) healing: bool,
+    pub(crate) say: bool,
+    pub(crate) outcome: Outcome,
+    queue: BinaryHeap<Reverse<Planned>>,
+    order: u64,
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+impl World {
+    /// The world of a plan, before anything has happened.
+    pub fn new(plan: Plan) -> Self {
+        let mut text = String::new();
+        for n in 1..=plan.servers() {
+            let role = if n <= plan.voters { "participant" } else { "observer" };
+            text.push_str(&format!("server.{n}=127.0.0.{n}:2888:3888:{role}\n"));
+        }
+        text.push_str("version=0");
+        let rules = Rules { standalone: false, ..Rules::default() };
+        let config = Membership::parse(text.as_bytes(), rules).expect("a configuration");
+        let mut random = Random::new(plan.seed, 2);
+        let servers = (0..plan.servers()).map(|_| Server::new(&mut random)).collect();
+        let clients = (0..plan.clients).map(|n| Client::new(n, plan.seed)).collect();
+        let mut world = Self {
+            now: Duration::ZERO,
+            random,
+            config: Arc::new(config),
+            schemes: Arc::new(Schemes::new(vec![], false)),
+            servers,
+            clients,
+            net: Net::default(),
+            checks: Checks::new(&plan),
+            next_id: 1,
+            busy: true,
+            healing: false,
+            say: false,
+            outcome: Outcome::default(),
+            queue: BinaryHeap::new(),
+            order: 0,
+            plan,
+        };
+        for server in 0..world.plan.servers() {
+            let at = world.random.ms(0, 500);
+            world.at(at, Happening::Boot { server, process: 0 });
+        }
+        for client in 0..world.plan.clients {
+            let at = world.random.ms(0, 2000);
+            world.at(at, Happening::Client { client, timer: 0 });
+        }
+        for (number, planned) in world.plan.faults.clone().iter().enumerate() {
+            world.at(planned.at, Happening::Fault(number));
+        }
+        world
+    }
+
+    /// Prints what happens as it happens.
+    pub fn narrate(mut self) -> Self {
+        self.say = true;
+        self
+    }
+
+    /// Runs both phases.
+    pub fn run(mut self) -> Outcome {
+        self.run_until(self.plan.length);
+        if self.checks.broken.is_empty() {
+            self.converge();
+        }
+        self.outcome.broken = std::mem::take(&mut self.checks.broken);
+        self.outcome.simulated = self.now;
+        self.outcome.committed = self.checks.order.committed() as u64;
+        self.outcome.leaders = self.checks.leaders.count() as u64;
+        self.outcome
+    }
+
+    pub(crate) fn at(&mut self, at: Duration, happening: Happening) {
+        self.order += 1;
+        let order = self.order;
+        self.queue.push(Reverse(Planned { at: at.max(self.now), order, happening }));
+    }
+
+    pub(crate) fn after(&mut self, after: Duration, happening: Happening) {
+        self.at(self.now + after, happening);
+    }
+
+    pub(crate) fn tell(&self, what: impl FnOnce() -> String) {
+        if self.say {
+            println!("{:>11.6}  {}", self.now.as_secs_f64(), what());
+        }
+    }
+
+    pub(crate) fn reached(&mut self, what: &'static str) {
+        *self.outcome.reached.entry(what).or_default() += 1;
+    }
+
+    /// Takes something into the digest of the run.
+    pub(crate) fn trace(&mut self, a: u64, b: u64) {
+        let mixed = self.outcome.trace.rotate_left(5) ^ a.rotate_left(32) ^ b;
+        self.outcome.trace = mixed.wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+
+    /// Runs until then, or until something is broken.
+    pub(crate) fn run_until(&mut self, end: Duration) {
+        while self.checks.broken.is_empty() {
+            let Some(Reverse(next)) = self.queue.peek() else { break };
+            if next.at > end {
+                break;
+            }
+            let Some(Reverse(Planned { at, order, happening })) = self.queue.pop() else { break };
+            self.now = at;
+            self.checks.now = at;
+            self.trace(at.as_nanos() as u64, order);
+            self.happen(happening);
+        }
+        self.now = self.now.max(end);
+    }
+
+    fn server_of(&self, happening: &Happening) -> Option<usize> {
+        match happening {
+            Happening::Wake { server, .. }
+            | Happening::GoOn { server, .. }
+            | Happening::Timer { server, .. }
+            | Happening::Touches { server, .. }
+            | Happening::DiskDone { server, .. }
+            | Happening::DiskIdle { server, .. }
+            | Happening::SnapshotStep { server, .. }
+            | Happening::CopyStep { server, .. }
+            | Happening::Tell { server, .. }
+            | Happening::Dialled { server, .. }
+            | Happening::Linked { server, .. } => Some(*server),
+            Happening::Arrive { connection, side, .. }
+            | Happening::Release { connection, side }
+            | Happening::Reset { connection, side } => {
+                let connection = self.net.connections.get(connection)?;
+                let place = connection.ends[*side];
+                (place < self.plan.servers()).then_some(place)
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) fn happen(&mut self, happening: Happening) {
+        if let Some(server) = self.server_of(&happening)
+            && self.servers[server].paused.is_some()
+        {
+            self.servers[server].missed.push(happening);
+            return;
+        }
+        match happening {
+            Happening::Boot { server, process } => self.boot(server, process),
+            Happening::Wake { server, process } => self.wake(server, process),
+            Happening::GoOn { server, process } => self.go_on(server, process),
+            Happening::Timer { server, process, at } => self.timer(server, process, at),
+            Happening::Touches { server, process } => self.touches(server, process),
+            Happening::DiskDone { server, process } => self.disk_done(server, process),
+            Happening::DiskIdle { server, process, jobs } => self.disk_idle(server, process, jobs),
+            Happening::SnapshotStep { server, process } => self.snapshot_step(server, process),
+            Happening::CopyStep { server, process, link } => self.copy_step(server, process, link),
+            Happening::Tell { server, process, input } => {
+                self.input(server, process, zebu_replica::Input::Zab(input));
+            }
+            Happening::Dialled { server, process, to, given_up } => {
+                self.dialled(server, process, to, given_up);
+            }
+            Happening::Linked { server, process, attempt, to, given_up } => {
+                self.linked(server, process, attempt, to, given_up);
+            }
+            Happening::Arrive { connection, side, message } => {
+                self.arrive(connection, side, message);
+            }
+            Happening::Release { connection, side } => self.release(connection, side),
+            Happening::Reset { connection, side } => self.reset(connection, side),
+            Happening::Client { client, timer } => self.client_timer(client, timer),
+            Happening::ClientDialled { client, attempt, to } => {
+                self.client_dialled(client, attempt, to);
+            }
+            Happening::Fault(number) => self.fault(number),
+            Happening::Resume { server, pause } => self.resume(server, pause),
+            Happening::Unblock(pairs) => self.unblock(&pairs),
+            Happening::DiskBack { server, full } => self.disk_back(server, full),
+            Happening::NetworkBack => self.net.slow = 1,
+            Happening::ClientSpeaks { client } => self.client_speaks(client),
+        }
+    }
+
+    /// Time in which a healthy ensemble has settled whatever was before.
+    fn patience(&self) -> Duration {
+        self.plan.tick * 60 + SECOND * 60
+    }
+
+    /// The liveness phase: nothing goes wrong any more, and everything must come to rest.
+    fn converge(&mut self) {
+        self.heal();
+        let limit = self.now + self.patience();
+        // Clients go on for a while, so that there is something to agree on.
+        while !self.all_serve() && self.checks.broken.is_empty() {
+            if self.now >= limit {
+                self.checks.found(format!("liveness: not all serve\n{}", self.status()));
+                return;
+            }
+            self.run_until(self.now + SECOND);
+        }
+        self.checks.calm_since = Some(self.now);
+        self.run_until(self.now + SECOND * 10);
+        self.busy = false;
+        let limit = self.now + self.patience();
+        while !self.at_rest() && self.checks.broken.is_empty() {
+            if self.now >= limit {
+                self.checks.found(format!("liveness: no convergence\n{}", self.status()));
+                return;
+            }
+            self.run_until(self.now + SECOND);
+        }
+        if self.checks.broken.is_empty() {
+            self.rest();
+        }
+        if self.checks.broken.is_empty() {
+            self.compare_trees();
+        }
+    }
+
+    /// At rest the servers have little to say to each other.
+    fn rest(&mut self) {
+        let before = self.net.sent;
+        let length = self.plan.tick * 10;
+        self.run_until(self.now + length);
+        let sent = self.net.sent - before;
+        // Every half tick a ping to each learner and its answer, and some room.
+        let most = (self.plan.servers() as u64 - 1) * 21 * 2 * 2 + 10;
+        if sent > most {
+            self.checks.found(format!("liveness: {sent} messages in {length:?} of rest"));
+        }
+    }
+
+    fn all_serve(&self) -> bool {
+        self.servers.iter().all(Server::serves)
+    }
+
+    fn at_rest(&self) -> bool {
+        let last = self.checks.order.last();
+        self.servers.iter().all(|server| server.is_at_rest(last))
+            && self.clients.iter().all(Client::is_at_rest)
+    }
+
+    /// One line for each server and client.
+    pub(crate) fn status(&self) -> String {
+        let servers =
+            self.servers.iter().enumerate().map(|(n, s)| format!("server {n}: {}", s.status()));
+        let clients =
+            self.clients.iter().enumerate().map(|(n, c)| format!("client {n}: {}", c.status()));
+        servers.chain(clients).collect::<Vec<_>>().join("\n")
+    }
+}

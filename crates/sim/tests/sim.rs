@@ -1,0 +1,41 @@
+//! A bounded number of runs, the same each time; `cargo xtask sim` does more of them.
+
+use std::time::Duration;
+
+use zebu_sim::World;
+use zebu_sim::plan::Plan;
+use zebu_sim::run::run;
+
+#[test]
+fn a_healthy_ensemble_serves_its_clients() {
+    let outcome = World::new(Plan::calm(7)).run();
+    assert_eq!(outcome.broken, [] as [&str; 0]);
+    assert_eq!(outcome.leaders, 1);
+    assert!(outcome.committed > 50, "{outcome:?}");
+    assert!(outcome.answered > outcome.committed, "{outcome:?}");
+    assert!(outcome.notified > 10, "{outcome:?}");
+}
+
+#[test]
+fn the_same_seed_does_the_same_twice() {
+    for seed in 0..5 {
+        let plan = Plan { length: Duration::from_secs(60), ..Plan::new(seed) };
+        let (first, second) = (run(&plan), run(&plan));
+        assert_eq!(first.trace, second.trace, "seed {seed}");
+        assert_eq!(first.committed, second.committed, "seed {seed}");
+        let other = run(&Plan { seed: seed + 1000, ..plan });
+        assert_ne!(first.trace, other.trace, "seed {seed}");
+    }
+}
+
+#[test]
+fn whatever_fails_nothing_is_lost_and_everything_comes_to_rest() {
+    let seeds = std::env::var("ZEBU_SEEDS").map_or(150, |seeds| seeds.parse().expect("a number"));
+    let mut faults = 0;
+    for seed in 0..seeds {
+        let outcome = run(&Plan::new(seed));
+        assert_eq!(outcome.broken, [] as [&str; 0], "seed {seed}");
+        faults += outcome.faults.values().sum::<u64>();
+    }
+    assert!(faults > seeds * 20, "only {faults} faults in {seeds} seeds");
+}
