@@ -87,6 +87,8 @@ pub async fn serve(shared: Arc<Shared>, conn: Arc<Conn>, stream: TcpStream) {
     if client.phase != Phase::Start {
         // Said even when there is no session yet: it may be on its way.
         let session = conn.session().unwrap_or(SessionId::NONE);
+        // What the client said last was perhaps not reported yet.
+        shared.inbox.push(Input::Touched { session, at: conn.heard() });
         shared.inbox.push(Input::Disconnected { conn: conn.id, session });
     }
     match end {
