@@ -304,7 +304,7 @@ fn a_leader_tells_of_its_learners() {
     leader.mode = Mode::Leader;
     let mut proposals = ProposalSizes::default();
     assert_eq!((proposals.last, proposals.min, proposals.max), (-1, -1, -1));
-    [48, 36, 40].map(|bytes| proposals.add(bytes));
+    [48, 36, 40].into_iter().for_each(|bytes| proposals.add(bytes));
     let learners = zebu_zab::Learners { connected: 4, followers: 2, without_vote: 1, observers: 1 };
     let facts = LeaderFacts { learners, pending_syncs: 5, uptime_ms: 77, proposals };
     leader.member.as_mut().unwrap().leader = Some(facts);
