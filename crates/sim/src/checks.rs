@@ -41,6 +41,8 @@ pub(crate) struct Checks {
     pub(crate) calm_since: Option<Duration>,
     /// Up to which transaction a copy has traces, by its connection.
     extents: BTreeMap<u64, Zxid>,
+    /// What was committed when a copy was sent, by its connection.
+    sent: BTreeMap<u64, Zxid>,
     /// Whether what is done is not to be told.
     silent: bool,
     voters: usize,
@@ -63,6 +65,7 @@ impl Checks {
             reference: reference::Reference::new(),
             calm_since: None,
             extents: BTreeMap::new(),
+            sent: BTreeMap::new(),
             silent: false,
             voters: plan.voters,
             leads: vec![None; servers],
@@ -185,13 +188,24 @@ impl Checks {
         }
     }
 
-    pub(crate) fn restored(&mut self, server: usize, zxid: Zxid, extent: Zxid, tree: &Tree) {
+    pub(crate) fn restored(
+        &mut self,
+        server: usize,
+        link: u64,
+        zxid: Zxid,
+        extent: Zxid,
+        tree: &Tree,
+    ) {
         // What is installed counts even if nobody hears of it any more.
         self.state.fuzzy(server, zxid, extent);
-        if let Some(lost) = self.order.restored(server, zxid) {
-            self.found(format!(
+        let lost = self.order.restored(server, zxid);
+        let committed = self.sent.get(&link).copied().unwrap_or_default();
+        match lost {
+            // It was committed before the copy was sent: somebody may have counted on this server.
+            Some(lost) if lost <= committed => self.found(format!(
                 "P-11: a copy at {zxid} makes server {server} lose {lost}, committed"
-            ));
+            )),
+            lost => self.may_lose(server, lost),
         }
         self.durability.restored(server, zxid, self.silent);
         if !self.silent {
@@ -203,6 +217,11 @@ impl Checks {
     /// A copy was sent that may have traces of everything up to there.
     pub(crate) fn copied(&mut self, link: u64, extent: Zxid) {
         self.extents.insert(link, extent);
+    }
+
+    /// A copy is about to be sent.
+    pub(crate) fn copying(&mut self, link: u64) {
+        self.sent.insert(link, self.order.last());
     }
 
     pub(crate) fn extent(&self, link: u64) -> Zxid {

@@ -123,6 +123,7 @@ impl World {
     /// Sends the tree, while it goes on changing.
     pub(crate) fn send_copy(&mut self, server: usize, link: LinkId) {
         self.reached("whole tree sent");
+        self.checks.copying(link.0);
         let Some(process) = &mut self.servers[server].process else { return };
         let number = process.number;
         let tree = &process.tree;

@@ -174,7 +174,7 @@ impl World {
                     let zxid = received.zxid();
                     process.log.install(received).map_err(text)?;
                     process.replace_tree(tree, &mut inputs);
-                    self.checks.restored(server, zxid, fuzzy, &process.tree);
+                    self.checks.restored(server, link.0, zxid, fuzzy, &process.tree);
                     inputs.push(Input::Zab(zebu_zab::Input::Restored(zxid)));
                 }
             }
