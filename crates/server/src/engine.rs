@@ -149,7 +149,10 @@ impl Engine {
                 let took = shared.clock.monotonic().saturating_sub(now.monotonic);
                 shared.metrics.prep_process_time.add(took.as_millis() as i64);
             }
-            self.carry_out(now, &mut outputs)?;
+            // What was applied may have been what a new role waited for.
+            while !outputs.is_empty() {
+                self.carry_out(now, &mut outputs)?;
+            }
         }
     }
 
