@@ -10,8 +10,8 @@ use crate::config::{self, Config, ConfigError, Loaded, Note, Sources, Start, VAR
 /// Arguments of `zebu server`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
 #[command(
-    about = "Run a standalone server",
-    long_about = "Run a standalone server.\n\n\
+    about = "Run a server, alone or as a member of an ensemble",
+    long_about = "Run a server: alone, or as a member of an ensemble when the configuration names several.\n\n\
         Without arguments it listens on 127.0.0.1:2181 and keeps its data in ./zebu-data. With one argument it reads that \
         zoo.cfg. With two to four it takes client port, data directory, tick in ms and connections per client address, as \
         ZooKeeperServerMain does.",
