@@ -537,7 +537,6 @@ impl Replica {
                 }
                 Ok(())
             }
-            (Up::LearnerGone(_), _) => Ok(()),
         }
     }
 

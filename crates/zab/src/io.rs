@@ -246,6 +246,4 @@ pub enum Up {
     /// At the leader: it has led all the time until after [`crate::Peer::confirm`] was called, and
     /// what was proposed before that is committed.
     Confirmed(u64),
-    /// At the leader: a learner is gone; sessions it owned may move.
-    LearnerGone(LinkId),
 }

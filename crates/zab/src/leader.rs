@@ -291,15 +291,13 @@ impl Leader {
         self.links.insert(id, link);
     }
 
-    pub(crate) fn link_down(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
-        if self.links.remove(&id).is_some() {
-            ctx.out.push(Output::Up(Up::LearnerGone(id)));
-        }
+    pub(crate) fn link_down(&mut self, id: LinkId) {
+        self.links.remove(&id);
     }
 
     fn close(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
         ctx.out.push(Output::Close(id));
-        self.link_down(ctx, id);
+        self.link_down(id);
     }
 
     /// A packet of a learner. What it does wrong costs it its connection, nothing more.
@@ -604,6 +602,8 @@ impl Leader {
                 let (server, observer) = (link.server, link.observer);
                 if self.phase == Phase::Leading {
                     self.serve(ctx, id);
+                    // What it acknowledged before counts from now on.
+                    self.commit(ctx);
                 } else if !observer {
                     self.prove(ctx, server)?;
                 }
@@ -617,7 +617,10 @@ impl Leader {
         if link.unacked.is_some_and(|(oldest, _)| oldest <= zxid) {
             link.unacked = (self.proposed > zxid).then_some((self.proposed, ctx.now));
         }
-        self.commit(ctx);
+        // What is committed needs no more acknowledgements.
+        if zxid > self.end {
+            self.commit(ctx);
+        }
         Ok(())
     }
 
@@ -760,6 +763,9 @@ impl Leader {
     }
 
     fn confirm_by_pings(&mut self, ctx: &mut Ctx<'_>) {
+        if self.confirmations.is_empty() {
+            return;
+        }
         let links = &self.links;
         let me = ctx.options.me;
         let quorums = ctx.quorums.clone();

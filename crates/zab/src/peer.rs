@@ -355,16 +355,13 @@ impl Peer {
                     learner.copied(&mut ctx, link);
                 }
             }
-            Input::LinkDown(link) => {
-                let (part, mut ctx) = self.split(now, out);
-                match part {
-                    Part::Leading(leader) => leader.link_down(&mut ctx, link),
-                    Part::Learning(learner) if learner.is_link(link) => {
-                        return Err(Leave("the leader has closed the connection"));
-                    }
-                    _ => {}
+            Input::LinkDown(link) => match &mut self.part {
+                Part::Leading(leader) => leader.link_down(link),
+                Part::Learning(learner) if learner.is_link(link) => {
+                    return Err(Leave("the leader has closed the connection"));
                 }
-            }
+                _ => {}
+            },
             Input::Flushed(zxid) => {
                 if !self.busy.changes_the_log() {
                     self.history.set_flushed(zxid);
