@@ -11,10 +11,13 @@ use zebu_proto::quorum::{
 };
 use zebu_proto::{Epoch, ServerId, Zxid};
 
+use crate::catchup::{Catchup, Next, proposal};
 use crate::config::Membership;
-use crate::history::{History, Txn, follows};
+use crate::history::{History, Txn};
 use crate::io::{EpochKind, Learners, LinkId, LogEnd, Output, Role, Up};
 use crate::peer::{Ctx, Leave};
+
+mod liveness;
 
 /// The last counter of an epoch that is proposed.
 const COUNTER_MAX: u32 = u32::MAX - 1;
@@ -45,7 +48,7 @@ enum Stage {
     /// It has accepted the new epoch.
     Counted,
     /// The log on disk is being read for it.
-    Reading(Walk),
+    Reading(Catchup),
     /// Everything is on its way to it, and it has been asked to acknowledge.
     Sent,
     /// It has acknowledged the leader's history.
@@ -408,37 +411,13 @@ impl Leader {
     /// Decides how a learner gets this leader's history, and begins.
     fn synchronize(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
         let Some(link) = self.links.get(&id) else { return };
-        let (peer, end) = (link.zxid, self.end);
-        let copy = ctx.options.always_copy || self.copy_next.remove(&link.server);
-        let min = ctx.history.all().next().map_or(end, |txn| txn.zxid);
-        if copy {
-            return self.copy(ctx, id);
-        }
-        if peer == end {
-            ctx.out.push(Output::Send(id, QuorumPacket::new(PacketKind::DIFF, end)));
-            return self.register(ctx, id, end);
-        }
-        if !link.synced_before || peer < Zxid::ZERO {
-            return self.copy(ctx, id);
-        }
-        if peer > end {
-            if peer.counter() == 0 {
-                return self.copy(ctx, id);
-            }
-            let trunc = if zebu_proto::mutant!("diff instead of trunc") {
-                PacketKind::DIFF
-            } else {
-                PacketKind::TRUNC
-            };
-            ctx.out.push(Output::Send(id, QuorumPacket::new(trunc, end)));
-            return self.register(ctx, id, end);
-        }
-        if peer >= min {
-            return self.walk(ctx, id, Walk::new(peer));
-        }
-        let Some(share) = ctx.options.log_share else { return self.copy(ctx, id) };
-        self.links.get_mut(&id).expect("it was there").stage = Stage::Reading(Walk::new(peer));
-        ctx.out.push(Output::ReadLog { link: id, after: peer, up_to: min, share });
+        let mut catchup = Catchup::new(link.zxid, link.synced_before);
+        let next = if self.copy_next.remove(&link.server) {
+            Next::Copy
+        } else {
+            catchup.begin(ctx, id, self.end)
+        };
+        self.go_on(ctx, id, catchup, next);
     }
 
     /// A part of the log on disk has been read.
@@ -450,61 +429,25 @@ impl Leader {
         txns: Vec<(Zxid, Bytes)>,
         end: LogEnd,
     ) {
-        let upper = self.end;
         let Some(link) = self.links.get_mut(&id) else { return };
-        let Stage::Reading(walk) = &mut link.stage else { return };
+        let Stage::Reading(catchup) = &mut link.stage else { return };
         link.deadline = ctx.now + ctx.options.init_time();
-        let mut usable = end != LogEnd::Unusable;
-        if let Some(floor) = floor.filter(|_| walk.floor.is_none()) {
-            walk.floor = Some(floor);
-            if floor == walk.peer {
-                walk.choose(PacketKind::DIFF, upper, id, ctx.out);
-            }
-        }
-        // The log must reach back to what the learner has.
-        usable = usable && walk.floor.is_some();
-        for (zxid, record) in txns {
-            usable = usable && walk.take(&Txn { zxid, record }, upper, id, ctx.out);
-        }
-        if !usable {
-            let (chosen, server) = (walk.chosen, link.server);
-            if chosen {
-                self.copy_next.insert(server);
-                return self.close(ctx, id);
-            }
-            return self.copy(ctx, id);
-        }
-        if end == LogEnd::Complete {
-            let walk = walk.clone();
-            let min = ctx.history.all().next().map_or(upper, |txn| txn.zxid);
-            if walk.queued < min {
-                // Memory has moved on meanwhile, unless the log does not lead to it at all.
-                if walk.queued == walk.read_from {
-                    self.copy_next.insert(link.server);
-                    return self.close(ctx, id);
-                }
-                let after = walk.queued;
-                if let Stage::Reading(walk) = &mut link.stage {
-                    walk.read_from = after;
-                }
-                ctx.out.push(Output::ReadLog { link: id, after, up_to: min, share: 0.0 });
-                return;
-            }
-            self.walk(ctx, id, walk);
-        }
+        let mut catchup = catchup.clone();
+        let next = catchup.log_read(ctx, id, self.end, floor, txns, end);
+        self.go_on(ctx, id, catchup, next);
     }
 
-    /// Sends what memory has beyond what has been sent.
-    fn walk(&mut self, ctx: &mut Ctx<'_>, id: LinkId, mut walk: Walk) {
-        let end = self.end;
-        let usable = {
-            let mut known = ctx.history.all().take_while(|txn| txn.zxid <= end);
-            known.all(|txn| walk.take(txn, end, id, ctx.out))
-        };
-        if !usable || !walk.chosen {
-            return self.copy(ctx, id);
+    fn go_on(&mut self, ctx: &mut Ctx<'_>, id: LinkId, catchup: Catchup, next: Next) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        match next {
+            Next::Reading => link.stage = Stage::Reading(catchup),
+            Next::Copy => self.copy(ctx, id),
+            Next::Done => self.register(ctx, id, self.end),
+            Next::Broken => {
+                self.copy_next.insert(link.server);
+                self.close(ctx, id);
+            }
         }
-        self.register(ctx, id, end);
     }
 
     /// Sends the whole tree, and what it lacks.
@@ -698,160 +641,5 @@ impl Leader {
         while let Some(Txn { zxid, record }) = ctx.history.deliver(self.end) {
             ctx.out.push(Output::Deliver { zxid, record });
         }
-    }
-
-    // ---- liveness
-
-    pub(crate) fn tick(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
-        let now = ctx.now;
-        if self.phase != Phase::Leading && self.give_up_at <= now {
-            return Err(Leave("no quorum has come in time"));
-        }
-        let silent: Vec<LinkId> =
-            self.links.iter().filter(|(_, l)| l.deadline <= now).map(|(id, _)| *id).collect();
-        for link in silent {
-            self.close(ctx, link);
-        }
-        if self.check_at <= now {
-            self.check_at = now + ctx.options.tick;
-            let mut alive: BTreeSet<ServerId> = self
-                .links
-                .values()
-                .filter(|link| !link.observer && link.alive_until >= now)
-                .map(|link| link.server)
-                .collect();
-            alive.insert(ctx.options.me);
-            if !ctx.quorums.all_have_quorum(&alive) {
-                return Err(Leave("a quorum of followers is out of reach"));
-            }
-        }
-        if self.ping_at <= now {
-            self.ping_at = now + ctx.options.tick / 2;
-            let limit = ctx.options.sync_time();
-            let late = |link: &Link| link.unacked.is_some_and(|(_, since)| since + limit <= now);
-            let slow: Vec<LinkId> =
-                self.links.iter().filter(|(_, link)| late(link)).map(|(id, _)| *id).collect();
-            for link in slow {
-                self.close(ctx, link);
-            }
-            self.ping(ctx);
-        }
-        Ok(())
-    }
-
-    fn ping(&mut self, ctx: &mut Ctx<'_>) {
-        for (id, link) in self.links.iter_mut().filter(|(_, link)| link.is_registered()) {
-            if matches!(link.stage, Stage::Serving) {
-                link.pings_sent += 1;
-            }
-            ctx.out.push(Output::Send(*id, QuorumPacket::new(PacketKind::PING, self.proposed)));
-        }
-    }
-
-    /// Reports [`Up::Confirmed`] once everything proposed so far is committed and it is certain that
-    /// this server has led until after this call.
-    pub(crate) fn confirm(&mut self, ctx: &mut Ctx<'_>, token: u64) {
-        let pings = self.links.iter().map(|(id, link)| (*id, link.pings_sent)).collect();
-        if zebu_proto::mutant!("sync without proof") {
-            ctx.out.push(Output::Up(Up::Confirmed(token)));
-            return;
-        }
-        let confirmation = Confirmation { token, above: self.proposed, pings };
-        self.confirmations.push_back(confirmation);
-        self.ping(ctx);
-        self.confirm_by_pings(ctx);
-    }
-
-    fn confirm_by_pings(&mut self, ctx: &mut Ctx<'_>) {
-        if self.confirmations.is_empty() {
-            return;
-        }
-        let links = &self.links;
-        let me = ctx.options.me;
-        let quorums = ctx.quorums.clone();
-        let end = self.end;
-        let shown = |confirmation: &Confirmation| {
-            if confirmation.above.counter() > 0 && confirmation.above > end {
-                return false;
-            }
-            // Whoever was not there yet has answered later pings only.
-            let sent = |id| confirmation.pings.get(id).copied().unwrap_or(0);
-            let mut servers: BTreeSet<ServerId> = links
-                .iter()
-                .filter(|(id, link)| !link.observer && link.pings_answered > sent(*id))
-                .map(|(_, link)| link.server)
-                .collect();
-            servers.insert(me);
-            quorums.all_have_quorum(&servers)
-        };
-        let count = self.confirmations.iter().take_while(|c| shown(c)).count();
-        for confirmation in self.confirmations.drain(..count) {
-            ctx.out.push(Output::Up(Up::Confirmed(confirmation.token)));
-        }
-    }
-}
-
-fn proposal(txn: &Txn) -> QuorumPacket {
-    QuorumPacket::with_data(PacketKind::PROPOSAL, txn.zxid, txn.record.clone())
-}
-
-/// A way through the history from where a learner stands.
-#[derive(Clone, Debug)]
-struct Walk {
-    peer: Zxid,
-    /// The newest transaction at or below `peer` on disk, once that is known.
-    floor: Option<Zxid>,
-    before: Option<Zxid>,
-    /// Where the last reading of the log on disk began.
-    read_from: Zxid,
-    queued: Zxid,
-    chosen: bool,
-}
-
-impl Walk {
-    fn new(peer: Zxid) -> Self {
-        let read_from = NO_ZXID;
-        Self { peer, floor: None, before: None, read_from, queued: peer, chosen: false }
-    }
-
-    fn choose(&mut self, kind: PacketKind, zxid: Zxid, id: LinkId, out: &mut Vec<Output>) {
-        self.chosen = true;
-        out.push(Output::Send(id, QuorumPacket::new(kind, zxid)));
-    }
-
-    /// Takes the next transaction of the history; false when the learner's is not a prefix of it
-    /// and cannot be made one by cutting it.
-    fn take(&mut self, txn: &Txn, end: Zxid, id: LinkId, out: &mut Vec<Output>) -> bool {
-        let zxid = txn.zxid;
-        if zxid < self.peer {
-            self.before = Some(zxid);
-            return true;
-        }
-        if !self.chosen {
-            if zxid == self.peer || self.peer.counter() == 0 {
-                self.choose(PacketKind::DIFF, end, id, out);
-            } else {
-                // The learner has a transaction that this leader does not know.
-                let Some(before) = self.before.or(self.floor) else { return false };
-                if zxid.epoch() != self.peer.epoch() {
-                    return false;
-                }
-                let trunc = !zebu_proto::mutant!("unknown transaction kept");
-                let kind = if trunc { PacketKind::TRUNC } else { PacketKind::DIFF };
-                self.choose(kind, before, id, out);
-                self.queued = before;
-            }
-        }
-        if zxid <= self.queued {
-            return true;
-        }
-        // Equal epochs go on without a hole; the log on disk is not trusted with that.
-        if zxid.epoch() == self.queued.epoch() && !follows(self.queued, zxid) {
-            return false;
-        }
-        self.queued = zxid;
-        out.push(Output::Send(id, proposal(txn)));
-        out.push(Output::Send(id, QuorumPacket::new(PacketKind::COMMIT, zxid)));
-        true
     }
 }

@@ -3,6 +3,7 @@
 //! Pure state machines over opaque transactions: no sockets, files, clock, threads or randomness.
 //! Knows no znode.
 
+mod catchup;
 pub mod config;
 pub mod election;
 pub mod history;

@@ -1,0 +1,100 @@
+//! Who still follows a leader: pings, silence, and proof that it leads.
+
+use std::collections::BTreeSet;
+
+use zebu_proto::ServerId;
+use zebu_proto::quorum::{PacketKind, QuorumPacket};
+
+use super::{Confirmation, Leader, Link, Phase, Stage};
+use crate::io::{LinkId, Output, Up};
+use crate::peer::{Ctx, Leave};
+
+impl Leader {
+    pub(crate) fn tick(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
+        let now = ctx.now;
+        if self.phase != Phase::Leading && self.give_up_at <= now {
+            return Err(Leave("no quorum has come in time"));
+        }
+        let silent: Vec<LinkId> =
+            self.links.iter().filter(|(_, l)| l.deadline <= now).map(|(id, _)| *id).collect();
+        for link in silent {
+            self.close(ctx, link);
+        }
+        if self.check_at <= now {
+            self.check_at = now + ctx.options.tick;
+            let mut alive: BTreeSet<ServerId> = self
+                .links
+                .values()
+                .filter(|link| !link.observer && link.alive_until >= now)
+                .map(|link| link.server)
+                .collect();
+            alive.insert(ctx.options.me);
+            if !ctx.quorums.all_have_quorum(&alive) {
+                return Err(Leave("a quorum of followers is out of reach"));
+            }
+        }
+        if self.ping_at <= now {
+            self.ping_at = now + ctx.options.tick / 2;
+            let limit = ctx.options.sync_time();
+            let late = |link: &Link| link.unacked.is_some_and(|(_, since)| since + limit <= now);
+            let slow: Vec<LinkId> =
+                self.links.iter().filter(|(_, link)| late(link)).map(|(id, _)| *id).collect();
+            for link in slow {
+                self.close(ctx, link);
+            }
+            self.ping(ctx);
+        }
+        Ok(())
+    }
+
+    fn ping(&mut self, ctx: &mut Ctx<'_>) {
+        for (id, link) in self.links.iter_mut().filter(|(_, link)| link.is_registered()) {
+            if matches!(link.stage, Stage::Serving) {
+                link.pings_sent += 1;
+            }
+            ctx.out.push(Output::Send(*id, QuorumPacket::new(PacketKind::PING, self.proposed)));
+        }
+    }
+
+    /// Reports [`Up::Confirmed`] once everything proposed so far is committed and it is certain that
+    /// this server has led until after this call.
+    pub(crate) fn confirm(&mut self, ctx: &mut Ctx<'_>, token: u64) {
+        let pings = self.links.iter().map(|(id, link)| (*id, link.pings_sent)).collect();
+        if zebu_proto::mutant!("sync without proof") {
+            ctx.out.push(Output::Up(Up::Confirmed(token)));
+            return;
+        }
+        let confirmation = Confirmation { token, above: self.proposed, pings };
+        self.confirmations.push_back(confirmation);
+        self.ping(ctx);
+        self.confirm_by_pings(ctx);
+    }
+
+    pub(super) fn confirm_by_pings(&mut self, ctx: &mut Ctx<'_>) {
+        if self.confirmations.is_empty() {
+            return;
+        }
+        let links = &self.links;
+        let me = ctx.options.me;
+        let quorums = ctx.quorums.clone();
+        let end = self.end;
+        let shown = |confirmation: &Confirmation| {
+            if confirmation.above.counter() > 0 && confirmation.above > end {
+                return false;
+            }
+            // Whoever was not there yet has answered later pings only.
+            let sent = |id| confirmation.pings.get(id).copied().unwrap_or(0);
+            let mut servers: BTreeSet<ServerId> = links
+                .iter()
+                .filter(|(id, link)| !link.observer && link.pings_answered > sent(*id))
+                .map(|(_, link)| link.server)
+                .collect();
+            servers.insert(me);
+            quorums.all_have_quorum(&servers)
+        };
+        let count = self.confirmations.iter().take_while(|c| shown(c)).count();
+        for confirmation in self.confirmations.drain(..count) {
+            ctx.out.push(Output::Up(Up::Confirmed(confirmation.token)));
+        }
+    }
+}
