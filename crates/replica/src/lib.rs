@@ -15,7 +15,6 @@ mod io;
 mod member;
 mod outstanding;
 mod prep;
-mod random;
 mod read;
 mod reaper;
 mod replica;

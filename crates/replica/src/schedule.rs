@@ -3,7 +3,7 @@
 //!
 //! Source: `SyncRequestProcessor.shouldSnapshot`.
 
-use crate::random::Random;
+use zebu_zab::random::Random;
 
 /// How often snapshots are taken.
 #[derive(Clone, Debug)]

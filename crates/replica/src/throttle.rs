@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::io::Now;
-use crate::random::Random;
+use zebu_zab::random::Random;
 
 /// The connection throttle's settings.
 #[derive(Clone, Debug)]

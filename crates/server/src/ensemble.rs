@@ -10,7 +10,7 @@ use zebu_store::{EpochFiles, Recovered};
 use zebu_tree::Tree;
 use zebu_zab::election::Patience;
 use zebu_zab::history::{Memory, Txn};
-use zebu_zab::{Epochs, Options, Peer, Start};
+use zebu_zab::{Epochs, ObserverOptions, Options, Peer, Start, SyncsMax};
 
 use crate::config::{Config, EnsembleConfig};
 
@@ -59,7 +59,8 @@ pub fn show_configuration(tree: &mut Tree, config: &Config, now_ms: i64) {
     }
 }
 
-fn options(config: &Config, ensemble: &EnsembleConfig) -> Options {
+/// What the part that agrees with others is configured with.
+pub fn options(config: &Config, ensemble: &EnsembleConfig) -> Options {
     let EnsembleConfig { election, learners, .. } = ensemble;
     Options {
         tick: config.sessions.tick,
@@ -75,6 +76,16 @@ fn options(config: &Config, ensemble: &EnsembleConfig) -> Options {
         memory: Memory { txns: learners.committed_txns as usize, ..Memory::default() },
         log_share: learners.log_share,
         always_copy: learners.always_snapshot,
+        epoch_wait_max: ensemble.epoch_wait_max,
+        observer: ObserverOptions {
+            connect_pause_max: learners.observer_reconnect_pause,
+            look_pause_max: learners.observer_election_pause_max,
+        },
+        syncs_max: SyncsMax {
+            copies: learners.snap_syncs_max as usize,
+            diffs: learners.diff_syncs_max as usize,
+        },
+        seed: std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), ensemble.me.0),
         reconfig: config.reconfig_enabled,
         first_counter: ensemble.first_counter.unwrap_or(1).max(1),
         ..Options::new(ensemble.me)

@@ -304,6 +304,12 @@ impl Election {
         self.consider(now, quorums, absent)
     }
 
+    /// Who votes as this server does, in its round.
+    pub fn supporters(&self) -> BTreeSet<ServerId> {
+        let agrees = self.received.iter().filter(|(_, ballot)| self.matches_proposal(ballot));
+        agrees.map(|(server, _)| *server).collect()
+    }
+
     /// Decides now or later if a quorum votes for the proposal.
     fn consider(
         &mut self,
@@ -311,12 +317,7 @@ impl Election {
         quorums: &Quorums,
         absent: &BTreeSet<ServerId>,
     ) -> Option<Decision> {
-        let agree: BTreeSet<ServerId> = self
-            .received
-            .iter()
-            .filter(|(_, ballot)| self.matches_proposal(ballot))
-            .map(|(sid, _)| *sid)
-            .collect();
+        let agree = self.supporters();
         if !quorums.all_have_quorum(&agree) {
             self.decide_at = None;
             return None;

@@ -39,10 +39,46 @@ pub struct Options {
     pub log_share: Option<f64>,
     /// Always copies the whole state to learners (`zookeeper.forceSnapshotSync`).
     pub always_copy: bool,
+    /// How long a leader waits for a quorum of learners before a supporter that looks for a leader
+    /// again makes it give up (`zookeeper.leader.maxTimeToWaitForEpoch`); `None` is until discovery
+    /// has taken too long.
+    pub epoch_wait_max: Option<Duration>,
+    /// What an observer does so as not to burden others.
+    pub observer: ObserverOptions,
+    /// Observers that may be brought up to date at a time.
+    pub syncs_max: SyncsMax,
+    /// Seed of the random pauses.
+    pub seed: u64,
     /// Whether the members may change (`reconfigEnabled`).
     pub reconfig: bool,
     /// Counter of the first transaction of an epoch, for tests of its end.
     pub first_counter: u32,
+}
+
+/// What an observer does so as not to burden others.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ObserverOptions {
+    /// Below this, a random pause before it dials (`zookeeper.observer.reconnectDelayMs`).
+    pub connect_pause_max: Duration,
+    /// Below this, a random pause before it looks for a leader after it has lost one
+    /// (`zookeeper.observer.election.DelayMs`).
+    pub look_pause_max: Duration,
+}
+
+/// How many observers may be brought up to date at the same time; servers that vote may always, and
+/// count all the same.
+#[derive(Clone, Copy, Debug)]
+pub struct SyncsMax {
+    /// With the whole tree (`zookeeper.leader.maxConcurrentSnapSyncs`).
+    pub copies: usize,
+    /// With what they lack (`zookeeper.leader.maxConcurrentDiffSyncs`).
+    pub diffs: usize,
+}
+
+impl Default for SyncsMax {
+    fn default() -> Self {
+        Self { copies: 10, diffs: 100 }
+    }
 }
 
 impl Options {
@@ -59,6 +95,10 @@ impl Options {
             memory: Memory::default(),
             log_share: Some(0.33),
             always_copy: false,
+            epoch_wait_max: None,
+            observer: ObserverOptions::default(),
+            syncs_max: SyncsMax::default(),
+            seed: 0,
             reconfig: false,
             first_counter: 1,
         }

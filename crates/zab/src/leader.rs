@@ -57,11 +57,20 @@ enum Stage {
     Serving,
 }
 
+/// How a learner gets this leader's history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Copy,
+    Diff,
+}
+
 #[derive(Debug)]
 struct Link {
     server: ServerId,
     observer: bool,
     stage: Stage,
+    /// How it is being brought up to date; `None` before and after that.
+    way: Option<Way>,
     /// Its newest zxid, as it said.
     zxid: Zxid,
     /// It has a history of its own.
@@ -99,6 +108,10 @@ struct Confirmation {
 pub(crate) struct Leader {
     phase: Phase,
     give_up_at: Duration,
+    /// Who has voted for it.
+    supporters: BTreeSet<ServerId>,
+    /// From when on a supporter that looks again ends this before it begins.
+    disloyal_after: Duration,
     /// What it had when it was elected.
     summary: (Epoch, Zxid),
     highest: Epoch,
@@ -119,12 +132,14 @@ pub(crate) struct Leader {
 }
 
 impl Leader {
-    pub(crate) fn new(ctx: &mut Ctx<'_>) -> Self {
+    pub(crate) fn new(ctx: &mut Ctx<'_>, supporters: BTreeSet<ServerId>) -> Self {
         ctx.out.push(Output::Listen);
         let last = ctx.history.last();
         Self {
             phase: Phase::Choosing,
             give_up_at: ctx.now + ctx.options.init_time(),
+            supporters,
+            disloyal_after: ctx.options.epoch_wait_max.map_or(Duration::MAX, |max| ctx.now + max),
             summary: (ctx.epochs.current, last),
             highest: Epoch(0),
             epoch: Epoch(0),
@@ -145,6 +160,17 @@ impl Leader {
     /// Takes part in its own discovery.
     pub(crate) fn begin(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
         self.join(ctx, ctx.options.me, ctx.epochs.accepted);
+        Ok(())
+    }
+
+    /// A server looks for a leader.
+    ///
+    /// Source: `Leader.reportLookingSid` (ZOOKEEPER-3109).
+    pub(crate) fn looks(&self, now: Duration, server: ServerId) -> Result<(), Leave> {
+        let disloyal = self.supporters.contains(&server) && now > self.disloyal_after;
+        if self.phase == Phase::Choosing && disloyal {
+            return Err(Leave("a supporter looks for a leader again"));
+        }
         Ok(())
     }
 
@@ -282,6 +308,7 @@ impl Leader {
             server: ServerId(0),
             observer: false,
             stage: Stage::New,
+            way: None,
             zxid: Zxid::ZERO,
             synced_before: false,
             deadline: ctx.now + options.init_time(),
@@ -412,11 +439,16 @@ impl Leader {
     fn synchronize(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
         let Some(link) = self.links.get(&id) else { return };
         let mut catchup = Catchup::new(link.zxid, link.synced_before);
+        let mark = ctx.out.len();
         let next = if self.copy_next.remove(&link.server) {
             Next::Copy
         } else {
             catchup.begin(ctx, id, self.end)
         };
+        if next != Next::Copy && !self.admits(ctx, id, Way::Diff) {
+            ctx.out.truncate(mark);
+            return self.close(ctx, id);
+        }
         self.go_on(ctx, id, catchup, next);
     }
 
@@ -437,14 +469,34 @@ impl Leader {
         self.go_on(ctx, id, catchup, next);
     }
 
+    /// Whether a learner may be brought up to date this way now; it counts if so.
+    ///
+    /// Source: `LearnerSyncThrottler`.
+    fn admits(&mut self, ctx: &Ctx<'_>, id: LinkId, way: Way) -> bool {
+        let most = match way {
+            Way::Copy => ctx.options.syncs_max.copies,
+            Way::Diff => ctx.options.syncs_max.diffs,
+        };
+        let is_other = |(other, link): &(&LinkId, &Link)| **other != id && link.way == Some(way);
+        let others = self.links.iter().filter(is_other).count();
+        let Some(link) = self.links.get_mut(&id) else { return false };
+        let admitted = !link.observer || others < most;
+        link.way = admitted.then_some(way);
+        admitted
+    }
+
     fn go_on(&mut self, ctx: &mut Ctx<'_>, id: LinkId, catchup: Catchup, next: Next) {
-        let Some(link) = self.links.get_mut(&id) else { return };
         match next {
-            Next::Reading => link.stage = Stage::Reading(catchup),
+            Next::Reading => {
+                if let Some(link) = self.links.get_mut(&id) {
+                    link.stage = Stage::Reading(catchup);
+                }
+            }
+            Next::Copy if !self.admits(ctx, id, Way::Copy) => self.close(ctx, id),
             Next::Copy => self.copy(ctx, id),
             Next::Done => self.register(ctx, id, self.end),
             Next::Broken => {
-                self.copy_next.insert(link.server);
+                self.copy_next.extend(self.links.get(&id).map(|link| link.server));
                 self.close(ctx, id);
             }
         }
@@ -541,6 +593,7 @@ impl Leader {
         if zxid == Zxid::new(self.epoch, 0) {
             if matches!(link.stage, Stage::Sent) {
                 link.stage = Stage::Proven;
+                link.way = None;
                 link.deadline = ctx.now + ctx.options.sync_time();
                 let (server, observer) = (link.server, link.observer);
                 if self.phase == Phase::Leading {

@@ -70,17 +70,26 @@ pub(crate) struct Learner {
 }
 
 impl Learner {
-    pub(crate) fn new(ctx: &mut Ctx<'_>, leader: ServerId, observer: bool) -> Self {
+    /// Dials the leader after a pause.
+    pub(crate) fn new(
+        ctx: &mut Ctx<'_>,
+        leader: ServerId,
+        observer: bool,
+        pause: Duration,
+    ) -> Self {
         let limit = ctx.options.tick * ctx.options.connect_limit;
-        ctx.out.push(Output::Connect(leader));
+        let waits = pause > Duration::ZERO;
+        if !waits {
+            ctx.out.push(Output::Connect(leader));
+        }
         Self {
             leader,
             observer,
             stage: Stage::Connecting,
             link: None,
-            tries: 1,
-            retry_at: Duration::MAX,
-            deadline: ctx.now + limit,
+            tries: u32::from(!waits),
+            retry_at: if waits { ctx.now + pause } else { Duration::MAX },
+            deadline: ctx.now + pause + limit,
             epoch: Epoch(0),
             committed: Zxid::ZERO,
             acked: Zxid::ZERO,
@@ -101,6 +110,11 @@ impl Learner {
     /// The connection to the leader, once this server serves.
     pub(crate) fn serving(&self) -> Option<LinkId> {
         self.link.filter(|_| self.stage == Stage::Serving)
+    }
+
+    /// Whether it has no vote.
+    pub(crate) fn is_observer(&self) -> bool {
+        self.observer
     }
 
     /// Whether this is the connection to the leader.

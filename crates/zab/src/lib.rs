@@ -13,6 +13,10 @@ mod learner;
 pub mod mesh;
 mod peer;
 pub mod quorums;
+pub mod random;
 
-pub use io::{EpochKind, Input, Learners, LinkId, LogEnd, Options, Output, Role, Up};
+pub use io::{
+    EpochKind, Input, Learners, LinkId, LogEnd, ObserverOptions, Options, Output, Role, SyncsMax,
+    Up,
+};
 pub use peer::{Epochs, Peer, Start};

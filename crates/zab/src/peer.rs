@@ -19,6 +19,7 @@ use crate::leader::Leader;
 use crate::learner::Learner;
 use crate::mesh::Mesh;
 use crate::quorums::Quorums;
+use crate::random::Random;
 
 /// Why a role ends: the member looks for a leader again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +118,9 @@ pub struct Peer {
     part: Part,
     /// What was heard before this server could vote.
     early: BTreeMap<ServerId, Ballot>,
+    /// Before this it does not look for a leader.
+    rest_until: Duration,
+    random: Random,
     left: &'static str,
 }
 
@@ -138,6 +142,8 @@ impl Peer {
             mesh: Mesh::new(options.me),
             part: Part::Settling,
             early: BTreeMap::new(),
+            rest_until: Duration::ZERO,
+            random: Random::new(options.seed),
             left: "it has started",
             options,
         }
@@ -184,7 +190,7 @@ impl Peer {
     /// When the next [`Input::Tick`] is due.
     pub fn deadline(&self) -> Duration {
         let part = match &self.part {
-            Part::Settling if self.is_settled() => Duration::ZERO,
+            Part::Settling if self.is_settled() => self.rest_until,
             Part::Settling => Duration::MAX,
             Part::Looking => self.election.deadline(),
             Part::Leading(leader) => leader.deadline(),
@@ -263,14 +269,14 @@ impl Peer {
 
     /// Ends the role, whatever it is.
     pub fn resign(&mut self, now: Duration, why: &'static str, out: &mut Vec<Output>) {
-        self.leave(Leave(why), out);
+        self.leave(now, Leave(why), out);
         self.settle(now, out);
     }
 
     /// Takes one event and pushes what it asks for, to be done in that order.
     pub fn step(&mut self, now: Duration, input: Input, out: &mut Vec<Output>) {
         if let Err(why) = self.handle(now, input, out) {
-            self.leave(why, out);
+            self.leave(now, why, out);
         }
         self.settle(now, out);
     }
@@ -452,7 +458,11 @@ impl Peer {
         let mut posts = Vec::new();
         let absent = self.mesh.absent();
         let decision = self.election.receive(now, from, ballot, &self.quorums, absent, &mut posts);
-        self.post(now, posts, decision, out)
+        self.post(now, posts, decision, out)?;
+        match &self.part {
+            Part::Leading(leader) if ballot.state == State::Looking => leader.looks(now, from),
+            _ => Ok(()),
+        }
     }
 
     /// Sends notifications, those to this server itself at once, until something is decided.
@@ -503,13 +513,16 @@ impl Peer {
         out: &mut Vec<Output>,
     ) -> Result<(), Leave> {
         let leader = decision.vote.leader;
+        let observer = decision.state == State::Observing;
+        let pause = match self.options.observer.connect_pause_max {
+            max if observer => self.pause_below(max),
+            _ => Duration::ZERO,
+        };
+        let supporters = self.election.supporters();
         let (_, mut ctx) = self.split(now, out);
         let part = match decision.state {
-            State::Leading => Part::Leading(Box::new(Leader::new(&mut ctx))),
-            state => {
-                let observer = state == State::Observing;
-                Part::Learning(Box::new(Learner::new(&mut ctx, leader, observer)))
-            }
+            State::Leading => Part::Leading(Box::new(Leader::new(&mut ctx, supporters))),
+            _ => Part::Learning(Box::new(Learner::new(&mut ctx, leader, observer, pause))),
         };
         self.part = part;
         // A leader of one needs nobody to go on.
@@ -520,12 +533,23 @@ impl Peer {
         }
     }
 
+    /// A random time below this, in whole milliseconds.
+    fn pause_below(&mut self, max: Duration) -> Duration {
+        Duration::from_millis(self.random.below(max.as_millis() as u64))
+    }
+
     /// Ends the role.
-    fn leave(&mut self, why: Leave, out: &mut Vec<Output>) {
+    fn leave(&mut self, now: Duration, why: Leave, out: &mut Vec<Output>) {
         self.left = why.0;
         match std::mem::replace(&mut self.part, Part::Settling) {
             Part::Leading(leader) => leader.leave(out),
-            Part::Learning(learner) => learner.leave(out),
+            Part::Learning(learner) => {
+                if learner.is_observer() {
+                    // Those who vote have enough to do with each other.
+                    self.rest_until = now + self.pause_below(self.options.observer.look_pause_max);
+                }
+                learner.leave(out);
+            }
             Part::Settling | Part::Looking => return,
         }
         self.election.wait();
@@ -539,10 +563,10 @@ impl Peer {
 
     /// Looks for a leader as soon as the disk has done what it was asked for.
     fn settle(&mut self, now: Duration, out: &mut Vec<Output>) {
-        while matches!(self.part, Part::Settling) && self.is_settled() {
+        while matches!(self.part, Part::Settling) && self.is_settled() && self.rest_until <= now {
             self.part = Part::Looking;
             if let Err(why) = self.look(now, out) {
-                self.leave(why, out);
+                self.leave(now, why, out);
             }
         }
         match &self.part {

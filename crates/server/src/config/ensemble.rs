@@ -125,7 +125,6 @@ impl Config {
             (ensemble.local_sessions, "localSessionsEnabled"),
             (!ensemble.leader_serves, "leaderServes=no"),
             (ensemble.oracle.is_some(), "oraclePath"),
-            (ensemble.epoch_wait_max.is_some(), "leader.maxTimeToWaitForEpoch"),
             (rules.multi_address, "multiAddress.enabled"),
             (learners.observer_master_port.is_some(), "observerMasterPort"),
             (!learners.observers_write, "syncEnabled=false"),

@@ -617,6 +617,32 @@ fn an_ensemble_that_asks_for_what_is_missing_is_refused_where_it_begins() {
 }
 
 #[test]
+fn settings_of_the_ensemble_reach_who_agrees_with_the_others() {
+    let options = |lines: &str| {
+        let config = Case::of_three(lines).config();
+        crate::ensemble::options(&config, config.ensemble.as_ref().unwrap())
+    };
+    let set = options(
+        "leader.maxTimeToWaitForEpoch=75\nleader.maxConcurrentSnapSyncs=3\n\
+         leader.maxConcurrentDiffSyncs=4\nobserver.reconnectDelayMs=5\n\
+         observer.election.DelayMs=6\nleaderConnectDelayDuringRetryMs=7\n\
+         forceSnapshotSync=true\nsnapshotSizeFactor=0.5\ncommitLogCount=800\n\
+         connectToLearnerMasterLimit=9",
+    );
+    assert_eq!(set.epoch_wait_max, Some(75 * MS));
+    assert_eq!((set.syncs_max.copies, set.syncs_max.diffs), (3, 4));
+    assert_eq!(set.observer.connect_pause_max, 5 * MS);
+    assert_eq!(set.observer.look_pause_max, 6 * MS);
+    assert_eq!((set.connect_pause, set.connect_limit), (7 * MS, 9));
+    assert_eq!((set.always_copy, set.log_share, set.memory.txns), (true, Some(0.5), 800));
+    let usual = options("");
+    assert_eq!(usual.epoch_wait_max, None);
+    assert_eq!((usual.syncs_max.copies, usual.syncs_max.diffs), (10, 100));
+    assert_eq!(usual.observer.connect_pause_max, Duration::ZERO);
+    assert_eq!(usual.observer.look_pause_max, 200 * MS);
+}
+
+#[test]
 fn the_dynamic_file_is_read() {
     let case = Case::raw_file("dataDir=/d\ndynamicConfigFile=/c/zoo.cfg.dynamic.100000000");
     let name = "/c/zoo.cfg.dynamic.100000000";

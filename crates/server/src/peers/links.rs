@@ -50,7 +50,7 @@ pub(super) async fn listen(net: Arc<Net>) {
                 match listener.accept().await {
                     Ok(_) if net.links.lock().len() >= CONNECTIONS_MAX => {}
                     Ok((stream, _)) => {
-                        sockets::no_delay(&stream, false);
+                        sockets::tune(&stream, net.config.learners.leader_no_delay, false);
                         start(&net, stream, false, zebu_zab::Input::Accepted);
                     }
                     Err(error) => {
@@ -77,10 +77,10 @@ impl Drop for AbortOnDrop {
 /// Dials a leader.
 pub(super) async fn connect(net: Arc<Net>, leader: ServerId) {
     let addresses = net.member(leader).map(|member| member.quorum_addresses()).unwrap_or_default();
-    let patience = net.shared.config.sessions.tick * net.config.init_ticks.max(1);
+    let patience = net.shared.config.sessions.tick * net.config.connect_ticks.max(1);
     match sockets::dial(&addresses, patience).await {
         Ok(stream) => {
-            sockets::no_delay(&stream, false);
+            sockets::tune(&stream, net.config.learners.learner_no_delay, false);
             start(&net, stream, true, zebu_zab::Input::Connected);
         }
         Err(error) => {

@@ -53,10 +53,26 @@ pub async fn dial(addresses: &[HostPort], patience: Duration) -> std::io::Result
     Err(failure)
 }
 
-/// Sends without waiting for more.
-pub fn no_delay(stream: &TcpStream, keep_alive: bool) {
+/// Says whether small packets are sent at once, and whether a silent connection is tested.
+pub fn tune(stream: &TcpStream, no_delay: bool, keep_alive: bool) {
     let socket = SockRef::from(stream);
     // A socket that cannot do this works all the same.
-    let _ = socket.set_tcp_nodelay(true);
+    let _ = socket.set_tcp_nodelay(no_delay);
     let _ = socket.set_keepalive(keep_alive);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn sockets_are_tuned_as_configured() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        for (no_delay, keep_alive) in [(true, false), (false, true)] {
+            tune(&stream, no_delay, keep_alive);
+            assert_eq!(stream.nodelay().unwrap(), no_delay);
+            assert_eq!(SockRef::from(&stream).keepalive().unwrap(), keep_alive);
+        }
+    }
 }

@@ -446,6 +446,9 @@ impl World {
         let mut options = Options::new(ServerId(node as i64 + 1));
         options.memory.txns = 5;
         options.memory.bytes = 0;
+        options.observer.connect_pause_max = MS * 50;
+        options.observer.look_pause_max = MS * 200;
+        options.seed = self.seed ^ it.incarnation;
         let start = Start {
             epochs: Epochs { accepted: it.disk.accepted, current: it.disk.current },
             committed: self.config.clone(),

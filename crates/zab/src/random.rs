@@ -2,10 +2,11 @@
 
 /// A small generator (xorshift64*), for spreading things out, never for secrets.
 #[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// The choices of this seed.
+    pub fn new(seed: u64) -> Self {
         Self(seed ^ 0x9e37_79b9_7f4a_7c15 | 1)
     }
 
@@ -17,12 +18,12 @@ impl Random {
     }
 
     /// A number from 0 up to, not including, `end`; 0 when `end` is 0.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
+    pub fn below(&mut self, end: u64) -> u64 {
         self.next().checked_rem(end).unwrap_or(0)
     }
 
     /// True with this probability.
-    pub(crate) fn chance(&mut self, probability: f64) -> bool {
+    pub fn chance(&mut self, probability: f64) -> bool {
         ((self.next() >> 11) as f64) < probability * (1_u64 << 53) as f64
     }
 }

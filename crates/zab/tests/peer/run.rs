@@ -1,0 +1,349 @@
+//! How a script's lines become inputs, and outputs lines.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use zebu_proto::quorum::{EpochAck, LearnerInfo, PacketKind, QuorumPacket};
+use zebu_proto::{Epoch, ServerId, Zxid};
+use zebu_zab::config::{Membership, Rules};
+use zebu_zab::election::{Ballot, State, Vote};
+use zebu_zab::history::Txn;
+use zebu_zab::mesh::{self, WireId};
+use zebu_zab::{Epochs, Input, LinkId, LogEnd, Options, Output, Peer, Start, Up};
+
+struct Run {
+    peer: Option<Peer>,
+    me: ServerId,
+    now: Duration,
+    wires: BTreeMap<ServerId, WireId>,
+    wires_made: u64,
+    /// What the disk has been asked for, while it is slow.
+    disk: VecDeque<Input>,
+    slow: bool,
+    copied: Zxid,
+    text: String,
+}
+
+/// What becomes of the inputs of a script.
+pub fn script(script: &str) -> String {
+    let mut run = Run {
+        peer: None,
+        me: ServerId(0),
+        now: Duration::ZERO,
+        wires: BTreeMap::new(),
+        wires_made: 0,
+        disk: VecDeque::new(),
+        slow: false,
+        copied: Zxid::ZERO,
+        text: String::new(),
+    };
+    for line in script.lines() {
+        if line.starts_with('#') || line.is_empty() || line.starts_with("> ") {
+            writeln!(run.text, "{line}").unwrap();
+        }
+        if let Some(line) = line.strip_prefix("> ") {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            run.line(words[0], &words[1..]);
+        }
+    }
+    run.text
+}
+
+fn number(word: &str) -> i64 {
+    word.parse().unwrap_or_else(|_| panic!("not a number: {word}"))
+}
+
+/// `epoch.counter`, or `0`.
+fn zxid(word: &str) -> Zxid {
+    match word.split_once('.') {
+        Some((epoch, counter)) => Zxid::new(Epoch(number(epoch) as u32), number(counter) as u32),
+        None => Zxid(number(word)),
+    }
+}
+
+fn show(zxid: Zxid) -> String {
+    if zxid.0 <= 0 { zxid.0.to_string() } else { format!("{}.{}", zxid.epoch().0, zxid.counter()) }
+}
+
+/// The value behind `key=`, if it is there.
+fn value<'w>(words: &[&'w str], key: &str) -> Option<&'w str> {
+    words.iter().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
+}
+
+fn record(zxid: Zxid) -> Bytes {
+    Bytes::from(format!("txn {}", show(zxid)))
+}
+
+/// `1.2-1.5` or `1.2`.
+fn txns(range: &str) -> Vec<Txn> {
+    let (first, last) = range.split_once('-').unwrap_or((range, range));
+    let (first, last) = (zxid(first), zxid(last));
+    let zxids = (first.counter()..=last.counter()).map(|n| Zxid::new(first.epoch(), n));
+    zxids.map(|zxid| Txn { zxid, record: record(zxid) }).collect()
+}
+
+const KINDS: [(&str, PacketKind); 18] = [
+    ("REQUEST", PacketKind::REQUEST),
+    ("PROPOSAL", PacketKind::PROPOSAL),
+    ("ACK", PacketKind::ACK),
+    ("COMMIT", PacketKind::COMMIT),
+    ("PING", PacketKind::PING),
+    ("REVALIDATE", PacketKind::REVALIDATE),
+    ("SYNC", PacketKind::SYNC),
+    ("INFORM", PacketKind::INFORM),
+    ("COMMITANDACTIVATE", PacketKind::COMMITANDACTIVATE),
+    ("NEWLEADER", PacketKind::NEWLEADER),
+    ("FOLLOWERINFO", PacketKind::FOLLOWERINFO),
+    ("UPTODATE", PacketKind::UPTODATE),
+    ("DIFF", PacketKind::DIFF),
+    ("TRUNC", PacketKind::TRUNC),
+    ("SNAP", PacketKind::SNAP),
+    ("OBSERVERINFO", PacketKind::OBSERVERINFO),
+    ("LEADERINFO", PacketKind::LEADERINFO),
+    ("ACKEPOCH", PacketKind::ACKEPOCH),
+];
+
+fn name(kind: PacketKind) -> &'static str {
+    KINDS.iter().find(|(_, other)| *other == kind).map_or("?", |(name, _)| name)
+}
+
+impl Run {
+    fn line(&mut self, verb: &str, words: &[&str]) {
+        let link = || LinkId(number(words[0]) as u64);
+        match verb {
+            "server" => self.start(words),
+            "wait" => self.wait(number(words[0]) as u64),
+            // hear 2 looking 3 1.4 epoch 1 round 1
+            "hear" => self.hear(words),
+            "deaf" => {
+                let wire = self.wires.remove(&ServerId(number(words[0]))).expect("a connection");
+                self.step(Input::Mesh(mesh::Input::Closed(wire)));
+            }
+            "accepted" => self.step(Input::Accepted(link())),
+            "connected" => self.step(Input::Connected(link())),
+            "refused" => self.step(Input::ConnectFailed),
+            "down" => self.step(Input::LinkDown(link())),
+            "propose" => self.propose(number(words[0])),
+            "copied" => {
+                self.copied = zxid(words[1]);
+                self.step(Input::Copied { link: link(), zxid: zxid(words[1]) });
+            }
+            "log" => {
+                let txns = value(words, "txns").map(txns).unwrap_or_default();
+                let end = match *words.last().expect("words") {
+                    "more" => LogEnd::More,
+                    "complete" => LogEnd::Complete,
+                    _ => LogEnd::Unusable,
+                };
+                self.step(Input::LogRead {
+                    link: link(),
+                    floor: value(words, "floor").map(zxid),
+                    txns: txns.into_iter().map(|txn| (txn.zxid, txn.record)).collect(),
+                    end,
+                });
+            }
+            "slow" => self.slow = true,
+            "quick" => {
+                self.slow = false;
+                while let Some(done) = self.disk.pop_front() {
+                    self.step(done);
+                }
+            }
+            "from" => {
+                let packet = self.packet(&words[1..]);
+                self.step(Input::Packet(link(), packet));
+            }
+            other => panic!("no such line: {other}"),
+        }
+    }
+
+    fn start(&mut self, words: &[&str]) {
+        self.me = ServerId(number(words[0]));
+        let mut text = String::new();
+        for (key, role) in [("voters", "participant"), ("observers", "observer")] {
+            for server in value(words, key).iter().flat_map(|list| list.split(',')) {
+                text.push_str(&format!("server.{server}=127.0.0.{server}:2888:3888:{role}\n"));
+            }
+        }
+        text.push_str("version=0");
+        let rules = Rules { standalone: false, ..Rules::default() };
+        let mut options = Options::new(self.me);
+        let ms = |key| value(words, key).map(|ms| Duration::from_millis(number(ms) as u64));
+        options.epoch_wait_max = ms("epoch_wait");
+        options.observer.connect_pause_max = ms("connect_pause").unwrap_or_default();
+        options.observer.look_pause_max = ms("look_pause").unwrap_or_default();
+        if let Some(most) = value(words, "copies") {
+            options.syncs_max.copies = number(most) as usize;
+        }
+        if let Some(most) = value(words, "diffs") {
+            options.syncs_max.diffs = number(most) as usize;
+        }
+        let epoch = Epoch(value(words, "epoch").map_or(0, number) as u32);
+        let start = Start {
+            epochs: Epochs { accepted: epoch, current: epoch },
+            committed: Arc::new(Membership::parse(text.as_bytes(), rules).expect("members")),
+            last_seen: None,
+            last: value(words, "last").map_or(Zxid::ZERO, zxid),
+            recent: value(words, "recent").map(txns).unwrap_or_default(),
+            has_database: true,
+        };
+        self.peer = Some(Peer::new(options, start));
+        self.wires.clear();
+        self.disk.clear();
+        self.slow = false;
+        self.now += Duration::from_secs(1000);
+        self.step(Input::Tick);
+    }
+
+    fn peer(&mut self) -> &mut Peer {
+        self.peer.as_mut().expect("a script starts a server first")
+    }
+
+    fn wait(&mut self, ms: u64) {
+        let end = self.now + Duration::from_millis(ms);
+        loop {
+            let due = self.peer().deadline().max(self.now);
+            if due > end {
+                break;
+            }
+            self.now = due;
+            self.step(Input::Tick);
+        }
+        self.now = end;
+    }
+
+    fn hear(&mut self, words: &[&str]) {
+        let from = ServerId(number(words[0]));
+        let state = match words[1] {
+            "looking" => State::Looking,
+            "following" => State::Following,
+            "leading" => State::Leading,
+            other => panic!("no such state: {other}"),
+        };
+        let vote = Vote {
+            leader: ServerId(number(words[2])),
+            zxid: zxid(words[3]),
+            epoch: number(value(words, "epoch").unwrap_or("0")),
+        };
+        let round = number(value(words, "round").unwrap_or("1"));
+        if !self.wires.contains_key(&from) {
+            self.wires_made += 1;
+            let wire = WireId(self.wires_made);
+            self.wires.insert(from, wire);
+            self.step(Input::Mesh(mesh::Input::Accepted { wire, peer: from }));
+        }
+        let ballot = Ballot { vote, round, state, versioned: true };
+        self.step(Input::Heard { wire: self.wires[&from], ballot });
+    }
+
+    fn propose(&mut self, count: i64) {
+        for _ in 0..count {
+            let zxid = self.peer().next_zxid().expect("it leads");
+            let (now, mut outputs) = (self.now, Vec::new());
+            self.peer().propose(now, record(zxid), &mut outputs);
+            self.carry_out(outputs);
+        }
+    }
+
+    /// `KIND zxid ...`: what follows depends on the kind.
+    fn packet(&self, words: &[&str]) -> QuorumPacket {
+        let kind = KINDS.iter().find(|(name, _)| *name == words[0]).expect("a kind").1;
+        let zxid = zxid(words[1]);
+        let data = match kind {
+            PacketKind::FOLLOWERINFO | PacketKind::OBSERVERINFO => {
+                let server = ServerId(number(words[2]));
+                Some(LearnerInfo::new(server, Zxid::ZERO).to_data())
+            }
+            PacketKind::ACKEPOCH => {
+                let current = number(words[2]);
+                let current_epoch = (current >= 0).then_some(Epoch(current as u32));
+                Some(EpochAck { current_epoch }.to_data())
+            }
+            PacketKind::PROPOSAL | PacketKind::INFORM => Some(record(zxid)),
+            PacketKind::LEADERINFO => Some(zebu_proto::quorum::protocol_version()),
+            _ => None,
+        };
+        QuorumPacket { kind, zxid, data, authinfo: None }
+    }
+
+    fn step(&mut self, input: Input) {
+        let (now, mut outputs) = (self.now, Vec::new());
+        self.peer().step(now, input, &mut outputs);
+        self.carry_out(outputs);
+    }
+
+    fn done(&mut self, input: Input) {
+        self.disk.push_back(input);
+    }
+
+    fn carry_out(&mut self, outputs: Vec<Output>) {
+        for output in outputs {
+            let line = match output {
+                Output::Mesh(mesh::Output::Dial(peer)) if peer < self.me => {
+                    self.wires_made += 1;
+                    let wire = WireId(self.wires_made);
+                    self.wires.insert(peer, wire);
+                    self.disk.push_back(Input::Mesh(mesh::Input::Dialled { wire, peer }));
+                    continue;
+                }
+                Output::Mesh(_) => continue,
+                Output::Listen => "listen".to_owned(),
+                Output::Unlisten => "do not listen".to_owned(),
+                Output::Connect(server) => format!("connect to {}", server.0),
+                Output::CancelConnect => "do not connect".to_owned(),
+                Output::Send(link, packet) => {
+                    format!("to {}: {} {}", link.0, name(packet.kind), show(packet.zxid))
+                }
+                Output::SendCopy(link) => {
+                    let zxid = self.peer().history().delivered();
+                    format!("to {}: the tree as of {}", link.0, show(zxid))
+                }
+                Output::Close(link) => format!("close {}", link.0),
+                Output::ReadLog { link, after, up_to, share } => {
+                    let range = format!("after {} up to {}", show(after), show(up_to));
+                    format!("read the log for {}: {range}, share {share}", link.0)
+                }
+                Output::SaveEpoch(kind, epoch) => {
+                    self.done(Input::EpochSaved(kind, epoch));
+                    format!("save {kind:?} epoch {}", epoch.0)
+                }
+                Output::Append { zxid, .. } => {
+                    self.done(Input::Flushed(zxid));
+                    format!("append {}", show(zxid))
+                }
+                Output::Truncate(zxid) => {
+                    self.done(Input::Truncated(Some(zxid)));
+                    format!("truncate to {}", show(zxid))
+                }
+                Output::Restore(_) => {
+                    self.done(Input::Restored(self.copied));
+                    format!("restore {}", show(self.copied))
+                }
+                Output::Deliver { zxid, .. } => format!("deliver {}", show(zxid)),
+                Output::Role(role) => {
+                    let left = self.peer().left();
+                    let why = match role {
+                        zebu_zab::Role::Looking => format!(": {left}"),
+                        _ => String::new(),
+                    };
+                    format!("{role:?}{why}")
+                }
+                Output::Up(Up::FromLearner(link, packet)) => {
+                    format!("up from {}: {}", link.0, name(packet.kind))
+                }
+                Output::Up(Up::FromLeader(packet)) => format!("up: {}", name(packet.kind)),
+                Output::Up(Up::Ping(_)) => "up: answer the ping".to_owned(),
+                Output::Up(up) => format!("up: {up:?}"),
+            };
+            writeln!(self.text, "{line}").unwrap();
+        }
+        while !self.slow
+            && let Some(done) = self.disk.pop_front()
+        {
+            self.step(done);
+        }
+    }
+}
