@@ -5,7 +5,6 @@
 
 mod generate;
 mod peer;
-mod random;
 
 use std::fmt::{self, Write};
 

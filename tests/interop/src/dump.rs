@@ -1,5 +1,6 @@
 //! Everything a client with super rights can see of a server, as text.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -14,6 +15,9 @@ use crate::wire::{Reader, Writer, op};
 
 /// The credential whose digest [`with_super`] configures.
 pub const SUPER: &str = "super:interop";
+
+/// Znodes that are asked for at once.
+const AT_ONCE: usize = 100;
 
 /// Lets [`SUPER`] see and change everything.
 #[must_use]
@@ -32,26 +36,35 @@ pub fn with_super(options: Options) -> Options {
 pub fn tree(address: SocketAddr) -> Result<String> {
     let mut session = Session::open(address, 30_000)?;
     session.auth("digest", SUPER)?;
-    let mut text = String::new();
+    let mut lines = BTreeMap::new();
     let mut todo = vec!["/".to_owned()];
-    while let Some(path) = todo.pop() {
-        let body = session.expect(op::GET_DATA, Writer::new().string(&path).bool(false))?;
-        let mut reader = Reader::new(&body);
-        let data = reader.buffer()?.map(|bytes| BASE64_STANDARD.encode(bytes));
-        let stat = reader.stat()?;
-        reader.end()?;
-        let body = session.expect(op::GET_ACL, Writer::new().string(&path))?;
-        let acl = Reader::new(&body).acl()?;
-        writeln!(text, "{path} data={data:?} acl={acl:?} {stat:?}")?;
-        let body = session.expect(op::GET_CHILDREN2, Writer::new().string(&path).bool(false))?;
-        let names = Reader::new(&body).vector(Reader::string)?;
-        for name in names {
-            let name = name.context("null child")?;
-            todo.push(format!("{}/{name}", path.trim_end_matches('/')));
+    while !todo.is_empty() {
+        let paths = todo.split_off(todo.len().saturating_sub(AT_ONCE));
+        let of = |path: &String| {
+            let read = Writer::new().string(path).bool(false);
+            let acl = (op::GET_ACL, Writer::new().string(path));
+            [(op::GET_DATA, read.clone()), acl, (op::GET_CHILDREN2, read)]
+        };
+        let requests: Vec<(i32, Writer)> = paths.iter().flat_map(of).collect();
+        let bodies = session.expect_all(&requests)?;
+        for (path, bodies) in paths.into_iter().zip(bodies.chunks(3)) {
+            let mut reader = Reader::new(&bodies[0]);
+            let data = reader.buffer()?.map(|bytes| BASE64_STANDARD.encode(bytes));
+            let stat = reader.stat()?;
+            reader.end()?;
+            let acl = Reader::new(&bodies[1]).acl()?;
+            for name in Reader::new(&bodies[2]).vector(Reader::string)? {
+                let name = name.context("null child")?;
+                todo.push(format!("{}/{name}", path.trim_end_matches('/')));
+            }
+            lines.insert(path, format!("data={data:?} acl={acl:?} {stat:?}"));
         }
-        todo.sort_by(|a, b| b.cmp(a));
     }
     session.close()?;
+    let mut text = String::new();
+    for (path, line) in lines {
+        writeln!(text, "{path} {line}")?;
+    }
     Ok(text)
 }
 

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::dump::{self, with_super};
+use crate::network::Network;
 use crate::raw::Session;
-use crate::server::{Kind, Options, PATIENCE, Server, free_ports};
+use crate::server::{Kind, Options, PATIENCE, Server};
 use crate::wire::{Writer, op};
 
 /// A tick, in milliseconds.
@@ -39,6 +40,7 @@ pub fn options() -> Options {
 /// Servers that know each other.
 pub struct Ensemble {
     members: Vec<Server>,
+    network: Network,
 }
 
 impl Ensemble {
@@ -59,23 +61,34 @@ impl Ensemble {
         observers: usize,
         options: &Options,
     ) -> Result<Self> {
-        let ports: Vec<u16> = kinds.iter().map(|_| free_ports(2)).collect();
+        Self::prepare_on(Network::loopback(kinds.len()), kinds, observers, options)
+    }
+
+    /// The same on some network, which has as many places.
+    ///
+    /// # Errors
+    /// No folder for one.
+    pub fn prepare_on(
+        network: Network,
+        kinds: &[Kind],
+        observers: usize,
+        options: &Options,
+    ) -> Result<Self> {
         let role = |index: usize| {
             if index + observers < kinds.len() { "participant" } else { "observer" }
         };
-        let line = |options: Options, (index, port): (usize, &u16)| {
-            let (key, next) = (format!("server.{}", index + 1), port + 1);
-            options.config(&key, format!("127.0.0.1:{port}:{next}:{}", role(index)))
-        };
-        let options = ports.iter().enumerate().fold(options.clone(), line);
-        let member = |(index, kind): (usize, &Kind)| {
-            let options = options.clone().config("peerType", role(index));
-            Server::prepare(*kind, &options, |data| {
-                Ok(fs::write(data.join("myid"), format!("{}\n", index + 1))?)
+        let member = |(viewer, kind): (usize, &Kind)| {
+            let mut options = options.clone().config("peerType", role(viewer));
+            for index in 0..kinds.len() {
+                let line = format!("{}:{}", network.line(viewer, index), role(index));
+                options = options.config(&format!("server.{}", index + 1), line);
+            }
+            Server::prepare_at(network.place(viewer), *kind, &options, |data| {
+                Ok(fs::write(data.join("myid"), format!("{}\n", viewer + 1))?)
             })
         };
         let members = kinds.iter().enumerate().map(member).collect::<Result<_>>()?;
-        Ok(Self { members })
+        Ok(Self { members, network })
     }
 
     /// Starts members on empty data directories and waits until all of them serve.
@@ -83,12 +96,24 @@ impl Ensemble {
     /// # Errors
     /// One does not come up.
     pub fn start(kinds: &[Kind], options: &Options) -> Result<Self> {
-        let mut ensemble = Self::prepare(kinds, options)?;
-        for member in &mut ensemble.members {
+        Self::prepare(kinds, options)?.started()
+    }
+
+    /// Starts members that have been prepared and waits until all of them serve.
+    ///
+    /// # Errors
+    /// One does not come up.
+    pub fn started(mut self) -> Result<Self> {
+        for member in &mut self.members {
             member.spawn()?;
         }
-        ensemble.wait_for_all()?;
-        Ok(ensemble)
+        self.wait_for_all()?;
+        Ok(self)
+    }
+
+    /// What is between the members.
+    pub fn network(&mut self) -> &mut Network {
+        &mut self.network
     }
 
     /// A member; the first is 0 and has the id 1.
@@ -163,8 +188,10 @@ impl Ensemble {
         session.close()?;
         // Each server fills this znode for itself, at its start.
         let own = |line: &str| line.starts_with("/zookeeper/config ");
+        let is_same_for_all = self.network.line(0, 0) == self.network.line(1, 0);
         let tree = dump::tree(address)?;
         let line = |line: &str| match line.split_once("mtime: ").filter(|_| own(line)) {
+            Some(_) if !is_same_for_all => "/zookeeper/config: its own\n".to_owned(),
             Some((before, after)) => {
                 let (_, after) = after.split_once(',').unwrap_or_default();
                 format!("{before}mtime: its own,{after}\n")

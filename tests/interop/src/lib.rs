@@ -6,14 +6,19 @@
 
 pub mod deps;
 pub mod diff;
+pub mod disk;
 pub mod dump;
 pub mod ensemble;
-pub mod history;
+pub mod faults;
+pub mod linear;
 pub mod load;
+pub mod network;
 pub mod normalise;
+pub mod random;
 pub mod raw;
 pub mod replay;
 pub mod run;
 pub mod scenario;
 pub mod server;
 pub mod wire;
+pub mod znode;

@@ -1,186 +1,147 @@
 //! Clients that keep on asking while servers come and go, and remember what they were told.
 
-use std::collections::BTreeMap;
+mod client;
+mod worker;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, ensure};
 
-use crate::history::{self, Did, Operation};
-use crate::raw::{Reply, Session};
+pub use self::client::Client;
+use self::worker::{Common, WATCHED, Worker, create_surely};
+use crate::linear::{self, Operation};
 use crate::server::PATIENCE;
-use crate::wire::{Reader, Writer, op, open_acl};
+use crate::znode::Asked;
 
-/// How long a server may take to answer before another one is asked.
-const ANSWER_TIME: Duration = Duration::from_secs(3);
+/// The timeout of sessions that stay, in milliseconds.
+const STAYING_MS: i32 = 30_000;
 
-/// The version is another one.
-const BAD_VERSION: i32 = -103;
-
-/// There is no such znode.
-const NO_NODE: i32 = -101;
-
-/// The register's path.
-const REGISTER: &str = "/register";
-
-/// A session that goes from server to server.
-pub struct Client {
-    addresses: Vec<SocketAddr>,
-    next: usize,
-    timeout_ms: i32,
-    id: i64,
-    password: Vec<u8>,
-    last_zxid: i64,
-    session: Option<Session>,
-}
-
-impl Client {
-    /// A new session, first on the server number `first`.
-    ///
-    /// # Errors
-    /// Nobody serves.
-    pub fn open(addresses: &[SocketAddr], first: usize, timeout_ms: i32) -> Result<Self> {
-        let (addresses, password) = (addresses.to_vec(), vec![0; 16]);
-        let mut client = Self {
-            addresses,
-            next: first,
-            timeout_ms,
-            id: 0,
-            password,
-            last_zxid: 0,
-            session: None,
-        };
-        client.connect()?;
-        Ok(client)
-    }
-
-    /// The session's id.
-    pub fn id(&self) -> i64 {
-        self.id
-    }
-
-    /// Goes from server to server until one takes the session.
-    ///
-    /// # Errors
-    /// The session has expired, or nobody serves.
-    pub fn connect(&mut self) -> Result<()> {
-        let start = Instant::now();
-        while self.session.is_none() {
-            ensure!(start.elapsed() < PATIENCE, "no server takes session {:#x}", self.id);
-            let address = self.addresses[self.next % self.addresses.len()];
-            let (timeout, id, zxid) = (self.timeout_ms, self.id, self.last_zxid);
-            match Session::attach(address, timeout, id, &self.password, zxid, ANSWER_TIME / 3) {
-                Ok(Some(session)) => {
-                    ensure!(id == 0 || id == session.id, "session {id:#x} became another");
-                    (self.id, self.password) = (session.id, session.password.clone());
-                    session.connection.set_patience(ANSWER_TIME)?;
-                    self.session = Some(session);
-                }
-                Ok(None) => bail!("session {id:#x} is lost, says {address}"),
-                Err(_) => {
-                    self.next += 1;
-                    std::thread::sleep(Duration::from_millis(10));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Sends a request; `None` when nobody knows what became of it.
-    ///
-    /// # Errors
-    /// As [`Client::connect`].
-    pub fn call(&mut self, op: i32, body: Writer) -> Result<Option<Reply>> {
-        self.connect()?;
-        Ok(self.call_here(op, body))
-    }
-
-    /// The same if the session still has a connection.
-    fn call_here(&mut self, op: i32, body: Writer) -> Option<Reply> {
-        let answer = self.session.as_mut()?.call(op, body);
-        if answer.is_err() {
-            self.session = None;
-            self.next += 1;
-        }
-        let reply = answer.ok()?;
-        self.last_zxid = self.last_zxid.max(reply.zxid);
-        Some(reply)
-    }
-
-    /// Creates a znode with an open ACL; `None` when nobody knows whether it is there.
-    ///
-    /// # Errors
-    /// As [`Client::connect`].
-    pub fn create(&mut self, path: &str, data: &str, flags: i32) -> Result<Option<Reply>> {
-        let body = Writer::new().string(path).string(data).acl(&open_acl()).int(flags);
-        self.call(op::CREATE, body)
-    }
-
-    /// Value and version of a znode as they are after this call began; `None` when nobody said.
-    ///
-    /// # Errors
-    /// As [`Client::connect`].
-    pub fn read(&mut self, path: &str) -> Result<Option<(String, i32)>> {
-        let synced = self.call(op::SYNC, Writer::new().string(path))?;
-        if synced.is_none_or(|reply| reply.err != 0) {
-            return Ok(None);
-        }
-        let reply = self.call_here(op::GET_DATA, Writer::new().string(path).bool(false));
-        ensure!(reply.as_ref().is_none_or(|reply| reply.err != NO_NODE), "{path} is gone");
-        let Some(reply) = reply.filter(|reply| reply.err == 0) else { return Ok(None) };
-        let mut reader = Reader::new(&reply.body);
-        let value = reader.string()?.context("null data")?;
-        Ok(Some((value, reader.stat()?.version)))
-    }
+/// A write that was acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub struct Write {
+    /// Before it was sent.
+    pub began: Instant,
+    /// After its answer came.
+    pub ended: Instant,
+    /// Its place in the order of all writes.
+    pub zxid: i64,
 }
 
 /// What clients were told.
 #[derive(Debug, Default)]
 pub struct Told {
-    /// Znodes whose creation was acknowledged, with their data.
-    pub created: BTreeMap<String, String>,
-    /// What was seen of the register.
-    pub register: Vec<Operation>,
+    /// Znodes whose creation was acknowledged.
+    pub created: BTreeSet<String>,
+    /// What was seen of znodes that several clients use.
+    pub histories: BTreeMap<String, Vec<Operation<Asked>>>,
+    /// All acknowledged writes.
+    pub writes: Vec<Write>,
+    /// Operations without an answer.
+    pub unknown: usize,
+    /// Notifications that came.
+    pub notified: usize,
+    /// Sessions that were left behind and ended.
+    pub ended: usize,
+}
+
+/// What was checked, in numbers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Figures {
+    /// Acknowledged writes.
+    pub writes: usize,
+    /// Histories, each of one znode; all of them decided.
+    pub histories: usize,
+    /// Operations in them.
+    pub operations: usize,
+    /// Operations without an answer.
+    pub unknown: usize,
+    /// Configurations that the search looked at.
+    pub configurations: usize,
+    /// Notifications.
+    pub notified: usize,
+    /// Sessions that ended in time, not early.
+    pub ended: usize,
+}
+
+impl std::ops::AddAssign for Figures {
+    fn add_assign(&mut self, other: Self) {
+        self.writes += other.writes;
+        self.histories += other.histories;
+        self.operations += other.operations;
+        self.unknown += other.unknown;
+        self.configurations += other.configurations;
+        self.notified += other.notified;
+        self.ended += other.ended;
+    }
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { writes, histories, operations, unknown, configurations, notified, ended } = self;
+        write!(
+            f,
+            "{writes} writes acknowledged, {histories} histories of {operations} operations decided \
+             ({configurations} configurations), {unknown} operations without an answer, {notified} \
+             notifications, {ended} sessions ended in time"
+        )
+    }
 }
 
 /// Clients in threads of their own.
 pub struct Load {
-    stop: Arc<AtomicBool>,
-    acknowledged: Arc<AtomicUsize>,
+    common: Arc<Common>,
     threads: Vec<JoinHandle<Result<Told>>>,
 }
 
 impl Load {
-    /// Starts a client that creates znodes for every address, and one that reads and writes the
-    /// register.
+    /// Starts clients: for every address one that creates znodes, one that shares a few with others,
+    /// and one that watches; and one that changes what is watched, and one that leaves sessions behind.
     ///
     /// # Errors
     /// Nobody serves.
     pub fn start(addresses: &[SocketAddr]) -> Result<Self> {
-        let mut client = Client::open(addresses, 0, 30_000)?;
-        for path in [REGISTER, "/load"] {
-            let reply = client.create(path, "", 0)?.context("no answer")?;
-            ensure!(reply.err == 0, "create {path}: error {}", reply.err);
+        Self::start_with(addresses, 1)
+    }
+
+    /// The same; the seed says what is done with the shared znodes.
+    ///
+    /// # Errors
+    /// Nobody serves.
+    pub fn start_with(addresses: &[SocketAddr], seed: u64) -> Result<Self> {
+        let mut client = Client::open(addresses, 0, STAYING_MS)?;
+        for path in ["/load", WATCHED] {
+            create_surely(&mut client, path, 0)?;
         }
-        let stop = Arc::new(AtomicBool::new(false));
-        let acknowledged = Arc::new(AtomicUsize::new(0));
-        let mut threads = Vec::new();
+        let mut load = Self { common: Arc::default(), threads: Vec::new() };
         for number in 0..addresses.len() {
-            let worker = || Worker {
-                number,
-                stop: stop.clone(),
-                acknowledged: acknowledged.clone(),
-                told: Told::default(),
-            };
-            let creating = (Client::open(addresses, number, 30_000)?, worker());
-            threads.push(std::thread::spawn(move || creating.1.create(creating.0)));
-            let changing = (Client::open(addresses, number, 30_000)?, worker());
-            threads.push(std::thread::spawn(move || changing.1.change(changing.0)));
+            let seed = seed.wrapping_mul(31).wrapping_add(number as u64);
+            load.add(addresses, number, seed, Worker::create)?;
+            load.add(addresses, number, seed, Worker::change)?;
+            load.add(addresses, number, seed, Worker::watch)?;
         }
-        Ok(Self { stop, acknowledged, threads })
+        load.add(addresses, 0, seed, Worker::touch)?;
+        load.add(addresses, 1, seed, Worker::leave)?;
+        Ok(load)
+    }
+
+    fn add(
+        &mut self,
+        addresses: &[SocketAddr],
+        number: usize,
+        seed: u64,
+        run: fn(Worker, Client) -> Result<Told>,
+    ) -> Result<()> {
+        let client = Client::open(addresses, number, STAYING_MS)?;
+        let common = self.common.clone();
+        let worker = Worker { number, seed, common, told: Told::default() };
+        self.threads.push(std::thread::spawn(move || run(worker, client)));
+        Ok(())
     }
 
     /// Waits until `more` creations have been acknowledged from now on.
@@ -188,107 +149,118 @@ impl Load {
     /// # Errors
     /// They are not, or a client has given up.
     pub fn wait_for(&self, more: usize) -> Result<()> {
-        let enough = self.acknowledged.load(Ordering::Relaxed) + more;
+        let enough = self.common.acknowledged.load(Ordering::Relaxed) + more;
         let start = Instant::now();
-        while self.acknowledged.load(Ordering::Relaxed) < enough {
+        while self.common.acknowledged.load(Ordering::Relaxed) < enough {
             ensure!(start.elapsed() < PATIENCE, "nothing is acknowledged any more");
-            ensure!(!self.threads.iter().any(JoinHandle::is_finished), "a client has given up");
+            self.goes_on()?;
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(())
     }
 
-    /// Ends the clients, and says what they were told: nothing that contradicts itself.
+    /// Whether all clients still ask.
     ///
     /// # Errors
-    /// A client lost its session, or what was seen of the register is not linearizable.
+    /// One has given up; [`Load::finish`] says why.
+    pub fn goes_on(&self) -> Result<()> {
+        ensure!(!self.threads.iter().any(JoinHandle::is_finished), "a client has given up");
+        Ok(())
+    }
+
+    /// Ends the clients, and says what they were told.
+    ///
+    /// # Errors
+    /// A client lost its session, went back in time, missed a notification, or saw a session end early.
     pub fn finish(self) -> Result<Told> {
-        self.stop.store(true, Ordering::Relaxed);
+        self.common.stop.store(true, Ordering::Relaxed);
         let mut all = Told::default();
         for thread in self.threads {
             let told = thread.join().map_err(|_| anyhow::anyhow!("a client panicked"))??;
             all.created.extend(told.created);
-            all.register.extend(told.register);
+            for (key, history) in told.histories {
+                all.histories.entry(key).or_default().extend(history);
+            }
+            all.writes.extend(told.writes);
+            all.unknown += told.unknown;
+            all.notified += told.notified;
+            all.ended += told.ended;
         }
-        history::check("", &all.register)?;
         Ok(all)
     }
 }
 
 impl Told {
-    /// Every creation that was acknowledged must be in this dump of a tree.
+    /// Checks it against the tree that all members have in the end.
     ///
     /// # Errors
-    /// One is not.
-    pub fn check(&self, tree: &str) -> Result<()> {
-        let there: std::collections::BTreeSet<&str> =
+    /// An acknowledged creation is not there, writes were ordered against what was over before, or a history is
+    /// not linearizable.
+    pub fn check(&self, tree: &str) -> Result<Figures> {
+        let there: BTreeSet<&str> =
             tree.lines().filter_map(|line| line.split(" data=").next()).collect();
         let lost: Vec<&String> =
-            self.created.keys().filter(|path| !there.contains(path.as_str())).collect();
+            self.created.iter().filter(|path| !there.contains(path.as_str())).collect();
         ensure!(lost.is_empty(), "{} acknowledged writes are lost: {lost:?}", lost.len());
         ensure!(!self.created.is_empty(), "nothing was acknowledged");
-        Ok(())
+        in_order(&self.writes)?;
+        let mut figures = Figures {
+            writes: self.writes.len(),
+            unknown: self.unknown,
+            notified: self.notified,
+            ended: self.ended,
+            ..Figures::default()
+        };
+        for (key, history) in &self.histories {
+            figures.configurations +=
+                linear::check(&None, history).map_err(|error| error.context(key.clone()))?;
+            figures.histories += 1;
+            figures.operations += history.len();
+        }
+        Ok(figures)
     }
 }
 
-struct Worker {
-    number: usize,
-    stop: Arc<AtomicBool>,
-    acknowledged: Arc<AtomicUsize>,
-    told: Told,
+/// Whoever begins after another has ended has the later place, and nobody has the same.
+fn in_order(writes: &[Write]) -> Result<()> {
+    let mut zxids: Vec<i64> = writes.iter().map(|write| write.zxid).collect();
+    zxids.sort_unstable();
+    let twice = zxids.windows(2).find(|pair| pair[0] == pair[1]);
+    ensure!(twice.is_none(), "two writes at one place: {twice:x?}");
+    let mut starts: Vec<&Write> = writes.iter().collect();
+    starts.sort_by_key(|write| write.began);
+    let mut ends: Vec<&Write> = writes.iter().collect();
+    ends.sort_by_key(|write| write.ended);
+    let mut over = ends.into_iter().peekable();
+    let mut newest = i64::MIN;
+    for write in starts {
+        while let Some(before) = over.next_if(|before| before.ended < write.began) {
+            newest = newest.max(before.zxid);
+        }
+        let (zxid, place) = (write.zxid, newest);
+        ensure!(zxid > place, "a write at {zxid:#x} began after one at {place:#x} was over");
+    }
+    Ok(())
 }
 
-impl Worker {
-    fn goes_on(&self) -> bool {
-        // The machine is shared with the servers.
-        std::thread::sleep(Duration::from_millis(2));
-        !self.stop.load(Ordering::Relaxed)
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// Creates one znode after the other.
-    fn create(mut self, mut client: Client) -> Result<Told> {
-        let mut count = 0;
-        while self.goes_on() {
-            let path = format!("/load/{}-{count}", self.number);
-            count += 1;
-            if let Some(reply) = client.create(&path, &path, 0)?.filter(|reply| reply.err == 0) {
-                let echo = Reader::new(&reply.body).string()?;
-                ensure!(echo.as_ref() == Some(&path), "{path} became {echo:?}");
-                self.told.created.insert(path.clone(), path);
-                self.acknowledged.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-        Ok(self.told)
-    }
-
-    /// Reads the register and replaces what it has read.
-    fn change(mut self, mut client: Client) -> Result<Told> {
-        let mut count = 0;
-        while self.goes_on() {
-            let began = Instant::now();
-            let Some((value, version)) = client.read(REGISTER)? else { continue };
-            self.seen(began, Did::Read(version, value));
-            count += 1;
-            let value = format!("{}-{count}", self.number);
-            let body = Writer::new().string(REGISTER).string(&value).int(version);
-            let began = Instant::now();
-            let reply = client.call(op::SET_DATA, body)?;
-            self.seen(
-                began,
-                match reply.map(|reply| reply.err) {
-                    Some(0) => Did::Wrote(version + 1, value),
-                    Some(BAD_VERSION) => Did::Refused(version),
-                    Some(NO_NODE) => bail!("{REGISTER} is gone"),
-                    // Whatever else is said, such as that the session has moved, nothing is sure.
-                    Some(_) | None => Did::Tried(version + 1, value),
-                },
-            );
-        }
-        Ok(self.told)
-    }
-
-    fn seen(&mut self, began: Instant, did: Did) {
-        let ended = Instant::now();
-        self.told.register.push(Operation { began, ended, did });
+    #[test]
+    fn writes_that_do_not_overlap_are_ordered_as_they_were() {
+        let zero = Instant::now();
+        let write = |(began, ended, zxid): (u64, u64, i64)| Write {
+            began: zero + Duration::from_millis(began),
+            ended: zero + Duration::from_millis(ended),
+            zxid,
+        };
+        let holds = |of: &[(u64, u64, i64)]| {
+            in_order(&of.iter().copied().map(write).collect::<Vec<_>>()).is_ok()
+        };
+        assert!(holds(&[(1, 2, 5), (3, 4, 6), (0, 9, 7)]));
+        assert!(holds(&[(1, 5, 6), (3, 4, 5)]), "they overlap");
+        assert!(!holds(&[(1, 2, 6), (3, 4, 5)]));
+        assert!(!holds(&[(1, 9, 5), (2, 9, 5)]));
     }
 }

@@ -224,6 +224,34 @@ impl Session {
         }
     }
 
+    /// Sends several requests at once, each of which has to succeed, and waits for all their answers.
+    ///
+    /// # Errors
+    /// As [`Session::expect`].
+    pub fn expect_all(&mut self, requests: &[(i32, Writer)]) -> Result<Vec<Vec<u8>>> {
+        let mut bytes = Vec::new();
+        for (op, body) in requests {
+            self.xid += 1;
+            let request = Writer::request(self.xid, *op).raw(&body.clone().done());
+            bytes.extend(frame(&request.done()));
+        }
+        self.connection.send_bytes(&bytes)?;
+        let mut bodies = Vec::with_capacity(requests.len());
+        while let Some((op, _)) = requests.get(bodies.len()) {
+            let Incoming::Frame(payload) = self.connection.receive()? else {
+                bail!("no answer to operation {op}");
+            };
+            let reply = Reply::parse(&payload)?;
+            if reply.xid == -1 {
+                self.notifications.push_back(reply);
+                continue;
+            }
+            ensure!(reply.err == 0, "operation {op}: error {}", reply.err);
+            bodies.push(reply.body);
+        }
+        Ok(bodies)
+    }
+
     /// Like [`Session::call`], with an error for an error.
     ///
     /// # Errors

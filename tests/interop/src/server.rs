@@ -1,4 +1,4 @@
-//! One standalone server in a process of its own, Java's or ours, on a free loopback port.
+//! One server in a process of its own, Java's or ours, on a free loopback port or in a network namespace.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -12,6 +12,8 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::deps;
+use crate::disk::SmallDisk;
+use crate::network::Place;
 
 /// Nothing here takes this long unless it hangs, also on a machine with much else to do.
 pub const PATIENCE: Duration = Duration::from_secs(180);
@@ -31,6 +33,7 @@ pub enum Kind {
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     config: Vec<(String, String)>,
+    small_disk: Option<u32>,
     properties: Vec<(String, String)>,
 }
 
@@ -42,6 +45,13 @@ impl Options {
         self
     }
 
+    /// Gives the data directory a disk of its own of so many MiB, if this machine lets us.
+    #[must_use]
+    pub fn small_disk(mut self, mebibytes: u32) -> Self {
+        self.small_disk = Some(mebibytes);
+        self
+    }
+
     /// Adds a system property, given as `-Dkey=value`.
     #[must_use]
     pub fn property(mut self, key: &str, value: impl ToString) -> Self {
@@ -49,11 +59,11 @@ impl Options {
         self
     }
 
-    fn zoo_cfg(&self, port: u16, data: &Path) -> String {
+    fn zoo_cfg(&self, address: SocketAddr, data: &Path) -> String {
         let mut lines = vec![
             ("dataDir".to_owned(), data.display().to_string()),
-            ("clientPort".to_owned(), port.to_string()),
-            ("clientPortAddress".to_owned(), "127.0.0.1".to_owned()),
+            ("clientPort".to_owned(), address.port().to_string()),
+            ("clientPortAddress".to_owned(), address.ip().to_string()),
             ("tickTime".to_owned(), "2000".to_owned()),
             ("maxClientCnxns".to_owned(), "0".to_owned()),
             ("4lw.commands.whitelist".to_owned(), "*".to_owned()),
@@ -73,7 +83,10 @@ impl Options {
 pub struct Server {
     kind: Kind,
     options: Options,
+    place: Place,
     port: u16,
+    /// Before the folder, since it is mounted there.
+    disk: Option<SmallDisk>,
     folder: tempfile::TempDir,
     data: PathBuf,
     child: Option<Child>,
@@ -111,12 +124,33 @@ impl Server {
         options: &Options,
         fill: impl Fn(&Path) -> Result<()>,
     ) -> Result<Self> {
+        Self::prepare_at(Place::default(), kind, options, fill)
+    }
+
+    /// The same, somewhere else.
+    ///
+    /// # Errors
+    /// As [`Server::prepare`].
+    pub fn prepare_at(
+        place: Place,
+        kind: Kind,
+        options: &Options,
+        fill: impl Fn(&Path) -> Result<()>,
+    ) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("zebu-interop-").tempdir()?;
         let data = folder.path().join("data");
         fs::create_dir(&data)?;
+        let mount = |mebibytes| match SmallDisk::mount(&data, mebibytes) {
+            Ok(disk) => Some(disk),
+            Err(error) => {
+                eprintln!("no small disks on this machine: {error:#}");
+                None
+            }
+        };
+        let disk = options.small_disk.and_then(mount);
         fill(&data)?;
         let port = free_port();
-        Ok(Self { kind, options: options.clone(), port, folder, data, child: None })
+        Ok(Self { kind, options: options.clone(), place, port, disk, folder, data, child: None })
     }
 
     /// Starts the stopped server on its data directory and port.
@@ -142,7 +176,7 @@ impl Server {
     /// The program cannot be run.
     pub fn spawn(&mut self) -> Result<()> {
         let config = self.folder.path().join("zoo.cfg");
-        fs::write(&config, self.options.zoo_cfg(self.port, &self.data))?;
+        fs::write(&config, self.options.zoo_cfg(self.address(), &self.data))?;
         let log = File::options().create(true).append(true).open(self.log_path())?;
         let properties: Vec<String> =
             self.options.properties.iter().map(|(key, value)| format!("-D{key}={value}")).collect();
@@ -159,8 +193,11 @@ impl Server {
                 command
             }
         };
+        command.arg(&config);
+        if let Some(namespace) = &self.place.namespace {
+            command = within(namespace, &command);
+        }
         command
-            .arg(&config)
             .current_dir(self.folder.path())
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
@@ -225,7 +262,7 @@ impl Server {
 
     /// Where clients connect.
     pub fn address(&self) -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, self.port).into()
+        (self.place.host, self.port).into()
     }
 
     /// The same as text.
@@ -236,6 +273,39 @@ impl Server {
     /// The data directory.
     pub fn data(&self) -> &Path {
         &self.data
+    }
+
+    /// Whether its data directory has a disk of its own.
+    pub fn has_small_disk(&self) -> bool {
+        self.disk.is_some()
+    }
+
+    /// Leaves no room on its small disk.
+    ///
+    /// # Errors
+    /// It has none.
+    pub fn fill_disk(&self) -> Result<()> {
+        self.disk.as_ref().context("no small disk")?.fill()
+    }
+
+    /// Undoes [`Server::fill_disk`].
+    ///
+    /// # Errors
+    /// It was not done.
+    pub fn empty_disk(&self) -> Result<()> {
+        self.disk.as_ref().context("no small disk")?.empty()
+    }
+
+    /// Spawns it again if its process has ended by itself.
+    ///
+    /// # Errors
+    /// The program cannot be run.
+    pub fn spawn_if_ended(&mut self) -> Result<()> {
+        if self.is_alive() {
+            return Ok(());
+        }
+        self.child = None;
+        self.spawn()
     }
 
     /// The process's id.
@@ -397,6 +467,14 @@ pub fn java(kind: Kind) -> Command {
     command.args(["-Dfile.encoding=UTF-8", "-Djava.awt.headless=true"]);
     command.args(["-cp", &classpath]);
     command
+}
+
+/// The same command in a network namespace; the process keeps its id.
+fn within(namespace: &str, command: &Command) -> Command {
+    let mut outer = Command::new("ip");
+    outer.args(["netns", "exec", namespace]).arg(command.get_program()).args(command.get_args());
+    outer.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    outer
 }
 
 /// A port nobody listens on, below the range the kernel hands to outgoing connections.

@@ -1,110 +1,87 @@
 //! Ensembles of ours whose members are killed, paused and wiped while clients write.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
-use zebu_interop::ensemble::{Ensemble, LONG, SHORT, options};
-use zebu_interop::load::{Client, Load};
+use anyhow::{Context, Result, ensure};
+use zebu_interop::ensemble::{Ensemble, options};
+use zebu_interop::faults::{Fault, PROGRESS, Whom, inflict};
+use zebu_interop::load::{Client, Figures, Load};
+use zebu_interop::network::Network;
 use zebu_interop::raw::{Incoming, Reply, Session};
 use zebu_interop::server::{Kind, PATIENCE};
 use zebu_interop::wire::{Reader, Writer, op};
 
-/// Acknowledged writes that show that an ensemble is at work again.
-const PROGRESS: usize = 30;
-
-/// What happens to some members at once.
-#[derive(Clone, Copy, Debug)]
-enum Fault {
-    /// Ends at once, and comes back when the others have gone on.
-    Kill,
-    /// Comes back with nothing but its id.
-    Wipe,
-    /// Stands still, and nobody minds.
-    Pause,
-    /// Stands still, and the others go on without it.
-    LongPause,
-}
-
-/// Does it to these members, and waits until all is well again.
-fn inflict(ensemble: &mut Ensemble, load: &Load, fault: Fault, members: &[usize]) -> Result<()> {
-    for index in members {
-        match fault {
-            Fault::Kill | Fault::Wipe => ensemble.member(*index).kill()?,
-            Fault::Pause | Fault::LongPause => ensemble.member(*index).pause()?,
-        }
-    }
-    match fault {
-        Fault::Kill | Fault::Wipe => load.wait_for(PROGRESS)?,
-        Fault::Pause => std::thread::sleep(SHORT),
-        Fault::LongPause => {
-            std::thread::sleep(LONG);
-            load.wait_for(PROGRESS)?;
-        }
-    }
-    for index in members {
-        match fault {
-            Fault::Wipe => ensemble.wipe(*index)?,
-            Fault::Kill => {}
-            Fault::Pause | Fault::LongPause => ensemble.member(*index).go_on()?,
-        }
-        if let Fault::Kill | Fault::Wipe = fault {
-            ensemble.member(*index).spawn()?;
-        }
-    }
-    ensemble.wait_for_all()?;
-    load.wait_for(PROGRESS)
-}
-
-/// Writes go on, none that was acknowledged is lost, and all members end with the same tree.
-fn survive(ensemble: &mut Ensemble, faults: impl FnOnce(&mut Ensemble, &Load) -> Result<()>) {
-    let run = |ensemble: &mut Ensemble| -> Result<()> {
+/// Writes go on, none that was acknowledged is lost, what was seen is linearizable, and all members end with
+/// the same tree.
+fn survive(ensemble: &mut Ensemble, faults: &[Fault]) {
+    let run = |ensemble: &mut Ensemble| -> Result<Figures> {
         let load = Load::start(&ensemble.addresses())?;
         load.wait_for(PROGRESS)?;
-        faults(ensemble, &load)?;
+        for fault in faults {
+            let start = Instant::now();
+            if let Err(error) = inflict(ensemble, &load, *fault) {
+                // What a client has seen says more than that it has given up.
+                load.finish().with_context(|| format!("{fault:?}: {error:#}"))?;
+                return Err(error.context(format!("{fault:?}")));
+            }
+            println!("{fault:?}: {:.1?}", start.elapsed());
+        }
         let told = load.finish()?;
         told.check(&ensemble.agreed_tree()?)
     };
-    run(ensemble).unwrap_or_else(|failure| panic!("{failure:?}"));
+    match run(ensemble) {
+        Ok(figures) => println!("{figures}"),
+        Err(failure) => panic!("{failure:?}"),
+    }
 }
 
 #[test]
 fn three_members_outlive_faults_of_one() {
     let mut ensemble = Ensemble::start(&[Kind::Zebu; 3], &options()).unwrap();
-    survive(&mut ensemble, |ensemble, load| {
-        for fault in [Fault::Kill, Fault::Pause, Fault::LongPause, Fault::Wipe] {
-            let follower = ensemble.follower()?;
-            inflict(ensemble, load, fault, &[follower])?;
-            let leader = ensemble.leader(None)?;
-            inflict(ensemble, load, fault, &[leader])?;
-        }
-        Ok(())
-    });
+    let faults: [fn(Whom) -> Fault; 4] = [Fault::Kill, Fault::Pause, Fault::LongPause, Fault::Wipe];
+    let both = faults.iter().flat_map(|fault| [fault(Whom::Follower), fault(Whom::Leader)]);
+    survive(&mut ensemble, &both.collect::<Vec<_>>());
 }
 
 #[test]
 fn five_members_outlive_faults_of_two() {
     let mut ensemble = Ensemble::start(&[Kind::Zebu; 5], &options()).unwrap();
-    survive(&mut ensemble, |ensemble, load| {
-        for fault in [Fault::Kill, Fault::LongPause, Fault::Wipe] {
-            let leader = ensemble.leader(None)?;
-            inflict(ensemble, load, fault, &[leader, (leader + 2) % 5])?;
-        }
-        Ok(())
-    });
+    let faults = [Fault::Kill, Fault::LongPause, Fault::Wipe];
+    survive(&mut ensemble, &faults.map(|fault| fault(Whom::Minority)));
+}
+
+#[test]
+fn three_members_outlive_cuts_between_them() {
+    let network = Network::with_cuts(3).unwrap();
+    println!("{}", network.kind());
+    let ensemble = Ensemble::prepare_on(network, &[Kind::Zebu; 3], 0, &options());
+    let mut ensemble = ensemble.unwrap().started().unwrap();
+    let faults = [Fault::Island, Fault::Mute, Fault::Deaf];
+    let both = faults.iter().flat_map(|fault| [fault(Whom::Follower), fault(Whom::Leader)]);
+    survive(&mut ensemble, &both.chain([Fault::Link]).collect::<Vec<_>>());
+}
+
+#[test]
+fn five_members_outlive_cuts_between_them() {
+    let network = Network::with_cuts(5).unwrap();
+    println!("{}", network.kind());
+    let ensemble = Ensemble::prepare_on(network, &[Kind::Zebu; 5], 0, &options());
+    let mut ensemble = ensemble.unwrap().started().unwrap();
+    let faults = [Fault::Island, Fault::Mute, Fault::Deaf].map(|fault| fault(Whom::Minority));
+    survive(&mut ensemble, &[&faults[..], &[Fault::Ring]].concat());
+}
+
+#[test]
+fn members_outlive_full_disks() {
+    let options = options().small_disk(24);
+    let mut ensemble = Ensemble::start(&[Kind::Zebu; 3], &options).unwrap();
+    survive(&mut ensemble, &[Fault::FullDisk(Whom::Follower), Fault::FullDisk(Whom::Leader)]);
 }
 
 #[test]
 fn all_members_killed_at_once_come_back_with_everything() {
     let mut ensemble = Ensemble::start(&[Kind::Zebu; 3], &options()).unwrap();
-    survive(&mut ensemble, |ensemble, load| {
-        for _ in 0..3 {
-            (0..3).try_for_each(|index| ensemble.member(index).kill())?;
-            (0..3).try_for_each(|index| ensemble.member(index).spawn())?;
-            ensemble.wait_for_all()?;
-            load.wait_for(PROGRESS)?;
-        }
-        Ok(())
-    });
+    survive(&mut ensemble, &[Fault::Kill(Whom::All); 3]);
 }
 
 /// Ephemerals in the tree of each member, by session.
@@ -138,7 +115,7 @@ fn sessions_outlive_their_leader_and_end_without_their_client() {
     ensemble.member(leader).spawn().unwrap();
     ensemble.wait_for_all().unwrap();
     let wanted = ["/e-stays-0", "/e-stays-1", "/e-stays-2"];
-    let start = std::time::Instant::now();
+    let start = Instant::now();
     while (0..3).any(|index| ephemerals(&ensemble, index).unwrap() != wanted) {
         for client in &mut stay {
             // Whoever has lost the connection comes back with the session.
@@ -196,7 +173,7 @@ fn nobody_serves_without_a_quorum() {
     for index in (0..3).filter(|index| *index != leader) {
         ensemble.member(index).kill().unwrap();
     }
-    let start = std::time::Instant::now();
+    let start = Instant::now();
     let serves = |ensemble: &mut Ensemble| -> Result<bool> {
         Ok(ensemble.member(leader).four_letter_word("srvr")?.contains("Mode:"))
     };

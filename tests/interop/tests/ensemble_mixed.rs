@@ -146,7 +146,8 @@ fn replace(from: Kind, by: Kind) -> Result<()> {
         }
     }
     let told = load.finish()?;
-    told.check(&ensemble.agreed_tree()?)
+    println!("{}", told.check(&ensemble.agreed_tree()?)?);
+    Ok(())
 }
 
 /// An observer of one kind learns from voters of another, and its clients write like all others.

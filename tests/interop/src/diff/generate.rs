@@ -6,8 +6,8 @@
 //! 20, and because ours writes standard UTF-8 where the original writes CESU-8 for what is outside of the
 //! basic plane. Left out of bursts: what is answered at intake, ahead of the requests before it.
 
-use super::random::Random;
 use super::{Knock, Request, Run, SLOTS, Step};
+use crate::random::Random;
 use crate::wire::{Acl, Writer, op, open_acl};
 
 const PATHS: [&str; 16] = [

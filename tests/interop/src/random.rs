@@ -2,14 +2,17 @@
 
 /// SplitMix64: small, and good enough to choose requests.
 #[derive(Clone, Debug)]
-pub(super) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Self {
+    /// The numbers that follow from a seed.
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub(super) fn next(&mut self) -> u64 {
+    /// The next one.
+    #[expect(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -18,18 +21,21 @@ impl Random {
     }
 
     /// A number below `limit`.
-    pub(super) fn below(&mut self, limit: usize) -> usize {
+    ///
+    /// # Panics
+    /// The limit is 0.
+    pub fn below(&mut self, limit: usize) -> usize {
         let limit = u64::try_from(limit).expect("usize fits");
         usize::try_from(self.next() % limit).expect("below a usize")
     }
 
     /// True in `percent` of the cases.
-    pub(super) fn chance(&mut self, percent: usize) -> bool {
+    pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
     /// One of several.
-    pub(super) fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
+    pub fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.below(choices.len())]
     }
 }

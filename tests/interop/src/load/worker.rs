@@ -1,0 +1,295 @@
+//! What each kind of client does, until it is told to stop.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::linear::Operation;
+use crate::load::{Client, Told, Write};
+use crate::random::Random;
+use crate::raw::Reply;
+use crate::server::PATIENCE;
+use crate::wire::{Reader, Writer, op};
+use crate::znode::{ANY, Answer, Ask, Asked};
+
+/// Error codes.
+const NO_NODE: i32 = -101;
+const BAD_VERSION: i32 = -103;
+const NODE_EXISTS: i32 = -110;
+
+/// How long a client rests after each operation: the machine is shared with the servers.
+const PACE: Duration = Duration::from_millis(6);
+
+/// Znodes that are changed at one time.
+const SLOTS: usize = 3;
+
+/// Operations on a znode before another one takes its place, so that every history can be decided.
+const HISTORY_MAX: usize = 250;
+
+/// The timeout of sessions that are left behind, in milliseconds.
+const MORTAL_MS: i32 = 2_000;
+
+/// The watched znode's path.
+pub(super) const WATCHED: &str = "/watched";
+
+/// What all clients share.
+#[derive(Debug, Default)]
+pub(super) struct Common {
+    pub(super) stop: AtomicBool,
+    /// Creations acknowledged.
+    pub(super) acknowledged: AtomicUsize,
+    /// Operations on each slot so far.
+    slots: [AtomicUsize; SLOTS],
+    /// The last version of the watched znode, once nobody changes it any more.
+    last_watched: AtomicI32,
+}
+
+/// One client.
+pub(super) struct Worker {
+    pub(super) number: usize,
+    pub(super) seed: u64,
+    pub(super) common: Arc<Common>,
+    pub(super) told: Told,
+}
+
+impl Worker {
+    fn goes_on(&self) -> bool {
+        std::thread::sleep(PACE);
+        !self.common.stop.load(Ordering::Relaxed)
+    }
+
+    /// A write's acknowledgement has come.
+    fn wrote(&mut self, began: Instant, reply: &Reply) {
+        self.told.writes.push(Write { began, ended: Instant::now(), zxid: reply.zxid });
+    }
+
+    /// Creates one znode after the other, and an ephemeral that is there as long as the session.
+    pub(super) fn create(mut self, mut client: Client) -> Result<Told> {
+        let mut count = 0;
+        let own = format!("/own-{}", self.number);
+        create_surely(&mut client, &own, 1)?;
+        while self.goes_on() {
+            let path = format!("/load/{}-{count}", self.number);
+            count += 1;
+            let began = Instant::now();
+            if let Some(reply) = client.create(&path, &path, 0)?.filter(|reply| reply.err == 0) {
+                let echo = Reader::new(&reply.body).string()?;
+                ensure!(echo.as_ref() == Some(&path), "{path} became {echo:?}");
+                self.wrote(began, &reply);
+                self.told.created.insert(path);
+                self.common.acknowledged.fetch_add(1, Ordering::Relaxed);
+            } else {
+                self.told.unknown += 1;
+            }
+        }
+        let reply = read_surely(&mut client, &own)?;
+        ensure!(reply.err == 0, "{own} of a session that lives: error {}", reply.err);
+        client.close();
+        Ok(self.told)
+    }
+
+    /// Creates, reads, changes and deletes a few znodes together with others.
+    pub(super) fn change(mut self, mut client: Client) -> Result<Told> {
+        let mut random = Random::new(self.seed);
+        let mut count = 0;
+        // The version each slot was last seen to have.
+        let mut known = [ANY; SLOTS];
+        while self.goes_on() {
+            let slot = random.below(SLOTS);
+            let turn = self.common.slots[slot].fetch_add(1, Ordering::Relaxed);
+            let key = format!("/key-{slot}-{}", turn / HISTORY_MAX);
+            count += 1;
+            let value = format!("{}-{count}", self.number);
+            let version = if random.chance(60) { known[slot] } else { ANY };
+            let ask = match random.below(100) {
+                0..40 => Ask::Read,
+                40..75 => Ask::Set(version, value),
+                75..90 => Ask::Create(value),
+                _ => Ask::Delete(version),
+            };
+            let began = Instant::now();
+            let (answer, reply) = ask_for(&mut client, &key, &ask)?;
+            if let Answer::Is(version, _) | Answer::Version(version) = answer {
+                known[slot] = version;
+            }
+            let is_known = answer != Answer::Unknown;
+            match (&answer, &reply) {
+                (Answer::Done | Answer::Version(_), Some(reply)) => self.wrote(began, reply),
+                (Answer::Unknown, _) => self.told.unknown += 1,
+                _ => {}
+            }
+            // Nothing can be learned from a read without an answer.
+            if is_known || ask != Ask::Read {
+                let call = Asked(ask, answer);
+                let operation = Operation { began, ended: is_known.then(Instant::now), call };
+                self.told.histories.entry(key).or_default().push(operation);
+            }
+        }
+        client.close();
+        Ok(self.told)
+    }
+
+    /// Changes what others watch.
+    pub(super) fn touch(self, mut client: Client) -> Result<Told> {
+        while self.goes_on() {
+            std::thread::sleep(Duration::from_millis(20));
+            client.call(op::SET_DATA, Writer::new().string(WATCHED).string("").int(ANY))?;
+        }
+        let reply = read_surely(&mut client, WATCHED)?;
+        let (_, version) = data(&reply)?;
+        self.common.last_watched.store(version, Ordering::Release);
+        client.close();
+        Ok(self.told)
+    }
+
+    /// Watches: sees nothing new before it was notified, and is notified of everything in the end.
+    pub(super) fn watch(mut self, mut client: Client) -> Result<Told> {
+        let get = |watch: bool| Writer::new().string(WATCHED).bool(watch);
+        let mut stopped: Option<Instant> = None;
+        'again: loop {
+            let Some(reply) = client.call(op::GET_DATA, get(true))? else { continue };
+            ensure!(reply.err == 0, "{WATCHED}: error {}", reply.err);
+            let (_, seen) = data(&reply)?;
+            let mut connection = client.connections();
+            loop {
+                let last = self.common.last_watched.load(Ordering::Acquire);
+                if last > 0 && seen >= last {
+                    client.close();
+                    return Ok(self.told);
+                }
+                if last > 0 {
+                    let since = stopped.get_or_insert_with(Instant::now).elapsed();
+                    ensure!(since < PATIENCE, "version {last} was never notified, only {seen}");
+                }
+                client.connect()?;
+                if client.connections() != connection {
+                    let zxid = client.last_zxid();
+                    let body = Writer::new().long(zxid).strings(&[WATCHED]);
+                    let body = body.strings::<&str>(&[]).strings::<&str>(&[]);
+                    connection = client.connections();
+                    if client.call_here(op::SET_WATCHES, body)?.is_none() {
+                        connection = 0;
+                        continue;
+                    }
+                }
+                if let Some(notification) = client.notification(Duration::from_millis(50))? {
+                    ensure!(notification.xid == -1, "{notification:?} is no notification");
+                    self.told.notified += 1;
+                    // What was notified is there to be seen.
+                    let Some(reply) = client.call_here(op::GET_DATA, get(false))? else {
+                        continue 'again;
+                    };
+                    let (_, version) = data(&reply)?;
+                    ensure!(version > seen, "notified of a change, but version is still {seen}");
+                    continue 'again;
+                }
+                let Some(reply) = client.call_here(op::GET_DATA, get(false))? else { continue };
+                let (_, version) = data(&reply)?;
+                // The notification stands before the answer in the stream.
+                let is_told = client.notification(Duration::from_millis(1))?.is_some();
+                if is_told {
+                    self.told.notified += 1;
+                    continue 'again;
+                }
+                ensure!(
+                    version == seen || client.connections() != connection,
+                    "version {version} is seen, {seen} is watched, and no notification came"
+                );
+            }
+        }
+    }
+
+    /// Leaves sessions behind: each ends with its ephemeral, not before its time.
+    pub(super) fn leave(mut self, mut client: Client) -> Result<Told> {
+        let addresses = client.addresses().to_vec();
+        let mut count = 0;
+        while self.goes_on() {
+            count += 1;
+            let path = format!("/mortal-{count}");
+            let mut mortal = Client::open(&addresses, count, MORTAL_MS)?;
+            let is_there = mortal.create(&path, "", 1)?.is_some_and(|reply| reply.err == 0);
+            // It is heard of for the last time after this moment.
+            let last = Instant::now();
+            let is_heard = is_there && mortal.call_here(op::PING, Writer::new())?.is_some();
+            let timeout = mortal.timeout();
+            drop(mortal);
+            let start = Instant::now();
+            loop {
+                ensure!(start.elapsed() < PATIENCE, "{path} outlives its session");
+                if let Some(reply) = client.read(&path)?
+                    && reply.err == NO_NODE
+                {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            if is_heard {
+                // Servers count whole milliseconds.
+                let lived = last.elapsed() + Duration::from_millis(2);
+                ensure!(lived >= timeout, "{path} ended after {lived:?} instead of {timeout:?}");
+                self.told.ended += 1;
+            }
+        }
+        client.close();
+        Ok(self.told)
+    }
+}
+
+/// Asks a znode, and says what it said.
+fn ask_for(client: &mut Client, path: &str, ask: &Ask) -> Result<(Answer, Option<Reply>)> {
+    let body = Writer::new().string(path);
+    let reply = match ask {
+        Ask::Create(value) => client.create(path, value, 0)?,
+        Ask::Set(version, value) => client.call(op::SET_DATA, body.string(value).int(*version))?,
+        Ask::Delete(version) => client.call(op::DELETE, body.int(*version))?,
+        Ask::Read => client.read(path)?,
+    };
+    let Some(reply) = reply else { return Ok((Answer::Unknown, None)) };
+    let answer = match (ask, reply.err) {
+        (Ask::Create(_) | Ask::Delete(_), 0) => Answer::Done,
+        (Ask::Set(..), 0) => Answer::Version(Reader::new(&reply.body).stat()?.version),
+        (Ask::Read, 0) => {
+            let (value, version) = data(&reply)?;
+            Answer::Is(version, value)
+        }
+        (_, NO_NODE) => Answer::NoNode,
+        (_, NODE_EXISTS) => Answer::Exists,
+        (_, BAD_VERSION) => Answer::BadVersion,
+        // Whatever else is said, such as that the session has moved, nothing is sure.
+        _ => Answer::Unknown,
+    };
+    Ok((answer, Some(reply)))
+}
+
+/// Value and version in an answer to `getData`.
+fn data(reply: &Reply) -> Result<(String, i32)> {
+    let mut reader = Reader::new(&reply.body);
+    let value = reader.string()?.context("null data")?;
+    Ok((value, reader.stat()?.version))
+}
+
+/// Creates a znode, however often it takes.
+pub(super) fn create_surely(client: &mut Client, path: &str, flags: i32) -> Result<()> {
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
+        match client.create(path, "", flags)?.map(|reply| reply.err) {
+            Some(0 | NODE_EXISTS) => return Ok(()),
+            _ => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
+    bail!("{path} cannot be created")
+}
+
+/// Reads, however often it takes.
+fn read_surely(client: &mut Client, path: &str) -> Result<Reply> {
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
+        match client.read(path)? {
+            Some(reply) if reply.err == 0 || reply.err == NO_NODE => return Ok(reply),
+            _ => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
+    bail!("{path} cannot be read")
+}

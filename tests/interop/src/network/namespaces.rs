@@ -1,0 +1,161 @@
+//! Each member in a network namespace of its own, behind a router in another one.
+//!
+//! The addresses are of the block for benchmarks between networks, which no real network has (RFC 2544).
+
+use std::fs::{File, TryLockError};
+use std::net::Ipv4Addr;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::network::Place;
+
+/// Networks that can be there at once.
+const SLOTS: u8 = 250;
+
+/// The last number of the router's address, and of that of this process's namespace.
+const ROUTER: u8 = 254;
+const HERE: u8 = 253;
+
+/// The namespaces of one ensemble; they go when this does.
+#[derive(Debug)]
+pub(super) struct Namespaces {
+    slot: u8,
+    members: u8,
+    cuts: Vec<(u8, u8)>,
+    /// Locked as long as the slot is ours, also if we are killed.
+    _lock: File,
+}
+
+impl Namespaces {
+    pub(super) fn make(members: usize) -> Result<Self> {
+        let members = u8::try_from(members)?;
+        let (slot, lock) = free_slot()?;
+        let made = Self { slot, members, cuts: Vec::new(), _lock: lock };
+        // Somebody may have been killed before it could clean up.
+        made.remove();
+        made.wire()?;
+        Ok(made)
+    }
+
+    fn host(&self, last: u8) -> Ipv4Addr {
+        Ipv4Addr::new(198, 18, self.slot, last)
+    }
+
+    fn router(&self) -> String {
+        format!("zebu-{}-router", self.slot)
+    }
+
+    fn namespace(&self, last: u8) -> String {
+        format!("zebu-{}-{last}", self.slot)
+    }
+
+    /// The router's end of the link to a member, or ours.
+    fn link(&self, last: u8) -> String {
+        format!("zb{}-{last}", self.slot)
+    }
+
+    fn wire(&self) -> Result<()> {
+        let (router, gateway) = (self.router(), self.host(ROUTER));
+        ip(&format!("netns add {router}"))?;
+        ip(&format!("-n {router} link set lo up"))?;
+        ip(&format!("-n {router} addr add {gateway}/32 dev lo"))?;
+        let forward = "echo 1 > /proc/sys/net/ipv4/ip_forward";
+        let mut sysctl = Command::new("ip");
+        succeed(sysctl.args(["netns", "exec", &router, "sh", "-c", forward]))?;
+        for last in 1..=self.members {
+            let (member, link, host) = (self.namespace(last), self.link(last), self.host(last));
+            ip(&format!("netns add {member}"))?;
+            ip(&format!("-n {member} link set lo up"))?;
+            ip(&format!(
+                "link add name {link} netns {router} type veth peer name eth0 netns {member}"
+            ))?;
+            ip(&format!("-n {member} addr add {host}/32 dev eth0"))?;
+            ip(&format!("-n {member} link set eth0 up"))?;
+            ip(&format!("-n {member} route add {gateway} dev eth0"))?;
+            ip(&format!("-n {member} route add default via {gateway} dev eth0"))?;
+            ip(&format!("-n {router} link set {link} up"))?;
+            ip(&format!("-n {router} route add {host} dev {link}"))?;
+        }
+        let (link, host) = (self.link(HERE), self.host(HERE));
+        ip(&format!("link add name {link} type veth peer name outside netns {router}"))?;
+        ip(&format!("addr add {host}/32 dev {link}"))?;
+        ip(&format!("link set {link} up"))?;
+        ip(&format!("-n {router} link set outside up"))?;
+        ip(&format!("-n {router} route add {host} dev outside"))?;
+        ip(&format!("route add {gateway} dev {link} src {host}"))?;
+        ip(&format!("route add {}/24 via {gateway} dev {link} src {host}", self.host(0)))
+    }
+
+    pub(super) fn place(&self, member: usize) -> Place {
+        let last = number(member);
+        Place { host: self.host(last), namespace: Some(self.namespace(last)) }
+    }
+
+    pub(super) fn cut(&mut self, from: usize, to: usize) -> Result<()> {
+        let cut = (number(from), number(to));
+        if !self.cuts.contains(&cut) {
+            self.rule("add", cut)?;
+            self.cuts.push(cut);
+        }
+        Ok(())
+    }
+
+    pub(super) fn heal(&mut self) -> Result<()> {
+        for cut in std::mem::take(&mut self.cuts) {
+            self.rule("del", cut)?;
+        }
+        Ok(())
+    }
+
+    /// The router drops what goes from one to the other, and tells nobody.
+    fn rule(&self, what: &str, (from, to): (u8, u8)) -> Result<()> {
+        let (router, from, to) = (self.router(), self.host(from), self.host(to));
+        ip(&format!("-n {router} rule {what} from {from} to {to} blackhole"))
+    }
+
+    fn remove(&self) {
+        // Whatever is not there need not be removed. Links go with their namespaces.
+        for last in 1..=self.members.max(9) {
+            ip(&format!("netns del {}", self.namespace(last))).ok();
+        }
+        ip(&format!("netns del {}", self.router())).ok();
+        ip(&format!("link del {}", self.link(HERE))).ok();
+    }
+}
+
+impl Drop for Namespaces {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+/// The last number of a member's address.
+fn number(member: usize) -> u8 {
+    u8::try_from(member + 1).expect("few members")
+}
+
+/// A number that nobody else uses on this machine, and the lock on it.
+fn free_slot() -> Result<(u8, File)> {
+    for slot in 1..=SLOTS {
+        let path = std::env::temp_dir().join(format!("zebu-network-{slot}.lock"));
+        let file = File::options().create(true).truncate(false).write(true).open(&path)?;
+        match file.try_lock() {
+            Ok(()) => return Ok((slot, file)),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) => return Err(error.into()),
+        }
+    }
+    anyhow::bail!("all {SLOTS} networks are in use")
+}
+
+fn ip(words: &str) -> Result<()> {
+    succeed(Command::new("ip").args(words.split(' ')))
+}
+
+fn succeed(command: &mut Command) -> Result<()> {
+    let output = command.output().with_context(|| format!("{command:?}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command:?}: {}", said.trim());
+    Ok(())
+}

@@ -1,0 +1,233 @@
+//! A proxy on loopback for each pair of members, in each direction: whoever dials is one end of it.
+//!
+//! What is cut is held back until it is mended, as TCP would send it again. A server that is dialled by a
+//! smaller one hangs up and dials the address which that one has named, so this address is replaced by that
+//! of the proxy.
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::server::free_port;
+
+/// How often a thread that waits looks up.
+const LOOK_UP: Duration = Duration::from_millis(100);
+
+/// One direction between two members.
+#[derive(Debug, Default)]
+struct Way {
+    is_cut: Mutex<bool>,
+    mended: Condvar,
+    is_over: AtomicBool,
+}
+
+impl Way {
+    fn set(&self, is_cut: bool) {
+        *self.is_cut.lock().unwrap_or_else(PoisonError::into_inner) = is_cut;
+        self.mended.notify_all();
+    }
+
+    /// Waits until the way is open; `false` when all is over.
+    fn pass(&self) -> bool {
+        let mut is_cut = self.is_cut.lock().unwrap_or_else(PoisonError::into_inner);
+        while *is_cut && !self.is_over() {
+            let waited = self.mended.wait_timeout(is_cut, LOOK_UP);
+            is_cut = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        !self.is_over()
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+}
+
+type Ways = BTreeMap<(usize, usize), Arc<Way>>;
+
+/// The proxies of one ensemble.
+#[derive(Debug)]
+pub(super) struct Proxies {
+    ways: Ways,
+    ports: BTreeMap<(usize, usize), [u16; 2]>,
+}
+
+impl Proxies {
+    /// Starts them before the addresses, quorum and election, of the members.
+    pub(super) fn start(targets: &[[SocketAddr; 2]]) -> Result<Self> {
+        let members = targets.len();
+        let pairs = (0..members).flat_map(|from| (0..members).map(move |to| (from, to)));
+        let pairs: Vec<(usize, usize)> = pairs.filter(|(from, to)| from != to).collect();
+        let ways: Ways = pairs.iter().map(|pair| (*pair, Arc::default())).collect();
+        let mut listeners = BTreeMap::new();
+        let mut ports = BTreeMap::new();
+        for pair in &pairs {
+            let both = [listen()?, listen()?];
+            ports.insert(*pair, [both[0].local_addr()?.port(), both[1].local_addr()?.port()]);
+            listeners.insert(*pair, both);
+        }
+        for ((from, to), both) in listeners {
+            let back = SocketAddr::from((Ipv4Addr::LOCALHOST, ports[&(to, from)][1]));
+            for (kind, listener) in both.into_iter().enumerate() {
+                let proxy = Proxy {
+                    target: targets[to][kind],
+                    named: (kind == 1).then_some(back),
+                    there: ways[&(from, to)].clone(),
+                    back: ways[&(to, from)].clone(),
+                };
+                thread::spawn(move || proxy.serve(&listener));
+            }
+        }
+        Ok(Self { ways, ports })
+    }
+
+    pub(super) fn ports(&self, from: usize, to: usize) -> [u16; 2] {
+        self.ports[&(from, to)]
+    }
+
+    pub(super) fn cut(&mut self, from: usize, to: usize) {
+        self.ways[&(from, to)].set(true);
+    }
+
+    pub(super) fn heal(&mut self) {
+        self.ways.values().for_each(|way| way.set(false));
+    }
+}
+
+impl Drop for Proxies {
+    fn drop(&mut self) {
+        for way in self.ways.values() {
+            way.is_over.store(true, Ordering::Relaxed);
+            way.mended.notify_all();
+        }
+    }
+}
+
+fn listen() -> Result<TcpListener> {
+    let listener = loop {
+        match TcpListener::bind((Ipv4Addr::LOCALHOST, free_port())) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {}
+            other => break other.context("listen on loopback")?,
+        }
+    };
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// What one member dials to reach another.
+#[derive(Clone)]
+struct Proxy {
+    target: SocketAddr,
+    /// The address to be named instead of the dialler's own, on the network of elections.
+    named: Option<SocketAddr>,
+    there: Arc<Way>,
+    back: Arc<Way>,
+}
+
+impl Proxy {
+    fn serve(self, listener: &TcpListener) {
+        while !self.there.is_over() {
+            let Ok((dialler, _)) = listener.accept() else {
+                thread::sleep(LOOK_UP / 10);
+                continue;
+            };
+            let proxy = self.clone();
+            // Either end may hang up at any time.
+            thread::spawn(move || proxy.connect(dialler).ok());
+        }
+    }
+
+    fn connect(self, dialler: TcpStream) -> Result<()> {
+        dialler.set_nonblocking(false)?;
+        // A connection is made of packets in both directions.
+        if !(self.there.pass() && self.back.pass()) {
+            return Ok(());
+        }
+        let target = TcpStream::connect(self.target)?;
+        for stream in [&dialler, &target] {
+            stream.set_nodelay(true)?;
+            stream.set_read_timeout(Some(LOOK_UP))?;
+        }
+        let (from, to) = (target.try_clone()?, dialler.try_clone()?);
+        let way = self.back;
+        thread::spawn(move || forward(from, to, &way, None));
+        forward(dialler, target, &self.there, self.named);
+        Ok(())
+    }
+}
+
+/// Carries what comes from one end to the other, until either is gone.
+fn forward(mut from: TcpStream, mut to: TcpStream, way: &Way, named: Option<SocketAddr>) {
+    let mut buffer = vec![0; 64 << 10];
+    let mut head = named.map(|named| (named, Vec::new()));
+    while way.pass() {
+        let length = match from.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(length) => length,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                continue;
+            }
+            Err(_) => break,
+        };
+        let mut bytes = buffer[..length].to_vec();
+        if let Some((named, mut held)) = head.take() {
+            held.extend_from_slice(&bytes);
+            match rename(&held, named) {
+                Some(renamed) => bytes = renamed,
+                None => {
+                    head = Some((named, held));
+                    continue;
+                }
+            }
+        }
+        if !way.pass() || to.write_all(&bytes).is_err() {
+            break;
+        }
+    }
+    from.shutdown(Shutdown::Both).ok();
+    to.shutdown(Shutdown::Both).ok();
+}
+
+/// Replaces the address in a first message: version, server id, length, `host:port`. `None` as long as
+/// it is not all there.
+fn rename(held: &[u8], named: SocketAddr) -> Option<Vec<u8>> {
+    let (first, rest) = held.split_first_chunk::<8>()?;
+    if i64::from_be_bytes(*first) >= 0 {
+        return Some(held.to_vec());
+    }
+    let (server, rest) = rest.split_first_chunk::<8>()?;
+    let (length, rest) = rest.split_first_chunk::<4>()?;
+    let rest = rest.get(usize::try_from(i32::from_be_bytes(*length)).ok()?..)?;
+    let named = named.to_string();
+    let length = i32::try_from(named.len()).ok()?.to_be_bytes();
+    Some([first.as_slice(), server, &length, named.as_bytes(), rest].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_in_a_first_message_is_replaced() {
+        // From `fixtures`: protocol version -65535, server 1.
+        let mut message = (-65_535_i64).to_be_bytes().to_vec();
+        message.extend(1_i64.to_be_bytes());
+        message.extend(14_i32.to_be_bytes());
+        message.extend(b"127.0.0.1:3888");
+        message.extend(b"more");
+        let named = "127.0.0.1:13889".parse().unwrap();
+        for cut in 0..message.len() - 4 {
+            assert_eq!(rename(&message[..cut], named), None);
+        }
+        let renamed = rename(&message, named).unwrap();
+        assert_eq!(&renamed[20..], b"127.0.0.1:13889more");
+        assert_eq!(renamed[16..20], 15_i32.to_be_bytes());
+        // The oldest form has the server's id only.
+        assert_eq!(rename(&1_i64.to_be_bytes(), named), Some(1_i64.to_be_bytes().to_vec()));
+    }
+}
