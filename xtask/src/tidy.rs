@@ -31,7 +31,7 @@ pub(crate) fn check() -> Result<()> {
     let mut wrong = Vec::new();
     layers(&mut wrong)?;
     let mut files = Vec::new();
-    for folder in ["crates", "xtask", "tests", "fuzz"] {
+    for folder in ["crates", "examples", "xtask", "tests", "fuzz"] {
         rust_files(&root().join(folder), &mut files)?;
     }
     files.sort();

@@ -1,0 +1,103 @@
+//! The children of a znode, as they come and go.
+
+use std::collections::BTreeSet;
+
+use zebu_client::{Client, ErrorKind, Retry, Watch};
+
+use crate::Result;
+
+/// The names of a znode's children, read again whenever they have changed.
+///
+/// Between two looks children may have come and gone: what is seen is always a state that there was, but not
+/// every one there was.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// use zebu_client::{Acls, CreateMode};
+/// use zebu_recipes::Children;
+///
+/// client.create_all("/group", &Acls::creator()).await?;
+/// let mut children = Children::of(&client, "/group");
+/// assert_eq!(children.next().await?, Some([].into()));
+/// client.create("/group/amy", "", CreateMode::Ephemeral, &Acls::creator()).await?;
+/// assert_eq!(children.next().await?, Some(["amy".to_owned()].into()));
+/// # Ok(()) });
+/// ```
+#[derive(Debug)]
+pub struct Children {
+    client: Client,
+    path: String,
+    seen: Option<Seen>,
+    /// Fires when there is something else to see.
+    watch: Option<Watch>,
+}
+
+/// `None` when there is no such znode.
+type Seen = Option<BTreeSet<String>>;
+
+impl Children {
+    /// The children of this znode, which need not exist.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// let mut children = zebu_recipes::Children::of(&client, "/none");
+    /// assert_eq!(children.next().await?, None);
+    /// # Ok(()) });
+    /// ```
+    pub fn of(client: &Client, path: &str) -> Self {
+        Self { client: client.clone(), path: path.to_owned(), seen: None, watch: None }
+    }
+
+    /// Waits until the names are others than last time; the first time, it does not wait. `None` while the
+    /// znode does not exist.
+    ///
+    /// May be dropped, and called again, without missing anything.
+    ///
+    /// # Errors
+    /// Those of reading, when repeating it did not help; the session is over.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// let mut children = zebu_recipes::Children::of(&client, "/zookeeper");
+    /// assert!(children.next().await?.expect("it is there").contains("quota"));
+    /// # Ok(()) });
+    /// ```
+    pub async fn next(&mut self) -> Result<Option<BTreeSet<String>>> {
+        loop {
+            if let Some(watch) = &mut self.watch {
+                let change = watch.await;
+                self.watch = None;
+                change?;
+            }
+            let seen = self.look().await?;
+            if self.seen.as_ref() != Some(&seen) {
+                self.seen = Some(seen.clone());
+                return Ok(seen);
+            }
+        }
+    }
+
+    async fn look(&mut self) -> Result<Seen> {
+        loop {
+            let read = || self.client.watch_children(&self.path);
+            match Retry::default().reads(read).await {
+                Ok((names, _, watch)) => {
+                    self.watch = Some(watch);
+                    return Ok(Some(names.into_iter().collect()));
+                }
+                Err(error) if error.kind() == ErrorKind::Gone => {}
+                Err(error) => return Err(error.into()),
+            }
+            let read = || self.client.watch_exists(&self.path);
+            let (stat, watch) = Retry::default().reads(read).await?;
+            if stat.is_none() {
+                self.watch = Some(watch);
+                return Ok(None);
+            }
+            // It was created in between.
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Leader election: a lock whose holder leads.
+
+use zebu_client::{Acls, Client};
+
+use crate::{Held, Lock, Result, Token};
+
+/// An election without end: one candidate leads, the others wait in line for their turn.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// use zebu_client::Acls;
+/// use zebu_recipes::{Election, News};
+///
+/// let election = Election::new(&client, "/leader", &Acls::creator());
+/// let mut leadership = election.lead("host 1").await?;
+/// let leader = election.leader().await?.expect("there is one");
+/// assert_eq!((leader.name.as_str(), leader.token), ("host 1", leadership.token()));
+/// tokio::select! {
+///     news = leadership.news() => assert_ne!(news, News::Lost), // stop leading
+///     () = async { /* lead */ } => {}
+/// }
+/// leadership.release().await?;
+/// # Ok(()) });
+/// ```
+#[derive(Clone, Debug)]
+pub struct Election {
+    lock: Lock,
+}
+
+/// Somebody who leads, or stands in line to.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// # use zebu_client::Acls;
+/// let election = zebu_recipes::Election::new(&client, "/leader", &Acls::creator());
+/// assert_eq!(election.leader().await?, None);
+/// # Ok(()) });
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Candidate {
+    /// What it calls itself.
+    pub name: String,
+    /// What it shows to those outside of the ensemble while it leads.
+    pub token: Token,
+}
+
+impl Election {
+    /// The election below this znode, which is created with this ACL when it is missing.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let election = zebu_recipes::Election::new(&client, "/leader", &Acls::creator());
+    /// # drop(election);
+    /// # Ok(()) });
+    /// ```
+    pub fn new(client: &Client, path: &str, acl: &Acls) -> Self {
+        Self { lock: Lock::new(client, path, acl) }
+    }
+
+    /// Waits until this candidate leads. Whoever leads stops at [`News::Suspended`](crate::News::Suspended).
+    ///
+    /// Dropping the future withdraws the candidate.
+    ///
+    /// # Errors
+    /// As [`Lock::exclusive`].
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let election = zebu_recipes::Election::new(&client, "/leader", &Acls::creator());
+    /// let leadership = election.lead("host 1").await?;
+    /// leadership.release().await?;
+    /// # Ok(()) });
+    /// ```
+    pub async fn lead(&self, name: &str) -> Result<Held> {
+        self.lock.clone().named(name).exclusive().await
+    }
+
+    /// Who leads; `None` when there is no candidate.
+    ///
+    /// # Errors
+    /// Those of reading.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let election = zebu_recipes::Election::new(&client, "/leader", &Acls::creator());
+    /// let _leadership = election.lead("host 1").await?;
+    /// assert_eq!(election.leader().await?.expect("there is one").name, "host 1");
+    /// # Ok(()) });
+    /// ```
+    pub async fn leader(&self) -> Result<Option<Candidate>> {
+        Ok(self.candidates().await?.into_iter().next())
+    }
+
+    /// The leader, and behind it those who wait, in order.
+    ///
+    /// # Errors
+    /// Those of reading.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let election = zebu_recipes::Election::new(&client, "/leader", &Acls::creator());
+    /// let _leadership = election.lead("host 1").await?;
+    /// assert_eq!(election.candidates().await?.len(), 1);
+    /// # Ok(()) });
+    /// ```
+    pub async fn candidates(&self) -> Result<Vec<Candidate>> {
+        let line = self.lock.line().await?;
+        let candidate = |contender: crate::Contender| Candidate {
+            name: String::from_utf8_lossy(&contender.data).into_owned(),
+            token: contender.token,
+        };
+        Ok(line.into_iter().map(candidate).collect())
+    }
+}

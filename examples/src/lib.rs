@@ -1,0 +1,20 @@
+//! What the programs in this folder share: how they connect, how they stop, and what is worth a test of its own.
+//!
+//! The programs themselves are the files beside this folder; `README.md` says how to run them.
+
+pub mod connection;
+pub mod date;
+pub mod master_worker;
+
+/// Waits until somebody wants the program to end: Ctrl-C, or SIGTERM.
+///
+/// # Errors
+/// The signals cannot be listened to.
+pub async fn asked_to_stop() -> std::io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        interrupted = tokio::signal::ctrl_c() => interrupted,
+        _ = terminate.recv() => Ok(()),
+    }
+}

@@ -1,0 +1,410 @@
+//! The master: one process leads, all others stand by to take over.
+//!
+//! Everything a master knows it has read from the ensemble, and reads again when it takes over or was
+//! disconnected: nothing is recovered from the one before it. Each step is a transaction that checks first that
+//! no other master has come since, so a master that was declared dead can do no harm when it wakes up.
+
+use std::collections::{BTreeSet, HashMap};
+
+use anyhow::Result;
+use tokio::sync::mpsc;
+use tokio::task::{JoinHandle, JoinSet};
+use zebu_client::{
+    Acls, Client, CreateMode, ErrorCode, ErrorKind, EventKind, Retry, SessionState, Version,
+};
+use zebu_recipes::Children;
+
+use super::Layout;
+use super::plan::{Seen, Step, plan};
+
+/// One candidate for mastership, on one session.
+#[derive(Debug)]
+pub struct Master {
+    client: Client,
+    acl: Acls,
+    layout: Layout,
+    name: String,
+    /// Most tasks a worker has at a time.
+    tasks_max: usize,
+}
+
+/// How it stands between the masters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// This one is the master; the version of the epoch znode is its own.
+    Elected(Version),
+    /// Another one is.
+    NotElected,
+}
+
+/// Why somebody leads no longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The connection was lost: others may lead by now.
+    Suspended,
+    /// Another one leads, or nobody does.
+    Deposed,
+}
+
+/// What a master hears from the ensemble: a list is not what it was.
+#[derive(Debug)]
+enum Update {
+    Workers(BTreeSet<String>),
+    Tasks(BTreeSet<String>),
+    /// Who has, or had, something assigned.
+    Assignees(BTreeSet<String>),
+    Assigned(String, BTreeSet<String>),
+}
+
+impl Master {
+    /// A candidate with this name.
+    pub fn new(client: Client, acl: Acls, layout: Layout, name: String, tasks_max: usize) -> Self {
+        Self { client, acl, layout, name, tasks_max }
+    }
+
+    /// Leads whenever it can, stands by otherwise, until the session is over.
+    ///
+    /// # Errors
+    /// The session is over, or requests failed again and again.
+    pub async fn run(&self) -> Result<()> {
+        self.layout.prepare(&self.client, &self.acl).await?;
+        loop {
+            match self.run_for_master().await? {
+                Standing::Elected(epoch) => {
+                    println!("leading in epoch {}", epoch.0);
+                    match self.lead(epoch).await? {
+                        End::Suspended => {
+                            println!("suspended");
+                            // Nothing is done until it is known who is master now.
+                            self.client.connected().await?;
+                        }
+                        End::Deposed => println!("leading no longer"),
+                    }
+                }
+                Standing::NotElected => self.stand_by().await?,
+            }
+        }
+    }
+
+    /// Tries to become the master: who creates the znode is, and takes a new epoch with it.
+    async fn run_for_master(&self) -> Result<Standing> {
+        loop {
+            let mut transaction = self.client.transaction();
+            let (master, epoch) = (self.layout.master(), self.layout.epoch());
+            transaction.create(&master, &self.name, CreateMode::Ephemeral, &self.acl);
+            let mine = transaction.set_data(&epoch, &self.name, Version::ANY);
+            let error = match transaction.commit().await {
+                Ok(results) => return Ok(Standing::Elected(Version(results.get(mine).version))),
+                Err(error) => error,
+            };
+            let is_in_doubt = matches!(error.kind(), ErrorKind::Unknown | ErrorKind::NotExecuted);
+            if !is_in_doubt && error.code() != ErrorCode::NODE_EXISTS {
+                return Err(error.into());
+            }
+            // It exists: it may be this one's, made by the transaction whose answer was lost, or before the
+            // connection was. Only its owner tells.
+            let check = || async {
+                self.client.sync(&master).await?;
+                let (master, epoch) = (self.client.exists(&master), self.client.get_data(&epoch));
+                Ok((master.await?, epoch.await?.1))
+            };
+            match Retry::default().reads(check).await? {
+                (None, _) => {} // gone in between: once more
+                (Some(stat), epoch) if stat.ephemeral_owner == self.client.session_id().0 => {
+                    return Ok(Standing::Elected(Version(epoch.version)));
+                }
+                (Some(_), _) => return Ok(Standing::NotElected),
+            }
+        }
+    }
+
+    /// Waits until there is no master.
+    async fn stand_by(&self) -> Result<()> {
+        let master = self.layout.master();
+        let read = || self.client.watch_data(&master);
+        let (leader, change) = match Retry::default().reads(read).await {
+            Ok((leader, _, change)) => (leader, change),
+            Err(error) if error.kind() == ErrorKind::Gone => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        println!("standing by for {}", String::from_utf8_lossy(&leader));
+        let event = change.await?;
+        // Whatever else happened to it, it is there: the next attempt finds out.
+        debug_assert!(event.path == master && event.kind != EventKind::ChildrenChanged);
+        Ok(())
+    }
+
+    /// Hands out tasks until it is no longer certain that this one is the master.
+    async fn lead(&self, epoch: Version) -> Result<End> {
+        let mut session = self.client.session_events();
+        if self.client.state() != SessionState::Connected {
+            return Ok(End::Suspended);
+        }
+        let end = tokio::select! {
+            biased;
+            () = async { while session.next().await == Some(SessionState::Connected) {} } => {
+                return Ok(End::Suspended);
+            }
+            end = self.deposed() => end,
+            end = self.hand_out(epoch) => end,
+        };
+        match end {
+            // It failed because the connection was lost.
+            Err(error) if is_passing(&error) => Ok(End::Suspended),
+            end => end,
+        }
+    }
+
+    /// Waits until somebody has removed the master's znode.
+    async fn deposed(&self) -> Result<End> {
+        loop {
+            let master = self.layout.master();
+            let read = || self.client.watch_exists(&master);
+            let (stat, change) = Retry::default().reads(read).await?;
+            if stat.is_none_or(|stat| stat.ephemeral_owner != self.client.session_id().0) {
+                return Ok(End::Deposed);
+            }
+            change.await?;
+        }
+    }
+
+    async fn hand_out(&self, epoch: Version) -> Result<End> {
+        let mut seen = self.recover().await?;
+        let (updates, mut heard) = mpsc::unbounded_channel();
+        let mut followers = Followers::start(self, updates);
+        loop {
+            let steps = plan(&seen, self.tasks_max);
+            let mut is_failed = false;
+            for (step, done) in steps.iter().zip(self.carry_out(&steps, epoch).await) {
+                match done {
+                    Ok(()) => {
+                        say(step);
+                        seen.apply(step);
+                    }
+                    Err(error) if error.failed_operation() == Some(0) => return Ok(End::Deposed),
+                    Err(error) if matches!(error.kind(), ErrorKind::Gone | ErrorKind::Conflict) => {
+                        // Seen too late: something has changed meanwhile, and will be heard of.
+                        is_failed = true;
+                    }
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            let again = async {
+                match is_failed {
+                    true => tokio::time::sleep(std::time::Duration::from_millis(200)).await,
+                    false => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                Some(update) = heard.recv() => {
+                    followers.update(&mut seen, update);
+                    while let Ok(update) = heard.try_recv() {
+                        followers.update(&mut seen, update);
+                    }
+                }
+                failed = followers.failed() => return Err(failed),
+                () = again => {}
+            }
+        }
+    }
+
+    /// Reads everything: what masters before this one have left.
+    async fn recover(&self) -> Result<Seen> {
+        let list = |path: String| async move {
+            let read = || self.client.get_children(&path);
+            match Retry::default().reads(read).await {
+                Ok((names, _)) => Ok(BTreeSet::from_iter(names)),
+                Err(error) if error.kind() == ErrorKind::Gone => Ok(BTreeSet::new()),
+                Err(error) => Err(error),
+            }
+        };
+        let (workers, tasks, finished, assignees) = tokio::try_join!(
+            list(self.layout.workers()),
+            list(self.layout.tasks()),
+            list(self.layout.results()),
+            list(self.layout.assignments()),
+        )?;
+        let mut seen = Seen { workers, tasks, finished, ..Seen::default() };
+        for worker in assignees {
+            let assigned = list(self.layout.assigned_to(&worker)).await?;
+            seen.assigned.insert(worker, assigned);
+        }
+        let assigned: usize = seen.assigned.values().map(BTreeSet::len).sum();
+        println!(
+            "recovered: {} workers, {} tasks waiting, {assigned} assigned, {} finished",
+            seen.workers.len(),
+            seen.tasks.len(),
+            seen.finished.len()
+        );
+        Ok(seen)
+    }
+
+    /// Makes each step, if this one is still the master. The steps travel together, are executed in this order,
+    /// and each succeeds or fails on its own.
+    async fn carry_out(&self, steps: &[Step], epoch: Version) -> Vec<zebu_client::Result<()>> {
+        let (client, layout) = (&self.client, &self.layout);
+        // A task that goes elsewhere takes along what it says.
+        let reads: Vec<_> = steps
+            .iter()
+            .map(|step| {
+                let source = match step {
+                    Step::Assign { task, .. } => layout.task(task),
+                    Step::Move { task, from, .. } => layout.assignment(from, task),
+                    _ => return None,
+                };
+                Some((client.get_data(&source), source))
+            })
+            .collect();
+        let mut pending = Vec::with_capacity(steps.len());
+        for (step, read) in steps.iter().zip(reads) {
+            let mut transaction = client.transaction();
+            transaction.check(&layout.epoch(), epoch);
+            match (step, read) {
+                (Step::Move { task, to, .. } | Step::Assign { task, to }, Some((data, source))) => {
+                    let data = match data.await {
+                        Ok((data, _)) => data,
+                        Err(error) => {
+                            pending.push(Err(error));
+                            continue;
+                        }
+                    };
+                    let path = layout.assignment(to, task);
+                    transaction.create(&path, data, CreateMode::Persistent, &self.acl);
+                    transaction.delete(&source, Version::ANY);
+                }
+                (Step::Withdraw { task, from }, _) => {
+                    transaction.delete(&layout.assignment(from, task), Version::ANY);
+                }
+                (Step::Discharge { worker }, _) => {
+                    transaction.delete(&layout.assigned_to(worker), Version::ANY);
+                }
+                (Step::Forget { task }, _) => {
+                    transaction.delete(&layout.task(task), Version::ANY);
+                }
+                (Step::Move { .. } | Step::Assign { .. }, None) => {
+                    unreachable!("these have a source")
+                }
+            }
+            pending.push(Ok(transaction.commit()));
+        }
+        let mut done = Vec::with_capacity(pending.len());
+        for sent in pending {
+            done.push(match sent {
+                Ok(sent) => sent.await.map(drop),
+                Err(error) => Err(error),
+            });
+        }
+        done
+    }
+}
+
+fn say(step: &Step) {
+    match step {
+        Step::Forget { task } => println!("{task} is known already"),
+        Step::Withdraw { task, from } => println!("{task} is withdrawn from {from}"),
+        Step::Move { task, from, to } => println!("{task} moves from {from} to {to}"),
+        Step::Discharge { worker } => println!("{worker} is discharged"),
+        Step::Assign { task, to } => println!("{task} goes to {to}"),
+    }
+}
+
+fn is_passing(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<zebu_client::Error>();
+    error.is_some_and(|error| matches!(error.kind(), ErrorKind::Unknown | ErrorKind::NotExecuted))
+}
+
+/// Tasks that each keep one list up to date, and send it whenever it has changed.
+struct Followers<'a> {
+    master: &'a Master,
+    updates: mpsc::UnboundedSender<Update>,
+    running: JoinSet<zebu_recipes::Error>,
+    /// Those that follow a worker's assignments.
+    assigned: HashMap<String, JoinHandle<()>>,
+}
+
+impl<'a> Followers<'a> {
+    fn start(master: &'a Master, updates: mpsc::UnboundedSender<Update>) -> Self {
+        let layout = &master.layout;
+        let mut this = Self { master, updates, running: JoinSet::new(), assigned: HashMap::new() };
+        this.follow(layout.workers(), Update::Workers);
+        this.follow(layout.tasks(), Update::Tasks);
+        this.follow(layout.assignments(), Update::Assignees);
+        this
+    }
+
+    fn follow(&mut self, path: String, update: fn(BTreeSet<String>) -> Update) {
+        let mut children = Children::of(&self.master.client, &path);
+        let updates = self.updates.clone();
+        self.running.spawn(async move {
+            loop {
+                match children.next().await {
+                    Ok(names) => drop(updates.send(update(names.unwrap_or_default()))),
+                    Err(error) => return error,
+                }
+            }
+        });
+    }
+
+    fn follow_worker(&mut self, worker: &str) {
+        let path = self.master.layout.assigned_to(worker);
+        let mut children = Children::of(&self.master.client, &path);
+        let (updates, name) = (self.updates.clone(), worker.to_owned());
+        let following = tokio::spawn(async move {
+            // Ends with the znode, or with the session, of which others tell.
+            while let Ok(Some(names)) = children.next().await {
+                let _ = updates.send(Update::Assigned(name.clone(), names));
+            }
+        });
+        self.assigned.insert(worker.to_owned(), following);
+    }
+
+    fn update(&mut self, seen: &mut Seen, update: Update) {
+        match update {
+            Update::Workers(workers) => seen.workers = workers,
+            Update::Tasks(tasks) => {
+                // What had a result when this master came was dealt with.
+                seen.finished.retain(|task| tasks.contains(task));
+                seen.tasks = tasks;
+            }
+            Update::Assignees(workers) => {
+                seen.assigned.retain(|worker, _| workers.contains(worker));
+                self.assigned.retain(|worker, following| {
+                    let stays = workers.contains(worker) && !following.is_finished();
+                    if !stays {
+                        following.abort();
+                    }
+                    stays
+                });
+                for worker in workers {
+                    seen.assigned.entry(worker.clone()).or_default();
+                    if !self.assigned.contains_key(&worker) {
+                        self.follow_worker(&worker);
+                    }
+                }
+            }
+            Update::Assigned(worker, tasks) => {
+                // Unless it was discharged meanwhile.
+                if let Some(assigned) = seen.assigned.get_mut(&worker) {
+                    *assigned = tasks;
+                }
+            }
+        }
+    }
+
+    /// Waits until a list cannot be followed any more.
+    async fn failed(&mut self) -> anyhow::Error {
+        match self.running.join_next().await {
+            Some(Ok(error)) => error.into(),
+            Some(Err(error)) => error.into(),
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for Followers<'_> {
+    fn drop(&mut self) {
+        for following in self.assigned.values() {
+            following.abort();
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! What a master should do about what it sees. Pure: no server is needed to think this through.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a master sees. The lists were read one after the other, so a task may be seen twice or not at all;
+/// each step is a transaction that fails when the step makes no sense any more.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Workers that are alive. One that has no entry in `assigned` yet is not ready for tasks.
+    pub workers: BTreeSet<String>,
+    /// Tasks that wait, by name, which is also the order of their submission.
+    pub tasks: BTreeSet<String>,
+    /// Tasks by the worker that shall execute them; also of workers that are gone.
+    pub assigned: BTreeMap<String, BTreeSet<String>>,
+    /// Tasks that have a result.
+    pub finished: BTreeSet<String>,
+}
+
+impl Seen {
+    /// What will be seen once a step is done. The servers tell, too, but later.
+    pub fn apply(&mut self, step: &Step) {
+        let mut unassign = |task: &String, from: &String| {
+            if let Some(tasks) = self.assigned.get_mut(from) {
+                tasks.remove(task);
+            }
+        };
+        match step {
+            Step::Forget { task } => drop(self.tasks.remove(task)),
+            Step::Withdraw { task, from } => unassign(task, from),
+            Step::Move { task, from, to } => {
+                unassign(task, from);
+                self.assigned.entry(to.clone()).or_default().insert(task.clone());
+            }
+            Step::Discharge { worker } => drop(self.assigned.remove(worker)),
+            Step::Assign { task, to } => {
+                self.tasks.remove(task);
+                self.assigned.entry(to.clone()).or_default().insert(task.clone());
+            }
+        }
+    }
+}
+
+/// One thing to do, as one transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A task waits although somebody works on it already, or has finished it: a master of another make was
+    /// interrupted between two writes. It waits no longer.
+    Forget {
+        /// The task.
+        task: String,
+    },
+    /// A finished task is still assigned, for the same reason.
+    Withdraw {
+        /// The task.
+        task: String,
+        /// Who has it.
+        from: String,
+    },
+    /// A worker is gone, and leaves a task to another one.
+    Move {
+        /// The task.
+        task: String,
+        /// Who is gone.
+        from: String,
+        /// Who is alive.
+        to: String,
+    },
+    /// A worker is gone, and has left nothing.
+    Discharge {
+        /// The worker.
+        worker: String,
+    },
+    /// A task that waits goes to a worker.
+    Assign {
+        /// The task.
+        task: String,
+        /// The worker.
+        to: String,
+    },
+}
+
+/// What to do, in this order: first clear up, then what workers have left behind, then what is new. Without any
+/// worker, tasks stay where they are until one comes.
+///
+/// Each task goes to the worker that has the fewest. A worker gets no more than `tasks_max`; the rest waits,
+/// where it can be given to anybody.
+pub fn plan(seen: &Seen, tasks_max: usize) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let is_alive = |worker: &&String| seen.workers.contains(*worker);
+    let mut load: BTreeMap<&str, usize> =
+        seen.assigned.keys().filter(is_alive).map(|worker| (worker.as_str(), 0)).collect();
+    let mut left_behind = Vec::new();
+    let mut discharged = Vec::new();
+    let mut taken = BTreeSet::new();
+    let (alive, gone): (Vec<_>, Vec<_>) =
+        seen.assigned.iter().partition(|(worker, _)| is_alive(worker));
+    for (worker, tasks) in alive.into_iter().chain(gone) {
+        for task in tasks {
+            if seen.finished.contains(task) || !taken.insert(task) {
+                steps.push(Step::Withdraw { task: task.clone(), from: worker.clone() });
+            } else if let Some(load) = load.get_mut(worker.as_str()) {
+                *load += 1;
+            } else {
+                left_behind.push((task, worker));
+            }
+        }
+        if !is_alive(&worker) {
+            discharged.push(worker);
+        }
+    }
+    let is_known = |task: &&String| seen.finished.contains(*task) || taken.contains(task);
+    let (known, waiting): (Vec<&String>, Vec<&String>) = seen.tasks.iter().partition(is_known);
+    steps.extend(known.into_iter().map(|task| Step::Forget { task: task.clone() }));
+    // Who has the fewest; of those the first by name, so that the same sight makes the same plan.
+    let mut next = || {
+        let (worker, tasks) = load.iter_mut().min_by_key(|(_, tasks)| **tasks)?;
+        (*tasks < tasks_max).then(|| {
+            *tasks += 1;
+            (*worker).to_owned()
+        })
+    };
+    left_behind.sort();
+    let mut stays = BTreeSet::new();
+    for (task, from) in left_behind {
+        match next() {
+            Some(to) => {
+                steps.push(Step::Move { task: task.clone(), from: from.clone(), to });
+            }
+            None => drop(stays.insert(from)),
+        }
+    }
+    discharged.retain(|worker| !stays.contains(worker));
+    steps.extend(discharged.into_iter().map(|worker| Step::Discharge { worker: worker.clone() }));
+    for task in waiting {
+        let Some(to) = next() else { break };
+        steps.push(Step::Assign { task: task.clone(), to });
+    }
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sight is a line of words: `workers`, `tasks`, `finished` and `W=` (assigned to W), each followed by
+    /// names; a worker with `!` is not ready. The plan is a line for each step.
+    fn check(sight: &str, expected: &[&str]) {
+        let mut seen = Seen::default();
+        let mut list = "";
+        for word in sight.split_whitespace() {
+            match word {
+                "workers" | "tasks" | "finished" => list = word,
+                _ if word.ends_with('=') => {
+                    list = word.trim_end_matches('=');
+                    seen.assigned.entry(list.to_owned()).or_default();
+                }
+                _ => {
+                    let names = match list {
+                        "workers" => &mut seen.workers,
+                        "tasks" => &mut seen.tasks,
+                        "finished" => &mut seen.finished,
+                        worker => seen.assigned.entry(worker.to_owned()).or_default(),
+                    };
+                    names.insert(word.trim_end_matches('!').to_owned());
+                    if list == "workers" && !word.ends_with('!') {
+                        seen.assigned.entry(word.to_owned()).or_default();
+                    }
+                }
+            }
+        }
+        let steps: Vec<String> = plan(&seen, 3).iter().map(text).collect();
+        assert_eq!(steps, expected, "{sight}");
+    }
+
+    fn text(step: &Step) -> String {
+        match step {
+            Step::Forget { task } => format!("forget {task}"),
+            Step::Withdraw { task, from } => format!("withdraw {task} from {from}"),
+            Step::Move { task, from, to } => format!("move {task} from {from} to {to}"),
+            Step::Discharge { worker } => format!("discharge {worker}"),
+            Step::Assign { task, to } => format!("assign {task} to {to}"),
+        }
+    }
+
+    #[test]
+    fn new_tasks_go_to_the_worker_with_the_fewest() {
+        check(
+            "workers a b a= t1 b= tasks t2 t3 t4",
+            &["assign t2 to b", "assign t3 to a", "assign t4 to b"],
+        );
+    }
+
+    /// MWK-51: nobody to give it to is no reason to lose it.
+    #[test]
+    fn without_workers_everything_waits() {
+        check("tasks t1 t2", &[]);
+        check("gone= t1 tasks t2", &[]);
+    }
+
+    #[test]
+    fn a_worker_gets_no_more_than_it_may_have() {
+        check("workers a a= t1 t2 tasks t3 t4 t5", &["assign t3 to a"]);
+        check("workers a a= t1 t2 t3 gone= t4 tasks t5", &[]);
+    }
+
+    /// MWK-30, MWK-46, MWK-48: what is left behind comes first.
+    #[test]
+    fn tasks_of_a_worker_that_is_gone_go_to_others_before_new_ones() {
+        check(
+            "workers b gone= t2 t1 b= tasks t0 t9",
+            &[
+                "move t1 from gone to b",
+                "move t2 from gone to b",
+                "discharge gone",
+                "assign t0 to b",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_worker_that_is_gone_is_discharged_once_it_has_nothing() {
+        check("workers b gone=", &["discharge gone"]);
+        check("gone=", &["discharge gone"]);
+        // It still has something: nobody to give it to.
+        check("workers b b= t1 t2 t3 gone= t4", &[]);
+    }
+
+    /// MWK-41: a master before us may have been interrupted between two writes.
+    #[test]
+    fn half_done_steps_of_earlier_masters_are_finished() {
+        check("workers a a= t1 tasks t1", &["forget t1"]);
+        check("workers a tasks t1 finished t1", &["forget t1"]);
+        check("workers a a= t1 finished t1", &["withdraw t1 from a"]);
+        // Its worker is gone, but not before it was finished.
+        check("workers a gone= t1 finished t1", &["withdraw t1 from gone", "discharge gone"]);
+    }
+
+    #[test]
+    fn a_task_that_is_assigned_twice_is_executed_once() {
+        check("workers a b a= t1 b= t1", &["withdraw t1 from b"]);
+        // Rather by who is alive.
+        check("workers b a= t1 b= t1", &["withdraw t1 from a", "discharge a"]);
+    }
+
+    /// ERA-18: whoever registers before there is a place for its tasks gets them later.
+    #[test]
+    fn a_worker_that_is_not_ready_gets_nothing() {
+        check("workers a! tasks t1", &[]);
+        check("workers a! b tasks t1", &["assign t1 to b"]);
+    }
+
+    #[test]
+    fn what_was_done_is_seen_at_once() {
+        let mut seen = Seen::default();
+        seen.workers.insert("a".into());
+        seen.assigned.insert("a".into(), BTreeSet::new());
+        seen.assigned.insert("gone".into(), ["t1".to_owned()].into());
+        seen.tasks.insert("t2".into());
+        for step in plan(&seen.clone(), 3) {
+            seen.apply(&step);
+        }
+        assert_eq!(plan(&seen, 3), []);
+        assert_eq!(seen.assigned["a"].len(), 2);
+        assert_eq!(seen.assigned.len(), 1);
+    }
+
+    #[test]
+    fn nothing_to_do_is_nothing_done() {
+        check("workers a b a= t1 b= t2 finished t0", &[]);
+    }
+}

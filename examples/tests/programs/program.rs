@@ -1,0 +1,156 @@
+//! One of the programs, as a process.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Nothing here takes this long unless it hangs, also on a machine with much else to do.
+pub const PATIENCE: Duration = Duration::from_secs(240);
+
+/// Sessions of those who are to be found dead soon.
+pub const SESSION_MS: &str = "3000";
+
+/// What a program has printed; another thread reads on.
+type Lines = Arc<(Mutex<Vec<String>>, Condvar)>;
+
+/// A process that ends with this value.
+pub struct Program {
+    child: Child,
+    what: String,
+    lines: Lines,
+}
+
+impl Program {
+    /// Starts an example; `words` may be several in one, separated by blanks, unless they contain quotes.
+    pub fn start(example: &str, servers: &str, words: &[&str]) -> Self {
+        let mut command = Command::new(path(example));
+        command.env_clear().env("ZK_SERVERS", servers).env("ZK_AUTH", "amy:secret");
+        command.args(["--session-timeout-ms", SESSION_MS]).args(words);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let what = format!("{example} {}", words.join(" "));
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{what}: {error}"));
+        let stdout = BufReader::new(child.stdout.take().expect("piped"));
+        let lines = Lines::default();
+        let seen = lines.clone();
+        let name = what.clone();
+        std::thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                println!("{name} | {line}");
+                seen.0.lock().expect("nobody panics with it").push(line);
+                seen.1.notify_all();
+            }
+        });
+        Self { child, what, lines }
+    }
+
+    /// What it has printed so far.
+    pub fn lines(&self) -> Vec<String> {
+        self.lines.0.lock().expect("nobody panics with it").clone()
+    }
+
+    /// Waits for a line that contains this, and returns the first one.
+    pub fn says(&self, text: &str) -> String {
+        self.says_after(0, text).1
+    }
+
+    /// The same, from the line with this number on; returns the number of the next line, too.
+    pub fn says_after(&self, first: usize, text: &str) -> (usize, String) {
+        let start = Instant::now();
+        let mut lines = self.lines.0.lock().expect("nobody panics with it");
+        loop {
+            let found = lines.iter().enumerate().skip(first).find(|(_, line)| line.contains(text));
+            if let Some((at, line)) = found {
+                return (at + 1, line.clone());
+            }
+            assert!(start.elapsed() < PATIENCE, "{} never says {text}: {lines:#?}", self.what);
+            let waited = self.lines.1.wait_timeout(lines, Duration::from_secs(1));
+            lines = waited.expect("nobody panics with it").0;
+        }
+    }
+
+    /// How many lines it has printed so far.
+    pub fn count(&self) -> usize {
+        self.lines().len()
+    }
+
+    /// SIGKILL: it does not get to do anything any more.
+    pub fn kill(mut self) {
+        self.signal(Signal::KILL);
+        self.child.wait().expect("it was started");
+    }
+
+    /// SIGSTOP: it stands still, and does not know.
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// SIGCONT.
+    pub fn go_on(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// SIGTERM, and waits for a clean end.
+    pub fn stop(self) {
+        self.signal(Signal::TERM);
+        self.succeed();
+    }
+
+    /// Waits for its end, which has to be a success; returns all it has printed.
+    pub fn succeed(self) -> Vec<String> {
+        let what = self.what.clone();
+        let (status, lines) = self.end();
+        assert!(status.success(), "{what}: {status}, {lines:#?}");
+        lines
+    }
+
+    /// Waits for its end.
+    pub fn end(mut self) -> (ExitStatus, Vec<String>) {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("it was started") {
+                // The reader is done when it is the only one left.
+                while Arc::strong_count(&self.lines) > 1 && start.elapsed() < PATIENCE {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                return (status, self.lines());
+            }
+            assert!(start.elapsed() < PATIENCE, "{} does not end", self.what);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal)
+            .expect("it is there until it is awaited");
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // Ours by its id; a failure means that it is gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What cargo has built beside this test.
+fn path(example: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("a running program has a path");
+    let folder = test.ancestors().nth(2).expect("target/debug/deps").join("examples");
+    let path = folder.join(example);
+    assert!(path.exists(), "no {}\nhint: cargo build -p zebu-examples --examples", path.display());
+    path
+}
+
+/// Waits until something is so.
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < PATIENCE, "never: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
