@@ -78,6 +78,7 @@ pub fn options(config: &Config, ensemble: &EnsembleConfig) -> Options {
         always_copy: learners.always_snapshot,
         epoch_wait_max: ensemble.epoch_wait_max,
         observer: ObserverOptions {
+            logs: learners.observers_write,
             connect_pause_max: learners.observer_reconnect_pause,
             look_pause_max: learners.observer_election_pause_max,
         },

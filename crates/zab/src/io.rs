@@ -56,13 +56,22 @@ pub struct Options {
 }
 
 /// What an observer does so as not to burden others.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct ObserverOptions {
+    /// Whether it logs what it is told (`syncEnabled`); else only whole trees get to its disk.
+    pub logs: bool,
     /// Below this, a random pause before it dials (`zookeeper.observer.reconnectDelayMs`).
     pub connect_pause_max: Duration,
     /// Below this, a random pause before it looks for a leader after it has lost one
     /// (`zookeeper.observer.election.DelayMs`).
     pub look_pause_max: Duration,
+}
+
+impl Default for ObserverOptions {
+    fn default() -> Self {
+        let (connect_pause_max, look_pause_max) = (Duration::ZERO, Duration::ZERO);
+        Self { logs: true, connect_pause_max, look_pause_max }
+    }
 }
 
 /// How many observers may be brought up to date at the same time; servers that vote may always, and

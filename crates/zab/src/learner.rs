@@ -398,7 +398,13 @@ impl Learner {
         }
         let record = packet.data.unwrap_or_default();
         ctx.history.push(Txn { zxid, record: record.clone() });
-        ctx.out.push(Output::Append { zxid, record });
+        if self.observer && !ctx.options.observer.logs {
+            // As durable as it will ever be.
+            ctx.history.set_flushed(zxid);
+            *ctx.unlogged = true;
+        } else {
+            ctx.out.push(Output::Append { zxid, record });
+        }
         Ok(true)
     }
 

@@ -78,6 +78,8 @@ pub(crate) struct Ctx<'c> {
     pub(crate) quorums: &'c mut Quorums,
     pub(crate) epochs: Epochs,
     pub(crate) has_database: bool,
+    /// Whether there are transactions that this server's disk does not have and never will.
+    pub(crate) unlogged: &'c mut bool,
     pub(crate) busy: &'c mut Busy,
     pub(crate) out: &'c mut Vec<Output>,
 }
@@ -112,6 +114,7 @@ pub struct Peer {
     history: History,
     quorums: Quorums,
     has_database: bool,
+    unlogged: bool,
     busy: Busy,
     election: Election,
     mesh: Mesh,
@@ -137,6 +140,7 @@ impl Peer {
             history: History::new(options.memory, last, recent),
             quorums,
             has_database,
+            unlogged: false,
             busy: Busy::default(),
             election: Election::new(options.me, options.patience),
             mesh: Mesh::new(options.me),
@@ -289,6 +293,7 @@ impl Peer {
             quorums: &mut self.quorums,
             epochs: self.epochs,
             has_database: self.has_database,
+            unlogged: &mut self.unlogged,
             busy: &mut self.busy,
             out,
         };
@@ -398,6 +403,7 @@ impl Peer {
                 match end {
                     Some(zxid) => {
                         assert_eq!(zxid, asked, "the log is cut where it was to be cut");
+                        self.unlogged = false;
                         self.cut(zxid);
                     }
                     None => {
@@ -414,6 +420,7 @@ impl Peer {
                 assert!(self.busy.restoring, "something was to be restored");
                 self.busy.restoring = false;
                 self.has_database = true;
+                self.unlogged = false;
                 self.history.reset(zxid);
                 let (part, mut ctx) = self.split(now, out);
                 if let Part::Learning(learner) = part {
@@ -579,6 +586,10 @@ impl Peer {
 
     fn look(&mut self, now: Duration, out: &mut Vec<Output>) -> Result<(), Leave> {
         let me = self.options.me;
+        if self.unlogged && !self.quorums.is_observer(me) {
+            // It votes from now on, and its disk does not have what it would vote with.
+            self.has_database = false;
+        }
         let mut zxid = if self.has_database { self.history.last() } else { NO_ZXID };
         if zebu_proto::mutant!("vote from the tree") {
             zxid = zxid.min(self.history.delivered());
@@ -602,3 +613,6 @@ impl Peer {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

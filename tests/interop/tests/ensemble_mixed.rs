@@ -151,9 +151,9 @@ fn replace(from: Kind, by: Kind) -> Result<()> {
 }
 
 /// An observer of one kind learns from voters of another, and its clients write like all others.
-fn observe(voters: Kind, observer: Kind) -> Result<()> {
+fn observe(voters: Kind, observer: Kind, options: &Options) -> Result<()> {
     let kinds = [voters, voters, observer];
-    let mut ensemble = Ensemble::prepare_with_observers(&kinds, 1, &options())?;
+    let mut ensemble = Ensemble::prepare_with_observers(&kinds, 1, options)?;
     for index in [0, 1] {
         ensemble.member(index).spawn()?;
     }
@@ -278,13 +278,19 @@ fn done(result: Result<()>) {
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn our_observer_learns_from_java_servers() {
-    done(observe(Java395, Zebu));
+    done(observe(Java395, Zebu, &options()));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn our_observer_without_a_log_learns_from_java_servers() {
+    done(observe(Java395, Zebu, &options().config("syncEnabled", "false")));
 }
 
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn a_java_observer_learns_from_ours() {
-    done(observe(Zebu, Java395));
+    done(observe(Zebu, Java395, &options()));
 }
 
 #[test]

@@ -127,7 +127,6 @@ impl Config {
             (ensemble.oracle.is_some(), "oraclePath"),
             (rules.multi_address, "multiAddress.enabled"),
             (learners.observer_master_port.is_some(), "observerMasterPort"),
-            (!learners.observers_write, "syncEnabled=false"),
         ];
         let problems: Vec<Problem> = (missing.into_iter().filter(|(is_set, _)| *is_set))
             .map(|(_, what)| {

@@ -148,6 +148,8 @@ pub struct World {
     global: Vec<Txn>,
     leaders: BTreeMap<Epoch, usize>,
     proposing: bool,
+    /// Whether observers log what they are told.
+    observers_log: bool,
 }
 
 impl World {
@@ -178,6 +180,7 @@ impl World {
             global: Vec::new(),
             leaders: BTreeMap::new(),
             proposing: false,
+            observers_log: !seed.is_multiple_of(4),
         };
         for _ in 0..voters + observers {
             world.nodes.push(Node {
@@ -448,6 +451,7 @@ impl World {
         options.memory.bytes = 0;
         options.observer.connect_pause_max = MS * 50;
         options.observer.look_pause_max = MS * 200;
+        options.observer.logs = self.observers_log;
         options.seed = self.seed ^ it.incarnation;
         let start = Start {
             epochs: Epochs { accepted: it.disk.accepted, current: it.disk.current },
@@ -590,6 +594,10 @@ impl World {
         it.tree_zxid = txn.zxid;
         it.tree.push(txn);
         let durable = it.disk.log[..it.disk.synced].last().map_or(it.disk.base_zxid, |t| t.zxid);
+        if node >= self.voters && !self.observers_log {
+            assert!(it.disk.log.is_empty(), "seed {}: {node} logs", self.seed);
+            return;
+        }
         assert!(durable >= it.tree_zxid, "seed {}: {node} is ahead of its log", self.seed);
     }
 
@@ -834,11 +842,5 @@ impl World {
                 }
             }
         }
-    }
-
-    /// How many servers vote.
-    #[allow(dead_code)]
-    pub fn voters(&self) -> usize {
-        self.voters
     }
 }

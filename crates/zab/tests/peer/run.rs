@@ -175,6 +175,7 @@ impl Run {
         options.epoch_wait_max = ms("epoch_wait");
         options.observer.connect_pause_max = ms("connect_pause").unwrap_or_default();
         options.observer.look_pause_max = ms("look_pause").unwrap_or_default();
+        options.observer.logs = !words.contains(&"forgetful");
         if let Some(most) = value(words, "copies") {
             options.syncs_max.copies = number(most) as usize;
         }
