@@ -13,7 +13,7 @@ const LAYERS: &[&[&str]] = &[
     &["jute"],
     &["proto"],
     &["tree", "store", "zab", "session"],
-    &["replica", "client"],
+    &["replica", "state", "client"],
     &["server", "recipes", "shell", "tools", "capi", "sim"],
     &["zebu"],
 ];

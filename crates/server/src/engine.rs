@@ -347,7 +347,7 @@ impl Engine {
             zebu_zab::Output::SaveEpoch(kind, epoch) => Job::SaveEpoch(kind, epoch),
             zebu_zab::Output::Truncate(zxid) => Job::Truncate(zxid),
             zebu_zab::Output::Restore(link) => match peers.take_copy(link) {
-                Some((tree, file)) => Job::Restore(Box::new(tree), Box::new(file)),
+                Some(copied) => Job::Restore(Box::new(copied)),
                 None => anyhow::bail!("the leader's tree is gone"),
             },
             zebu_zab::Output::SendCopy(link) => {

@@ -12,12 +12,11 @@ use bytes::Bytes;
 use tracing::{info, warn};
 use zebu_proto::{Epoch, Zxid};
 use zebu_replica::Input;
-use zebu_store::{EpochFile, EpochFiles, Received, Truncated, TxnLog};
-use zebu_tree::Tree;
+use zebu_state::Copied;
+use zebu_store::{EpochFile, EpochFiles, TxnLog};
 use zebu_zab::EpochKind;
 
 use crate::ensemble::show_configuration;
-use crate::recovery::Rebuild;
 use crate::shared::Shared;
 
 /// Silence after which the log is marked durable up to its end.
@@ -47,7 +46,7 @@ pub enum Job {
     /// Take back everything behind this.
     Truncate(Zxid),
     /// Make a leader's tree this server's.
-    Restore(Box<Tree>, Box<Received>),
+    Restore(Box<Copied>),
 }
 
 /// How the log thread reports to the replica.
@@ -165,23 +164,21 @@ impl Job {
             Self::Truncate(zxid) => {
                 info!("taking back everything behind {zxid}: the leader does not have it");
                 let options = shared.tree.read().options();
-                let mut rebuild = Rebuild::new(options);
-                let truncated = log.truncate(zxid, &mut rebuild)?;
-                let end = matches!(truncated, Truncated::Reaches(_)).then_some(zxid);
-                let mut tree = match end {
-                    Some(_) => rebuild.finish().tree,
-                    None => Tree::new(options),
-                };
-                show_configuration(&mut tree, &shared.config, shared.clock.now().wall_ms);
-                *shared.tree.write() = tree;
+                let applied = shared.tree.read().last_zxid();
+                let (end, tree) = zebu_state::truncate(log, zxid, applied, options)?;
+                if let Some(mut tree) = tree {
+                    show_configuration(&mut tree, &shared.config, shared.clock.now().wall_ms);
+                    *shared.tree.write() = tree;
+                }
                 zebu_zab::Input::Truncated(end)
             }
-            Self::Restore(mut tree, file) => {
+            Self::Restore(copied) => {
+                let Copied { mut tree, file, .. } = *copied;
                 let zxid = file.zxid();
-                let written = log.install(*file)?;
+                let written = log.install(file)?;
                 info!("{} is this server's state now", written.path.display());
                 show_configuration(&mut tree, &shared.config, shared.clock.now().wall_ms);
-                *shared.tree.write() = *tree;
+                *shared.tree.write() = tree;
                 zebu_zab::Input::Restored(zxid)
             }
         };

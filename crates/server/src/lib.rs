@@ -54,7 +54,6 @@ mod load;
 pub mod metrics;
 mod network;
 mod peers;
-mod recovery;
 mod run;
 mod server;
 mod shared;

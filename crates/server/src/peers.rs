@@ -17,8 +17,7 @@ use tokio::task::AbortHandle;
 use zebu_proto::quorum::QuorumPacket;
 use zebu_proto::{HostPort, ServerId};
 use zebu_replica::Input;
-use zebu_store::Received;
-use zebu_tree::Tree;
+use zebu_state::{Copied, Stretch};
 use zebu_zab::config::{Member, Membership};
 use zebu_zab::mesh::{self, WireId};
 use zebu_zab::{LinkId, Output};
@@ -50,12 +49,6 @@ enum ToLink {
     Packet(QuorumPacket),
     /// A snapshot, piece by piece, with its packet in front.
     Copy(tokio::sync::mpsc::Receiver<Bytes>),
-}
-
-/// A leader's tree that has been received.
-struct Copied {
-    tree: Tree,
-    file: Received,
 }
 
 struct LinkHandle {
@@ -206,9 +199,9 @@ impl Handle {
             Output::Close(link) => links::close(net, link),
             Output::ReadLog { link, after, up_to, share } => {
                 let net = net.clone();
-                self.thread("zebu-history", move || {
-                    history::read(&net, link, after, up_to, share);
-                });
+                let part_bytes = history::PART_BYTES;
+                let stretch = Stretch { link, after, up_to, share, part_bytes };
+                self.thread("zebu-history", move || history::read(&net, stretch));
             }
             other => unreachable!("not the network's: {other:?}"),
         }
@@ -225,9 +218,8 @@ impl Handle {
     }
 
     /// The leader's tree that came on a connection, and the file it is in.
-    pub fn take_copy(&self, link: LinkId) -> Option<(Tree, Received)> {
-        let Copied { tree, file } = self.net.copied.lock().remove(&link)?;
-        Some((tree, file))
+    pub fn take_copy(&self, link: LinkId) -> Option<Copied> {
+        self.net.copied.lock().remove(&link)
     }
 
     fn thread(&self, name: &'static str, run: impl FnOnce() + Send + 'static) {

@@ -15,6 +15,7 @@ use zebu_replica::{
     IntakeOptions, Options as ReplicaOptions, ReaperOptions, Replica, Rules, SnapshotOptions,
     ThrottleOptions,
 };
+use zebu_state::{Rebuild, Rebuilt};
 use zebu_store::{EpochFiles, OsVfs, Recovered, Snapshots, Store};
 use zebu_tree::Options as TreeOptions;
 
@@ -26,7 +27,6 @@ use crate::journal::{self, Reports};
 use crate::metrics::Metrics;
 use crate::network::{self, Workers};
 use crate::peers::Peers;
-use crate::recovery::{Rebuild, Rebuilt};
 use crate::shared::{Clock, Failure, Shared, StopOnPanic};
 use crate::snapshotter::Snapshotter;
 
@@ -77,13 +77,13 @@ impl Server {
                 config.data.logs().display()
             );
         }
-        let Rebuilt { mut tree, mismatches, snapshot_time, log_time } = rebuild.finish();
+        let Rebuilt { mut tree, mismatches } = rebuild.finish();
         report(&recovered, mismatches);
         metrics.digest_mismatches_count.add(mismatches);
         let ms = |time: Duration| time.as_millis() as i64;
         metrics.dbinittime.add(ms(began.elapsed()));
-        metrics.startup_snap_load_time.add(ms(snapshot_time));
-        metrics.startup_txns_load_time.add(ms(log_time));
+        metrics.startup_snap_load_time.add(ms(recovered.snapshot_time));
+        metrics.startup_txns_load_time.add(ms(recovered.log_time));
         metrics.startup_txns_loaded.add(i64::try_from(recovered.replayed).unwrap_or(i64::MAX));
         if config.ensemble.is_none() {
             let orphans = tree.remove_orphan_ephemerals();

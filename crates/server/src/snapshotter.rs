@@ -8,8 +8,8 @@ use anyhow::Context as _;
 use parking_lot::Mutex;
 use tracing::{error, info};
 use zebu_replica::Input;
-use zebu_store::Snapshots;
-use zebu_tree::Walk;
+use zebu_state::{Outline, Step};
+use zebu_store::{Snapshots, StoreError};
 
 use crate::shared::{Shared, StopOnPanic};
 
@@ -73,34 +73,26 @@ impl Snapshotter {
     pub fn take(&self, shared: &Shared) -> anyhow::Result<()> {
         let began = Instant::now();
         let config = &shared.config.snapshot;
-        let (mut walk, zxid, sessions, acls) = {
-            let tree = shared.tree.read();
-            let acls: Vec<_> = tree.acl_table().collect();
-            let sessions: Vec<_> = tree.sessions().collect();
-            (Walk::new(&tree), tree.last_zxid(), sessions, acls)
-        };
-        let mut writer = self.snapshots.begin(zxid).context("a snapshot cannot be started")?;
-        writer.sessions(&sessions);
-        writer.acls(&acls);
+        let outline = Outline::of(&shared.tree.read());
+        let mut taking = outline.begin(&self.snapshots).context("a snapshot cannot be started")?;
         // Under the lock znodes are only copied; they are written outside of it.
-        let mut done = false;
-        while !done {
+        let mut step = Step::More;
+        while step == Step::More {
             anyhow::ensure!(!shared.is_stopping(), "the server stops");
-            {
-                let tree = shared.tree.read();
-                done = walk.step(&tree, STEP_ZNODES, &mut |path, data, acl, stat| {
-                    writer.node(path, data, acl, stat);
-                });
+            step = taking.step(&shared.tree.read(), STEP_ZNODES);
+            if step == Step::Replaced {
+                info!("a snapshot is given up: this server's state is another one now");
+                return Ok(());
             }
-            writer.flush().context("a snapshot cannot be written")?;
+            taking.flush().context("a snapshot cannot be written")?;
         }
-        let (digest, last) = {
-            let tree = shared.tree.read();
-            ((tree.last_zxid(), tree.digest()), tree.last_zxid())
+        let written = match taking.finish(config.digest, config.last_zxid) {
+            Err(superseded @ StoreError::Superseded { .. }) => {
+                info!("a snapshot is given up: {superseded}");
+                return Ok(());
+            }
+            finished => finished.context("a snapshot cannot be finished")?,
         };
-        let written = writer
-            .finish(config.digest.then_some(digest), config.last_zxid.then_some(last))
-            .context("a snapshot cannot be finished")?;
         let took = began.elapsed();
         shared.metrics.snapshottime.add(took.as_millis() as i64);
         info!(

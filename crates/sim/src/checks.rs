@@ -274,11 +274,11 @@ impl Checks {
         &mut self,
         server: usize,
         before: Zxid,
-        zxid: Zxid,
         record: &Bytes,
         tree: &Tree,
         candidate: bool,
     ) {
+        let zxid = tree.last_zxid();
         let led = self.leaders.of(zxid.epoch()) == Some(server);
         let held = self.order.applied(server, before, zxid, record, led, candidate);
         self.hold(held);

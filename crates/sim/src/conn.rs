@@ -197,7 +197,11 @@ impl World {
         let candidate = process.replica.peer().is_some_and(|peer| {
             peer.leads().is_none() && peer.state() == zebu_zab::election::State::Leading
         });
-        self.checks.applied(server, before, zxid, bytes, &process.tree, candidate);
+        let matches = applied.digest_matches;
+        self.checks.applied(server, before, bytes, &process.tree, candidate);
+        if !matches {
+            self.checks.found(format!("S-10: server {server} has another digest than {zxid} says"));
+        }
         if let Some(origin) = origin
             && let Some(conn) = self.done(server, &origin)
         {

@@ -2,19 +2,13 @@
 
 use std::time::Duration;
 
-use bytes::{Buf, Bytes, BytesMut};
-use zebu_jute::Encoder;
+use bytes::{Bytes, BytesMut};
+use zebu_proto::Zxid;
 use zebu_proto::quorum::{PacketKind, QuorumPacket};
-use zebu_proto::snapshot::{
-    SnapshotReader, SnapshotRecord, encode_end, encode_node, encode_tables,
-};
-use zebu_proto::{Acl, SessionId, Zxid};
-use zebu_store::{Received, Recover, SnapshotWriter, Snapshots};
-use zebu_tree::{Tree, Walk};
+use zebu_state::{Copied, Receiving, Sending, Step};
 use zebu_zab::LinkId;
 
 use crate::net::Message;
-use crate::rebuild::Rebuild;
 use crate::server::tree_options;
 use crate::world::{Happening, World};
 
@@ -22,7 +16,7 @@ const RECORD_BYTES_MAX: usize = 1 << 20;
 
 /// A copy on its way out.
 pub(crate) struct Leaving {
-    walk: Walk,
+    sending: Sending,
     /// What is to be sent behind it.
     pub(crate) behind: Vec<QuorumPacket>,
 }
@@ -30,91 +24,34 @@ pub(crate) struct Leaving {
 /// A copy on its way in.
 pub(crate) struct Arriving {
     zxid: Zxid,
-    reader: SnapshotReader,
     bytes: BytesMut,
-    sessions: Vec<(SessionId, i32)>,
-    acls: Vec<(i64, Vec<Acl>)>,
-    tables_done: bool,
-    writer: Option<SnapshotWriter>,
-    rebuild: Option<Rebuild>,
-    whole: Option<(Received, Tree, Zxid)>,
+    receiving: Option<Receiving>,
+    /// The whole of it, and the transaction up to which it may have traces.
+    whole: Option<(Copied, Zxid)>,
 }
 
 impl Arriving {
-    fn new(
-        snapshots: &Snapshots,
-        zxid: Zxid,
-        options: zebu_tree::Options,
-    ) -> Result<Self, zebu_store::StoreError> {
-        let mut rebuild = Rebuild::new(options);
-        rebuild.restart();
-        Ok(Self {
-            zxid,
-            reader: SnapshotReader::new(RECORD_BYTES_MAX),
-            bytes: BytesMut::new(),
-            sessions: Vec::new(),
-            acls: Vec::new(),
-            tables_done: false,
-            writer: Some(snapshots.begin(zxid)?),
-            rebuild: Some(rebuild),
-            whole: None,
-        })
-    }
-
     pub(crate) fn is_whole(&self) -> bool {
         self.whole.is_some()
     }
 
-    /// The snapshot, the tree, and the transaction up to which it may have traces.
-    pub(crate) fn take(self) -> Option<(Received, Tree, Zxid)> {
+    /// The copy, and the transaction up to which it may have traces.
+    pub(crate) fn take(self) -> Option<(Copied, Zxid)> {
         self.whole
     }
 
     /// Takes a piece; true when it is the last.
     fn piece(&mut self, piece: &[u8], extent: Zxid) -> Result<bool, String> {
         self.bytes.extend_from_slice(piece);
-        let writer = self.writer.as_mut().ok_or("more than a snapshot")?;
-        let rebuild = self.rebuild.as_mut().ok_or("more than a snapshot")?;
-        loop {
-            let next = self.reader.next(&self.bytes).map_err(|error| error.to_string())?;
-            let Some((record, taken)) = next else { break };
-            let tables =
-                matches!(record, SnapshotRecord::Session { .. } | SnapshotRecord::Acl { .. });
-            if !tables && !std::mem::replace(&mut self.tables_done, true) {
-                writer.sessions(&self.sessions);
-                writer.acls(&self.acls);
-            }
-            let end = matches!(record, SnapshotRecord::End);
-            match record {
-                SnapshotRecord::Session { id, timeout_ms } => {
-                    rebuild.session(id, timeout_ms);
-                    self.sessions.push((id, timeout_ms));
-                }
-                SnapshotRecord::Acl { id, acl } => {
-                    rebuild.acl(id, acl.clone());
-                    self.acls.push((id, acl));
-                }
-                SnapshotRecord::Node { path, data, acl, stat } => {
-                    rebuild.node(&path, data, acl, &stat)?;
-                    writer.node(&path, data, acl, &stat);
-                }
-                SnapshotRecord::End => {}
-            }
-            self.bytes.advance(taken);
-            if end {
-                break;
-            }
-        }
-        if !self.reader.is_done() {
-            writer.flush().map_err(|error| error.to_string())?;
+        let receiving = self.receiving.as_mut().ok_or("more than a snapshot")?;
+        let done = receiving.take(&mut self.bytes).map_err(|error| error.to_string())?;
+        receiving.flush().map_err(|error| error.to_string())?;
+        if !done {
             return Ok(false);
         }
-        let (Some(writer), Some(mut rebuild)) = (self.writer.take(), self.rebuild.take()) else {
-            return Ok(false);
-        };
-        rebuild.loaded(self.zxid)?;
-        let received = writer.complete(None, Some(self.zxid)).map_err(|error| error.to_string())?;
-        self.whole = Some((received, rebuild.finish(), extent));
+        let receiving = self.receiving.take().ok_or("more than a snapshot")?;
+        let copied = receiving.complete().map_err(|error| error.to_string())?;
+        self.whole = Some((copied, extent));
         Ok(true)
     }
 }
@@ -126,15 +63,11 @@ impl World {
         self.checks.copying(link.0);
         let Some(process) = &mut self.servers[server].process else { return };
         let number = process.number;
-        let tree = &process.tree;
-        let zxid = tree.last_zxid();
-        let walk = Walk::new(tree);
         let mut bytes = Vec::new();
-        let acls: Vec<_> = tree.acl_table().collect();
-        let sessions: Vec<_> = tree.sessions().collect();
-        encode_tables(&sessions, &acls, &mut Encoder::new(&mut bytes));
+        let sending = Sending::begin(&process.tree, &mut bytes);
+        let zxid = sending.zxid();
         self.send_packet(server, link, QuorumPacket::new(PacketKind::SNAP, zxid));
-        let leaving = Leaving { walk, behind: Vec::new() };
+        let leaving = Leaving { sending, behind: Vec::new() };
         if let Some(process) = &mut self.servers[server].process {
             process.leaving.insert(link, leaving);
         }
@@ -148,12 +81,12 @@ impl World {
         let Some(process) = self.process(server, number) else { return };
         let Some(leaving) = process.leaving.get_mut(&LinkId(link)) else { return };
         let mut bytes = Vec::new();
-        let done = leaving.walk.step(&process.tree, budget, &mut |path, data, acl, stat| {
-            encode_node(path, data, acl, stat, &mut Encoder::new(&mut bytes));
-        });
-        if done {
-            encode_end(&mut Encoder::new(&mut bytes));
+        let step = leaving.sending.step(&process.tree, budget, &mut bytes);
+        if step == Step::Replaced {
+            process.leaving.remove(&LinkId(link));
+            return;
         }
+        let done = step == Step::Done;
         let behind = if done {
             process.leaving.remove(&LinkId(link)).map(|leaving| leaving.behind)
         } else {
@@ -177,13 +110,13 @@ impl World {
     pub(crate) fn begin_copy(&mut self, server: usize, link: LinkId, zxid: Zxid) -> bool {
         let options = tree_options(&self.plan);
         let Some(process) = &mut self.servers[server].process else { return false };
-        match Arriving::new(&process.snapshots, zxid, options) {
-            Ok(arriving) => {
-                process.arriving.insert(link, arriving);
-                true
-            }
-            Err(_) => false,
-        }
+        let Ok(receiving) = Receiving::begin(&process.snapshots, zxid, options, RECORD_BYTES_MAX)
+        else {
+            return false;
+        };
+        let (bytes, receiving) = (BytesMut::new(), Some(receiving));
+        process.arriving.insert(link, Arriving { zxid, bytes, receiving, whole: None });
+        true
     }
 
     pub(crate) fn take_piece(&mut self, server: usize, link: LinkId, piece: &Bytes) {

@@ -7,12 +7,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use zebu_proto::{Epoch, Zxid};
 use zebu_replica::Input;
-use zebu_store::history::Range;
-use zebu_store::{EpochFile, SnapshotWriter, Truncated};
-use zebu_tree::{Tree, Walk};
-use zebu_zab::{EpochKind, LinkId, LogEnd};
+use zebu_state::{Outline, Step, Stretch};
+use zebu_store::EpochFile;
+use zebu_tree::Tree;
+use zebu_zab::{EpochKind, LinkId};
 
-use crate::rebuild::Rebuild;
 use crate::server::tree_options;
 use crate::world::{Happening, World};
 
@@ -30,12 +29,6 @@ pub(crate) enum Job {
     Epoch(EpochKind, Epoch),
     Truncate(Zxid),
     Restore(LinkId),
-}
-
-/// A snapshot that is being taken.
-pub(crate) struct Taking {
-    walk: Walk,
-    writer: SnapshotWriter,
 }
 
 impl World {
@@ -152,28 +145,21 @@ impl World {
                     inputs.push(Input::Zab(zebu_zab::Input::EpochSaved(kind, epoch)));
                 }
                 Job::Truncate(zxid) => {
-                    let mut rebuild = Rebuild::new(options);
-                    let end = match process.log.truncate(zxid, &mut rebuild).map_err(text)? {
-                        Truncated::Reaches(_) => {
-                            if process.tree.last_zxid() > zxid {
-                                process.replace_tree(rebuild.finish(), &mut inputs);
-                            }
-                            Some(zxid)
-                        }
-                        Truncated::Lost { .. } => {
-                            process.replace_tree(Tree::new(options), &mut inputs);
-                            None
-                        }
-                    };
+                    let applied = process.tree.last_zxid();
+                    let truncated = zebu_state::truncate(&mut process.log, zxid, applied, options);
+                    let (end, tree) = truncated.map_err(text)?;
+                    if let Some(tree) = tree {
+                        process.tree = tree;
+                    }
                     self.checks.truncated(server, end, &process.tree);
                     inputs.push(Input::Zab(zebu_zab::Input::Truncated(end)));
                 }
                 Job::Restore(link) => {
                     let arriving = process.arriving.remove(&link).expect("a copy to restore");
-                    let (received, tree, fuzzy) = arriving.take().expect("it is whole");
-                    let zxid = received.zxid();
-                    process.log.install(received).map_err(text)?;
-                    process.replace_tree(tree, &mut inputs);
+                    let (copied, fuzzy) = arriving.take().expect("it is whole");
+                    let zxid = copied.file.zxid();
+                    process.log.install(copied.file).map_err(text)?;
+                    process.tree = copied.tree;
                     self.checks.restored(server, link.0, zxid, fuzzy, &process.tree);
                     inputs.push(Input::Zab(zebu_zab::Input::Restored(zxid)));
                 }
@@ -194,32 +180,20 @@ impl World {
         snapshots: &zebu_store::Snapshots,
         tree: &Tree,
     ) -> Result<(), String> {
-        let mut writer = snapshots.begin(tree.last_zxid()).map_err(|error| error.to_string())?;
-        let acls: Vec<_> = tree.acl_table().collect();
-        writer.sessions(&tree.sessions().collect::<Vec<_>>());
-        writer.acls(&acls);
-        let mut walk = Walk::new(tree);
-        walk.step(tree, usize::MAX, &mut |path, data, acl, stat| {
-            writer.node(path, data, acl, stat);
-        });
-        let digest = (tree.last_zxid(), tree.digest());
-        writer.finish(Some(digest), Some(tree.last_zxid())).map_err(|error| error.to_string())?;
+        let mut taking = Outline::of(tree).begin(snapshots).map_err(|error| error.to_string())?;
+        taking.step(tree, usize::MAX);
+        taking.finish(true, true).map_err(|error| error.to_string())?;
         Ok(())
     }
 
     pub(crate) fn begin_snapshot(&mut self, server: usize) {
         self.reached("snapshot");
         let Some(process) = &mut self.servers[server].process else { return };
-        let tree = &process.tree;
         let number = process.number;
-        let Ok(mut writer) = process.snapshots.begin(tree.last_zxid()) else {
+        let Ok(taking) = Outline::of(&process.tree).begin(&process.snapshots) else {
             return self.input(server, number, Input::SnapshotDone);
         };
-        let acls: Vec<_> = tree.acl_table().collect();
-        writer.sessions(&tree.sessions().collect::<Vec<_>>());
-        writer.acls(&acls);
-        let walk = Walk::new(tree);
-        process.taking = Some(Taking { walk, writer });
+        process.taking = Some(taking);
         let after = self.random.ms(0, 20);
         self.after(after, Happening::SnapshotStep { server, process: number });
     }
@@ -229,23 +203,17 @@ impl World {
         self.servers[server].disk.set_now(self.now);
         let Some(process) = self.process(server, number) else { return };
         let Some(mut taking) = process.taking.take() else { return };
-        let Taking { walk, writer } = &mut taking;
-        let done = walk.step(&process.tree, budget, &mut |path, data, acl, stat| {
-            writer.node(path, data, acl, stat);
-        });
-        let mut failed = writer.flush().is_err();
-        if !done && !failed {
+        let step = taking.step(&process.tree, budget);
+        let flushed = taking.flush();
+        if step == Step::More && flushed.is_ok() {
             process.taking = Some(taking);
             let after = self.random.ms(0, 30);
             return self.after(after, Happening::SnapshotStep { server, process: number });
         }
-        if !failed {
-            let last = process.tree.last_zxid();
-            let digest = (last, process.tree.digest());
-            failed = taking.writer.finish(Some(digest), Some(last)).is_err();
-        }
-        if failed {
-            self.reached("snapshot failed");
+        match (step, flushed) {
+            (Step::Replaced, _) => self.reached("snapshot given up"),
+            (Step::Done, Ok(())) if taking.finish(true, true).is_ok() => {}
+            _ => self.reached("snapshot failed"),
         }
         self.input(server, number, Input::SnapshotDone);
     }
@@ -262,47 +230,16 @@ impl World {
     ) {
         let Some(process) = &self.servers[server].process else { return };
         let number = process.number;
-        let snapshot = process.snapshots.latest().ok().flatten().map_or(0, |file| file.bytes);
-        let bytes_max = if share == 0.0 { u64::MAX } else { (snapshot as f64 * share) as u64 };
-        let history = process.snapshots.logs().history(Range { after, up_to, bytes_max });
-        let mut floor = None;
-        let mut txns = Vec::new();
-        let mut end = LogEnd::Unusable;
-        if let Ok(mut history) = history {
-            floor = history.floor();
-            end = LogEnd::Complete;
-            loop {
-                match history.next() {
-                    Ok(Some((zxid, record))) => txns.push((zxid, Bytes::copy_from_slice(record))),
-                    Ok(None) => break,
-                    Err(_) => {
-                        end = LogEnd::Unusable;
-                        break;
-                    }
-                }
-            }
-        }
-        self.reached(if end == LogEnd::Complete { "log read" } else { "log of no use" });
-        let mut after = self.random.ms(1, 30);
-        if txns.len() > 1 && self.random.one_in(2) {
-            let rest = txns.split_off(txns.len() / 2);
-            let input = zebu_zab::Input::LogRead { link, floor, txns, end: LogEnd::More };
+        let part_bytes = if self.random.one_in(2) { 1 << 20 } else { 500 };
+        let Some(process) = &self.servers[server].process else { return };
+        let stretch = Stretch { link, after, up_to, share, part_bytes };
+        let mut parts = Vec::new();
+        let read = zebu_state::read_log(&process.snapshots, stretch, &mut |part| parts.push(part));
+        self.reached(if read.is_ok() { "log read" } else { "log of no use" });
+        let mut after = Duration::ZERO;
+        for input in parts {
+            after += self.random.ms(1, 30);
             self.after(after, Happening::Tell { server, process: number, input });
-            txns = rest;
-            after += self.random.ms(1, 60);
         }
-        let input = zebu_zab::Input::LogRead { link, floor, txns, end };
-        self.after(after, Happening::Tell { server, process: number, input });
-    }
-}
-
-impl crate::server::Process {
-    /// The tree is another one now: what looks at the old one ends.
-    fn replace_tree(&mut self, tree: Tree, inputs: &mut Vec<Input>) {
-        self.tree = tree;
-        if self.taking.take().is_some() {
-            inputs.push(Input::SnapshotDone);
-        }
-        self.leaving.clear();
     }
 }

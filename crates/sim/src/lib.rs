@@ -20,7 +20,6 @@ pub mod mutants;
 mod net;
 pub mod plan;
 mod random;
-mod rebuild;
 mod requests;
 pub mod run;
 mod server;

@@ -11,6 +11,7 @@ use zebu_replica::{
     ConnId, Input, IntakeOptions, Now, Options, Output, ReaperOptions, Replica, Rules,
     SnapshotOptions, ThrottleOptions,
 };
+use zebu_state::{Rebuild, Rebuilt, Taking};
 use zebu_store::{Snapshots, Store, TxnLog, Vfs};
 use zebu_tree::{Tree, WatcherId};
 use zebu_zab::config::Membership;
@@ -20,11 +21,10 @@ use zebu_zab::{Epochs, LinkId, Peer, Role, Start};
 use crate::conn::Conn;
 use crate::copy::{Arriving, Leaving};
 use crate::disk::{Disk, ROOT};
-use crate::jobs::{Job, Taking};
+use crate::jobs::Job;
 use crate::net::Kind;
 use crate::plan::Plan;
 use crate::random::Random;
-use crate::rebuild::Rebuild;
 use crate::world::{Happening, World};
 
 /// How often sessions that were heard of without the replica are reported to it.
@@ -292,8 +292,7 @@ impl World {
         let mut store = Store::open(vfs, store_options(plan)).map_err(|error| error.to_string())?;
         let mut rebuild = Rebuild::new(tree_options(plan));
         let recovered = store.recover(&mut rebuild).map_err(|error| error.to_string())?;
-        let mismatches = rebuild.mismatches;
-        let tree = rebuild.finish();
+        let Rebuilt { tree, mismatches } = rebuild.finish();
         let store_epochs = store.epochs();
         let epochs = store_epochs.load(recovered.last_zxid).map_err(|error| error.to_string())?;
         let epochs = Epochs { accepted: epochs.accepted, current: epochs.current };
@@ -631,6 +630,10 @@ impl World {
         self.checks.role(server, role, self.now);
         let Some(process) = &mut self.servers[server].process else { return };
         process.role = role;
+        if role != Role::Looking {
+            // Everything that was committed before is applied.
+            process.tree.trust_digests();
+        }
         if role == Role::Looking {
             let conns: Vec<ConnId> = process.conns.keys().copied().collect();
             for conn in conns {

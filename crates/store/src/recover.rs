@@ -12,6 +12,7 @@ mod recent;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use zebu_proto::{Epoch, Zxid};
 
@@ -52,6 +53,10 @@ pub struct Recovered {
     pub mode: Mode,
     /// What an operator should hear of.
     pub warnings: Vec<Warning>,
+    /// How long it took to find and read the snapshot.
+    pub snapshot_time: Duration,
+    /// How long it took to read the logs and apply what is in them.
+    pub log_time: Duration,
     /// Whether there was nothing: neither snapshot nor log. A snapshot is due before anything else.
     pub fresh: bool,
     /// What is damaged; only for a member of an ensemble, anybody else does not start then. The state
@@ -143,6 +148,8 @@ const EMPTY: Recovered = Recovered {
     truncated: None,
     mode: Mode::Verified,
     warnings: Vec::new(),
+    snapshot_time: Duration::ZERO,
+    log_time: Duration::ZERO,
     fresh: false,
     damaged: None,
 };
@@ -186,6 +193,8 @@ struct Recovery<'s> {
     weaker: Option<PathBuf>,
     repairs: Vec<Repair>,
     warnings: Vec<Warning>,
+    snapshot_time: Duration,
+    log_time: Duration,
 }
 
 impl<'s> Recovery<'s> {
@@ -221,6 +230,8 @@ impl<'s> Recovery<'s> {
             weaker: None,
             repairs: Vec::new(),
             warnings,
+            snapshot_time: Duration::ZERO,
+            log_time: Duration::ZERO,
         };
         if let Some(limit) = limit {
             recovery.set_apart(limit)?;
@@ -250,13 +261,17 @@ impl<'s> Recovery<'s> {
             let behind = snapshots.drain(..behind.unwrap_or(snapshots.len()));
             self.removal.snapshots = behind.map(|file| file.path).collect();
         }
+        let began = self.vfs.now();
         let chosen = self.load_snapshot(&snapshots, state)?;
+        let loaded = self.vfs.now();
+        self.snapshot_time = loaded - began;
         self.check_orphans()?;
         if chosen.is_none() && self.logs.is_empty() && self.limit.is_none() {
             let last_zxid = if self.may_be_new()? { Zxid::ZERO } else { Zxid(-1) };
             return Ok(Recovered { last_zxid, fresh: true, ..EMPTY });
         }
         self.replay(state)?;
+        self.log_time = self.vfs.now() - loaded;
         self.check_reached(&snapshots)?;
         if let Some(limit) = self.limit
             && self.last != limit
@@ -293,6 +308,8 @@ impl<'s> Recovery<'s> {
             truncated: self.truncated,
             mode: self.weaker.map_or(Mode::Verified, |log| Mode::Weaker { log }),
             warnings: self.warnings,
+            snapshot_time: self.snapshot_time,
+            log_time: self.log_time,
             ..recovered
         }
     }

@@ -47,6 +47,13 @@ impl Walk {
         self.began
     }
 
+    /// Whether the walk began on this tree, and can go on.
+    pub fn is_of(&self, tree: &Tree) -> bool {
+        let ours = Arc::downgrade(&self.cursor);
+        let walks = tree.walks.lock().unwrap_or_else(PoisonError::into_inner);
+        walks.iter().any(|walk| walk.ptr_eq(&ours))
+    }
+
     /// Visits up to `budget` znodes: path (empty for the root), data, number of the ACL, stat.
     /// Whether that were the last ones.
     ///
@@ -60,10 +67,7 @@ impl Walk {
         budget: usize,
         visit: &mut impl FnMut(&str, Option<&[u8]>, i64, &StatPersisted),
     ) -> bool {
-        let ours = Arc::downgrade(&self.cursor);
-        let walks = tree.walks.lock().unwrap_or_else(PoisonError::into_inner);
-        assert!(walks.iter().any(|walk| walk.ptr_eq(&ours)), "a walk goes on over another tree");
-        drop(walks);
+        assert!(self.is_of(tree), "a walk goes on over another tree");
 
         let mut id = self.cursor.load(Ordering::Relaxed);
         if id == NONE {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use zebu_proto::txn::TxnRecord;
 use zebu_proto::{Epoch, SessionId, Zxid};
+use zebu_state::Rebuild;
 use zebu_store::log::read::{EndKind, LogReader, Tail, read_log};
 use zebu_store::log::sidecar::Mark;
 use zebu_store::log::{HEADER_BYTES, encode_record};
@@ -16,7 +17,7 @@ use zebu_store::{Compression, EpochFile, EpochFiles, Epochs, Options, Store, nam
 use zebu_tree::{Silent, Tree};
 
 use crate::cursor::Cursor;
-use crate::state::{Content, OPTIONS, Rebuild, Told, check_tree, create_session};
+use crate::state::{Content, OPTIONS, Told, check_tree, create_session};
 
 const RECORD_BYTES_MAX: usize = 1 << 20;
 /// A snapshot that becomes larger is not looked at further.
@@ -132,7 +133,7 @@ fn write_snapshot(told: &Told, last: Option<Zxid>, compression: Compression) -> 
     let vfs = MemVfs::new(Path::new("/d"));
     let options = Options { compression, ..Options::new("/d") };
     let mut store = Store::open(Arc::new(vfs.clone()), options).expect("an empty disk");
-    store.recover(&mut Rebuild::new()).expect("an empty disk");
+    store.recover(&mut Rebuild::new(OPTIONS)).expect("an empty disk");
     let (_, snapshots) = store.split();
     let mut writer = snapshots.begin(Zxid(1)).expect("the disk works");
     writer.sessions(&told.sessions);
@@ -256,8 +257,8 @@ pub(crate) fn data_dir(bytes: &[u8]) {
     let start = || {
         let mut store =
             Store::open(Arc::new(vfs.clone()), options.clone()).expect("the disk works");
-        let mut state = Rebuild::new();
-        store.recover(&mut state).map(|recovered| (store, state.tree, recovered))
+        let mut state = Rebuild::new(OPTIONS);
+        store.recover(&mut state).map(|recovered| (store, state.finish().tree, recovered))
     };
     let before = files_of(&vfs);
     let Ok((store, tree, recovered)) = start() else {

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use zebu_jute::Encoder;
-use zebu_proto::txn::{DIGEST_VERSION, Txn, TxnHeader, TxnRecord};
+use zebu_proto::txn::{Txn, TxnHeader, TxnRecord};
 use zebu_proto::{Acl, ExtendedTypes, OpCode, Owner, SessionId, StatPersisted, Zxid};
 use zebu_store::Recover;
-use zebu_tree::{Loader, Options, Silent, Tree, digest_counts, node_digest};
+use zebu_tree::{Loader, Options, Tree, digest_counts, node_digest};
 
 /// All kinds of znode there are.
 pub(crate) const OPTIONS: Options = Options {
@@ -94,65 +94,6 @@ impl Recover for Told {
 
     fn txn(&mut self, _: &[u8]) -> Result<(), String> {
         Err("a snapshot has no transactions".to_owned())
-    }
-}
-
-/// Rebuilds a tree, as a server does at its start.
-pub(crate) struct Rebuild {
-    loader: Loader,
-    pub(crate) tree: Tree,
-    expected: Option<(Zxid, i64)>,
-}
-
-impl Rebuild {
-    pub(crate) fn new() -> Self {
-        Self { loader: Loader::new(OPTIONS), tree: Tree::new(OPTIONS), expected: None }
-    }
-}
-
-impl Recover for Rebuild {
-    fn restart(&mut self) {
-        *self = Self::new();
-    }
-
-    fn session(&mut self, id: SessionId, timeout_ms: i32) {
-        self.loader.session(id, timeout_ms);
-    }
-
-    fn acl(&mut self, id: i64, acl: Vec<Acl>) {
-        self.loader.acl(id, acl);
-    }
-
-    fn node(
-        &mut self,
-        path: &str,
-        data: Option<&[u8]>,
-        acl: i64,
-        stat: &StatPersisted,
-    ) -> Result<(), String> {
-        self.loader.node(path, data, acl, stat).map_err(|error| error.to_string())
-    }
-
-    fn digest(&mut self, zxid: Zxid, version: i32, digest: i64) {
-        if version == DIGEST_VERSION {
-            self.expected = Some((zxid, digest));
-        }
-    }
-
-    fn loaded(&mut self, zxid: Zxid) -> Result<(), String> {
-        let loader = std::mem::replace(&mut self.loader, Loader::new(OPTIONS));
-        self.tree = loader.finish();
-        self.tree.set_last_zxid(zxid);
-        if let Some((zxid, digest)) = self.expected {
-            self.tree.expect_digest(zxid, digest);
-        }
-        Ok(())
-    }
-
-    fn txn(&mut self, body: &[u8]) -> Result<(), String> {
-        let record = TxnRecord::decode(body).map_err(|error| error.to_string())?;
-        self.tree.apply(&record, &mut Silent);
-        Ok(())
     }
 }
 

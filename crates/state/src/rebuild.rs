@@ -1,48 +1,34 @@
 //! Builds the tree from what the store finds on the disk.
 
-use std::time::{Duration, Instant};
-
 use zebu_proto::txn::{DIGEST_VERSION, TxnRecord};
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
-use zebu_store::Recover;
+use zebu_store::{Recover, StoreError, Truncated, TxnLog};
 use zebu_tree::{Loader, Options, Silent, Tree};
 
 /// A tree that is being recovered.
+#[derive(Debug)]
 pub struct Rebuild {
     options: Options,
     loader: Option<Loader>,
     tree: Option<Tree>,
     expected: Option<(Zxid, i64)>,
     mismatches: u64,
-    began: Instant,
-    loaded: Instant,
 }
 
-/// A tree that was recovered, and how that went.
+/// A tree that was recovered.
+#[derive(Debug)]
 pub struct Rebuilt {
-    /// The tree.
+    /// The tree. Its digests are trusted again once everything of the history is applied; see
+    /// [`Tree::trust_digests`].
     pub tree: Tree,
     /// How often its digest was not the one on the disk.
     pub mismatches: u64,
-    /// How long the snapshot took.
-    pub snapshot_time: Duration,
-    /// How long the log took.
-    pub log_time: Duration,
 }
 
 impl Rebuild {
     /// Nothing yet; the tree will have these options.
     pub fn new(options: Options) -> Self {
-        let now = Instant::now();
-        Self {
-            options,
-            loader: None,
-            tree: None,
-            expected: None,
-            mismatches: 0,
-            began: now,
-            loaded: now,
-        }
+        Self { options, loader: None, tree: None, expected: None, mismatches: 0 }
     }
 
     /// What has been recovered by now.
@@ -50,22 +36,15 @@ impl Rebuild {
     /// # Panics
     /// Before anything was recovered.
     pub fn finish(self) -> Rebuilt {
-        Rebuilt {
-            tree: self.tree.expect("the store reports what it loaded"),
-            mismatches: self.mismatches,
-            snapshot_time: self.loaded - self.began,
-            log_time: self.loaded.elapsed(),
-        }
+        let tree = self.tree.expect("the store reports what it loaded");
+        Rebuilt { tree, mismatches: self.mismatches }
     }
 }
 
 impl Recover for Rebuild {
     fn restart(&mut self) {
+        *self = Self::new(self.options);
         self.loader = Some(Loader::new(self.options));
-        self.tree = None;
-        self.expected = None;
-        self.mismatches = 0;
-        self.began = Instant::now();
     }
 
     fn session(&mut self, id: SessionId, timeout_ms: i32) {
@@ -112,7 +91,6 @@ impl Recover for Rebuild {
             None => {}
         }
         self.tree = Some(tree);
-        self.loaded = Instant::now();
         Ok(())
     }
 
@@ -124,4 +102,27 @@ impl Recover for Rebuild {
         }
         Ok(())
     }
+}
+
+/// Takes back everything behind `zxid`, on a leader's word: where the log ends then, and the tree that
+/// takes the place of one that has applied `applied`, if it cannot stay.
+///
+/// An end of `None` is that of a disk whose logs and snapshots do not lead to `zxid`: a leader has to
+/// send its whole tree.
+///
+/// # Errors
+/// The log cannot be used any more.
+pub fn truncate(
+    log: &mut TxnLog,
+    zxid: Zxid,
+    applied: Zxid,
+    options: Options,
+) -> Result<(Option<Zxid>, Option<Tree>), StoreError> {
+    let mut rebuild = Rebuild::new(options);
+    Ok(match log.truncate(zxid, &mut rebuild)? {
+        Truncated::Lost { .. } => (None, Some(Tree::new(options))),
+        // What is committed will be applied in its turn; a tree that is behind has nothing to lose.
+        Truncated::Reaches(_) if applied <= zxid => (Some(zxid), None),
+        Truncated::Reaches(_) => (Some(zxid), Some(rebuild.finish().tree)),
+    })
 }

@@ -1,0 +1,182 @@
+//! The whole tree on its way from a leader to a learner, as bytes.
+
+use bytes::{Buf as _, BytesMut};
+use zebu_jute::{DecodeError, Encoder};
+use zebu_proto::snapshot::{
+    SnapshotReader, SnapshotRecord, encode_end, encode_node, encode_tables,
+};
+use zebu_proto::{Acl, SessionId, Zxid};
+use zebu_store::{Received, SnapshotWriter, Snapshots, StoreError};
+use zebu_tree::{Loader, Options, Tree, Walk};
+
+use crate::{Outline, Step};
+
+/// A tree that is being sent, while it goes on changing.
+#[derive(Debug)]
+pub struct Sending {
+    walk: Walk,
+    zxid: Zxid,
+}
+
+impl Sending {
+    /// Begins with the tree as it is now: everything but the znodes goes to `out`.
+    pub fn begin(tree: &Tree, out: &mut Vec<u8>) -> Self {
+        let Outline { walk, zxid, sessions, acls } = Outline::of(tree);
+        encode_tables(&sessions, &acls, &mut Encoder::new(out));
+        Self { walk, zxid }
+    }
+
+    /// The transaction that the tree had applied last when this began.
+    pub fn zxid(&self) -> Zxid {
+        self.zxid
+    }
+
+    /// Adds so many znodes to `out`, and the end behind the last.
+    pub fn step(&mut self, tree: &Tree, znodes: usize, out: &mut Vec<u8>) -> Step {
+        if !self.walk.is_of(tree) {
+            return Step::Replaced;
+        }
+        let mut out = Encoder::new(out);
+        let done = self.walk.step(tree, znodes, &mut |path, data, acl, stat| {
+            encode_node(path, data, acl, stat, &mut out);
+        });
+        if !done {
+            return Step::More;
+        }
+        encode_end(&mut out);
+        Step::Done
+    }
+}
+
+/// A leader's tree that is being received: into memory, and into a file that is not in use yet.
+#[derive(Debug)]
+pub struct Receiving {
+    zxid: Zxid,
+    reader: SnapshotReader,
+    loader: Loader,
+    writer: SnapshotWriter,
+    sessions: Vec<(SessionId, i32)>,
+    acls: Vec<(i64, Vec<Acl>)>,
+    /// Whether both tables were written.
+    tables: bool,
+    znodes: u64,
+}
+
+/// A leader's tree that was received, and is durable.
+#[derive(Debug)]
+pub struct Copied {
+    /// The tree; the leader went on changing it, so nobody knows its digest.
+    pub tree: Tree,
+    /// The file it is in, until the log installs it.
+    pub file: Received,
+    /// How many znodes came.
+    pub znodes: u64,
+}
+
+/// Why a tree cannot be received.
+#[derive(Debug, thiserror::Error)]
+pub enum CopyError {
+    /// It is not what the protocol says.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// A znode is none.
+    #[error("znode {path}: {reason}")]
+    Znode {
+        /// Its path.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The disk.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Receiving {
+    /// Begins to receive a tree as of `zxid`; fields longer than `field_bytes_max` are refused.
+    ///
+    /// # Errors
+    /// The file cannot be created.
+    pub fn begin(
+        snapshots: &Snapshots,
+        zxid: Zxid,
+        options: Options,
+        field_bytes_max: usize,
+    ) -> Result<Self, StoreError> {
+        Ok(Self {
+            zxid,
+            reader: SnapshotReader::new(field_bytes_max),
+            loader: Loader::new(options),
+            writer: snapshots.begin(zxid)?,
+            sessions: Vec::new(),
+            acls: Vec::new(),
+            tables: false,
+            znodes: 0,
+        })
+    }
+
+    /// Takes what is whole out of what was received; true when that was the end.
+    ///
+    /// # Errors
+    /// The tree is of no use.
+    pub fn take(&mut self, received: &mut BytesMut) -> Result<bool, CopyError> {
+        while !self.reader.is_done() {
+            let Some((record, bytes)) = self.reader.next(received)? else { return Ok(false) };
+            if matches!(record, SnapshotRecord::Node { .. } | SnapshotRecord::End)
+                && !std::mem::replace(&mut self.tables, true)
+            {
+                self.writer.sessions(&self.sessions);
+                self.writer.acls(&self.acls);
+            }
+            match record {
+                SnapshotRecord::Session { id, timeout_ms } => {
+                    self.loader.session(id, timeout_ms);
+                    self.sessions.push((id, timeout_ms));
+                }
+                SnapshotRecord::Acl { id, acl } => {
+                    self.loader.acl(id, acl.clone());
+                    self.acls.push((id, acl));
+                }
+                SnapshotRecord::Node { path, data, acl, stat } => {
+                    self.loader.node(&path, data, acl, &stat).map_err(|error| {
+                        CopyError::Znode { path: path.to_string(), reason: error.to_string() }
+                    })?;
+                    self.writer.node(&path, data, acl, &stat);
+                    self.znodes += 1;
+                }
+                SnapshotRecord::End => {}
+            }
+            received.advance(bytes);
+        }
+        Ok(true)
+    }
+
+    /// How many bytes wait for [`Receiving::flush`].
+    pub fn gathered_bytes(&self) -> usize {
+        self.writer.gathered_bytes()
+    }
+
+    /// Writes what was taken.
+    ///
+    /// # Errors
+    /// The disk; the tree is of no use.
+    pub fn flush(&mut self) -> Result<(), StoreError> {
+        self.writer.flush()
+    }
+
+    /// Makes everything durable, once the end was taken.
+    ///
+    /// # Errors
+    /// The disk; the tree is of no use.
+    ///
+    /// # Panics
+    /// Before the end was taken.
+    pub fn complete(self) -> Result<Copied, StoreError> {
+        assert!(self.reader.is_done(), "a whole tree");
+        let mut tree = self.loader.finish();
+        tree.set_last_zxid(self.zxid);
+        tree.distrust_digests();
+        let file = self.writer.complete(None, Some(self.zxid))?;
+        Ok(Copied { tree, file, znodes: self.znodes })
+    }
+}

@@ -1,0 +1,116 @@
+//! Trees that change or are replaced while something goes on, over a disk in memory.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use zebu_jute::Encoder;
+use zebu_proto::txn::{Txn, TxnHeader, TxnRecord};
+use zebu_proto::{Epoch, OpCode, SessionId, Zxid};
+use zebu_state::{Outline, Rebuild, Receiving, Sending, Step, truncate};
+use zebu_store::vfs::MemVfs;
+use zebu_store::{Snapshots, Store, TxnLog};
+use zebu_tree::{Options, Silent, Tree};
+
+const OPTIONS: Options = Options {
+    types: zebu_proto::ExtendedTypes { enabled: true, emulate_353: false },
+    digest: true,
+    hash_seed: 7,
+};
+
+fn at(counter: u32) -> Zxid {
+    Zxid::new(Epoch(1), counter)
+}
+
+/// The record of a new session, whose number is that of the transaction.
+fn record(counter: u32) -> Vec<u8> {
+    let session = SessionId(counter.into());
+    let (zxid, op) = (at(counter), OpCode::CREATE_SESSION);
+    let header = TxnHeader { session, cxid: 0, zxid, time_ms: 1, op };
+    let txn = Txn::CreateSession { timeout_ms: 30_000 };
+    let mut body = Vec::new();
+    TxnRecord { header, txn, digest: None }.encode(&mut Encoder::new(&mut body));
+    body
+}
+
+fn apply(tree: &mut Tree, counter: u32) {
+    tree.apply(&TxnRecord::decode(&record(counter)).unwrap(), &mut Silent);
+}
+
+fn disk() -> (Tree, TxnLog, Snapshots) {
+    let vfs = MemVfs::new(Path::new("/d"));
+    let options = zebu_store::Options { member: true, ..zebu_store::Options::new("/d") };
+    let mut store = Store::open(Arc::new(vfs), options).unwrap();
+    let mut rebuild = Rebuild::new(OPTIONS);
+    store.recover(&mut rebuild).unwrap();
+    let tree = rebuild.finish().tree;
+    let (log, snapshots) = store.split();
+    let mut first = Outline::of(&tree).begin(&snapshots).unwrap();
+    assert_eq!(first.step(&tree, usize::MAX), Step::Done);
+    first.finish(true, true).unwrap();
+    (tree, log, snapshots)
+}
+
+fn append(log: &mut TxnLog, counters: std::ops::RangeInclusive<u32>) {
+    counters.for_each(|counter| log.append(at(counter), &record(counter)));
+    log.commit().unwrap();
+}
+
+#[test]
+fn a_tree_that_is_ahead_of_a_truncation_is_replaced() {
+    let (mut tree, mut log, _) = disk();
+    append(&mut log, 1..=3);
+    (1..=3).for_each(|counter| apply(&mut tree, counter));
+    let (end, replaced) = truncate(&mut log, at(2), tree.last_zxid(), OPTIONS).unwrap();
+    assert_eq!(end, Some(at(2)));
+    let replaced = replaced.expect("it had what is no more");
+    assert_eq!(replaced.last_zxid(), at(2));
+    assert_eq!(replaced.session_timeout(SessionId(2)), Some(30_000));
+    assert_eq!(replaced.session_timeout(SessionId(3)), None);
+}
+
+/// What it has not applied yet is delivered to it afterwards, from the first transaction on.
+#[test]
+fn a_tree_that_is_behind_a_truncation_stays() {
+    let (mut tree, mut log, _) = disk();
+    append(&mut log, 1..=3);
+    apply(&mut tree, 1);
+    let (end, replaced) = truncate(&mut log, at(2), tree.last_zxid(), OPTIONS).unwrap();
+    assert_eq!(end, Some(at(2)));
+    assert!(replaced.is_none());
+}
+
+#[test]
+fn whatever_walks_through_a_tree_that_is_replaced_is_given_up() {
+    let (tree, _, snapshots) = disk();
+    let mut taking = Outline::of(&tree).begin(&snapshots).unwrap();
+    assert_eq!(taking.step(&tree, 1), Step::More);
+    let mut out = Vec::new();
+    let mut sending = Sending::begin(&tree, &mut out);
+    let other = Tree::new(OPTIONS);
+    assert_eq!(taking.step(&other, 1), Step::Replaced);
+    assert_eq!(sending.step(&other, 1, &mut out), Step::Replaced);
+}
+
+#[test]
+fn a_tree_that_is_sent_byte_by_byte_is_the_same_and_its_digests_wait() {
+    let (mut tree, _, snapshots) = disk();
+    (1..=9).for_each(|counter| apply(&mut tree, counter));
+    let mut bytes = Vec::new();
+    let mut sending = Sending::begin(&tree, &mut bytes);
+    while sending.step(&tree, 1, &mut bytes) == Step::More {}
+    bytes.extend_from_slice(b"next");
+    let mut receiving = Receiving::begin(&snapshots, sending.zxid(), OPTIONS, 1 << 20).unwrap();
+    let (mut received, mut fed) = (BytesMut::new(), 0);
+    while !receiving.take(&mut received).unwrap() {
+        received.extend_from_slice(&bytes[fed..=fed]);
+        fed += 1;
+        receiving.flush().unwrap();
+    }
+    assert_eq!(&bytes[fed..], b"next", "what comes behind it is left alone");
+    let copied = receiving.complete().unwrap();
+    assert_eq!(copied.tree.last_zxid(), at(9));
+    assert_eq!(copied.tree.digest(), tree.digest());
+    assert!(copied.tree.sessions().eq(tree.sessions()));
+    assert_eq!(copied.file.zxid(), at(9));
+}
