@@ -9,19 +9,31 @@ use zebu_client::{Acls, Client, Connector, ErrorKind, Retry};
 #[derive(Clone, Debug, clap::Args)]
 pub struct Connection {
     /// Servers, and perhaps a znode to live below: host:port,host:port/path
-    #[arg(long, env = "ZK_SERVERS", value_name = "SERVERS", default_value = "127.0.0.1:2181")]
+    #[arg(
+        long,
+        env = "ZK_SERVERS",
+        value_name = "SERVERS",
+        default_value = "127.0.0.1:2181",
+        global = true
+    )]
     pub servers: String,
 
     /// Who we are, as NAME:PASSWORD; better set in the environment, where others do not see it
-    #[arg(long, env = "ZK_AUTH", value_name = "NAME:PASSWORD", hide_env_values = true)]
+    #[arg(
+        long,
+        env = "ZK_AUTH",
+        value_name = "NAME:PASSWORD",
+        hide_env_values = true,
+        global = true
+    )]
     auth: Option<String>,
 
     /// Let everybody who reaches the servers read, change and delete what this program creates
-    #[arg(long, conflicts_with = "auth")]
+    #[arg(long, conflicts_with = "auth", global = true)]
     open_to_all: bool,
 
     /// After how many milliseconds of silence the servers may end our session
-    #[arg(long, value_name = "MS", default_value_t = 10_000)]
+    #[arg(long, value_name = "MS", default_value_t = 10_000, global = true)]
     session_timeout_ms: u64,
 }
 

@@ -5,6 +5,8 @@
 pub mod connection;
 pub mod date;
 pub mod master_worker;
+pub mod resource;
+pub mod web;
 
 /// Waits until somebody wants the program to end: Ctrl-C, or SIGTERM.
 ///

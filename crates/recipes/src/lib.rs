@@ -22,16 +22,28 @@
 //! # Ok(()) });
 //! ```
 
+mod agreement;
+mod barrier;
 mod children;
 mod cleanup;
 mod election;
 mod error;
+mod ids;
 mod line;
 mod lock;
 mod path;
 mod place;
+mod queue;
+mod settings;
+mod value;
 
+pub use agreement::{Agreement, Decision, Proposal};
+pub use barrier::{DoubleBarrier, Inside};
 pub use children::Children;
 pub use election::{Candidate, Election};
 pub use error::{Error, Result};
+pub use ids::Ids;
 pub use lock::{Contender, Held, Lock, News, Token};
+pub use queue::{Item, Queue};
+pub use settings::{Settings, Snapshot};
+pub use value::Value;

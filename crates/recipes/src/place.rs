@@ -1,7 +1,7 @@
 //! A znode of this session that goes away with the value that stands for it.
 
 use tokio::sync::oneshot;
-use zebu_client::{Acls, Client, CreateMode, Created, ErrorCode, ErrorKind, Retry, Zxid};
+use zebu_client::{Acls, Client, CreateMode, Created, ErrorCode, ErrorKind, Retry, Stat, Zxid};
 
 use crate::{Result, cleanup, path};
 
@@ -24,34 +24,43 @@ impl Place {
         data: &[u8],
         acl: &Acls,
     ) -> Result<Self> {
-        let (sender, receiver) = oneshot::channel();
         let (client, line) = (client.clone(), line.to_owned());
         let path = path::join(&line, prefix);
         let (data, acl) = (data.to_vec(), acl.clone());
-        // In a task of its own: the caller may be cancelled, but then somebody must take back what the
-        // servers have done meanwhile.
-        tokio::spawn(async move {
+        Self::made_by(async move {
             let mode = CreateMode::EphemeralSequential;
             let mut created = client.create_protected(&path, &data, mode, &acl).await;
             if matches!(&created, Err(error) if error.code() == ErrorCode::NO_NODE) {
-                created = match Retry::default().reads(|| client.create_all(&line, &acl)).await {
-                    Ok(()) => client.create_protected(&path, &data, mode, &acl).await,
-                    Err(error) => Err(error),
-                };
+                Retry::default().reads(|| client.create_all(&line, &acl)).await?;
+                created = client.create_protected(&path, &data, mode, &acl).await;
             }
-            // Not received means dropped, and dropped means deleted.
-            let _ = sender.send(created.map(|created| Self::new(client, created)));
-        });
-        match receiver.await {
-            Ok(place) => Ok(place?),
-            Err(_) => {
-                unreachable!("the task above always sends, unless its runtime ends, and we with it")
-            }
-        }
+            let Created { path, stat, .. } = created?;
+            Ok(Self::of(&client, path, stat))
+        })
+        .await
     }
 
-    fn new(client: Client, Created { path, stat, .. }: Created) -> Self {
-        Self { client, path, created: stat.czxid, is_kept: true }
+    /// Carries on with what makes a place although the caller may be cancelled: somebody must take back what the
+    /// servers have done meanwhile.
+    pub(crate) async fn made_by<T: Send + 'static>(
+        making: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let (sender, receiver) = oneshot::channel();
+        tokio::spawn(async move {
+            // Not received means dropped, and dropped means deleted.
+            let _ = sender.send(making.await);
+        });
+        receiver.await.expect("the task above sends, unless the runtime ends, and we with it")
+    }
+
+    /// One that this session has created.
+    pub(crate) fn of(client: &Client, path: String, stat: Stat) -> Self {
+        Self { client: client.clone(), path, created: stat.czxid, is_kept: true }
+    }
+
+    /// It was deleted by other means.
+    pub(crate) fn is_gone(&mut self) {
+        self.is_kept = false;
     }
 
     pub(crate) fn path(&self) -> &str {

@@ -6,3 +6,4 @@ mod embedded {
 
 mod master_worker;
 mod program;
+mod recipes;

@@ -25,13 +25,24 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts an example; `words` may be several in one, separated by blanks, unless they contain quotes.
+    /// Starts an example that connects to these servers.
     pub fn start(example: &str, servers: &str, words: &[&str]) -> Self {
         let mut command = Command::new(path(example));
         command.env_clear().env("ZK_SERVERS", servers).env("ZK_AUTH", "amy:secret");
+        command.env("PATH", "/usr/bin:/bin");
         command.args(["--session-timeout-ms", SESSION_MS]).args(words);
+        Self::spawn(command, format!("{example} {}", words.join(" ")))
+    }
+
+    /// Starts an example that does not connect.
+    pub fn plain(example: &str, words: &[&str]) -> Self {
+        let mut command = Command::new(path(example));
+        command.env_clear().args(words);
+        Self::spawn(command, format!("{example} {}", words.join(" ")))
+    }
+
+    fn spawn(mut command: Command, what: String) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-        let what = format!("{example} {}", words.join(" "));
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{what}: {error}"));
         let stdout = BufReader::new(child.stdout.take().expect("piped"));
         let lines = Lines::default();

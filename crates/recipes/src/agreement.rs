@@ -1,0 +1,339 @@
+//! Two-phase commit: all agree, or nothing happens, and nobody waits for one who is dead.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use zebu_client::{Acls, Client, CreateMode, ErrorCode, ErrorKind, Retry};
+
+use crate::{Children, Error, Result, path};
+
+/// What was decided.
+///
+/// ```
+/// assert_ne!(zebu_recipes::Decision::Commit, zebu_recipes::Decision::Abort);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Decision {
+    /// All have agreed: everybody does it.
+    Commit,
+    /// Nobody does it.
+    Abort,
+}
+
+impl Decision {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Commit => "commit",
+            Self::Abort => "abort",
+        }
+    }
+}
+
+/// What is proposed to several participants.
+///
+/// ```
+/// use zebu_recipes::Proposal;
+///
+/// let proposal =
+///     Proposal { participants: ["a", "b"].map(str::to_owned).into(), text: "transfer 10".into() };
+/// assert_eq!(proposal.participants.len(), 2);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proposal {
+    /// Who has to agree; names without line breaks.
+    pub participants: BTreeSet<String>,
+    /// To what.
+    pub text: String,
+}
+
+/// A two-phase commit.
+///
+/// ```text
+/// PATH            the proposal
+/// PATH/alive      ephemeral: who proposed it is there, and may be waited for
+/// PATH/votes/P    what participant P says: yes or no
+/// PATH/decision   commit or abort: whoever creates it decides, once for all
+/// ```
+///
+/// The decision is a create, which happens once, so any participant can make it: to commit, as soon as all have said
+/// yes; to abort, as soon as one has said no, or when who proposed it is gone while votes are missing. Nobody is
+/// ever stuck because somebody else has died. Who votes yes must be able to do its part afterwards, also after a
+/// crash: it finds the decision here.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// use zebu_client::Acls;
+/// use zebu_recipes::{Agreement, Decision, Proposal};
+///
+/// let agreement = Agreement::new(&client, "/transfer", &Acls::creator());
+/// let participants = ["a", "b"].map(str::to_owned).into();
+/// agreement.propose(&Proposal { participants, text: "10 from a to b".into() }).await?;
+/// agreement.vote("a", true).await?;
+/// agreement.vote("b", true).await?;
+/// assert_eq!(agreement.decision().await?, Decision::Commit);
+/// # Ok(()) });
+/// ```
+#[derive(Clone, Debug)]
+pub struct Agreement {
+    client: Client,
+    acl: Acls,
+    path: String,
+}
+
+/// What follows from the votes.
+fn outcome(
+    participants: &BTreeSet<String>,
+    votes: &BTreeMap<String, bool>,
+    is_proposer_alive: bool,
+) -> Option<Decision> {
+    let vote = |participant| votes.get(participant);
+    if participants.iter().any(|participant| vote(participant) == Some(&false)) {
+        return Some(Decision::Abort);
+    }
+    if participants.iter().all(|participant| vote(participant) == Some(&true)) {
+        return Some(Decision::Commit);
+    }
+    (!is_proposer_alive).then_some(Decision::Abort)
+}
+
+impl Agreement {
+    /// The one in this znode, whose parent must exist.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let agreement = zebu_recipes::Agreement::new(&client, "/transfer", &Acls::creator());
+    /// # drop(agreement);
+    /// # Ok(()) });
+    /// ```
+    pub fn new(client: &Client, path: &str, acl: &Acls) -> Self {
+        Self { client: client.clone(), path: path.to_owned(), acl: acl.clone() }
+    }
+
+    /// Proposes something, through the session that is then waited for.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Conflict`] when something was proposed here already; those of the request. After
+    /// [`ErrorKind::Unknown`] it may be proposed: [`Agreement::proposal`] tells.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// # use zebu_recipes::{Agreement, Proposal};
+    /// let agreement = Agreement::new(&client, "/transfer", &Acls::creator());
+    /// let proposal = Proposal { participants: ["a".to_owned()].into(), text: "10 to a".into() };
+    /// agreement.propose(&proposal).await?;
+    /// agreement.propose(&proposal).await.unwrap_err();
+    /// # Ok(()) });
+    /// ```
+    pub async fn propose(&self, proposal: &Proposal) -> Result<()> {
+        let names: Vec<&str> = proposal.participants.iter().map(String::as_str).collect();
+        let data = format!("{}\n{}", names.join(" "), proposal.text);
+        let commit = || {
+            let mut transaction = self.client.transaction();
+            let (persistent, acl) = (CreateMode::Persistent, &self.acl);
+            transaction.create(&self.path, &data, persistent, acl);
+            transaction.create(&self.below("votes"), "", persistent, acl);
+            transaction.create(&self.below("alive"), "", CreateMode::Ephemeral, acl);
+            transaction.commit()
+        };
+        Retry::default().writes(commit).await?;
+        Ok(())
+    }
+
+    /// What is proposed; `None` as long as nothing is.
+    ///
+    /// # Errors
+    /// Those of reading; [`Error::Foreign`] when the znode is of another kind.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let agreement = zebu_recipes::Agreement::new(&client, "/transfer", &Acls::creator());
+    /// assert_eq!(agreement.proposal().await?, None);
+    /// # Ok(()) });
+    /// ```
+    pub async fn proposal(&self) -> Result<Option<Proposal>> {
+        let data = match self.read(&self.path).await? {
+            Some(data) => data,
+            None => return Ok(None),
+        };
+        let Some((names, text)) = data.split_once('\n') else {
+            return Err(Error::Foreign(self.path.clone()));
+        };
+        let participants = names.split_whitespace().map(str::to_owned).collect();
+        Ok(Some(Proposal { participants, text: text.to_owned() }))
+    }
+
+    /// Says what a participant thinks of it. The first word counts: who has said something else before gets an
+    /// error.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Conflict`] when it has voted otherwise; [`ErrorKind::Gone`] when nothing is proposed; those of
+    /// the request.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// # use zebu_recipes::{Agreement, Proposal};
+    /// let agreement = Agreement::new(&client, "/transfer", &Acls::creator());
+    /// let proposal = Proposal { participants: ["a".to_owned()].into(), text: "10 to a".into() };
+    /// agreement.propose(&proposal).await?;
+    /// agreement.vote("a", false).await?;
+    /// agreement.vote("a", false).await?;
+    /// agreement.vote("a", true).await.unwrap_err();
+    /// # Ok(()) });
+    /// ```
+    pub async fn vote(&self, participant: &str, yes: bool) -> Result<()> {
+        let path = path::join(&self.below("votes"), participant);
+        let word = if yes { "yes" } else { "no" };
+        let create = || self.client.create(&path, word, CreateMode::Persistent, &self.acl);
+        match Retry::default().reads(create).await {
+            Err(error) if error.code() == ErrorCode::NODE_EXISTS => match self.read(&path).await? {
+                Some(said) if said == word => Ok(()),
+                _ => Err(error.into()),
+            },
+            Err(error) => Err(error.into()),
+            Ok(_) => Ok(()),
+        }
+    }
+
+    /// Waits for the decision, and makes it when it can be made.
+    ///
+    /// # Errors
+    /// [`Error::Deleted`] when nothing is proposed; those of the requests.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// # use zebu_recipes::{Agreement, Decision, Proposal};
+    /// let agreement = Agreement::new(&client, "/transfer", &Acls::creator());
+    /// let proposal = Proposal { participants: ["a".to_owned()].into(), text: "10 to a".into() };
+    /// agreement.propose(&proposal).await?;
+    /// agreement.vote("a", false).await?;
+    /// assert_eq!(agreement.decision().await?, Decision::Abort);
+    /// # Ok(()) });
+    /// ```
+    pub async fn decision(&self) -> Result<Decision> {
+        let Some(Proposal { participants, .. }) = self.proposal().await? else {
+            return Err(Error::Deleted(self.path.clone()));
+        };
+        // The votes; the decision and the sign of life.
+        let mut votes = Children::of(&self.client, &self.below("votes"));
+        let mut signs = Children::of(&self.client, &self.path);
+        let (mut voted, mut seen) = (votes.next().await?, signs.next().await?);
+        loop {
+            let is_there =
+                |name| seen.as_ref().is_some_and(|seen: &BTreeSet<String>| seen.contains(name));
+            if is_there("decision") {
+                return self.decided().await;
+            }
+            if seen.is_none() {
+                return Err(Error::Deleted(self.path.clone()));
+            }
+            let mut found = BTreeMap::new();
+            for name in voted.iter().flatten() {
+                if let Some(word) = self.read(&path::join(&self.below("votes"), name)).await? {
+                    found.insert(name.clone(), word == "yes");
+                }
+            }
+            if let Some(decision) = outcome(&participants, &found, is_there("alive")) {
+                return self.decide(decision).await;
+            }
+            tokio::select! {
+                next = votes.next() => voted = next?,
+                next = signs.next() => seen = next?,
+            }
+        }
+    }
+
+    /// Aborts, unless it was decided before; returns what was decided. For one who proposed it and does not want to
+    /// wait any longer.
+    ///
+    /// # Errors
+    /// Those of the requests.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// # use zebu_recipes::{Agreement, Decision, Proposal};
+    /// let agreement = Agreement::new(&client, "/transfer", &Acls::creator());
+    /// let proposal = Proposal { participants: ["a".to_owned()].into(), text: "10 to a".into() };
+    /// agreement.propose(&proposal).await?;
+    /// assert_eq!(agreement.abort().await?, Decision::Abort);
+    /// # Ok(()) });
+    /// ```
+    pub async fn abort(&self) -> Result<Decision> {
+        self.decide(Decision::Abort).await
+    }
+
+    /// Writes down a decision; another one may have been faster, and counts.
+    async fn decide(&self, decision: Decision) -> Result<Decision> {
+        let path = self.below("decision");
+        let create =
+            || self.client.create(&path, decision.word(), CreateMode::Persistent, &self.acl);
+        match Retry::default().reads(create).await {
+            Ok(_) => Ok(decision),
+            Err(error) if error.code() == ErrorCode::NODE_EXISTS => self.decided().await,
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn decided(&self) -> Result<Decision> {
+        let path = self.below("decision");
+        match self.read(&path).await?.as_deref() {
+            Some("commit") => Ok(Decision::Commit),
+            Some("abort") => Ok(Decision::Abort),
+            _ => Err(Error::Foreign(path)),
+        }
+    }
+
+    async fn read(&self, path: &str) -> Result<Option<String>> {
+        match Retry::default().reads(|| self.client.get_data(path)).await {
+            Ok((data, _)) => Ok(Some(String::from_utf8_lossy(&data).into_owned())),
+            Err(error) if error.kind() == ErrorKind::Gone => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn below(&self, name: &str) -> String {
+        path::join(&self.path, name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(votes: &str, is_proposer_alive: bool, expected: Option<Decision>) {
+        let participants = ["a", "b"].map(str::to_owned).into();
+        let votes = votes.split_whitespace().map(|vote| {
+            let (name, word) = vote.split_once('=').unwrap();
+            (name.to_owned(), word == "yes")
+        });
+        assert_eq!(outcome(&participants, &votes.collect(), is_proposer_alive), expected);
+    }
+
+    #[test]
+    fn all_must_agree() {
+        check("a=yes b=yes", true, Some(Decision::Commit));
+        check("a=yes b=yes", false, Some(Decision::Commit));
+        check("a=yes b=no", true, Some(Decision::Abort));
+        check("b=no", true, Some(Decision::Abort));
+    }
+
+    #[test]
+    fn a_missing_vote_is_waited_for_while_there_is_somebody_to_ask() {
+        check("a=yes", true, None);
+        check("", true, None);
+        check("a=yes", false, Some(Decision::Abort));
+        // The votes of others do not count.
+        check("a=yes c=no d=yes", true, None);
+    }
+}

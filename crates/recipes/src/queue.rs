@@ -1,0 +1,507 @@
+//! A queue whose items survive those who work on them, and whose workers do not wake each other in vain.
+
+use std::collections::BTreeSet;
+
+use zebu_client::{
+    Acls, Client, CreateMode, ErrorCode, ErrorKind, Retry, Transaction, Version, Watch,
+};
+
+use crate::place::Place;
+use crate::{Error, Held, Lock, News, Result, cleanup, line, path};
+
+/// A queue: items go in, and each is finished once, by whoever has taken it.
+///
+/// ```text
+/// PATH/items/NNN-SEQUENCE   an item: its priority and its place, with what it says as data
+/// PATH/taken/ITEM           ephemeral: somebody works on it
+/// PATH/line/                those who wait for an item, in order
+/// PATH/puts/                ephemeral, for a moment: what is being put in
+/// ```
+///
+/// An item leaves the queue when it is finished, not when it is taken: with the session of who has taken it the
+/// mark goes, and the item is there for others. Only the first of those who wait looks at the items, so whatever
+/// happens wakes one.
+///
+/// Items come out by priority, lowest number first, and within a priority in the order they were put in.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// use zebu_client::Acls;
+/// use zebu_recipes::Queue;
+///
+/// let queue = Queue::new(&client, "/queue", &Acls::creator());
+/// queue.put("later", 9).await?;
+/// queue.put("sooner", 1).await?;
+/// let item = queue.take().await?;
+/// assert_eq!(item.data(), b"sooner");
+/// item.finish().await?;
+/// # Ok(()) });
+/// ```
+#[derive(Clone, Debug)]
+pub struct Queue {
+    client: Client,
+    acl: Acls,
+    items: String,
+    taken: String,
+    line: String,
+    puts: String,
+}
+
+impl Queue {
+    /// The queue below this znode; what is missing is created with this ACL when it is needed.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let queue = zebu_recipes::Queue::new(&client, "/queue", &Acls::creator());
+    /// # drop(queue);
+    /// # Ok(()) });
+    /// ```
+    pub fn new(client: &Client, path: &str, acl: &Acls) -> Self {
+        let below = |name| path::join(path, name);
+        Self {
+            client: client.clone(),
+            acl: acl.clone(),
+            items: below("items"),
+            taken: below("taken"),
+            line: below("line"),
+            puts: below("puts"),
+        }
+    }
+
+    /// Creates what the queue consists of; for those who use [`Queue::put_in`].
+    ///
+    /// # Errors
+    /// Those of [`Client::create_all`].
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// zebu_recipes::Queue::new(&client, "/queue", &Acls::creator()).prepare().await?;
+    /// assert!(client.exists("/queue/items").await?.is_some());
+    /// # Ok(()) });
+    /// ```
+    pub async fn prepare(&self) -> Result<()> {
+        for path in [&self.items, &self.taken, &self.line, &self.puts] {
+            Retry::default().reads(|| self.client.create_all(path, &self.acl)).await?;
+        }
+        Ok(())
+    }
+
+    /// Puts an item in, once, also when the connection is lost meanwhile. The lower its priority's number the
+    /// sooner it comes out.
+    ///
+    /// # Errors
+    /// Those of [`Client::create`]; [`ErrorKind::Unknown`] when the connection was lost again and again: then it may
+    /// have been put in. Who puts it in once more may have it twice.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let queue = zebu_recipes::Queue::new(&client, "/queue", &Acls::creator());
+    /// queue.put("work", 5).await?;
+    /// assert_eq!(queue.len().await?, 1);
+    /// # Ok(()) });
+    /// ```
+    pub async fn put(&self, data: impl AsRef<[u8]>, priority: u8) -> Result<()> {
+        let mark = path::join(&self.puts, &path::unique(&self.client));
+        let data = data.as_ref();
+        // The mark comes with the item, and stays until we know: whatever becomes of the item, it tells.
+        let put = || {
+            let mut transaction = self.client.transaction();
+            transaction.create(&mark, "", CreateMode::Ephemeral, &self.acl);
+            self.put_in(&mut transaction, data, priority);
+            transaction.commit()
+        };
+        let mut is_prepared = false;
+        let mut attempts = Retry::default().attempts;
+        loop {
+            let error = match Retry::default().writes(put).await {
+                Ok(_) => break,
+                Err(error) => error,
+            };
+            match error.kind() {
+                ErrorKind::Gone if !is_prepared => {
+                    is_prepared = true;
+                    self.prepare().await?;
+                }
+                // The mark is there: it was the attempt before this one.
+                ErrorKind::Conflict if error.failed_operation() == Some(0) => break,
+                // Repeated, it finds its own mark, or happens.
+                ErrorKind::Unknown if attempts > 1 => attempts -= 1,
+                _ => return Err(error.into()),
+            }
+            self.client.connected().await?;
+        }
+        cleanup::delete_behind(self.client.clone(), mark);
+        Ok(())
+    }
+
+    /// Lets a transaction put an item in. [`Queue::prepare`] must have been called, by anybody.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::{Acls, CreateMode};
+    /// let queue = zebu_recipes::Queue::new(&client, "/queue", &Acls::creator());
+    /// queue.prepare().await?;
+    /// // Whoever comes first puts it in; for all others the whole transaction fails.
+    /// let mut transaction = client.transaction();
+    /// transaction.create("/known", "", CreateMode::Persistent, &Acls::creator());
+    /// queue.put_in(&mut transaction, "work", 5);
+    /// transaction.commit().await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn put_in(&self, transaction: &mut Transaction, data: impl AsRef<[u8]>, priority: u8) {
+        let path = path::join(&self.items, &format!("{priority:03}-"));
+        transaction.create(&path, data, CreateMode::PersistentSequential, &self.acl);
+    }
+
+    /// How many items there are, those included that somebody works on.
+    ///
+    /// # Errors
+    /// Those of reading.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let queue = zebu_recipes::Queue::new(&client, "/queue", &Acls::creator());
+    /// assert_eq!(queue.len().await?, 0);
+    /// # Ok(()) });
+    /// ```
+    pub async fn len(&self) -> Result<usize> {
+        let look = || self.client.exists(&self.items);
+        let stat = Retry::default().reads(look).await?;
+        Ok(stat.map_or(0, |stat| usize::try_from(stat.num_children).unwrap_or(0)))
+    }
+
+    /// Whether there is nothing in it, and nobody works on anything.
+    ///
+    /// # Errors
+    /// Those of reading.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let queue = zebu_recipes::Queue::new(&client, "/queue", &Acls::creator());
+    /// queue.put("work", 5).await?;
+    /// assert!(!queue.is_empty().await?);
+    /// # Ok(()) });
+    /// ```
+    pub async fn is_empty(&self) -> Result<bool> {
+        Ok(self.len().await? == 0)
+    }
+
+    /// Waits for an item that nobody works on, and takes it. It is this session's until it is finished, or
+    /// dropped, or the session ends.
+    ///
+    /// Dropping the future takes nothing.
+    ///
+    /// # Errors
+    /// Those of waiting in line, see [`Lock::exclusive`].
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let queue = zebu_recipes::Queue::new(&client, "/queue", &Acls::creator());
+    /// queue.put("work", 5).await?;
+    /// drop(queue.take().await?); // not finished: it is there again
+    /// queue.take().await?.finish().await?;
+    /// # Ok(()) });
+    /// ```
+    pub async fn take(&self) -> Result<Item> {
+        self.prepare().await?;
+        loop {
+            let first = Lock::new(&self.client, &self.line, &self.acl).exclusive().await?;
+            if let Some(item) = self.take_as_first(first).await? {
+                return Ok(item);
+            }
+        }
+    }
+
+    /// Takes an item; `None` when this session is not the first in line any more.
+    async fn take_as_first(&self, mut first: Held) -> Result<Option<Item>> {
+        loop {
+            let (items, taken, changes) = self.look().await?;
+            if let Some(name) = in_order(&items, &taken).next() {
+                // Taken or finished by others meanwhile: look again.
+                let Some(item) = self.claim(name).await? else { continue };
+                return match first.release().await {
+                    // Somebody else may be first by now, but the item is ours.
+                    Ok(()) | Err(Error::Deleted(_)) => Ok(Some(item)),
+                    Err(error) => Err(error),
+                };
+            }
+            let (mut put, mut given_back) = changes;
+            tokio::select! {
+                change = &mut put => drop(change?),
+                change = &mut given_back => drop(change?),
+                news = first.news() => match news {
+                    News::Lost if self.client.state().is_over() => {
+                        // As the requests of a session that is over fail.
+                        self.client.connected().await?;
+                    }
+                    News::Lost => return Ok(None),
+                    News::Suspended | News::Resumed | News::Wanted => {}
+                },
+            }
+        }
+    }
+
+    /// What is there, and what will tell of changes.
+    async fn look(&self) -> Result<(Vec<String>, BTreeSet<String>, (Watch, Watch))> {
+        let look = || async {
+            // In this order: an item that is finished in between is seen as taken, or not at all.
+            let items = self.client.watch_children(&self.items);
+            let taken = self.client.watch_children(&self.taken);
+            Ok((items.await?, taken.await?))
+        };
+        let ((items, _, put), (taken, _, given_back)) = Retry::default().reads(look).await?;
+        Ok((items, taken.into_iter().collect(), (put, given_back)))
+    }
+
+    /// Takes this item; `None` when somebody else has, or it was finished.
+    async fn claim(&self, name: &str) -> Result<Option<Item>> {
+        let (item, mark) = (path::join(&self.items, name), path::join(&self.taken, name));
+        let queue = self.clone();
+        let place = Place::made_by(async move { queue.mark(&item, mark).await }).await?;
+        let Some(mark) = place else { return Ok(None) };
+        let path = path::join(&self.items, name);
+        let (data, _) = Retry::default().reads(|| self.client.get_data(&path)).await?;
+        Ok(Some(Item { client: self.client.clone(), path, data: data.to_vec(), mark }))
+    }
+
+    /// Marks an item as taken, if it is there and is not.
+    async fn mark(&self, item: &str, mark: String) -> Result<Option<Place>> {
+        let commit = || {
+            let mut transaction = self.client.transaction();
+            transaction.check(item, Version::ANY);
+            transaction.create(&mark, "", CreateMode::Ephemeral, &self.acl);
+            transaction.commit()
+        };
+        let error = Retry::default().writes(commit).await.err();
+        match error {
+            Some(error) if matches!(error.kind(), ErrorKind::Gone | ErrorKind::Conflict) => {
+                return Ok(None);
+            }
+            Some(error) if error.kind() != ErrorKind::Unknown => return Err(error.into()),
+            _ => {}
+        }
+        // Whether it was made by the transaction whose answer was lost, or by anybody else: its owner tells.
+        let look = || async {
+            self.client.sync(&mark).await?;
+            self.client.exists(&mark).await
+        };
+        let stat = Retry::default().reads(look).await?;
+        let mine = stat.filter(|stat| stat.ephemeral_owner == self.client.session_id().0);
+        Ok(mine.map(|stat| Place::of(&self.client, mark, stat)))
+    }
+}
+
+/// What nobody works on: by priority, then in order. What is no item is passed over.
+fn in_order<'a>(items: &'a [String], taken: &BTreeSet<String>) -> impl Iterator<Item = &'a str> {
+    let priority = |name: &str| name.get(..3).and_then(|digits| digits.parse::<u8>().ok());
+    let mut free: Vec<(u8, &str)> = line::in_order(items)
+        .into_iter()
+        .filter(|name| !taken.contains(*name))
+        .filter_map(|name| Some((priority(name)?, name)))
+        .collect();
+    free.sort_by_key(|(priority, _)| *priority); // keeps the order within
+    free.into_iter().map(|(_, name)| name)
+}
+
+/// An item that was taken, until this is dropped.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// # use zebu_client::Acls;
+/// let queue = zebu_recipes::Queue::new(&client, "/queue", &Acls::creator());
+/// queue.put("work", 5).await?;
+/// let item = queue.take().await?;
+/// assert_eq!(item.name(), "005-0000000000");
+/// item.finish().await?;
+/// assert!(queue.is_empty().await?);
+/// # Ok(()) });
+/// ```
+#[derive(Debug)]
+#[must_use = "an item that is dropped goes back into the queue"]
+pub struct Item {
+    client: Client,
+    path: String,
+    data: Vec<u8>,
+    mark: Place,
+}
+
+impl Item {
+    /// What it says.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let queue = zebu_recipes::Queue::new(&client, "/queue", &Acls::creator());
+    /// queue.put("work", 5).await?;
+    /// assert_eq!(queue.take().await?.data(), b"work");
+    /// # Ok(()) });
+    /// ```
+    pub fn data(&self) -> &[u8] {
+        &self.data
+    }
+
+    /// Its name within the queue.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let queue = zebu_recipes::Queue::new(&client, "/queue", &Acls::creator());
+    /// queue.put("work", 5).await?;
+    /// assert!(queue.take().await?.name().starts_with("005-"));
+    /// # Ok(()) });
+    /// ```
+    pub fn name(&self) -> &str {
+        path::name(&self.path)
+    }
+
+    /// Removes it from the queue: the work is done.
+    ///
+    /// # Errors
+    /// [`Error::Deleted`] when it was not this session's any more: whoever has it will do the work again. Those of
+    /// the request.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let queue = zebu_recipes::Queue::new(&client, "/queue", &Acls::creator());
+    /// queue.put("work", 5).await?;
+    /// queue.take().await?.finish().await?;
+    /// # Ok(()) });
+    /// ```
+    pub async fn finish(self) -> Result<()> {
+        self.finish_with(|_| {}).await
+    }
+
+    /// Removes it from the queue, and does more in the same transaction: either all of it happens, or none. The
+    /// operations that `more` adds come first.
+    ///
+    /// # Errors
+    /// As [`Item::finish`]. When one of the added operations fails, that is the error, and the item goes back; which
+    /// one it was says [`zebu_client::Error::failed_operation`].
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::{Acls, CreateMode};
+    /// let queue = zebu_recipes::Queue::new(&client, "/queue", &Acls::creator());
+    /// queue.put("2 + 3", 5).await?;
+    /// let item = queue.take().await?;
+    /// item.finish_with(|transaction| {
+    ///     transaction.create("/result", "5", CreateMode::Persistent, &Acls::creator());
+    /// })
+    /// .await?;
+    /// # Ok(()) });
+    /// ```
+    pub async fn finish_with(mut self, more: impl Fn(&mut Transaction)) -> Result<()> {
+        self.try_finish(more).await
+    }
+
+    /// As [`Item::finish_with`], and when it fails the item is still taken, so that something else can be tried.
+    ///
+    /// # Errors
+    /// As [`Item::finish_with`].
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::{Acls, Version};
+    /// let queue = zebu_recipes::Queue::new(&client, "/queue", &Acls::creator());
+    /// queue.put("work", 5).await?;
+    /// let mut item = queue.take().await?;
+    /// let more = |transaction: &mut zebu_client::Transaction| {
+    ///     transaction.check("/none", Version::ANY);
+    /// };
+    /// item.try_finish(more).await.unwrap_err();
+    /// item.finish().await?;
+    /// # Ok(()) });
+    /// ```
+    pub async fn try_finish(&mut self, more: impl Fn(&mut Transaction)) -> Result<()> {
+        let commit = || {
+            let mut transaction = self.client.transaction();
+            more(&mut transaction);
+            transaction.delete(self.mark.path(), Version::ANY);
+            transaction.delete(&self.path, Version::ANY);
+            transaction.commit()
+        };
+        let mut is_in_doubt = false;
+        let mut attempts = Retry::default().attempts;
+        loop {
+            let error = match Retry::default().writes(commit).await {
+                Ok(_) => break,
+                Err(error) => error,
+            };
+            let is_mine =
+                error.path() == Some(self.mark.path()) && error.code() == ErrorCode::NO_NODE;
+            if error.kind() == ErrorKind::Unknown && attempts > 1 {
+                is_in_doubt = true;
+                attempts -= 1;
+                self.client.connected().await?;
+                // Repeated, it would fail for what it did itself: what has become of the mark tells.
+                let look = || async {
+                    self.client.sync(self.mark.path()).await?;
+                    self.client.exists(self.mark.path()).await
+                };
+                if Retry::default().reads(look).await?.is_none() {
+                    break;
+                }
+            } else if is_mine && is_in_doubt {
+                break;
+            } else if is_mine {
+                self.mark.is_gone();
+                return Err(Error::Deleted(self.path.clone()));
+            } else {
+                return Err(error.into());
+            }
+        }
+        self.mark.is_gone();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(items: &str, taken: &str, expected: &str) {
+        let list = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let items = list(items);
+        let found: Vec<&str> = in_order(&items, &list(taken).into_iter().collect()).collect();
+        assert_eq!(found.join(" "), expected);
+    }
+
+    #[test]
+    fn items_come_out_by_priority_and_then_in_order() {
+        check(
+            "005-0000000002 001-0000000009 005-0000000001 255-0000000000",
+            "",
+            "001-0000000009 005-0000000001 005-0000000002 255-0000000000",
+        );
+    }
+
+    #[test]
+    fn what_is_taken_and_what_is_no_item_is_left() {
+        check(
+            "005-0000000002 005-0000000001 note x-0000000003",
+            "005-0000000001",
+            "005-0000000002",
+        );
+    }
+}

@@ -1,0 +1,269 @@
+//! Dynamic configuration: several settings that change together and are read together.
+
+use std::collections::BTreeMap;
+
+use zebu_client::{Acls, Client, CreateMode, ErrorCode, ErrorKind, Retry, Version, Watch};
+
+use crate::{Result, path};
+
+/// A child of this name means that somebody is changing settings one by one: they are not to be read.
+const INVALID: &str = "invalid";
+
+/// Settings: each is a child of one znode. Writers change several in one transaction; readers see all of a change, or
+/// nothing of it.
+///
+/// Who writes also writes the parent, so that readers watch one znode, however many settings there are. Other tools
+/// can change settings, too: with [`Settings::hold`] they make readers wait until they are done.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// use zebu_client::Acls;
+/// use zebu_recipes::Settings;
+///
+/// let settings = Settings::new(&client, "/config", &Acls::creator());
+/// settings.set(&[("host", Some("db1")), ("port", Some("5432"))]).await?;
+/// let mut reader = settings.clone();
+/// assert_eq!(reader.next().await?.values["port"], b"5432");
+/// settings.set(&[("host", Some("db2")), ("port", None)]).await?;
+/// let now = reader.next().await?;
+/// assert_eq!((now.values["host"].as_slice(), now.values.len()), (&b"db2"[..], 1));
+/// # Ok(()) });
+/// ```
+#[derive(Debug)]
+pub struct Settings {
+    client: Client,
+    path: String,
+    acl: Acls,
+    seen: Option<Snapshot>,
+    /// On the parent's data, and on its children.
+    watches: Option<(Watch, Watch)>,
+}
+
+/// Settings as they were at one moment.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// # use zebu_client::Acls;
+/// let mut settings = zebu_recipes::Settings::new(&client, "/config", &Acls::creator());
+/// assert!(settings.next().await?.values.is_empty());
+/// # Ok(()) });
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// Grows with each change that was made through [`Settings`].
+    pub version: i32,
+    /// By name.
+    pub values: BTreeMap<String, Vec<u8>>,
+}
+
+/// A reader of its own, which has seen nothing yet.
+impl Clone for Settings {
+    fn clone(&self) -> Self {
+        Self::new(&self.client, &self.path, &self.acl)
+    }
+}
+
+impl Settings {
+    /// The settings below this znode, which is created with this ACL when it is missing.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let settings = zebu_recipes::Settings::new(&client, "/config", &Acls::creator());
+    /// # drop(settings);
+    /// # Ok(()) });
+    /// ```
+    pub fn new(client: &Client, path: &str, acl: &Acls) -> Self {
+        let (client, acl) = (client.clone(), acl.clone());
+        Self { client, path: path.to_owned(), acl, seen: None, watches: None }
+    }
+
+    /// Changes settings, all of these or none; `None` removes one. Returns the new version.
+    ///
+    /// Of two who change the same at the same time the later one wins.
+    ///
+    /// # Errors
+    /// Those of the requests. After [`ErrorKind::Unknown`] they may have been changed; changing them again does no
+    /// harm.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let settings = zebu_recipes::Settings::new(&client, "/config", &Acls::creator());
+    /// assert_eq!(settings.set(&[("host", Some("db1"))]).await?, 1);
+    /// assert_eq!(settings.set(&[("host", None)]).await?, 2);
+    /// # Ok(()) });
+    /// ```
+    pub async fn set(&self, changes: &[(&str, Option<&str>)]) -> Result<i32> {
+        Retry::default().reads(|| self.client.create_all(&self.path, &self.acl)).await?;
+        let mut attempts = Retry::default().attempts;
+        loop {
+            let error = match self.try_set(changes).await {
+                Ok(version) => return Ok(version),
+                Err(error) => error,
+            };
+            // Somebody else was there in between: what has to be created or written is another matter now.
+            let is_race = matches!(error.kind(), ErrorKind::Gone | ErrorKind::Conflict);
+            attempts -= 1;
+            if !is_race || attempts == 0 {
+                return Err(error.into());
+            }
+        }
+    }
+
+    async fn try_set(&self, changes: &[(&str, Option<&str>)]) -> zebu_client::Result<i32> {
+        let look = || self.client.get_children(&self.path);
+        let (names, _) = Retry::default().reads(look).await?;
+        let commit = || async {
+            let mut transaction = self.client.transaction();
+            for (name, value) in changes {
+                let path = path::join(&self.path, name);
+                let is_there = names.iter().any(|there| there == name);
+                match value {
+                    Some(value) if is_there => {
+                        transaction.set_data(&path, value, Version::ANY);
+                    }
+                    Some(value) => {
+                        let mode = CreateMode::Persistent;
+                        transaction.create(&path, value, mode, &self.acl);
+                    }
+                    None if is_there => {
+                        transaction.delete(&path, Version::ANY);
+                    }
+                    None => {}
+                }
+            }
+            let version = transaction.set_data(&self.path, "", Version::ANY);
+            let results = transaction.commit().await?;
+            Ok(results.get(version).version)
+        };
+        Retry::default().writes(commit).await
+    }
+
+    /// Makes readers wait from now on, for those who cannot change settings in one transaction: they keep what they
+    /// have until [`Settings::release`].
+    ///
+    /// # Errors
+    /// Those of [`Client::create`].
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let settings = zebu_recipes::Settings::new(&client, "/config", &Acls::creator());
+    /// settings.hold().await?;
+    /// settings.set(&[("host", Some("db1"))]).await?;
+    /// settings.set(&[("port", Some("5432"))]).await?;
+    /// settings.release().await?;
+    /// assert_eq!(settings.clone().next().await?.values.len(), 2);
+    /// # Ok(()) });
+    /// ```
+    pub async fn hold(&self) -> Result<()> {
+        Retry::default().reads(|| self.client.create_all(&self.path, &self.acl)).await?;
+        let path = path::join(&self.path, INVALID);
+        let create = || self.client.create(&path, "", CreateMode::Persistent, &self.acl);
+        match Retry::default().reads(create).await {
+            Err(error) if error.code() != ErrorCode::NODE_EXISTS => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets readers read again.
+    ///
+    /// # Errors
+    /// Those of [`Client::delete`].
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let settings = zebu_recipes::Settings::new(&client, "/config", &Acls::creator());
+    /// settings.release().await?;
+    /// # Ok(()) });
+    /// ```
+    pub async fn release(&self) -> Result<()> {
+        let path = path::join(&self.path, INVALID);
+        match Retry::default().reads(|| self.client.delete(&path, Version::ANY)).await {
+            Err(error) if error.kind() != ErrorKind::Gone => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits until the settings are others than last time; the first time, only while they are held.
+    ///
+    /// # Errors
+    /// Those of reading, when repeating it did not help; the session is over.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let mut settings = zebu_recipes::Settings::new(&client, "/config", &Acls::creator());
+    /// println!("{:?}", settings.next().await?);
+    /// # Ok(()) });
+    /// ```
+    pub async fn next(&mut self) -> Result<Snapshot> {
+        Retry::default().reads(|| self.client.create_all(&self.path, &self.acl)).await?;
+        loop {
+            if let Some((data, children)) = &mut self.watches {
+                let change =
+                    tokio::select! { change = data => change, change = children => change };
+                self.watches = None;
+                change?;
+            }
+            match self.look().await? {
+                Some(snapshot) if self.seen.as_ref() != Some(&snapshot) => {
+                    self.seen = Some(snapshot.clone());
+                    return Ok(snapshot);
+                }
+                // As before, or held: the watches will tell.
+                _ => {}
+            }
+        }
+    }
+
+    /// Reads everything; `None` while readers have to wait. Repeated while somebody writes meanwhile.
+    async fn look(&mut self) -> Result<Option<Snapshot>> {
+        loop {
+            let read = || async {
+                let data = self.client.watch_data(&self.path);
+                let children = self.client.watch_children(&self.path);
+                let ((_, stat, data), (names, _, children)) = (data.await?, children.await?);
+                Ok((stat, names, (data, children)))
+            };
+            let (before, names, watches) = Retry::default().reads(read).await?;
+            self.watches = Some(watches);
+            if names.iter().any(|name| name == INVALID) {
+                return Ok(None);
+            }
+            let read = || async {
+                let reads: Vec<_> = names
+                    .iter()
+                    .map(|name| self.client.get_data(&path::join(&self.path, name)))
+                    .collect();
+                // Asked for behind all others: nothing has changed in between if this has not.
+                let after = self.client.exists(&self.path);
+                let mut values = BTreeMap::new();
+                for (name, read) in names.iter().zip(reads) {
+                    match read.await {
+                        Ok((data, _)) => drop(values.insert(name.clone(), data.to_vec())),
+                        Err(error) if error.kind() == ErrorKind::Gone => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+                Ok((values, after.await?))
+            };
+            let (values, after) = Retry::default().reads(read).await?;
+            let is_same = after
+                .is_some_and(|after| (after.mzxid, after.pzxid) == (before.mzxid, before.pzxid));
+            if is_same {
+                return Ok(Some(Snapshot { version: before.version, values }));
+            }
+        }
+    }
+}
