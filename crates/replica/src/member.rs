@@ -37,16 +37,24 @@ enum Serving {
     As(Role),
 }
 
-/// A client that waits for the leader's word on its session.
+/// Somebody who waits for the leader's word on a session.
 #[derive(Debug)]
 struct Revalidating {
-    conn: ConnId,
+    client: Client,
     session: SessionId,
     timeout_ms: i32,
 }
 
+/// Where a client is connected.
+#[derive(Clone, Copy, Debug)]
+enum Client {
+    Here(ConnId),
+    /// At an observer that learns from this server.
+    There(LinkId),
+}
+
 /// Who waits for the leader to know that it leads.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Syncing {
     Here,
     Learner(LinkId),
@@ -61,6 +69,8 @@ pub(crate) struct Ensemble {
     early: VecDeque<Up>,
     revalidating: VecDeque<Revalidating>,
     syncing: VecDeque<(u64, Syncing)>,
+    /// At a follower: for whom the leader has been asked to sync, in that order.
+    syncs_asked: VecDeque<Syncing>,
     next_token: u64,
     /// Sessions heard of since the leader last asked, with their timeouts in milliseconds.
     touched: BTreeMap<SessionId, i32>,
@@ -96,6 +106,7 @@ impl Replica {
             early: VecDeque::new(),
             revalidating: VecDeque::new(),
             syncing: VecDeque::new(),
+            syncs_asked: VecDeque::new(),
             next_token: 0,
             touched: BTreeMap::new(),
         };
@@ -257,9 +268,12 @@ impl Replica {
         ensemble.serving = Serving::Nobody;
         ensemble.early.clear();
         ensemble.syncing.clear();
+        ensemble.syncs_asked.clear();
         ensemble.touched.clear();
         for waiting in std::mem::take(&mut ensemble.revalidating) {
-            out.push(Output::Disconnect(waiting.conn));
+            if let Client::Here(conn) = waiting.client {
+                out.push(Output::Disconnect(conn));
+            }
         }
         out.push(Output::Zab(zebu_zab::Output::Role(role)));
         Ok(())
@@ -410,7 +424,8 @@ impl Replica {
         timeout_ms: i32,
         out: &mut Vec<Output>,
     ) {
-        self.ensemble().revalidating.push_back(Revalidating { conn, session, timeout_ms });
+        let client = Client::Here(conn);
+        self.ensemble().revalidating.push_back(Revalidating { client, session, timeout_ms });
         let data = Revalidate { session, timeout_ms }.to_bytes();
         self.send_to_leader(QuorumPacket::with_data(PacketKind::REVALIDATE, NO_ZXID, data), out);
     }
@@ -439,6 +454,7 @@ impl Replica {
             let Request { session, xid, op, body, ids, .. } = request.clone();
             self.work.push_back(Work::Sync { request, until: None });
             let forwarded = quorum::Request { session, cxid: xid, op, body };
+            self.ensemble().syncs_asked.push_back(Syncing::Here);
             return self.send_request(forwarded, Some(ids.to_vec()), out);
         }
         self.work.push_back(Work::Sync { request, until: None });
@@ -460,6 +476,10 @@ impl Replica {
     fn leader_says(&mut self, world: World<'_>, packet: QuorumPacket, out: &mut Vec<Output>) {
         match packet.kind {
             PacketKind::SYNC => {
+                // The answers come in the order of the questions, and say nothing else.
+                if let Some(Syncing::Learner(link)) = self.ensemble().syncs_asked.pop_front() {
+                    return self.send_to_learner(link, packet, out);
+                }
                 let mut until = self.ensemble().peer.committed();
                 if zebu_proto::mutant!("sync answered before it is applied") {
                     until = Zxid::ZERO;
@@ -474,10 +494,19 @@ impl Replica {
                 };
                 let waiting = &mut self.ensemble().revalidating;
                 let at = waiting.iter().position(|waiting| waiting.session == session);
-                let Some(Revalidating { conn, timeout_ms, .. }) =
+                let Some(Revalidating { client, timeout_ms, .. }) =
                     at.and_then(|at| waiting.remove(at))
                 else {
                     return;
+                };
+                let conn = match client {
+                    Client::Here(conn) => conn,
+                    Client::There(link) => {
+                        if valid {
+                            self.ensemble().touched(session, timeout_ms);
+                        }
+                        return self.send_to_learner(link, packet, out);
+                    }
                 };
                 if !valid {
                     out.push(Output::Refuse(conn));
@@ -564,6 +593,10 @@ impl Replica {
         packet: QuorumPacket,
         out: &mut Vec<Output>,
     ) -> Result<(), Fatal> {
+        if self.forwards() {
+            self.relay(link, packet, out);
+            return Ok(());
+        }
         let now = world.now.monotonic;
         match packet.kind {
             PacketKind::PING => {
@@ -596,6 +629,37 @@ impl Replica {
             }
             _ => Ok(()),
         }
+    }
+
+    /// At a follower: what an observer says goes on to the leader, as if this server said it. What
+    /// comes back by itself is sent on as it comes; the rest is remembered.
+    ///
+    /// Source: `ObserverMaster`.
+    fn relay(&mut self, link: LinkId, packet: QuorumPacket, out: &mut Vec<Output>) {
+        match packet.kind {
+            PacketKind::PING => {
+                for touch in decode_touches(packet.data.as_deref()).unwrap_or_default() {
+                    self.ensemble().touched(touch.session, touch.timeout_ms);
+                }
+                return;
+            }
+            PacketKind::REVALIDATE => {
+                let asked = Revalidate::decode(&mut Decoder::new(packet.body()));
+                let Ok(Revalidate { session, timeout_ms }) = asked else { return };
+                let client = Client::There(link);
+                let waiting = Revalidating { client, session, timeout_ms };
+                self.ensemble().revalidating.push_back(waiting);
+            }
+            PacketKind::REQUEST => {
+                let data = packet.data.clone().unwrap_or_default();
+                let Ok(request) = quorum::Request::decode(&data) else { return };
+                if request.op == OpCode::SYNC {
+                    self.ensemble().syncs_asked.push_back(Syncing::Learner(link));
+                }
+            }
+            _ => return,
+        }
+        self.send_to_leader(packet, out);
     }
 
     /// Orders what a learner's client asks for. Whatever is wrong with it, it gets a transaction:

@@ -28,7 +28,7 @@ use crate::four_letter::{Mode, ProposalSizes};
 use crate::journal::{Command, Job};
 use crate::metrics::Gather;
 use crate::peers;
-use crate::shared::{Leading, Shared};
+use crate::shared::{Leading, Shared, Status};
 use crate::snapshotter::Snapshotter;
 
 /// How often sessions that were heard of without the replica are reported to it.
@@ -205,7 +205,15 @@ impl Engine {
         });
         let probability = self.replica.drop_probability();
         self.shared.drop_probability.store(probability.to_bits(), Ordering::Relaxed);
-        self.shared.status.lock().leading = self.leading();
+        self.update_status();
+    }
+
+    /// Copies what others may want to know of this server's role.
+    fn update_status(&self) {
+        let peer = self.replica.peer();
+        let observers = peer.and_then(|peer| peer.observers());
+        let master = peer.and_then(|peer| peer.master());
+        *self.shared.status.lock() = Status { leading: self.leading(), observers, master };
     }
 
     /// Copies what the replica alone knows, when somebody has asked for it.
@@ -380,7 +388,7 @@ impl Engine {
             Role::Leading(_) => Some((shared.clock.monotonic(), ProposalSizes::default())),
             _ => None,
         };
-        shared.status.lock().leading = self.leading();
+        self.update_status();
         let why = self.replica.peer().map_or("", |peer| peer.left());
         match role {
             Role::Looking => info!("looking for a leader: {why}"),

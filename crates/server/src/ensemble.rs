@@ -8,6 +8,7 @@ use tracing::warn;
 use zebu_proto::Zxid;
 use zebu_store::{EpochFiles, Recovered};
 use zebu_tree::Tree;
+use zebu_zab::config::Role;
 use zebu_zab::election::Patience;
 use zebu_zab::history::{Memory, Txn};
 use zebu_zab::{Epochs, ObserverOptions, Options, Peer, Start, SyncsMax};
@@ -73,11 +74,20 @@ pub fn options(config: &Config, ensemble: &EnsembleConfig) -> Options {
             resend_max: election.notify_max,
             ..Patience::default()
         },
-        memory: Memory { txns: learners.committed_txns as usize, ..Memory::default() },
+        memory: Memory {
+            txns: learners.committed_txns as usize,
+            bytes: match learners.observer_master_port {
+                Some(_) if ensemble.role == Role::Participant => {
+                    usize::try_from(learners.observer_master_bytes).unwrap_or(usize::MAX)
+                }
+                _ => Memory::default().bytes,
+            },
+        },
         log_share: learners.log_share,
         always_copy: learners.always_snapshot,
         epoch_wait_max: ensemble.epoch_wait_max,
         observer: ObserverOptions {
+            masters: learners.observer_master_port.is_some(),
             logs: learners.observers_write,
             connect_pause_max: learners.observer_reconnect_pause,
             look_pause_max: learners.observer_election_pause_max,

@@ -15,7 +15,7 @@ use crate::four_letter::{
     GaugeSets, LeaderFacts, MemberFacts, Mode, ServerFacts, SessionFacts, WatchSummary, Watcher,
 };
 use crate::metrics::{Metrics, namespace};
-use crate::shared::{Leading, Shared};
+use crate::shared::{Leading, Shared, Status};
 
 /// A running server, as the four-letter words see it.
 pub struct ServerFactsView<'s>(pub &'s Arc<Shared>);
@@ -193,7 +193,7 @@ impl Facts for ServerFactsView<'_> {
         let ensemble = self.0.config.ensemble.as_ref()?;
         let me = ensemble.members.member(ensemble.me);
         let addresses = me.map_or(&[][..], |me| &me.addresses);
-        let leading = self.0.status.lock().leading;
+        let Status { leading, observers, master } = self.0.status.lock().clone();
         let now = self.0.clock.monotonic();
         let leader = |leading: Leading| LeaderFacts {
             learners: leading.learners,
@@ -211,6 +211,8 @@ impl Facts for ServerFactsView<'_> {
             membership: ensemble.members.to_string(),
             voters: ensemble.members.voters().count(),
             leader: leading.filter(|_| self.mode() == Mode::Leader).map(leader),
+            observers,
+            master,
         })
     }
 

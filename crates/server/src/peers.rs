@@ -87,6 +87,13 @@ impl Net {
         self.members.lock().member(server).cloned()
     }
 
+    /// Where a follower serves observers.
+    fn master_addresses(&self, member: &Member) -> Vec<HostPort> {
+        let Some(port) = self.config.learners.observer_master_port else { return Vec::new() };
+        let addresses = member.quorum_addresses().into_iter();
+        addresses.map(|HostPort { host, .. }| HostPort { host, port }).collect()
+    }
+
     /// Waits until the replica has caught up.
     async fn wait_for_replica(&self) {
         while self.shared.inbox.len() > INPUTS_MAX && !self.shared.is_stopping() {
@@ -169,22 +176,20 @@ impl Handle {
             Output::Mesh(mesh::Output::Dial(peer)) => {
                 self.runtime.spawn(election::dial(net.clone(), peer));
             }
-            Output::Listen => {
-                let task = self.runtime.spawn(links::listen(net.clone()));
-                if let Some(before) = net.listener.lock().replace(task.abort_handle()) {
-                    before.abort();
-                }
-            }
+            Output::Listen => self.listen(net.me.quorum_addresses()),
+            Output::ListenForObservers => self.listen(net.master_addresses(&net.me)),
             Output::Unlisten => {
                 if let Some(task) = net.listener.lock().take() {
                     task.abort();
                 }
             }
             Output::Connect(leader) => {
-                let task = self.runtime.spawn(links::connect(net.clone(), leader));
-                if let Some(before) = net.connecting.lock().replace(task.abort_handle()) {
-                    before.abort();
-                }
+                let leader = net.member(leader);
+                self.connect(leader.map(|leader| leader.quorum_addresses()).unwrap_or_default());
+            }
+            Output::ConnectToMaster(master) => {
+                let master = net.member(master);
+                self.connect(master.map(|it| net.master_addresses(&it)).unwrap_or_default());
             }
             Output::CancelConnect => {
                 if let Some(task) = net.connecting.lock().take() {
@@ -204,6 +209,20 @@ impl Handle {
                 self.thread("zebu-history", move || history::read(&net, stretch));
             }
             other => unreachable!("not the network's: {other:?}"),
+        }
+    }
+
+    fn listen(&self, addresses: Vec<HostPort>) {
+        let task = self.runtime.spawn(links::listen(self.net.clone(), addresses));
+        if let Some(before) = self.net.listener.lock().replace(task.abort_handle()) {
+            before.abort();
+        }
+    }
+
+    fn connect(&self, addresses: Vec<HostPort>) {
+        let task = self.runtime.spawn(links::connect(self.net.clone(), addresses));
+        if let Some(before) = self.net.connecting.lock().replace(task.abort_handle()) {
+            before.abort();
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Condvar, Mutex, RwLock};
 use tokio::sync::Notify;
-use zebu_proto::SessionId;
+use zebu_proto::{ServerId, SessionId};
 use zebu_replica::auth::Schemes;
 use zebu_replica::{ConnId, Now};
 use zebu_store::Snapshots;
@@ -155,6 +155,10 @@ pub struct Leading {
 pub struct Status {
     /// What a leader knows.
     pub leading: Option<Leading>,
+    /// At a follower that serves observers: how many there are.
+    pub observers: Option<usize>,
+    /// At an observer: from whom it learns.
+    pub master: Option<ServerId>,
 }
 
 /// Live sessions with their deadlines on the monotonic clock.

@@ -575,9 +575,9 @@ impl World {
         use zebu_zab::Output as Zab;
         match output {
             Zab::Mesh(output) => self.mesh(server, number, output),
-            Zab::Listen => self.set_listening(server, true),
+            Zab::Listen | Zab::ListenForObservers => self.set_listening(server, true),
             Zab::Unlisten => self.set_listening(server, false),
-            Zab::Connect(to) => {
+            Zab::Connect(to) | Zab::ConnectToMaster(to) => {
                 let Some(process) = self.process(server, number) else { return };
                 process.attempt += 1;
                 let attempt = process.attempt;

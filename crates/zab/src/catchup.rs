@@ -7,7 +7,7 @@ use zebu_proto::Zxid;
 use zebu_proto::quorum::{NO_ZXID, PacketKind, QuorumPacket};
 
 use crate::history::{Txn, follows};
-use crate::io::{LinkId, LogEnd, Output};
+use crate::io::{LinkId, LogEnd, Options, Output};
 use crate::peer::Ctx;
 
 /// What comes next.
@@ -21,6 +21,25 @@ pub(crate) enum Next {
     Done,
     /// Nothing: what has been sent leads nowhere. Next time the whole tree is to be sent.
     Broken,
+}
+
+/// How a learner gets a history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// With the whole tree.
+    Copy,
+    /// With what it lacks.
+    Diff,
+}
+
+impl Way {
+    /// How many observers may get it this way at a time.
+    pub(crate) fn most(self, options: &Options) -> usize {
+        match self {
+            Self::Copy => options.syncs_max.copies,
+            Self::Diff => options.syncs_max.diffs,
+        }
+    }
 }
 
 /// A way through the history from where a learner stands.

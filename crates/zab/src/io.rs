@@ -58,6 +58,8 @@ pub struct Options {
 /// What an observer does so as not to burden others.
 #[derive(Clone, Copy, Debug)]
 pub struct ObserverOptions {
+    /// Whether observers learn from followers (`observerMasterPort`).
+    pub masters: bool,
     /// Whether it logs what it is told (`syncEnabled`); else only whole trees get to its disk.
     pub logs: bool,
     /// Below this, a random pause before it dials (`zookeeper.observer.reconnectDelayMs`).
@@ -70,7 +72,7 @@ pub struct ObserverOptions {
 impl Default for ObserverOptions {
     fn default() -> Self {
         let (connect_pause_max, look_pause_max) = (Duration::ZERO, Duration::ZERO);
-        Self { logs: true, connect_pause_max, look_pause_max }
+        Self { masters: false, logs: true, connect_pause_max, look_pause_max }
     }
 }
 
@@ -156,11 +158,11 @@ pub enum Input {
         /// What it says.
         ballot: Ballot,
     },
-    /// A learner has dialled the quorum port.
+    /// A learner has dialled the port that is open.
     Accepted(LinkId),
-    /// [`Output::Connect`] has succeeded.
+    /// [`Output::Connect`] or [`Output::ConnectToMaster`] has succeeded.
     Connected(LinkId),
-    /// [`Output::Connect`] has failed.
+    /// It has failed.
     ConnectFailed,
     /// A packet came.
     Packet(LinkId, QuorumPacket),
@@ -203,10 +205,14 @@ pub enum Output {
     Mesh(mesh::Output),
     /// Open the quorum port; connections come as [`Input::Accepted`].
     Listen,
-    /// Close the quorum port.
+    /// Open the port for observers; connections come as [`Input::Accepted`].
+    ListenForObservers,
+    /// Close whichever port is open.
     Unlisten,
     /// Dial a leader's quorum port.
     Connect(ServerId),
+    /// Dial a follower's port for observers; like [`Output::Connect`] in all other ways.
+    ConnectToMaster(ServerId),
     /// Send a packet.
     Send(LinkId, QuorumPacket),
     /// Send a SNAP packet with the tree's zxid, then the tree as a snapshot, before anything that
@@ -286,7 +292,7 @@ pub struct Learners {
 /// What the members' servers say to each other about clients.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Up {
-    /// At the leader: a learner forwards a request, revalidates a session or reports touches.
+    /// At the leader, or at a follower with observers: a learner forwards a request, revalidates a session or reports touches.
     FromLearner(LinkId, QuorumPacket),
     /// At a learner: the leader's answer to one of these.
     FromLeader(QuorumPacket),

@@ -11,7 +11,7 @@ use zebu_proto::quorum::{
 };
 use zebu_proto::{Epoch, ServerId, Zxid};
 
-use crate::catchup::{Catchup, Next, proposal};
+use crate::catchup::{Catchup, Next, Way, proposal};
 use crate::config::Membership;
 use crate::history::{History, Txn};
 use crate::io::{EpochKind, Learners, LinkId, LogEnd, Output, Role, Up};
@@ -55,13 +55,6 @@ enum Stage {
     Proven,
     /// It has been told to serve.
     Serving,
-}
-
-/// How a learner gets this leader's history.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    Copy,
-    Diff,
 }
 
 #[derive(Debug)]
@@ -473,14 +466,10 @@ impl Leader {
     ///
     /// Source: `LearnerSyncThrottler`.
     fn admits(&mut self, ctx: &Ctx<'_>, id: LinkId, way: Way) -> bool {
-        let most = match way {
-            Way::Copy => ctx.options.syncs_max.copies,
-            Way::Diff => ctx.options.syncs_max.diffs,
-        };
         let is_other = |(other, link): &(&LinkId, &Link)| **other != id && link.way == Some(way);
         let others = self.links.iter().filter(is_other).count();
         let Some(link) = self.links.get_mut(&id) else { return false };
-        let admitted = !link.observer || others < most;
+        let admitted = !link.observer || others < way.most(ctx.options);
         link.way = admitted.then_some(way);
         admitted
     }

@@ -15,6 +15,7 @@ use zebu_proto::{Epoch, ServerId, Zxid};
 use crate::history::{Txn, follows};
 use crate::io::{EpochKind, LinkId, Output, Role, Up};
 use crate::peer::{Ctx, Leave};
+use crate::relay::Relay;
 
 /// Attempts to connect to a leader.
 const CONNECT_TRIES: u32 = 5;
@@ -52,6 +53,12 @@ enum Stage {
 pub(crate) struct Learner {
     leader: ServerId,
     observer: bool,
+    /// Whom it learns from, one after the other, if not from the leader itself.
+    masters: VecDeque<ServerId>,
+    /// Whom it dials, or has dialled.
+    dialled: ServerId,
+    /// The observers that learn from this server.
+    relay: Option<Relay>,
     stage: Stage,
     link: Option<LinkId>,
     tries: u32,
@@ -70,21 +77,23 @@ pub(crate) struct Learner {
 }
 
 impl Learner {
-    /// Dials the leader after a pause.
+    /// Dials the leader, or these other servers one after the other, after a pause.
     pub(crate) fn new(
         ctx: &mut Ctx<'_>,
         leader: ServerId,
         observer: bool,
+        masters: VecDeque<ServerId>,
         pause: Duration,
     ) -> Self {
-        let limit = ctx.options.tick * ctx.options.connect_limit;
+        let dials = u32::try_from(masters.len()).unwrap_or(u32::MAX).max(1);
+        let limit = ctx.options.tick * ctx.options.connect_limit * dials;
         let waits = pause > Duration::ZERO;
-        if !waits {
-            ctx.out.push(Output::Connect(leader));
-        }
-        Self {
+        let mut learner = Self {
             leader,
             observer,
+            masters,
+            dialled: leader,
+            relay: None,
             stage: Stage::Connecting,
             link: None,
             tries: u32::from(!waits),
@@ -95,11 +104,41 @@ impl Learner {
             acked: Zxid::ZERO,
             prove: Zxid::ZERO,
             held: VecDeque::new(),
+        };
+        if !waits {
+            learner.dial(ctx);
         }
+        learner
+    }
+
+    fn dial(&mut self, ctx: &mut Ctx<'_>) {
+        ctx.out.push(match self.masters.pop_front() {
+            Some(master) => {
+                self.dialled = master;
+                Output::ConnectToMaster(master)
+            }
+            None => Output::Connect(self.leader),
+        });
+    }
+
+    /// Whom it learns from, or tries to.
+    pub(crate) fn master(&self) -> ServerId {
+        self.dialled
+    }
+
+    /// The observers that learn from this server.
+    pub(crate) fn relay(&self) -> Option<&Relay> {
+        self.relay.as_ref()
+    }
+
+    /// The same, to be told something.
+    pub(crate) fn relay_mut(&mut self) -> Option<&mut Relay> {
+        self.relay.as_mut()
     }
 
     pub(crate) fn deadline(&self) -> Duration {
-        self.deadline.min(self.retry_at)
+        let relay = self.relay.as_ref().map_or(Duration::MAX, Relay::deadline);
+        self.deadline.min(self.retry_at).min(relay)
     }
 
     /// The newest transaction the leader has committed.
@@ -127,6 +166,9 @@ impl Learner {
             Some(link) => out.push(Output::Close(link)),
             None => out.push(Output::CancelConnect),
         }
+        if let Some(relay) = self.relay {
+            relay.leave(out);
+        }
     }
 
     pub(crate) fn connected(&mut self, ctx: &mut Ctx<'_>, link: LinkId) {
@@ -148,6 +190,13 @@ impl Learner {
         if self.stage != Stage::Connecting || self.link.is_some() {
             return Ok(());
         }
+        if !self.masters.is_empty() {
+            self.dial(ctx);
+            return Ok(());
+        }
+        if self.dialled != self.leader {
+            return Err(Leave("no observer master can be reached"));
+        }
         if self.tries >= CONNECT_TRIES {
             return Err(Leave("the leader cannot be reached"));
         }
@@ -162,7 +211,10 @@ impl Learner {
         if self.retry_at <= ctx.now {
             self.retry_at = Duration::MAX;
             self.tries += 1;
-            ctx.out.push(Output::Connect(self.leader));
+            self.dial(ctx);
+        }
+        if let Some(relay) = &mut self.relay {
+            relay.tick(ctx);
         }
         Ok(())
     }
@@ -333,6 +385,10 @@ impl Learner {
                 self.deliver(ctx);
                 ctx.out.push(Output::Role(role(self.leader)));
                 self.acknowledge(ctx);
+                if ctx.options.observer.masters && !self.observer {
+                    let end = self.committed.max(ctx.history.delivered());
+                    self.relay = Some(Relay::new(ctx, end));
+                }
                 Ok(())
             }
             PacketKind::NEWLEADER | PacketKind::UPTODATE => {
@@ -413,11 +469,15 @@ impl Learner {
         if zxid <= self.committed || zxid <= ctx.history.delivered() {
             return Ok(());
         }
-        let next = ctx.history.pending_above(self.committed).next().map(|txn| txn.zxid);
-        if next != Some(zxid) {
+        let next = ctx.history.pending_above(self.committed).next();
+        let Some(txn) = next.filter(|txn| txn.zxid == zxid) else {
             return Err(Leave("the leader commits what it has not proposed"));
-        }
+        };
         self.committed = zxid;
+        if let Some(relay) = &mut self.relay {
+            let txn = txn.clone();
+            relay.tell(ctx, &txn);
+        }
         Ok(())
     }
 

@@ -14,6 +14,7 @@ pub mod mesh;
 mod peer;
 pub mod quorums;
 pub mod random;
+mod relay;
 
 pub use io::{
     EpochKind, Input, Learners, LinkId, LogEnd, ObserverOptions, Options, Output, Role, SyncsMax,

@@ -20,6 +20,7 @@ use crate::learner::Learner;
 use crate::mesh::Mesh;
 use crate::quorums::Quorums;
 use crate::random::Random;
+use crate::relay::Relay;
 
 /// Why a role ends: the member looks for a leader again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +124,9 @@ pub struct Peer {
     early: BTreeMap<ServerId, Ballot>,
     /// Before this it does not look for a leader.
     rest_until: Duration,
+    /// At an observer: whom it may learn from, and which of them is next.
+    masters: Vec<ServerId>,
+    next_master: usize,
     random: Random,
     left: &'static str,
 }
@@ -147,6 +151,8 @@ impl Peer {
             part: Part::Settling,
             early: BTreeMap::new(),
             rest_until: Duration::ZERO,
+            masters: Vec::new(),
+            next_master: 0,
             random: Random::new(options.seed),
             left: "it has started",
             options,
@@ -211,6 +217,22 @@ impl Peer {
         }
     }
 
+    /// At a follower that serves observers: how many there are.
+    pub fn observers(&self) -> Option<usize> {
+        match &self.part {
+            Part::Learning(learner) => learner.relay().map(Relay::observers),
+            _ => None,
+        }
+    }
+
+    /// At an observer: from whom it learns, or tries to.
+    pub fn master(&self) -> Option<ServerId> {
+        match &self.part {
+            Part::Learning(learner) if learner.is_observer() => Some(learner.master()),
+            _ => None,
+        }
+    }
+
     /// At a leader, who is connected to it.
     pub fn learners(&self) -> Option<Learners> {
         match &self.part {
@@ -262,11 +284,15 @@ impl Peer {
         link.is_some()
     }
 
-    /// At an established leader: sends a learner a packet behind everything committed so far.
+    /// At an established leader, or a follower with observers: sends a learner a packet behind
+    /// everything committed so far.
     pub fn send_to_learner(&mut self, link: LinkId, packet: QuorumPacket, out: &mut Vec<Output>) {
-        if let Part::Leading(leader) = &self.part
-            && leader.serves(link)
-        {
+        let serves = match &self.part {
+            Part::Leading(leader) => leader.serves(link),
+            Part::Learning(learner) => learner.relay().is_some_and(|relay| relay.serves(link)),
+            _ => false,
+        };
+        if serves {
             out.push(Output::Send(link, packet));
         }
     }
@@ -329,6 +355,10 @@ impl Peer {
                 let (part, mut ctx) = self.split(now, out);
                 match part {
                     Part::Leading(leader) => leader.accepted(&mut ctx, link),
+                    Part::Learning(learner) if learner.relay().is_some() => {
+                        let relay = learner.relay_mut().expect("it was just seen");
+                        relay.accepted(&mut ctx, link);
+                    }
                     _ => ctx.out.push(Output::Close(link)),
                 }
             }
@@ -355,6 +385,11 @@ impl Peer {
                             self.election.established(self.epochs.current.0.into());
                         }
                     }
+                    Part::Learning(learner) => {
+                        if let Some(relay) = learner.relay_mut() {
+                            relay.packet(&mut ctx, link, packet);
+                        }
+                    }
                     _ => {}
                 }
             }
@@ -370,6 +405,11 @@ impl Peer {
                 Part::Leading(leader) => leader.link_down(link),
                 Part::Learning(learner) if learner.is_link(link) => {
                     return Err(Leave("the leader has closed the connection"));
+                }
+                Part::Learning(learner) => {
+                    if let Some(relay) = learner.relay_mut() {
+                        relay.link_down(link);
+                    }
                 }
                 _ => {}
             },
@@ -429,8 +469,14 @@ impl Peer {
             }
             Input::LogRead { link, floor, txns, end } => {
                 let (part, mut ctx) = self.split(now, out);
-                if let Part::Leading(leader) = part {
-                    leader.log_read(&mut ctx, link, floor, txns, end);
+                match part {
+                    Part::Leading(leader) => leader.log_read(&mut ctx, link, floor, txns, end),
+                    Part::Learning(learner) => {
+                        if let Some(relay) = learner.relay_mut() {
+                            relay.log_read(&mut ctx, link, floor, txns, end);
+                        }
+                    }
+                    _ => {}
                 }
             }
         }
@@ -521,15 +567,19 @@ impl Peer {
     ) -> Result<(), Leave> {
         let leader = decision.vote.leader;
         let observer = decision.state == State::Observing;
-        let pause = match self.options.observer.connect_pause_max {
-            max if observer => self.pause_below(max),
-            _ => Duration::ZERO,
-        };
+        let (mut masters, mut pause) = (VecDeque::new(), Duration::ZERO);
+        if observer {
+            let all_tried;
+            (masters, all_tried) = self.masters_to_try(leader);
+            if masters.is_empty() || all_tried {
+                pause = self.pause_below(self.options.observer.connect_pause_max);
+            }
+        }
         let supporters = self.election.supporters();
         let (_, mut ctx) = self.split(now, out);
         let part = match decision.state {
             State::Leading => Part::Leading(Box::new(Leader::new(&mut ctx, supporters))),
-            _ => Part::Learning(Box::new(Learner::new(&mut ctx, leader, observer, pause))),
+            _ => Part::Learning(Box::new(Learner::new(&mut ctx, leader, observer, masters, pause))),
         };
         self.part = part;
         // A leader of one needs nobody to go on.
@@ -538,6 +588,33 @@ impl Peer {
             Part::Leading(leader) => leader.begin(&mut ctx),
             _ => Ok(()),
         }
+    }
+
+    /// The servers an observer may learn from instead of the leader, beginning with the one behind
+    /// the last, and whether all of them have had their turn.
+    ///
+    /// Source: `QuorumPeer.updateObserverMasterList`, `nextObserverMaster`.
+    fn masters_to_try(&mut self, leader: ServerId) -> (VecDeque<ServerId>, bool) {
+        if !self.options.observer.masters {
+            return (VecDeque::new(), false);
+        }
+        let mut known = self.masters.clone();
+        known.sort_unstable();
+        let mut all_tried = false;
+        if !known.iter().copied().eq(self.quorums.committed().voters()) {
+            self.masters = self.quorums.committed().voters().collect();
+            for last in (1..self.masters.len()).rev() {
+                let other = self.random.below(last as u64 + 1) as usize;
+                self.masters.swap(last, other);
+            }
+            self.next_master = 0;
+        } else if self.masters[self.next_master..].iter().all(|master| *master == leader) {
+            self.next_master = 0;
+            all_tried = true;
+        }
+        // A leader has other things to do; without followers, there is only the leader.
+        let to_try = self.masters[self.next_master..].iter().copied();
+        (to_try.filter(|master| *master != leader).collect(), all_tried)
     }
 
     /// A random time below this, in whole milliseconds.
@@ -554,6 +631,8 @@ impl Peer {
                 if learner.is_observer() {
                     // Those who vote have enough to do with each other.
                     self.rest_until = now + self.pause_below(self.options.observer.look_pause_max);
+                    let tried = self.masters.iter().position(|m| *m == learner.master());
+                    self.next_master = tried.map_or(0, |tried| tried + 1);
                 }
                 learner.leave(out);
             }

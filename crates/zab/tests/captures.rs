@@ -26,6 +26,8 @@ const PARTNER: LinkId = LinkId(2);
 
 /// A recorded connection between a learner, which dials, and its leader.
 struct Conversation {
+    /// Whether an observer learns from a follower.
+    is_with_master: bool,
     learner: ServerId,
     leader: ServerId,
     /// Whether the learner speaks, and what is said.
@@ -39,7 +41,7 @@ impl Conversation {
         let text = fs::read_to_string(Path::new(folder).join(file)).unwrap();
         let mut lines = text.lines().skip_while(|line| !line.starts_with(&format!("@ {number} ")));
         let heading: Vec<&str> = lines.next().unwrap().split(' ').collect();
-        assert_eq!(heading[2], "quorum", "{file} {number}");
+        assert!(["quorum", "obsmaster"].contains(&heading[2]), "{file} {number}");
         let server = |at: usize| ServerId(heading[at].parse().unwrap());
         let mut packets = Vec::new();
         let mut lines = lines.take_while(|line| !line.starts_with('@'));
@@ -55,7 +57,8 @@ impl Conversation {
                 packets.push((line.starts_with('>'), packet));
             }
         }
-        Self { learner: server(4), leader: server(7), packets }
+        let is_with_master = heading[2] == "obsmaster";
+        Self { is_with_master, learner: server(4), leader: server(7), packets }
     }
 
     /// What one side says of what is decided here.
@@ -73,7 +76,8 @@ impl Conversation {
 
     fn membership(&self) -> Arc<Membership> {
         let text = self.first(PacketKind::NEWLEADER).body();
-        Arc::new(Membership::parse(text, Rules::default()).unwrap())
+        let rules = Rules { multi_address: true, ..Rules::default() };
+        Arc::new(Membership::parse(text, rules).unwrap())
     }
 
     /// The transaction with this zxid, as it was proposed, or anything if it was not.
@@ -102,14 +106,21 @@ struct World {
     said: Vec<QuorumPacket>,
     /// The zxid of the tree it has been sent.
     copied: Zxid,
+    /// What it has logged.
+    logged: Vec<Zxid>,
+    /// The connection it gets when it dials.
+    connects: LinkId,
     wires: u64,
 }
 
 impl World {
     fn new(me: ServerId, start: Start) -> Self {
-        let peer = Peer::new(Options::new(me), start);
-        let (said, copied) = (Vec::new(), Zxid::ZERO);
-        let mut world = Self { me, peer, now: Duration::from_secs(1), said, copied, wires: 0 };
+        let mut options = Options::new(me);
+        options.observer.masters = true;
+        let peer = Peer::new(options, start);
+        let (said, copied, logged) = (Vec::new(), Zxid::ZERO, Vec::new());
+        let now = Duration::from_secs(1);
+        let mut world = Self { me, peer, now, said, copied, logged, connects: LINK, wires: 0 };
         world.step(Input::Tick);
         world
     }
@@ -125,10 +136,15 @@ impl World {
         for output in outputs {
             match output {
                 Output::SaveEpoch(kind, epoch) => done.push(Input::EpochSaved(kind, epoch)),
-                Output::Append { zxid, .. } => done.push(Input::Flushed(zxid)),
+                Output::Append { zxid, .. } => {
+                    self.logged.push(zxid);
+                    done.push(Input::Flushed(zxid));
+                }
                 Output::Truncate(zxid) => done.push(Input::Truncated(Some(zxid))),
                 Output::Restore(_) => done.push(Input::Restored(self.copied)),
-                Output::Connect(_) => done.push(Input::Connected(LINK)),
+                Output::Connect(_) | Output::ConnectToMaster(_) => {
+                    done.push(Input::Connected(self.connects));
+                }
                 // The log on disk begins too late.
                 Output::ReadLog { link, .. } => {
                     let (floor, txns, end) = (None, Vec::new(), LogEnd::Unusable);
@@ -157,6 +173,16 @@ impl World {
     fn wire(&mut self) -> WireId {
         self.wires += 1;
         WireId(self.wires)
+    }
+
+    fn is_observer(&self, membership: &Membership) -> bool {
+        membership.is_observer(self.me)
+    }
+
+    /// The leader says so, and is dialled on this connection.
+    fn hear_with(&mut self, link: LinkId, leader: ServerId, vote: Vote) {
+        self.connects = link;
+        self.hear(leader, vote, State::Leading);
     }
 
     /// `from` says on the election network what it is doing.
@@ -195,12 +221,17 @@ fn third(membership: &Membership, conversation: &Conversation) -> ServerId {
 /// Ours is the learner of a recorded conversation.
 fn learn(file: &str, number: usize) {
     let conversation = Conversation::read(file, number);
-    let Conversation { learner, leader, .. } = conversation;
+    let world = play_learner(&conversation, &conversation.membership());
+    compare(&world.said, &conversation.said(true), &format!("{file} {number}"));
+}
+
+/// Our server at the end of a recorded conversation in which it is the learner.
+fn play_learner(conversation: &Conversation, membership: &Arc<Membership>) -> World {
+    let Conversation { learner, leader, .. } = *conversation;
     let accepted = conversation.packets[0].1.epoch();
     let ack = conversation.first(PacketKind::ACKEPOCH);
     // Who says nothing had promised the epoch before, and taken part in it.
     let current = EpochAck::decode(ack.data.as_deref()).unwrap().current_epoch;
-    let membership = conversation.membership();
     let start = Start {
         epochs: Epochs { accepted, current: current.unwrap_or(accepted) },
         committed: membership.clone(),
@@ -210,8 +241,12 @@ fn learn(file: &str, number: usize) {
         has_database: true,
     };
     let mut world = World::new(learner, start);
+    // Of two recorded servers one may be a follower that an observer learns from.
+    let third = third(membership, conversation);
+    let follows = world.is_observer(membership) && conversation.is_with_master;
+    let (leader, follower) = if follows { (third, leader) } else { (leader, third) };
     let vote = Vote { leader, zxid: Zxid::ZERO, epoch: 1 };
-    world.hear(third(&membership, &conversation), vote, State::Following);
+    world.hear(follower, vote, State::Following);
     world.hear(leader, vote, State::Leading);
     for packet in conversation.said(false) {
         let (is_copy, zxid) = (packet.kind == PacketKind::SNAP, packet.zxid);
@@ -221,7 +256,48 @@ fn learn(file: &str, number: usize) {
             world.step(Input::Copied { link: LINK, zxid });
         }
     }
-    compare(&world.said, &conversation.said(true), &format!("{file} {number}"));
+    world
+}
+
+/// Ours is the follower that serves the observer of a recorded conversation.
+fn serve_observer(file: &str, number: usize, committed: Zxid) {
+    let conversation = Conversation::read(file, number);
+    let membership = conversation.membership();
+    let leader = third(&membership, &conversation);
+    let epoch = conversation.first(PacketKind::LEADERINFO).epoch();
+    let start = Start {
+        epochs: Epochs { accepted: epoch, current: epoch },
+        committed: membership.clone(),
+        last_seen: None,
+        last: committed,
+        recent: Vec::new(),
+        has_database: true,
+    };
+    let mut world = World::new(conversation.leader, start);
+    let vote = Vote { leader, zxid: Zxid::ZERO, epoch: 1 };
+    let other = membership.voters().find(|it| ![leader, conversation.leader].contains(it));
+    world.hear(other.unwrap(), vote, State::Following);
+    world.said.clear();
+    world.hear_with(PARTNER, leader, vote);
+    for (kind, zxid) in [
+        (PacketKind::LEADERINFO, Zxid::new(epoch, 0)),
+        (PacketKind::DIFF, committed),
+        (PacketKind::NEWLEADER, Zxid::new(epoch, 0)),
+        (PacketKind::UPTODATE, zebu_proto::quorum::NO_ZXID),
+    ] {
+        world.partner_says(QuorumPacket::new(kind, zxid));
+    }
+    world.step(Input::Accepted(LINK));
+    for (by_observer, packet) in &conversation.packets {
+        if *by_observer {
+            world.step(Input::Packet(LINK, packet.clone()));
+        } else if packet.kind == PacketKind::INFORM {
+            let Txn { zxid, record } = conversation.txn(packet.zxid);
+            world.partner_says(QuorumPacket::with_data(PacketKind::PROPOSAL, zxid, record));
+            world.partner_says(QuorumPacket::new(PacketKind::COMMIT, zxid));
+        }
+    }
+    compare(&world.said, &conversation.said(false), &format!("{file} {number}"));
 }
 
 /// What the leader of a recorded conversation had done before it.
@@ -317,6 +393,13 @@ fn our_learner_says_what_the_originals_said() {
         ("07-leader-failover.txt", 10),
         ("01b-three-fresh-servers-3.8.0.txt", 5),
         ("01b-three-fresh-servers-3.8.0.txt", 6),
+        ("09-observer-master.txt", 3),
+        ("11-multi-address.txt", 2),
+        ("11-multi-address.txt", 6),
+        ("13-duplicate-zxid-proposal.txt", 0),
+        ("13-duplicate-zxid-proposal.txt", 1),
+        ("14-trunc-interrupted.txt", 1),
+        ("14-trunc-interrupted.txt", 2),
         ("12-zxid-rollover.txt", 0),
         ("12-zxid-rollover.txt", 1),
         ("12-zxid-rollover.txt", 2),
@@ -346,9 +429,26 @@ fn our_leader_says_what_the_originals_said() {
         ("01b-three-fresh-servers-3.8.0.txt", 5, fresh()),
         ("01b-three-fresh-servers-3.8.0.txt", 6, fresh()),
         ("02b-late-join-diff-3.8.0.txt", 4, committed(5)),
+        ("11-multi-address.txt", 2, fresh()),
         ("12-zxid-rollover.txt", 2, elected_with(u32::MAX - 1)),
         ("12-zxid-rollover.txt", 3, elected_with(u32::MAX - 1)),
     ] {
         lead(file, number, &past);
     }
+}
+
+#[test]
+fn our_follower_says_to_an_observer_what_the_originals_said() {
+    serve_observer("09-observer-master.txt", 3, Zxid::new(Epoch(1), 2));
+}
+
+/// There the original lost a committed transaction: it had it in memory only, said that it had it, and did not
+/// have it when it was started again.
+#[test]
+fn what_a_leader_sent_that_breaks_off_after_a_truncation_is_in_the_log() {
+    let file = "14-trunc-interrupted.txt";
+    let conversation = Conversation::read(file, 0);
+    let world = play_learner(&conversation, &Conversation::read(file, 1).membership());
+    compare(&world.said, &conversation.said(true), file);
+    assert_eq!(world.logged, [Zxid::new(Epoch(2), 1)]);
 }

@@ -34,6 +34,8 @@ impl Default for Place {
 #[derive(Debug)]
 enum Links {
     Direct,
+    /// Each on an address of its own, all of them of loopback.
+    Addressed,
     Proxied(Proxies),
     Routed(Namespaces),
 }
@@ -51,6 +53,12 @@ impl Network {
     pub fn loopback(members: usize) -> Self {
         let ports = (0..members).map(|_| free_ports(2)).collect();
         Self { links: Links::Direct, ports }
+    }
+
+    /// Loopback with an address for each member, so that all of them can have the same ports.
+    pub fn addresses(members: usize) -> Self {
+        let ports = vec![free_ports(2); members];
+        Self { links: Links::Addressed, ports }
     }
 
     /// A network that can be cut. With `ZEBU_INTEROP_NETWORK=proxies` it is made of proxies in any case.
@@ -80,7 +88,7 @@ impl Network {
     /// What it is, for people.
     pub fn kind(&self) -> &'static str {
         match self.links {
-            Links::Direct => "loopback",
+            Links::Direct | Links::Addressed => "loopback",
             Links::Proxied(_) => "proxies on loopback",
             Links::Routed(_) => "network namespaces",
         }
@@ -90,6 +98,10 @@ impl Network {
     pub fn place(&self, member: usize) -> Place {
         match &self.links {
             Links::Direct | Links::Proxied(_) => Place::default(),
+            Links::Addressed => {
+                let host = Ipv4Addr::new(127, 0, 0, 10 + u8::try_from(member).expect("few"));
+                Place { host, namespace: None }
+            }
             Links::Routed(namespaces) => namespaces.place(member),
         }
     }
@@ -112,7 +124,7 @@ impl Network {
     /// It cannot be cut.
     pub fn cut(&mut self, from: usize, to: usize) -> Result<()> {
         match &mut self.links {
-            Links::Direct => anyhow::bail!("loopback cannot be cut"),
+            Links::Direct | Links::Addressed => anyhow::bail!("loopback cannot be cut"),
             Links::Proxied(proxies) => proxies.cut(from, to),
             Links::Routed(namespaces) => return namespaces.cut(from, to),
         }
@@ -125,7 +137,7 @@ impl Network {
     /// It cannot be mended.
     pub fn heal(&mut self) -> Result<()> {
         match &mut self.links {
-            Links::Direct => Ok(()),
+            Links::Direct | Links::Addressed => Ok(()),
             Links::Proxied(proxies) => {
                 proxies.heal();
                 Ok(())

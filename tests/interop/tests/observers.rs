@@ -2,12 +2,16 @@
 
 use std::fs::{self, DirEntry};
 use std::io;
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use zebu_interop::ensemble::{Ensemble, options};
 use zebu_interop::faults::PROGRESS;
 use zebu_interop::load::Load;
-use zebu_interop::server::Kind;
+use zebu_interop::network::Network;
+use zebu_interop::raw::Session;
+use zebu_interop::server::{Kind, PATIENCE, free_port};
+use zebu_interop::wire::{Reader, Writer, op};
 
 /// Names of files in a member's data directory.
 fn files(ensemble: &mut Ensemble, index: usize) -> Vec<String> {
@@ -36,6 +40,109 @@ fn survive(ensemble: &mut Ensemble, observer: usize) -> Result<()> {
     let told = load.finish()?;
     told.check(&ensemble.agreed_tree()?)?;
     Ok(())
+}
+
+/// Voters of one kind and two observers of another that learn from followers.
+fn prepare_with_masters(voters: Kind, observers: Kind) -> Result<Ensemble> {
+    let kinds = [voters, voters, voters, observers, observers];
+    let options = options().config("observerMasterPort", free_port());
+    Ensemble::prepare_on(Network::addresses(5), &kinds, 2, &options)
+}
+
+/// Whom an observer learns from.
+fn master(ensemble: &Ensemble, observer: usize) -> Result<usize> {
+    let id: usize = ensemble.members()[observer].monitor("zk_observer_master_id")?.parse()?;
+    Ok(id - 1)
+}
+
+/// Observers learn from followers, and what their clients ask for gets to the leader and back; they go over to
+/// another follower when theirs ends.
+fn learn_from_followers(voters: Kind, observers: Kind) -> Result<()> {
+    let mut ensemble = prepare_with_masters(voters, observers)?.started()?;
+    let leader = ensemble.leader(None)?;
+    let first = master(&ensemble, 3)?;
+    ensure!(first != leader, "{first} leads");
+    // What a server says of itself may be a moment old.
+    let start = Instant::now();
+    loop {
+        let observers: i32 = ensemble.members()[first].monitor("zk_synced_observers")?.parse()?;
+        if observers > 0 {
+            break;
+        }
+        ensure!(start.elapsed() < PATIENCE, "it says that it has no observers");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    ensure!(ensemble.members()[leader].monitor("zk_synced_observers")? == "0");
+
+    // What a client of an observer writes and syncs.
+    let at = |ensemble: &Ensemble, index: usize| ensemble.members()[index].address();
+    let mut session = Session::open(at(&ensemble, 3), 20_000)?;
+    session.create("/written", b"1", 0)?;
+    session.create("/ephemeral", b"", 1)?;
+    let mut other = Session::open(at(&ensemble, leader), 20_000)?;
+    other.expect(op::SET_DATA, Writer::new().string("/written").string("2").int(-1))?;
+    session.expect(op::SYNC, Writer::new().string("/"))?;
+    let read = session.expect(op::GET_DATA, Writer::new().string("/written").bool(false))?;
+    ensure!(Reader::new(&read).string()? == Some("2".to_owned()), "{read:?}");
+    // Its session goes on at the other observer, and at a voter.
+    let (id, password) = (session.id, session.password.clone());
+    let session = Session::resume(at(&ensemble, 4), 20_000, id, &password)?;
+    let mut session = Session::resume(at(&ensemble, first), 20_000, session.id, &password)?;
+    session.create("/moved", b"", 1)?;
+    let mut session = Session::resume(at(&ensemble, 3), 20_000, id, &password)?;
+    session.expect(op::CLOSE_SESSION, Writer::new())?;
+
+    let load = Load::start(&ensemble.addresses())?;
+    load.wait_for(PROGRESS)?;
+    let before = master(&ensemble, 3)?;
+    ensemble.member(before).kill()?;
+    load.wait_for(PROGRESS)?;
+    ensemble.member(3).wait_until_serving()?;
+    let start = Instant::now();
+    while master(&ensemble, 3)? == before {
+        ensure!(start.elapsed() < PATIENCE, "it still learns from {before}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    ensemble.member(before).spawn()?;
+    ensemble.wait_for_all()?;
+    // Late by some transactions, then from nothing.
+    ensemble.member(4).kill()?;
+    load.wait_for(PROGRESS)?;
+    ensemble.member(4).launch()?;
+    load.wait_for(PROGRESS)?;
+    ensemble.member(4).kill()?;
+    ensemble.wipe(4)?;
+    ensemble.member(4).launch()?;
+    load.wait_for(PROGRESS)?;
+    let leader = ensemble.leader(None)?;
+    ensemble.member(leader).kill()?;
+    load.wait_for(PROGRESS)?;
+    ensemble.member(leader).spawn()?;
+    ensemble.wait_for_all()?;
+    let told = load.finish()?;
+    let tree = ensemble.agreed_tree()?;
+    told.check(&tree)?;
+    ensure!(!tree.contains("/ephemeral ") && !tree.contains("/moved "), "{tree}");
+    Ok(())
+}
+
+#[test]
+fn observers_learn_from_followers() {
+    learn_from_followers(Kind::Zebu, Kind::Zebu).unwrap_or_else(|failure| panic!("{failure:?}"));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn our_observers_learn_from_java_followers() {
+    let done = learn_from_followers(Kind::Java395, Kind::Zebu);
+    done.unwrap_or_else(|failure| panic!("{failure:?}"));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn java_observers_learn_from_our_followers() {
+    let done = learn_from_followers(Kind::Zebu, Kind::Java395);
+    done.unwrap_or_else(|failure| panic!("{failure:?}"));
 }
 
 /// An observer that keeps no log serves like any other, and starts with what the leader sends it.

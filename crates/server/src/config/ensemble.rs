@@ -101,7 +101,7 @@ pub struct LearnerSyncConfig {
     pub learner_no_delay: bool,
     /// `observerMasterPort`: where a follower listens for observers, and observers dial.
     pub observer_master_port: Option<u16>,
-    /// `observerMaster.sizeLimit`: bytes of txns a follower keeps for its observers.
+    /// `observerMaster.sizeLimit`: bytes of committed txns a voter keeps in memory when it may have observers.
     pub observer_master_bytes: u64,
     /// `syncEnabled`: whether observers write log and snapshots.
     pub observers_write: bool,
@@ -118,7 +118,7 @@ impl Config {
     /// An ensemble with something that is not part of this version.
     pub fn check_built(&self) -> Result<(), ConfigError> {
         let Some(ensemble) = &self.ensemble else { return Ok(()) };
-        let EnsembleConfig { rules, learners, .. } = ensemble;
+        let rules = ensemble.rules;
         let missing = [
             (self.reconfig_enabled, "reconfigEnabled"),
             (self.readonly_mode, "readonlymode.enabled"),
@@ -126,7 +126,6 @@ impl Config {
             (!ensemble.leader_serves, "leaderServes=no"),
             (ensemble.oracle.is_some(), "oraclePath"),
             (rules.multi_address, "multiAddress.enabled"),
-            (learners.observer_master_port.is_some(), "observerMasterPort"),
         ];
         let problems: Vec<Problem> = (missing.into_iter().filter(|(is_set, _)| *is_set))
             .map(|(_, what)| {

@@ -603,7 +603,6 @@ fn an_ensemble_that_asks_for_what_is_missing_is_refused_where_it_begins() {
         ("leaderServes=no", "leaderServes=no"),
         ("oraclePath=/o", "oraclePath"),
         ("multiAddress.enabled=true", "multiAddress.enabled"),
-        ("observerMasterPort=7", "observerMasterPort"),
     ] {
         let refused = Case::of_three(setting).config().check_built().unwrap_err().to_string();
         let text = format!("{named} is not part of this version for ensembles");
@@ -626,17 +625,20 @@ fn settings_of_the_ensemble_reach_who_agrees_with_the_others() {
          leader.maxConcurrentDiffSyncs=4\nobserver.reconnectDelayMs=5\n\
          observer.election.DelayMs=6\nleaderConnectDelayDuringRetryMs=7\n\
          forceSnapshotSync=true\nsnapshotSizeFactor=0.5\ncommitLogCount=800\n\
-         connectToLearnerMasterLimit=9\nsyncEnabled=false",
+         connectToLearnerMasterLimit=9\nsyncEnabled=false\n\
+         observerMasterPort=7\nobserverMaster.sizeLimit=8000",
     );
     assert_eq!(set.epoch_wait_max, Some(75 * MS));
     assert_eq!((set.syncs_max.copies, set.syncs_max.diffs), (3, 4));
-    assert!(!set.observer.logs);
+    assert!(!set.observer.logs && set.observer.masters);
+    assert_eq!(set.memory.bytes, 8000);
     assert_eq!(set.observer.connect_pause_max, 5 * MS);
     assert_eq!(set.observer.look_pause_max, 6 * MS);
     assert_eq!((set.connect_pause, set.connect_limit), (7 * MS, 9));
     assert_eq!((set.always_copy, set.log_share, set.memory.txns), (true, Some(0.5), 800));
     let usual = options("");
-    assert!(usual.observer.logs);
+    assert!(usual.observer.logs && !usual.observer.masters);
+    assert_eq!(usual.memory.bytes, 8 << 20);
     assert_eq!(usual.epoch_wait_max, None);
     assert_eq!((usual.syncs_max.copies, usual.syncs_max.diffs), (10, 100));
     assert_eq!(usual.observer.connect_pause_max, Duration::ZERO);

@@ -393,6 +393,12 @@ impl Visitor for Monitor<'_> {
 
 fn write_member(member: &MemberFacts, monitor: &mut Monitor<'_>) {
     monitor.integer("quorum_size", member.voters as i64);
+    if let Some(observers) = member.observers {
+        monitor.integer("synced_observers", observers as i64);
+    }
+    if let Some(master) = member.master {
+        monitor.integer("observer_master_id", master.0);
+    }
     let Some(leader) = &member.leader else { return };
     let LeaderFacts { learners, pending_syncs, uptime_ms, proposals } = leader;
     for (name, value) in [

@@ -80,6 +80,10 @@ pub struct MemberFacts {
     pub voters: usize,
     /// If it leads.
     pub leader: Option<LeaderFacts>,
+    /// If it follows and serves observers: how many there are.
+    pub observers: Option<usize>,
+    /// If it observes: from whom it learns.
+    pub master: Option<ServerId>,
 }
 
 /// What a leader can tell besides.

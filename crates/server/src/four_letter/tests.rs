@@ -278,6 +278,8 @@ fn member() -> Fake {
         membership: "server.1=a:1:2:participant\nversion=0".to_owned(),
         voters: 3,
         leader: None,
+        observers: None,
+        master: None,
     };
     Fake { mode: Mode::Follower, member: Some(member), ..Fake::default() }
 }
@@ -296,6 +298,20 @@ fn a_follower_tells_of_its_ensemble() {
     let state = "\nzk_server_state\tfollower\nzk_peer_state\tfollowing - broadcast\n";
     assert!(mntr.contains(state) && mntr.contains("\nzk_quorum_size\t3\n"), "{mntr}");
     assert!(!mntr.contains("zk_learners") && !mntr.contains("zk_synced_observers"), "{mntr}");
+}
+
+#[test]
+fn a_follower_tells_of_its_observers_and_an_observer_of_its_master() {
+    let mut member = member();
+    member.member.as_mut().unwrap().observers = Some(2);
+    let mntr = text(Word::Mntr, 0, &all(), &member);
+    assert!(mntr.contains("\nzk_synced_observers\t2\n"), "{mntr}");
+    assert!(!mntr.contains("observer_master_id"), "{mntr}");
+    member.member.as_mut().unwrap().observers = None;
+    member.member.as_mut().unwrap().master = Some(zebu_proto::ServerId(3));
+    let mntr = text(Word::Mntr, 0, &all(), &member);
+    assert!(mntr.contains("\nzk_observer_master_id\t3\n"), "{mntr}");
+    assert!(!mntr.contains("zk_synced_observers"), "{mntr}");
 }
 
 #[test]

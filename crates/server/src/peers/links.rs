@@ -11,7 +11,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tracing::{info, warn};
 use zebu_jute::{Encode as _, Encoder};
-use zebu_proto::ServerId;
+use zebu_proto::HostPort;
 use zebu_proto::quorum::{PacketKind, QuorumPacket};
 use zebu_proto::txn::TxnRecord;
 use zebu_replica::Input;
@@ -27,8 +27,7 @@ const BATCH_BYTES: usize = 256 << 10;
 const BIND_PAUSE: Duration = Duration::from_millis(200);
 
 /// Accepts learners until it is aborted.
-pub(super) async fn listen(net: Arc<Net>) {
-    let addresses = net.me.quorum_addresses();
+pub(super) async fn listen(net: Arc<Net>, addresses: Vec<HostPort>) {
     let everywhere = net.config.election.listen_on_all;
     let accepting = addresses.into_iter().map(|address| {
         let net = net.clone();
@@ -74,9 +73,8 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// Dials a leader.
-pub(super) async fn connect(net: Arc<Net>, leader: ServerId) {
-    let addresses = net.member(leader).map(|member| member.quorum_addresses()).unwrap_or_default();
+/// Dials whom this server is to learn from.
+pub(super) async fn connect(net: Arc<Net>, addresses: Vec<HostPort>) {
     let patience = net.shared.config.sessions.tick * net.config.connect_ticks.max(1);
     match sockets::dial(&addresses, patience).await {
         Ok(stream) => {
@@ -84,7 +82,9 @@ pub(super) async fn connect(net: Arc<Net>, leader: ServerId) {
             start(&net, stream, true, zebu_zab::Input::Connected);
         }
         Err(error) => {
-            info!("leader {} cannot be reached: {error}", leader.0);
+            let at: Vec<String> =
+                addresses.iter().map(|at| format!("{}:{}", at.host, at.port)).collect();
+            info!("no leader can be reached at {}: {error}", at.join(", "));
             net.report(zebu_zab::Input::ConnectFailed);
         }
     }

@@ -80,6 +80,14 @@ enum Job {
     Epoch(EpochKind, Epoch),
 }
 
+/// Whose connections a server takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Listening {
+    Nobodys,
+    Learners,
+    Observers,
+}
+
 struct Node {
     peer: Option<Peer>,
     incarnation: u64,
@@ -90,7 +98,7 @@ struct Node {
     tree: Vec<Txn>,
     tree_zxid: Zxid,
     copies: BTreeMap<LinkId, (Vec<Txn>, Zxid)>,
-    listening: bool,
+    listening: Listening,
     connect: u64,
     paused: bool,
     held: Vec<Happening>,
@@ -111,7 +119,7 @@ enum Happening {
     Input(usize, u64, Input),
     Arrive { connection: u64, to: usize, message: Message },
     Dialled { from: usize, incarnation: u64, to: usize },
-    Linked { from: usize, incarnation: u64, attempt: u64, to: usize },
+    Linked { from: usize, incarnation: u64, attempt: u64, to: usize, port: Listening },
     DiskDone(usize, u64),
     Timer(usize, u64),
     Propose,
@@ -150,6 +158,8 @@ pub struct World {
     proposing: bool,
     /// Whether observers log what they are told.
     observers_log: bool,
+    /// Whether they learn from followers.
+    observer_masters: bool,
 }
 
 impl World {
@@ -181,6 +191,7 @@ impl World {
             leaders: BTreeMap::new(),
             proposing: false,
             observers_log: !seed.is_multiple_of(4),
+            observer_masters: seed % 5 < 2,
         };
         for _ in 0..voters + observers {
             world.nodes.push(Node {
@@ -192,7 +203,7 @@ impl World {
                 tree: Vec::new(),
                 tree_zxid: Zxid::ZERO,
                 copies: BTreeMap::new(),
-                listening: false,
+                listening: Listening::Nobodys,
                 connect: 0,
                 paused: false,
                 held: Vec::new(),
@@ -320,8 +331,8 @@ impl World {
             Happening::Input(node, incarnation, input) => self.input(node, incarnation, input),
             Happening::Arrive { connection, to, message } => self.arrive(connection, to, message),
             Happening::Dialled { from, incarnation, to } => self.dialled(from, incarnation, to),
-            Happening::Linked { from, incarnation, attempt, to } => {
-                self.linked(from, incarnation, attempt, to);
+            Happening::Linked { from, incarnation, attempt, to, port } => {
+                self.linked(from, incarnation, attempt, to, port);
             }
             Happening::DiskDone(node, incarnation) => self.disk_done(node, incarnation),
             Happening::Timer(node, incarnation) => {
@@ -427,7 +438,7 @@ impl World {
         it.jobs.clear();
         it.disk_busy = false;
         it.copies.clear();
-        it.listening = false;
+        it.listening = Listening::Nobodys;
         it.paused = false;
         it.held.clear();
         it.role = Role::Looking;
@@ -452,6 +463,7 @@ impl World {
         options.observer.connect_pause_max = MS * 50;
         options.observer.look_pause_max = MS * 200;
         options.observer.logs = self.observers_log;
+        options.observer.masters = self.observer_masters;
         options.seed = self.seed ^ it.incarnation;
         let start = Start {
             epochs: Epochs { accepted: it.disk.accepted, current: it.disk.current },
@@ -495,16 +507,11 @@ impl World {
         for output in out {
             match output {
                 Output::Mesh(output) => self.mesh(node, output),
-                Output::Listen => self.nodes[node].listening = true,
-                Output::Unlisten => self.nodes[node].listening = false,
-                Output::Connect(to) => {
-                    let it = &mut self.nodes[node];
-                    it.connect += 1;
-                    let (incarnation, attempt) = (it.incarnation, it.connect);
-                    let to = to.0 as usize - 1;
-                    let after = self.delay();
-                    self.at(after, Happening::Linked { from: node, incarnation, attempt, to });
-                }
+                Output::Listen => self.nodes[node].listening = Listening::Learners,
+                Output::ListenForObservers => self.nodes[node].listening = Listening::Observers,
+                Output::Unlisten => self.nodes[node].listening = Listening::Nobodys,
+                Output::Connect(to) => self.connect(node, to, Listening::Learners),
+                Output::ConnectToMaster(to) => self.connect(node, to, Listening::Observers),
                 Output::CancelConnect => self.nodes[node].connect += 1,
                 Output::Send(link, packet) => {
                     self.check_send(node, &packet);
@@ -753,12 +760,21 @@ impl World {
         self.input(from, incarnation, Input::Mesh(mesh::Input::Dialled { wire, peer }));
     }
 
-    fn linked(&mut self, from: usize, incarnation: u64, attempt: u64, to: usize) {
+    fn connect(&mut self, from: usize, to: ServerId, port: Listening) {
+        let it = &mut self.nodes[from];
+        it.connect += 1;
+        let (incarnation, attempt) = (it.incarnation, it.connect);
+        let to = to.0 as usize - 1;
+        let after = self.delay();
+        self.at(after, Happening::Linked { from, incarnation, attempt, to, port });
+    }
+
+    fn linked(&mut self, from: usize, incarnation: u64, attempt: u64, to: usize, port: Listening) {
         let it = &self.nodes[from];
         if it.incarnation != incarnation || it.connect != attempt {
             return;
         }
-        if self.is_cut(from, to) || !self.nodes[to].listening {
+        if self.is_cut(from, to) || self.nodes[to].listening != port {
             return self.input(from, incarnation, Input::ConnectFailed);
         }
         let link = LinkId(self.open(from, to, false));

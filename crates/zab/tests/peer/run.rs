@@ -175,6 +175,7 @@ impl Run {
         options.epoch_wait_max = ms("epoch_wait");
         options.observer.connect_pause_max = ms("connect_pause").unwrap_or_default();
         options.observer.look_pause_max = ms("look_pause").unwrap_or_default();
+        options.observer.masters = words.contains(&"masters");
         options.observer.logs = !words.contains(&"forgetful");
         if let Some(most) = value(words, "copies") {
             options.syncs_max.copies = number(most) as usize;
@@ -292,8 +293,10 @@ impl Run {
                 }
                 Output::Mesh(_) => continue,
                 Output::Listen => "listen".to_owned(),
+                Output::ListenForObservers => "listen for observers".to_owned(),
                 Output::Unlisten => "do not listen".to_owned(),
                 Output::Connect(server) => format!("connect to {}", server.0),
+                Output::ConnectToMaster(server) => format!("connect to master {}", server.0),
                 Output::CancelConnect => "do not connect".to_owned(),
                 Output::Send(link, packet) => {
                     format!("to {}: {} {}", link.0, name(packet.kind), show(packet.zxid))
