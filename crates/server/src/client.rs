@@ -4,11 +4,14 @@
 //! tree as it is, is answered here, a whole batch under one read lock; the rest goes to the replica.
 //! Memory follows the bytes that really came, never a length that was promised.
 
+use std::cell::RefCell;
+use std::io::{ErrorKind, Read as _};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
+use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
@@ -57,6 +60,11 @@ enum End {
     TooLarge,
     /// It asked a four-letter word.
     Word(words::Question),
+}
+
+thread_local! {
+    /// Where bytes arrive. Only a connection that has not enough for a frame keeps them.
+    static READ_BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 struct Client<'s> {
@@ -133,7 +141,7 @@ impl Client<'_> {
             while sent < unsent.len() {
                 match stream.try_write(&unsent[sent..]) {
                     Ok(count) => sent += count,
-                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                     Err(_) => return Ok(()),
                 }
             }
@@ -198,20 +206,29 @@ impl Client<'_> {
 
     /// Reads what has come; false when the client is gone.
     fn read(&mut self, stream: &TcpStream) -> bool {
-        loop {
-            self.input.reserve(READ_BYTES.min(4096 + self.input.len()));
-            match stream.try_read_buf(&mut self.input) {
-                Ok(0) => {
-                    self.shared.metrics.connection_drop_count.add(1);
-                    return false;
+        READ_BUFFER.with_borrow_mut(|buffer| {
+            buffer.resize(READ_BYTES, 0);
+            let mut count = 0;
+            // A read that does not fill its buffer has taken everything: the next one, which would only
+            // say so, is spared by saying it ourselves.
+            let read = stream.try_io(Interest::READABLE, || {
+                count = (&*SockRef::from(stream)).read(buffer)?;
+                if (1..READ_BYTES).contains(&count) {
+                    Err(ErrorKind::WouldBlock.into())
+                } else {
+                    Ok(())
                 }
-                Ok(_) if self.input.len() < self.input.capacity() => return true,
-                Ok(_) if self.input.len() >= READ_BYTES => return true,
-                Ok(_) => {}
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return true,
-                Err(_) => return false,
+            });
+            self.input.extend_from_slice(&buffer[..count]);
+            match read {
+                Ok(()) if count == 0 => {
+                    self.shared.metrics.connection_drop_count.add(1);
+                    false
+                }
+                Ok(()) => true,
+                Err(error) => error.kind() == ErrorKind::WouldBlock,
             }
-        }
+        })
     }
 
     /// Whether nothing is taken from the input until an answer wakes the task.
