@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tracing::{info, warn};
 use zebu_proto::{Epoch, Zxid};
 use zebu_replica::Input;
@@ -21,6 +22,9 @@ use crate::shared::Shared;
 
 /// Silence after which the log is marked durable up to its end.
 const SETTLE_AFTER: Duration = Duration::from_millis(100);
+
+/// A sync that took longer is left to a thread of its own.
+const QUICK_SYNC_MAX: Duration = Duration::from_millis(1);
 
 /// What the log thread is asked to do.
 #[derive(Debug)]
@@ -58,61 +62,49 @@ pub enum Reports {
     Member(EpochFiles),
 }
 
-/// Runs until the sender is gone, then makes everything durable and ends.
+/// The log and what its disk was like lately.
 ///
-/// A failure stops the server; a failed sync is never retried.
-pub fn run(mut log: TxnLog, commands: &Receiver<Command>, reports: &Reports, shared: &Arc<Shared>) {
-    let done = drive(&mut log, commands, reports, shared);
-    let done = done.and_then(|()| log.close().context("the transaction log cannot be closed"));
-    if let Err(failure) = done {
-        shared.stop(Err(failure));
-    }
+/// The log thread owns it in all but name. The replica's thread borrows it while that thread is idle,
+/// see [`Journal::append_now`].
+#[derive(Debug)]
+pub struct Journal {
+    log: TxnLog,
+    /// When something was committed last.
+    committed: Instant,
+    /// How long the last sync took.
+    took: Duration,
 }
 
-fn drive(
-    log: &mut TxnLog,
-    commands: &Receiver<Command>,
-    reports: &Reports,
-    shared: &Arc<Shared>,
-) -> anyhow::Result<()> {
-    let batch_max = shared.config.log.batch_txns_max.map_or(usize::MAX, |most| most as usize);
-    let delay = shared.config.log.flush_delay;
-    let poll = shared.config.log.queue_poll_max;
-    let mut held = None;
-    loop {
-        let first = match held.take().map_or_else(|| commands.recv_timeout(SETTLE_AFTER), Ok) {
-            Ok(Command::Member(job)) => {
-                job.run(log, reports, shared)?;
-                continue;
-            }
-            Ok(first) => first,
-            Err(RecvTimeoutError::Timeout) => {
-                log.settle().context("the transaction log cannot be marked durable")?;
-                continue;
-            }
-            Err(RecvTimeoutError::Disconnected) => return Ok(()),
-        };
-        let due = Instant::now() + delay;
+impl Journal {
+    /// A journal that was opened just now.
+    pub fn new(log: TxnLog) -> Self {
+        Self { log, committed: Instant::now(), took: Duration::ZERO }
+    }
+
+    /// Whether the disk answers faster than two threads could tell each other of it.
+    pub fn is_quick(&self) -> bool {
+        self.took < QUICK_SYNC_MAX
+    }
+
+    /// Appends records and makes them durable, on the thread of the caller.
+    ///
+    /// # Errors
+    /// When the disk failed.
+    pub fn append_now(
+        &mut self,
+        records: Vec<(Zxid, Bytes)>,
+        shared: &Shared,
+    ) -> anyhow::Result<Option<Zxid>> {
         let mut batch = Batch::default();
-        batch.take(log, first, shared)?;
-        while batch.records < batch_max {
-            let next = match commands.try_recv() {
-                Ok(next) => next,
-                Err(TryRecvError::Disconnected) => break,
-                Err(TryRecvError::Empty) => match wait(commands, due, poll) {
-                    Some(next) => next,
-                    None => break,
-                },
-            };
-            if let Command::Member(_) = next {
-                held = Some(next);
-                break;
-            }
-            batch.take(log, next, shared)?;
-        }
-        let Some(last) = batch.last else { continue };
+        batch.take(&mut self.log, Command::Append { records, since: Instant::now() }, shared)?;
+        self.commit(batch, shared)
+    }
+
+    /// Makes a batch durable; says up to where.
+    fn commit(&mut self, batch: Batch, shared: &Shared) -> anyhow::Result<Option<Zxid>> {
+        let Some(last) = batch.last else { return Ok(None) };
         let flush = Instant::now();
-        let synced = log.commit().context("the transaction log cannot be written")?;
+        let synced = self.log.commit().context("the transaction log cannot be written")?;
         let metrics = &shared.metrics;
         metrics.fsynctime.add(synced.took.as_millis() as i64);
         metrics.sync_processor_batch_size.add(batch.records as i64);
@@ -130,13 +122,86 @@ fn drive(
                 limit.as_millis()
             );
         }
-        if log.should_roll() {
-            log.roll().context("the transaction log cannot start a new file")?;
+        if self.log.should_roll() {
+            self.log.roll().context("the transaction log cannot start a new file")?;
         }
-        shared.inbox.push(match reports {
-            Reports::Alone => Input::Flushed(last),
-            Reports::Member(_) => Input::Zab(zebu_zab::Input::Flushed(last)),
-        });
+        (self.committed, self.took) = (Instant::now(), synced.took);
+        Ok(Some(last))
+    }
+
+    /// To be called now and then while nothing is appended.
+    fn settle(&mut self) -> anyhow::Result<()> {
+        if self.committed.elapsed() < SETTLE_AFTER {
+            return Ok(());
+        }
+        self.log.settle().context("the transaction log cannot be marked durable")
+    }
+}
+
+/// Runs until the sender is gone, then makes everything durable and ends.
+///
+/// A failure stops the server; a failed sync is never retried.
+pub fn run(
+    journal: &Mutex<Journal>,
+    commands: &Receiver<Command>,
+    reports: &Reports,
+    shared: &Arc<Shared>,
+) {
+    let done = drive(journal, commands, reports, shared)
+        .and_then(|()| journal.lock().log.roll().context("the transaction log cannot be closed"));
+    if let Err(failure) = done {
+        shared.stop(Err(failure));
+    }
+}
+
+fn drive(
+    journal: &Mutex<Journal>,
+    commands: &Receiver<Command>,
+    reports: &Reports,
+    shared: &Arc<Shared>,
+) -> anyhow::Result<()> {
+    let batch_max = shared.config.log.batch_txns_max.map_or(usize::MAX, |most| most as usize);
+    let delay = shared.config.log.flush_delay;
+    let poll = shared.config.log.queue_poll_max;
+    let mut held = None;
+    loop {
+        let first = match held.take().map_or_else(|| commands.recv_timeout(SETTLE_AFTER), Ok) {
+            Ok(Command::Member(job)) => {
+                job.run(&mut journal.lock().log, reports, shared)?;
+                continue;
+            }
+            Ok(first) => first,
+            Err(RecvTimeoutError::Timeout) => {
+                journal.lock().settle()?;
+                continue;
+            }
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        };
+        let due = Instant::now() + delay;
+        let mut journal = journal.lock();
+        let mut batch = Batch::default();
+        batch.take(&mut journal.log, first, shared)?;
+        while batch.records < batch_max {
+            let next = match commands.try_recv() {
+                Ok(next) => next,
+                Err(TryRecvError::Disconnected) => break,
+                Err(TryRecvError::Empty) => match wait(commands, due, poll) {
+                    Some(next) => next,
+                    None => break,
+                },
+            };
+            if let Command::Member(_) = next {
+                held = Some(next);
+                break;
+            }
+            batch.take(&mut journal.log, next, shared)?;
+        }
+        if let Some(last) = journal.commit(batch, shared)? {
+            shared.inbox.push(match reports {
+                Reports::Alone => Input::Flushed(last),
+                Reports::Member(_) => Input::Zab(zebu_zab::Input::Flushed(last)),
+            });
+        }
     }
 }
 

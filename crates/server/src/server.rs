@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use parking_lot::Mutex;
 use tracing::{error, info, warn};
 use zebu_proto::{ExtendedTypes, ServerId, SessionId, Zxid};
 use zebu_replica::auth::{AuthProvider, Digest, Schemes};
@@ -23,7 +24,7 @@ use crate::cli::StartError;
 use crate::config::{Compression, Config};
 use crate::engine::Engine;
 use crate::ensemble;
-use crate::journal::{self, Reports};
+use crate::journal::{self, Journal, Reports};
 use crate::metrics::Metrics;
 use crate::network::{self, Workers};
 use crate::peers::Peers;
@@ -128,13 +129,16 @@ impl Server {
 
         let unfinished = Unfinished(&shared);
         let (to_log, from_replica) = channel();
+        let journal = Arc::new(Mutex::new(Journal::new(log)));
+        let kept = journal.clone();
         let log = spawn(&shared, "zebu-log", move |shared| {
-            journal::run(log, &from_replica, &reports, shared);
+            journal::run(&kept, &from_replica, &reports, shared);
         })?;
         let alone = ensemble.is_none();
         let peers = ensemble.map(|ensemble| Peers::start(&shared, ensemble)).transpose()?;
         let handle = peers.as_ref().map(Peers::handle);
-        let engine = Engine::new(shared.clone(), replica, to_log, snapshotter.clone(), handle);
+        let engine =
+            Engine::new(shared.clone(), replica, journal, to_log, snapshotter.clone(), handle);
         let engine = spawn(&shared, "zebu-replica", move |_| engine.run())?;
         let count = std::thread::available_parallelism().map_or(1, NonZero::get);
         let workers = Workers::start(&shared, count)?;
