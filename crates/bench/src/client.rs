@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use zebu_jute::Encoder;
 
-use crate::wire::{self, LENGTH_BYTES, REPLY_HEADER_BYTES, op};
+use crate::wire::{self, LENGTH_BYTES, REPLY_HEADER_BYTES, SessionKey, op};
 
 /// A blocking session.
 #[derive(Debug)]
@@ -24,9 +24,9 @@ impl Client {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(patience))?;
-        stream.write_all(&wire::connect_request(30_000))?;
+        stream.write_all(&wire::connect_request(30_000, &SessionKey::default()))?;
         let hello = receive(&mut stream).with_context(|| format!("handshake with {server}"))?;
-        if wire::granted_timeout_ms(&hello).is_none() {
+        if wire::granted(&hello).is_none() {
             bail!("{server} granted no session");
         }
         Ok(Self { stream, next_xid: 1 })

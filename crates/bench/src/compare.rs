@@ -49,6 +49,14 @@ enum Suite {
     Watches,
     /// many idle sessions: opening, memory, staying alive
     Sessions,
+    /// three servers: reads and writes in several mixtures
+    Ensemble,
+    /// three servers: time without a write when the leader is killed or paused
+    Failover,
+    /// three servers: coming back to many znodes
+    Rejoin,
+    /// three servers: many sessions whose leader dies
+    Moving,
 }
 
 /// Runs the same work on Zebu and on the Java server in turn and prints both and their ratio
@@ -88,32 +96,39 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "FILE")]
     json: Option<String>,
 
-    /// pipeline: requests each connection keeps in flight
+    /// ensemble, failover, rejoin, moving: milliseconds of a tick
+    #[arg(long, value_name = "MS", default_value_t = 500)]
+    pub(crate) tick: u32,
+    /// ensemble, failover, rejoin, moving: ticks until a silent server is given up
+    #[arg(long, value_name = "N", default_value_t = 6)]
+    pub(crate) sync_limit: u32,
+
+    /// pipeline, ensemble: requests each connection keeps in flight
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 16, 128])]
     pub(crate) depths: Vec<u32>,
-    /// pipeline: connections
+    /// pipeline, ensemble: connections
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 16, 64])]
     pub(crate) connections: Vec<usize>,
-    /// pipeline: length of the measured window of each point
+    /// pipeline, ensemble: length of the measured window of each point
     #[arg(long, value_name = "S", default_value_t = 3.0)]
     pub(crate) seconds: f64,
-    /// pipeline: load before each window that does not count
+    /// pipeline, ensemble: load before each window that does not count
     #[arg(long, value_name = "S", default_value_t = 1.0)]
     pub(crate) warmup: f64,
-    /// pipeline: mixed load on a freshly started server, so that the Java compiler has done its work
+    /// pipeline, ensemble: mixed load on a freshly started server, so that the Java compiler has done its work
     #[arg(long, value_name = "S", default_value_t = 10.0)]
     pub(crate) server_warmup: f64,
-    /// pipeline: znodes the requests are spread over
+    /// pipeline, ensemble: znodes the requests are spread over
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) keys: usize,
-    /// pipeline: threads of the load generator
+    /// pipeline, ensemble: threads of the load generator
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) threads: usize,
-    /// pipeline, znodes: bytes of each value
+    /// pipeline, znodes, ensemble, rejoin: bytes of each value
     #[arg(long, value_name = "BYTES", default_value_t = 100)]
     pub(crate) size: usize,
 
-    /// znodes, watches: how many of them
+    /// znodes, watches, rejoin: how many of them
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     pub(crate) count: usize,
     /// watches: connections that share them
@@ -122,14 +137,14 @@ pub(crate) struct CompareArgs {
     /// watches: connections that all watch one znode
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) fanout: usize,
-    /// watches: changes per round whose notifications are timed
+    /// watches: changes per round whose notifications are timed; failover: faults per round
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) repeats: usize,
 
-    /// sessions: how many
+    /// sessions, moving: how many
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub(crate) sessions: usize,
-    /// sessions: their timeout
+    /// sessions, moving: their timeout
     #[arg(long, value_name = "S", default_value_t = 10)]
     pub(crate) session_timeout: u64,
     /// sessions: how long they stay idle but for pings [default: 1.5 timeouts]
@@ -156,14 +171,9 @@ impl Bout<'_> {
         Ok((running, took))
     }
 
-    /// `wanted` connections, or as many as the limit of open files allows, which is then noted.
-    pub(crate) fn affordable(
-        &self,
-        wanted: usize,
-        running: &Running,
-        sheet: &mut Sheet<'_>,
-    ) -> usize {
-        let ends = if running.is_in_process() { 2 } else { 1 };
+    /// `wanted` connections, so many ends of each of which are ours, or as many as the limit of open files
+    /// allows, which is then noted.
+    pub(crate) fn affordable(&self, wanted: usize, ends: u64, sheet: &mut Sheet<'_>) -> usize {
         let most = self.open_files.saturating_sub(OTHER_FILES) / ends;
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         if wanted > most {
@@ -350,6 +360,10 @@ impl CompareArgs {
             Suite::Znodes => suite::znodes::run(&bout, sheet),
             Suite::Watches => suite::watches::run(&bout, sheet),
             Suite::Sessions => suite::sessions::run(&bout, sheet),
+            Suite::Ensemble => suite::ensemble::run(&bout, sheet),
+            Suite::Failover => suite::failover::run(&bout, sheet),
+            Suite::Rejoin => suite::rejoin::run(&bout, sheet),
+            Suite::Moving => suite::moving::run(&bout, sheet),
         }
     }
 
@@ -358,6 +372,8 @@ impl CompareArgs {
             "rounds": self.rounds,
             "suites": self.suite.iter().map(|suite| format!("{suite:?}")).collect::<Vec<_>>(),
             "config": self.extra,
+            "tick": self.tick,
+            "sync_limit": self.sync_limit,
             "depths": self.depths,
             "connections": self.connections,
             "seconds": self.seconds,

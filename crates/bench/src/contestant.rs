@@ -26,7 +26,7 @@ const ATTEMPT: Duration = Duration::from_secs(1);
 /// How long a server may take from its signal to its end.
 const STOP_LIMIT: Duration = Duration::from_secs(60);
 /// More than any answer to `srvr` has.
-const VERSION_BYTES_MAX: u64 = 64 << 10;
+const STATUS_BYTES_MAX: u64 = 64 << 10;
 /// Lines of a server's log that an error message shows.
 const LOG_LINES: usize = 15;
 /// The original's main class.
@@ -46,6 +46,9 @@ log4j.appender.CONSOLE=org.apache.log4j.ConsoleAppender
 log4j.appender.CONSOLE.layout=org.apache.log4j.PatternLayout
 log4j.appender.CONSOLE.layout.ConversionPattern=%d{ISO8601} [myid:%X{myid}] - %-5p [%t:%C{1}@%L] - %m%n
 ";
+
+/// Some port of this machine.
+const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// A server that can be started.
 #[derive(Clone, Debug)]
@@ -91,9 +94,22 @@ impl Contestant {
 
     /// Starts the server on `dir`, which may hold data from an earlier start, without waiting for it.
     pub(crate) fn start(&self, dir: &Path, extra: &[String]) -> anyhow::Result<Running> {
-        let any = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+        let address = match self {
+            Self::Echo => ANY,
+            _ => TcpListener::bind(ANY).context("find a free port")?.local_addr()?,
+        };
+        self.start_at(address, dir, extra)
+    }
+
+    /// The same with a client port of one's choice.
+    pub(crate) fn start_at(
+        &self,
+        address: SocketAddr,
+        dir: &Path,
+        extra: &[String],
+    ) -> anyhow::Result<Running> {
         if matches!(self, Self::Echo) {
-            let echo = EchoServer::start(any)?;
+            let echo = EchoServer::start(address)?;
             let address = echo.address();
             return Ok(Running {
                 address,
@@ -106,7 +122,6 @@ impl Contestant {
                 started: Instant::now(),
             });
         }
-        let address = TcpListener::bind(any).context("find a free port")?.local_addr()?;
         let data = dir.join("data");
         fs::create_dir_all(&data).with_context(|| format!("create {}", data.display()))?;
         let config = dir.join("zoo.cfg");
@@ -202,9 +217,9 @@ impl Running {
         self.child.as_ref().map(|child| Process(child.id()))
     }
 
-    /// Whether its sockets count against this process's limit of open files.
-    pub(crate) fn is_in_process(&self) -> bool {
-        self.child.is_none()
+    /// How many ends of a connection to it count against this process's limit of open files.
+    pub(crate) fn ends(&self) -> u64 {
+        if self.child.is_none() { 2 } else { 1 }
     }
 
     /// Waits until the server answers a read of `path` with success; the time since it was started.
@@ -227,15 +242,35 @@ impl Running {
         }
     }
 
-    /// What the server says its version is, by the four-letter word `srvr`.
-    pub(crate) fn version(&self) -> Option<String> {
+    /// What the server says of itself, by the four-letter word `srvr`.
+    fn says(&self) -> Option<String> {
         let mut stream = TcpStream::connect_timeout(&self.address, ATTEMPT).ok()?;
         stream.set_read_timeout(Some(ATTEMPT)).ok()?;
         stream.write_all(b"srvr").ok()?;
         let mut text = String::new();
-        stream.take(VERSION_BYTES_MAX).read_to_string(&mut text).ok()?;
-        let (_, version) = text.lines().next()?.split_once("version: ")?;
+        stream.take(STATUS_BYTES_MAX).read_to_string(&mut text).ok()?;
+        Some(text)
+    }
+
+    /// What the server says its version is.
+    pub(crate) fn version(&self) -> Option<String> {
+        let says = self.says()?;
+        let (_, version) = says.lines().next()?.split_once("version: ")?;
         Some(version.to_owned())
+    }
+
+    /// Whether it says that it leads; `None` when it does not serve.
+    pub(crate) fn leads(&self) -> Option<bool> {
+        let says = self.says()?;
+        let mode = says.lines().find_map(|line| line.strip_prefix("Mode: "))?;
+        Some(mode == "leader")
+    }
+
+    /// Sends its process a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        if let Some(Process(id)) = self.process() {
+            cleanup::signal(id, signal);
+        }
     }
 
     fn exited(&mut self) -> anyhow::Result<Option<ExitStatus>> {

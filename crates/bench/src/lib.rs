@@ -15,6 +15,7 @@ mod compare;
 mod contestant;
 mod disk;
 mod echo;
+mod ensemble;
 mod load;
 mod output;
 mod process;

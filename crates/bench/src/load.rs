@@ -308,10 +308,10 @@ pub(crate) fn clean(server: SocketAddr, spec: &LoadSpec) -> anyhow::Result<()> {
     client.close()
 }
 
-/// Puts the load on `servers`, whose znodes are prepared, and measures.
+/// Puts the load on `servers`, whose znodes are prepared and whose processes these are, and measures.
 pub(crate) fn measure(
     servers: &[SocketAddr],
-    process: Option<Process>,
+    processes: &[Process],
     spec: &LoadSpec,
 ) -> anyhow::Result<LoadResult> {
     spec.check()?;
@@ -353,9 +353,13 @@ pub(crate) fn measure(
             }));
         }
         clock.sleep_until(window.start);
-        let cpu_before = process.and_then(Process::cpu);
+        let cpu = || -> Option<Duration> {
+            let each: Option<Vec<Duration>> = processes.iter().map(|it| it.cpu()).collect();
+            each.filter(|each| !each.is_empty()).map(|each| each.iter().sum())
+        };
+        let cpu_before = cpu();
         clock.sleep_until(window.end);
-        let cpu_after = process.and_then(Process::cpu);
+        let cpu_after = cpu();
         let mut all = Tally::new(window.clone(), spec.rate.is_some());
         let mut first_break = None;
         for handle in handles {

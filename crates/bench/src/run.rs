@@ -119,7 +119,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<()> {
     let servers = resolve(&args.server)?;
     let spec = args.load.spec(&args.root);
     prepare(servers[0], &spec)?;
-    let result = measure(&servers, args.server_pid.map(Process), &spec)?;
+    let result = measure(&servers, args.server_pid.map(Process).as_slice(), &spec)?;
     report(&args.server, &spec, &result, args.load.json.as_deref())?;
     if !args.keep {
         clean(servers[0], &spec).context("clean up")?;
@@ -138,7 +138,7 @@ pub(crate) fn echo(args: &EchoArgs) -> anyhow::Result<()> {
     let server = EchoServer::start(SocketAddr::from(([127, 0, 0, 1], 0)))?;
     let spec = args.load.spec("/zebu-bench");
     prepare(server.address(), &spec)?;
-    let result = measure(&[server.address()], None, &spec)?;
+    let result = measure(&[server.address()], &[], &spec)?;
     let name = format!("echo, in this process, on {}", server.address());
     report(&name, &spec, &result, args.load.json.as_deref())
 }

@@ -1,10 +1,15 @@
 //! The suites of a comparison. Each starts its server, measures, and stops it.
 
+pub(crate) mod ensemble;
+pub(crate) mod failover;
+pub(crate) mod moving;
 pub(crate) mod pipeline;
+pub(crate) mod rejoin;
 pub(crate) mod sessions;
 pub(crate) mod watches;
 pub(crate) mod znodes;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::client::Client;
@@ -20,7 +25,12 @@ pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 /// A session for single requests.
 pub(crate) fn client(running: &Running) -> anyhow::Result<Client> {
-    Client::connect(running.address, ANSWER_LIMIT)
+    client_of(running.address)
+}
+
+/// The same at some address.
+pub(crate) fn client_of(server: SocketAddr) -> anyhow::Result<Client> {
+    Client::connect(server, ANSWER_LIMIT)
 }
 
 /// Bytes as MB, of a million.

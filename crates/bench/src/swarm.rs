@@ -5,6 +5,8 @@
 //! write system call serve as many requests as there are; per reply no more than the header is looked
 //! at.
 
+mod moving;
+
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -16,7 +18,7 @@ use mio::{Events, Interest, Poll, Token};
 
 use crate::clock::{Clock, Nanos, nanos, thread_cpu};
 use crate::tally::{Kind, Tally};
-use crate::wire::{self, LENGTH_BYTES};
+use crate::wire::{self, LENGTH_BYTES, SessionKey};
 
 /// Readiness events taken per turn.
 const EVENTS_MAX: usize = 1024;
@@ -32,6 +34,9 @@ pub(crate) const DRAIN: Duration = Duration::from_secs(10);
 const PING_ROUND: Nanos = 50_000_000;
 /// The token of the open loop's timer.
 const TIMER: Token = Token(usize::MAX - 1);
+
+/// What a connection dies of whose session a server does not know.
+const NO_SESSION: &str = "the server granted no session";
 
 /// What to ask.
 pub(crate) trait Workload {
@@ -114,6 +119,7 @@ enum Phase {
 struct Conn {
     stream: TcpStream,
     phase: Phase,
+    session: SessionKey,
     /// Requests not yet taken by the kernel; those before `written` are.
     out: Vec<u8>,
     written: usize,
@@ -182,7 +188,7 @@ impl Swarm {
         limit: Duration,
     ) -> anyhow::Result<()> {
         let timeout_ms = i32::try_from(session_timeout.as_millis()).unwrap_or(i32::MAX);
-        let hello = wire::connect_request(timeout_ms);
+        let hello = wire::connect_request(timeout_ms, &SessionKey::default());
         let deadline = self.clock.now() + nanos(limit);
         let goal = self.conns.len() + count;
         while self.ready < goal {
@@ -224,6 +230,7 @@ impl Swarm {
         self.conns.push(Conn {
             stream,
             phase: Phase::Connecting,
+            session: SessionKey::default(),
             out: Vec::new(),
             written: 0,
             partial: Vec::new(),
@@ -453,9 +460,10 @@ impl Conn {
             Err(error) => return Err(error.into()),
         }
         let Some(payload) = payload_at(&self.partial)? else { return Ok(false) };
-        if wire::granted_timeout_ms(payload).is_none() {
-            return Err(Broken("the server granted no session".into()));
-        }
+        let Some(session) = wire::granted(payload) else {
+            return Err(Broken(NO_SESSION.into()));
+        };
+        self.session = session;
         self.partial = Vec::new();
         self.out = Vec::new();
         self.phase = Phase::Ready;

@@ -12,6 +12,7 @@ pub(crate) mod op {
     pub(crate) const EXISTS: i32 = 3;
     pub(crate) const GET_DATA: i32 = 4;
     pub(crate) const SET_DATA: i32 = 5;
+    pub(crate) const SYNC: i32 = 9;
     pub(crate) const PING: i32 = 11;
     pub(crate) const MULTI: i32 = 14;
     pub(crate) const CLOSE_SESSION: i32 = -11;
@@ -59,29 +60,37 @@ pub(crate) fn seal(out: &mut [u8], start: usize) {
     out[start..start + LENGTH_BYTES].copy_from_slice(&length.to_be_bytes());
 }
 
-/// The frame that asks for a new session.
-pub(crate) fn connect_request(timeout_ms: i32) -> Vec<u8> {
+/// Who a session is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SessionKey {
+    pub(crate) id: i64,
+    pub(crate) password: [u8; 16],
+}
+
+/// A framed connect request: for a new session, with the key of none, or for one that goes on elsewhere.
+pub(crate) fn connect_request(timeout_ms: i32, session: &SessionKey) -> Vec<u8> {
     let mut out = Vec::with_capacity(49);
     let mut to = Encoder::new(&mut out);
     to.int(0); // length
     to.int(0); // protocol version
     to.long(0); // last zxid seen
     to.int(timeout_ms);
-    to.long(0); // session id: a new one
-    to.buffer(Some(&[0; 16]));
+    to.long(session.id);
+    to.buffer(Some(&session.password));
     to.boolean(false); // read-only
     seal(&mut out, 0);
     out
 }
 
-/// The session timeout a connect response grants, in ms; `None` when the server refused or the bytes
-/// are not a connect response.
-pub(crate) fn granted_timeout_ms(payload: &[u8]) -> Option<i32> {
+/// The session that a connect response grants; `None` when the server refused or the bytes are not a
+/// connect response.
+pub(crate) fn granted(payload: &[u8]) -> Option<SessionKey> {
     let mut from = Decoder::new(payload);
     from.int().ok()?; // protocol version
     let timeout = from.int().ok()?;
-    let session = from.long().ok()?;
-    (timeout > 0 && session != 0).then_some(timeout)
+    let id = from.long().ok()?;
+    let password = from.buffer().ok()??.try_into().ok()?;
+    (timeout > 0 && id != 0).then_some(SessionKey { id, password })
 }
 
 /// A ping.
@@ -259,7 +268,7 @@ mod tests {
 
     #[test]
     fn connect_request_and_response_are_the_documented_ones() {
-        let request = connect_request(10_000);
+        let request = connect_request(10_000, &SessionKey::default());
         assert_eq!(request[..4], 45_i32.to_be_bytes());
         assert_eq!(request[4..28], [&[0; 12][..], &[0, 0, 0x27, 0x10], &[0; 8]].concat());
         assert_eq!(request[28..], [&[0, 0, 0, 16][..], &[0; 16], &[0]].concat());
@@ -268,10 +277,14 @@ mod tests {
             0, 0, 0, 0, 0, 0, 0x27, 0x10, 1, 0, 0, 0x1e, 0xc8, 0x93, 0, 2, 0, 0, 0, 16, 0x89, 0xd7,
             0xe6, 0x41, 0xd0, 0xc3, 0x87, 0x95, 0xbb, 0x6b, 0xb7, 0xaa, 0x32, 0x58, 0xb7, 0xd2, 0,
         ];
-        assert_eq!(granted_timeout_ms(&response), Some(10_000));
+        let key = granted(&response).unwrap();
+        assert_eq!(key.id, 0x0100_001e_c893_0002);
+        assert_eq!(key.password[..], response[20..36]);
+        assert_eq!(connect_request(10_000, &key)[20..28], key.id.to_be_bytes());
+        assert_eq!(connect_request(10_000, &key)[32..48], key.password);
         let refused = [&[0; 16][..], &[0, 0, 0, 16], &[0; 17]].concat();
-        assert_eq!(granted_timeout_ms(&refused), None);
-        assert_eq!(granted_timeout_ms(&response[..7]), None);
+        assert_eq!(granted(&refused), None);
+        assert_eq!(granted(&response[..7]), None);
     }
 
     #[test]

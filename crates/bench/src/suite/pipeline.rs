@@ -2,7 +2,7 @@
 
 use crate::board::{Better, Sheet};
 use crate::compare::{Bout, progress};
-use crate::load::{LoadSpec, measure, prepare};
+use crate::load::{LoadResult, LoadSpec, measure, prepare};
 use crate::process::Process;
 use crate::suite::{ROOT, megabytes};
 use crate::table::number;
@@ -22,9 +22,9 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
         threads: args.threads,
         root: ROOT.to_owned(),
     };
-    prepare(running.address, &warm)?;
+    prepare(running.address, &LoadSpec { seconds: bout.args.seconds, ..warm.clone() })?;
     if args.server_warmup > 0.0 {
-        measure(&[running.address], running.process(), &warm)?;
+        measure(&[running.address], running.process().as_slice(), &warm)?;
     }
     for (op, read_percent) in [("get", 100), ("set", 0)] {
         for &depth in &args.depths {
@@ -37,32 +37,8 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
                     warmup: args.warmup,
                     ..warm.clone()
                 };
-                let result = measure(&[running.address], running.process(), &spec)?;
-                let all = result.tally.total();
-                let us = |quantile: f64| all.latency.value_at_quantile(quantile) as f64 / 1e3;
-                let name = format!("{op}, depth {depth}, {connections} conn");
-                progress(&format!(
-                    "  {name}: {} requests/s, p99 {} us",
-                    number(result.throughput()),
-                    number(us(0.99))
-                ));
-                if !result.tally.is_clean() {
-                    let tally = &result.tally;
-                    sheet.note(&format!(
-                        "{name}: errors {:?}, {} lost, {} never answered",
-                        tally.errors, tally.lost, tally.unanswered
-                    ));
-                }
-                let server_cpu = result.server_cpu.and_then(|cpu| result.cpu_us_per_op(cpu));
-                let own_cpu = result.cpu_us_per_op(result.tally.cpu);
-                sheet.put("requests/s", &name, Better::Higher, result.throughput());
-                if all.completed > 0 {
-                    sheet.put("latency p50, us", &name, Better::Lower, us(0.5));
-                    sheet.put("latency p99, us", &name, Better::Lower, us(0.99));
-                    sheet.put("latency p999, us", &name, Better::Lower, us(0.999));
-                }
-                sheet.put("server CPU, us/request", &name, Better::Lower, server_cpu);
-                sheet.put("generator CPU, us/request", &name, Better::Lower, own_cpu);
+                let result = measure(&[running.address], running.process().as_slice(), &spec)?;
+                put(sheet, &format!("{op}, depth {depth}, {connections} conn"), &result);
             }
         }
     }
@@ -73,4 +49,32 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
     sheet.put("memory, MB", "peak of pipeline", Better::Lower, peak);
     running.stop()?;
     Ok(())
+}
+
+/// Throughput, latencies and CPU time of one point.
+pub(crate) fn put(sheet: &mut Sheet<'_>, name: &str, result: &LoadResult) {
+    let all = result.tally.total();
+    let us = |quantile: f64| all.latency.value_at_quantile(quantile) as f64 / 1e3;
+    progress(&format!(
+        "  {name}: {} requests/s, p99 {} us",
+        number(result.throughput()),
+        number(us(0.99))
+    ));
+    if !result.tally.is_clean() {
+        let tally = &result.tally;
+        sheet.note(&format!(
+            "{name}: errors {:?}, {} lost, {} never answered",
+            tally.errors, tally.lost, tally.unanswered
+        ));
+    }
+    let server_cpu = result.server_cpu.and_then(|cpu| result.cpu_us_per_op(cpu));
+    let own_cpu = result.cpu_us_per_op(result.tally.cpu);
+    sheet.put("requests/s", name, Better::Higher, result.throughput());
+    if all.completed > 0 {
+        sheet.put("latency p50, us", name, Better::Lower, us(0.5));
+        sheet.put("latency p99, us", name, Better::Lower, us(0.99));
+        sheet.put("latency p999, us", name, Better::Lower, us(0.999));
+    }
+    sheet.put("server CPU, us/request", name, Better::Lower, server_cpu);
+    sheet.put("generator CPU, us/request", name, Better::Lower, own_cpu);
 }

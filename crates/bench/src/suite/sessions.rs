@@ -15,7 +15,7 @@ use crate::wire::{self, op};
 
 pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> {
     let (running, _) = bout.start("/")?;
-    let count = bout.affordable(bout.args.sessions, &running, sheet);
+    let count = bout.affordable(bout.args.sessions, running.ends(), sheet);
     let timeout = Duration::from_secs(bout.args.session_timeout);
     let cpu = || running.process().and_then(Process::cpu);
     let before = Memory::of(&running);

@@ -80,7 +80,8 @@ impl Workload for Await {
 pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> {
     let args = bout.args;
     let (running, _) = bout.start("/")?;
-    let connections = bout.affordable(args.watch_connections.min(args.count), &running, sheet);
+    let connections =
+        bout.affordable(args.watch_connections.min(args.count), running.ends(), sheet);
     let znodes = args.count / connections;
     ensure!(znodes > 0, "no watch per connection");
     create(&running, znodes)?;
@@ -103,7 +104,7 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
     spread(&mut swarm, clock, &running, connections, changed, args.repeats, &name, sheet)?;
     swarm.close(STEP_LIMIT)?;
 
-    let fanout = bout.affordable(args.fanout, &running, sheet);
+    let fanout = bout.affordable(args.fanout, running.ends(), sheet);
     let mut swarm = Swarm::new(clock)?;
     swarm.open(&[running.address], fanout, OPENING_MAX, TIMEOUT, STEP_LIMIT)?;
     watch(&mut swarm, clock, fanout, 1)?;

@@ -67,7 +67,7 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
     memory_rows(sheet, "after load", &before, &after, count);
     let peak = process.and_then(Process::rss_peak).map(megabytes);
     sheet.put("memory, MB", "peak of load", Better::Lower, peak);
-    if running.is_in_process() {
+    if running.process().is_none() {
         return Ok(()); // nothing is kept, so there is nothing to start again with
     }
     sheet.put("disk, MB", "after load", Better::Lower, megabytes(disk_bytes(&running.data)?));

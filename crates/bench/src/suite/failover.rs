@@ -1,0 +1,96 @@
+//! How long nobody can write when the leader is killed, and when it stands still.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+
+use crate::board::{Better, Sheet};
+use crate::client::Client;
+use crate::compare::{Bout, progress};
+use crate::ensemble::Ensemble;
+use crate::suite::{ROOT, client_of};
+use crate::table::number;
+use crate::wire::{self, op};
+
+/// How long a server may take to answer before it is asked anew.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The pause before a server that refused is asked again.
+const RETRY: Duration = Duration::from_millis(2);
+/// How long nothing happens before each fault.
+const QUIET: Duration = Duration::from_secs(1);
+
+pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> {
+    let mut ensemble = Ensemble::start(bout)?;
+    let mut client = client_of(ensemble.addresses()[0])?;
+    client.ensure(ROOT)?;
+    client.close()?;
+    for (name, is_killed) in [("leader killed", true), ("leader paused", false)] {
+        let mut gaps = Vec::new();
+        for _ in 0..bout.args.repeats {
+            ensemble.wait_for_all()?;
+            let leader = ensemble.leader()?;
+            let others = ensemble.others(leader);
+            // Both are known to take writes before anything happens.
+            for server in &others {
+                write(*server).with_context(|| format!("write to {server}"))?;
+            }
+            thread::sleep(QUIET);
+            let fault = Instant::now();
+            if is_killed {
+                ensemble.kill(leader);
+            } else {
+                ensemble.pause(leader, true)?;
+            }
+            let gap = first_write(&others, fault)?;
+            progress(&format!("  {name}: {} s without a write", number(gap.as_secs_f64())));
+            gaps.push(gap);
+            if is_killed {
+                ensemble.launch(leader)?;
+            } else {
+                ensemble.pause(leader, false)?;
+            }
+            ensemble.wait_for(leader)?;
+        }
+        gaps.sort_unstable();
+        let (median, longest) = (gaps[gaps.len() / 2], gaps[gaps.len() - 1]);
+        let group = "s without a write";
+        sheet.put(group, &format!("{name}, median"), Better::Lower, median.as_secs_f64());
+        sheet.put(group, &format!("{name}, longest"), Better::Lower, longest.as_secs_f64());
+    }
+    ensemble.stop()
+}
+
+/// One acknowledged write in a session of its own.
+fn write(server: SocketAddr) -> anyhow::Result<()> {
+    let mut client = Client::connect(server, PATIENCE)?;
+    client.expect("set", op::SET_DATA, |to| wire::set_body(to, ROOT, b"x"))?;
+    let _ = client.close(); // the write is what counts
+    Ok(())
+}
+
+/// The time from `fault` to the first write that began after it and is acknowledged by any of `servers`.
+fn first_write(servers: &[SocketAddr], fault: Instant) -> anyhow::Result<Duration> {
+    let is_over = AtomicBool::new(false);
+    let first = thread::scope(|scope| {
+        let ask = |server: SocketAddr| {
+            let is_over = &is_over;
+            scope.spawn(move || {
+                while !is_over.load(Ordering::Relaxed) && fault.elapsed() < crate::suite::STEP_LIMIT
+                {
+                    if write(server).is_ok() {
+                        is_over.store(true, Ordering::Relaxed);
+                        return Some(fault.elapsed());
+                    }
+                    thread::sleep(RETRY);
+                }
+                None
+            })
+        };
+        let asking: Vec<_> = servers.iter().map(|server| ask(*server)).collect();
+        asking.into_iter().filter_map(|thread| thread.join().ok().flatten()).min()
+    });
+    first.context("nobody takes writes any more")
+}
