@@ -57,8 +57,8 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
         gaps.sort_unstable();
         let (median, longest) = (gaps[gaps.len() / 2], gaps[gaps.len() - 1]);
         let group = "s without a write";
-        sheet.put(group, &format!("{name}, median"), Better::Lower, median.as_secs_f64());
-        sheet.put(group, &format!("{name}, longest"), Better::Lower, longest.as_secs_f64());
+        sheet.put(group, format!("{name}, median"), Better::Lower, median.as_secs_f64());
+        sheet.put(group, format!("{name}, longest"), Better::Lower, longest.as_secs_f64());
     }
     ensemble.stop()
 }
