@@ -18,6 +18,8 @@ usage: cargo xtask <task>
   interop [...]  only the interop tests; further words go to the test runner
   diff [--ops N] [--seed S]
                  the differential test against the original, as long as you like
+  faults [--minutes M] [--seed S] [--only FAULT,...]
+                 ensembles of real processes, and what goes wrong with them, as long as you like
   sim [--seeds N | --minutes M] [--first S]
                  simulated ensembles; what fails is printed with its seed, as small as it gets
   mutants [--seeds N] [--first S]
@@ -42,6 +44,7 @@ fn run(words: &[String]) -> Result<()> {
         "tidy" => tidy::check(),
         "interop" => steps::interop(rest),
         "diff" => steps::diff(rest),
+        "faults" => steps::faults(rest),
         "sim" => steps::sim(rest),
         "mutants" => steps::mutants(rest),
         "help" | "--help" | "-h" => {

@@ -42,16 +42,31 @@ pub(crate) fn interop(words: &[String]) -> Result<()> {
 
 /// The differential test alone.
 pub(crate) fn diff(words: &[String]) -> Result<()> {
+    let names = [("--ops", "ZEBU_DIFF_OPS"), ("--seed", "ZEBU_DIFF_SEED")];
+    one_test("differential", "random_operations", &names, words)
+}
+
+/// Ensembles of real processes under faults, as long as one likes.
+pub(crate) fn faults(words: &[String]) -> Result<()> {
+    let names = [
+        ("--minutes", "ZEBU_FAULTS_MINUTES"),
+        ("--seed", "ZEBU_FAULTS_SEED"),
+        ("--only", "ZEBU_FAULTS_ONLY"),
+    ];
+    one_test("faults", "members_outlive_faults_drawn_from_a_seed", &names, words)
+}
+
+/// One interop test with options, each of which becomes an environment variable.
+fn one_test(file: &str, name: &str, names: &[(&str, &str)], words: &[String]) -> Result<()> {
     deps::install()?;
-    let mut command = cargo(&["test", "-p", "zebu-interop", "--test", "differential", "--"]);
-    command.args(["--include-ignored", "--nocapture", "random_operations"]);
+    let mut command = cargo(&["test", "-p", "zebu-interop", "--test", file, "--"]);
+    command.args(["--include-ignored", "--nocapture", name]);
     for pair in words.chunks(2) {
         let [option, value] = pair else { bail!("{} wants a value", pair[0]) };
-        match option.as_str() {
-            "--ops" => command.env("ZEBU_DIFF_OPS", value),
-            "--seed" => command.env("ZEBU_DIFF_SEED", value),
-            other => bail!("no such option: {other}"),
+        let Some((_, variable)) = names.iter().find(|(name, _)| name == option) else {
+            bail!("no such option: {option}")
         };
+        command.env(variable, value);
     }
     if std::env::var_os("ZEBU_BIN").is_none() {
         run(cargo(&["build", "-p", "zebu"]))?;

@@ -1,6 +1,6 @@
 //! An ensemble of servers, each in a process of its own, of one kind or of several.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -35,6 +35,12 @@ pub fn options() -> Options {
         .config("maxSessionTimeout", 60_000)
         .config("forceSync", "yes");
     with_super(options)
+}
+
+/// The same for members that may be cut off: whoever votes for one that cannot be reached tries to reach it for
+/// as long as `initLimit`.
+pub fn options_with_cuts() -> Options {
+    options().config("initLimit", 25)
 }
 
 /// Servers that know each other.
@@ -224,5 +230,33 @@ impl Ensemble {
         }
         ensure!(mismatches.iter().all(|count| count == "0"), "digests differ: {mismatches:?}");
         Ok(first)
+    }
+
+    /// How many digests all members have in common, each of the whole tree at some transaction: what their
+    /// word `hash` says.
+    ///
+    /// # Errors
+    /// Two differ.
+    pub fn agreed_digests(&self) -> Result<usize> {
+        let mut known: BTreeMap<String, (usize, String)> = BTreeMap::new();
+        let mut common = 0;
+        for (index, member) in self.members.iter().enumerate() {
+            let text = member.four_letter_word("hash")?;
+            for line in text.lines() {
+                let Some((zxid, digest)) = line.split_once(": ") else { continue };
+                let Some((first, other)) = known.get(zxid) else {
+                    known.insert(zxid.to_owned(), (index, digest.to_owned()));
+                    continue;
+                };
+                ensure!(
+                    other == digest,
+                    "members {} and {} differ at {zxid}: {other}, {digest}",
+                    first + 1,
+                    index + 1
+                );
+                common += 1;
+            }
+        }
+        Ok(common)
     }
 }

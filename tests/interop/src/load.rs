@@ -1,6 +1,7 @@
 //! Clients that keep on asking while servers come and go, and remember what they were told.
 
 mod client;
+mod outsiders;
 mod worker;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,10 +15,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 
 pub use self::client::Client;
+pub use self::outsiders::Outsiders;
 use self::worker::{Common, WATCHED, Worker, create_surely};
-use crate::linear::{self, Operation};
+use crate::linear::Operation;
 use crate::server::PATIENCE;
-use crate::znode::Asked;
+use crate::znode::{self, Asked};
 
 /// The timeout of sessions that stay, in milliseconds.
 const STAYING_MS: i32 = 30_000;
@@ -67,6 +69,8 @@ pub struct Figures {
     pub notified: usize,
     /// Sessions that ended in time, not early.
     pub ended: usize,
+    /// Digests of whole trees, in the middle of the run, that were compared.
+    pub digests: usize,
 }
 
 impl std::ops::AddAssign for Figures {
@@ -78,17 +82,19 @@ impl std::ops::AddAssign for Figures {
         self.configurations += other.configurations;
         self.notified += other.notified;
         self.ended += other.ended;
+        self.digests += other.digests;
     }
 }
 
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { writes, histories, operations, unknown, configurations, notified, ended } = self;
+        let Self { writes, histories, operations, unknown, configurations, .. } = self;
+        let Self { notified, ended, digests, .. } = self;
         write!(
             f,
             "{writes} writes acknowledged, {histories} histories of {operations} operations decided \
              ({configurations} configurations), {unknown} operations without an answer, {notified} \
-             notifications, {ended} sessions ended in time"
+             notifications, {ended} sessions ended in time, {digests} digests compared"
         )
     }
 }
@@ -213,7 +219,7 @@ impl Told {
         };
         for (key, history) in &self.histories {
             figures.configurations +=
-                linear::check(&None, history).map_err(|error| error.context(key.clone()))?;
+                znode::check(history).map_err(|error| error.context(key.clone()))?;
             figures.histories += 1;
             figures.operations += history.len();
         }

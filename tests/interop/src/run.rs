@@ -75,6 +75,14 @@ impl Program {
         Ok(input.flush()?)
     }
 
+    /// Whether it has not ended yet.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn is_running(&mut self) -> Result<bool> {
+        Ok(self.child.try_wait()?.is_none())
+    }
+
     /// What it has printed so far.
     ///
     /// # Errors

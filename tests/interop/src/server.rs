@@ -446,6 +446,12 @@ impl Drop for Server {
             child.kill().ok();
             child.wait().ok();
         }
+        if let Some(folder) = std::env::var_os("ZEBU_INTEROP_LOGS") {
+            // For whoever wants to know what happened; nothing depends on it.
+            let name = self.folder.path().with_extension("log");
+            let name = name.file_name().unwrap_or_default();
+            fs::copy(self.log_path(), Path::new(&folder).join(name)).ok();
+        }
         if std::thread::panicking() {
             eprintln!("---- log of {:?} on port {} ----\n{}", self.kind, self.port, self.log());
         }

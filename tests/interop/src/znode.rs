@@ -1,6 +1,10 @@
 //! What one znode does, for [`crate::linear`]: it comes, changes by versions, and goes.
 
-use crate::linear::Call;
+use std::collections::{HashMap, HashSet};
+
+use anyhow::Result;
+
+use crate::linear::{self, Call, Operation};
 
 /// Any version will do.
 pub const ANY: i32 = -1;
@@ -41,7 +45,7 @@ pub enum Answer {
 }
 
 /// Both.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked(pub Ask, pub Answer);
 
 impl Call for Asked {
@@ -71,11 +75,108 @@ impl Call for Asked {
             _ => None,
         }
     }
+
+    /// Versions only grow, by one with each change, as long as nobody deletes.
+    fn can_follow(&self, state: &State, between: &[&Self]) -> bool {
+        let needed = match &self.1 {
+            Answer::Is(version, _) => *version,
+            Answer::Version(version) => *version - 1,
+            _ => return true,
+        };
+        let is_deletion = |asked: &&Self| matches!(asked.0, Ask::Delete(_));
+        let Some((at, _)) = state else { return true };
+        if between.iter().any(is_deletion) {
+            return true;
+        }
+        let changes = between.iter().filter(|asked| matches!(asked.0, Ask::Set(..))).count();
+        *at <= needed && usize::try_from(needed - at).is_ok_and(|more| more <= changes)
+    }
+
+    fn stands_for(&self, other: &Self) -> bool {
+        let is_unknown = [&self.1, &other.1].iter().all(|answer| **answer == Answer::Unknown);
+        self == other
+            || is_unknown
+                && match (&self.0, &other.0) {
+                    (Ask::Set(ANY, value), Ask::Set(_, other)) => value == other,
+                    (Ask::Delete(ANY), Ask::Delete(_)) => true,
+                    _ => false,
+                }
+    }
+}
+
+/// Checks the history of a znode that is not there at first; says how many configurations were looked at.
+///
+/// Every value is to be given once. So what somebody has read tells which version a change without answer
+/// made, and values that nobody has read need not be told apart; without either there would be too much to try.
+///
+/// # Errors
+/// As [`linear::check`].
+pub fn check(history: &[Operation<Asked>]) -> Result<usize> {
+    let mut read: HashMap<&str, HashSet<i32>> = HashMap::new();
+    for operation in history {
+        if let Answer::Is(version, value) = &operation.call.1 {
+            read.entry(value).or_default().insert(*version);
+        }
+    }
+    let told = |operation: &Operation<Asked>| {
+        let mut operation = operation.clone();
+        let Asked(ask, answer) = &mut operation.call;
+        if let Ask::Create(value) | Ask::Set(_, value) = ask {
+            match read.get(value.as_str()) {
+                None => value.clear(),
+                // A version that cannot have been read contradicts the read itself.
+                Some(versions) if matches!(ask, Ask::Set(..)) && *answer == Answer::Unknown => {
+                    if let Some(version) = versions.iter().next() {
+                        *answer = Answer::Version(*version);
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+        operation
+    };
+    linear::check(&None, &history.iter().map(told).collect::<Vec<_>>())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
+
+    /// One client that was never wrong, and many changes without answers, some of which happened.
+    #[test]
+    fn many_changes_without_answer_are_decided() {
+        let zero = Instant::now();
+        let at = |ms: u64| zero + Duration::from_millis(ms);
+        let mut history = Vec::new();
+        let mut tell = |began: u64, ended: Option<u64>, ask: Ask, answer: Answer| {
+            let call = Asked(ask, answer);
+            history.push(Operation { began: at(began), ended: ended.map(at), call });
+        };
+        tell(0, Some(1), Ask::Create("first".to_owned()), Answer::Done);
+        for count in 0..60 {
+            tell(2, None, Ask::Set(ANY, format!("lost-{count}")), Answer::Unknown);
+            tell(2, None, Ask::Set(count, format!("old-{count}")), Answer::Unknown);
+        }
+        let mut version = 0;
+        for count in 0..20_i32 {
+            let now = 10 * u64::try_from(count + 1).unwrap();
+            // One of which nobody knows, two of which nobody has read anything, and one that was answered.
+            let name = format!("lost-{}", 59 - count);
+            tell(now, Some(now + 1), Ask::Read, Answer::Is(version + 1, name));
+            version += 4;
+            let set = Ask::Set(ANY, format!("mine-{count}"));
+            tell(now + 2, Some(now + 3), set, Answer::Version(version));
+        }
+        check(&history).unwrap();
+        // Nobody can have made so many versions.
+        let read = Ask::Read;
+        let call = Asked(read, Answer::Is(version + 200, "mine-19".to_owned()));
+        history.push(Operation { began: at(900), ended: Some(at(901)), call });
+        let error = check(&history).unwrap_err().to_string();
+        assert!(error.contains("not linearizable"), "{error}");
+    }
 
     #[test]
     fn a_znode_comes_changes_and_goes() {

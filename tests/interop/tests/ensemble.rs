@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use zebu_interop::ensemble::{Ensemble, options};
+use zebu_interop::ensemble::{Ensemble, options, options_with_cuts};
 use zebu_interop::faults::{Fault, PROGRESS, Whom, inflict};
 use zebu_interop::load::{Client, Figures, Load};
 use zebu_interop::network::Network;
@@ -54,7 +54,7 @@ fn five_members_outlive_faults_of_two() {
 fn three_members_outlive_cuts_between_them() {
     let network = Network::with_cuts(3).unwrap();
     println!("{}", network.kind());
-    let ensemble = Ensemble::prepare_on(network, &[Kind::Zebu; 3], 0, &options());
+    let ensemble = Ensemble::prepare_on(network, &[Kind::Zebu; 3], 0, &options_with_cuts());
     let mut ensemble = ensemble.unwrap().started().unwrap();
     let faults = [Fault::Island, Fault::Mute, Fault::Deaf];
     let both = faults.iter().flat_map(|fault| [fault(Whom::Follower), fault(Whom::Leader)]);
@@ -65,7 +65,7 @@ fn three_members_outlive_cuts_between_them() {
 fn five_members_outlive_cuts_between_them() {
     let network = Network::with_cuts(5).unwrap();
     println!("{}", network.kind());
-    let ensemble = Ensemble::prepare_on(network, &[Kind::Zebu; 5], 0, &options());
+    let ensemble = Ensemble::prepare_on(network, &[Kind::Zebu; 5], 0, &options_with_cuts());
     let mut ensemble = ensemble.unwrap().started().unwrap();
     let faults = [Fault::Island, Fault::Mute, Fault::Deaf].map(|fault| fault(Whom::Minority));
     survive(&mut ensemble, &[&faults[..], &[Fault::Ring]].concat());

@@ -1,6 +1,6 @@
 """A pytest plug-in: skips the tests that a file names, so that the report tells them apart.
 
-The file is named by ZEBU_KAZOO_EXCLUDED. With ZEBU_KAZOO_ONLY, a comma-separated list of names in the same
+The file is named by ZEBU_KAZOO_EXCLUDED; ZEBU_KAZOO_SERVERS says for which ensemble, `one` or `three`. With ZEBU_KAZOO_ONLY, a comma-separated list of names in the same
 form, everything else is left out.
 """
 
@@ -18,8 +18,9 @@ def _name(item):
 
 def pytest_collection_modifyitems(config, items):
     with open(os.environ["ZEBU_KAZOO_EXCLUDED"], encoding="utf-8") as file:
-        lines = [line.split(None, 1) for line in file if line.strip() and line[0] != "#"]
-    excluded = {name: reason.strip() for name, reason in lines}
+        lines = [line.split(None, 2) for line in file if line.strip() and line[0] != "#"]
+    here = ("always", os.environ["ZEBU_KAZOO_SERVERS"])
+    excluded = {name: reason.strip() for name, where, reason in lines if where in here}
     only = os.environ.get("ZEBU_KAZOO_ONLY")
     if only:
         wanted = set(only.split(","))

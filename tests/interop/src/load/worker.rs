@@ -28,6 +28,9 @@ const SLOTS: usize = 3;
 /// Operations on a znode before another one takes its place, so that every history can be decided.
 const HISTORY_MAX: usize = 250;
 
+/// What a change without an answer counts for among them.
+const UNKNOWN_COST: usize = HISTORY_MAX / 8;
+
 /// The timeout of sessions that are left behind, in milliseconds.
 const MORTAL_MS: i32 = 2_000;
 
@@ -117,7 +120,10 @@ impl Worker {
             let is_known = answer != Answer::Unknown;
             match (&answer, &reply) {
                 (Answer::Done | Answer::Version(_), Some(reply)) => self.wrote(began, reply),
-                (Answer::Unknown, _) => self.told.unknown += 1,
+                (Answer::Unknown, _) => {
+                    self.told.unknown += 1;
+                    self.common.slots[slot].fetch_add(UNKNOWN_COST, Ordering::Relaxed);
+                }
                 _ => {}
             }
             // Nothing can be learned from a read without an answer.

@@ -1,0 +1,107 @@
+//! Ensembles of ours, kazoo's and the original's clients, and faults drawn from a seed, for as long as you like.
+//!
+//! `cargo xtask faults --minutes 30`. In each round a new ensemble of three or five goes through faults for a
+//! minute; then everything is checked. What is drawn follows from the seed, when it happens does not.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use zebu_interop::ensemble::{Ensemble, options_with_cuts};
+use zebu_interop::faults::{Fault, PROGRESS, all, inflict};
+use zebu_interop::load::{Figures, Load, Outsiders};
+use zebu_interop::network::Network;
+use zebu_interop::random::Random;
+use zebu_interop::server::Kind;
+
+/// How long faults go on before everything is checked.
+const ROUND: Duration = Duration::from_secs(60);
+
+/// How often each fault was seen, and how long it took until all was well again.
+type Times = BTreeMap<String, Vec<Duration>>;
+
+fn setting(name: &str, otherwise: u64) -> u64 {
+    let given = std::env::var(name).ok();
+    given.map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name}: {text}")))
+}
+
+/// The faults to draw from: all, or those that are named.
+fn choice(members: usize) -> Vec<Fault> {
+    let only = std::env::var("ZEBU_FAULTS_ONLY").unwrap_or_default();
+    let named =
+        |fault: &Fault| only.is_empty() || only.split(',').any(|name| name == format!("{fault:?}"));
+    all(members).into_iter().filter(named).collect()
+}
+
+fn round(members: usize, random: &mut Random, times: &mut Times) -> Result<Figures> {
+    let faults = choice(members);
+    ensure!(!faults.is_empty(), "no such fault");
+    let network = Network::with_cuts(members)?;
+    let kinds = vec![Kind::Zebu; members];
+    let options = options_with_cuts().small_disk(96);
+    let mut ensemble = Ensemble::prepare_on(network, &kinds, 0, &options)?.started()?;
+    let addresses = ensemble.addresses();
+    let load = Load::start_with(&addresses, random.next())?;
+    let mut outsiders = Outsiders::start(&addresses)?;
+    load.wait_for(PROGRESS)?;
+    let mut seen = Vec::new();
+    let start = Instant::now();
+    while start.elapsed() < ROUND {
+        let fault = *random.pick(&faults);
+        let began = Instant::now();
+        seen.push(fault);
+        let result = inflict(&mut ensemble, &load, fault).and_then(|is_done| {
+            outsiders.go_on()?;
+            Ok(is_done)
+        });
+        match result {
+            Ok(true) => times.entry(format!("{fault:?}")).or_default().push(began.elapsed()),
+            Ok(false) => {}
+            Err(error) => {
+                // What a client has seen says more than that it has given up.
+                load.finish().with_context(|| format!("{seen:?}: {error:#}"))?;
+                return Err(error.context(format!("{seen:?}")));
+            }
+        }
+    }
+    let check = || -> Result<Figures> {
+        let mut told = load.finish()?;
+        told.created.extend(outsiders.finish()?);
+        let tree = ensemble.agreed_tree()?;
+        let digests = ensemble.agreed_digests()?;
+        ensure!(digests > 0, "no digests to compare");
+        Ok(Figures { digests, ..told.check(&tree)? })
+    };
+    check().with_context(|| format!("{seen:?}"))
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn members_outlive_faults_drawn_from_a_seed() {
+    let minutes = setting("ZEBU_FAULTS_MINUTES", 1);
+    let first = setting("ZEBU_FAULTS_SEED", 1);
+    let (mut times, mut figures) = (Times::new(), Figures::default());
+    let start = Instant::now();
+    let mut rounds = 0;
+    while rounds == 0 || start.elapsed() < Duration::from_secs(60 * minutes) {
+        let seed = first + rounds;
+        let members = if seed.is_multiple_of(2) { 5 } else { 3 };
+        match round(members, &mut Random::new(seed), &mut times) {
+            Ok(more) => {
+                println!("seed {seed}, {members} members: {more}");
+                figures += more;
+            }
+            Err(error) => panic!("seed {seed}, {members} members: {error:?}"),
+        }
+        rounds += 1;
+    }
+    println!("\n{rounds} rounds in {:.0?}: {figures}", start.elapsed());
+    println!("\n{:<24} {:>5} {:>9} {:>9}", "fault", "times", "median", "longest");
+    for (fault, times) in &mut times {
+        times.sort_unstable();
+        let (median, longest) = (times[times.len() / 2], times[times.len() - 1]);
+        println!("{fault:<24} {:>5} {median:>9.2?} {longest:>9.2?}", times.len());
+    }
+    let count: usize = times.values().map(Vec::len).sum();
+    println!("{count} faults");
+}
