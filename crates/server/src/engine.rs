@@ -107,7 +107,7 @@ impl Engine {
         let mut ending = None;
         if self.peers.is_none() {
             // The whole log has been applied.
-            shared.tree.write().trust_digests();
+            shared.tree.write().trust_digests(Zxid::ZERO);
         }
         let mut heard = shared.clock.monotonic();
         loop {
@@ -403,8 +403,9 @@ impl Engine {
             Role::Observing(leader) => info!("observing server {}", leader.0),
         }
         if mode.is_some() {
-            // Everything that was committed before is applied.
-            shared.tree.write().trust_digests();
+            // What a copy was ahead of is committed, though perhaps not applied: that waits for our own disk.
+            let committed = self.replica.peer().map_or(Zxid::ZERO, |peer| peer.committed());
+            shared.tree.write().trust_digests(committed);
         }
         *shared.mode.lock() = mode.unwrap_or(Mode::Standalone);
         shared.serving.store(mode.is_some() && !shared.is_stopping(), Ordering::Release);

@@ -631,8 +631,9 @@ impl World {
         let Some(process) = &mut self.servers[server].process else { return };
         process.role = role;
         if role != Role::Looking {
-            // Everything that was committed before is applied.
-            process.tree.trust_digests();
+            // What a copy was ahead of is committed, though perhaps not applied: that waits for the disk.
+            let committed = process.replica.peer().map_or(Zxid::ZERO, zebu_zab::Peer::committed);
+            process.tree.trust_digests(committed);
         }
         if role == Role::Looking {
             let conns: Vec<ConnId> = process.conns.keys().copied().collect();

@@ -80,7 +80,7 @@ impl Tree {
     }
 
     fn check_digest(&mut self, record: &TxnRecord<'_>) -> bool {
-        if !self.options.digest || self.digests_are_ahead {
+        if !self.options.digest || self.last_zxid < self.digests_ahead_until {
             return true;
         }
         if self.digest_expected.is_some() {

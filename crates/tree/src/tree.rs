@@ -58,8 +58,8 @@ pub struct Tree {
     pub(crate) digest_history: VecDeque<(Zxid, i64)>,
     /// The digest that the loaded snapshot promises for a zxid not reached yet.
     pub(crate) digest_expected: Option<(Zxid, i64)>,
-    /// The tree may be ahead of the transactions that come, nobody knows how far.
-    pub(crate) digests_are_ahead: bool,
+    /// The tree may be ahead of the transactions before this one.
+    pub(crate) digests_ahead_until: Zxid,
     /// Characters of all paths, bytes of all data.
     data_size: u64,
     /// Room for the watchers of one event.
@@ -109,7 +109,7 @@ impl Tree {
             digest_mismatches: 0,
             digest_history: VecDeque::new(),
             digest_expected: None,
-            digests_are_ahead: false,
+            digests_ahead_until: Zxid::ZERO,
             // The root is counted under both its names.
             data_size: 1,
             found: Vec::new(),
@@ -193,13 +193,13 @@ impl Tree {
     /// Compares no digests until [`Tree::trust_digests`]: the tree is a fuzzy snapshot's, and how far
     /// ahead of the transactions that follow is not known.
     pub fn distrust_digests(&mut self) {
-        self.digests_are_ahead = true;
+        self.digests_ahead_until = Zxid(i64::MAX);
     }
 
-    /// Compares the digests of transactions again: everything a fuzzy snapshot was ahead of has been
-    /// applied.
-    pub fn trust_digests(&mut self) {
-        self.digests_are_ahead = false;
+    /// Compares the digests of transactions again from this one on: with it, everything is applied that a
+    /// fuzzy snapshot was ahead of.
+    pub fn trust_digests(&mut self, from: Zxid) {
+        self.digests_ahead_until = from;
     }
 
     /// Whether a snapshot's digest is still to be reached.
