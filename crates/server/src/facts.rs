@@ -206,8 +206,8 @@ impl Facts for ServerFactsView<'_> {
             observes: ensemble.members.is_observer(ensemble.me),
             init_ticks: ensemble.init_ticks,
             sync_ticks: ensemble.sync_ticks,
-            election_ports: addresses.iter().map(|at| at.election_port).collect(),
-            learner_ports: addresses.iter().map(|at| at.quorum_port).collect(),
+            election_ports: distinct(addresses.iter().map(|at| at.election_port)),
+            learner_ports: distinct(addresses.iter().map(|at| at.quorum_port)),
             membership: ensemble.members.to_string(),
             voters: ensemble.members.voters().count(),
             leader: leading.filter(|_| self.mode() == Mode::Leader).map(leader),
@@ -299,4 +299,15 @@ fn last_op(op: i32) -> &'static str {
         OpCode::GET_EPHEMERALS => "GETE",
         _ => "NA",
     }
+}
+
+/// Each of these ports once.
+fn distinct(ports: impl Iterator<Item = u16>) -> Vec<u16> {
+    let mut once = Vec::new();
+    for port in ports {
+        if !once.contains(&port) {
+            once.push(port);
+        }
+    }
+    once
 }

@@ -22,7 +22,8 @@ use zebu_zab::config::{Member, Membership};
 use zebu_zab::mesh::{self, WireId};
 use zebu_zab::{LinkId, Output};
 
-use crate::config::EnsembleConfig;
+use self::sockets::Tuning;
+use crate::config::{ElectionNetConfig, EnsembleConfig};
 use crate::shared::{Shared, StopOnPanic};
 
 mod copy;
@@ -36,6 +37,9 @@ const INPUTS_MAX: usize = 20_000;
 
 /// Connections of each kind at which no more are accepted: far more than an ensemble has servers.
 const CONNECTIONS_MAX: usize = 512;
+
+/// Time after which another address of a server is tried, too, at most.
+const PACE_MAX: Duration = Duration::from_millis(250);
 
 /// The network between servers.
 pub struct Peers {
@@ -92,6 +96,20 @@ impl Net {
         let Some(port) = self.config.learners.observer_master_port else { return Vec::new() };
         let addresses = member.quorum_addresses().into_iter();
         addresses.map(|HostPort { host, .. }| HostPort { host, port }).collect()
+    }
+
+    /// How connections for votes behave. Where servers have several addresses, one that gets nothing through any more
+    /// is given up for another.
+    fn tuning(&self) -> Tuning {
+        let ElectionNetConfig { tcp_keep_alive: keep_alive, reachability_timeout, .. } =
+            self.config.election;
+        let lost_after = reachability_timeout.filter(|_| self.config.rules.multi_address);
+        Tuning { no_delay: true, keep_alive, lost_after }
+    }
+
+    /// Time after which another address of a server is tried, too.
+    fn pace(&self) -> Duration {
+        self.config.election.reachability_timeout.map_or(PACE_MAX, |timeout| timeout.min(PACE_MAX))
     }
 
     /// Waits until the replica has caught up.

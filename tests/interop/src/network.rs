@@ -36,6 +36,10 @@ enum Links {
     Direct,
     /// Each on an address of its own, all of them of loopback.
     Addressed,
+    /// Each on two of them. `one_is_dead`: nobody can be reached by others at the first.
+    Twofold {
+        one_is_dead: bool,
+    },
     Proxied(Proxies),
     Routed(Namespaces),
 }
@@ -59,6 +63,12 @@ impl Network {
     pub fn addresses(members: usize) -> Self {
         let ports = vec![free_ports(2); members];
         Self { links: Links::Addressed, ports }
+    }
+
+    /// Loopback with two addresses for each member; with `one_is_dead` others are given a wrong first one.
+    pub fn two_addresses(members: usize, one_is_dead: bool) -> Self {
+        let ports = vec![free_ports(2); members];
+        Self { links: Links::Twofold { one_is_dead }, ports }
     }
 
     /// A network that can be cut. With `ZEBU_INTEROP_NETWORK=proxies` it is made of proxies in any case.
@@ -88,7 +98,7 @@ impl Network {
     /// What it is, for people.
     pub fn kind(&self) -> &'static str {
         match self.links {
-            Links::Direct | Links::Addressed => "loopback",
+            Links::Direct | Links::Addressed | Links::Twofold { .. } => "loopback",
             Links::Proxied(_) => "proxies on loopback",
             Links::Routed(_) => "network namespaces",
         }
@@ -98,9 +108,8 @@ impl Network {
     pub fn place(&self, member: usize) -> Place {
         match &self.links {
             Links::Direct | Links::Proxied(_) => Place::default(),
-            Links::Addressed => {
-                let host = Ipv4Addr::new(127, 0, 0, 10 + u8::try_from(member).expect("few"));
-                Place { host, namespace: None }
+            Links::Addressed | Links::Twofold { .. } => {
+                Place { host: loopback(10, member), namespace: None }
             }
             Links::Routed(namespaces) => namespaces.place(member),
         }
@@ -114,6 +123,11 @@ impl Network {
                 let [quorum, election] = proxies.ports(viewer, member);
                 format!("{host}:{quorum}:{election}")
             }
+            Links::Twofold { one_is_dead } => {
+                let first = if *one_is_dead && viewer != member { 30 } else { 20 };
+                let (first, election) = (loopback(first, member), port + 1);
+                format!("{first}:{port}:{election}|{host}:{port}:{election}")
+            }
             _ => format!("{host}:{port}:{}", port + 1),
         }
     }
@@ -124,7 +138,9 @@ impl Network {
     /// It cannot be cut.
     pub fn cut(&mut self, from: usize, to: usize) -> Result<()> {
         match &mut self.links {
-            Links::Direct | Links::Addressed => anyhow::bail!("loopback cannot be cut"),
+            Links::Direct | Links::Addressed | Links::Twofold { .. } => {
+                anyhow::bail!("loopback cannot be cut")
+            }
             Links::Proxied(proxies) => proxies.cut(from, to),
             Links::Routed(namespaces) => return namespaces.cut(from, to),
         }
@@ -137,7 +153,7 @@ impl Network {
     /// It cannot be mended.
     pub fn heal(&mut self) -> Result<()> {
         match &mut self.links {
-            Links::Direct | Links::Addressed => Ok(()),
+            Links::Direct | Links::Addressed | Links::Twofold { .. } => Ok(()),
             Links::Proxied(proxies) => {
                 proxies.heal();
                 Ok(())
@@ -145,4 +161,9 @@ impl Network {
             Links::Routed(namespaces) => namespaces.heal(),
         }
     }
+}
+
+/// An address of loopback.
+fn loopback(first: u8, member: usize) -> Ipv4Addr {
+    Ipv4Addr::new(127, 0, 0, first + u8::try_from(member).expect("few members"))
 }

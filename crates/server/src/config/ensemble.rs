@@ -76,8 +76,8 @@ pub struct ElectionNetConfig {
     pub tcp_keep_alive: bool,
     /// `quorumListenOnAllIPs`: on all addresses instead of this server's own.
     pub listen_on_all: bool,
-    /// `multiAddress.reachabilityCheckEnabled` and `multiAddress.reachabilityCheckTimeoutMs`: how long a member's addresses
-    /// may take to answer a check; `None` is no check.
+    /// `multiAddress.reachabilityCheckEnabled` and `multiAddress.reachabilityCheckTimeoutMs`: how long what is sent to one
+    /// of a member's addresses may take to be received before another is tried; `None` is no check.
     pub reachability_timeout: Option<Duration>,
 }
 
@@ -118,14 +118,12 @@ impl Config {
     /// An ensemble with something that is not part of this version.
     pub fn check_built(&self) -> Result<(), ConfigError> {
         let Some(ensemble) = &self.ensemble else { return Ok(()) };
-        let rules = ensemble.rules;
         let missing = [
             (self.reconfig_enabled, "reconfigEnabled"),
             (self.readonly_mode, "readonlymode.enabled"),
             (ensemble.local_sessions, "localSessionsEnabled"),
             (!ensemble.leader_serves, "leaderServes=no"),
             (ensemble.oracle.is_some(), "oraclePath"),
-            (rules.multi_address, "multiAddress.enabled"),
         ];
         let problems: Vec<Problem> = (missing.into_iter().filter(|(is_set, _)| *is_set))
             .map(|(_, what)| {

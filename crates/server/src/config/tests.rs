@@ -602,7 +602,6 @@ fn an_ensemble_that_asks_for_what_is_missing_is_refused_where_it_begins() {
         ("localSessionsEnabled=true", "localSessionsEnabled"),
         ("leaderServes=no", "leaderServes=no"),
         ("oraclePath=/o", "oraclePath"),
-        ("multiAddress.enabled=true", "multiAddress.enabled"),
     ] {
         let refused = Case::of_three(setting).config().check_built().unwrap_err().to_string();
         let text = format!("{named} is not part of this version for ensembles");

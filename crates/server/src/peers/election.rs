@@ -93,7 +93,7 @@ async fn accept(net: Arc<Net>, listener: TcpListener) {
 
 /// Hears who has dialled.
 async fn welcome(net: &Arc<Net>, mut stream: TcpStream) -> io::Result<()> {
-    sockets::tune(&stream, true, net.config.election.tcp_keep_alive);
+    sockets::tune(&stream, net.tuning());
     let mut received = BytesMut::with_capacity(256);
     let message = tokio::time::timeout(net.config.election.handshake_timeout, async {
         loop {
@@ -139,8 +139,9 @@ async fn introduce(net: &Net, peer: ServerId) -> io::Result<TcpStream> {
     let mut addresses =
         net.member(peer).map(|member| member.election_addresses()).unwrap_or_default();
     addresses.extend(net.said.lock().get(&peer).into_iter().flatten().cloned());
-    let mut stream = sockets::dial(&addresses, net.config.election.connect_timeout).await?;
-    sockets::tune(&stream, true, net.config.election.tcp_keep_alive);
+    let patience = net.config.election.connect_timeout;
+    let mut stream = sockets::dial(&addresses, net.pace(), patience).await?;
+    sockets::tune(&stream, net.tuning());
     let own = net.me.election_addresses();
     let message = InitialMessage::new(net.me.id, &own, net.config.rules.multi_address);
     // In one piece: the original reads it with a single call.

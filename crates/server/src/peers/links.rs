@@ -17,6 +17,7 @@ use zebu_proto::txn::TxnRecord;
 use zebu_replica::Input;
 use zebu_zab::LinkId;
 
+use super::sockets::Tuning;
 use super::{CONNECTIONS_MAX, LinkHandle, Net, ToLink, copy, sockets};
 
 /// Packets that are put together for one write.
@@ -49,7 +50,7 @@ pub(super) async fn listen(net: Arc<Net>, addresses: Vec<HostPort>) {
                 match listener.accept().await {
                     Ok(_) if net.links.lock().len() >= CONNECTIONS_MAX => {}
                     Ok((stream, _)) => {
-                        sockets::tune(&stream, net.config.learners.leader_no_delay, false);
+                        tune(&stream, net.config.learners.leader_no_delay);
                         start(&net, stream, false, zebu_zab::Input::Accepted);
                     }
                     Err(error) => {
@@ -65,6 +66,11 @@ pub(super) async fn listen(net: Arc<Net>, addresses: Vec<HostPort>) {
     drop(tasks);
 }
 
+/// Who learns, and who teaches, notices silence by itself.
+fn tune(stream: &TcpStream, no_delay: bool) {
+    sockets::tune(stream, Tuning { no_delay, keep_alive: false, lost_after: None });
+}
+
 struct AbortOnDrop(tokio::task::JoinHandle<()>);
 
 impl Drop for AbortOnDrop {
@@ -76,9 +82,9 @@ impl Drop for AbortOnDrop {
 /// Dials whom this server is to learn from.
 pub(super) async fn connect(net: Arc<Net>, addresses: Vec<HostPort>) {
     let patience = net.shared.config.sessions.tick * net.config.connect_ticks.max(1);
-    match sockets::dial(&addresses, patience).await {
+    match sockets::dial(&addresses, net.pace(), patience).await {
         Ok(stream) => {
-            sockets::tune(&stream, net.config.learners.learner_no_delay, false);
+            tune(&stream, net.config.learners.learner_no_delay);
             start(&net, stream, true, zebu_zab::Input::Connected);
         }
         Err(error) => {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::{TcpListener, TcpStream, lookup_host};
+use tokio::task::JoinSet;
 use zebu_proto::HostPort;
 
 /// Connections that may wait to be accepted.
@@ -39,40 +40,127 @@ fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// Dials the addresses in turn until one answers; names are resolved anew each time.
-pub async fn dial(addresses: &[HostPort], patience: Duration) -> std::io::Result<TcpStream> {
-    let mut failure = std::io::Error::other("there is no address to dial");
-    for HostPort { host, port } in addresses {
-        let attempt = TcpStream::connect((host.as_str(), *port));
-        match tokio::time::timeout(patience, attempt).await {
-            Ok(Ok(stream)) => return Ok(stream),
-            Ok(Err(error)) => failure = error,
-            Err(_) => failure = std::io::ErrorKind::TimedOut.into(),
+/// Dials one address after the other, at this pace, until one answers; earlier ones may still do so
+/// meanwhile. Names are resolved anew each time.
+///
+/// # Errors
+/// What was wrong with the last one, or `TimedOut` when none has answered within `patience`.
+pub async fn dial(
+    addresses: &[HostPort],
+    pace: Duration,
+    patience: Duration,
+) -> std::io::Result<TcpStream> {
+    let first = async {
+        let mut failure = std::io::Error::other("there is no address to dial");
+        let mut untried = addresses.iter().cloned();
+        let mut dials = JoinSet::new();
+        loop {
+            if let Some(HostPort { host, port }) = untried.next() {
+                dials.spawn(async move { TcpStream::connect((host.as_str(), port)).await });
+            }
+            let answer = if untried.len() > 0 {
+                tokio::time::timeout(pace, dials.join_next()).await
+            } else {
+                Ok(dials.join_next().await)
+            };
+            match answer {
+                // The next one beside those that do not answer.
+                Err(_) => {}
+                Ok(None) => return Err(failure),
+                Ok(Some(Ok(Ok(stream)))) => return Ok(stream),
+                Ok(Some(Ok(Err(error)))) => failure = error,
+                Ok(Some(Err(ended))) => failure = std::io::Error::other(ended),
+            }
         }
-    }
-    Err(failure)
+    };
+    let none = || Err(std::io::ErrorKind::TimedOut.into());
+    tokio::time::timeout(patience, first).await.unwrap_or_else(|_| none())
 }
 
-/// Says whether small packets are sent at once, and whether a silent connection is tested.
-pub fn tune(stream: &TcpStream, no_delay: bool, keep_alive: bool) {
+/// How a connection behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct Tuning {
+    /// Small packets are sent at once.
+    pub no_delay: bool,
+    /// A silent connection is tested.
+    pub keep_alive: bool,
+    /// It is lost when what is sent is not received within this time; `None` is the system's.
+    pub lost_after: Option<Duration>,
+}
+
+/// Tunes a connection.
+pub fn tune(stream: &TcpStream, tuning: Tuning) {
     let socket = SockRef::from(stream);
     // A socket that cannot do this works all the same.
-    let _ = socket.set_tcp_nodelay(no_delay);
-    let _ = socket.set_keepalive(keep_alive);
+    let _ = socket.set_tcp_nodelay(tuning.no_delay);
+    let _ = socket.set_keepalive(tuning.keep_alive);
+    #[cfg(any(target_os = "android", target_os = "linux"))]
+    if tuning.lost_after.is_some() {
+        let _ = socket.set_tcp_user_timeout(tuning.lost_after);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const PACE: Duration = Duration::from_millis(10);
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn at(address: SocketAddr) -> HostPort {
+        HostPort { host: address.ip().to_string(), port: address.port() }
+    }
+
+    /// An address that does not answer: its queue of connections is full.
+    async fn silent() -> (Socket, Vec<TcpStream>, HostPort) {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).unwrap();
+        socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        socket.listen(0).unwrap();
+        let address = socket.local_addr().unwrap().as_socket().unwrap();
+        let mut queued = Vec::new();
+        while let Ok(Ok(stream)) =
+            tokio::time::timeout(Duration::from_millis(200), TcpStream::connect(address)).await
+        {
+            queued.push(stream);
+        }
+        (socket, queued, at(address))
+    }
+
+    #[tokio::test]
+    async fn another_address_answers_for_one_that_refuses_or_is_silent() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let good = at(listener.local_addr().unwrap());
+        let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let refuses = at(closed.local_addr().unwrap());
+        drop(closed);
+        let (_socket, _queued, silent) = silent().await;
+        for addresses in [
+            vec![good.clone()],
+            vec![refuses.clone(), good.clone()],
+            vec![silent.clone(), good.clone()],
+            vec![silent.clone(), refuses.clone(), good.clone()],
+        ] {
+            let stream = dial(&addresses, PACE, PATIENCE).await.unwrap();
+            assert_eq!(at(stream.peer_addr().unwrap()), good, "{addresses:?}");
+        }
+        let error = dial(&[refuses.clone(), refuses], PACE, PATIENCE).await.unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
+        let error = dial(&[silent], PACE, PACE).await.unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+        assert!(dial(&[], PACE, PATIENCE).await.is_err());
+    }
+
     #[tokio::test]
     async fn sockets_are_tuned_as_configured() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let lost_after = Some(Duration::from_millis(700));
         for (no_delay, keep_alive) in [(true, false), (false, true)] {
-            tune(&stream, no_delay, keep_alive);
+            tune(&stream, Tuning { no_delay, keep_alive, lost_after });
             assert_eq!(stream.nodelay().unwrap(), no_delay);
             assert_eq!(SockRef::from(&stream).keepalive().unwrap(), keep_alive);
+            #[cfg(target_os = "linux")]
+            assert_eq!(SockRef::from(&stream).tcp_user_timeout().unwrap(), lost_after);
         }
     }
 }
