@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use regex::Regex;
 use zebu_interop::ensemble::{Ensemble, options};
-use zebu_interop::load::Load;
+use zebu_interop::load::{Figures, Load};
 use zebu_interop::raw::Session;
 use zebu_interop::server::Kind::{self, Java380, Java395, Zebu};
 use zebu_interop::server::Options;
@@ -146,7 +146,55 @@ fn replace(from: Kind, by: Kind) -> Result<()> {
         }
     }
     let told = load.finish()?;
-    println!("{}", told.check(&ensemble.agreed_tree()?)?);
+    let figures = told.check(&ensemble.agreed_tree()?)?;
+    let digests = ensemble.agreed_digests()?;
+    ensure!(digests > 0, "no digests to compare");
+    println!("{}", Figures { digests, ..figures });
+    Ok(())
+}
+
+/// Lets a server of this kind lead.
+fn let_lead(ensemble: &mut Ensemble, kind: Kind) -> Result<usize> {
+    for _ in 0..10 {
+        let leader = ensemble.leader(None)?;
+        if ensemble.member(leader).kind() == kind {
+            return Ok(leader);
+        }
+        ensemble.member(leader).stop()?;
+        ensemble.leader(Some(leader))?;
+        ensemble.member(leader).spawn()?;
+        ensemble.wait_for_all()?;
+    }
+    bail!("{kind:?} never leads")
+}
+
+/// A member of the original's stands still for a while, less and more than what is put up with, as leader of
+/// ours or as a follower of one, under load.
+fn pause(kinds: &[Kind], leader: Kind) -> Result<()> {
+    let mut ensemble = Ensemble::start(kinds, &options())?;
+    let load = Load::start(&ensemble.addresses())?;
+    load.wait_for(50)?;
+    for ms in [50, 300, 700, 1_000, 1_400, 2_000, 4_000] {
+        let leading = let_lead(&mut ensemble, leader)?;
+        let paused = if leader == Zebu {
+            kinds.iter().position(|kind| *kind != Zebu).context("nobody else")?
+        } else {
+            leading
+        };
+        ensemble.member(paused).pause()?;
+        std::thread::sleep(Duration::from_millis(ms));
+        ensemble.member(paused).go_on()?;
+        ensemble.wait_for_all()?;
+        if let Err(error) = load.wait_for(50) {
+            // What a client has seen says more than that it has given up.
+            load.finish().with_context(|| format!("{ms} ms: {error:#}"))?;
+            return Err(error);
+        }
+    }
+    let told = load.finish()?;
+    let figures = told.check(&ensemble.agreed_tree()?)?;
+    let digests = ensemble.agreed_digests()?;
+    println!("{}", Figures { digests, ..figures });
     Ok(())
 }
 
@@ -271,6 +319,17 @@ fn say() -> Result<()> {
     compare_words(&words(&mut ours, 2)?, &words(&mut theirs, 2)?).context("leaders")
 }
 
+/// An observer of each kind among voters of the original's says the same of itself.
+fn observers_say() -> Result<()> {
+    let kinds = [Java395, Java395, Zebu, Java395];
+    let mut ensemble = Ensemble::prepare_with_observers(&kinds, 2, &options())?.started()?;
+    write(&mut ensemble, 2, "/words-", 10)?;
+    ensemble.agreed_tree()?;
+    // What was read of the status by then may be a moment old.
+    std::thread::sleep(Duration::from_secs(1));
+    compare_words(&words(&mut ensemble, 2)?, &words(&mut ensemble, 3)?)
+}
+
 fn done(result: Result<()>) {
     result.unwrap_or_else(|failure| panic!("{failure:?}"));
 }
@@ -357,4 +416,64 @@ fn java_servers_are_replaced_by_ours_and_back() {
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn java_380_servers_are_replaced_by_ours_and_back() {
     done(replace(Java380, Zebu));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn observers_say_of_themselves_what_java_observers_say() {
+    done(observers_say());
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn a_java_leader_of_ours_stands_still() {
+    done(pause(&[Zebu, Java395, Zebu], Java395));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn a_java_380_leader_of_ours_stands_still() {
+    done(pause(&[Zebu, Java380, Zebu], Java380));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn a_java_follower_of_ours_stands_still() {
+    done(pause(&[Zebu, Java395, Zebu], Zebu));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn a_java_380_follower_of_ours_stands_still() {
+    done(pause(&[Zebu, Java380, Zebu], Zebu));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn our_former_leader_is_truncated_by_a_java_380_server() {
+    done(take_back(Java380, Zebu, true));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn a_former_java_380_leader_is_truncated_by_ours() {
+    done(take_back(Zebu, Java380, true));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn our_former_leader_gets_the_tree_of_a_java_380_server() {
+    done(take_back(Java380, Zebu, false));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn a_former_java_380_leader_gets_the_tree_of_ours() {
+    done(take_back(Zebu, Java380, false));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn ours_are_replaced_by_java_servers_and_back() {
+    done(replace(Zebu, Java395));
 }
