@@ -16,7 +16,7 @@ use anyhow::{Result, ensure};
 
 pub use self::client::Client;
 pub use self::outsiders::Outsiders;
-use self::worker::{Common, WATCHED, Worker, create_surely};
+use self::worker::{Common, PAIR, WATCHED, Worker, create_surely};
 use crate::linear::Operation;
 use crate::server::PATIENCE;
 use crate::znode::{self, Asked};
@@ -48,6 +48,8 @@ pub struct Told {
     pub unknown: usize,
     /// Notifications that came.
     pub notified: usize,
+    /// Pairs that were read.
+    pub pairs: usize,
     /// Sessions that were left behind and ended.
     pub ended: usize,
 }
@@ -67,6 +69,8 @@ pub struct Figures {
     pub configurations: usize,
     /// Notifications.
     pub notified: usize,
+    /// Reads of two znodes that are changed together.
+    pub pairs: usize,
     /// Sessions that ended in time, not early.
     pub ended: usize,
     /// Digests of whole trees, in the middle of the run, that were compared.
@@ -81,6 +85,7 @@ impl std::ops::AddAssign for Figures {
         self.unknown += other.unknown;
         self.configurations += other.configurations;
         self.notified += other.notified;
+        self.pairs += other.pairs;
         self.ended += other.ended;
         self.digests += other.digests;
     }
@@ -89,12 +94,12 @@ impl std::ops::AddAssign for Figures {
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { writes, histories, operations, unknown, configurations, .. } = self;
-        let Self { notified, ended, digests, .. } = self;
+        let Self { notified, pairs, ended, digests, .. } = self;
         write!(
             f,
             "{writes} writes acknowledged, {histories} histories of {operations} operations decided \
              ({configurations} configurations), {unknown} operations without an answer, {notified} \
-             notifications, {ended} sessions ended in time, {digests} digests compared"
+             notifications, {pairs} pairs read, {ended} sessions ended in time, {digests} digests compared"
         )
     }
 }
@@ -107,7 +112,8 @@ pub struct Load {
 
 impl Load {
     /// Starts clients: for every address one that creates znodes, one that shares a few with others,
-    /// and one that watches; and one that changes what is watched, and one that leaves sessions behind.
+    /// and one that watches; and two that change pairs, one that changes what is watched, and one that leaves
+    /// sessions behind.
     ///
     /// # Errors
     /// Nobody serves.
@@ -121,7 +127,7 @@ impl Load {
     /// Nobody serves.
     pub fn start_with(addresses: &[SocketAddr], seed: u64) -> Result<Self> {
         let mut client = Client::open(addresses, 0, STAYING_MS)?;
-        for path in ["/load", WATCHED] {
+        for path in ["/load", WATCHED, PAIR[0], PAIR[1]] {
             create_surely(&mut client, path, 0)?;
         }
         let mut load = Self { common: Arc::default(), threads: Vec::new() };
@@ -130,6 +136,9 @@ impl Load {
             load.add(addresses, number, seed, Worker::create)?;
             load.add(addresses, number, seed, Worker::change)?;
             load.add(addresses, number, seed, Worker::watch)?;
+        }
+        for number in 0..2 {
+            load.add(addresses, number, seed, Worker::pair)?;
         }
         load.add(addresses, 0, seed, Worker::touch)?;
         load.add(addresses, 1, seed, Worker::leave)?;
@@ -190,6 +199,7 @@ impl Load {
             all.writes.extend(told.writes);
             all.unknown += told.unknown;
             all.notified += told.notified;
+            all.pairs += told.pairs;
             all.ended += told.ended;
         }
         Ok(all)
@@ -214,6 +224,7 @@ impl Told {
             writes: self.writes.len(),
             unknown: self.unknown,
             notified: self.notified,
+            pairs: self.pairs,
             ended: self.ended,
             ..Figures::default()
         };

@@ -37,6 +37,9 @@ const MORTAL_MS: i32 = 2_000;
 /// The watched znode's path.
 pub(super) const WATCHED: &str = "/watched";
 
+/// Two znodes that are always changed together.
+pub(super) const PAIR: [&str; 2] = ["/pair-a", "/pair-b"];
+
 /// What all clients share.
 #[derive(Debug, Default)]
 pub(super) struct Common {
@@ -132,6 +135,46 @@ impl Worker {
                 let operation = Operation { began, ended: is_known.then(Instant::now), call };
                 self.told.histories.entry(key).or_default().push(operation);
             }
+        }
+        client.close();
+        Ok(self.told)
+    }
+
+    /// Changes two znodes in one transaction, and reads them in one: they never differ.
+    pub(super) fn pair(mut self, mut client: Client) -> Result<Told> {
+        let header = |op: i32| Writer::new().int(op).bool(false).int(-1);
+        let end = Writer::new().int(-1).bool(true).int(-1).done();
+        let mut count = 0;
+        let mut newest = 0;
+        while self.goes_on() {
+            count += 1;
+            let value = format!("{}-{count}", self.number);
+            let (mut change, mut read) = (Writer::new(), Writer::new());
+            for path in PAIR {
+                let one = header(op::SET_DATA).string(path).string(&value).int(ANY);
+                change = change.raw(&one.done());
+                read = read.raw(&header(op::GET_DATA).string(path).bool(false).done());
+            }
+            let began = Instant::now();
+            match client.call(op::MULTI, change.raw(&end))? {
+                Some(reply) if reply.err == 0 => self.wrote(began, &reply),
+                _ => self.told.unknown += 1,
+            }
+            let reply = client.call(op::MULTI_READ, read.raw(&end))?;
+            let Some(reply) = reply.filter(|reply| reply.err == 0) else { continue };
+            let mut reader = Reader::new(&reply.body);
+            let mut one = || -> Result<(String, i32, i64)> {
+                let result = (reader.int()?, reader.bool()?, reader.int()?);
+                ensure!(result == (op::GET_DATA, false, 0), "a read of a pair: {result:?}");
+                let value = reader.string()?.context("null data")?;
+                let stat = reader.stat()?;
+                Ok((value, stat.version, stat.mzxid))
+            };
+            let (a, b) = (one()?, one()?);
+            ensure!(a == b, "a pair that is changed in one transaction differs: {a:?}, {b:?}");
+            ensure!(a.1 >= newest, "a pair goes back from version {newest} to {}", a.1);
+            newest = a.1;
+            self.told.pairs += 1;
         }
         client.close();
         Ok(self.told)
