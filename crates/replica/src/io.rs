@@ -50,8 +50,20 @@ pub struct Options {
     pub reaper: ReaperOptions,
     /// When snapshots are due.
     pub snapshots: SnapshotOptions,
+    /// What a member of an ensemble is to its clients.
+    pub member: MemberOptions,
     /// Seed of the random choices: when snapshots are due, which connections are dropped.
     pub seed: u64,
+}
+
+/// What a member of an ensemble is to its clients. A server that runs alone is none of this.
+#[derive(Clone, Debug, Default)]
+pub struct MemberOptions {
+    /// Whether new sessions are known to this server only (`localSessionsEnabled`).
+    pub local_sessions: bool,
+    /// Whether such a session becomes one of the ensemble when it wants an ephemeral znode
+    /// (`localSessionsUpgradingEnabled`).
+    pub upgrade_local_sessions: bool,
 }
 
 /// A request as it left its connection.

@@ -12,6 +12,7 @@ pub mod frame;
 pub mod gate;
 mod intake;
 mod io;
+mod local;
 mod member;
 mod outstanding;
 mod prep;
@@ -25,14 +26,14 @@ mod throttle;
 
 pub use counts::Counts;
 pub use intake::IntakeOptions;
-pub use io::{Connect, Input, Now, Options, Origin, Output, Request};
+pub use io::{Connect, Input, MemberOptions, Now, Options, Origin, Output, Request};
 pub use prep::Rules;
 pub use read::{After, Reader};
 pub use reaper::ReaperOptions;
 pub use replica::{Fatal, Replica};
 pub use reply::write_reply;
 pub use schedule::SnapshotOptions;
-pub use sessions::{Owner, Session, Sessions};
+pub use sessions::{Expiry, Owner, Session, Sessions};
 pub use throttle::ThrottleOptions;
 
 /// A client's connection: a number that is never used twice.

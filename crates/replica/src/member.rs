@@ -26,7 +26,7 @@ use crate::outstanding::Outstanding;
 use crate::prep::{Malformed, well_formed};
 use crate::reaper::Reaper;
 use crate::replica::{Fatal, Order, Replica, Then, Work, World, accept, is_ordered};
-use crate::sessions::{Owner, Sessions};
+use crate::sessions::{Expiry, Owner, Session, Sessions};
 
 /// Whether clients are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -258,11 +258,11 @@ impl Replica {
                 Work::Txn { origin, .. } | Work::Forwarded { origin, .. } => origin,
                 Work::Sync { request, .. } | Work::Answer(request) => Some(request.origin()),
                 Work::Reply { origin, .. } | Work::Abandon(origin) => Some(origin),
+                Work::End { origin, .. } => origin,
             };
             out.extend(origin.map(Output::Abandon));
         }
-        let tick = self.options.tick;
-        self.sessions = Sessions::new(tick);
+        self.sessions = Sessions::new(self.options.tick, Expiry::Local);
         self.outstanding = Outstanding::new(self.options.rules.digest);
         let ensemble = self.ensemble();
         ensemble.serving = Serving::Nobody;
@@ -353,10 +353,17 @@ impl Replica {
         match self.work.front() {
             Some(Work::Txn { zxid: next, .. }) if *next == zxid => {}
             Some(front) if ours(front) => {
-                let Some(Work::Forwarded { origin, then, .. }) = self.work.pop_front() else {
+                let Some(Work::Forwarded { mut origin, refusal, then, .. }) = self.work.pop_front()
+                else {
                     unreachable!("it was looked at")
                 };
+                let refusal = refusal.filter(|_| op == OpCode::ERROR);
+                let reply = refusal.and_then(|err| {
+                    let zxid = Some(zxid);
+                    origin.take().map(|origin| Output::Reply { origin, zxid, err })
+                });
                 out.push(Output::Apply { zxid, record, origin });
+                out.extend(reply);
                 match then {
                     Then::Accept { conn, .. } if op == OpCode::ERROR => {
                         out.push(Output::Disconnect(conn));
@@ -401,16 +408,13 @@ impl Replica {
     /// Has the leader create a session.
     pub(crate) fn forward_session(
         &mut self,
-        world: World<'_>,
-        conn: ConnId,
         session: SessionId,
         timeout_ms: i32,
+        then: Then,
         out: &mut Vec<Output>,
     ) {
-        let owner = Some(Owner::Conn(conn));
-        self.sessions.add(session, timeout_ms, owner, world.now.monotonic);
-        let then = Then::Accept { conn, session, timeout_ms };
-        self.work.push_back(Work::Forwarded { session, cxid: 0, origin: None, then });
+        let (origin, refusal) = (None, None);
+        self.work.push_back(Work::Forwarded { session, cxid: 0, origin, refusal, then });
         let body = Bytes::copy_from_slice(&timeout_ms.to_be_bytes());
         let op = OpCode::CREATE_SESSION;
         self.send_request(quorum::Request { session, cxid: Xid(0), op, body }, None, out);
@@ -430,8 +434,14 @@ impl Replica {
         self.send_to_leader(QuorumPacket::with_data(PacketKind::REVALIDATE, NO_ZXID, data), out);
     }
 
-    /// Has the leader order a request.
-    pub(crate) fn forward(&mut self, _world: World<'_>, request: Request, out: &mut Vec<Output>) {
+    /// Has the leader order a request; when it fails there, the client hears `refusal` if that is
+    /// known.
+    pub(crate) fn forward(
+        &mut self,
+        request: Request,
+        refusal: Option<ErrorCode>,
+        out: &mut Vec<Output>,
+    ) {
         let origin = request.origin();
         let Request { session, xid, op, body, ids, .. } = request;
         // Not every leader survives what it cannot read.
@@ -440,7 +450,7 @@ impl Replica {
         }
         let then = self.ends(op, session);
         let origin = Some(origin);
-        self.work.push_back(Work::Forwarded { session, cxid: xid.0, origin, then });
+        self.work.push_back(Work::Forwarded { session, cxid: xid.0, origin, refusal, then });
         let forwarded = quorum::Request { session, cxid: xid, op, body };
         self.send_request(forwarded, Some(ids.to_vec()), out);
     }
@@ -608,7 +618,8 @@ impl Replica {
             PacketKind::REVALIDATE => {
                 let asked = Revalidate::decode(&mut Decoder::new(packet.body()));
                 let Ok(Revalidate { session, timeout_ms }) = asked else { return Ok(()) };
-                let valid = self.sessions.get(session).is_some_and(|live| !live.closing)
+                let is_live = |live: &Session| !live.closing && !live.local;
+                let valid = self.sessions.get(session).is_some_and(is_live)
                     && !zebu_proto::mutant!("live session refused");
                 if valid {
                     let owner = Owner::Link(link);
@@ -678,6 +689,9 @@ impl Replica {
             let Ok(timeout_ms) = Decoder::new(&body).int() else {
                 return self.fail(world, session, cxid, None, ErrorCode::MARSHALLING_ERROR, out);
             };
+            if self.sessions.get(session).is_some_and(|live| live.closing) {
+                return self.fail(world, session, cxid, None, ErrorCode::SESSION_EXPIRED, out);
+            }
             let mut prep = self.prep(world, &[], session, cxid)?;
             let record = prep.own(op, &Txn::CreateSession { timeout_ms }).into();
             self.sessions.add(session, timeout_ms, Some(owner), world.now.monotonic);
@@ -689,15 +703,15 @@ impl Replica {
         }
         let live = self.sessions.get(session).copied();
         let refusal = match live {
-            None => Some(ErrorCode::SESSION_EXPIRED),
+            None if !self.is_local_elsewhere(session) => Some(ErrorCode::SESSION_EXPIRED),
             Some(live) if live.closing && op != OpCode::CLOSE_SESSION => {
                 Some(ErrorCode::SESSION_EXPIRED)
             }
             Some(_) if self.sessions.claim(session, owner) != Some(owner) => {
                 Some(ErrorCode::SESSION_MOVED)
             }
-            Some(_) if !is_ordered(op) => Some(ErrorCode::UNIMPLEMENTED),
-            Some(_) => None,
+            _ if !is_ordered(op) => Some(ErrorCode::UNIMPLEMENTED),
+            _ => None,
         };
         if let Some(code) = refusal {
             return self.fail(world, session, cxid, None, code, out);

@@ -97,6 +97,8 @@ pub(crate) struct Prep<'p> {
     pub(crate) cxid: i32,
     pub(crate) zxid: Zxid,
     pub(crate) time_ms: i64,
+    /// What ephemeral znodes of this session fail with, if it may have none.
+    pub(crate) ephemerals_refused: Option<ErrorCode>,
 }
 
 impl Prep<'_> {
@@ -226,6 +228,11 @@ impl Prep<'_> {
         };
         if !fits {
             return Err(ErrorCode::BAD_ARGUMENTS);
+        }
+        if mode.ephemeral
+            && let Some(refusal) = self.ephemerals_refused
+        {
+            return Err(refusal);
         }
         let asked = asked.ok_or(ErrorCode::MARSHALLING_ERROR)?;
         let (parent_path, _) = path::split(&asked)

@@ -21,12 +21,13 @@ use crate::counts::Counts;
 use crate::eager::eager_check;
 use crate::intake::{Intake, Turn};
 use crate::io::{Connect, Input, Now, Options, Origin, Output, Request};
+use crate::local::makes_ephemeral;
 use crate::member::Ensemble;
 use crate::outstanding::Outstanding;
 use crate::prep::{Malformed, Prep};
 use crate::reaper::Reaper;
 use crate::schedule::SnapshotSchedule;
-use crate::sessions::{Owner, Sessions};
+use crate::sessions::{Expiry, Owner, Sessions};
 use crate::throttle::ConnectionThrottle;
 
 /// What waits for its turn.
@@ -44,6 +45,8 @@ pub(crate) enum Work {
         session: SessionId,
         cxid: i32,
         origin: Option<Origin>,
+        /// What the client hears when the leader refuses, if this server knows better why.
+        refusal: Option<ErrorCode>,
         then: Then,
     },
     /// Waits until it is certain that everything up to then has been applied; `None` while nobody
@@ -59,6 +62,11 @@ pub(crate) enum Work {
         err: ErrorCode,
     },
     Abandon(Origin),
+    /// A local session ends.
+    End {
+        origin: Option<Origin>,
+        session: SessionId,
+    },
 }
 
 /// What follows a transaction once it is applied.
@@ -102,7 +110,7 @@ pub struct Replica {
     pub(crate) options: Options,
     pub(crate) order: Order,
     /// All sessions where they expire: at a leader and at a server alone. Those of this server's own
-    /// clients at a learner.
+    /// clients at a learner. Local ones are where their clients are.
     pub(crate) sessions: Sessions,
     pub(crate) outstanding: Outstanding,
     pub(crate) work: VecDeque<Work>,
@@ -132,7 +140,7 @@ impl Replica {
 
     pub(crate) fn with_order(options: Options, order: Order, tree: &Tree, now: Now) -> Self {
         Self {
-            sessions: Sessions::new(options.tick),
+            sessions: Sessions::new(options.tick, Expiry::Local),
             outstanding: Outstanding::new(options.rules.digest),
             work: VecDeque::new(),
             next_session: options.first_session,
@@ -150,7 +158,7 @@ impl Replica {
 
     /// Starts to track every session there is, each with its full timeout.
     pub(crate) fn track_all_sessions(&mut self, tree: &Tree, now: Now) {
-        self.sessions = Sessions::new(self.options.tick);
+        self.sessions = Sessions::new(self.options.tick, Expiry::All);
         for (session, timeout_ms) in tree.sessions() {
             self.sessions.add(session, timeout_ms, None, now.monotonic);
         }
@@ -283,12 +291,9 @@ impl Replica {
             Order::Alone { .. } => Duration::MAX,
             Order::Ensemble(ensemble) => ensemble.peer.deadline(),
         };
-        let ours = if self.tracks_sessions() {
-            self.sessions.next_deadline().unwrap_or(Duration::MAX).min(self.reaper.next())
-        } else {
-            Duration::MAX
-        };
-        look.min(peer).min(ours)
+        let reaper = if self.tracks_sessions() { self.reaper.next() } else { Duration::MAX };
+        let sessions = self.sessions.next_deadline().unwrap_or(Duration::MAX);
+        look.min(peer).min(sessions).min(reaper)
     }
 
     /// What was counted since it was last cleared.
@@ -350,9 +355,15 @@ impl Replica {
         }
         let timeout_ms = self.clamp_timeout(timeout_ms);
         if session == SessionId::NONE {
+            if self.options.member.local_sessions {
+                self.open_local(world, conn, timeout_ms, out);
+                return Ok(());
+            }
             let session = self.new_session_id(world.tree);
             if self.forwards() {
-                self.forward_session(world, conn, session, timeout_ms, out);
+                self.sessions.add(session, timeout_ms, Some(Owner::Conn(conn)), now.monotonic);
+                let then = Then::Accept { conn, session, timeout_ms };
+                self.forward_session(session, timeout_ms, then, out);
                 return Ok(());
             }
             let txn = Txn::CreateSession { timeout_ms };
@@ -368,7 +379,8 @@ impl Replica {
             out.push(Output::Refuse(conn));
             return Ok(());
         }
-        if self.forwards() {
+        let local = self.sessions.get(session).is_some_and(|live| live.local);
+        if self.forwards() && !local {
             self.revalidate(conn, session, timeout_ms, out);
             return Ok(());
         }
@@ -384,7 +396,7 @@ impl Replica {
         Ok(())
     }
 
-    fn new_session_id(&mut self, tree: &Tree) -> SessionId {
+    pub(crate) fn new_session_id(&mut self, tree: &Tree) -> SessionId {
         loop {
             let id = self.next_session;
             self.next_session = id.next();
@@ -432,6 +444,14 @@ impl Replica {
             self.later(Work::Abandon(origin), out);
             return Ok(());
         }
+        if live.local && op == OpCode::CLOSE_SESSION {
+            self.end_local(session, Some(origin), out);
+            return Ok(());
+        }
+        if live.local && live.closing {
+            self.reply(origin, None, ErrorCode::SESSION_EXPIRED, out);
+            return Ok(());
+        }
         if self.options.eager_acl_check
             && !live.closing
             && let Err(code) = eager_check(world.tree, world.schemes, &request)
@@ -439,8 +459,17 @@ impl Replica {
             self.reply(origin, Some(Zxid::ZERO), code, out);
             return Ok(());
         }
+        let mut refusal = None;
+        if live.local && makes_ephemeral(op, &request.body) {
+            if !self.options.member.upgrade_local_sessions {
+                refusal = Some(ErrorCode::EPHEMERAL_ON_LOCAL_SESSION);
+            } else if let Err(spent) = self.upgrade(world, session, out) {
+                self.later(Work::Abandon(origin), out);
+                return Err(spent);
+            }
+        }
         if self.forwards() {
-            self.forward(world, request, out);
+            self.forward(request, refusal, out);
             return Ok(());
         }
         if live.closing && op != OpCode::CLOSE_SESSION {
@@ -477,7 +506,7 @@ impl Replica {
     pub(crate) fn touch(&mut self, session: SessionId, at: Duration) {
         self.sessions.touch(session, at);
         if let Order::Ensemble(ensemble) = &mut self.order
-            && let Some(live) = self.sessions.get(session)
+            && let Some(live) = self.sessions.get(session).filter(|live| !live.local)
         {
             ensemble.touched(session, live.timeout_ms);
         }
@@ -513,7 +542,9 @@ impl Replica {
         session: SessionId,
         out: &mut Vec<Output>,
     ) -> Result<(), Fatal> {
-        if self.tracks_sessions() && self.sessions.close(session) {
+        if self.sessions.get(session).is_some_and(|live| live.local && !live.closing) {
+            self.end_local(session, None, out);
+        } else if self.tracks_sessions() && self.sessions.close(session) {
             let mut prep = self.prep(world, &[], session, 0)?;
             let txn = prep.close_session();
             let record = prep.own(OpCode::CLOSE_SESSION, &txn).into();
@@ -524,12 +555,12 @@ impl Replica {
 
     fn tick(&mut self, world: World<'_>, out: &mut Vec<Output>) -> Result<(), Fatal> {
         self.zab_tick(world, out)?;
-        if !self.tracks_sessions() {
-            return Ok(());
-        }
         for session in self.sessions.expired(world.now.monotonic) {
             self.counts.sessions_expired += 1;
             self.end_session(world, session, out)?;
+        }
+        if !self.tracks_sessions() {
+            return Ok(());
         }
         for path in self.reaper.due(world.tree, world.now) {
             let mut prep = self.prep(world, &[], SessionId::NONE, 0)?;
@@ -560,6 +591,7 @@ impl Replica {
                 ensemble.peer.next_zxid().ok_or(Fatal::ZxidsSpent(last))?
             }
         };
+        let ephemerals_refused = self.refuses_ephemerals(session);
         Ok(Prep {
             tree,
             outstanding: &mut self.outstanding,
@@ -571,6 +603,7 @@ impl Replica {
             cxid,
             zxid,
             time_ms: now.wall_ms,
+            ephemerals_refused,
         })
     }
 
@@ -636,6 +669,11 @@ impl Replica {
                     out.push(Output::Reply { origin, zxid, err });
                 }
                 Work::Abandon(origin) => out.push(Output::Abandon(origin)),
+                Work::End { origin, session } => {
+                    let err = ErrorCode::OK;
+                    out.extend(origin.map(|origin| Output::Reply { origin, zxid: None, err }));
+                    self.follow(Then::End(session), out);
+                }
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Sessions and when they end: deadlines in buckets of one tick.
 //!
 //! Owns the deadlines and which connection a session is attached to. The table of sessions that is
-//! replicated and saved is the tree's.
+//! replicated and saved is the tree's; local sessions are known here only.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,6 +33,8 @@ pub struct Session {
     pub closing: bool,
     /// What it is attached to.
     pub owner: Option<Owner>,
+    /// Whether this server alone knows of it.
+    pub local: bool,
 }
 
 impl Session {
@@ -45,16 +47,28 @@ impl Session {
     }
 }
 
+/// Whose silence a server judges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    /// Everybody's: at a leader, and at a server alone.
+    All,
+    /// That of local sessions; a leader judges the others.
+    Local,
+}
+
 /// All live sessions and their deadlines.
 ///
 /// A touch only moves the session's own deadline; the session is moved to its new bucket when the
-/// old one falls due. Invariant: every session not closing is in exactly one bucket, at or before
-/// its deadline. Source: `ExpiryQueue.java`; requirement SRV-04.
+/// old one falls due. Invariants: every session that can expire here and is not closing is in
+/// exactly one bucket, at or before its deadline; `locals` counts the local ones. Source:
+/// `ExpiryQueue.java`, `LocalSessionTracker.java`; requirement SRV-04.
 #[derive(Debug)]
 pub struct Sessions {
     tick: Duration,
+    expiry: Expiry,
     by_id: HashMap<SessionId, Session, FixedState>,
     buckets: BTreeMap<Duration, Vec<SessionId>>,
+    locals: usize,
 }
 
 impl Sessions {
@@ -62,9 +76,10 @@ impl Sessions {
     ///
     /// # Panics
     /// When `tick` is zero.
-    pub fn new(tick: Duration) -> Self {
+    pub fn new(tick: Duration, expiry: Expiry) -> Self {
         assert!(tick > Duration::ZERO, "a tick has a length");
-        Self { tick, by_id: HashMap::with_hasher(FixedState::default()), buckets: BTreeMap::new() }
+        let by_id = HashMap::with_hasher(FixedState::default());
+        Self { tick, expiry, by_id, buckets: BTreeMap::new(), locals: 0 }
     }
 
     /// The first bucket boundary after `now` plus the timeout.
@@ -75,13 +90,42 @@ impl Sessions {
         Duration::from_nanos((ticks * self.tick.as_nanos()) as u64)
     }
 
-    /// Starts to track a session, with its full timeout from `now`.
+    /// Starts to track a session of the whole ensemble, with its full timeout from `now`.
     pub fn add(&mut self, id: SessionId, timeout_ms: i32, owner: Option<Owner>, now: Duration) {
+        self.insert(id, timeout_ms, owner, now, false);
+    }
+
+    /// Starts to track a session that only this server knows.
+    pub fn add_local(&mut self, id: SessionId, timeout_ms: i32, owner: Owner, now: Duration) {
+        self.insert(id, timeout_ms, Some(owner), now, true);
+    }
+
+    fn insert(
+        &mut self,
+        id: SessionId,
+        timeout_ms: i32,
+        owner: Option<Owner>,
+        now: Duration,
+        local: bool,
+    ) {
         let deadline = self.deadline(now, timeout_ms);
-        let session = Session { timeout_ms, deadline, closing: false, owner };
-        if self.by_id.insert(id, session).is_none() {
+        let session = Session { timeout_ms, deadline, closing: false, owner, local };
+        let before = self.by_id.insert(id, session);
+        let expires = |local: bool| local || self.expiry == Expiry::All;
+        if expires(local) && !before.is_some_and(|before| expires(before.local)) {
             self.buckets.entry(deadline).or_default().push(id);
         }
+        self.locals += usize::from(local);
+        self.locals -= usize::from(before.is_some_and(|before| before.local));
+    }
+
+    /// Makes a local session one of the whole ensemble; says which timeout it has, if there is one.
+    pub fn upgrade(&mut self, id: SessionId) -> Option<i32> {
+        let session =
+            self.by_id.get_mut(&id).filter(|session| session.local && !session.closing)?;
+        session.local = false;
+        self.locals -= 1;
+        Some(session.timeout_ms)
     }
 
     /// Notes that a session was heard of at `now`. Unknown and closing sessions stay as they are.
@@ -148,7 +192,9 @@ impl Sessions {
 
     /// Forgets a session.
     pub fn remove(&mut self, id: SessionId) -> Option<Session> {
-        self.by_id.remove(&id)
+        let removed = self.by_id.remove(&id);
+        self.locals -= usize::from(removed.is_some_and(|session| session.local));
+        removed
     }
 
     /// The sessions that were silent for too long, in order of their ids.
@@ -161,6 +207,7 @@ impl Sessions {
             for id in bucket.remove() {
                 match self.by_id.get(&id) {
                     Some(session) if session.closing => {}
+                    Some(session) if !session.local && self.expiry == Expiry::Local => {}
                     Some(session) if session.deadline > due => {
                         self.buckets.entry(session.deadline).or_default().push(id);
                     }
@@ -182,6 +229,11 @@ impl Sessions {
     /// Every live session, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (SessionId, &Session)> {
         self.by_id.iter().map(|(id, session)| (*id, session))
+    }
+
+    /// How many of them only this server knows.
+    pub fn locals(&self) -> usize {
+        self.locals
     }
 
     /// How many sessions are live.
@@ -206,7 +258,7 @@ mod tests {
     #[test]
     fn deadlines_are_rounded_up_to_the_next_tick() {
         // The example of SRV-04: interval 2, time 10 gives 12.
-        let sessions = Sessions::new(ms(2));
+        let sessions = Sessions::new(ms(2), Expiry::All);
         assert_eq!(sessions.deadline(ms(0), 10), ms(12));
         assert_eq!(sessions.deadline(ms(1), 10), ms(12));
         assert_eq!(sessions.deadline(ms(2), 10), ms(14));
@@ -214,7 +266,7 @@ mod tests {
 
     #[test]
     fn a_session_expires_between_its_timeout_and_a_tick_later() {
-        let mut sessions = Sessions::new(ms(2000));
+        let mut sessions = Sessions::new(ms(2000), Expiry::All);
         sessions.add(SessionId(1), 4000, None, ms(500));
         assert_eq!(sessions.expired(ms(4500)), []);
         assert_eq!(sessions.expired(ms(6000)), [SessionId(1)]);
@@ -222,7 +274,7 @@ mod tests {
 
     #[test]
     fn a_touch_postpones_the_end() {
-        let mut sessions = Sessions::new(ms(1000));
+        let mut sessions = Sessions::new(ms(1000), Expiry::All);
         sessions.add(SessionId(1), 4000, None, ms(0));
         sessions.add(SessionId(2), 4000, None, ms(0));
         sessions.touch(SessionId(1), ms(3000));
@@ -233,7 +285,7 @@ mod tests {
 
     #[test]
     fn nobody_expires_for_a_time_in_which_nobody_was_heard() {
-        let mut sessions = Sessions::new(ms(1000));
+        let mut sessions = Sessions::new(ms(1000), Expiry::All);
         sessions.add(SessionId(1), 4000, None, ms(0));
         sessions.postpone(ms(10_000));
         assert_eq!(sessions.expired(ms(14_999)), []);
@@ -242,7 +294,7 @@ mod tests {
 
     #[test]
     fn an_older_touch_changes_nothing() {
-        let mut sessions = Sessions::new(ms(1000));
+        let mut sessions = Sessions::new(ms(1000), Expiry::All);
         sessions.add(SessionId(1), 4000, None, ms(3000));
         sessions.touch(SessionId(1), ms(0));
         assert_eq!(sessions.expired(ms(7000)), []);
@@ -251,7 +303,7 @@ mod tests {
 
     #[test]
     fn a_closing_session_does_not_expire_again() {
-        let mut sessions = Sessions::new(ms(1000));
+        let mut sessions = Sessions::new(ms(1000), Expiry::All);
         sessions.add(SessionId(1), 4000, None, ms(0));
         assert!(sessions.close(SessionId(1)));
         assert!(!sessions.close(SessionId(1)));
@@ -259,8 +311,32 @@ mod tests {
     }
 
     #[test]
+    fn a_learner_judges_local_sessions_only() {
+        let mut sessions = Sessions::new(ms(1000), Expiry::Local);
+        let owner = Owner::Conn(ConnId(7));
+        sessions.add(SessionId(1), 4000, Some(owner), ms(0));
+        assert_eq!(sessions.next_deadline(), None);
+        sessions.add_local(SessionId(2), 4000, owner, ms(0));
+        sessions.add_local(SessionId(3), 4000, owner, ms(0));
+        assert_eq!(sessions.locals(), 2);
+        // From then on the leader judges it.
+        assert_eq!([3, 3, 1].map(|id| sessions.upgrade(SessionId(id))), [Some(4000), None, None]);
+        assert_eq!(sessions.expired(ms(60_000)), [SessionId(2)]);
+        sessions.remove(SessionId(2));
+        assert_eq!((sessions.locals(), sessions.len()), (0, 2));
+    }
+
+    #[test]
+    fn a_local_session_that_is_upgraded_at_the_leader_still_expires() {
+        let mut sessions = Sessions::new(ms(1000), Expiry::All);
+        sessions.add_local(SessionId(1), 4000, Owner::Conn(ConnId(7)), ms(0));
+        assert_eq!(sessions.upgrade(SessionId(1)), Some(4000));
+        assert_eq!(sessions.expired(ms(5000)), [SessionId(1)]);
+    }
+
+    #[test]
     fn attaching_elsewhere_names_the_connection_that_lost_it() {
-        let mut sessions = Sessions::new(ms(1000));
+        let mut sessions = Sessions::new(ms(1000), Expiry::All);
         sessions.add(SessionId(1), 4000, Some(Owner::Conn(ConnId(7))), ms(0));
         let there = Owner::Conn(ConnId(8));
         assert_eq!(sessions.attach(SessionId(1), there, 6000, ms(0)), Some(ConnId(7)));

@@ -29,6 +29,8 @@ pub struct ThrottleOptions {
     pub weighted: bool,
     /// What a new session costs then.
     pub new_session_weight: u32,
+    /// What a new session costs then where only one server gets to know it; as any other unless set.
+    pub local_session_weight: Option<u32>,
     /// What a renewed session costs then.
     pub renew_session_weight: u32,
 }
@@ -45,6 +47,7 @@ impl Default for ThrottleOptions {
             decrease_ratio: 0.0,
             weighted: false,
             new_session_weight: 3,
+            local_session_weight: None,
             renew_session_weight: 2,
         }
     }
@@ -99,7 +102,9 @@ impl ConnectionThrottle {
         self.fill(now);
         let cost = match (self.options.weighted, new_session) {
             (false, _) => 1,
-            (true, true) => self.options.new_session_weight,
+            (true, true) => {
+                self.options.local_session_weight.unwrap_or(self.options.new_session_weight)
+            }
             (true, false) => self.options.renew_session_weight,
         };
         if self.options.freeze_time.is_some() {
@@ -203,9 +208,13 @@ mod tests {
             ..ThrottleOptions::default()
         };
         // Two new sessions of three tokens each, or three renewed ones of two.
-        let mut throttle = ConnectionThrottle::new(options, 1, at(0));
+        let mut throttle = ConnectionThrottle::new(options.clone(), 1, at(0));
         let admitted = [true, true, false, false].map(|new| throttle.admit(new, at(0)));
         assert_eq!(admitted, [true, true, false, false]);
+        // Local ones are cheaper, in a bucket of the same size.
+        let local = ThrottleOptions { local_session_weight: Some(1), ..options.clone() };
+        let mut locals = ConnectionThrottle::new(local, 1, at(0));
+        assert_eq!((0..10).filter(|_| locals.admit(true, at(0))).count(), 6);
         // A filling is worth one new session.
         let admitted = [false, false, true].map(|new| throttle.admit(new, at(1001)));
         assert_eq!(admitted, [true, false, false]);

@@ -9,8 +9,8 @@ use zebu_proto::txn::TxnRecord;
 use zebu_proto::{AclRef, OpCode, Perms, ServerId, SessionId, Version, Xid, Zxid};
 use zebu_replica::auth::{Credentials, Digest, DigestAlgorithm, Schemes};
 use zebu_replica::{
-    ConnId, Input, IntakeOptions, Now, Options, Output, Reader, ReaperOptions, Replica, Request,
-    Rules, SnapshotOptions, ThrottleOptions, frame, write_reply,
+    ConnId, Input, IntakeOptions, MemberOptions, Now, Options, Output, Reader, ReaperOptions,
+    Replica, Request, Rules, SnapshotOptions, ThrottleOptions, frame, write_reply,
 };
 use zebu_tree::{Silent, Tree, WatcherId};
 
@@ -54,6 +54,7 @@ impl Server {
             connections: ThrottleOptions::default(),
             reaper: ReaperOptions::default(),
             snapshots: SnapshotOptions::default(),
+            member: MemberOptions::default(),
             seed: 1,
         };
         let replica = Replica::new(options, &tree, Now::default());

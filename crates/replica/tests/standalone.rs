@@ -12,8 +12,8 @@ use zebu_proto::{
 };
 use zebu_replica::auth::{Credentials, Schemes};
 use zebu_replica::{
-    ConnId, Connect, Input, IntakeOptions, Now, Options, Output, Reader, ReaperOptions, Replica,
-    Request, Rules, SnapshotOptions, ThrottleOptions, frame,
+    ConnId, Connect, Input, IntakeOptions, MemberOptions, Now, Options, Output, Reader,
+    ReaperOptions, Replica, Request, Rules, SnapshotOptions, ThrottleOptions, frame,
 };
 use zebu_tree::{Silent, Tree, WatcherId};
 
@@ -59,6 +59,7 @@ impl Server {
             connections: ThrottleOptions::default(),
             reaper: ReaperOptions::default(),
             snapshots: SnapshotOptions::default(),
+            member: MemberOptions::default(),
             seed: 1,
         };
         let replica = Replica::new(options, &tree, NOW);

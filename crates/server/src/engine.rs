@@ -14,9 +14,9 @@ use tracing::{error, info, warn};
 use zebu_jute::Encode as _;
 use zebu_proto::reply::ConnectResponse;
 use zebu_proto::txn::TxnRecord;
-use zebu_proto::{Acl, ErrorCode, EventType, OpCode, Perms, Zxid};
+use zebu_proto::{Acl, ErrorCode, EventType, OpCode, Perms, SessionId, Zxid};
 use zebu_replica::{
-    After, Input, Now, Origin, Output, Reader, Replica, Request, frame, gate, write_reply,
+    After, Input, Now, Origin, Output, Reader, Replica, Request, Session, frame, gate, write_reply,
 };
 use zebu_tree::{Events, Tree, WatcherId};
 use zebu_zab::Role;
@@ -28,7 +28,7 @@ use crate::four_letter::{Mode, ProposalSizes};
 use crate::journal::{Command, Job, Journal};
 use crate::metrics::Gather;
 use crate::peers;
-use crate::shared::{Leading, Shared, Status};
+use crate::shared::{Leading, SessionDeadline, Shared, Status};
 use crate::snapshotter::Snapshotter;
 
 /// How often sessions that were heard of without the replica are reported to it.
@@ -224,9 +224,14 @@ impl Engine {
 
     /// Copies what the replica alone knows, when somebody has asked for it.
     fn report_sessions(&self) {
+        let sessions = self.replica.sessions();
+        self.shared.local_sessions.store(sessions.locals(), Ordering::Relaxed);
         self.shared.session_list.answer(|| {
-            let sessions = self.replica.sessions();
-            sessions.iter().map(|(id, session)| (id, session.deadline)).collect()
+            let copy = |(id, session): (SessionId, &Session)| {
+                let Session { deadline, local, .. } = *session;
+                SessionDeadline { id, deadline, local }
+            };
+            sessions.iter().map(copy).collect()
         });
     }
 
@@ -275,8 +280,10 @@ impl Engine {
                         Some(tree) => tree.last_zxid(),
                         None => shared.tree.read().last_zxid(),
                     });
-                    if err == ErrorCode::THROTTLED_OP {
-                        shared.metrics.throttled_ops.add(1);
+                    match err {
+                        ErrorCode::THROTTLED_OP => shared.metrics.throttled_ops.add(1),
+                        ErrorCode::OK => count_op(&shared.metrics, origin.op),
+                        _ => {}
                     }
                     if let Some(conn) = self.answered(&origin) {
                         let reply = |out: &mut Vec<u8>| {
@@ -301,7 +308,11 @@ impl Engine {
                             password,
                             read_only,
                         };
-                        self.welcome(&conn, &response, applied);
+                        let zxid = match &tree {
+                            Some(tree) => tree.last_zxid(),
+                            None => shared.tree.read().last_zxid(),
+                        };
+                        self.welcome(&conn, &response, Some(zxid));
                         conn.set_session(session, timeout_ms);
                         self.touch(conn);
                     }

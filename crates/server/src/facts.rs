@@ -79,6 +79,7 @@ impl Facts for ServerFactsView<'_> {
             ephemerals: tree.ephemerals_count(),
             data_bytes: tree.approximate_data_size(),
             sessions: tree.sessions().len(),
+            local_sessions: shared.local_sessions.load(Ordering::Relaxed),
             uptime_ms: shared.clock.monotonic().as_millis() as u64,
             connection_drop_probability: f64::from_bits(
                 shared.drop_probability.load(Ordering::Relaxed),
@@ -115,10 +116,10 @@ impl Facts for ServerFactsView<'_> {
             .collect()
     }
 
-    fn session_buckets(&self) -> Vec<Bucket<SessionId>> {
+    fn session_buckets(&self, local: bool) -> Vec<Bucket<SessionId>> {
         let mut buckets: BTreeMap<Duration, Vec<SessionId>> = BTreeMap::new();
-        for (session, deadline) in self.0.session_list.last() {
-            buckets.entry(deadline).or_default().push(session);
+        for session in self.0.session_list.last().into_iter().filter(|it| it.local == local) {
+            buckets.entry(session.deadline).or_default().push(session.id);
         }
         buckets
             .into_iter()
@@ -210,6 +211,7 @@ impl Facts for ServerFactsView<'_> {
             learner_ports: distinct(addresses.iter().map(|at| at.quorum_port)),
             membership: ensemble.members.to_string(),
             voters: ensemble.members.voters().count(),
+            local_sessions: ensemble.local_sessions,
             leader: leading.filter(|_| self.mode() == Mode::Leader).map(leader),
             observers,
             master,

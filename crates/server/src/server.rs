@@ -13,8 +13,8 @@ use tracing::{error, info, warn};
 use zebu_proto::{ExtendedTypes, ServerId, SessionId, Zxid};
 use zebu_replica::auth::{AuthProvider, Digest, Schemes};
 use zebu_replica::{
-    IntakeOptions, Options as ReplicaOptions, ReaperOptions, Replica, Rules, SnapshotOptions,
-    ThrottleOptions,
+    IntakeOptions, MemberOptions, Options as ReplicaOptions, ReaperOptions, Replica, Rules,
+    SnapshotOptions, ThrottleOptions,
 };
 use zebu_state::{Rebuild, Rebuilt};
 use zebu_store::{EpochFiles, OsVfs, Recovered, Snapshots, Store};
@@ -348,6 +348,11 @@ fn replica_options(config: &Config, wall_ms: i64) -> ReplicaOptions {
     let weights = throttle.weights;
     let timeout_ms = |timeout: Duration| i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
     let server = config.ensemble.as_ref().map_or(ServerId(1), |ensemble| ensemble.me);
+    let member =
+        config.ensemble.as_ref().map_or_else(MemberOptions::default, |ensemble| MemberOptions {
+            local_sessions: ensemble.local_sessions,
+            upgrade_local_sessions: ensemble.upgrade_local_sessions,
+        });
     ReplicaOptions {
         server,
         first_session: SessionId::first(server, wall_ms),
@@ -374,6 +379,9 @@ fn replica_options(config: &Config, wall_ms: i64) -> ReplicaOptions {
             decrease_ratio: throttle.decrease_ratio,
             weighted: weights.is_some(),
             new_session_weight: weights.map_or(1, |weights| weights.global_session),
+            local_session_weight: weights
+                .filter(|_| member.local_sessions)
+                .map(|weights| weights.local_session),
             renew_session_weight: weights.map_or(1, |weights| weights.renew_session),
         },
         intake: IntakeOptions {
@@ -392,6 +400,7 @@ fn replica_options(config: &Config, wall_ms: i64) -> ReplicaOptions {
             every_txns: config.snapshot.txns.into(),
             every_bytes: config.snapshot.log_bytes,
         },
+        member,
         seed: wall_ms as u64 ^ u64::from(std::process::id()) << 32,
     }
 }

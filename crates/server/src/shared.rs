@@ -80,6 +80,8 @@ pub struct Shared {
     pub status: Mutex<Status>,
     /// The sessions the replica tracks, for who asks.
     pub session_list: SessionList,
+    /// How many sessions only this server knows.
+    pub local_sessions: AtomicUsize,
     /// The bits of the connection throttle's drop probability.
     pub drop_probability: AtomicU64,
     /// Packets and latencies since the last reset.
@@ -161,15 +163,23 @@ pub struct Status {
     pub master: Option<ServerId>,
 }
 
-/// Live sessions with their deadlines on the monotonic clock.
-type SessionDeadlines = Vec<(SessionId, Duration)>;
+/// When a session expires.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionDeadline {
+    /// Which one.
+    pub id: SessionId,
+    /// When, on the monotonic clock, unless it is heard of.
+    pub deadline: Duration,
+    /// Whether only this server knows it.
+    pub local: bool,
+}
 
 /// A copy of the replica's sessions, made when somebody wants one: there may be very many.
 #[derive(Debug, Default)]
 pub struct SessionList {
     wanted: AtomicBool,
     made: Notify,
-    last: Mutex<SessionDeadlines>,
+    last: Mutex<Vec<SessionDeadline>>,
 }
 
 impl SessionList {
@@ -185,7 +195,7 @@ impl SessionList {
     }
 
     /// Makes a copy if somebody wants one.
-    pub fn answer(&self, copy: impl FnOnce() -> SessionDeadlines) {
+    pub fn answer(&self, copy: impl FnOnce() -> Vec<SessionDeadline>) {
         if self.wanted.swap(false, Ordering::AcqRel) {
             *self.last.lock() = copy();
             self.made.notify_waiters();
@@ -193,7 +203,7 @@ impl SessionList {
     }
 
     /// The last copy.
-    pub fn last(&self) -> SessionDeadlines {
+    pub fn last(&self) -> Vec<SessionDeadline> {
         self.last.lock().clone()
     }
 }
@@ -240,6 +250,7 @@ impl Shared {
             stop: Notify::new(),
             status: Mutex::default(),
             session_list: SessionList::default(),
+            local_sessions: AtomicUsize::new(0),
             drop_probability: AtomicU64::new(0),
         }
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use zebu_proto::{ServerId, SessionId, Zxid};
 use zebu_replica::{
-    ConnId, Input, IntakeOptions, Now, Options, Output, ReaperOptions, Replica, Rules,
-    SnapshotOptions, ThrottleOptions,
+    ConnId, Input, IntakeOptions, MemberOptions, Now, Options, Output, ReaperOptions, Replica,
+    Rules, SnapshotOptions, ThrottleOptions,
 };
 use zebu_state::{Rebuild, Rebuilt, Taking};
 use zebu_store::{Snapshots, Store, TxnLog, Vfs};
@@ -212,6 +212,7 @@ fn replica_options(plan: &Plan, server: usize, process: u64, wall_ms: i64) -> Op
         intake: IntakeOptions::default(),
         reaper: ReaperOptions::default(),
         snapshots: SnapshotOptions { every_txns: plan.snapshot_every, every_bytes: None },
+        member: MemberOptions::default(),
         seed: plan.seed ^ (server as u64) << 32 ^ process,
     }
 }

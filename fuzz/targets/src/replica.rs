@@ -19,8 +19,9 @@ use zebu_proto::{
 use zebu_replica::auth::{Credentials, Digest, DigestAlgorithm, Schemes};
 use zebu_replica::gate::{Route, route};
 use zebu_replica::{
-    After, ConnId, Connect, Input, IntakeOptions, Now, Options, Origin, Output, Reader,
-    ReaperOptions, Replica, Request, Rules, SnapshotOptions, ThrottleOptions, frame, write_reply,
+    After, ConnId, Connect, Input, IntakeOptions, MemberOptions, Now, Options, Origin, Output,
+    Reader, ReaperOptions, Replica, Request, Rules, SnapshotOptions, ThrottleOptions, frame,
+    write_reply,
 };
 use zebu_tree::{Events, Silent, Tree, Walk, WatcherId};
 
@@ -122,6 +123,7 @@ impl Driver {
                 never_used_max: on(6).then_some(Duration::from_millis(500)),
             },
             snapshots: SnapshotOptions { every_txns: 8, every_bytes: Some(4096) },
+            member: MemberOptions::default(),
             seed: switches.into(),
         };
         let now = Now { monotonic: Duration::from_secs(1), wall_ms: 1_700_000_000_000 };

@@ -121,7 +121,6 @@ impl Config {
         let missing = [
             (self.reconfig_enabled, "reconfigEnabled"),
             (self.readonly_mode, "readonlymode.enabled"),
-            (ensemble.local_sessions, "localSessionsEnabled"),
             (!ensemble.leader_serves, "leaderServes=no"),
             (ensemble.oracle.is_some(), "oraclePath"),
         ];

@@ -599,7 +599,6 @@ fn an_ensemble_that_asks_for_what_is_missing_is_refused_where_it_begins() {
     assert_eq!(Case::file("server.1=a:1:2").config().check_built(), Ok(()));
     for (setting, named) in [
         ("reconfigEnabled=true", "reconfigEnabled"),
-        ("localSessionsEnabled=true", "localSessionsEnabled"),
         ("leaderServes=no", "leaderServes=no"),
         ("oraclePath=/o", "oraclePath"),
     ] {

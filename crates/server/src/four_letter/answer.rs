@@ -131,7 +131,7 @@ impl Answer {
                 line(out, format_args!("logdir_size: {}", sizes.log_bytes));
             }
             Word::Dump => {
-                write_session_buckets(facts, out);
+                write_sessions_by_end(facts, out);
                 return Stage::Ephemerals(0, None);
             }
             Word::Envi => {
@@ -303,10 +303,27 @@ fn write_bucket_heading<T>(what: &str, buckets: &[Bucket<T>], out: &mut String) 
     line(out, format_args!("{what} Sets ({})/({members}):", buckets.len()));
 }
 
-fn write_session_buckets(facts: &dyn Facts, out: &mut String) {
+fn write_session_buckets(facts: &dyn Facts, local: bool, out: &mut String) {
+    let buckets = facts.session_buckets(local);
+    write_bucket_heading("Session", &buckets, out);
+    for Bucket { expires_ms, members } in buckets {
+        line(out, format_args!("{} expire at {}:", members.len(), Date(expires_ms)));
+        for session in members {
+            line(out, format_args!("\t{session}"));
+        }
+    }
+}
+
+fn write_sessions_by_end(facts: &dyn Facts, out: &mut String) {
     out.push_str("SessionTracker dump:\n");
-    match facts.member() {
-        // Sessions expire at the leader only.
+    let member = facts.member();
+    let local_sessions = member.as_ref().is_some_and(|member| member.local_sessions);
+    if local_sessions {
+        out.push_str("Local ");
+        write_session_buckets(facts, true, out);
+    }
+    match member {
+        // Other than local ones they expire at the leader only.
         Some(member) if member.leader.is_none() => {
             let sessions = facts.global_sessions();
             line(out, format_args!("Global Sessions({}):", sessions.len()));
@@ -315,14 +332,10 @@ fn write_session_buckets(facts: &dyn Facts, out: &mut String) {
             }
         }
         _ => {
-            let buckets = facts.session_buckets();
-            write_bucket_heading("Session", &buckets, out);
-            for Bucket { expires_ms, members } in buckets {
-                line(out, format_args!("{} expire at {}:", members.len(), Date(expires_ms)));
-                for session in members {
-                    line(out, format_args!("\t{session}"));
-                }
+            if local_sessions {
+                out.push_str("Global ");
             }
+            write_session_buckets(facts, false, out);
         }
     }
     out.push_str("ephemeral nodes dump:\n");
@@ -447,8 +460,7 @@ fn write_monitor(facts: &dyn Facts, out: &mut String) {
         ("ephemerals_count", server.ephemerals as i64),
         ("approximate_data_size", clamp(server.data_bytes)),
         ("global_sessions", server.sessions as i64),
-        // A standalone server has none.
-        ("local_sessions", 0),
+        ("local_sessions", server.local_sessions as i64),
         ("last_client_response_size", server.response_sizes.last_bytes),
         ("max_client_response_size", server.response_sizes.max_bytes),
         ("min_client_response_size", server.response_sizes.min_bytes),

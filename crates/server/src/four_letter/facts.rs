@@ -31,8 +31,8 @@ pub trait Facts {
     fn connections(&self) -> Vec<ConnectionFacts>;
     /// Connections by the time their silence ends them.
     fn connection_buckets(&self) -> Vec<Bucket<ConnectionRef>>;
-    /// Sessions by the time they expire.
-    fn session_buckets(&self) -> Vec<Bucket<SessionId>>;
+    /// Sessions by the time they expire here: those that only this server knows, or the others.
+    fn session_buckets(&self, local: bool) -> Vec<Bucket<SessionId>>;
     /// Number of sessions with ephemerals.
     fn ephemeral_sessions(&self) -> usize;
     /// Appends ephemerals, those of one session next to each other. Returns where to go on, nothing at the end.
@@ -51,7 +51,7 @@ pub trait Facts {
     fn conf(&self) -> ConfFacts;
     /// What only a member of an ensemble can tell.
     fn member(&self) -> Option<MemberFacts>;
-    /// All sessions with their timeouts in ms, by id.
+    /// All sessions of the ensemble with their timeouts in ms, by id.
     fn global_sessions(&self) -> Vec<(SessionId, i32)>;
     /// What `envi` shows.
     fn environment(&self) -> Environment;
@@ -78,6 +78,8 @@ pub struct MemberFacts {
     pub membership: String,
     /// How many servers vote.
     pub voters: usize,
+    /// Whether there may be sessions that only this server knows.
+    pub local_sessions: bool,
     /// If it leads.
     pub leader: Option<LeaderFacts>,
     /// If it follows and serves observers: how many there are.
@@ -175,8 +177,10 @@ pub struct ServerFacts {
     pub ephemerals: usize,
     /// Bytes of paths and data.
     pub data_bytes: u64,
-    /// Sessions.
+    /// Sessions that are known to all servers.
     pub sessions: usize,
+    /// Sessions that only this server knows.
+    pub local_sessions: usize,
     /// Milliseconds since the server began to serve.
     pub uptime_ms: u64,
     /// Current random drop chance of the connection throttle.

@@ -71,6 +71,7 @@ impl Facts for Fake {
             ephemerals: 2,
             data_bytes: 44,
             sessions: 1,
+            local_sessions: 0,
             uptime_ms: 5490,
             connection_drop_probability: 0.0,
             response_sizes: ResponseSizes { last_bytes: 16, min_bytes: 16, max_bytes: 100 },
@@ -105,7 +106,11 @@ impl Facts for Fake {
         let members = vec![member(40632, SESSION), member(40642, SessionId::NONE)];
         vec![Bucket { expires_ms: 1_795_272_848_000, members }]
     }
-    fn session_buckets(&self) -> Vec<Bucket<SessionId>> {
+    fn session_buckets(&self, local: bool) -> Vec<Bucket<SessionId>> {
+        if local {
+            let members = vec![SessionId(SESSION.0 + 1), SessionId(SESSION.0 + 2)];
+            return vec![Bucket { expires_ms: 1_795_272_844_000, members }];
+        }
         vec![Bucket { expires_ms: 1_795_272_846_000, members: vec![SESSION] }]
     }
     fn ephemeral_sessions(&self) -> usize {
@@ -277,6 +282,7 @@ fn member() -> Fake {
         learner_ports: vec![2888, 2889],
         membership: "server.1=a:1:2:participant\nversion=0".to_owned(),
         voters: 3,
+        local_sessions: false,
         leader: None,
         observers: None,
         master: None,
@@ -312,6 +318,24 @@ fn a_follower_tells_of_its_observers_and_an_observer_of_its_master() {
     let mntr = text(Word::Mntr, 0, &all(), &member);
     assert!(mntr.contains("\nzk_observer_master_id\t3\n"), "{mntr}");
     assert!(!mntr.contains("zk_synced_observers"), "{mntr}");
+}
+
+#[test]
+fn local_sessions_are_told_of_before_the_others() {
+    let mut follower = member();
+    follower.member.as_mut().unwrap().local_sessions = true;
+    let local = "SessionTracker dump:\nLocal Session Sets (1)/(2):\n2 expire at Sat Nov 21 14:54:04 UTC 2026:\n\
+                 \t0x10000697ae10001\n\t0x10000697ae10002\n";
+    let dump = text(Word::Dump, 0, &all(), &follower);
+    let rest = "Global Sessions(1):\n0x10000697ae10000\t10000ms\nephemeral nodes dump:\n";
+    assert!(dump.starts_with(&format!("{local}{rest}")), "{dump}");
+    let mut leader = follower;
+    let (proposals, learners) = (ProposalSizes::default(), zebu_zab::Learners::default());
+    let facts = LeaderFacts { learners, pending_syncs: 0, uptime_ms: 0, proposals };
+    leader.member.as_mut().unwrap().leader = Some(facts);
+    let dump = text(Word::Dump, 0, &all(), &leader);
+    let rest = "Global Session Sets (1)/(1):\n1 expire at Sat Nov 21 14:54:06 UTC 2026:\n\t0x10000697ae10000\n";
+    assert!(dump.starts_with(&format!("{local}{rest}")), "{dump}");
 }
 
 #[test]

@@ -1,0 +1,490 @@
+//! A few replicas on a network that loses nothing and disks that take no time: what clients hear.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use zebu_jute::Encode as _;
+use zebu_proto::request::{Create, PathVersion};
+use zebu_proto::txn::TxnRecord;
+use zebu_proto::{
+    Acl, AclRef, Epoch, ErrorCode, OpCode, ServerId, SessionId, Version, Xid, Zxid,
+    compatible_password,
+};
+use zebu_replica::auth::Schemes;
+use zebu_replica::{
+    ConnId, Connect, Input, IntakeOptions, MemberOptions, Now, Options, Output, ReaperOptions,
+    Replica, Request, Rules, SnapshotOptions, ThrottleOptions,
+};
+use zebu_tree::{Silent, Tree};
+use zebu_zab::config::{Membership, Rules as ConfigRules};
+use zebu_zab::mesh::{self, WireId};
+use zebu_zab::{Epochs, LinkId, LogEnd, Peer, Role, Start};
+
+pub const TICK: Duration = Duration::from_secs(2);
+pub const PERSISTENT: i32 = 0;
+pub const EPHEMERAL: i32 = 1;
+
+/// What a client hears.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// It has this session.
+    Welcome(SessionId),
+    /// Its session is over.
+    Refused,
+    /// The answer to a request.
+    Answer(Xid, ErrorCode),
+    /// The connection is closed.
+    Closed,
+}
+
+struct Member {
+    replica: Replica,
+    tree: Tree,
+    listening: bool,
+}
+
+/// The members, and everything under way.
+pub struct World {
+    members: Vec<Member>,
+    schemes: Schemes,
+    now: Duration,
+    queue: VecDeque<(usize, Input)>,
+    /// Connections between servers: who is at their ends.
+    lines: BTreeMap<u64, [usize; 2]>,
+    alone: BTreeSet<usize>,
+    next_id: u64,
+    /// Where each client is, and what it has heard since it was last asked.
+    clients: BTreeMap<ConnId, (usize, Vec<Said>)>,
+    sessions: BTreeMap<ConnId, SessionId>,
+}
+
+fn options(server: usize, member: MemberOptions) -> Options {
+    let server = ServerId(server as i64 + 1);
+    Options {
+        server,
+        first_session: SessionId::first(server, 1_700_000_000_000),
+        tick: TICK,
+        session_timeout_ms_min: 4_000,
+        session_timeout_ms_max: 40_000,
+        rules: Rules::default(),
+        eager_acl_check: false,
+        intake: IntakeOptions::default(),
+        throttled_op_wait: Duration::ZERO,
+        connections: ThrottleOptions::default(),
+        reaper: ReaperOptions::default(),
+        snapshots: SnapshotOptions::default(),
+        member,
+        seed: 1,
+    }
+}
+
+impl World {
+    /// So many voters that know each other; they have not looked for a leader yet.
+    pub fn new(count: usize, member: &MemberOptions) -> Self {
+        let lines: Vec<String> =
+            (1..=count).map(|id| format!("server.{id}=127.0.0.1:{id}:{}", id + 100)).collect();
+        let config = Membership::parse(lines.join("\n").as_bytes(), ConfigRules::default());
+        let config = Arc::new(config.expect("a configuration in order"));
+        let member = |server: usize| {
+            let start = Start {
+                epochs: Epochs { accepted: Epoch(0), current: Epoch(0) },
+                committed: config.clone(),
+                last_seen: None,
+                last: Zxid::ZERO,
+                recent: Vec::new(),
+                has_database: true,
+            };
+            let mut zab = zebu_zab::Options::new(ServerId(server as i64 + 1));
+            zab.tick = TICK;
+            let tree = Tree::new(zebu_tree::Options::default());
+            let now = Now { monotonic: Duration::from_secs(1), wall_ms: 1_700_000_000_000 };
+            let options = options(server, member.clone());
+            let replica = Replica::member(options, Peer::new(zab, start), &tree, now);
+            Member { replica, tree, listening: false }
+        };
+        Self {
+            members: (0..count).map(member).collect(),
+            schemes: Schemes::new(vec![], false),
+            now: Duration::from_secs(1),
+            queue: VecDeque::new(),
+            lines: BTreeMap::new(),
+            alone: BTreeSet::new(),
+            next_id: 1,
+            clients: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+        }
+    }
+
+    /// The same, once they have a leader.
+    pub fn led(count: usize, member: &MemberOptions) -> Self {
+        let mut world = Self::new(count, member);
+        world.wait_for(|world| (0..count).all(|server| world.role(server) != Role::Looking));
+        world
+    }
+
+    pub fn role(&self, server: usize) -> Role {
+        self.members[server].replica.role().expect("a member")
+    }
+
+    pub fn leader(&self) -> usize {
+        let leads = |server: &usize| matches!(self.role(*server), Role::Leading(_));
+        (0..self.members.len()).find(leads).expect("somebody leads")
+    }
+
+    /// Two servers that do not lead.
+    pub fn followers(&self) -> [usize; 2] {
+        let count = self.members.len();
+        [1, 2].map(|more| (self.leader() + more) % count)
+    }
+
+    pub fn replica(&self, server: usize) -> &Replica {
+        &self.members[server].replica
+    }
+
+    pub fn tree(&self, server: usize) -> &Tree {
+        &self.members[server].tree
+    }
+
+    // ---- time
+
+    /// Everything under way arrives, and what follows from it.
+    pub fn settle(&mut self) {
+        while let Some((server, input)) = self.queue.pop_front() {
+            self.step(server, input);
+        }
+    }
+
+    /// Lets so much time pass.
+    pub fn pass(&mut self, time: Duration) {
+        let until = self.now + time;
+        loop {
+            self.settle();
+            let next = self.members.iter().map(|member| member.replica.next_tick()).min();
+            let next = next.unwrap_or(Duration::MAX).max(self.now + Duration::from_millis(1));
+            if next > until {
+                self.now = until;
+                return self.settle();
+            }
+            self.now = next;
+            for server in 0..self.members.len() {
+                if self.members[server].replica.next_tick() <= next {
+                    self.queue.push_back((server, Input::Tick));
+                }
+            }
+        }
+    }
+
+    /// Lets time pass until this is so.
+    pub fn wait_for(&mut self, so: impl Fn(&Self) -> bool) {
+        for _ in 0..100_000 {
+            if so(self) {
+                return;
+            }
+            self.pass(Duration::from_millis(10));
+        }
+        panic!("it never is");
+    }
+
+    /// Nobody reaches a server any more, and it reaches nobody; clients are at its side.
+    pub fn isolate(&mut self, server: usize) {
+        self.alone.insert(server);
+        let cut: Vec<(u64, [usize; 2])> = self
+            .lines
+            .iter()
+            .filter(|(_, ends)| ends.contains(&server))
+            .map(|(id, ends)| (*id, *ends))
+            .collect();
+        for (id, ends) in cut {
+            self.lines.remove(&id);
+            self.queue.retain(|(_, input)| !is_from(input, id));
+            for end in ends {
+                self.lost(end, id);
+            }
+        }
+        self.settle();
+    }
+
+    /// It is back.
+    pub fn reunite(&mut self, server: usize) {
+        self.alone.remove(&server);
+    }
+
+    fn lost(&mut self, server: usize, id: u64) {
+        // A number is of one kind only; the other kind does not know it.
+        let closed = zebu_zab::Input::Mesh(mesh::Input::Closed(WireId(id)));
+        self.queue.push_back((server, Input::Zab(closed)));
+        self.queue.push_back((server, Input::Zab(zebu_zab::Input::LinkDown(LinkId(id)))));
+    }
+
+    // ---- clients
+
+    /// A client comes with a session, or wants one.
+    pub fn connect_with(&mut self, server: usize, change: impl FnOnce(&mut Connect)) -> ConnId {
+        let conn = ConnId(self.next_id);
+        self.next_id += 1;
+        let mut connect = Connect {
+            conn,
+            last_zxid_seen: Zxid::ZERO,
+            timeout_ms: 10_000,
+            session: SessionId::NONE,
+            password: Vec::new(),
+        };
+        change(&mut connect);
+        self.clients.insert(conn, (server, Vec::new()));
+        self.queue.push_back((server, Input::Connect(connect)));
+        self.settle();
+        conn
+    }
+
+    /// A client that wants a session; what it heard is not forgotten.
+    pub fn connect(&mut self, server: usize) -> ConnId {
+        self.connect_with(server, |_| {})
+    }
+
+    /// A client that has its new session.
+    pub fn open(&mut self, server: usize) -> (ConnId, SessionId) {
+        let conn = self.connect(server);
+        match self.heard(conn)[..] {
+            [Said::Welcome(session)] => (conn, session),
+            ref other => panic!("no session: {other:?}"),
+        }
+    }
+
+    /// A client that comes with a session it has.
+    pub fn renew(&mut self, server: usize, session: SessionId) -> ConnId {
+        self.connect_with(server, |connect| {
+            connect.session = session;
+            connect.password = compatible_password(session).to_vec();
+        })
+    }
+
+    /// What a client has heard since it was last asked.
+    pub fn heard(&mut self, conn: ConnId) -> Vec<Said> {
+        self.clients.get_mut(&conn).map(|(_, said)| std::mem::take(said)).unwrap_or_default()
+    }
+
+    /// Sends a request; its number is its xid.
+    pub fn send(&mut self, conn: ConnId, xid: i32, op: OpCode, body: Vec<u8>) {
+        let server = self.clients[&conn].0;
+        let request = Request {
+            conn,
+            session: self.sessions.get(&conn).copied().unwrap_or(SessionId::NONE),
+            xid: Xid(xid),
+            op,
+            bytes: body.len() + 8,
+            body: Bytes::from(body),
+            ids: self.schemes.initial([127, 0, 0, 1].into()),
+            received: self.now,
+        };
+        self.queue.push_back((server, Input::Request(request)));
+        self.settle();
+    }
+
+    /// Sends a request and says what comes back.
+    pub fn ask(&mut self, conn: ConnId, xid: i32, op: OpCode, body: Vec<u8>) -> Vec<Said> {
+        self.send(conn, xid, op, body);
+        self.heard(conn)
+    }
+
+    /// Creates a znode; what comes back.
+    pub fn create(&mut self, conn: ConnId, xid: i32, path: &str, flags: i32) -> Vec<Said> {
+        self.ask(conn, xid, OpCode::CREATE, create(path, flags))
+    }
+
+    /// The client's connection breaks.
+    pub fn drop_client(&mut self, conn: ConnId) {
+        let server = self.clients[&conn].0;
+        let session = self.sessions.get(&conn).copied().unwrap_or(SessionId::NONE);
+        self.queue.push_back((server, Input::Disconnected { conn, session }));
+        self.settle();
+    }
+
+    /// A client is heard of.
+    pub fn touch(&mut self, conn: ConnId) {
+        let (server, session) = (self.clients[&conn].0, self.sessions[&conn]);
+        self.queue.push_back((server, Input::Touched { session, at: self.now }));
+        self.settle();
+    }
+
+    fn say(&mut self, conn: ConnId, said: Said) {
+        if let Said::Welcome(session) = said {
+            self.sessions.insert(conn, session);
+        }
+        if let Some((_, heard)) = self.clients.get_mut(&conn)
+            && heard.last() != Some(&Said::Closed)
+        {
+            heard.push(said);
+        }
+    }
+
+    // ---- servers
+
+    fn step(&mut self, server: usize, input: Input) {
+        let wall_ms = 1_700_000_000_000 + self.now.as_millis() as i64;
+        let now = Now { monotonic: self.now, wall_ms };
+        let mut input = Some(input);
+        while let Some(next) = input.take() {
+            let mut outputs = Vec::new();
+            let Member { replica, tree, .. } = &mut self.members[server];
+            replica.step(now, tree, &self.schemes, next, &mut outputs).unwrap();
+            for output in outputs {
+                if let Some(zxid) = self.carry_out(server, output) {
+                    input = Some(Input::Applied(zxid));
+                }
+            }
+        }
+    }
+
+    /// Does what is asked; says what the tree has got then, if that is more.
+    fn carry_out(&mut self, server: usize, output: Output) -> Option<Zxid> {
+        let tree = &mut self.members[server].tree;
+        match output {
+            Output::Append { zxid, .. } => {
+                self.queue.push_back((server, Input::Zab(zebu_zab::Input::Flushed(zxid))));
+            }
+            Output::Apply { zxid, record, origin } => {
+                let record = TxnRecord::decode(&record).unwrap();
+                let applied = tree.apply(&record, &mut Silent);
+                if let Some(origin) = origin {
+                    self.say(origin.conn, Said::Answer(origin.xid, applied.err));
+                }
+                return Some(zxid);
+            }
+            Output::Answer(request) => {
+                self.say(request.conn, Said::Answer(request.xid, ErrorCode::OK));
+            }
+            Output::Reply { origin, err, .. } => {
+                self.say(origin.conn, Said::Answer(origin.xid, err));
+            }
+            Output::Accept { conn, session, .. } => self.say(conn, Said::Welcome(session)),
+            Output::Refuse(conn) => self.say(conn, Said::Refused),
+            Output::Abandon(origin) => self.say(origin.conn, Said::Closed),
+            Output::Disconnect(conn) => self.say(conn, Said::Closed),
+            Output::Snapshot => self.queue.push_back((server, Input::SnapshotDone)),
+            Output::Zab(output) => self.zab(server, output),
+        }
+        None
+    }
+
+    /// All clients of a server are sent away.
+    fn close_all(&mut self, server: usize) {
+        let here = |(conn, (at, _)): (&ConnId, &(usize, _))| (*at == server).then_some(*conn);
+        let conns: Vec<ConnId> = self.clients.iter().filter_map(here).collect();
+        for conn in conns {
+            self.say(conn, Said::Closed);
+        }
+    }
+
+    fn reaches(&self, a: usize, b: usize) -> bool {
+        !self.alone.contains(&a) && !self.alone.contains(&b)
+    }
+
+    fn line(&mut self, from: usize, to: usize) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.lines.insert(id, [from, to]);
+        id
+    }
+
+    fn other_end(&self, id: u64, end: usize) -> Option<usize> {
+        let ends = self.lines.get(&id)?;
+        Some(if ends[0] == end { ends[1] } else { ends[0] })
+    }
+
+    fn hang_up(&mut self, server: usize, id: u64) {
+        let other = self.other_end(id, server);
+        self.lines.remove(&id);
+        if let Some(other) = other {
+            self.lost(other, id);
+        }
+    }
+
+    fn zab(&mut self, server: usize, output: zebu_zab::Output) {
+        use zebu_zab::Output as Zab;
+        let tell = |world: &mut Self, to: usize, input: zebu_zab::Input| {
+            world.queue.push_back((to, Input::Zab(input)));
+        };
+        match output {
+            Zab::Mesh(mesh::Output::Dial(to)) => {
+                let there = to.0 as usize - 1;
+                if !self.reaches(server, there) {
+                    let refused = mesh::Input::Refused(to);
+                    return tell(self, server, zebu_zab::Input::Mesh(refused));
+                }
+                let wire = WireId(self.line(server, there));
+                let dialled = mesh::Input::Dialled { wire, peer: to };
+                tell(self, server, zebu_zab::Input::Mesh(dialled));
+                let peer = ServerId(server as i64 + 1);
+                let accepted = mesh::Input::Accepted { wire, peer };
+                tell(self, there, zebu_zab::Input::Mesh(accepted));
+            }
+            Zab::Mesh(mesh::Output::Send(wire, ballot)) => {
+                if let Some(to) = self.other_end(wire.0, server) {
+                    tell(self, to, zebu_zab::Input::Heard { wire, ballot });
+                }
+            }
+            Zab::Mesh(mesh::Output::Close(wire)) => self.hang_up(server, wire.0),
+            Zab::Listen => self.members[server].listening = true,
+            Zab::Unlisten => self.members[server].listening = false,
+            Zab::Connect(to) => {
+                let there = to.0 as usize - 1;
+                if !self.reaches(server, there) || !self.members[there].listening {
+                    return tell(self, server, zebu_zab::Input::ConnectFailed);
+                }
+                let link = LinkId(self.line(server, there));
+                tell(self, there, zebu_zab::Input::Accepted(link));
+                tell(self, server, zebu_zab::Input::Connected(link));
+            }
+            Zab::CancelConnect => {}
+            Zab::Send(link, packet) => {
+                if let Some(to) = self.other_end(link.0, server) {
+                    tell(self, to, zebu_zab::Input::Packet(link, packet));
+                }
+            }
+            Zab::Close(link) => self.hang_up(server, link.0),
+            Zab::ReadLog { link, .. } => {
+                let end = LogEnd::Unusable;
+                let read = zebu_zab::Input::LogRead { link, floor: None, txns: Vec::new(), end };
+                tell(self, server, read);
+            }
+            Zab::SaveEpoch(kind, epoch) => {
+                tell(self, server, zebu_zab::Input::EpochSaved(kind, epoch));
+            }
+            Zab::Role(Role::Looking) => self.close_all(server),
+            Zab::Role(_) => {}
+            other => panic!("not among these members: {other:?}"),
+        }
+    }
+}
+
+fn is_from(input: &Input, id: u64) -> bool {
+    match input {
+        Input::Zab(zebu_zab::Input::Heard { wire, .. }) => wire.0 == id,
+        Input::Zab(zebu_zab::Input::Packet(link, _)) => link.0 == id,
+        _ => false,
+    }
+}
+
+/// The body of a create.
+pub fn create(path: &str, flags: i32) -> Vec<u8> {
+    let open = Acl::open();
+    let acl = Some(open.iter().map(AclRef::from).collect());
+    Create { path: Some(path.into()), data: Some(b"x"), acl, flags }.to_bytes()
+}
+
+/// The body of a delete.
+pub fn delete(path: &str) -> Vec<u8> {
+    PathVersion { path: Some(path.into()), version: Version::ANY }.to_bytes()
+}
+
+/// One answer without fault.
+pub fn ok(xid: i32) -> Vec<Said> {
+    err(xid, ErrorCode::OK)
+}
+
+/// One answer with a fault.
+pub fn err(xid: i32, code: ErrorCode) -> Vec<Said> {
+    vec![Said::Answer(Xid(xid), code)]
+}

@@ -1,0 +1,145 @@
+//! What a member of an ensemble is to its clients: the same on the original's, on ours, and on both
+//! together.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use zebu_interop::ensemble::{Ensemble, options};
+use zebu_interop::raw::Session;
+use zebu_interop::server::Kind::{self, Java395, Zebu};
+use zebu_interop::server::{Options, PATIENCE};
+use zebu_interop::wire::{Writer, op, open_acl};
+
+const EPHEMERAL: i32 = 1;
+
+/// Starts members, the last one as leader.
+fn start(kinds: &[Kind], options: &Options) -> Result<Ensemble> {
+    let mut ensemble = Ensemble::prepare(kinds, options)?;
+    let last = kinds.len() - 1;
+    for index in (0..=last).rev() {
+        ensemble.member(index).spawn()?;
+        if index + 1 == last {
+            // Of two that know as much, the one with the greatest id leads.
+            ensemble.member(last).wait_until_serving()?;
+        }
+    }
+    ensemble.wait_for_all()?;
+    ensure!(ensemble.leader(None)? == last, "member {} leads", last + 1);
+    Ok(ensemble)
+}
+
+/// The newest transaction that a member has applied.
+fn zxid(ensemble: &mut Ensemble, index: usize) -> Result<i64> {
+    let srvr = ensemble.member(index).four_letter_word("srvr")?;
+    let zxid = srvr.lines().find_map(|line| line.strip_prefix("Zxid: 0x")).unwrap_or("none");
+    Ok(i64::from_str_radix(zxid, 16)?)
+}
+
+/// The lines of `dump` before those on ephemerals, without ids and times.
+fn sessions_dump(ensemble: &mut Ensemble, index: usize) -> Result<Vec<String>> {
+    let dump = ensemble.member(index).four_letter_word("dump")?;
+    // How many expire together depends on the moment; the original counts those who did, too.
+    let line = |line: &str| match line.split_once(" Sets (") {
+        Some((what, counts)) => format!("{what} Sets{}", counts.trim_start_matches(|c| c != '/')),
+        None if line.starts_with("\t0x") => "\tS".to_owned(),
+        None => line.split_once('\t').map_or(line, |(_, rest)| rest).to_owned(),
+    };
+    let lines = dump.lines().take_while(|line| !line.starts_with("ephemeral nodes"));
+    Ok(lines.filter(|line| !line.contains("expire at")).map(line).collect())
+}
+
+/// A multi of one create.
+fn multi(path: &str, flags: i32) -> Writer {
+    let create = Writer::new().string(path).string("x").acl(&open_acl()).int(flags).done();
+    let header = |op: i32, done: bool| Writer::new().int(op).bool(done).int(-1).done();
+    Writer::new().raw(&header(op::CREATE, false)).raw(&create).raw(&header(-1, true))
+}
+
+/// What the clients of one member see of local sessions.
+fn local_sessions_at(ensemble: &mut Ensemble, index: usize, told: &mut Vec<String>) -> Result<()> {
+    let leader = ensemble.members().len() - 1;
+    let address = ensemble.member(index).address();
+    let before = zxid(ensemble, leader)?;
+    let mut session = Session::open(address, 10_000)?;
+    ensure!(session.id >> 56 == index as i64 + 1, "{:x}", session.id);
+    let mut tell = |what: &str, said: String| told.push(format!("{what}: {said}"));
+    tell("zxids of a new session", format!("{}", zxid(ensemble, leader)? - before));
+    for key in ["zk_local_sessions", "zk_global_sessions"] {
+        tell(key, ensemble.member(index).monitor(key)?);
+    }
+    for line in sessions_dump(ensemble, index)? {
+        tell("dump", line);
+    }
+    let path = format!("/p{index}");
+    let create =
+        |path: &str, flags| Writer::new().string(path).string("x").acl(&open_acl()).int(flags);
+    tell("create", format!("{}", session.call(op::CREATE, create(&path, 0))?.err));
+    tell("sync", format!("{}", session.call(op::SYNC, Writer::new().string("/"))?.err));
+    let exists = Writer::new().string(&path).bool(false);
+    tell("exists", format!("{}", session.call(op::EXISTS, exists)?.err));
+    let before = zxid(ensemble, leader)?;
+    let e = format!("/e{index}");
+    tell("ephemeral", format!("{}", session.call(op::CREATE, create(&e, EPHEMERAL))?.err));
+    let reply = session.call(op::MULTI, multi(&format!("/m{index}"), EPHEMERAL))?;
+    tell("in a multi", format!("{} {:?}", reply.err, &reply.body[..reply.body.len().min(9)]));
+    tell("zxids of these", format!("{}", zxid(ensemble, leader)? - before));
+    for key in ["zk_local_sessions", "zk_global_sessions"] {
+        tell(key, ensemble.member(index).monitor(key)?);
+    }
+    let (id, password) = (session.id, session.password.clone());
+    for other in (0..=leader).filter(|other| *other != index) {
+        let address = ensemble.member(other).address();
+        let moved = Session::attach(address, 10_000, id, &password, 0, PATIENCE)?;
+        let also_leads = if other == leader { "the leader" } else { "a follower" };
+        tell(&format!("moved to {also_leads}"), format!("{}", moved.is_some()));
+    }
+    let mut back = Session::resume(address, 10_000, id, &password)?;
+    let delete = Writer::new().string(&path).int(-1);
+    tell("delete", format!("{}", back.call(op::DELETE, delete)?.err));
+    let before = zxid(ensemble, leader)?;
+    tell("close", format!("{}", back.call(op::CLOSE_SESSION, Writer::new())?.err));
+    tell("zxids of the end", format!("{}", zxid(ensemble, leader)? - before));
+    // Silence ends it as well, without a transaction.
+    let silent = Session::open(address, 1_000)?;
+    let (id, password) = (silent.id, silent.password.clone());
+    drop(silent);
+    let start = Instant::now();
+    while ensemble.member(index).monitor("zk_local_sessions")? != "0" {
+        ensure!(start.elapsed() < PATIENCE, "it does not expire");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let late = Session::attach(address, 1_000, id, &password, 0, PATIENCE)?;
+    tell("after its time", format!("{}", late.is_some()));
+    tell("zxids of all this", format!("{}", zxid(ensemble, leader)? - before));
+    Ok(())
+}
+
+fn local_sessions(kinds: &[Kind], upgrade: bool) -> Result<Vec<String>> {
+    let options = options()
+        .config("localSessionsEnabled", true)
+        .config("localSessionsUpgradingEnabled", upgrade);
+    let mut ensemble = start(kinds, &options)?;
+    let mut told = Vec::new();
+    for index in [0, kinds.len() - 1] {
+        local_sessions_at(&mut ensemble, index, &mut told)?;
+    }
+    ensemble.agreed_tree()?;
+    Ok(told)
+}
+
+fn same_local_sessions(upgrade: bool) {
+    let oracle = local_sessions(&[Java395; 3], upgrade).unwrap();
+    for kinds in [[Zebu; 3], [Zebu, Java395, Java395], [Java395, Zebu, Zebu]] {
+        assert_eq!(local_sessions(&kinds, upgrade).unwrap(), oracle, "{kinds:?}");
+    }
+}
+
+#[test]
+fn local_sessions_are_the_originals() {
+    same_local_sessions(false);
+}
+
+#[test]
+fn upgraded_sessions_are_the_originals() {
+    same_local_sessions(true);
+}
