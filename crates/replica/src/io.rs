@@ -57,13 +57,29 @@ pub struct Options {
 }
 
 /// What a member of an ensemble is to its clients. A server that runs alone is none of this.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct MemberOptions {
     /// Whether new sessions are known to this server only (`localSessionsEnabled`).
     pub local_sessions: bool,
     /// Whether such a session becomes one of the ensemble when it wants an ephemeral znode
     /// (`localSessionsUpgradingEnabled`).
     pub upgrade_local_sessions: bool,
+    /// How long this server looks for a leader before it serves clients that only read; `None` is
+    /// for ever (`readonlymode.enabled`).
+    pub read_only_after: Option<Duration>,
+    /// Whether a leader has clients of its own (`leaderServes`).
+    pub leader_serves: bool,
+}
+
+impl Default for MemberOptions {
+    fn default() -> Self {
+        Self {
+            local_sessions: false,
+            upgrade_local_sessions: false,
+            read_only_after: None,
+            leader_serves: true,
+        }
+    }
 }
 
 /// A request as it left its connection.
@@ -108,6 +124,8 @@ pub struct Connect {
     pub session: SessionId,
     /// That session's password.
     pub password: Vec<u8>,
+    /// Whether it is content with a server that only reads.
+    pub read_only: bool,
 }
 
 /// Everything that can happen to a replica.
@@ -212,8 +230,14 @@ pub enum Output {
     },
     /// Tell the client that its session is over, then close the connection.
     Refuse(ConnId),
+    /// Tell the client that this server only reads and begins no session, in the form of an answer
+    /// to request 0 with [`ErrorCode::NOT_READ_ONLY`], then close the connection.
+    Deny(ConnId),
     /// Close the connection, after what was already answered is out.
     Disconnect(ConnId),
+    /// Let clients in that only read, or no longer: then every client's connection is to be closed,
+    /// and none to be let in until the next role.
+    ReadOnly(bool),
     /// Start a new log file and take a snapshot; report [`Input::SnapshotDone`].
     Snapshot,
     /// Something is to be done between the servers of the ensemble, or on disk. Never one that is

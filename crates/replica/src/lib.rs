@@ -17,6 +17,7 @@ mod member;
 mod outstanding;
 mod prep;
 mod read;
+mod read_only;
 mod reaper;
 mod replica;
 mod reply;

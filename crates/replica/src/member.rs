@@ -8,6 +8,7 @@
 //! Source: `quorum-sync-broadcast.md` §6.4 and §7, `LearnerHandler`, `LearnerSessionTracker`.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use bytes::Bytes;
 use zebu_jute::{Decode as _, Decoder, Encode as _};
@@ -30,8 +31,10 @@ use crate::sessions::{Expiry, Owner, Session, Sessions};
 
 /// Whether clients are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Serving {
+pub(crate) enum Serving {
     Nobody,
+    /// Those who only read, while there is no leader.
+    Readers,
     /// In this role, once the tree has got that far.
     Soon(Role, Zxid),
     As(Role),
@@ -64,7 +67,9 @@ enum Syncing {
 #[derive(Debug)]
 pub(crate) struct Ensemble {
     pub(crate) peer: Peer,
-    serving: Serving,
+    pub(crate) serving: Serving,
+    /// Since when it looks for a leader.
+    pub(crate) looking_since: Option<Duration>,
     /// What came before this server was ready for it.
     early: VecDeque<Up>,
     revalidating: VecDeque<Revalidating>,
@@ -103,6 +108,7 @@ impl Replica {
         let ensemble = Ensemble {
             peer,
             serving: Serving::Nobody,
+            looking_since: None,
             early: VecDeque::new(),
             revalidating: VecDeque::new(),
             syncing: VecDeque::new(),
@@ -144,9 +150,22 @@ impl Replica {
         }
     }
 
-    /// Whether clients are served.
+    /// Whether this server takes part in what is ordered.
     pub(crate) fn serves(&self) -> bool {
         self.role() != Some(Role::Looking)
+    }
+
+    /// Whether a client may come.
+    pub(crate) fn admits(&self, only_reads: bool) -> bool {
+        match &self.order {
+            Order::Alone { .. } => true,
+            Order::Ensemble(ensemble) => match ensemble.serving {
+                Serving::As(Role::Leading(_)) => self.options.member.leader_serves,
+                Serving::As(_) => true,
+                Serving::Readers => only_reads,
+                Serving::Nobody | Serving::Soon(..) => false,
+            },
+        }
     }
 
     /// Whether sessions expire here.
@@ -249,10 +268,18 @@ impl Replica {
         out: &mut Vec<Output>,
     ) -> Result<(), Fatal> {
         if role != Role::Looking {
+            self.dismiss_readers(out);
             let ensemble = self.ensemble();
             ensemble.serving = Serving::Soon(role, ensemble.peer.history().delivered());
             return self.begin(world, out);
         }
+        self.serve_nobody(out);
+        out.push(Output::Zab(zebu_zab::Output::Role(role)));
+        Ok(())
+    }
+
+    /// Ends everything that was between this server and its clients.
+    pub(crate) fn serve_nobody(&mut self, out: &mut Vec<Output>) {
         for work in std::mem::take(&mut self.work) {
             let origin = match work {
                 Work::Txn { origin, .. } | Work::Forwarded { origin, .. } => origin,
@@ -275,8 +302,6 @@ impl Replica {
                 out.push(Output::Disconnect(conn));
             }
         }
-        out.push(Output::Zab(zebu_zab::Output::Role(role)));
-        Ok(())
     }
 
     /// Starts to serve once the tree has everything it must have.

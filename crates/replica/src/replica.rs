@@ -186,6 +186,7 @@ impl Replica {
         if self.intake.len() > 0 && done.is_ok() {
             self.take_in(world, out)?;
         }
+        self.serve_reads(now.monotonic, out);
         self.check();
         match done {
             // Another epoch has zxids.
@@ -293,7 +294,8 @@ impl Replica {
         };
         let reaper = if self.tracks_sessions() { self.reaper.next() } else { Duration::MAX };
         let sessions = self.sessions.next_deadline().unwrap_or(Duration::MAX);
-        look.min(peer).min(sessions).min(reaper)
+        let reads = self.reads_from().unwrap_or(Duration::MAX);
+        look.min(peer).min(sessions).min(reaper).min(reads)
     }
 
     /// What was counted since it was last cleared.
@@ -340,7 +342,7 @@ impl Replica {
         out: &mut Vec<Output>,
     ) -> Result<(), Fatal> {
         let now = world.now;
-        let Connect { conn, last_zxid_seen, timeout_ms, session, password } = connect;
+        let Connect { conn, last_zxid_seen, timeout_ms, session, password, read_only } = connect;
         if !self.throttle.admit(session == SessionId::NONE, now) {
             self.counts.connects_refused += 1;
             out.push(Output::Disconnect(conn));
@@ -349,7 +351,7 @@ impl Replica {
         self.counts.connected(self.throttle.deficit());
         // A client must never see an older state than it has seen (SES-06).
         let behind = last_zxid_seen > self.applied && !zebu_proto::mutant!("session goes back");
-        if behind || !self.serves() {
+        if behind || !self.admits(read_only) {
             out.push(Output::Disconnect(conn));
             return Ok(());
         }
@@ -357,6 +359,10 @@ impl Replica {
         if session == SessionId::NONE {
             if self.options.member.local_sessions {
                 self.open_local(world, conn, timeout_ms, out);
+                return Ok(());
+            }
+            if self.only_reads() {
+                out.push(Output::Deny(conn));
                 return Ok(());
             }
             let session = self.new_session_id(world.tree);
@@ -385,7 +391,8 @@ impl Replica {
             return Ok(());
         }
         if self.sessions.get(session).is_none_or(|live| live.closing) {
-            out.push(Output::Refuse(conn));
+            let may_be_alive = self.only_reads() && self.may_live_elsewhere(world.tree, session);
+            out.push(if may_be_alive { Output::Disconnect(conn) } else { Output::Refuse(conn) });
             return Ok(());
         }
         let owner = Owner::Conn(conn);
@@ -429,6 +436,11 @@ impl Replica {
             && !matches!(op, OpCode::PING | OpCode::CLOSE_SESSION)
         {
             self.reply(origin, None, ErrorCode::THROTTLED_OP, out);
+            return Ok(());
+        }
+        let ends = op == OpCode::CLOSE_SESSION;
+        if self.only_reads() && (op == OpCode::SYNC || is_ordered(op) && !ends) {
+            self.reply(origin, None, ErrorCode::NOT_READ_ONLY, out);
             return Ok(());
         }
         if op == OpCode::SYNC && self.synchronizes() {

@@ -68,6 +68,7 @@ impl Server {
             timeout_ms: 30_000,
             session: SessionId::NONE,
             password: vec![0; 16],
+            read_only: false,
         };
         assert_eq!(server.drive(Input::Connect(connect)), []);
         server

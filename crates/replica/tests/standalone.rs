@@ -74,6 +74,7 @@ impl Server {
                 timeout_ms: 30_000,
                 session: SessionId::NONE,
                 password: vec![0; 16],
+                read_only: false,
             }));
         }
         server.flush();

@@ -301,6 +301,7 @@ impl Client<'_> {
             timeout_ms: request.timeout_ms,
             session: SessionId(request.session_id),
             password: request.password.unwrap_or_default().to_vec(),
+            read_only: request.read_only == Some(true),
         }));
         Ok(())
     }

@@ -14,7 +14,7 @@ use tracing::{error, info, warn};
 use zebu_jute::Encode as _;
 use zebu_proto::reply::ConnectResponse;
 use zebu_proto::txn::TxnRecord;
-use zebu_proto::{Acl, ErrorCode, EventType, OpCode, Perms, SessionId, Zxid};
+use zebu_proto::{Acl, ErrorCode, EventType, OpCode, Perms, SessionId, Xid, Zxid};
 use zebu_replica::{
     After, Input, Now, Origin, Output, Reader, Replica, Request, Session, frame, gate, write_reply,
 };
@@ -300,8 +300,7 @@ impl Engine {
                 }
                 Output::Accept { conn, session, timeout_ms, password } => {
                     if let Some(conn) = shared.conn(conn) {
-                        let read_only =
-                            conn.says_read_only.load(Ordering::Relaxed).then_some(false);
+                        let read_only = self.read_only_byte(&conn);
                         let response = ConnectResponse {
                             timeout_ms,
                             session_id: session,
@@ -320,14 +319,30 @@ impl Engine {
                 Output::Refuse(conn) => {
                     if let Some(conn) = shared.conn(conn) {
                         refused.push(conn.peer);
-                        let read_only =
-                            conn.says_read_only.load(Ordering::Relaxed).then_some(false);
+                        let read_only = self.read_only_byte(&conn);
                         let response = ConnectResponse::refused(read_only);
                         self.welcome(&conn, &response, None);
                         conn.outbox.lock().close();
                         self.touch(conn);
                     }
                 }
+                Output::Deny(conn) => {
+                    if let Some(conn) = shared.conn(conn) {
+                        let zxid = match &tree {
+                            Some(tree) => tree.last_zxid(),
+                            None => shared.tree.read().last_zxid(),
+                        };
+                        let mut outbox = conn.outbox.lock();
+                        let denied = ErrorCode::NOT_READ_ONLY;
+                        outbox.put(|out| frame::bare_reply(out, Xid(0), zxid, denied));
+                        outbox.close();
+                        drop(outbox);
+                        conn.stats.sent.fetch_add(1, Ordering::Relaxed);
+                        shared.stats.packets_sent.add(1);
+                        self.touch(conn);
+                    }
+                }
+                Output::ReadOnly(on) => self.serve_readers(on),
                 Output::Zab(output) => {
                     tree = None;
                     self.between_servers(output, &mut records)?;
@@ -418,14 +433,37 @@ impl Engine {
             let committed = self.replica.peer().map_or(Zxid::ZERO, |peer| peer.committed());
             shared.tree.write().trust_digests(committed);
         }
-        *shared.mode.lock() = mode.unwrap_or(Mode::Standalone);
-        shared.serving.store(mode.is_some() && !shared.is_stopping(), Ordering::Release);
-        if mode.is_none() {
+        let leader_serves = shared.config.ensemble.as_ref().is_none_or(|it| it.leader_serves);
+        let serves = mode.is_some_and(|mode| mode != Mode::Leader || leader_serves);
+        self.serve(mode.unwrap_or(Mode::Standalone), serves);
+    }
+
+    /// Serves clients that only read, or nobody.
+    fn serve_readers(&mut self, on: bool) {
+        if on {
+            info!("serving read-only clients");
+        }
+        self.serve(if on { Mode::ReadOnly } else { Mode::Standalone }, on);
+    }
+
+    /// Lets clients in, or sends all away.
+    fn serve(&self, mode: Mode, serves: bool) {
+        let shared = &self.shared;
+        *shared.mode.lock() = mode;
+        shared.serving.store(serves && !shared.is_stopping(), Ordering::Release);
+        if !serves {
             for conn in shared.conns.all() {
                 conn.outbox.lock().close();
                 conn.wake();
             }
         }
+    }
+
+    /// What the last byte of the answer to a connect request says; clients that do not send theirs
+    /// get none.
+    fn read_only_byte(&self, conn: &Conn) -> Option<bool> {
+        let read_only = *self.shared.mode.lock() == Mode::ReadOnly;
+        conn.says_read_only.load(Ordering::Relaxed).then_some(read_only)
     }
 
     /// Answers a connect request; `zxid` is that of the new session, if it is one.

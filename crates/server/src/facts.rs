@@ -194,7 +194,7 @@ impl Facts for ServerFactsView<'_> {
         let ensemble = self.0.config.ensemble.as_ref()?;
         let me = ensemble.members.member(ensemble.me);
         let addresses = me.map_or(&[][..], |me| &me.addresses);
-        let Status { leading, observers, master } = self.0.status.lock().clone();
+        let Status { leading, observers, master } = *self.0.status.lock();
         let now = self.0.clock.monotonic();
         let leader = |leading: Leading| LeaderFacts {
             learners: leading.learners,

@@ -31,6 +31,9 @@ use crate::peers::Peers;
 use crate::shared::{Clock, Failure, Shared, StopOnPanic};
 use crate::snapshotter::Snapshotter;
 
+/// How long a server looks for a leader at least before it serves read-only clients.
+const READ_ONLY_AFTER_MIN: Duration = Duration::from_secs(2);
+
 /// Why a server did not start: the snapshot that comes before everything else could not be written.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the first snapshot cannot be written")]
@@ -352,6 +355,10 @@ fn replica_options(config: &Config, wall_ms: i64) -> ReplicaOptions {
         config.ensemble.as_ref().map_or_else(MemberOptions::default, |ensemble| MemberOptions {
             local_sessions: ensemble.local_sessions,
             upgrade_local_sessions: ensemble.upgrade_local_sessions,
+            read_only_after: config
+                .readonly_mode
+                .then_some(READ_ONLY_AFTER_MIN.max(config.sessions.tick)),
+            leader_serves: ensemble.leader_serves,
         });
     ReplicaOptions {
         server,

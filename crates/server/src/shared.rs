@@ -153,7 +153,7 @@ pub struct Leading {
 }
 
 /// A copy of what the replica alone knows, renewed by its thread.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Status {
     /// What a leader knows.
     pub leading: Option<Leading>,

@@ -7,7 +7,7 @@ use zebu_jute::{Decode as _, Decoder, Encode as _};
 use zebu_proto::reply::ConnectResponse;
 use zebu_proto::request::{ConnectRequest, RequestHeader};
 use zebu_proto::txn::TxnRecord;
-use zebu_proto::{Acl, ErrorCode, EventType, SessionId, Zxid};
+use zebu_proto::{Acl, ErrorCode, EventType, SessionId, Xid, Zxid};
 use zebu_replica::auth::Credentials;
 use zebu_replica::gate::{self, Route};
 use zebu_replica::{
@@ -124,6 +124,7 @@ impl World {
             timeout_ms: request.timeout_ms,
             session: SessionId(request.session_id),
             password: request.password.unwrap_or_default().to_vec(),
+            read_only: request.read_only == Some(true),
         };
         self.input(server, number, Input::Connect(connect));
     }
@@ -223,7 +224,7 @@ impl World {
                 }
             }
             Output::Accept { conn: id, session, timeout_ms, password } => {
-                let read_only = Some(false);
+                let read_only = Some(self.only_reads(server));
                 let response =
                     ConnectResponse { timeout_ms, session_id: session, password, read_only };
                 if let Some(conn) = self.conn(server, id) {
@@ -233,13 +234,23 @@ impl World {
                 }
             }
             Output::Refuse(id) => {
-                let response = ConnectResponse::refused(Some(false));
+                let response = ConnectResponse::refused(Some(self.only_reads(server)));
                 if let Some(conn) = self.conn(server, id) {
                     frame::frame(&mut conn.outbox, |out| response.encode(out));
                     conn.closing = true;
                     self.touch(server, id);
                 }
             }
+            Output::Deny(id) => {
+                let Some(process) = &self.servers[server].process else { return };
+                let zxid = process.tree.last_zxid();
+                if let Some(conn) = self.conn(server, id) {
+                    frame::bare_reply(&mut conn.outbox, Xid(0), zxid, ErrorCode::NOT_READ_ONLY);
+                    conn.closing = true;
+                    self.touch(server, id);
+                }
+            }
+            Output::ReadOnly(on) => self.serve_readers(server, on),
             Output::Disconnect(id) => {
                 if let Some(conn) = self.conn(server, id) {
                     conn.closing = true;

@@ -63,6 +63,8 @@ pub(crate) struct Process {
     pub(crate) snapshots: Snapshots,
     pub(crate) store_epochs: zebu_store::EpochFiles,
     pub(crate) role: Role,
+    /// Whether it serves clients that only read, for want of a leader.
+    pub(crate) only_reads: bool,
     pub(crate) inbox: Vec<Input>,
     waking: bool,
     timer: Option<Duration>,
@@ -333,6 +335,7 @@ impl World {
             snapshots,
             store_epochs,
             role: Role::Looking,
+            only_reads: false,
             inbox: Vec::new(),
             waking: false,
             timer: None,
@@ -631,16 +634,35 @@ impl World {
         self.checks.role(server, role, self.now);
         let Some(process) = &mut self.servers[server].process else { return };
         process.role = role;
+        process.only_reads = false;
         if role != Role::Looking {
             // What a copy was ahead of is committed, though perhaps not applied: that waits for the disk.
             let committed = process.replica.peer().map_or(Zxid::ZERO, zebu_zab::Peer::committed);
             process.tree.trust_digests(committed);
         }
         if role == Role::Looking {
-            let conns: Vec<ConnId> = process.conns.keys().copied().collect();
-            for conn in conns {
-                self.end_conn(server, conn);
-            }
+            self.end_all_conns(server);
+        }
+    }
+
+    fn end_all_conns(&mut self, server: usize) {
+        let Some(process) = &self.servers[server].process else { return };
+        let conns: Vec<ConnId> = process.conns.keys().copied().collect();
+        for conn in conns {
+            self.end_conn(server, conn);
+        }
+    }
+
+    pub(crate) fn only_reads(&self, server: usize) -> bool {
+        self.servers[server].process.as_ref().is_some_and(|process| process.only_reads)
+    }
+
+    pub(crate) fn serve_readers(&mut self, server: usize, on: bool) {
+        if let Some(process) = &mut self.servers[server].process {
+            process.only_reads = on;
+        }
+        if !on {
+            self.end_all_conns(server);
         }
     }
 

@@ -187,6 +187,11 @@ impl Peer {
         self.election.state()
     }
 
+    /// Whether it looks for a leader, with a history that it could show meanwhile.
+    pub fn looks_with_history(&self) -> bool {
+        matches!(self.part, Part::Looking) && self.has_database
+    }
+
     /// Why the last role ended.
     pub fn left(&self) -> &'static str {
         self.left

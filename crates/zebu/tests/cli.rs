@@ -79,17 +79,27 @@ impl Running {
 
     /// A session, which is there when this returns.
     fn session(&self) -> TcpStream {
+        self.shake(30_000, [0; 8], [0; 16]).0
+    }
+
+    /// The answer to a connect request, for a new session or for this one.
+    fn shake(&self, timeout_ms: i32, id: [u8; 8], password: [u8; 16]) -> (TcpStream, [u8; 41]) {
         let mut stream = self.connect();
         let mut hello = vec![0, 0, 0, 45];
         hello.extend([0; 12]);
-        hello.extend(30_000_i32.to_be_bytes());
-        hello.extend([0; 8]);
+        hello.extend(timeout_ms.to_be_bytes());
+        hello.extend(id);
         hello.extend([0, 0, 0, 16]);
-        hello.extend([0; 17]);
+        hello.extend(password);
+        hello.push(0);
         stream.write_all(&hello).unwrap();
         let mut answer = [0; 4 + 37];
         stream.read_exact(&mut answer).unwrap();
-        stream
+        (stream, answer)
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// Sends a signal and waits for the end: exit code, the rest of stdout, and stderr.
@@ -332,4 +342,36 @@ fn the_help_shows_how_it_is_used() {
     assert!(help.contains("zebu server /etc/zookeeper/conf/zoo.cfg"), "{help}");
     let (code, version, _) = output(dir.path(), &["--version"]);
     assert_eq!((code, version), (Some(0), format!("zebu {}\n", env!("CARGO_PKG_VERSION"))));
+}
+
+/// A process that is stopped hears nobody: what its clients sent, and the time they had left, count
+/// from when it goes on.
+#[test]
+fn sessions_outlive_a_process_that_stood_still() {
+    let dir = dir();
+    let mut arguments = vec!["server"];
+    let settings = ["tickTime=500", "clientPort=0", "4lw.commands.whitelist=*", "dataDir=data"];
+    settings.iter().for_each(|setting| arguments.extend(["--set", setting]));
+    let server = Running::start(dir.path(), &arguments);
+    let timeout_ms = 8_000;
+    // One client waits for its turn, another one has just lost its connection.
+    let (mut waiting, _) = server.shake(timeout_ms, [0; 8], [0; 16]);
+    let (lost, welcome) = server.shake(timeout_ms, [0; 8], [0; 16]);
+    drop(lost);
+    server.signal(Signal::STOP);
+    let ping = [0, 0, 0, 8, 0xff, 0xff, 0xff, 0xfe, 0, 0, 0, 11];
+    waiting.write_all(&ping).unwrap();
+    // Both would be over by now.
+    std::thread::sleep(Duration::from_millis(9_500));
+    server.signal(Signal::CONT);
+    // Whoever answers this has looked at its sessions.
+    assert!(server.word("dump").contains("Session Sets"));
+    let (id, password) = (welcome[12..20].try_into().unwrap(), welcome[24..40].try_into().unwrap());
+    let (_, again) = server.shake(timeout_ms, id, password);
+    assert_eq!(again[..40], welcome[..40], "timeout, id and password");
+    let mut pong = [0; 20];
+    waiting.read_exact(&mut pong).unwrap();
+    let (status, _, log) = server.end(Signal::TERM);
+    assert_eq!(status, Some(0), "{log}");
+    assert!(log.contains("this server stood still for"), "{log}");
 }

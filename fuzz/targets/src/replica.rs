@@ -206,7 +206,14 @@ impl Driver {
             password.pop();
         }
         let last_zxid_seen = Zxid(seen.into());
-        self.step(Input::Connect(Connect { conn, last_zxid_seen, timeout_ms, session, password }));
+        self.step(Input::Connect(Connect {
+            conn,
+            last_zxid_seen,
+            timeout_ms,
+            session,
+            password,
+            read_only: false,
+        }));
     }
 
     fn disconnect(&mut self, slot: u8) {
@@ -307,6 +314,7 @@ impl Driver {
                         client.session = Some(session);
                     }
                 }
+                Output::Deny(_) | Output::ReadOnly(_) => unreachable!("this server runs alone"),
                 Output::Refuse(conn) | Output::Disconnect(conn) => {
                     if let Some(slot) = self.slot(conn) {
                         self.close(slot);

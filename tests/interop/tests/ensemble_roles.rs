@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use zebu_interop::ensemble::{Ensemble, options};
 use zebu_interop::raw::Session;
+use zebu_interop::scenario::compare;
 use zebu_interop::server::Kind::{self, Java395, Zebu};
 use zebu_interop::server::{Options, PATIENCE};
 use zebu_interop::wire::{Writer, op, open_acl};
@@ -28,11 +29,15 @@ fn start(kinds: &[Kind], options: &Options) -> Result<Ensemble> {
     Ok(ensemble)
 }
 
-/// The newest transaction that a member has applied.
-fn zxid(ensemble: &mut Ensemble, index: usize) -> Result<i64> {
-    let srvr = ensemble.member(index).four_letter_word("srvr")?;
-    let zxid = srvr.lines().find_map(|line| line.strip_prefix("Zxid: 0x")).unwrap_or("none");
-    Ok(i64::from_str_radix(zxid, 16)?)
+/// The newest transaction that any member has applied: a leader need not be the first.
+fn zxid(ensemble: &Ensemble) -> Result<i64> {
+    let mut newest = 0;
+    for member in ensemble.members() {
+        let srvr = member.four_letter_word("srvr")?;
+        let zxid = srvr.lines().find_map(|line| line.strip_prefix("Zxid: 0x")).unwrap_or("none");
+        newest = newest.max(i64::from_str_radix(zxid, 16)?);
+    }
+    Ok(newest)
 }
 
 /// The lines of `dump` before those on ephemerals, without ids and times.
@@ -59,11 +64,11 @@ fn multi(path: &str, flags: i32) -> Writer {
 fn local_sessions_at(ensemble: &mut Ensemble, index: usize, told: &mut Vec<String>) -> Result<()> {
     let leader = ensemble.members().len() - 1;
     let address = ensemble.member(index).address();
-    let before = zxid(ensemble, leader)?;
+    let before = zxid(ensemble)?;
     let mut session = Session::open(address, 10_000)?;
     ensure!(session.id >> 56 == index as i64 + 1, "{:x}", session.id);
     let mut tell = |what: &str, said: String| told.push(format!("{what}: {said}"));
-    tell("zxids of a new session", format!("{}", zxid(ensemble, leader)? - before));
+    tell("zxids of a new session", format!("{}", zxid(ensemble)? - before));
     for key in ["zk_local_sessions", "zk_global_sessions"] {
         tell(key, ensemble.member(index).monitor(key)?);
     }
@@ -77,12 +82,12 @@ fn local_sessions_at(ensemble: &mut Ensemble, index: usize, told: &mut Vec<Strin
     tell("sync", format!("{}", session.call(op::SYNC, Writer::new().string("/"))?.err));
     let exists = Writer::new().string(&path).bool(false);
     tell("exists", format!("{}", session.call(op::EXISTS, exists)?.err));
-    let before = zxid(ensemble, leader)?;
+    let before = zxid(ensemble)?;
     let e = format!("/e{index}");
     tell("ephemeral", format!("{}", session.call(op::CREATE, create(&e, EPHEMERAL))?.err));
     let reply = session.call(op::MULTI, multi(&format!("/m{index}"), EPHEMERAL))?;
     tell("in a multi", format!("{} {:?}", reply.err, &reply.body[..reply.body.len().min(9)]));
-    tell("zxids of these", format!("{}", zxid(ensemble, leader)? - before));
+    tell("zxids of these", format!("{}", zxid(ensemble)? - before));
     for key in ["zk_local_sessions", "zk_global_sessions"] {
         tell(key, ensemble.member(index).monitor(key)?);
     }
@@ -96,9 +101,9 @@ fn local_sessions_at(ensemble: &mut Ensemble, index: usize, told: &mut Vec<Strin
     let mut back = Session::resume(address, 10_000, id, &password)?;
     let delete = Writer::new().string(&path).int(-1);
     tell("delete", format!("{}", back.call(op::DELETE, delete)?.err));
-    let before = zxid(ensemble, leader)?;
+    let before = zxid(ensemble)?;
     tell("close", format!("{}", back.call(op::CLOSE_SESSION, Writer::new())?.err));
-    tell("zxids of the end", format!("{}", zxid(ensemble, leader)? - before));
+    tell("zxids of the end", format!("{}", zxid(ensemble)? - before));
     // Silence ends it as well, without a transaction.
     let silent = Session::open(address, 1_000)?;
     let (id, password) = (silent.id, silent.password.clone());
@@ -110,7 +115,7 @@ fn local_sessions_at(ensemble: &mut Ensemble, index: usize, told: &mut Vec<Strin
     }
     let late = Session::attach(address, 1_000, id, &password, 0, PATIENCE)?;
     tell("after its time", format!("{}", late.is_some()));
-    tell("zxids of all this", format!("{}", zxid(ensemble, leader)? - before));
+    tell("zxids of all this", format!("{}", zxid(ensemble)? - before));
     Ok(())
 }
 
@@ -135,11 +140,65 @@ fn same_local_sessions(upgrade: bool) {
 }
 
 #[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
 fn local_sessions_are_the_originals() {
     same_local_sessions(false);
 }
 
 #[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
 fn upgraded_sessions_are_the_originals() {
     same_local_sessions(true);
+}
+
+/// What clients see of a leader that has none of its own.
+fn leader_without_clients(kind: Kind) -> Result<String> {
+    let options = options().config("leaderServes", "no");
+    let mut ensemble = Ensemble::prepare(&[kind; 3], &options)?;
+    for index in [2, 1] {
+        ensemble.member(index).spawn()?;
+    }
+    // Of two that know as much, the one with the greatest id leads.
+    ensemble.member(1).wait_until_serving()?;
+    ensemble.member(0).launch()?;
+    let mut told = String::new();
+    let mut tell = |what: &str, said: String| told.push_str(&format!("{what}: {said}\n"));
+    for word in ["srvr", "isro", "ruok", "mntr", "cons", "conf", "dump"] {
+        tell(word, ensemble.member(2).four_letter_word(word)?);
+    }
+    let leader = ensemble.member(2).address();
+    let short = Duration::from_secs(20);
+    tell("a client", format!("{}", Session::open(leader, 10_000).is_ok()));
+    let mut session = Session::open(ensemble.member(0).address(), 30_000)?;
+    tell("a follower's client", session.create("/e", b"", EPHEMERAL)?);
+    let (id, password) = (session.id, session.password.clone());
+    let moved = Session::attach(leader, 30_000, id, &password, 0, short);
+    tell("moved to the leader", format!("{}", moved.is_ok()));
+    // Who does not lead any more has clients again, and who leads now has none.
+    ensemble.member(2).kill()?;
+    ensemble.member(2).launch()?;
+    let moved = Session::attach(leader, 30_000, id, &password, 0, short)?;
+    tell("moved to a former leader", format!("{}", moved.is_some()));
+    let start = Instant::now();
+    let mut silent = Vec::new();
+    while silent.len() != 1 {
+        ensure!(start.elapsed() < PATIENCE, "{silent:?}");
+        silent.clear();
+        for index in 0..3 {
+            if !ensemble.member(index).four_letter_word("srvr")?.contains("Mode:") {
+                silent.push(index);
+            }
+        }
+    }
+    tell("leads now", format!("{silent:?}"));
+    Ok(told)
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn a_leader_without_clients_is_as_silent_as_the_originals() {
+    let told = [Java395, Zebu].map(|kind| {
+        leader_without_clients(kind).unwrap_or_else(|failure| panic!("{kind:?}: {failure:?}"))
+    });
+    compare("leaderServes=no", &told[0], &told[1]);
 }

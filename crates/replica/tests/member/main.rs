@@ -1,4 +1,6 @@
 //! Members of an ensemble, as their clients see them.
 
+mod leader_serves;
 mod local_sessions;
+mod read_only;
 mod world;

@@ -33,6 +33,8 @@ pub enum Said {
     Welcome(SessionId),
     /// Its session is over.
     Refused,
+    /// There are no sessions here.
+    Denied,
     /// The answer to a request.
     Answer(Xid, ErrorCode),
     /// The connection is closed.
@@ -230,6 +232,7 @@ impl World {
             timeout_ms: 10_000,
             session: SessionId::NONE,
             password: Vec::new(),
+            read_only: false,
         };
         change(&mut connect);
         self.clients.insert(conn, (server, Vec::new()));
@@ -360,6 +363,9 @@ impl World {
             }
             Output::Accept { conn, session, .. } => self.say(conn, Said::Welcome(session)),
             Output::Refuse(conn) => self.say(conn, Said::Refused),
+            Output::Deny(conn) => self.say(conn, Said::Denied),
+            Output::ReadOnly(true) => {}
+            Output::ReadOnly(false) => self.close_all(server),
             Output::Abandon(origin) => self.say(origin.conn, Said::Closed),
             Output::Disconnect(conn) => self.say(conn, Said::Closed),
             Output::Snapshot => self.queue.push_back((server, Input::SnapshotDone)),

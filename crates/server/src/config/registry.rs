@@ -155,8 +155,7 @@ impl Part {
     pub const fn missing(self) -> &'static str {
         match self {
             Self::Ensemble => {
-                "reconfiguration, read-only mode, observer masters, oracles, several addresses and leaders \
-                 without clients are not part of this version"
+                "reconfiguration, oracles and several addresses are not part of this version"
             }
             Self::Tls => "TLS is not part of this version",
             Self::Sasl => "SASL is not part of this version",

@@ -1,0 +1,155 @@
+//! What members of an ensemble tell of themselves in four-letter words: the same lines, names and
+//! kinds of values as the original's, at a leader, a follower and an observer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use regex::Regex;
+use zebu_interop::ensemble::{Ensemble, options};
+use zebu_interop::raw::Session;
+use zebu_interop::scenario::compare;
+use zebu_interop::server::Kind::{self, Java395, Zebu};
+use zebu_interop::server::PATIENCE;
+
+/// Member 3 leads, 1 and 2 follow, 4 observes.
+const ROLES: [(&str, usize); 3] = [("leader", 2), ("follower", 0), ("observer", 3)];
+
+/// What `mntr` says at rest must be equal, as far as it does not depend on time and machine.
+const EQUAL: [&str; 21] = [
+    "zk_server_state",
+    "zk_peer_state",
+    "zk_observer_master_id",
+    "zk_quorum_size",
+    "zk_learners",
+    "zk_synced_followers",
+    "zk_synced_non_voting_followers",
+    "zk_synced_observers",
+    "zk_pending_syncs",
+    "zk_global_sessions",
+    "zk_local_sessions",
+    "zk_ephemerals_count",
+    "zk_watch_count",
+    "zk_znode_count",
+    "zk_approximate_data_size",
+    "zk_num_alive_connections",
+    "zk_outstanding_requests",
+    "zk_last_proposal_size",
+    "zk_max_proposal_size",
+    "zk_min_proposal_size",
+    "zk_connection_drop_probability",
+];
+
+/// What the words said, by role.
+struct Told {
+    words: BTreeMap<(&'static str, &'static str), String>,
+    mntr: BTreeMap<&'static str, BTreeMap<String, String>>,
+}
+
+fn start(kind: Kind) -> Result<Ensemble> {
+    let options = options().config("syncLimit", 50);
+    let mut ensemble = Ensemble::prepare_with_observers(&[kind; 4], 1, &options)?;
+    for index in [2, 1] {
+        ensemble.member(index).spawn()?;
+    }
+    // Of two that know as much, the one with the greatest id leads.
+    ensemble.member(2).wait_until_serving()?;
+    for index in [0, 3] {
+        ensemble.member(index).launch()?;
+    }
+    Ok(ensemble)
+}
+
+/// An answer without numbers, ids, names of files and dates.
+fn shape(answer: &str) -> String {
+    let mut shape = answer.to_owned();
+    for (what, with) in [
+        (r"(?m)^(Zookeeper version: ).*", "${1}V"),
+        (r"(?m)^((dataDir|dataLogDir)=).*", "${1}D"),
+        (r"expire at .*", "expire at T:"),
+        (r"0x[0-9a-f]+", "X"),
+        (r"-?[0-9]+(\.[0-9]+)?", "N"),
+    ] {
+        shape = Regex::new(what).expect("a pattern").replace_all(&shape, with).into_owned();
+    }
+    shape
+}
+
+fn tell(kind: Kind) -> Result<Told> {
+    let mut ensemble = start(kind)?;
+    let mut sessions = Vec::new();
+    for (role, index) in ROLES {
+        let mut session = Session::open(ensemble.member(index).address(), 30_000)?;
+        session.create(&format!("/{role}"), b"data", 1)?;
+        sessions.push(session);
+    }
+    let mut told = Told { words: BTreeMap::new(), mntr: BTreeMap::new() };
+    let buckets = Regex::new(r"(?m)^(\t|N expire|.* Sets \(N\)).*\n")?;
+    // Later releases have these, and the original's threads for learners those.
+    let other = Regex::new(r"^zk_(op_count_|[a-z0-9]+_[0-9]+_learner_handler_qp_)")?;
+    for (role, index) in ROLES {
+        let start = Instant::now();
+        let member = ensemble.member(index);
+        while member.monitor("zk_ephemerals_count")? != "3"
+            || member.monitor("zk_learners").is_ok_and(|learners| learners != "3")
+        {
+            ensure!(start.elapsed() < PATIENCE, "{role}: not there yet");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        for word in ["srvr", "stat", "conf", "cons", "dump", "isro", "ruok", "wchs", "dirs"] {
+            let mut answer = shape(&member.four_letter_word(word)?);
+            if matches!(word, "dump" | "cons" | "stat") {
+                // Who is in which bucket, and the order of connections, depend on the moment.
+                answer = buckets.replace_all(&answer, "").into_owned();
+                let (mut connections, other): (Vec<&str>, Vec<&str>) =
+                    answer.lines().partition(|line| line.starts_with(" /"));
+                connections.sort_unstable();
+                answer = [connections.join("\n"), other.join("\n")].join("\n");
+            }
+            told.words.insert((role, word), answer);
+        }
+        let mntr = member.four_letter_word("mntr")?;
+        let lines = mntr.lines().filter(|line| !other.is_match(line));
+        let lines = lines.filter_map(|line| line.split_once('\t'));
+        let lines = lines.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        told.mntr.insert(role, lines.collect());
+    }
+    Ok(told)
+}
+
+/// Keys of one member that another one lacks.
+fn only<'m>(
+    here: &'m BTreeMap<String, String>,
+    there: &BTreeMap<String, String>,
+) -> BTreeSet<&'m str> {
+    here.keys().filter(|key| !there.contains_key(*key)).map(String::as_str).collect()
+}
+
+fn is_decimal(value: &str) -> bool {
+    value.contains('.')
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn members_tell_what_the_originals_do() {
+    let [java, ours] =
+        [Java395, Zebu].map(|kind| tell(kind).unwrap_or_else(|e| panic!("{kind:?}: {e:?}")));
+    for ((role, word), answer) in &java.words {
+        compare(&format!("{word} of a {role}"), answer, &ours.words[&(*role, *word)]);
+    }
+    for (role, theirs) in &java.mntr {
+        let here = &ours.mntr[role];
+        assert_eq!(only(here, theirs), BTreeSet::new(), "{role}: names the original has not");
+        for (other, others) in &java.mntr {
+            // What tells one role from another is complete.
+            let wanted = only(theirs, others);
+            assert_eq!(only(here, &ours.mntr[other]), wanted, "{role} against {other}");
+        }
+        for key in EQUAL {
+            assert_eq!(here.get(key), theirs.get(key), "{role}: {key}");
+        }
+        for (key, value) in here.iter().filter(|(_, value)| value.parse::<f64>().is_ok()) {
+            assert_eq!(is_decimal(value), is_decimal(&theirs[key]), "{role}: {key}");
+        }
+    }
+}
