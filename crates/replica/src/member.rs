@@ -270,7 +270,7 @@ impl Replica {
         if role != Role::Looking {
             self.dismiss_readers(out);
             let ensemble = self.ensemble();
-            ensemble.serving = Serving::Soon(role, ensemble.peer.history().delivered());
+            ensemble.serving = Serving::Soon(role, ensemble.peer.committed());
             return self.begin(world, out);
         }
         self.serve_nobody(out);

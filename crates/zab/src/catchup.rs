@@ -171,12 +171,13 @@ impl Catchup {
             } else {
                 // The learner has a transaction that this leader does not know.
                 let Some(before) = self.before.or(self.floor) else { return false };
-                if zxid.epoch() != self.peer.epoch() {
+                if zebu_proto::mutant!("unknown transaction kept") {
+                    self.choose(PacketKind::DIFF, end, id, out);
+                } else if zxid.epoch() != self.peer.epoch() {
                     return false;
+                } else {
+                    self.choose(PacketKind::TRUNC, before, id, out);
                 }
-                let trunc = !zebu_proto::mutant!("unknown transaction kept");
-                let kind = if trunc { PacketKind::TRUNC } else { PacketKind::DIFF };
-                self.choose(kind, before, id, out);
                 self.queued = before;
             }
         }

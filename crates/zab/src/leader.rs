@@ -340,7 +340,7 @@ impl Leader {
         }
         match (&link.stage, packet.kind) {
             (Stage::New, PacketKind::FOLLOWERINFO | PacketKind::OBSERVERINFO) => {
-                self.introduce(ctx, id, &packet);
+                self.introduce(ctx, id, &packet)?;
             }
             (Stage::Asked, PacketKind::ACKEPOCH) => self.epoch_acked(ctx, id, &packet)?,
             (Stage::Sent | Stage::Proven | Stage::Serving, PacketKind::ACK) => {
@@ -361,23 +361,37 @@ impl Leader {
         Ok(())
     }
 
-    fn introduce(&mut self, ctx: &mut Ctx<'_>, id: LinkId, packet: &QuorumPacket) {
+    fn introduce(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        id: LinkId,
+        packet: &QuorumPacket,
+    ) -> Result<(), Leave> {
         let info = LearnerInfo::decode(packet.data.as_deref()).ok().flatten();
         let Some(info) = info.filter(LearnerInfo::acknowledges_epochs) else {
-            return self.close(ctx, id);
+            self.close(ctx, id);
+            return Ok(());
         };
         let committed = ctx.quorums.committed();
         let known = committed.member(info.server).is_some() || ctx.options.reconfig;
         let newer = info.config_version.is_some_and(|version| version > committed.version());
         if !known || newer || info.server == ctx.options.me {
-            return self.close(ctx, id);
+            self.close(ctx, id);
+            return Ok(());
+        }
+        if self.phase != Phase::Choosing
+            && packet.epoch() > self.epoch
+            && committed.member(info.server).is_some()
+        {
+            // It may follow nobody in this epoch, nor anybody who would be elected without it.
+            return Err(Leave("a learner has promised a later epoch"));
         }
         let same = |link: &&Link| link.server == info.server && !matches!(link.stage, Stage::New);
         let older = self.links.iter().find(|(_, link)| same(link)).map(|(id, _)| *id);
         if let Some(older) = older {
             self.close(ctx, older);
         }
-        let Some(link) = self.links.get_mut(&id) else { return };
+        let Some(link) = self.links.get_mut(&id) else { return Ok(()) };
         link.server = info.server;
         link.observer = packet.kind == PacketKind::OBSERVERINFO;
         link.stage = Stage::Told;
@@ -386,6 +400,7 @@ impl Leader {
             Phase::Promising => {}
             _ => self.ask(ctx, id),
         }
+        Ok(())
     }
 
     fn epoch_acked(
@@ -589,7 +604,7 @@ impl Leader {
                     self.serve(ctx, id);
                     // What it acknowledged before counts from now on.
                     self.commit(ctx);
-                } else if !observer {
+                } else if !observer || zebu_proto::mutant!("observers counted") {
                     self.prove(ctx, server)?;
                 }
             }
