@@ -70,6 +70,7 @@ impl Link {
         attempt: Attempt,
         server: SocketAddr,
         read_only: bool,
+        xid: Xid,
         now: Duration,
     ) -> Self {
         Self {
@@ -82,8 +83,13 @@ impl Link {
             moving_to: None,
             sent: VecDeque::new(),
             registering: BTreeMap::new(),
-            xid: Xid(0),
+            xid,
         }
+    }
+
+    /// The xid of the last request sent, on this connection or an earlier one.
+    pub(crate) fn xid(&self) -> Xid {
+        self.xid
     }
 
     /// Sends a request under the next xid.

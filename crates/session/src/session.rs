@@ -316,6 +316,9 @@ pub struct Session {
     timeout: Duration,
     /// Whether the ticket is known to servers with a quorum; one of a read-only server's own is not.
     is_global: bool,
+    /// That of the last request on earlier connections. Servers know a request by its session and its
+    /// xid, so the numbers go on: one may still be on its way through the server that was left.
+    xid: Xid,
     /// Newest zxid of any answer or event: servers behind it are not for us.
     seen: Zxid,
     /// Newest zxid of an answer: events of older changes have all arrived. Invariant: `settled <= seen`.
@@ -345,6 +348,7 @@ impl Session {
             ticket: options.resume.unwrap_or(nobody),
             timeout: options.timeout,
             is_global: options.resume.is_some(),
+            xid: Xid(0),
             seen: Zxid::ZERO,
             settled: Zxid::ZERO,
             watches: Watches::default(),
@@ -574,6 +578,7 @@ impl Session {
         self.probing = None;
         self.round_pause = ROUND_PAUSE_MIN;
         self.enter(State::Disconnected, out);
+        self.xid = link.xid();
         out.extend(link.into_lost().map(|id| Output::Done(id, Err(Failure::Lost))));
         self.drop_watches(out);
     }
@@ -668,7 +673,8 @@ impl Session {
         self.timeout = Duration::from_millis(u64::from(response.timeout_ms.unsigned_abs()));
         self.is_global |= !read_only;
         self.round_pause = ROUND_PAUSE_MIN;
-        self.phase = Phase::Connected(Box::new(Link::new(attempt, server, read_only, now)));
+        self.phase =
+            Phase::Connected(Box::new(Link::new(attempt, server, read_only, self.xid, now)));
         self.enter(if read_only { State::ConnectedReadOnly } else { State::Connected }, out);
         let other = read_only.then(|| self.servers.after(server, server)).flatten();
         self.probing = other.map(|next| Probing {
@@ -807,6 +813,7 @@ impl Session {
     fn move_on(&mut self, now: Duration, out: &mut Vec<Output>) {
         let Phase::Connected(link) = &self.phase else { return };
         let Some(server) = link.moving_to.filter(|_| link.sent() == 0) else { return };
+        self.xid = link.xid();
         out.push(Output::Disconnect(link.attempt));
         self.enter(State::Disconnected, out);
         self.drop_watches(out);
