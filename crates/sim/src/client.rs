@@ -55,6 +55,9 @@ pub(crate) struct Client {
     pings: u32,
     heard: Duration,
     sent: Duration,
+    /// When it wants something next, and whether it does.
+    wants_at: Duration,
+    wants: bool,
     pub(crate) silent: bool,
     unread: Vec<(u64, Option<Bytes>)>,
     pub(crate) watches: Watches,
@@ -84,6 +87,8 @@ impl Client {
             pings: 0,
             heard: Duration::ZERO,
             sent: Duration::ZERO,
+            wants_at: Duration::ZERO,
+            wants: false,
             silent: false,
             unread: Vec::new(),
             watches: Watches::default(),
@@ -155,7 +160,11 @@ impl World {
         let next = it.timer;
         let think = self.plan.think.as_micros() as u64;
         let most = (it.timeout / 6).as_micros() as u64;
-        let wait = it.random.between(think / 4, think * 7 / 4).min(most);
+        if it.wants_at <= now {
+            it.wants_at = now + Duration::from_micros(it.random.between(think / 4, think * 7 / 4));
+            it.wants = true;
+        }
+        let wait = (it.wants_at.saturating_sub(now).as_micros() as u64).min(most);
         self.at(
             now + Duration::from_micros(wait.max(1000)),
             Happening::Client { client, timer: next },
@@ -190,7 +199,8 @@ impl World {
                 if now > it.sent + it.timeout / 3 {
                     it.pings += 1;
                     self.ask(client, header(Xid::PING.0, OpCode::PING, |_| {}));
-                } else if self.busy && it.pending.len() < PIPELINE && !it.closing {
+                } else if it.wants && self.busy && it.pending.len() < PIPELINE && !it.closing {
+                    it.wants = false;
                     self.wish(client);
                 }
             }
@@ -223,7 +233,7 @@ impl World {
             it.phase = Phase::Idle;
             return;
         }
-        let conn = self.accept(to, client);
+        let conn = self.accept(to, place);
         let it = &mut self.clients[client];
         it.conn = Some(conn);
         it.phase = Phase::Greeting;
@@ -254,7 +264,13 @@ impl World {
     /// Asks for something.
     fn wish(&mut self, client: usize) {
         let it = &mut self.clients[client];
-        let wish = requests::draw(&mut it.random, it.number);
+        let wish = if it.random.below(100) < self.plan.syncs {
+            Wish::SyncAndRead(requests::some_path(&mut it.random))
+        } else {
+            let data = it.random.next().to_be_bytes();
+            let data = &data[..it.random.between(0, 8) as usize];
+            requests::draw(&mut it.random, it.number, data)
+        };
         match wish {
             Wish::One(op, path, watch, body) => self.request_one(client, op, path, watch, body),
             Wish::SyncAndRead(path) => {

@@ -29,7 +29,7 @@ pub(crate) struct Conn {
     /// Requests that are done with, of which the connection does not know yet.
     done: u32,
     outbox: Vec<u8>,
-    closing: bool,
+    pub(crate) closing: bool,
     ids: Credentials,
 }
 
@@ -59,8 +59,7 @@ impl World {
     }
 
     /// A client dials.
-    pub(crate) fn accept(&mut self, server: usize, client: usize) -> u64 {
-        let place = self.plan.servers() + client;
+    pub(crate) fn accept(&mut self, server: usize, place: usize) -> u64 {
         let id = self.open(Kind::Client, place, server);
         let ids = self.schemes.initial([127, 0, 0, 1].into());
         if let Some(process) = &mut self.servers[server].process {

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use zebu_proto::quorum::QuorumPacket;
 use zebu_store::vfs::{Crash, Names, Unsynced};
 
 use crate::disk::Disk;
-use crate::plan::{Fault, Left, Target};
+use crate::plan::{Fault, Left, Side, Target, When};
 use crate::world::{Happening, World};
 
 impl Left {
@@ -30,7 +31,65 @@ impl Left {
     }
 }
 
+/// A fault that waits for a packet.
+#[derive(Debug)]
+pub(crate) struct Ambush {
+    when: When,
+    /// How many such packets may pass.
+    before: u32,
+    fault: Fault,
+}
+
+/// The fault with the ends of a connection in the place of who was waited for.
+fn between(fault: Fault, here: usize, there: usize) -> Fault {
+    let end = |target| match target {
+        Target::Here => Target::Server(here),
+        Target::There => Target::Server(there),
+        target => target,
+    };
+    match fault {
+        Fault::Kill(target, calls, back) => Fault::Kill(end(target), calls, back),
+        Fault::PowerCut(target, calls, left, back) => {
+            Fault::PowerCut(end(target), calls, left, back)
+        }
+        Fault::CutOff(target, side, both, time) => Fault::CutOff(end(target), side, both, time),
+        Fault::Sever(target, side, time) => Fault::Sever(end(target), side, time),
+        Fault::Pause(target, time) => Fault::Pause(end(target), time),
+        Fault::PauseOthers(target, time) => Fault::PauseOthers(end(target), time),
+        fault => fault,
+    }
+}
+
 impl World {
+    /// A packet is being sent: perhaps somebody waits for it. What goes wrong does so right behind it.
+    pub(crate) fn watch(&mut self, here: usize, link: u64, packet: &QuorumPacket) {
+        let Some(at) = self.ambushes.iter().position(|ambush| ambush.when.is(packet)) else {
+            return;
+        };
+        if let Some(before) = self.ambushes[at].before.checked_sub(1) {
+            self.ambushes[at].before = before;
+            return;
+        }
+        let Some(connection) = self.net.connections.get(&link) else { return };
+        let there = connection.ends[1 - connection.side(here)];
+        let Ambush { fault, .. } = self.ambushes.remove(at);
+        let fault = between(fault, here, there);
+        self.after(Duration::ZERO, Happening::Ambush(fault));
+    }
+
+    /// An ambush comes true.
+    pub(crate) fn ambush(&mut self, fault: Fault) {
+        if self.healing {
+            return;
+        }
+        let class = fault.class();
+        self.tell(|| format!("ambush: {fault:?}"));
+        if self.carry_out_fault(fault).is_some() {
+            self.reached("ambush");
+            *self.outcome.faults.entry(class).or_default() += 1;
+        }
+    }
+
     fn aim(&self, target: Target) -> Option<usize> {
         let leader = self.servers.iter().position(|server| server.leads().is_some());
         match target {
@@ -41,7 +100,19 @@ impl World {
                     (0..self.servers.len()).filter(|server| Some(*server) != leader).collect();
                 Some(others[number % others.len()])
             }
+            // Nobody has been waited for.
+            Target::Here | Target::There => None,
         }
+    }
+
+    /// The others that a fault is about.
+    fn side(&self, server: usize, side: Side) -> Vec<usize> {
+        let servers = match side {
+            Side::Voters => self.plan.voters,
+            Side::Servers | Side::AllBut(_) => self.servers.len(),
+        };
+        let meant = |other: &usize| *other != server && side != Side::AllBut(*other);
+        (0..servers).filter(meant).collect()
     }
 
     /// Carries out a planned fault.
@@ -84,6 +155,36 @@ impl World {
                 }
                 self.after(time, Happening::Unblock(pairs));
             }
+            Fault::CutOff(target, side, back, time) => {
+                let server = self.aim(target)?;
+                let mut pairs = Vec::new();
+                for other in self.side(server, side) {
+                    pairs.push((server, other));
+                    if back {
+                        pairs.push((other, server));
+                    }
+                }
+                return self.carry_out_fault(Fault::Cut(pairs, time));
+            }
+            Fault::Sever(target, side, time) => {
+                let server = self.aim(target)?;
+                for other in self.side(server, side) {
+                    let broken = Happening::Ambush(Fault::Break(server, other));
+                    self.after(Duration::from_millis(40), broken);
+                }
+                let server = Target::Server(server);
+                return self.carry_out_fault(Fault::CutOff(server, side, false, time));
+            }
+            Fault::Ambush(when, before, fault) => {
+                self.ambushes.push(Ambush { when, before, fault: *fault });
+                return None;
+            }
+            Fault::PauseOthers(target, time) => {
+                let server = self.aim(target)?;
+                for other in (0..self.servers.len()).filter(|other| *other != server) {
+                    self.pause(other, time);
+                }
+            }
             Fault::Pause(target, time) => {
                 let server = self.aim(target)?;
                 self.pause(server, time)?;
@@ -113,8 +214,7 @@ impl World {
             }
             Fault::Wipe(target, back) => {
                 let server = self.aim(target)?;
-                // What a quorum has promised and acknowledged may be on no disk but these.
-                if !self.checks.may_wipe(server, &self.servers) {
+                if !self.checks.may_wipe() {
                     return None;
                 }
                 self.power_cut(server, 0, Left::Nothing.crash(), back);
@@ -122,14 +222,14 @@ impl World {
                 self.checks.wiped(server);
             }
             Fault::ClientBreak(client) => {
-                let id = self.clients[client].connection()?;
+                let id = self.party_connection(client)?;
                 for side in 0..2 {
                     let after = self.random.ms(0, 500);
                     self.after(after, Happening::Reset { connection: id, side });
                 }
             }
             Fault::ClientSilent(client, time) => {
-                self.clients[client].silent = true;
+                self.party_falls_silent(client);
                 self.after(time, Happening::ClientSpeaks { client });
             }
             Fault::ClientCut(client, both, time) => {
@@ -195,7 +295,12 @@ impl World {
             return;
         }
         it.paused = None;
-        for happening in std::mem::take(&mut it.missed) {
+        let mut missed = std::mem::take(&mut it.missed);
+        if self.random.one_in(2) {
+            // What is in its sockets may be read before it looks at its clock.
+            missed.sort_by_key(|happening| !matches!(happening, Happening::Arrive { .. }));
+        }
+        for happening in missed {
             self.happen(happening);
         }
     }
@@ -220,6 +325,7 @@ impl World {
     pub(crate) fn heal(&mut self) {
         self.tell(|| "everything is well from now on".to_owned());
         self.healing = true;
+        self.ambushes.clear();
         self.net.slow = 1;
         self.net.clear_blocks();
         self.release_all();
@@ -231,8 +337,8 @@ impl World {
                 self.resume(server, pause);
             }
         }
-        for client in 0..self.clients.len() {
-            self.client_speaks(client);
+        for party in 0..self.clients.len() + self.apps.len() {
+            self.party_speaks(party);
         }
     }
 }

@@ -207,7 +207,8 @@ impl World {
         let flushed = taking.flush();
         if step == Step::More && flushed.is_ok() {
             process.taking = Some(taking);
-            let after = self.random.ms(0, 30);
+            let most = self.plan.snapshot_pause.as_millis() as u64;
+            let after = self.random.ms(0, most);
             return self.after(after, Happening::SnapshotStep { server, process: number });
         }
         match (step, flushed) {

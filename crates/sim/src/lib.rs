@@ -7,6 +7,8 @@
 
 #![expect(missing_debug_implementations, reason = "nobody prints a world")]
 
+pub mod aims;
+mod app;
 mod checks;
 mod client;
 mod conn;

@@ -68,12 +68,24 @@ impl World {
         }
         self.trace(server as u64 ^ 4 << 40, packet.zxid.0 as u64 ^ (packet.kind.0 as u64) << 48);
         self.checks.send(server, &self.servers[server], &packet);
+        self.tell_packet(server, link, &packet);
+        self.watch(server, link.0, &packet);
         let message = if self.plan.codec {
             Message::Raw(packet.to_bytes().into())
         } else {
             Message::Packet(packet)
         };
         self.send(link.0, server, message);
+    }
+
+    /// Says what begins, goes through, or ends a synchronization.
+    fn tell_packet(&self, server: usize, link: LinkId, packet: &QuorumPacket) {
+        if !self.say || packet.kind == PacketKind::PING {
+            return;
+        }
+        let Some(connection) = self.net.connections.get(&link.0) else { return };
+        let to = connection.ends[1 - connection.side(server)];
+        self.tell(|| format!("server {server} to {to}: {:?} {}", packet.kind, packet.zxid));
     }
 
     pub(crate) fn server_receives(&mut self, server: usize, id: u64, kind: Kind, message: Message) {

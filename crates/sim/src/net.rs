@@ -238,7 +238,11 @@ impl World {
         if to < self.plan.servers() {
             self.server_receives(to, id, kind, message);
         } else {
-            self.client_receives(to - self.plan.servers(), id, message);
+            let party = to - self.plan.servers();
+            match party.checked_sub(self.clients.len()) {
+                None => self.client_receives(party, id, message),
+                Some(app) => self.app_receives(app, id, message),
+            }
         }
     }
 
@@ -255,7 +259,11 @@ impl World {
         if place < self.plan.servers() {
             self.server_loses(place, id, kind);
         } else {
-            self.client_loses(place - self.plan.servers(), id);
+            let party = place - self.plan.servers();
+            match party.checked_sub(self.clients.len()) {
+                None => self.client_loses(party, id),
+                Some(app) => self.app_loses(app, id),
+            }
         }
     }
 }

@@ -4,6 +4,9 @@
 use std::fmt;
 use std::time::Duration;
 
+use zebu_proto::quorum::{PacketKind, QuorumPacket};
+
+use crate::aims::{AIMS, Aim};
 use crate::random::Random;
 
 /// Whom a fault meets, decided when it happens.
@@ -15,6 +18,92 @@ pub enum Target {
     Leader,
     /// A server that does not lead: the so-manieth.
     Other(usize),
+    /// Who sends the packet that an ambush has waited for.
+    Here,
+    /// Who is to receive it.
+    There,
+}
+
+/// Which other servers a fault is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// All of them.
+    Servers,
+    /// Those with a vote.
+    Voters,
+    /// All but this one.
+    AllBut(usize),
+}
+
+/// The packet that an ambush waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// A learner introduces itself.
+    FollowerInfo,
+    /// A leader tells its epoch.
+    LeaderInfo,
+    /// A learner promises it.
+    AckEpoch,
+    /// A leader sends what a learner lacks.
+    Diff,
+    /// A leader cuts a learner's log.
+    Trunc,
+    /// A leader sends its tree.
+    Snap,
+    /// A leader has sent its history.
+    NewLeader,
+    /// A learner has it.
+    AckNewLeader,
+    /// A learner may serve.
+    UpToDate,
+    /// Something is proposed.
+    Proposal,
+    /// Something is acknowledged.
+    Ack,
+    /// Something is committed.
+    Commit,
+}
+
+impl When {
+    /// All of them.
+    pub const ALL: [Self; 12] = [
+        Self::FollowerInfo,
+        Self::LeaderInfo,
+        Self::AckEpoch,
+        Self::Diff,
+        Self::Trunc,
+        Self::Snap,
+        Self::NewLeader,
+        Self::AckNewLeader,
+        Self::UpToDate,
+        Self::Proposal,
+        Self::Ack,
+        Self::Commit,
+    ];
+
+    /// Whether this is the packet.
+    pub(crate) fn is(self, packet: &QuorumPacket) -> bool {
+        let kind = match self {
+            Self::FollowerInfo => PacketKind::FOLLOWERINFO,
+            Self::LeaderInfo => PacketKind::LEADERINFO,
+            Self::AckEpoch => PacketKind::ACKEPOCH,
+            Self::Diff => PacketKind::DIFF,
+            Self::Trunc => PacketKind::TRUNC,
+            Self::Snap => PacketKind::SNAP,
+            Self::NewLeader => PacketKind::NEWLEADER,
+            Self::AckNewLeader | Self::Ack => PacketKind::ACK,
+            Self::UpToDate => PacketKind::UPTODATE,
+            Self::Proposal => PacketKind::PROPOSAL,
+            Self::Commit => PacketKind::COMMIT,
+        };
+        let history = packet.zxid.counter() == 0;
+        packet.kind == kind
+            && match self {
+                Self::AckNewLeader => history,
+                Self::Ack => !history,
+                _ => true,
+            }
+    }
 }
 
 /// What a power cut leaves of what was not synced.
@@ -41,8 +130,17 @@ pub enum Fault {
     Break(usize, usize),
     /// Nothing comes through from the first server to the second, for so long.
     Cut(Vec<(usize, usize)>, Duration),
+    /// Nothing comes through from a server to those others, nor, if `true`, back, for so long.
+    CutOff(Target, Side, bool, Duration),
+    /// Nothing comes through from a server to those others, for so long, and soon all connections
+    /// between them break, with what is on its way.
+    Sever(Target, Side, Duration),
+    /// Something goes wrong when so many such packets have been sent and another one is.
+    Ambush(When, u32, Box<Fault>),
     /// A process stands still.
     Pause(Target, Duration),
+    /// All other processes stand still.
+    PauseOthers(Target, Duration),
     /// All processes stand still.
     PauseAll(Duration),
     /// A disk takes so many times longer.
@@ -75,6 +173,11 @@ impl Fault {
             Self::Break(..) => "connections broken",
             Self::Cut(pairs, _) if pairs.len() == 1 => "one direction cut",
             Self::Cut(..) => "partition",
+            Self::Sever(..) => "partition",
+            Self::CutOff(.., true, _) => "partition",
+            Self::CutOff(.., false, _) => "one direction cut",
+            Self::Ambush(_, _, fault) => fault.class(),
+            Self::PauseOthers(..) => "all others paused",
             Self::Pause(..) => "process paused",
             Self::PauseAll(..) => "all paused",
             Self::SlowDisk(..) => "slow disk",
@@ -114,8 +217,10 @@ pub struct Plan {
     pub voters: usize,
     /// Servers without one.
     pub observers: usize,
-    /// Clients.
+    /// Clients that speak the protocol themselves.
     pub clients: usize,
+    /// Programs above sessions.
+    pub sessions: usize,
     /// The servers' tick.
     pub tick: Duration,
     /// Mean time between two requests of a client.
@@ -132,6 +237,11 @@ pub struct Plan {
     pub always_copy: bool,
     /// Counter of the first transaction of an epoch.
     pub first_counter: u32,
+    /// How many of a hundred requests of clients are a sync and a read behind it, beside the usual
+    /// ones.
+    pub syncs: u64,
+    /// How long a snapshot may stand still between two of its steps.
+    pub snapshot_pause: Duration,
     /// Length of the safety phase.
     pub length: Duration,
     /// What goes wrong, in order.
@@ -141,15 +251,32 @@ pub struct Plan {
 const SECOND: Duration = Duration::from_secs(1);
 
 impl Plan {
-    /// The plan of a seed.
+    /// The plan of a seed: every other one is aimed at something.
     pub fn new(seed: u64) -> Self {
+        if seed.is_multiple_of(2) {
+            Self::random(seed)
+        } else {
+            Self::aimed(AIMS[(seed / 2) as usize % AIMS.len()], seed)
+        }
+    }
+
+    /// A plan that is aimed at something.
+    pub fn aimed(aim: Aim, seed: u64) -> Self {
+        let mut plan = Self { faults: Vec::new(), ..Self::random(seed) };
+        aim.take(&mut plan, &mut Random::new(seed, 3));
+        plan
+    }
+
+    /// A plan in which everything is left to chance.
+    pub fn random(seed: u64) -> Self {
         let mut random = Random::new(seed, 1);
         let voters = *random.pick(&[3, 3, 3, 5]);
         let observers = *random.pick(&[0, 0, 0, 1]);
         let mut plan = Self {
             voters,
             observers,
-            clients: random.between(2, 5) as usize,
+            clients: random.between(1, 4) as usize,
+            sessions: random.between(1, 2) as usize,
             tick: Duration::from_millis(*random.pick(&[500, 1000, 2000])),
             think: Duration::from_millis(*random.pick(&[50, 200, 200, 1000])),
             codec: random.one_in(4),
@@ -158,6 +285,7 @@ impl Plan {
             log_share: *random.pick(&[None, Some(0.33), Some(100.0), Some(100.0)]),
             always_copy: random.one_in(12),
             first_counter: if random.one_in(10) { u32::MAX - 40 } else { 1 },
+            snapshot_pause: Duration::from_millis(if seed.is_multiple_of(5) { 3000 } else { 30 }),
             length: SECOND * random.between(60, 180) as u32,
             ..Self::calm(seed)
         };
@@ -172,6 +300,7 @@ impl Plan {
             voters: 3,
             observers: 0,
             clients: 2,
+            sessions: 1,
             tick: Duration::from_secs(2),
             think: Duration::from_millis(200),
             codec: true,
@@ -180,6 +309,8 @@ impl Plan {
             log_share: Some(0.33),
             always_copy: false,
             first_counter: 1,
+            syncs: 0,
+            snapshot_pause: Duration::from_millis(30),
             length: SECOND * 30,
             faults: Vec::new(),
         }
@@ -220,7 +351,7 @@ impl Plan {
             2 => Target::Other(random.below(servers) as usize),
             _ => Target::Server(random.below(servers) as usize),
         };
-        let client = random.below(self.clients as u64) as usize;
+        let client = random.below((self.clients + self.sessions) as u64) as usize;
         let calls = if random.one_in(2) { 0 } else { random.below(12) };
         let left = match random.below(4) {
             0 => Left::Nothing,

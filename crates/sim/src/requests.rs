@@ -56,11 +56,30 @@ fn multi(ops: &[(OpCode, Vec<u8>)]) -> Vec<u8> {
     bytes
 }
 
+/// What begins the data that programs write.
+const TAG: u8 = 0xa9;
+
+/// Data that is written once.
+pub(crate) fn tag(program: usize, request: u64) -> [u8; 8] {
+    let mut data = request.to_be_bytes();
+    (data[0], data[1]) = (TAG, program as u8);
+    data
+}
+
+/// Whether this is data that is written once.
+pub(crate) fn is_tag(data: &[u8]) -> bool {
+    data.len() == 8 && data[0] == TAG
+}
+
+/// One of the paths that clients deal with.
+pub(crate) fn some_path(random: &mut Random) -> String {
+    (*random.pick(&PATHS)).to_owned()
+}
+
 /// The next request of a client.
-pub(crate) fn draw(random: &mut Random, client: usize) -> Wish {
-    let path = (*random.pick(&PATHS)).to_owned();
-    let data = random.next().to_be_bytes();
-    let data = &data[..random.between(0, 8) as usize];
+/// `data` is what it writes.
+pub(crate) fn draw(random: &mut Random, client: usize, data: &[u8]) -> Wish {
+    let path = some_path(random);
     let watch = random.one_in(2);
     let one = |op, path: String, body| Wish::One(op, path, None, body);
     match random.below(64) {

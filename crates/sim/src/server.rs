@@ -646,10 +646,11 @@ impl World {
     }
 
     fn end_all_conns(&mut self, server: usize) {
-        let Some(process) = &self.servers[server].process else { return };
-        let conns: Vec<ConnId> = process.conns.keys().copied().collect();
-        for conn in conns {
-            self.end_conn(server, conn);
+        let Some(process) = &mut self.servers[server].process else { return };
+        // What is in their outboxes is still sent.
+        for (id, conn) in &mut process.conns {
+            conn.closing = true;
+            process.dirty.push(*id);
         }
     }
 

@@ -49,6 +49,7 @@ pub fn shrink(plan: &Plan, broken: &str, tries: usize) -> (Plan, String) {
     for change in [
         |plan: &mut Plan| plan.clients = 1,
         |plan: &mut Plan| plan.clients = 2,
+        |plan: &mut Plan| plan.sessions = 0,
         |plan: &mut Plan| plan.observers = 0,
         |plan: &mut Plan| plan.codec = false,
         |plan: &mut Plan| plan.length /= 2,

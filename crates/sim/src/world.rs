@@ -8,8 +8,10 @@ use std::time::Duration;
 use zebu_replica::auth::Schemes;
 use zebu_zab::config::{Membership, Rules};
 
+use crate::app::App;
 use crate::checks::Checks;
 use crate::client::Client;
+use crate::faults::Ambush;
 use crate::net::{Message, Net};
 use crate::plan::Plan;
 use crate::random::Random;
@@ -101,6 +103,7 @@ pub(crate) enum Happening {
         to: usize,
     },
     Fault(usize),
+    Ambush(crate::plan::Fault),
     Resume {
         server: usize,
         pause: u64,
@@ -113,6 +116,21 @@ pub(crate) enum Happening {
     NetworkBack,
     ClientSpeaks {
         client: usize,
+    },
+    App {
+        app: usize,
+        timer: u64,
+    },
+    AppResolved {
+        app: usize,
+    },
+    AppDialled {
+        app: usize,
+        attempt: u64,
+        to: usize,
+    },
+    AppAnew {
+        app: usize,
     },
 }
 
@@ -174,6 +192,7 @@ pub struct World {
     pub(crate) schemes: Arc<Schemes>,
     pub(crate) servers: Vec<Server>,
     pub(crate) clients: Vec<Client>,
+    pub(crate) apps: Vec<App>,
     pub(crate) net: Net,
     pub(crate) checks: Checks,
     pub(crate) next_id: u64,
@@ -182,6 +201,7 @@ pub struct World {
     /// Whether nothing goes wrong any more.
     pub(crate) healing: bool,
     pub(crate) say: bool,
+    pub(crate) ambushes: Vec<Ambush>,
     pub(crate) outcome: Outcome,
     queue: BinaryHeap<Reverse<Planned>>,
     order: u64,
@@ -203,6 +223,7 @@ impl World {
         let mut random = Random::new(plan.seed, 2);
         let servers = (0..plan.servers()).map(|_| Server::new(&mut random)).collect();
         let clients = (0..plan.clients).map(|n| Client::new(n, plan.seed)).collect();
+        let apps = (0..plan.sessions).map(|n| App::new(n, plan.seed)).collect();
         let mut world = Self {
             now: Duration::ZERO,
             random,
@@ -210,12 +231,14 @@ impl World {
             schemes: Arc::new(Schemes::new(vec![], false)),
             servers,
             clients,
+            apps,
             net: Net::default(),
             checks: Checks::new(&plan),
             next_id: 1,
             busy: true,
             healing: false,
             say: false,
+            ambushes: Vec::new(),
             outcome: Outcome::default(),
             queue: BinaryHeap::new(),
             order: 0,
@@ -228,6 +251,10 @@ impl World {
         for client in 0..world.plan.clients {
             let at = world.random.ms(0, 2000);
             world.at(at, Happening::Client { client, timer: 0 });
+        }
+        for app in 0..world.plan.sessions {
+            let at = world.random.ms(0, 2000);
+            world.at(at, Happening::App { app, timer: 0 });
         }
         for (number, planned) in world.plan.faults.clone().iter().enumerate() {
             world.at(planned.at, Happening::Fault(number));
@@ -356,11 +383,40 @@ impl World {
                 self.client_dialled(client, attempt, to);
             }
             Happening::Fault(number) => self.fault(number),
+            Happening::Ambush(fault) => self.ambush(fault),
             Happening::Resume { server, pause } => self.resume(server, pause),
             Happening::Unblock(pairs) => self.unblock(&pairs),
             Happening::DiskBack { server, full } => self.disk_back(server, full),
             Happening::NetworkBack => self.net.slow = 1,
-            Happening::ClientSpeaks { client } => self.client_speaks(client),
+            Happening::ClientSpeaks { client } => self.party_speaks(client),
+            Happening::App { app, timer } => self.app_timer(app, timer),
+            Happening::AppResolved { app } => self.app_resolved(app),
+            Happening::AppDialled { app, attempt, to } => self.app_dialled(app, attempt, to),
+            Happening::AppAnew { app } => self.app_anew(app),
+        }
+    }
+
+    /// A client or a program falls silent.
+    pub(crate) fn party_falls_silent(&mut self, party: usize) {
+        match party.checked_sub(self.clients.len()) {
+            None => self.clients[party].silent = true,
+            Some(app) => self.apps[app].silent = true,
+        }
+    }
+
+    /// A client or a program speaks again.
+    pub(crate) fn party_speaks(&mut self, party: usize) {
+        match party.checked_sub(self.clients.len()) {
+            None => self.client_speaks(party),
+            Some(app) => self.app_speaks(app),
+        }
+    }
+
+    /// The connection of a client or a program.
+    pub(crate) fn party_connection(&self, party: usize) -> Option<u64> {
+        match party.checked_sub(self.clients.len()) {
+            None => self.clients[party].connection(),
+            Some(app) => self.apps[app].connection(),
         }
     }
 
@@ -421,6 +477,7 @@ impl World {
         let last = self.checks.order.last();
         self.servers.iter().all(|server| server.is_at_rest(last))
             && self.clients.iter().all(Client::is_at_rest)
+            && self.apps.iter().all(App::is_at_rest)
     }
 
     /// One line for each server and client.
@@ -429,6 +486,8 @@ impl World {
             self.servers.iter().enumerate().map(|(n, s)| format!("server {n}: {}", s.status()));
         let clients =
             self.clients.iter().enumerate().map(|(n, c)| format!("client {n}: {}", c.status()));
-        servers.chain(clients).collect::<Vec<_>>().join("\n")
+        let apps =
+            self.apps.iter().enumerate().map(|(n, a)| format!("session {n}: {}", a.status()));
+        servers.chain(clients).chain(apps).collect::<Vec<_>>().join("\n")
     }
 }

@@ -10,6 +10,8 @@ use zebu_proto::{EventType, SessionId, Stat, Xid, Zxid};
 use zebu_replica::write_reply;
 use zebu_tree::{Silent, Tree};
 
+use crate::requests::is_tag;
+
 /// A znode as clients see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct View {
@@ -43,6 +45,8 @@ pub(crate) struct Reference {
     replies: BTreeMap<Zxid, Reply>,
     /// Every client's request that became a transaction.
     requests: BTreeMap<(SessionId, i32), Zxid>,
+    /// Data that is written once.
+    tags: BTreeMap<Vec<u8>, Zxid>,
 }
 
 impl Reference {
@@ -53,6 +57,7 @@ impl Reference {
             events: Vec::new(),
             replies: BTreeMap::new(),
             requests: BTreeMap::new(),
+            tags: BTreeMap::new(),
         };
         reference.note(Zxid::ZERO, "/");
         reference
@@ -70,6 +75,19 @@ impl Reference {
     pub(crate) fn apply(&mut self, zxid: Zxid, bytes: &Bytes) -> Result<(), String> {
         let record = TxnRecord::decode(bytes).map_err(|error| format!("{zxid}: {error}"))?;
         let header = record.header;
+        let data = match &record.txn {
+            Txn::Create(create) => create.data,
+            Txn::SetData { data, .. } => *data,
+            _ => None,
+        };
+        if let Some(tag) = data.filter(|data| is_tag(data))
+            && let Some(before) = self.tags.insert(tag.to_vec(), zxid)
+        {
+            return Err(format!(
+                "what program {} wrote is there twice, {before} and {zxid}",
+                tag[1]
+            ));
+        }
         if header.cxid > 0
             && let Some(before) = self.requests.insert((header.session, header.cxid), zxid)
         {

@@ -48,19 +48,24 @@ pub(crate) struct Watches {
     pub(crate) notified: u64,
 }
 
-fn matches((path, kind): &Watch, event: &Event) -> bool {
-    let here = *path == event.path;
-    let children = event.kind == EventType::NODE_CHILDREN_CHANGED;
+/// Whether a watch on `path` is told of an event at `at`.
+pub(crate) fn concerns(kind: Kind, path: &str, event: EventType, at: &str) -> bool {
+    let here = path == at;
+    let children = event == EventType::NODE_CHILDREN_CHANGED;
     match kind {
         Kind::Data | Kind::Exist => here && !children,
-        Kind::Child => here && (children || event.kind == EventType::NODE_DELETED),
+        Kind::Child => here && (children || event == EventType::NODE_DELETED),
         Kind::Persistent => here,
         Kind::Recursive => {
-            let below = path == "/"
-                || event.path.strip_prefix(&**path).is_some_and(|rest| rest.starts_with('/'));
+            let below =
+                path == "/" || at.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
             !children && (here || below)
         }
     }
+}
+
+fn matches((path, kind): &Watch, event: &Event) -> bool {
+    concerns(*kind, path, event.kind, &event.path)
 }
 
 impl Watches {

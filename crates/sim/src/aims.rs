@@ -1,0 +1,288 @@
+//! Plans that are aimed: schedules that random faults seldom make, each with its own chance.
+//!
+//! Each is an example of a way in which ensembles have lost data, with everything left open that does
+//! not matter for it. What they have in common with random plans, those decide.
+
+use std::time::Duration;
+
+use crate::plan::{Fault, Left, Plan, Planned, Side, Target, When};
+use crate::random::Random;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What a plan is aimed at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aim {
+    /// A leader logs alone, and comes back to those who went on without it.
+    LoneLeader,
+    /// A candidate is heard by few, twice, and gone: some have promised what others never heard of.
+    BrokenPromises,
+    /// A server is brought up to date by a copy, leads, and has others learn from its memory.
+    CopyThenLead,
+    /// A leader stands still while others lead, and has clients all the time.
+    StaleLeader,
+    /// A server comes back with an empty disk while who has everything is away.
+    EmptyVoter,
+    /// Voters leave a candidate whose observers stay.
+    LoyalObservers,
+    /// Synchronizations break at any of their packets.
+    BrokenSync,
+    /// A candidate gives its history away in a copy, while a snapshot is on its way, and fails.
+    SlowSnapshot,
+}
+
+/// All of them.
+pub const AIMS: [Aim; 8] = [
+    Aim::LoneLeader,
+    Aim::BrokenPromises,
+    Aim::CopyThenLead,
+    Aim::StaleLeader,
+    Aim::EmptyVoter,
+    Aim::LoyalObservers,
+    Aim::BrokenSync,
+    Aim::SlowSnapshot,
+];
+
+/// The faults of a plan, in any order.
+struct Script(Vec<Planned>);
+
+impl Script {
+    fn at(&mut self, at: Duration, fault: Fault) {
+        self.0.push(Planned { at, fault });
+    }
+}
+
+impl Aim {
+    /// Makes the plan one that is aimed at this.
+    pub(crate) fn take(self, plan: &mut Plan, random: &mut Random) {
+        let mut script = Script(Vec::new());
+        // What is aimed at needs something to happen, and not too much of it.
+        plan.think = Duration::from_millis(*random.pick(&[100, 500, 1500]));
+        plan.first_counter = 1;
+        plan.always_copy = random.one_in(6);
+        match self {
+            Self::LoneLeader => lone_leader(plan, random, &mut script),
+            Self::BrokenPromises => broken_promises(plan, random, &mut script),
+            Self::CopyThenLead => copy_then_lead(plan, random, &mut script),
+            Self::StaleLeader => stale_leader(plan, random, &mut script),
+            Self::EmptyVoter => empty_voter(plan, random, &mut script),
+            Self::LoyalObservers => loyal_observers(plan, random, &mut script),
+            Self::BrokenSync => broken_sync(plan, random, &mut script),
+            Self::SlowSnapshot => slow_snapshot(plan, random, &mut script),
+        }
+        script.0.sort_by_key(|planned| planned.at);
+        script.0.retain(|planned| planned.at < plan.length);
+        plan.faults = script.0;
+    }
+}
+
+/// Nobody else is heard for a while; then the leader is gone, and back when they have gone on, or
+/// before.
+fn lone_leader(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.always_copy = random.one_in(2);
+    plan.tick = Duration::from_millis(*random.pick(&[500, 1000]));
+    plan.think = Duration::from_millis(100);
+    let mut at = SECOND * 5;
+    while at < plan.length {
+        let alone = plan.tick.mul_f64(0.2) + random.ms(0, plan.tick.as_millis() as u64 * 3);
+        if random.one_in(2) {
+            script.at(at, Fault::PauseOthers(Target::Leader, alone));
+        } else {
+            script.at(at, Fault::CutOff(Target::Leader, Side::Servers, false, alone));
+        }
+        let left = *random.pick(&[Left::All, Left::Nothing, Left::Some(random.clone().next())]);
+        // Whoever dials before the others can be reached has to wait.
+        let back = alone.mul_f64(0.1) + random.ms(50, 2500);
+        let end = at + alone.mul_f64(0.9);
+        if !random.one_in(4) {
+            // Whoever leads then has nothing to propose for a while.
+            for client in 0..plan.clients + plan.sessions {
+                let silent = random.ms(3_000, 8_000);
+                script.at(end, Fault::ClientSilent(client, silent));
+            }
+        }
+        script.at(
+            end,
+            if random.one_in(2) {
+                Fault::PowerCut(Target::Leader, 0, left, back)
+            } else {
+                Fault::Kill(Target::Leader, random.below(6), back)
+            },
+        );
+        at += alone + plan.tick * 8 + random.ms(2_000, 8_000);
+    }
+}
+
+/// Only one server hears the epoch of a candidate, more than once; then neither it nor the candidate
+/// is there for a while.
+fn broken_promises(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.voters = 5;
+    plan.observers = 0;
+    let long = plan.tick * 12;
+    plan.length = SECOND * 20 + long * 8;
+    let (away, confidant, candidate) = (0, 1, 4);
+    let mut at = SECOND * 6;
+    while at < plan.length {
+        // Without one more there is no quorum but with the confidant.
+        let tries = random.between(2, 3) as u32;
+        let begun = at;
+        for _ in 0..tries {
+            let heard = Fault::Sever(Target::There, Side::AllBut(confidant), random.ms(100, 600));
+            script.at(at, Fault::Ambush(When::FollowerInfo, 1, Box::new(heard)));
+            for server in 2..5 {
+                script.at(at, Fault::Kill(Target::Server(server), 0, random.ms(10, 60)));
+            }
+            at += random.ms(1_200, 2_500);
+        }
+        let absent = Fault::CutOff(Target::Server(away), Side::Servers, true, at - begun);
+        script.at(begun, absent);
+        let gone = Fault::CutOff(Target::Server(confidant), Side::Servers, true, long);
+        script.at(at, gone);
+        script.at(at, Fault::Kill(Target::Server(candidate), 0, long));
+        for server in 2..4 {
+            script.at(at, Fault::Kill(Target::Server(server), 0, random.ms(10, 60)));
+        }
+        at += long * 2 + random.ms(0, 4000);
+    }
+}
+
+fn copy_then_lead(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.voters = 3;
+    plan.observers = 1;
+    plan.memory_txns = 500;
+    plan.log_share = *random.pick(&[None, Some(0.01)]);
+    plan.snapshot_every = *random.pick(&[5, 10]);
+    plan.always_copy = false;
+    let away = plan.tick * 8;
+    plan.length = SECOND * 20 + away * 12;
+    let mut at = SECOND * 6;
+    // Among equals the last of the voters is elected.
+    let (behind, observer) = (2, 3);
+    while at < plan.length {
+        // The observer stays where it is until the end.
+        let all = away * 5;
+        script.at(at, Fault::CutOff(Target::Server(observer), Side::Servers, true, all));
+        at += random.ms(500, 4000);
+        script.at(at, Fault::CutOff(Target::Server(behind), Side::Servers, true, away));
+        // The others go on, forget what is in their memory, and start anew when it is back.
+        let back = at + away;
+        for server in 0..2 {
+            let down = random.ms(10, 100);
+            script.at(back - down, Fault::Kill(Target::Server(server), 0, down));
+        }
+        at = back + random.ms(3_000, 9_000);
+        // It has been copied to and leads now.
+        for server in 0..2 {
+            let down = random.ms(100, 400);
+            script.at(at, Fault::Kill(Target::Server(server), 0, down));
+        }
+        at += all;
+    }
+}
+
+fn stale_leader(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.tick = Duration::from_millis(500);
+    plan.think = Duration::from_millis(*random.pick(&[1500, 2500]));
+    plan.clients = 5;
+    plan.syncs = 40;
+    let mut at = SECOND * 5;
+    while at < plan.length {
+        let stands = plan.tick * 8 + random.ms(0, 3000);
+        script.at(
+            at,
+            match random.below(3) {
+                0 => Fault::CutOff(Target::Leader, Side::Servers, random.one_in(2), stands),
+                _ => Fault::Pause(Target::Leader, stands),
+            },
+        );
+        at += stands + random.ms(3_000, 8_000);
+    }
+}
+
+/// One server is behind; who has everything goes away, and the third comes back with nothing.
+fn empty_voter(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.voters = 3;
+    plan.observers = 0;
+    let mut at = SECOND * 6;
+    while at < plan.length {
+        let behind = random.below(3) as usize;
+        let (one, other) = ((behind + 1) % 3, (behind + 2) % 3);
+        let cut = random.ms(1_000, 8_000);
+        script.at(at, Fault::CutOff(Target::Server(behind), Side::Servers, true, cut));
+        let end = at + cut - random.ms(0, 800);
+        script.at(end, Fault::PowerCut(Target::Server(one), 0, Left::All, plan.tick * 8));
+        script.at(end + random.ms(0, 10), Fault::Wipe(Target::Server(other), random.ms(10, 900)));
+        at = end + plan.tick * 8 + random.ms(5_000, 12_000);
+    }
+}
+
+fn loyal_observers(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.voters = 3;
+    plan.observers = 2;
+    let mut at = SECOND * 6;
+    while at < plan.length {
+        let when = *random.pick(&[When::LeaderInfo, When::LeaderInfo, When::NewLeader]);
+        let away = plan.tick * 4 + random.ms(0, 4000);
+        let leave = Fault::CutOff(Target::Here, Side::Voters, true, away);
+        script.at(at, Fault::Ambush(when, random.below(2) as u32, Box::new(leave)));
+        script.at(at, Fault::Kill(Target::Leader, 0, random.ms(50, 2000)));
+        at += away + plan.tick * 8 + random.ms(0, 4000);
+    }
+}
+
+/// Something ends at a packet of a synchronization, and whoever is left goes on.
+fn broken_sync(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    let mut at = SECOND * 5;
+    while at < plan.length {
+        let away = random.ms(50, plan.tick.as_millis() as u64 * 8);
+        let end = *random.pick(&[Target::Here, Target::There]);
+        let left = Left::Some(random.next());
+        let fault = match random.below(4) {
+            0 => Fault::Kill(end, random.below(8), away),
+            1 => Fault::PowerCut(end, random.below(8), left, away),
+            2 => Fault::CutOff(end, Side::Servers, random.one_in(2), away),
+            _ => Fault::Pause(end, away),
+        };
+        let when = *random.pick(&When::ALL);
+        script.at(at, Fault::Ambush(when, random.below(6) as u32, Box::new(fault)));
+        if random.one_in(2) {
+            let target = *random.pick(&[Target::Leader, Target::Other(0), Target::Other(1)]);
+            script.at(at, Fault::Kill(target, 0, random.ms(50, 6_000)));
+        }
+        at += random.ms(500, 9_000);
+    }
+}
+
+/// The leader has logged more than the others when its snapshot is under way; it is a candidate once
+/// more, gives a copy away, and is left before anybody has it.
+fn slow_snapshot(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.voters = 3;
+    plan.observers = 0;
+    plan.memory_txns = 2;
+    plan.log_share = None;
+    plan.always_copy = false;
+    plan.snapshot_every = *random.pick(&[4, 8, 12]);
+    plan.tick = Duration::from_millis(500);
+    plan.snapshot_pause = plan.tick * *random.pick(&[1, 2, 4]);
+    plan.think = Duration::from_millis(100);
+    plan.length = SECOND * 10 + plan.tick * 120;
+    let mut at = SECOND * 6;
+    while at < plan.length {
+        // One falls behind, then the leader is alone; only who is behind comes back to it.
+        let behind = random.ms(1_500, 4_000);
+        let alone = plan.tick * 7;
+        script.at(at, Fault::CutOff(Target::Other(0), Side::Servers, true, behind + alone));
+        at += behind;
+        let other = alone + plan.tick * 6;
+        script.at(at, Fault::CutOff(Target::Other(1), Side::Servers, true, other));
+        at += alone;
+        let away = plan.tick * 9 + random.ms(0, 4000);
+        let leave = Fault::CutOff(Target::Here, Side::Servers, true, away);
+        script.at(at - plan.tick, Fault::Ambush(When::Snap, 0, Box::new(leave)));
+        // Nothing is proposed before the old leader comes back: it is cut then, and not copied to.
+        for client in 0..plan.clients + plan.sessions {
+            script.at(at - plan.tick * 2, Fault::ClientSilent(client, away + plan.tick * 14));
+        }
+        at += away + plan.tick * 20 + random.ms(0, 3000);
+    }
+}

@@ -1,0 +1,480 @@
+//! Clients that are real sessions: the client's state machine as it ships, over the network of the
+//! simulator, and a program above it that remembers what it was promised.
+//!
+//! What the program sees is checked, through all reconnections; what is on the wire is checked by the
+//! clients that speak the protocol themselves.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use zebu_jute::Encode as _;
+use zebu_proto::request::AddWatch;
+use zebu_proto::{ErrorCode, OpCode, SessionId};
+use zebu_session::{
+    Answer, Attempt, Effect, Ending, Failure, Frame, Input, Options, Output, Probe, Registration,
+    RequestId, Session, State, Submission, WatchKind, WatcherId,
+};
+
+use crate::checks::promises::{Held, Promises, Told};
+use crate::checks::reads::Asked;
+use crate::checks::watches::Kind;
+use crate::net::Message;
+use crate::random::Random;
+use crate::requests::{self, Wish};
+use crate::world::{Happening, World};
+
+/// Requests of one program under way at a time.
+const PENDING_MAX: usize = 4;
+
+/// A program with a session.
+pub(crate) struct App {
+    random: Random,
+    number: usize,
+    options: Options,
+    session: Session,
+    /// The id of the session, once it has one.
+    id: SessionId,
+    /// The connection that came of an attempt.
+    conn: Option<(Attempt, u64)>,
+    /// The attempt under way.
+    dialling: Option<Attempt>,
+    timer: u64,
+    /// What was asked and not answered, oldest first.
+    pending: VecDeque<(RequestId, Asked, Option<Registration>)>,
+    next_request: u64,
+    next_watcher: u64,
+    promises: Promises,
+    /// Asked to end its session, which is not answered yet.
+    closing: Option<RequestId>,
+    /// Whether it was asked to end.
+    ends: bool,
+    /// When it wants something next.
+    wants_at: Duration,
+    pub(crate) silent: bool,
+    unread: Vec<(u64, Option<Bytes>)>,
+    outputs: VecDeque<Output>,
+    /// The frame that is being taken.
+    payload: Bytes,
+}
+
+fn address(server: usize) -> SocketAddr {
+    ([127, 0, 0, server as u8 + 1], 2181).into()
+}
+
+fn server_at(address: SocketAddr) -> usize {
+    match address.ip() {
+        std::net::IpAddr::V4(ip) => usize::from(ip.octets()[3]) - 1,
+        std::net::IpAddr::V6(_) => unreachable!("servers have addresses of the old kind"),
+    }
+}
+
+impl App {
+    pub(crate) fn new(number: usize, seed: u64) -> Self {
+        let mut random = Random::new(seed, 200 + number as u64);
+        let timeout = Duration::from_millis(random.between(2_000, 30_000));
+        let connection_wait = Duration::from_millis(random.between(200, 20_000));
+        let options =
+            Options { timeout, connection_wait, seed: random.next(), ..Options::default() };
+        Self {
+            number,
+            session: Session::new(options.clone()),
+            options,
+            random,
+            id: SessionId::NONE,
+            conn: None,
+            dialling: None,
+            timer: 0,
+            pending: VecDeque::new(),
+            next_request: 1,
+            next_watcher: 1,
+            promises: Promises::default(),
+            closing: None,
+            ends: false,
+            wants_at: Duration::ZERO,
+            silent: false,
+            unread: Vec::new(),
+            outputs: VecDeque::new(),
+            payload: Bytes::new(),
+        }
+    }
+
+    pub(crate) fn connection(&self) -> Option<u64> {
+        self.conn.map(|(_, conn)| conn)
+    }
+
+    /// Whether it has a session and waits for nothing.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.session.state() == State::Connected
+            && self.pending.is_empty()
+            && !self.ends
+            && self.session.watches() == self.promises.count()
+    }
+
+    pub(crate) fn status(&self) -> String {
+        format!(
+            "{:?} {} seen {}, {} pending, {} watches of {}",
+            self.session.state(),
+            self.id,
+            self.session.last_zxid(),
+            self.pending.len(),
+            self.session.watches(),
+            self.promises.count()
+        )
+    }
+}
+
+impl World {
+    fn app_place(&self, app: usize) -> usize {
+        self.plan.servers() + self.clients.len() + app
+    }
+
+    /// Something happens to a session, and everything that comes of it.
+    fn app_step(&mut self, app: usize, input: Input) {
+        let now = self.now;
+        let it = &mut self.apps[app];
+        let mut outputs = Vec::new();
+        it.session.step(now, input, &mut outputs);
+        it.outputs.extend(outputs);
+        while let Some(output) = self.apps[app].outputs.pop_front() {
+            if let Err(what) = self.app_output(app, output) {
+                self.checks.found(format!("session of program {app}: {what}"));
+                return;
+            }
+        }
+        self.arm_app(app);
+    }
+
+    /// Sees to it that a session hears of its deadline.
+    fn arm_app(&mut self, app: usize) {
+        let it = &mut self.apps[app];
+        it.timer += 1;
+        let timer = it.timer;
+        let due = it.session.deadline().map_or(it.wants_at, |due| due.min(it.wants_at));
+        let at = due.max(self.now + Duration::from_millis(1));
+        self.at(at, Happening::App { app, timer });
+    }
+
+    pub(crate) fn app_timer(&mut self, app: usize, timer: u64) {
+        let now = self.now;
+        if self.apps[app].timer != timer || self.apps[app].silent {
+            return;
+        }
+        if self.apps[app].wants_at <= now {
+            let think = self.plan.think.as_micros() as u64;
+            let it = &mut self.apps[app];
+            let wait = it.random.between(think / 4, think * 7 / 4).max(1000);
+            it.wants_at = now + Duration::from_micros(wait);
+            let wants = it.pending.len() < PENDING_MAX && !it.ends;
+            if self.busy && wants {
+                self.app_wish(app);
+            }
+        }
+        let due = self.apps[app].session.deadline().is_some_and(|due| due <= now);
+        if due { self.app_step(app, Input::Tick) } else { self.arm_app(app) }
+    }
+
+    // ---- what it asks for
+
+    fn app_wish(&mut self, app: usize) {
+        let it = &mut self.apps[app];
+        // Not the ephemerals of the others.
+        let number = 100 + it.number;
+        let wish = if it.random.below(100) < self.plan.syncs {
+            Wish::SyncAndRead(requests::some_path(&mut it.random))
+        } else {
+            // No two writes of programs are alike.
+            let data = requests::tag(it.number, it.next_request);
+            requests::draw(&mut it.random, number, &data)
+        };
+        match wish {
+            Wish::One(op, path, watch, body) => self.app_ask(app, op, path, watch, body),
+            Wish::SyncAndRead(path) => {
+                let sync = requests::path_only("/");
+                self.app_ask(app, OpCode::SYNC, "/".to_owned(), None, sync);
+                let read = requests::read(&path, false);
+                self.app_ask(app, OpCode::GET_DATA, path, None, read);
+            }
+            Wish::Watch(path, recursive) => {
+                let kind = if recursive { Kind::Recursive } else { Kind::Persistent };
+                let mode = i32::from(recursive);
+                let body = AddWatch { path: Some((&*path).into()), mode }.to_bytes();
+                self.app_ask(app, OpCode::ADD_WATCH, path, Some(kind), body);
+            }
+            Wish::Close => {
+                let it = &mut self.apps[app];
+                let id = RequestId(it.next_request);
+                it.next_request += 1;
+                it.closing = Some(id);
+                it.ends = true;
+                self.app_step(app, Input::Close(id));
+            }
+        }
+    }
+
+    fn app_ask(
+        &mut self,
+        app: usize,
+        op: OpCode,
+        path: String,
+        watch: Option<Kind>,
+        body: Vec<u8>,
+    ) {
+        let completed = self.checks.reads.completed;
+        let it = &mut self.apps[app];
+        let id = RequestId(it.next_request);
+        it.next_request += 1;
+        let registration = watch.map(|kind| {
+            it.next_watcher += 1;
+            let kind = match kind {
+                Kind::Data if op == OpCode::EXISTS => WatchKind::Exist,
+                Kind::Data | Kind::Exist => WatchKind::Data,
+                Kind::Child => WatchKind::Child,
+                Kind::Persistent => WatchKind::Persistent,
+                Kind::Recursive => WatchKind::Recursive,
+            };
+            Registration { watcher: WatcherId(it.next_watcher), kind, path: path.as_str().into() }
+        });
+        let effect = registration.clone().map_or(Effect::None, Effect::Watch);
+        // Its number on the wire is the session's affair.
+        let asked = Asked { xid: 0, op, path, completed };
+        it.pending.push_back((id, asked, registration));
+        let frame = Frame::new(op, |out| out.raw(&body));
+        self.app_step(app, Input::Submit(Submission { id, frame, effect }));
+    }
+
+    // ---- what it wants done
+
+    fn app_output(&mut self, app: usize, output: Output) -> Result<(), String> {
+        let place = self.app_place(app);
+        match output {
+            Output::Resolve => {
+                let after = self.delay();
+                self.after(after, Happening::AppResolved { app });
+            }
+            Output::Connect(attempt, to) => {
+                self.app_hang_up(app);
+                self.apps[app].dialling = Some(attempt);
+                let after = self.delay();
+                let to = server_at(to);
+                self.after(after, Happening::AppDialled { app, attempt: attempt.0, to });
+            }
+            Output::Disconnect(attempt) => {
+                let it = &mut self.apps[app];
+                it.dialling = it.dialling.filter(|other| *other != attempt);
+                if it.conn.is_some_and(|(other, _)| other == attempt) {
+                    self.app_hang_up(app);
+                }
+            }
+            Output::Send(bytes) => {
+                if let Some(conn) = self.apps[app].connection() {
+                    self.send(conn, place, Message::Frames(bytes.into()));
+                }
+            }
+            Output::Probe(server) => {
+                let serves = self.servers[server_at(server)].serves();
+                let probe = if serves { Probe::ReadWrite } else { Probe::Other };
+                self.app_step(app, Input::Probed(server, probe));
+            }
+            Output::State(state) => return self.app_state(app, state),
+            Output::Done(id, result) => return self.app_done(app, id, result),
+            Output::Event { watcher, kind, path, zxid, last } => {
+                self.outcome.notified += 1;
+                let it = &mut self.apps[app];
+                let conn = it.connection();
+                let reference = &self.checks.reference;
+                let told = Told { watcher, kind, path: &path, zxid, last };
+                return it.promises.told(reference, conn, &told);
+            }
+        }
+        Ok(())
+    }
+
+    fn app_hang_up(&mut self, app: usize) {
+        let place = self.app_place(app);
+        if let Some((_, conn)) = self.apps[app].conn.take() {
+            self.close(conn, place);
+        }
+    }
+
+    fn app_state(&mut self, app: usize, state: State) -> Result<(), String> {
+        let now = self.now;
+        let it = &mut self.apps[app];
+        match state {
+            State::Connected => {
+                let ticket = it.session.ticket().ok_or("connected without a session")?;
+                if it.id != SessionId::NONE && it.id != ticket.id {
+                    return Err(format!("{} goes on as {}", it.id, ticket.id));
+                }
+                it.id = ticket.id;
+                self.checks.expiry.is_present(it.id, Some(now));
+            }
+            State::Connecting | State::Disconnected => {
+                self.checks.expiry.is_present(it.id, None);
+            }
+            State::ConnectedReadOnly => return Err("nobody wanted a read-only server".to_owned()),
+            State::Over(ending) => {
+                let id = it.id;
+                self.checks.expiry.is_present(id, None);
+                match ending {
+                    Ending::Closed if it.ends => {}
+                    Ending::Expired if self.checks.expiry.has_ended(id) => {}
+                    _ => return Err(format!("SES-10: {id} is over, {ending:?}, and did not end")),
+                }
+                // Another one, when everything that belongs to this one is told.
+                self.after(Duration::from_millis(1), Happening::AppAnew { app });
+            }
+        }
+        Ok(())
+    }
+
+    fn app_done(
+        &mut self,
+        app: usize,
+        id: RequestId,
+        result: Result<Answer, Failure>,
+    ) -> Result<(), String> {
+        let payload = self.apps[app].payload.clone();
+        let it = &mut self.apps[app];
+        if it.closing == Some(id) {
+            it.closing = None;
+            return Ok(());
+        }
+        let at = it.pending.iter().position(|(other, ..)| *other == id);
+        let at = at.ok_or_else(|| format!("{id:?} is answered, and nobody waits for it"))?;
+        let (_, mut asked, registration) = it.pending.remove(at).expect("it was found there");
+        let answer = match result {
+            Ok(answer) => answer,
+            Err(Failure::Lost | Failure::NoConnection | Failure::Over(_)) => {
+                self.reached("request of a session without an answer");
+                return Ok(());
+            }
+            Err(failure) => return Err(format!("{asked:?} fails: {failure:?}")),
+        };
+        if at > 0 {
+            let before = &it.pending[0].1;
+            return Err(format!("ORD: {asked:?} is answered before {before:?}"));
+        }
+        self.outcome.answered += 1;
+        let header = payload.first_chunk::<4>().map(|xid| i32::from_be_bytes(*xid));
+        asked.xid = header.unwrap_or_default();
+        if payload.get(16..) != Some(&answer.body[..]) {
+            return Err(format!("{asked:?} is answered with another body than the server's"));
+        }
+        let Answer { zxid, err, .. } = answer;
+        let checks = &mut self.checks;
+        let (session, seen) = (it.id, it.promises.seen());
+        checks.reads.answered(&checks.order, &checks.reference, session, seen, &asked, &payload)?;
+        let conn = it.connection();
+        it.promises.answered(&checks.reference, conn, zxid)?;
+        if let Some(Registration { watcher, kind, .. }) = registration {
+            let kind = match (kind, err) {
+                (WatchKind::Exist, ErrorCode::NO_NODE) => Some(Kind::Exist),
+                (WatchKind::Data | WatchKind::Exist, ErrorCode::OK) => Some(Kind::Data),
+                (WatchKind::Child, ErrorCode::OK) => Some(Kind::Child),
+                (WatchKind::Persistent, ErrorCode::OK) => Some(Kind::Persistent),
+                (WatchKind::Recursive, ErrorCode::OK) => Some(Kind::Recursive),
+                _ => None,
+            };
+            if let Some(kind) = kind {
+                it.promises.hold(watcher, Held::new(asked.path, kind, zxid, conn));
+            }
+        }
+        Ok(())
+    }
+
+    // ---- what comes back
+
+    pub(crate) fn app_resolved(&mut self, app: usize) {
+        if self.apps[app].silent {
+            return self.after(Duration::from_millis(50), Happening::AppResolved { app });
+        }
+        // A resolver that fails now and then.
+        let servers = if !self.healing && self.random.one_in(20) { 0 } else { self.plan.servers() };
+        let found = (0..servers).map(address).collect();
+        self.app_step(app, Input::Resolved(found));
+    }
+
+    pub(crate) fn app_dialled(&mut self, app: usize, attempt: u64, to: usize) {
+        let place = self.app_place(app);
+        let attempt = Attempt(attempt);
+        if self.apps[app].dialling != Some(attempt) {
+            return;
+        }
+        if !self.net.reaches(place, to) || self.net.dark.contains(&to) {
+            // Nobody answers: the session gives up after a while.
+            return;
+        }
+        self.apps[app].dialling = None;
+        if self.servers[to].process.is_none() || self.servers[to].paused.is_some() {
+            return self.app_step(app, Input::Disconnected(attempt));
+        }
+        let conn = self.accept(to, place);
+        self.apps[app].conn = Some((attempt, conn));
+        self.app_step(app, Input::Connected(attempt));
+    }
+
+    /// A session has ended, and its program begins another.
+    pub(crate) fn app_anew(&mut self, app: usize) {
+        self.app_hang_up(app);
+        let it = &mut self.apps[app];
+        if let Some((_, asked, _)) = it.pending.front() {
+            let what = format!("program {app}: {asked:?} was never answered");
+            return self.checks.found(what);
+        }
+        it.options.seed = it.random.next();
+        it.session = Session::new(it.options.clone());
+        it.id = SessionId::NONE;
+        it.closing = None;
+        it.ends = false;
+        it.dialling = None;
+        it.promises = Promises::default();
+        self.app_step(app, Input::Tick);
+    }
+
+    pub(crate) fn app_loses(&mut self, app: usize, id: u64) {
+        let it = &mut self.apps[app];
+        let Some((attempt, _)) = it.conn.filter(|(_, conn)| *conn == id) else { return };
+        if it.silent {
+            it.unread.push((id, None));
+            return;
+        }
+        it.conn = None;
+        self.app_step(app, Input::Disconnected(attempt));
+    }
+
+    pub(crate) fn app_receives(&mut self, app: usize, id: u64, message: Message) {
+        let Message::Frames(mut rest) = message else { return };
+        if self.apps[app].silent {
+            return self.apps[app].unread.push((id, Some(rest)));
+        }
+        while let Some(length) = rest.first_chunk::<4>().map(|bytes| i32::from_be_bytes(*bytes)) {
+            let it = &mut self.apps[app];
+            let Some((attempt, _)) = it.conn.filter(|(_, conn)| *conn == id) else { return };
+            let payload = rest.split_to(4 + length as usize).slice(4..);
+            it.payload = payload.clone();
+            self.app_step(app, Input::Frame(attempt, payload));
+            if !self.checks.broken.is_empty() {
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn app_speaks(&mut self, app: usize) {
+        if !std::mem::replace(&mut self.apps[app].silent, false) {
+            return;
+        }
+        // A program that stood still has its timers first, as likely as what has come meanwhile.
+        if self.random.one_in(2) {
+            self.app_step(app, Input::Tick);
+        }
+        for (id, frames) in std::mem::take(&mut self.apps[app].unread) {
+            match frames {
+                Some(frames) => self.app_receives(app, id, Message::Frames(frames)),
+                None => self.app_loses(app, id),
+            }
+        }
+        self.arm_app(app);
+    }
+}

@@ -1,0 +1,167 @@
+//! What a program above a session was promised: watches that outlive connections, told before
+//! anything that shows their cause (WAT-14, WAT-19), of nothing made up, and no way back (ORD).
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use zebu_proto::{EventType, Zxid};
+use zebu_session::WatcherId;
+
+use crate::checks::reference::Reference;
+use crate::checks::watches::{Kind, concerns};
+
+/// A watch of a program.
+pub(crate) struct Held {
+    path: String,
+    kind: Kind,
+    /// The answer that left it.
+    since: Zxid,
+    /// The connection on which it was told everything so far.
+    conn: Option<u64>,
+    /// The place of the first event that it was not told of; only of those that stay.
+    cursor: Option<usize>,
+}
+
+impl Held {
+    pub(crate) fn new(path: String, kind: Kind, since: Zxid, conn: Option<u64>) -> Self {
+        Self { path, kind, since, conn, cursor: None }
+    }
+
+    fn stays(&self) -> bool {
+        matches!(self.kind, Kind::Persistent | Kind::Recursive)
+    }
+
+    fn next(&self, reference: &Reference) -> usize {
+        self.cursor.unwrap_or_else(|| reference.events_after(self.since))
+    }
+
+    /// What it should have been told of by the time that an answer shows `zxid`.
+    fn missed(&mut self, reference: &Reference, conn: Option<u64>, zxid: Zxid) -> Option<String> {
+        let view = reference.at(&self.path, zxid);
+        let changed = match (self.kind, view) {
+            (Kind::Exist, view) => view.is_some(),
+            (Kind::Data, view) => view.is_none_or(|view| view.stat.mzxid > self.since),
+            (Kind::Child, view) => view.is_none_or(|view| view.stat.pzxid > self.since),
+            (Kind::Persistent | Kind::Recursive, _) => {
+                let end = reference.events_after(zxid);
+                let next = self.next(reference);
+                self.cursor = Some(next.max(end));
+                // What happened while there was no connection, nobody tells.
+                let here = std::mem::replace(&mut self.conn, conn) == conn;
+                let due = reference.events[next.min(end)..end]
+                    .iter()
+                    .find(|event| concerns(self.kind, &self.path, event.kind, &event.path));
+                return due.filter(|_| here).map(|event| format!("{event:?}"));
+            }
+        };
+        changed.then(|| format!("{view:?}"))
+    }
+}
+
+/// Everything that a program was promised.
+#[derive(Default)]
+pub(crate) struct Promises {
+    seen: Zxid,
+    held: BTreeMap<WatcherId, Held>,
+}
+
+/// An event as a program hears of it.
+pub(crate) struct Told<'p> {
+    pub(crate) watcher: WatcherId,
+    pub(crate) kind: EventType,
+    pub(crate) path: &'p Bytes,
+    pub(crate) zxid: Option<Zxid>,
+    pub(crate) last: bool,
+}
+
+impl Promises {
+    /// The newest transaction that the program knows of.
+    pub(crate) fn seen(&self) -> Zxid {
+        self.seen
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.held.len()
+    }
+
+    pub(crate) fn hold(&mut self, watcher: WatcherId, held: Held) {
+        self.held.insert(watcher, held);
+    }
+
+    /// An answer came.
+    pub(crate) fn answered(
+        &mut self,
+        reference: &Reference,
+        conn: Option<u64>,
+        zxid: Zxid,
+    ) -> Result<(), String> {
+        if zxid < self.seen {
+            return Err(format!("ORD: an answer at {zxid}, {} was seen before", self.seen));
+        }
+        self.seen = zxid;
+        for held in self.held.values_mut() {
+            if let Some(what) = held.missed(reference, conn, zxid) {
+                return Err(format!(
+                    "WAT-14: an answer at {zxid} comes before the {:?} watch on {}, left at {}, is \
+                     told of {what}",
+                    held.kind, held.path, held.since
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// An event came.
+    pub(crate) fn told(
+        &mut self,
+        reference: &Reference,
+        conn: Option<u64>,
+        told: &Told<'_>,
+    ) -> Result<(), String> {
+        let Told { watcher, kind, path, zxid, last } = *told;
+        let path = std::str::from_utf8(path).map_err(|error| error.to_string())?;
+        let Some(held) = self.held.get_mut(&watcher) else {
+            return Err(format!("WAT-01: nobody waits for {kind:?} of {path}"));
+        };
+        if !concerns(held.kind, &held.path, kind, path) || last == held.stays() {
+            let (watch, at) = (held.kind, &held.path);
+            return Err(format!("WAT-01: a {watch:?} watch on {at} is told {kind:?} of {path}"));
+        }
+        let from = held.next(reference);
+        let mut events = reference.events[from..].iter();
+        match zxid {
+            Some(zxid) if zxid < self.seen => {
+                return Err(format!("ORD: {kind:?} of {path} at {zxid} behind {}", self.seen));
+            }
+            Some(zxid) => {
+                let this = events
+                    .position(|event| (event.zxid, event.kind, &*event.path) == (zxid, kind, path));
+                let this = this.ok_or_else(|| {
+                    format!("WAT-15: {kind:?} of {path} at {zxid}, which did not happen or is over")
+                })?;
+                let skipped = reference.events[from..from + this]
+                    .iter()
+                    .find(|event| concerns(held.kind, &held.path, event.kind, &event.path));
+                if let Some(skipped) = skipped.filter(|_| held.conn == conn) {
+                    return Err(format!("WAT-15: {kind:?} of {path} is told before {skipped:?}"));
+                }
+                held.cursor = Some(from + this + 1);
+                self.seen = zxid;
+            }
+            // What makes up for the time without a connection.
+            None if held.conn == conn => {
+                return Err(format!("WAT-19: {kind:?} of {path} without its transaction"));
+            }
+            None => {
+                let concern = |at| concerns(held.kind, &held.path, at, path);
+                if !events.any(|event| event.path == path && concern(event.kind)) {
+                    return Err(format!("WAT-19: {kind:?} of {path} did not happen"));
+                }
+            }
+        }
+        if last {
+            self.held.remove(&watcher);
+        }
+        Ok(())
+    }
+}
