@@ -91,6 +91,19 @@ pub(crate) fn data_and_watch(call: Call, answer: Answer) -> Result<(Bytes, Stat,
     Ok((data(&answer.body, bytes), stat, call.watch()?))
 }
 
+pub(crate) fn data_or_null(call: Call, answer: Answer) -> Result<(Option<Bytes>, Stat)> {
+    let DataAndStat { data: bytes, stat } = call.record(&answer)?;
+    Ok((bytes.map(|bytes| data(&answer.body, Some(bytes))), stat))
+}
+
+pub(crate) fn data_or_null_and_watch(
+    call: Call,
+    answer: Answer,
+) -> Result<(Option<Bytes>, Stat, Watch)> {
+    let DataAndStat { data: bytes, stat } = call.record(&answer)?;
+    Ok((bytes.map(|bytes| data(&answer.body, Some(bytes))), stat, call.watch()?))
+}
+
 pub(crate) fn acl(call: Call, answer: Answer) -> Result<(Vec<Acl>, Stat)> {
     let AclAndStat { acl, stat } = call.record(&answer)?;
     Ok((acl.iter().map(zebu_proto::AclRef::to_owned).collect(), stat))

@@ -203,24 +203,7 @@ impl Client {
         mode: CreateMode,
         acl: &Acls,
     ) -> Pending<Created> {
-        if let Err(error) = check_path(path, mode.is_sequential()) {
-            return Pending::failed(error);
-        }
-        let Some(Wire { op, flags, ttl_ms }) = mode.wire() else {
-            return Pending::failed(Error::ttl(path));
-        };
-        let absolute = self.absolute(path);
-        let sent = Some(Cow::Borrowed(&*absolute));
-        let data = Some(data.as_ref());
-        let acl = Some(acl.entries().iter().map(AclRef::from).collect());
-        let frame = Frame::new(op, |out| {
-            if op == OpCode::CREATE_TTL {
-                CreateTtl { path: sent, data, acl, flags, ttl_ms }.encode(out);
-            } else {
-                Create { path: sent, data, acl, flags }.encode(out);
-            }
-        });
-        self.submit(path, frame, answer::created)
+        self.create_with(path, Some(data.as_ref()), mode, acl)
     }
 
     /// Deletes a znode without children, if its data have this version.
@@ -754,6 +737,32 @@ impl Client {
         self.shared().chroot.absolute(path)
     }
 
+    pub(crate) fn create_with(
+        &self,
+        path: &str,
+        data: Option<&[u8]>,
+        mode: CreateMode,
+        acl: &Acls,
+    ) -> Pending<Created> {
+        if let Err(error) = check_path(path, mode.is_sequential()) {
+            return Pending::failed(error);
+        }
+        let Some(Wire { op, flags, ttl_ms }) = mode.wire() else {
+            return Pending::failed(Error::ttl(path));
+        };
+        let absolute = self.absolute(path);
+        let sent = Some(Cow::Borrowed(&*absolute));
+        let acl = Some(acl.entries().iter().map(AclRef::from).collect());
+        let frame = Frame::new(op, |out| {
+            if op == OpCode::CREATE_TTL {
+                CreateTtl { path: sent, data, acl, flags, ttl_ms }.encode(out);
+            } else {
+                Create { path: sent, data, acl, flags }.encode(out);
+            }
+        });
+        self.submit(path, frame, answer::created)
+    }
+
     fn submit<T>(&self, path: &str, frame: Frame, decode: Decode<T>) -> Pending<T> {
         let placed = self.shared().submit(frame, Effect::None);
         self.pending(path, placed, Seat::None, decode)
@@ -783,7 +792,7 @@ impl Client {
         Pending::new(placed.id, placed.reply, call, decode)
     }
 
-    fn path_request<T>(
+    pub(crate) fn path_request<T>(
         &self,
         op: OpCode,
         path: &str,
@@ -798,7 +807,7 @@ impl Client {
         self.submit(path, frame, decode)
     }
 
-    fn watch_request<T>(
+    pub(crate) fn watch_request<T>(
         &self,
         op: OpCode,
         path: &str,

@@ -28,6 +28,7 @@ use zebu_session::{
 use crate::SessionState;
 use crate::hosts::HostProvider;
 use crate::mailbox::Mailbox;
+use crate::notifications::{Audience, Notification};
 use crate::shared::{Command, Listener, Reply, Shared};
 use crate::state::Status;
 use crate::watch::{Event, Notice};
@@ -79,6 +80,7 @@ pub(crate) struct Driver {
     /// The watch that a request leaves, while nobody knows whether it will.
     seats: HashMap<RequestId, WatcherId>,
     audience: Vec<Mailbox<SessionState>>,
+    overhearing: Audience,
     commands: Vec<Command>,
     outputs: Vec<Output>,
     /// Names are being resolved.
@@ -117,6 +119,7 @@ impl Driver {
             listeners: HashMap::new(),
             seats: HashMap::new(),
             audience: Vec::new(),
+            overhearing: Audience::default(),
             commands: Vec::new(),
             outputs: Vec::new(),
             is_resolving: false,
@@ -177,6 +180,10 @@ impl Driver {
             }
             Command::Tell(states) => {
                 self.audience.push(states);
+                return;
+            }
+            Command::Overhear(heard) => {
+                self.overhearing.add(heard);
                 return;
             }
             Command::Leave => {
@@ -291,6 +298,7 @@ impl Driver {
     // What comes out.
 
     fn carry_out(&mut self) {
+        self.overhearing.begin();
         let mut outputs = std::mem::take(&mut self.outputs);
         for output in outputs.drain(..) {
             match output {
@@ -302,9 +310,11 @@ impl Driver {
                     }
                 }
                 Output::Done(id, reply) => self.done(id, reply),
-                Output::Event { watcher, kind, path, zxid, last } => {
-                    let path = String::from_utf8_lossy(&path);
+                Output::Event { watcher, kind, path: bytes, zxid, last } => {
+                    let path = String::from_utf8_lossy(&bytes);
                     let path = self.shared.chroot.relative(&path);
+                    let notification = || Notification { kind, path: path.to_owned(), zxid };
+                    self.overhearing.tell(kind, &bytes, notification);
                     if let Some(event) = Event::new(kind, path, zxid) {
                         self.event(watcher, event, last);
                     }
@@ -512,6 +522,7 @@ impl Drop for Driver {
         for states in &self.audience {
             states.close();
         }
+        self.overhearing.close();
     }
 }
 

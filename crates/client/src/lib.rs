@@ -67,6 +67,8 @@ mod hosts;
 mod lifetime;
 mod mailbox;
 mod mode;
+mod notifications;
+mod null;
 mod outcome;
 mod pending;
 mod reads;
@@ -83,6 +85,7 @@ pub use connector::Connector;
 pub use error::{Error, ErrorKind};
 pub use hosts::{HostProvider, Servers};
 pub use mode::CreateMode;
+pub use notifications::{Notification, Notifications};
 pub use outcome::Outcome;
 pub use pending::Pending;
 pub use reads::{ReadResult, ReadResults, Reads};
@@ -90,7 +93,9 @@ pub use retry::Retry;
 pub use state::{SessionEvents, SessionState};
 pub use transaction::{CreatedNode, OpResult, Results, Ticket, Transaction};
 pub use watch::{Event, EventKind, Notice, PersistentWatch, Watch};
-pub use zebu_proto::{Acl, ErrorCode, Id, Perms, SessionId, Stat, Version, WatcherType, Zxid};
+pub use zebu_proto::{
+    Acl, ErrorCode, EventType, Id, Perms, SessionId, Stat, Version, WatcherType, Zxid,
+};
 pub use zebu_session::{Ending, Ticket as SessionTicket};
 
 /// The result of everything that can fail here.

@@ -12,6 +12,7 @@ use zebu_session::{
 
 use crate::SessionState;
 use crate::mailbox::Mailbox;
+use crate::notifications::Notification;
 use crate::state::Status;
 use crate::watch::{Event, Notice};
 
@@ -46,6 +47,8 @@ pub(crate) enum Command {
     Unwatch(WatcherId),
     /// Changes of the state go here too.
     Tell(Mailbox<SessionState>),
+    /// Notifications go here too.
+    Overhear(Mailbox<Notification>),
     /// End the session.
     Close(RequestId, oneshot::Sender<Reply>),
     /// End without ending the session.
@@ -204,6 +207,7 @@ fn refuse(command: Command, ending: Ending) {
         }
         Command::Authenticate { reply, .. } | Command::Close(_, reply) => reply,
         Command::Tell(states) => return states.close(),
+        Command::Overhear(heard) => return heard.close(),
         Command::Withdraw(_) | Command::Unwatch(_) | Command::Leave => return,
     };
     let _ = reply.send(Err(Failure::Over(ending)));

@@ -93,6 +93,22 @@ impl EventType {
     pub const CHILD_WATCH_REMOVED: Self = Self(6);
     /// Client side: a persistent watch was removed.
     pub const PERSISTENT_WATCH_REMOVED: Self = Self(7);
+
+    /// The name the original's tools print, or `None` for an event it does not know.
+    /// Source: `Watcher.Event.EventType`.
+    pub fn name(self) -> Option<&'static str> {
+        Some(match self {
+            Self::NONE => "None",
+            Self::NODE_CREATED => "NodeCreated",
+            Self::NODE_DELETED => "NodeDeleted",
+            Self::NODE_DATA_CHANGED => "NodeDataChanged",
+            Self::NODE_CHILDREN_CHANGED => "NodeChildrenChanged",
+            Self::DATA_WATCH_REMOVED => "DataWatchRemoved",
+            Self::CHILD_WATCH_REMOVED => "ChildWatchRemoved",
+            Self::PERSISTENT_WATCH_REMOVED => "PersistentWatchRemoved",
+            _ => return None,
+        })
+    }
 }
 
 /// The state of the session in an event.

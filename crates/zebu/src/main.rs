@@ -18,6 +18,8 @@ struct Cli {
 enum Command {
     /// Run a server.
     Server(zebu_server::cli::ServerArgs),
+    /// Look at znodes and change them.
+    Shell(zebu_shell::ShellArgs),
     /// Run a whole ensemble on this machine, to try things out.
     Ensemble(ensemble::EnsembleArgs),
     /// Measure this or any other ZooKeeper-compatible server.
@@ -27,6 +29,7 @@ enum Command {
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Server(args) => zebu_server::run(&args),
+        Command::Shell(args) => zebu_shell::run(&args),
         Command::Ensemble(args) => ensemble::run(&args),
         Command::Bench(args) => match zebu_bench::run(args) {
             Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,160 @@
+//! Everything the servers say about watches, in one stream: for programs that show it.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures_core::Stream;
+use zebu_proto::{EventType, Zxid};
+
+use crate::Client;
+use crate::mailbox::Mailbox;
+use crate::shared::Command;
+
+/// One notification, however many watches it fires.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// use zebu_client::{Acls, CreateMode};
+///
+/// let mut notifications = client.notifications();
+/// let (_, _, _watch) = client.watch_children("/").await?;
+/// client.create("/a", "", CreateMode::Ephemeral, &Acls::creator()).await?;
+/// let notification = notifications.next().await.expect("the session lasts");
+/// assert_eq!(notification.to_string(), "NodeChildrenChanged /");
+/// # Ok(()) });
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Notification {
+    /// What happened.
+    pub kind: EventType,
+    /// To which znode.
+    pub path: String,
+    /// In which transaction, where the server says so.
+    pub zxid: Option<Zxid>,
+}
+
+impl fmt::Display for Notification {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind.name() {
+            Some(name) => write!(f, "{name} {}", self.path),
+            None => write!(f, "event {} {}", self.kind.0, self.path),
+        }
+    }
+}
+
+/// The notifications of a session, as a stream that ends with it.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// let mut notifications = client.notifications();
+/// client.close().await?;
+/// assert!(notifications.next().await.is_none());
+/// # Ok(()) });
+/// ```
+#[derive(Debug)]
+pub struct Notifications {
+    heard: Mailbox<Notification>,
+}
+
+impl Notifications {
+    /// Waits for the next one. Nothing is lost when the future is dropped; who does not take them for long
+    /// misses those in between.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// let mut notifications = client.notifications();
+    /// let shown = tokio::spawn(async move {
+    ///     while let Some(notification) = notifications.next().await {
+    ///         println!("{notification}");
+    ///     }
+    /// });
+    /// client.close().await?;
+    /// shown.await?;
+    /// # Ok(()) });
+    /// ```
+    pub async fn next(&mut self) -> Option<Notification> {
+        poll_fn(|cx| self.heard.poll_take(cx)).await
+    }
+}
+
+impl Stream for Notifications {
+    type Item = Notification;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Notification>> {
+        self.heard.poll_take(cx)
+    }
+}
+
+impl Client {
+    /// Every notification that fires one of this client's watches, from now on and each once, also those
+    /// of watches that are removed. Watches that nobody keeps are removed all the same.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// use zebu_client::{Version, WatchMode};
+    ///
+    /// let mut notifications = client.notifications();
+    /// let _one = client.watch("/", WatchMode::Persistent).await?;
+    /// let _other = client.watch_data("/").await?;
+    /// client.set_data("/", "new", Version::ANY).await?;
+    /// client.close().await?;
+    /// // Two watches, one notification.
+    /// assert!(notifications.next().await.is_some());
+    /// assert!(notifications.next().await.is_none());
+    /// # Ok(()) });
+    /// ```
+    pub fn notifications(&self) -> Notifications {
+        let heard = Mailbox::new();
+        self.shared().command(Command::Overhear(heard.clone()));
+        Notifications { heard }
+    }
+}
+
+/// Who hears of all notifications.
+#[derive(Default)]
+pub(crate) struct Audience {
+    all: Vec<Mailbox<Notification>>,
+    /// What was told since [`Audience::begin`].
+    told: Option<(EventType, Bytes)>,
+}
+
+impl Audience {
+    pub(crate) fn add(&mut self, heard: Mailbox<Notification>) {
+        self.all.push(heard);
+    }
+
+    /// What comes now does not belong to what came before.
+    pub(crate) fn begin(&mut self) {
+        self.told = None;
+    }
+
+    /// Tells of one watch's event, unless it is of the notification that was told last.
+    pub(crate) fn tell(
+        &mut self,
+        kind: EventType,
+        path: &Bytes,
+        told: impl FnOnce() -> Notification,
+    ) {
+        if self.all.is_empty() || self.told.as_ref().is_some_and(|(k, p)| *k == kind && p == path) {
+            return;
+        }
+        self.told = Some((kind, path.clone()));
+        let notification = told();
+        for heard in &self.all {
+            let missed = notification.clone();
+            heard.put(notification.clone(), || missed);
+        }
+    }
+
+    pub(crate) fn close(&self) {
+        self.all.iter().for_each(Mailbox::close);
+    }
+}

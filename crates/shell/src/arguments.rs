@@ -1,0 +1,231 @@
+//! The shell's own command line, and the client settings that files and variables hold.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use zebu_proto::properties;
+
+use crate::failure::{Failure, Result};
+use crate::output::Colour;
+use crate::session::Settings;
+
+/// The environment variables whose `-D` words are client settings, as the original's scripts have it.
+const VARIABLES: [&str; 2] = ["CLIENT_JVMFLAGS", "JVMFLAGS"];
+
+/// What the shell was started with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub(crate) server: String,
+    pub(crate) timeout: Duration,
+    pub(crate) read_only: bool,
+    pub(crate) wait_for_connection: bool,
+    pub(crate) client_configuration: Option<PathBuf>,
+    pub(crate) json: bool,
+    pub(crate) quiet: bool,
+    pub(crate) colour: Colour,
+    /// One command, to be run instead of those from stdin.
+    pub(crate) command: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            server: "localhost:2181".to_owned(),
+            timeout: Duration::from_secs(30),
+            read_only: false,
+            wait_for_connection: false,
+            client_configuration: None,
+            json: false,
+            quiet: false,
+            colour: Colour::Auto,
+            command: Vec::new(),
+        }
+    }
+}
+
+impl Options {
+    /// Reads the words: options, then a command.
+    ///
+    /// # Errors
+    /// An option that does not exist, or lacks its value.
+    pub(crate) fn parse(words: &[String]) -> Result<Self> {
+        let mut options = Self::default();
+        let mut rest = words.iter();
+        while let Some(word) = rest.next() {
+            let Some(name) = word.strip_prefix('-') else {
+                options.command = [word].into_iter().chain(rest).cloned().collect();
+                break;
+            };
+            // What the original writes with one dash may have two.
+            let name = name.strip_prefix('-').unwrap_or(name);
+            let (name, mut attached) = match name.split_once('=') {
+                Some((name, value)) => (name, Some(value.to_owned())),
+                None => (name, None),
+            };
+            let missing = || {
+                Failure::new(format!("no argument found for option {word}"))
+                    .hint("zebu shell --help")
+            };
+            let mut value = || attached.take().or_else(|| rest.next().cloned()).ok_or_else(missing);
+            match name {
+                "server" => options.server = value()?,
+                "timeout" => options.timeout = milliseconds(&value()?)?,
+                "client-configuration" => options.client_configuration = Some(value()?.into()),
+                "r" | "readonly" => options.read_only = true,
+                "waitforconnection" => options.wait_for_connection = true,
+                "json" => options.json = true,
+                "q" | "quiet" => options.quiet = true,
+                "no-color" => options.colour = Colour::Never,
+                "color" => options.colour = colour(&value()?)?,
+                _ => {
+                    return Err(Failure::new(format!("no such option: {word}"))
+                        .hint("zebu shell --help; options of a command stand behind it"));
+                }
+            }
+            if let Some(value) = attached {
+                return Err(Failure::new(format!("-{name} takes no value: {value}")));
+            }
+        }
+        Ok(options)
+    }
+
+    /// The settings of sessions, and remarks on what has no effect.
+    ///
+    /// # Errors
+    /// A file that cannot be read, a value that is none, something that is not built.
+    pub(crate) fn settings(&self) -> Result<(Settings, Vec<String>)> {
+        let mut settings = Settings {
+            timeout: self.timeout,
+            read_only: self.read_only,
+            forget_watches: false,
+            bytes_max: None,
+        };
+        let mut remarks = Vec::new();
+        for name in VARIABLES {
+            for (key, value) in defines(&std::env::var(name).unwrap_or_default()) {
+                // Most of these are other programs' business.
+                apply(&mut settings, key, value, name)?;
+            }
+        }
+        if let Some(file) = &self.client_configuration {
+            for (key, value) in read(file)? {
+                let place = file.display().to_string();
+                if !apply(&mut settings, &key, &value, &place)? {
+                    remarks.push(format!("{place}: {key} has no effect here"));
+                }
+            }
+        }
+        Ok((settings, remarks))
+    }
+}
+
+fn milliseconds(text: &str) -> Result<Duration> {
+    let ms: u32 = text
+        .parse()
+        .map_err(|_| Failure::new(format!("-timeout is not a number of milliseconds: {text}")))?;
+    if ms == 0 {
+        return Err(Failure::new("-timeout must be more than 0"));
+    }
+    Ok(Duration::from_millis(ms.into()))
+}
+
+fn colour(text: &str) -> Result<Colour> {
+    match text {
+        "auto" => Ok(Colour::Auto),
+        "always" => Ok(Colour::Always),
+        "never" => Ok(Colour::Never),
+        other => Err(Failure::new(format!("-color is auto, always or never, not {other}"))),
+    }
+}
+
+/// The `-Dkey=value` words of a variable.
+fn defines(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.split_whitespace().filter_map(|word| word.strip_prefix("-D")?.split_once('='))
+}
+
+fn read(file: &Path) -> Result<Vec<(String, String)>> {
+    let wrong =
+        |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", file.display()));
+    let bytes = std::fs::read(file).map_err(|error| wrong(&error))?;
+    let found = properties::parse(&bytes).map_err(|error| wrong(&error))?;
+    Ok(found.entries.into_iter().map(|entry| (entry.key, entry.value.trim().to_owned())).collect())
+}
+
+/// Applies one setting; returns whether it means something here.
+///
+/// What asks for a protection that is not built is refused: without it secrets would go over the wire.
+fn apply(settings: &mut Settings, key: &str, value: &str, place: &str) -> Result<bool> {
+    let is_true = value.eq_ignore_ascii_case("true");
+    match key {
+        "zookeeper.disableAutoWatchReset" => settings.forget_watches = is_true,
+        "jute.maxbuffer" => {
+            let wrong =
+                |_| Failure::new(format!("{place}: {key} is not a number of bytes: {value}"));
+            let bytes = value.parse().map_err(wrong)?;
+            settings.bytes_max = Some(bytes);
+        }
+        "zookeeper.client.secure" if is_true => {
+            return Err(Failure::new(format!("{place}: {key}: TLS is not part of this shell yet")));
+        }
+        "java.security.auth.login.config" | "zookeeper.sasl.clientconfig" => {
+            return Err(Failure::new(format!(
+                "{place}: {key}: SASL is not part of this shell yet"
+            )));
+        }
+        "zookeeper.client.secure" | "zookeeper.sasl.client" => {}
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Options, String> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        Options::parse(&words).map_err(|failure| failure.message().to_owned())
+    }
+
+    #[test]
+    fn options_come_before_the_command() {
+        assert_eq!(parse("").unwrap(), Options::default());
+        let options =
+            parse("-server a:1,b:2/app -timeout 5000 -r -waitforconnection --json get -s /x")
+                .unwrap();
+        assert_eq!(options.server, "a:1,b:2/app");
+        assert_eq!(options.timeout, Duration::from_secs(5));
+        assert!(options.read_only && options.wait_for_connection && options.json);
+        assert_eq!(options.command, ["get", "-s", "/x"]);
+        assert_eq!(parse("--server=a:1 -q --color never ls").unwrap().colour, Colour::Never);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        assert_eq!(parse("-server").unwrap_err(), "no argument found for option -server");
+        assert_eq!(parse("-serve a ls").unwrap_err(), "no such option: -serve");
+        assert!(parse("-timeout 0").is_err() && parse("-timeout x").is_err());
+        assert_eq!(parse("-r=1").unwrap_err(), "-r takes no value: 1");
+    }
+
+    #[test]
+    fn settings_come_from_a_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let options =
+            Options { client_configuration: Some(file.path().into()), ..Options::default() };
+        let text = "jute.maxbuffer=4194304\nzookeeper.disableAutoWatchReset=true\nzookeeper.ssl.protocol=x\n";
+        std::fs::write(file.path(), text).unwrap();
+        let (settings, remarks) = options.settings().unwrap();
+        assert_eq!((settings.bytes_max, settings.forget_watches), (Some(4_194_304), true));
+        assert_eq!(remarks.len(), 1);
+        assert!(remarks[0].ends_with("zookeeper.ssl.protocol has no effect here"));
+        std::fs::write(file.path(), "zookeeper.client.secure=true\n").unwrap();
+        assert!(options.settings().unwrap_err().message().contains("TLS"));
+    }
+
+    #[test]
+    fn variables_hold_settings_as_the_originals_do() {
+        let found: Vec<_> = defines("-Xmx256m -Dx=1 -Dzookeeper.a=b=c -Dflag").collect();
+        assert_eq!(found, [("x", "1"), ("zookeeper.a", "b=c")]);
+    }
+}

@@ -1,0 +1,442 @@
+//! Every command there is: its name, its options, and what it is for. Help, completion and the reading of
+//! arguments come from this one table; what a command does is in `commands`.
+
+use std::fmt::Write as _;
+
+use strsim::osa_distance;
+
+use crate::options::{Opt, flag, valued};
+
+/// Who knows a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The original's shell has it, with this output.
+    Original,
+    /// It is only here.
+    Zebu,
+}
+
+/// A command.
+#[derive(Debug)]
+pub(crate) struct Spec {
+    /// What it is called by.
+    pub(crate) name: &'static str,
+    /// How its arguments are written.
+    pub(crate) arguments: &'static str,
+    /// What it is for, in one line.
+    pub(crate) about: &'static str,
+    /// Its options.
+    pub(crate) options: &'static [Opt],
+    /// The fewest and the most arguments.
+    pub(crate) words: (usize, usize),
+    /// Who knows it.
+    pub(crate) origin: Origin,
+}
+
+/// Any number of arguments.
+const ANY: usize = usize::MAX;
+
+const fn original(
+    name: &'static str,
+    arguments: &'static str,
+    words: (usize, usize),
+    options: &'static [Opt],
+    about: &'static str,
+) -> Spec {
+    Spec { name, arguments, about, options, words, origin: Origin::Original }
+}
+
+const fn zebu(
+    name: &'static str,
+    arguments: &'static str,
+    words: (usize, usize),
+    options: &'static [Opt],
+    about: &'static str,
+) -> Spec {
+    Spec { name, arguments, about, options, words, origin: Origin::Zebu }
+}
+
+const STAT: Opt = flag("s", "show the stat too");
+const WATCH: Opt = flag("w", "leave a watch");
+const DEPTH: Opt = valued("d", "depth", "levels below the path to go down");
+
+/// All commands, sorted by name.
+pub(crate) const COMMANDS: &[Spec] = &[
+    original(
+        "addWatch",
+        "[-m mode] path # optional mode is one of [PERSISTENT, PERSISTENT_RECURSIVE] - default is PERSISTENT_RECURSIVE",
+        (1, 1),
+        &[valued(
+            "m",
+            "mode",
+            "PERSISTENT: the znode and its child list; PERSISTENT_RECURSIVE: all below it",
+        )],
+        "watch every change, until removewatches",
+    ),
+    original(
+        "addauth",
+        "scheme auth",
+        (1, 2),
+        &[],
+        "say who you are, for example: addauth digest user:password",
+    ),
+    original("close", "", (0, ANY), &[], "end the session and stay"),
+    original(
+        "config",
+        "[-c] [-w] [-s]",
+        (0, ANY),
+        &[STAT, WATCH, flag("c", "only where clients connect")],
+        "the ensemble's configuration",
+    ),
+    original("connect", "host:port", (0, ANY), &[], "open a session, here or elsewhere"),
+    zebu(
+        "cp",
+        "[-r] [-f] source target",
+        (2, 2),
+        &[
+            flag("r", "with everything below it"),
+            flag("f", "overwrite what is there"),
+            flag("no-acl", "do not copy ACLs"),
+        ],
+        "copy a znode; the target may be elsewhere: zk://host:port/path",
+    ),
+    original(
+        "create",
+        "[-s] [-e] [-c] [-t ttl] path [data] [acl]",
+        (1, ANY),
+        &[
+            flag("e", "it goes with this session"),
+            flag("s", "append a number to the name"),
+            flag("c", "a container: it goes after its last child"),
+            valued("t", "ttl", "it goes after so many milliseconds without change and children"),
+        ],
+        "create a znode",
+    ),
+    original(
+        "delete",
+        "[-v version] path",
+        (1, ANY),
+        &[valued("v", "version", "only if the data have this version")],
+        "delete a znode without children",
+    ),
+    original(
+        "deleteall",
+        "path [-b batch size]",
+        (1, ANY),
+        &[valued("b", "batch size", "znodes in one transaction, 1000 by default; 0: one by one")],
+        "delete a znode and everything below it",
+    ),
+    original(
+        "delquota",
+        "[-n|-b|-N|-B] path",
+        (1, ANY),
+        &[
+            flag("n", "the soft limit on znodes"),
+            flag("b", "the soft limit on bytes"),
+            flag("N", "the hard limit on znodes"),
+            flag("B", "the hard limit on bytes"),
+        ],
+        "remove a quota, or one of its limits",
+    ),
+    zebu(
+        "du",
+        "[-s] [-d depth] [-n count] [path]",
+        (0, 1),
+        &[
+            flag("s", "only the sum"),
+            valued("d", "depth", "show subtrees down to this level, 1 by default"),
+            valued("n", "count", "only the largest"),
+        ],
+        "bytes and znodes of subtrees, largest first",
+    ),
+    zebu(
+        "edit",
+        "path",
+        (1, 1),
+        &[],
+        "edit the data in $EDITOR; saved only if nobody else has changed them",
+    ),
+    zebu("exit", "", (0, ANY), &[], "end the session and the shell"),
+    zebu(
+        "export",
+        "[-e] path [file]",
+        (1, 2),
+        &[flag("e", "ephemeral znodes too")],
+        "write a subtree as JSON lines, to a file or to stdout",
+    ),
+    zebu(
+        "find",
+        "[-name glob] [-regex re] [-type p|e] [-minsize bytes] [-empty] [-owner session] [-d depth] [path]",
+        (0, 1),
+        &[
+            valued("name", "glob", "the name matches, * and ? stand for anything"),
+            valued("regex", "re", "the path matches a regular expression"),
+            valued("type", "p|e", "persistent or ephemeral"),
+            valued("minsize", "bytes", "with at least so much data"),
+            flag("empty", "without data and children"),
+            valued("owner", "session", "ephemeral, of this session"),
+            DEPTH,
+        ],
+        "paths of znodes that fulfil all conditions",
+    ),
+    original(
+        "get",
+        "[-s] [-w] [-b] [-x] path",
+        (1, ANY),
+        &[
+            flag("b", "Output data in base64 format"),
+            flag("s", "Print znode stats additionally"),
+            flag("w", "Watch for changes on the znode"),
+            flag("x", "Output data in hexdump format"),
+        ],
+        "a znode's data",
+    ),
+    original("getAcl", "[-s] path", (1, ANY), &[STAT], "who may do what with a znode"),
+    original("getAllChildrenNumber", "path", (1, ANY), &[], "how many znodes are below"),
+    original(
+        "getEphemerals",
+        "path",
+        (0, ANY),
+        &[],
+        "this session's ephemeral znodes whose paths begin so",
+    ),
+    zebu(
+        "grep",
+        "[-i] [-l] [-c] [-F] pattern [path]",
+        (1, 2),
+        &[
+            flag("i", "upper and lower case are the same"),
+            flag("l", "only the paths"),
+            flag("c", "only how many lines of each"),
+            flag("F", "the pattern is text, not a regular expression"),
+        ],
+        "lines of data that match, in a whole subtree",
+    ),
+    zebu("help", "[command]", (0, 1), &[], "all commands, or one of them"),
+    original("history", "", (0, ANY), &[], "the last commands and their numbers"),
+    zebu(
+        "import",
+        "[-f] [-n] file [path]",
+        (1, 2),
+        &[
+            flag("f", "overwrite data and ACLs of what is there"),
+            flag("n", "only say what would be done"),
+            flag("no-acl", "give everything the default ACL"),
+        ],
+        "create what export has written, where it was or below another path",
+    ),
+    original("listquota", "path", (1, ANY), &[], "a quota's limits, and what is used"),
+    original(
+        "ls",
+        "[-s] [-w] [-R] path",
+        (1, ANY),
+        &[flag("?", "help"), flag("R", "recurse"), flag("s", "stat"), flag("w", "watch")],
+        "a znode's children",
+    ),
+    original("printwatches", "on|off", (0, ANY), &[], "whether events are shown"),
+    original("quit", "", (0, ANY), &[], "end the session and the shell"),
+    original(
+        "reconfig",
+        "[-s] [-v version] [[-file path] | [-members serverID=host:port1:port2;port3[,...]*]] | [-add serverId=host:port1:port2;port3[,...]]* [-remove serverId[,...]*]",
+        (0, ANY),
+        &[
+            flag("s", "show the stat too"),
+            valued("v", "version", "only if the configuration has this version, in hex"),
+            valued("file", "path", "a file with all members"),
+            valued("members", "servers", "all members"),
+            valued("add", "servers", "servers that join, or change"),
+            valued("remove", "ids", "servers that leave"),
+        ],
+        "change the ensemble's members",
+    ),
+    original("redo", "cmdno", (0, ANY), &[], "run a command of the history again"),
+    original(
+        "removewatches",
+        "path [-c|-d|-a] [-l]",
+        (1, ANY),
+        &[
+            flag("c", "child watches"),
+            flag("d", "data watches"),
+            flag("p", "persistent watches"),
+            flag("r", "persistent recursive watches"),
+            flag("a", "all of them, which is the default"),
+            flag("l", "forget them here when no server can be reached"),
+        ],
+        "remove watches",
+    ),
+    original(
+        "set",
+        "path data [-s] [-v version] [-b]",
+        (2, ANY),
+        &[
+            flag("b", "Supply data in base64 format"),
+            flag("s", "Print znode stats additionally"),
+            valued("v", "arg", "Set with an expected version"),
+        ],
+        "change a znode's data",
+    ),
+    original(
+        "setAcl",
+        "[-s] [-v version] [-R] path acl",
+        (2, ANY),
+        &[
+            STAT,
+            valued("v", "version", "only if the ACL has this version"),
+            flag("R", "of everything below too"),
+        ],
+        "change who may do what, for example: setAcl /a world:anyone:r,auth::cdrwa",
+    ),
+    original(
+        "setquota",
+        "-n|-b|-N|-B val path",
+        (1, ANY),
+        &[
+            valued("n", "val", "soft limit on znodes: a warning in the servers' logs"),
+            valued("b", "val", "soft limit on bytes"),
+            valued("N", "val", "hard limit on znodes: more are refused"),
+            valued("B", "val", "hard limit on bytes"),
+        ],
+        "limit a subtree",
+    ),
+    original("stat", "[-w] path", (1, ANY), &[WATCH], "a znode's stat"),
+    original("sync", "path", (1, ANY), &[], "wait until this server has what was written before"),
+    zebu(
+        "tree",
+        "[-s] [-d depth] [path]",
+        (0, 1),
+        &[flag("s", "sizes of data too"), DEPTH],
+        "a subtree as a drawing",
+    ),
+    original("version", "", (0, 0), &[], "the version of this shell"),
+    zebu(
+        "watch",
+        "[-v] [-n count] [-t seconds] [path]",
+        (0, 1),
+        &[
+            flag("v", "the new data too"),
+            valued("n", "count", "end after so many changes"),
+            valued("t", "seconds", "end after so long"),
+        ],
+        "follow the changes of a whole subtree, until Ctrl-C",
+    ),
+    original("whoami", "", (0, ANY), &[], "who you are to the server"),
+];
+
+/// The command of a name.
+pub(crate) fn find(name: &str) -> Option<&'static Spec> {
+    COMMANDS.iter().find(|spec| spec.name == name)
+}
+
+/// The command whose name is most like this one, if any is.
+pub(crate) fn similar(name: &str) -> Option<&'static str> {
+    let name = name.to_lowercase();
+    let near = |spec: &Spec| (osa_distance(&name, &spec.name.to_lowercase()), spec.name);
+    let (distance, found) = COMMANDS.iter().map(near).min_by_key(|(distance, _)| *distance)?;
+    (distance <= 2 && distance < name.chars().count()).then_some(found)
+}
+
+impl Spec {
+    /// The command and its arguments.
+    pub(crate) fn syntax(&self) -> String {
+        format!("{} {}", self.name, self.arguments).trim_end().to_owned()
+    }
+
+    /// What is shown when arguments are missing: some of the original's commands list their options.
+    pub(crate) fn usage(&self) -> String {
+        let mut text = self.syntax();
+        if matches!(self.name, "get" | "set") || self.origin == Origin::Zebu {
+            text.push_str(&self.option_list());
+        }
+        text
+    }
+
+    /// Everything there is to say about it.
+    pub(crate) fn help(&self) -> String {
+        format!("{}\n  {}{}", self.syntax(), self.about, self.option_list())
+    }
+
+    fn option_list(&self) -> String {
+        let left = |option: &Opt| match option.value {
+            Some(value) => format!("-{} <{value}>", option.name),
+            None => format!("-{}", option.name),
+        };
+        let width = self.options.iter().map(|option| left(option).len()).max().unwrap_or(0);
+        let mut text = String::new();
+        for option in self.options {
+            write!(text, "\n {:<width$}   {}", left(option), option.help)
+                .expect("writing to a string");
+        }
+        text
+    }
+}
+
+/// The list that `help` shows.
+pub(crate) fn overview() -> String {
+    let mut text = String::new();
+    for (origin, title) in [(Origin::Original, "As in zkCli:"), (Origin::Zebu, "Only here:")] {
+        writeln!(text, "{title}").expect("writing to a string");
+        for spec in COMMANDS.iter().filter(|spec| spec.origin == origin) {
+            writeln!(text, "  {:<21} {}", spec.name, spec.about).expect("writing to a string");
+        }
+    }
+    text.push_str("help <command> shows its options; --json in any command makes its output JSON");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_sorted_and_have_distinct_names() {
+        assert!(COMMANDS.windows(2).all(|pair| pair[0].name < pair[1].name));
+        for spec in COMMANDS {
+            assert!(spec.words.0 <= spec.words.1, "{}", spec.name);
+            assert!(!spec.about.is_empty() && !spec.about.ends_with('.'), "{}", spec.name);
+            for option in spec.options {
+                let shown = format!("-{}", option.name);
+                let is_hidden = matches!(option.name, "?" | "no-acl" | "p" | "r");
+                assert!(spec.arguments.contains(&shown) || is_hidden, "{} {shown}", spec.name);
+            }
+        }
+    }
+
+    #[test]
+    fn usage_is_the_originals() {
+        assert_eq!(find("ls").unwrap().usage(), "ls [-s] [-w] [-R] path");
+        assert_eq!(
+            find("set").unwrap().usage(),
+            "set path data [-s] [-v version] [-b]\n -b         Supply data in base64 format\n \
+             -s         Print znode stats additionally\n -v <arg>   Set with an expected version"
+        );
+    }
+
+    #[test]
+    fn a_slip_is_recognised() {
+        assert_eq!(similar("sl"), Some("ls"));
+        assert_eq!(similar("getacl"), Some("getAcl"));
+        assert_eq!(similar("quti"), Some("quit"));
+        assert_eq!(similar("nonsense"), None);
+        assert_eq!(similar("x"), None);
+    }
+
+    #[test]
+    fn every_command_is_documented() {
+        let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/shell.md");
+        let found = std::fs::read_to_string(&file).unwrap();
+        let mark = "cargo test -p zebu-shell documented -->\n";
+        let head = &found[..found.find(mark).expect("the mark") + mark.len()];
+        let mut wanted = head.to_owned();
+        for (origin, title) in [(Origin::Original, "As in zkCli"), (Origin::Zebu, "Only here")] {
+            writeln!(wanted, "\n### {title}\n\n```text").unwrap();
+            let all = COMMANDS.iter().filter(|spec| spec.origin == origin);
+            let texts: Vec<String> = all.map(Spec::help).collect();
+            writeln!(wanted, "{}\n```", texts.join("\n\n")).unwrap();
+        }
+        if std::env::var_os("UPDATE_EXPECT").is_some() {
+            std::fs::write(&file, wanted).unwrap();
+        } else {
+            assert_eq!(found, wanted, "run with UPDATE_EXPECT=1 and read the difference");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Editing data in the user's editor, without losing what somebody else wrote meanwhile.
+
+use std::io::{Read, Write};
+use std::process::Command;
+
+use serde_json::json;
+use zebu_client::{ErrorCode, Version};
+
+use super::Context;
+use crate::failure::{Failure, Result};
+use crate::options::Arguments;
+use crate::render;
+
+/// What is run where neither `VISUAL` nor `EDITOR` is set.
+const DEFAULT_EDITOR: &str = "vi";
+
+pub(super) async fn edit(cx: &Context, args: &Arguments) -> Result {
+    let path = args.word(0);
+    let (before, stat) = cx.client.get_data(path).await?;
+    let mut file = tempfile::Builder::new().prefix("zebu-edit-").suffix(".txt").tempfile()?;
+    file.write_all(&before)?;
+    file.flush()?;
+    let name = file.path().to_owned();
+    cx.out.flush()?;
+    tokio::task::spawn_blocking(move || run_editor(&name))
+        .await
+        .map_err(|error| Failure::new(error.to_string()))??;
+    let mut after = Vec::new();
+    // Editors replace files: what is read is what has the name now.
+    std::fs::File::open(file.path())?.read_to_end(&mut after)?;
+    // They end the last line too, where it was not.
+    if after.last() == Some(&b'\n') && before.last() != Some(&b'\n') {
+        after.pop();
+    }
+    if after == before.as_ref() {
+        cx.out.note("nothing changed");
+        return cx.out.json_only(|| json!({ "path": path, "changed": false }));
+    }
+    match cx.client.set_data(path, &after, Version(stat.version)).await {
+        Ok(stat) => {
+            if !cx.out.is_json() {
+                cx.out.note(&format!("saved as version {}", stat.version));
+            }
+            cx.out.json_only(
+                || json!({ "path": path, "changed": true, "stat": render::stat_json(&stat) }),
+            )
+        }
+        Err(error) => {
+            // Nobody should have to type it again.
+            let kept = file.keep().map_err(|error| Failure::from(error.error))?.1;
+            let kept = kept.display();
+            if error.code() == ErrorCode::BAD_VERSION {
+                return Err(Failure::new(format!("{path} was changed by somebody else meanwhile"))
+                    .hint(format!("your text is in {kept}; edit again and merge it")));
+            }
+            Err(Failure::from(error).hint(format!("your text is in {kept}")))
+        }
+    }
+}
+
+/// Runs the editor to its end. The variable may hold options too.
+fn run_editor(file: &std::path::Path) -> Result {
+    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+    let editor =
+        set("VISUAL").or_else(|| set("EDITOR")).unwrap_or_else(|| DEFAULT_EDITOR.to_owned());
+    let mut words = editor.split_whitespace();
+    let status =
+        Command::new(words.next().unwrap_or(DEFAULT_EDITOR)).args(words).arg(file).status();
+    let failed =
+        |what: String| Failure::new(format!("{editor}: {what}")).hint("set EDITOR to yours");
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(failed(status.to_string())),
+        Err(error) => Err(failed(error.to_string())),
+    }
+}

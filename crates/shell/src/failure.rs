@@ -1,0 +1,296 @@
+//! Why a command failed, in the original's words, and what can be done about it.
+
+use std::fmt::Write as _;
+use std::io;
+
+use serde_json::{Value, json};
+use zebu_client::{Error, ErrorCode, ErrorKind};
+use zebu_proto::path::{self, PathError};
+
+use crate::command::Spec;
+
+/// The exit code for a command that does not exist, as shells have it.
+const NOT_FOUND: u8 = 127;
+
+/// The exit code after Ctrl-C, as shells have it.
+pub(crate) const INTERRUPTED: u8 = 130;
+
+/// Why a command failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    message: String,
+    hint: Option<String>,
+    code: Option<ErrorCode>,
+    path: Option<String>,
+    exit_code: u8,
+}
+
+/// The result of a command.
+pub(crate) type Result<T = (), E = Failure> = std::result::Result<T, E>;
+
+impl Failure {
+    /// A failure that is not a server's.
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: None, code: None, path: None, exit_code: 1 }
+    }
+
+    /// Adds what can be done about it.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Too few arguments, or too many: the message is how the command is used.
+    pub(crate) fn usage(spec: &Spec) -> Self {
+        Self::new(spec.usage()).hint(format!("help {}", spec.name))
+    }
+
+    /// Adds how the command is used.
+    pub(crate) fn usage_of(self, spec: &Spec) -> Self {
+        self.hint(spec.syntax())
+    }
+
+    pub(crate) fn unknown_option(spec: &Spec, option: &str) -> Self {
+        let failure = Self::new(format!("Unrecognized option: {option}"));
+        failure.hint(format!("{}; data that begin with a dash stand behind --", spec.syntax()))
+    }
+
+    /// There is no such command; `similar` is one there is.
+    pub(crate) fn unknown_command(name: &str, similar: Option<&str>) -> Self {
+        let failure = Self::new(format!("Command not found: {name}"));
+        let hint = match similar {
+            Some(similar) => format!("did you mean {similar}? help shows all commands"),
+            None => "help shows all commands".to_owned(),
+        };
+        Self { exit_code: NOT_FOUND, ..failure.hint(hint) }
+    }
+
+    /// Only the exit code says it.
+    pub(crate) fn silent() -> Self {
+        Self::new("")
+    }
+
+    /// Ctrl-C.
+    pub(crate) fn interrupted() -> Self {
+        Self { exit_code: INTERRUPTED, ..Self::new("interrupted") }
+    }
+
+    /// What a server said, or would have, where no path is to blame.
+    pub(crate) fn of_code(code: ErrorCode) -> Self {
+        Self::answered(code, "")
+    }
+
+    pub(crate) fn no_node(path: &str) -> Self {
+        Self::answered(ErrorCode::NO_NODE, path)
+    }
+
+    pub(crate) fn no_watcher(path: &str) -> Self {
+        Self::answered(ErrorCode::NO_WATCHER, path)
+    }
+
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    pub(crate) fn exit_code(&self) -> u8 {
+        self.exit_code
+    }
+
+    /// The lines that are shown.
+    pub(crate) fn text(&self) -> String {
+        let mut text = self.message.clone();
+        if let Some(hint) = &self.hint {
+            write!(text, "\nhint: {hint}").expect("writing to a string");
+        }
+        text
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let mut error = json!({ "message": self.message });
+        if let Some(code) = self.code {
+            error["code"] = code.0.into();
+            error["name"] = code.name().into();
+        }
+        if let Some(path) = &self.path {
+            error["path"] = path.as_str().into();
+        }
+        if let Some(hint) = &self.hint {
+            error["hint"] = hint.as_str().into();
+        }
+        json!({ "error": error })
+    }
+
+    fn answered(code: ErrorCode, path: &str) -> Self {
+        let message = match prefix(code) {
+            Some(prefix) => format!("{prefix}{}", if path.is_empty() { "null" } else { path }),
+            None => match sentence(code) {
+                Some(sentence) => sentence.to_owned(),
+                None if path.is_empty() => format!("KeeperErrorCode = {}", words(code)),
+                None => format!("KeeperErrorCode = {} for {path}", words(code)),
+            },
+        };
+        let path = (!path.is_empty()).then(|| path.to_owned());
+        Self { message, hint: hint(code).map(str::to_owned), code: Some(code), path, exit_code: 1 }
+    }
+}
+
+/// A path that is none, in the original's words.
+fn bad_path(error: PathError, path: &str) -> String {
+    match error {
+        PathError::Empty => "Path length must be > 0".to_owned(),
+        PathError::Relative => "Path must start with / character".to_owned(),
+        PathError::TrailingSlash => "Path must not end with / character".to_owned(),
+        error => format!("Invalid path string \"{path}\" caused by {error}"),
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let place = error.path().unwrap_or_default();
+        if error.kind() == ErrorKind::Invalid && !place.is_empty() {
+            if let Err(wrong) = path::validate(place) {
+                let failure = Self::new(bad_path(wrong, place));
+                return failure.hint("a path is /, or names each with a / in front: /app/config");
+            }
+            // The client's own refusals say more than the code for them.
+            if error.code() == ErrorCode::BAD_ARGUMENTS && !error.to_string().starts_with("invalid")
+            {
+                return Self::new(error.to_string());
+            }
+        }
+        Self::answered(error.code(), place)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+/// What the original says in front of the path. Source: `CliWrapperException`.
+fn prefix(code: ErrorCode) -> Option<&'static str> {
+    Some(match code {
+        ErrorCode::NO_NODE => "Node does not exist: ",
+        ErrorCode::NO_CHILDREN_FOR_EPHEMERALS => "Ephemerals cannot have children: ",
+        ErrorCode::NODE_EXISTS => "Node already exists: ",
+        ErrorCode::NOT_EMPTY => "Node not empty: ",
+        ErrorCode::NOT_READ_ONLY => "Not a read-only call: ",
+        ErrorCode::INVALID_ACL => "Acl is not valid : ",
+        ErrorCode::NO_AUTH => "Insufficient permission : ",
+        ErrorCode::BAD_ARGUMENTS => "Arguments are not valid : ",
+        ErrorCode::BAD_VERSION => "version No is not valid : ",
+        ErrorCode::QUOTA_EXCEEDED => "Quota has exceeded : ",
+        _ => return None,
+    })
+}
+
+/// What it says without a path.
+fn sentence(code: ErrorCode) -> Option<&'static str> {
+    Some(match code {
+        ErrorCode::RECONFIG_IN_PROGRESS => {
+            "Another reconfiguration is in progress -- concurrent reconfigs not supported (yet)"
+        }
+        ErrorCode::NEW_CONFIG_NO_QUORUM => {
+            "No quorum of new config is connected and up-to-date with the leader of last commmitted \
+             config - try invoking reconfiguration after new servers are connected and synced"
+        }
+        _ => return None,
+    })
+}
+
+/// What it calls the rest. Source: `KeeperException.getCodeMessage`.
+fn words(code: ErrorCode) -> String {
+    let words = match code {
+        ErrorCode::SYSTEM_ERROR => "SystemError",
+        ErrorCode::RUNTIME_INCONSISTENCY => "RuntimeInconsistency",
+        ErrorCode::DATA_INCONSISTENCY => "DataInconsistency",
+        ErrorCode::CONNECTION_LOSS => "ConnectionLoss",
+        ErrorCode::MARSHALLING_ERROR => "MarshallingError",
+        ErrorCode::UNIMPLEMENTED => "Unimplemented",
+        ErrorCode::OPERATION_TIMEOUT => "OperationTimeout",
+        ErrorCode::SESSION_EXPIRED => "Session expired",
+        ErrorCode::INVALID_CALLBACK => "Invalid callback",
+        ErrorCode::AUTH_FAILED => "AuthFailed",
+        ErrorCode::SESSION_MOVED => "Session moved",
+        ErrorCode::EPHEMERAL_ON_LOCAL_SESSION => "Ephemeral node on local session",
+        ErrorCode::NO_WATCHER => "No such watcher",
+        ErrorCode::RECONFIG_DISABLED => "Reconfig is disabled",
+        ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => {
+            "Session closed because client failed to authenticate"
+        }
+        ErrorCode::THROTTLED_OP => "Op throttled due to high load",
+        other => return format!("Unknown error {}", other.0),
+    };
+    words.to_owned()
+}
+
+/// What can be done about it.
+fn hint(code: ErrorCode) -> Option<&'static str> {
+    Some(match code {
+        ErrorCode::NO_NODE => "ls of its parent shows what there is; create needs the parent first",
+        ErrorCode::NODE_EXISTS => "set changes its data",
+        ErrorCode::NOT_EMPTY => "deleteall deletes it with everything below",
+        ErrorCode::NO_CHILDREN_FOR_EPHEMERALS => "create it beside the ephemeral znode, not below",
+        ErrorCode::NOT_READ_ONLY => "this server has no quorum; writes work again when it has one",
+        ErrorCode::INVALID_ACL => {
+            "an ACL is scheme:id:perms, such as world:anyone:r; auth::cdrwa needs addauth first"
+        }
+        ErrorCode::NO_AUTH => {
+            "getAcl shows who may; addauth digest user:password shows who you are"
+        }
+        ErrorCode::BAD_VERSION => {
+            "somebody changed it meanwhile; stat shows the version it has now"
+        }
+        ErrorCode::QUOTA_EXCEEDED => "listquota shows the limits; setquota changes them",
+        ErrorCode::CONNECTION_LOSS => {
+            "is a server running there? what was sent and not answered may have been carried out"
+        }
+        ErrorCode::UNIMPLEMENTED => {
+            "the server does not know this; -t needs extendedTypesEnabled=true at all servers"
+        }
+        ErrorCode::SESSION_EXPIRED => {
+            "connect opens a new session; the old one's ephemerals are gone"
+        }
+        ErrorCode::RECONFIG_DISABLED => "reconfigEnabled=true at all servers allows it",
+        ErrorCode::RECONFIG_IN_PROGRESS => "try again when it is done; config shows the outcome",
+        ErrorCode::THROTTLED_OP => "the server is too busy; it was not carried out, try again",
+        ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => "the server takes SASL clients only",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_told_in_the_originals_words() {
+        let text = |code, path| Failure::answered(code, path).message;
+        assert_eq!(text(ErrorCode::NO_NODE, "/a"), "Node does not exist: /a");
+        assert_eq!(text(ErrorCode::INVALID_ACL, ""), "Acl is not valid : null");
+        assert_eq!(text(ErrorCode::NO_WATCHER, "/a"), "KeeperErrorCode = No such watcher for /a");
+        assert_eq!(
+            text(ErrorCode::RECONFIG_DISABLED, ""),
+            "KeeperErrorCode = Reconfig is disabled"
+        );
+        assert_eq!(text(ErrorCode(-99), ""), "KeeperErrorCode = Unknown error -99");
+        assert_eq!(
+            bad_path(PathError::EmptyName(3), "/a//b"),
+            "Invalid path string \"/a//b\" caused by empty node name specified @3"
+        );
+    }
+
+    #[test]
+    fn a_failure_says_what_to_do() {
+        let failure = Failure::answered(ErrorCode::NOT_EMPTY, "/a");
+        assert_eq!(
+            failure.text(),
+            "Node not empty: /a\nhint: deleteall deletes it with everything below"
+        );
+        let json = failure.json();
+        assert_eq!(json["error"]["code"], -111);
+        assert_eq!(json["error"]["path"], "/a");
+        assert_eq!(Failure::unknown_command("sl", Some("ls")).exit_code(), 127);
+    }
+}

@@ -1,0 +1,102 @@
+//! `zebu shell`: everything the original's shell takes, with the output that scripts know, and what people
+//! miss in it.
+//!
+//! A line is split into words ([`words`]), its options are read by the description of its command
+//! ([`options`], [`command`]), and the command is carried out by one of [`commands`], with a client of
+//! `zebu-client`. What a command finds goes to [`output`], as text or as JSON; why it failed is a
+//! [`failure`], in the original's words.
+
+mod arguments;
+mod command;
+mod commands;
+mod completion;
+mod failure;
+mod limits;
+mod options;
+mod output;
+mod plant;
+mod progress;
+mod render;
+mod session;
+mod shell;
+mod terminal;
+mod walk;
+mod words;
+
+use std::process::ExitCode;
+
+use crate::arguments::Options;
+use crate::failure::Result;
+use crate::output::{Colour, Output};
+use crate::shell::Shell;
+
+/// The exit code for arguments that make no sense.
+const USAGE: u8 = 2;
+
+/// Arguments of `zebu shell`.
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(
+    about = "Look at znodes and change them: zkCli's commands, and more",
+    long_about = "Look at znodes and change them: zkCli's commands, and more.\n\n\
+        With a command it runs that one. Without, it takes lines from stdin: in a terminal with completion (Tab), history \
+        (arrows, Ctrl-R) and editing, from a file or pipe without any of it. `help` lists the commands.",
+    override_usage = "zebu shell [OPTIONS] [COMMAND [ARGUMENTS]...]",
+    after_long_help = "\
+Options, with one dash or two:
+  -server HOST:PORT[,...][/CHROOT]   servers, and the znode to take for the root [default: localhost:2181]
+  -timeout MS                        session timeout [default: 30000]
+  -r, -readonly                      a server without a quorum will do, for reading
+  -waitforconnection                 connect before anything else, or fail
+  -client-configuration FILE         a properties file, as ZooKeeper's clients take it
+  -json                              every result is one line of JSON
+  -q, -quiet                         no greeting, no events of the session
+  -color auto|always|never           colours [default: auto, which NO_COLOR switches off]
+
+Examples:
+  zebu shell
+      commands from the keyboard, for the server on this machine
+  zebu shell -server zk1:2181,zk2:2181/app get -s /config
+      one command, with /app as the root
+  zebu shell -q --json ls -R / | jq -r .path
+      for other programs
+  zebu shell -server zk1 < commands.txt
+      many commands, one after the other
+
+Exit codes: that of the last command (0 done, 1 failed, 127 no such command), 2 bad arguments, 130 ended with Ctrl-C."
+)]
+pub struct ShellArgs {
+    /// Options, then a command
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    pub words: Vec<String>,
+}
+
+/// Runs the shell to its end.
+pub fn run(args: &ShellArgs) -> ExitCode {
+    let options = match Options::parse(&args.words) {
+        Ok(options) => options,
+        Err(failure) => {
+            Output::of_process(Colour::Auto, false).fail(&failure);
+            return USAGE.into();
+        }
+    };
+    let out = Output::of_process(options.colour, options.json);
+    match try_run(&options, &out) {
+        Ok(code) => code.into(),
+        Err(failure) => {
+            out.fail(&failure);
+            failure.exit_code().into()
+        }
+    }
+}
+
+fn try_run(options: &Options, out: &Output) -> Result<u8> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let shell = Shell::start(options, out.clone()).await?;
+        if options.command.is_empty() {
+            shell.run().await
+        } else {
+            Ok(shell.run_once(&options.command).await)
+        }
+    })
+}

@@ -1,0 +1,154 @@
+//! A shell's session: the client, what it hears, and the watches it has left.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use zebu_client::{
+    Client, Connector, Notification, Notifications, SessionEvents, SessionState, WatcherType, Zxid,
+};
+
+use crate::failure::Result;
+
+/// How long a command waits for a server, at most.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// How sessions are opened.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) timeout: Duration,
+    /// A server without a quorum will do.
+    pub(crate) read_only: bool,
+    /// Watches end with their connection.
+    pub(crate) forget_watches: bool,
+    /// Bytes of the largest request and answer, where they are limited.
+    pub(crate) bytes_max: Option<usize>,
+}
+
+/// What a watch waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    Data,
+    Exist,
+    Child,
+    Persistent,
+    Recursive,
+}
+
+/// A watch that is only kept, so that it is not removed: its events are heard with all others.
+type Kept = Box<dyn Any + Send>;
+
+/// The watches a shell has left: one for each kind and path, as with the original's single watcher.
+#[derive(Clone, Default)]
+pub(crate) struct Watches(Arc<Mutex<HashMap<(Kind, String), Kept>>>);
+
+impl Watches {
+    pub(crate) fn keep(&self, kind: Kind, path: &str, watch: impl Any + Send) {
+        let before = self.0.lock().insert((kind, path.to_owned()), Box::new(watch));
+        // Only now: the new one keeps the server from being told to forget it.
+        drop(before);
+    }
+
+    /// Forgets watches; returns whether there were any.
+    pub(crate) fn forget(&self, path: &str, removed: WatcherType) -> bool {
+        use Kind::{Child, Data, Exist, Persistent, Recursive};
+        let kinds: &[Kind] = match removed {
+            WatcherType::Children => &[Child],
+            WatcherType::Data => &[Data, Exist],
+            WatcherType::Any => &[Data, Exist, Child, Persistent, Recursive],
+            WatcherType::Persistent => &[Persistent],
+            WatcherType::PersistentRecursive => &[Recursive],
+        };
+        let mut kept = self.0.lock();
+        kinds.iter().filter(|kind| kept.remove(&(**kind, path.to_owned())).is_some()).count() > 0
+    }
+}
+
+/// Something that happened while nobody asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// The session's state is another.
+    State(SessionState),
+    /// A watch has fired.
+    Watch(Notification, SessionState),
+}
+
+impl News {
+    /// One line, as the original prints it. Source: `WatchedEvent.toString`.
+    pub(crate) fn line(&self) -> String {
+        let (state, kind, path, zxid) = match self {
+            Self::State(state) => (state, "None", "null", None),
+            Self::Watch(event, state) => {
+                (state, event.kind.name().unwrap_or("Unknown"), event.path.as_str(), event.zxid)
+            }
+        };
+        let zxid = zxid.map_or(-1, |Zxid(zxid)| zxid);
+        format!("WatchedEvent state:{state} type:{kind} path:{path} zxid: {zxid}")
+    }
+}
+
+/// An open session.
+pub(crate) struct Session {
+    pub(crate) client: Client,
+    pub(crate) watches: Watches,
+    states: SessionEvents,
+    heard: Notifications,
+}
+
+impl Session {
+    /// Opens one, without waiting for a server.
+    pub(crate) fn open(host: &str, settings: &Settings) -> Result<Self> {
+        let mut connector = Connector::new()
+            .session_timeout(settings.timeout)
+            .connection_wait(settings.timeout.min(WAIT_MAX));
+        if settings.read_only {
+            connector = connector.allow_read_only();
+        }
+        if settings.forget_watches {
+            connector = connector.forget_watches();
+        }
+        if let Some(bytes) = settings.bytes_max {
+            connector = connector.request_bytes_max(bytes).answer_bytes_max(bytes);
+        }
+        let client = connector.start(host)?;
+        let (states, heard) = (client.session_events(), client.notifications());
+        Ok(Self { client, watches: Watches::default(), states, heard })
+    }
+
+    /// The next thing that happens; waits for ever when the session is over and everything is told.
+    pub(crate) async fn news(&mut self) -> News {
+        tokio::select! {
+            biased;
+            Some(state) = self.states.next() => News::State(state),
+            Some(event) = self.heard.next() => News::Watch(event, self.client.state()),
+            else => pending().await,
+        }
+    }
+
+    /// The state as the original's prompt names it. Source: `ZooKeeper.States`.
+    pub(crate) fn state_name(&self) -> &'static str {
+        match self.client.state() {
+            SessionState::Connected => "CONNECTED",
+            SessionState::ConnectedReadOnly => "CONNECTEDREADONLY",
+            SessionState::AuthFailed => "AUTH_FAILED",
+            SessionState::Expired | SessionState::Closed => "CLOSED",
+            _ => "CONNECTING",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_told_as_the_original_tells_them() {
+        assert_eq!(
+            News::State(SessionState::Connected).line(),
+            "WatchedEvent state:SyncConnected type:None path:null zxid: -1"
+        );
+    }
+}

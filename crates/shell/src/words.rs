@@ -1,0 +1,70 @@
+//! A line of input, split into words as the original's shell splits it.
+
+/// The characters that separate words.
+fn is_blank(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\n' | '\x0b' | '\x0c' | '\r')
+}
+
+/// Splits a line into words. A word that begins with a quote goes on to the next quote of its kind, may hold
+/// blanks, and loses both; quotes inside of a word are part of it. There is no way to escape a quote.
+///
+/// A quote that is never closed is dropped, and what follows it is split at blanks.
+/// Source: `ZooKeeperMain.MyCommandOptions.parseCommand`.
+pub(crate) fn split(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut rest = line.trim_start_matches(is_blank);
+    while let Some(first) = rest.chars().next() {
+        let end = if let quote @ ('"' | '\'') = first {
+            let inside = &rest[1..];
+            match inside.find(quote) {
+                Some(end) => {
+                    words.push(inside[..end].to_owned());
+                    end + 2
+                }
+                None => 1,
+            }
+        } else {
+            let end = rest.find(is_blank).unwrap_or(rest.len());
+            words.push(rest[..end].to_owned());
+            end
+        };
+        rest = rest[end..].trim_start_matches(is_blank);
+    }
+    words
+}
+
+/// A word as it must be written to come out of [`split`] unchanged, where that is possible.
+pub(crate) fn quote(word: &str) -> String {
+    let is_plain = !word.is_empty() && !word.starts_with(['"', '\'']) && !word.contains(is_blank);
+    match word {
+        word if is_plain => word.to_owned(),
+        word if word.contains('"') => format!("'{word}'"),
+        word => format!("\"{word}\""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_split_at_blanks_and_quotes_keep_them() {
+        assert_eq!(split("create /a  b\tc"), ["create", "/a", "b", "c"]);
+        assert_eq!(
+            split("  set \"/with space\" 'it is \"so\"' "),
+            ["set", "/with space", "it is \"so\""]
+        );
+        assert_eq!(split("set /a \"\""), ["set", "/a", ""]);
+        assert_eq!(split("set /a x\"y z\""), ["set", "/a", "x\"y", "z\""]);
+        assert_eq!(split("set /a \"b c"), ["set", "/a", "b", "c"]);
+        assert_eq!(split("set /a 'b'c"), ["set", "/a", "b", "c"]);
+        assert!(split(" \t").is_empty());
+    }
+
+    #[test]
+    fn what_is_quoted_comes_out_again() {
+        for word in ["/a", "/with space", "", "it is \"so\"", "'x'"] {
+            assert_eq!(split(&quote(word)), [word]);
+        }
+    }
+}
