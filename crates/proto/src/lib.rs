@@ -34,6 +34,14 @@ pub use reply::{EventType, KeeperState, WatcherType};
 pub use session::{compatible_password, same_password};
 pub use stat::{STAT_BYTES, STAT_PERSISTED_BYTES, Stat, StatPersisted};
 
+/// What we answer when we are asked for the version of ZooKeeper: the release whose behaviour is ours, and our own.
+/// Clients and tools read the numbers in front.
+pub const VERSION: &str = concat!("3.9.5-zebu-", env!("CARGO_PKG_VERSION"));
+
+/// When that was built, in the form tools expect. It is the day of the version, not of the build: builds are
+/// reproducible.
+pub const BUILT_ON: &str = "2026-11-21 00:00 UTC";
+
 zebu_jute::number!(Zxid: i64, SessionId: i64, ServerId: i64, Xid: i32, Version: i32);
 
 /// Whether this fault, put in on purpose, is chosen; see the feature `mutants`.

@@ -25,15 +25,10 @@ pub use facts::{
     Watcher,
 };
 pub use word::{Effect, Received, Whitelist, Word};
+pub use zebu_proto::{BUILT_ON, VERSION};
 
 /// Trace mask of a fresh server: what `gtmk` prints until `stmk` changes it.
 pub const TRACE_MASK_DEFAULT: i64 = 306;
-
-/// What stands after `Zookeeper version:`. Starts with the version whose behaviour this is, because clients and tools read it.
-pub const VERSION: &str = concat!("3.9.5-zebu-", env!("CARGO_PKG_VERSION"));
-
-/// When that was built, in the form tools expect. It is the day of the version, not of the build: builds are reproducible.
-pub const BUILT_ON: &str = "2026-11-21 00:00 UTC";
 
 /// Version and date, as `srvr`, `stat`, `envi` and `mntr` print them.
 pub fn full_version() -> String {

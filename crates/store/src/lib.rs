@@ -25,7 +25,7 @@ pub use epoch::{EpochFile, EpochFiles, Epochs};
 pub use error::{Damage, DamageKind, StoreError, Warning};
 pub use history::{History, LogFiles, Range, Unusable};
 pub use log::{Synced, TxnLog};
-pub use purge::Purged;
+pub use purge::{Purged, purge_beside};
 pub use recover::{Mode, Recovered, Torn};
 pub use snapshot::{Received, SnapshotWriter, Snapshots, Written};
 pub use store::{Compression, Options, Recover, Store};

@@ -20,6 +20,12 @@ enum Command {
     Server(zebu_server::cli::ServerArgs),
     /// Look at znodes and change them.
     Shell(zebu_shell::ShellArgs),
+    /// Remove old snapshots and logs.
+    Purge(zebu_tools::purge::PurgeArgs),
+    /// Ask a server a four-letter word.
+    Word(zebu_tools::word::WordArgs),
+    /// Say which ZooKeeper this is like, as its scripts do.
+    Version,
     /// Run a whole ensemble on this machine, to try things out.
     Ensemble(ensemble::EnsembleArgs),
     /// Measure this or any other ZooKeeper-compatible server.
@@ -30,6 +36,12 @@ fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Server(args) => zebu_server::run(&args),
         Command::Shell(args) => zebu_shell::run(&args),
+        Command::Purge(args) => zebu_tools::purge::run(&args),
+        Command::Word(args) => zebu_tools::word::run(&args),
+        Command::Version => {
+            println!("Apache ZooKeeper, version {} {}", zebu_proto::VERSION, zebu_proto::BUILT_ON);
+            ExitCode::SUCCESS
+        }
         Command::Ensemble(args) => ensemble::run(&args),
         Command::Bench(args) => match zebu_bench::run(args) {
             Ok(()) => ExitCode::SUCCESS,

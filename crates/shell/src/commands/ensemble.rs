@@ -3,6 +3,7 @@
 use serde_json::json;
 use zebu_client::{Reconfiguration, Stat};
 use zebu_proto::properties::{self, Properties};
+use zebu_proto::{BUILT_ON, VERSION};
 
 use super::Context;
 use crate::command;
@@ -10,9 +11,6 @@ use crate::failure::{Failure, Result};
 use crate::options::Arguments;
 use crate::render;
 use crate::session::Kind;
-
-/// What the original's version would be, and ours.
-const VERSION: &str = concat!("3.9.5-zebu-", env!("CARGO_PKG_VERSION"));
 
 pub(super) async fn config(cx: &Context, args: &Arguments) -> Result {
     let (data, stat) = if args.has("w") {
@@ -131,7 +129,8 @@ fn members_of(file: &str) -> Result<Vec<String>> {
 }
 
 pub(super) fn version(cx: &Context) -> Result {
-    cx.out.emit(|| format!("ZooKeeper CLI version: {VERSION}"), || json!({ "version": VERSION }))
+    let version = format!("{VERSION}, built on {BUILT_ON}");
+    cx.out.emit(|| format!("ZooKeeper CLI version: {version}"), || json!({ "version": version }))
 }
 
 #[cfg(test)]

@@ -1,0 +1,98 @@
+//! `zebu word`: asks a server a four-letter word, for scripts on machines without `nc`.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use zebu_proto::ConnectString;
+
+/// Arguments of `zebu word`.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+#[command(
+    about = "Ask a server a four-letter word, such as srvr, ruok or mntr",
+    after_long_help = "\
+Examples:
+  zebu word localhost:2181 srvr
+  zebu word --timeout 1000 zk1 ruok
+
+Exit codes: 0 answered, 1 not."
+)]
+pub struct WordArgs {
+    /// Where the server's client port is
+    #[arg(value_name = "HOST[:PORT]")]
+    pub server: String,
+
+    /// The word
+    pub word: String,
+
+    /// How long to wait, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 5000,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub timeout: u64,
+}
+
+/// Asks, and prints the answer.
+pub fn run(args: &WordArgs) -> ExitCode {
+    let asked = ask(args).and_then(|answer| Ok(io::stdout().write_all(&answer)?));
+    match asked {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {}: {failure:#}", args.server);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn ask(args: &WordArgs) -> anyhow::Result<Vec<u8>> {
+    if args.word.len() != 4 {
+        bail!("{} does not have four letters", args.word);
+    }
+    let servers: ConnectString = args.server.parse()?;
+    let [server] = &servers.servers[..] else { bail!("more than one server") };
+    let timeout = Duration::from_millis(args.timeout);
+    let mut failure = None;
+    for address in (server.host.as_str(), server.port).to_socket_addrs()? {
+        let mut stream = match TcpStream::connect_timeout(&address, timeout) {
+            Ok(stream) => stream,
+            Err(error) => {
+                failure = Some(error);
+                continue;
+            }
+        };
+        stream.set_read_timeout(Some(timeout))?;
+        stream.write_all(args.word.as_bytes())?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).context("no answer")?;
+        return Ok(answer);
+    }
+    Err(failure.unwrap_or_else(|| io::ErrorKind::NotFound.into()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn a_word_is_asked_and_answered() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = listener.local_addr().unwrap().to_string();
+        let served = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut word = [0; 4];
+            stream.read_exact(&mut word).unwrap();
+            stream.write_all(b"imok").unwrap();
+            word
+        });
+        let args = WordArgs { server, word: "ruok".to_owned(), timeout: 60_000 };
+        assert_eq!(ask(&args).unwrap(), b"imok");
+        assert_eq!(served.join().unwrap(), *b"ruok");
+        // Nobody listens there any more.
+        assert!(ask(&args).is_err());
+        let args = WordArgs { word: "srv".to_owned(), ..args };
+        assert!(ask(&args).unwrap_err().to_string().contains("four letters"));
+    }
+}
