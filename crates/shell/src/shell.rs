@@ -279,9 +279,11 @@ impl Shell {
         }
         let done = self.execute(words).await;
         let after = match done {
-            Ok(after) => {
+            // The end of the shell leaves the last word to the command before it.
+            Ok(After::Quit) => After::Quit,
+            Ok(After::Go) => {
                 self.exit_code = 0;
-                after
+                After::Go
             }
             Err(failure) => {
                 self.exit_code = failure.exit_code();
