@@ -136,7 +136,10 @@ impl<'a> Decoder<'a> {
     /// # Errors
     /// As [`Decoder::buffer`].
     pub fn ustring(&mut self) -> Result<Option<Cow<'a, str>>, DecodeError> {
-        Ok(self.buffer()?.map(String::from_utf8_lossy))
+        Ok(self.buffer()?.map(|bytes| match std::str::from_utf8(bytes) {
+            Ok(text) => Cow::Borrowed(text),
+            Err(_) => String::from_utf8_lossy(bytes),
+        }))
     }
 
     /// A UTF-8 string that must not be null.

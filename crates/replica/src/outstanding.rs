@@ -56,6 +56,10 @@ pub(crate) struct Outstanding {
     removed: u64,
 }
 
+/// What a znode adds to the digest.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DigestPart(u32);
+
 /// A znode as a request must see it: the tree's, with what is in flight on top.
 pub(crate) enum View<'v> {
     Applied(Node<'v>),
@@ -90,6 +94,14 @@ impl View<'_> {
             Self::Applied(node) => node.data(),
             Self::Pending { pending: Pending { data: Some(data), .. }, .. } => data.as_deref(),
             Self::Pending { under, .. } => under.as_ref().and_then(|node| node.data()),
+        }
+    }
+
+    /// The znode as the tree has it, if it has.
+    pub(crate) fn applied(&self) -> Option<&Node<'_>> {
+        match self {
+            Self::Applied(node) => Some(node),
+            Self::Pending { under, .. } => under.as_ref(),
         }
     }
 
@@ -151,17 +163,35 @@ impl Outstanding {
         tree.node(path).map(View::Applied)
     }
 
+    /// What the znode at `path` adds to the digest, for [`Outstanding::replace_seen`].
+    pub(crate) fn part(&self, path: &str, seen: Option<&View<'_>>) -> DigestPart {
+        match seen {
+            Some(znode) if self.with_digest && digest_counts(path) => DigestPart(znode.digest()),
+            _ => DigestPart(0),
+        }
+    }
+
     /// Says that the znode at `path` will be `znode` from `zxid` on.
     pub(crate) fn set(&mut self, tree: &Tree, zxid: Zxid, path: &str, znode: Option<Pending>) {
-        let mut znode = znode;
+        let before = self.part(path, self.view(tree, path).as_ref());
+        self.replace_seen(tree, zxid, path, before, znode);
+    }
+
+    /// As [`Outstanding::set`], by somebody who has just seen the znode.
+    pub(crate) fn replace_seen(
+        &mut self,
+        tree: &Tree,
+        zxid: Zxid,
+        path: &str,
+        before: DigestPart,
+        mut znode: Option<Pending>,
+    ) {
         if self.with_digest {
             if self.order.is_empty() {
                 self.digest = tree.digest();
             }
             if digest_counts(path) {
-                if let Some(before) = self.view(tree, path) {
-                    self.digest = self.digest.wrapping_sub(before.digest().into());
-                }
+                self.digest = self.digest.wrapping_sub(before.0.into());
                 if let Some(znode) = &mut znode {
                     let data = match &znode.data {
                         Some(data) => data.as_deref(),

@@ -380,7 +380,7 @@ impl Prep<'_> {
         path::validate(&path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
         let znode = self.outstanding.view(self.tree, &path).ok_or(ErrorCode::NO_NODE)?;
         self.permit(znode.acl(), Perms::WRITE)?;
-        let bytes_before = match self.tree.node(&path) {
+        let bytes_before = match znode.applied() {
             Some(applied) => applied.data().map_or(0, <[u8]>::len) as i64,
             None => znode.data().map_or(0, <[u8]>::len) as i64,
         };
@@ -400,7 +400,8 @@ impl Prep<'_> {
         let stat = StatPersisted { version, mzxid: self.zxid, mtime: self.time_ms, ..stat };
         let mut after = znode.with(stat, znode.children());
         after.data = Some(data.map(|data| body.slice_ref(data)));
-        self.outstanding.set(self.tree, self.zxid, &path, Some(after));
+        let before = self.outstanding.part(&path, Some(&znode));
+        self.outstanding.replace_seen(self.tree, self.zxid, &path, before, Some(after));
         Txn::SetData { path, data, version }.encode(OpCode::SET_DATA, out);
         Ok(())
     }
