@@ -11,9 +11,18 @@ use anyhow::{Context, Result};
 
 use crate::steps::{root, run};
 
-/// Debian: the 3.8.0 server and command line, the C client, and the logger that shows what they say.
-const DEBIAN: [&str; 6] =
-    ["zookeeper", "libzookeeper-java", "libzookeeper-mt-dev", "libslf4j-java", "gcc", "libc6-dev"];
+/// Debian: the 3.8.0 server and command line, the C client, the logger that shows what they say, and what counts
+/// the cost of a request.
+const DEBIAN: [&str; 8] = [
+    "zookeeper",
+    "libzookeeper-java",
+    "libzookeeper-mt-dev",
+    "libslf4j-java",
+    "gcc",
+    "libc6-dev",
+    "strace",
+    "valgrind",
+];
 
 /// Maven: the server and command line of the oracle. The later ones are libraries which the first one
 /// expects to be provided by its distribution.

@@ -15,6 +15,7 @@ usage: cargo xtask <task>
   ci             the same
   deps           only installs the third-party programs
   tidy           only the checks of layers, files and words
+  counted        what a request costs in instructions, allocations and system calls, against its limits
   interop [...]  only the interop tests; further words go to the test runner
   diff [--ops N] [--seed S]
                  the differential test against the original, as long as you like
@@ -42,6 +43,7 @@ fn run(words: &[String]) -> Result<()> {
         "test" | "ci" => steps::test(),
         "deps" => deps::install(),
         "tidy" => tidy::check(),
+        "counted" => steps::counted(),
         "interop" => steps::interop(rest),
         "diff" => steps::diff(rest),
         "faults" => steps::faults(rest),

@@ -23,8 +23,9 @@ pub(crate) fn test() -> Result<()> {
         run(cargo(&["test", "--workspace", "--exclude", "zebu-interop", "--no-fail-fast"]))
     });
     let interop = section("interop tests", || interop(&[]));
+    let counted = section("counted costs", counted);
     println!("\n== done in {:.0?}", start.elapsed());
-    ours.and(interop)
+    ours.and(interop).and(counted)
 }
 
 /// The interop tests; they are ignored without the third-party programs, so they are asked for.
@@ -37,6 +38,16 @@ pub(crate) fn interop(words: &[String]) -> Result<()> {
         run(cargo(&["build", "-p", "zebu"]))?;
         command.env("ZEBU_BIN", target().join("debug/zebu"));
     }
+    run(command)
+}
+
+/// What a request costs a release build, against the limits.
+pub(crate) fn counted() -> Result<()> {
+    deps::install()?;
+    run(cargo(&["build", "--release", "-p", "zebu", "-p", "zebu-counted"]))?;
+    let release = target().join("release");
+    let mut command = Command::new(release.join("zebu-counted"));
+    command.arg(release.join("zebu"));
     run(command)
 }
 

@@ -1,0 +1,42 @@
+//! What a request may cost.
+
+/// The most that one request of a story may cost.
+pub(crate) struct Limit {
+    /// The story.
+    pub(crate) story: &'static str,
+    /// Instructions, allocations, or a system call.
+    pub(crate) of: &'static str,
+    /// The most of them.
+    pub(crate) most: f64,
+}
+
+const fn limit(story: &'static str, of: &'static str, most: f64) -> Limit {
+    Limit { story, of, most }
+}
+
+/// All limits, a tenth above what was counted when they were set; what depends on who is faster, the client
+/// or the server, has more room.
+pub(crate) const LIMITS: &[Limit] = &[
+    limit("getData, one at a time", "recvfrom", 1.02),
+    limit("getData, one at a time", "sendto", 1.02),
+    limit("getData, one at a time", "epoll_wait", 1.1),
+    limit("getData, one at a time", "futex", 0.1),
+    limit("getData, one at a time", "allocations", 0.1),
+    limit("getData, one at a time", "instructions", 5_700.0),
+    limit("getData, 128 at a time", "recvfrom", 0.02),
+    limit("getData, 128 at a time", "sendto", 0.02),
+    limit("getData, 128 at a time", "allocations", 0.1),
+    limit("getData, 128 at a time", "instructions", 1_950.0),
+    limit("setData, one at a time", "recvfrom", 1.02),
+    limit("setData, one at a time", "sendto", 1.02),
+    limit("setData, one at a time", "fdatasync", 1.05),
+    limit("setData, one at a time", "pwrite64", 2.1),
+    limit("setData, one at a time", "futex", 4.2),
+    limit("setData, one at a time", "allocations", 6.6),
+    limit("setData, one at a time", "instructions", 23_500.0),
+    limit("setData, 128 at a time", "recvfrom", 0.02),
+    limit("setData, 128 at a time", "sendto", 0.05),
+    limit("setData, 128 at a time", "fdatasync", 0.02),
+    limit("setData, 128 at a time", "allocations", 2.4),
+    limit("setData, 128 at a time", "instructions", 9_900.0),
+];
