@@ -246,7 +246,11 @@ impl Ensemble {
     pub fn no_mismatches(&self) -> Result<()> {
         let count = |member: &Server| member.monitor("zk_digest_mismatches_count");
         let mismatches: Vec<String> = self.members.iter().map(count).collect::<Result<_>>()?;
-        ensure!(mismatches.iter().all(|count| count == "0"), "digests differ: {mismatches:?}");
+        let words = ["digest", "recovered", "tree as of", "leading", "following", "looking"];
+        let log = |member: &Server| format!("{}\n{}", member.address(), member.log_lines(&words));
+        let logs = || -> String { self.members.iter().map(log).collect() };
+        let is_zero = |count: &String| count == "0";
+        ensure!(mismatches.iter().all(is_zero), "digests differ: {mismatches:?}\n{}", logs());
         Ok(())
     }
 

@@ -339,6 +339,14 @@ impl Server {
         String::from_utf8_lossy(tail).into_owned()
     }
 
+    /// The lines of its whole log with one of these words.
+    pub fn log_lines(&self, words: &[&str]) -> String {
+        let bytes = fs::read(self.log_path()).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes);
+        let has_one = |line: &&str| words.iter().any(|word| line.contains(word));
+        text.lines().filter(has_one).flat_map(|line| [line, "\n"]).collect()
+    }
+
     fn log_path(&self) -> PathBuf {
         self.folder.path().join("server.log")
     }
