@@ -747,11 +747,22 @@ impl Client {
         if let Err(error) = check_path(path, mode.is_sequential()) {
             return Pending::failed(error);
         }
+        self.create_absolute(path, &self.absolute(path), data, mode, acl)
+    }
+
+    /// Creates a znode, given both as the client and as the servers call it.
+    pub(crate) fn create_absolute(
+        &self,
+        path: &str,
+        absolute: &str,
+        data: Option<&[u8]>,
+        mode: CreateMode,
+        acl: &Acls,
+    ) -> Pending<Created> {
         let Some(Wire { op, flags, ttl_ms }) = mode.wire() else {
             return Pending::failed(Error::ttl(path));
         };
-        let absolute = self.absolute(path);
-        let sent = Some(Cow::Borrowed(&*absolute));
+        let sent = Some(Cow::Borrowed(absolute));
         let acl = Some(acl.entries().iter().map(AclRef::from).collect());
         let frame = Frame::new(op, |out| {
             if op == OpCode::CREATE_TTL {

@@ -10,7 +10,7 @@ use crate::driver::Driver;
 use crate::hosts::{HostProvider, Names};
 use crate::shared::Shared;
 use crate::state::{SessionState, Status};
-use crate::{Client, Error, Result, SessionTicket};
+use crate::{Acls, Client, Error, Result, Retry, SessionTicket};
 
 /// The settings of a session, and the way to open it.
 ///
@@ -35,6 +35,7 @@ pub struct Connector {
     connection_wait: Option<Duration>,
     answer_bytes_max: usize,
     chroot: Option<String>,
+    chroot_acl: Option<Acls>,
     credentials: Vec<(String, Vec<u8>)>,
 }
 
@@ -63,6 +64,7 @@ impl Connector {
             connection_wait: None,
             answer_bytes_max: 64 << 20,
             chroot: None,
+            chroot_acl: None,
             credentials: Vec::new(),
         }
     }
@@ -191,8 +193,8 @@ impl Connector {
         self
     }
 
-    /// Makes a znode the client's root, instead of the one at the end of the connect string. The znode is
-    /// not created.
+    /// Makes a znode the client's root, instead of the one at the end of the connect string. It is not created,
+    /// unless [`Connector::create_chroot`] says so.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -205,6 +207,28 @@ impl Connector {
     #[must_use]
     pub fn chroot(mut self, path: &str) -> Self {
         self.chroot = Some(path.to_owned());
+        self
+    }
+
+    /// Creates the client's root, and its parents, with this ACL when they are missing: [`Connector::connect`] and
+    /// [`Connector::connect_to`] return when it is there. Without this, every request fails with
+    /// [`ErrorKind::Gone`](crate::ErrorKind::Gone) as long as nobody else has created it.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::with_server(async |server| {
+    /// # let address = server.address().to_string();
+    /// use zebu_client::{Acls, Connector, CreateMode};
+    ///
+    /// let connector = Connector::new().authenticate("digest", "amy:secret");
+    /// let servers = format!("{address}/apps/mine");
+    /// let client = connector.create_chroot(Acls::creator()).connect(&servers).await?;
+    /// client.create("/a", "", CreateMode::Persistent, &Acls::creator()).await?;
+    /// # Ok(()) });
+    /// ```
+    #[must_use]
+    pub fn create_chroot(mut self, acl: Acls) -> Self {
+        self.chroot_acl = Some(acl);
         self
     }
 
@@ -310,8 +334,8 @@ impl Connector {
     /// # Ok(()) });
     /// ```
     pub async fn connect(self, connect_string: &str) -> Result<Client> {
-        let wait = self.wait();
-        connected(self.start(connect_string)?, wait).await
+        let (wait, acl) = (self.wait(), self.chroot_acl.clone());
+        connected(self.start(connect_string)?, wait, acl).await
     }
 
     /// As [`Connector::connect`], to servers that somebody else knows.
@@ -340,8 +364,8 @@ impl Connector {
     /// # Ok(()) });
     /// ```
     pub async fn connect_to(self, hosts: impl HostProvider) -> Result<Client> {
-        let wait = self.wait();
-        connected(self.start_with(hosts)?, wait).await
+        let (wait, acl) = (self.wait(), self.chroot_acl.clone());
+        connected(self.start_with(hosts)?, wait, acl).await
     }
 
     /// Opens the session without waiting: requests can be made, and are sent when a connection stands.
@@ -417,10 +441,14 @@ impl Connector {
     }
 }
 
-async fn connected(client: Client, wait: Duration) -> Result<Client> {
+async fn connected(client: Client, wait: Duration, acl: Option<Acls>) -> Result<Client> {
     match tokio::time::timeout(wait, client.connected()).await {
-        Ok(Ok(())) => Ok(client),
-        Ok(Err(error)) => Err(error),
-        Err(_) => Err(Error::failed(Failure::NoConnection, "")),
+        Ok(connected) => connected?,
+        Err(_) => return Err(Error::failed(Failure::NoConnection, "")),
     }
+    if let Some(acl) = acl {
+        // What is there may be created again.
+        Retry::default().reads(|| client.create_chroot(&acl)).await?;
+    }
+    Ok(client)
 }

@@ -179,6 +179,10 @@ impl Driver {
                 Input::Unwatch(watcher)
             }
             Command::Tell(states) => {
+                // Many may come and go while the session's state does not change.
+                if self.audience.len() == self.audience.capacity() {
+                    self.audience.retain(|states| !states.is_abandoned());
+                }
                 self.audience.push(states);
                 return;
             }

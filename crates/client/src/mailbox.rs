@@ -47,6 +47,11 @@ impl<T> Mailbox<T> {
         wake(inside);
     }
 
+    /// Whether this is the only end left, so that nobody will ever read.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+
     /// There will be no more.
     pub(crate) fn close(&self) {
         let mut inside = self.0.lock();
@@ -97,6 +102,15 @@ mod tests {
         assert_eq!(take(&mailbox), Poll::Ready(Some(usize::MAX)));
         assert_eq!(take(&mailbox), Poll::Ready(Some(7)));
         assert_eq!(take(&mailbox), Poll::Pending);
+    }
+
+    #[test]
+    fn who_stopped_reading_is_missed() {
+        let mailbox = Mailbox::<usize>::new();
+        let reader = mailbox.clone();
+        assert!(!mailbox.is_abandoned());
+        drop(reader);
+        assert!(mailbox.is_abandoned());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use zebu_proto::{Stat, Version};
+use zebu_session::Failure;
 
 use crate::transaction::check_path;
 use crate::{Acls, Client, CreateMode, Created, Error, ErrorKind, Result, Retry};
@@ -52,7 +53,8 @@ impl Client {
     /// other clients' recipes know this form. Sequential names stay in order behind the prefix.
     ///
     /// # Errors
-    /// As [`Client::create`]; [`ErrorKind::Unknown`] only when every attempt was lost.
+    /// As [`Client::create`]; [`ErrorKind::Unknown`] only when it could not be found out whether it happened: then
+    /// the znode may be there, until the session ends if it is ephemeral.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -85,17 +87,22 @@ impl Client {
                 Ok(created) => return Ok(created),
                 Err(error) => error,
             };
-            match error.kind() {
+            let error = match error.kind() {
                 ErrorKind::Unknown => {
-                    let found = Retry::default().reads(|| self.find(parent, &prefix)).await?;
-                    if let Some(created) = found {
-                        return Ok(created);
+                    match Retry::default().reads(|| self.find(parent, &prefix)).await {
+                        Ok(Some(created)) => return Ok(created),
+                        // Now it is known: it was not, and will not be.
+                        Ok(None) => Error::failed(Failure::NoConnection, path),
+                        Err(error) if error.kind() == ErrorKind::NotExecuted => {
+                            return Err(Error::retries_spent(path));
+                        }
+                        Err(error) => return Err(error),
                     }
                 }
-                ErrorKind::NotExecuted => {}
+                ErrorKind::NotExecuted => error,
                 _ => return Err(error),
-            }
-            let Some(pause) = pauses.next() else { return Err(Error::retries_spent(path)) };
+            };
+            let Some(pause) = pauses.next() else { return Err(error) };
             tokio::time::sleep(pause).await;
         }
     }
@@ -134,7 +141,8 @@ impl Client {
     /// [`ErrorKind::Unknown`].
     ///
     /// An ephemeral znode is this session's or it is not. Of other znodes the data decide: they should say
-    /// who wrote them. The name a sequential create got cannot be known: use [`Client::create_protected`].
+    /// who wrote them. A znode that others may delete, as items of a queue, tells nothing once it is gone: let a
+    /// [`Transaction`](crate::Transaction) create an ephemeral znode with it, which does. The name a sequential create got cannot be known: use [`Client::create_protected`].
     ///
     /// # Errors
     /// As [`Client::get_data`]; it may be asked again.

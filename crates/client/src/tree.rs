@@ -3,10 +3,27 @@
 use zebu_proto::{ErrorCode, Version};
 
 use crate::transaction::check_path;
-use crate::{Acls, Client, CreateMode, ErrorKind, Result};
+use crate::{Acls, Client, CreateMode, Created, ErrorKind, Pending, Result};
 
 /// Znodes deleted in one transaction: far below what fits into a request.
 const DELETE_BATCH: usize = 500;
+
+/// Creates a path, parents first; those that exist are left as they are.
+async fn create_prefixes(path: &str, create: impl Fn(&str) -> Pending<Created>) -> Result<()> {
+    let ends = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
+    let prefixes = ends.map(|end| &path[..end]).chain([path]);
+    // All at once: each finds the one before it.
+    let pending: Vec<_> = prefixes.map(create).collect();
+    let mut last = Ok(());
+    for created in pending {
+        last = match created.await {
+            Err(error) if error.code() == ErrorCode::NODE_EXISTS => Ok(()),
+            // A parent that exists may be one in which nothing may be created.
+            created => created.map(|_| ()),
+        };
+    }
+    last
+}
 
 impl Client {
     /// Makes sure that a znode and all its parents exist; those that are missing are created, persistent,
@@ -30,20 +47,18 @@ impl Client {
         if path == "/" || self.exists(path).await?.is_some() {
             return Ok(());
         }
-        let ends = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
-        let prefixes = ends.map(|end| &path[..end]).chain([path]);
-        // All at once: each finds the one before it.
-        let pending: Vec<_> =
-            prefixes.map(|prefix| self.create(prefix, "", CreateMode::Persistent, acl)).collect();
-        let mut last = Ok(());
-        for created in pending {
-            last = match created.await {
-                Err(error) if error.code() == ErrorCode::NODE_EXISTS => Ok(()),
-                // A parent that exists may be one in which nothing may be created.
-                created => created.map(|_| ()),
-            };
+        create_prefixes(path, |prefix| self.create(prefix, "", CreateMode::Persistent, acl)).await
+    }
+
+    /// Makes sure that the client's root exists, with all its parents.
+    pub(crate) async fn create_chroot(&self, acl: &Acls) -> Result<()> {
+        let root = self.chroot();
+        if root == "/" || self.exists("/").await?.is_some() {
+            return Ok(());
         }
-        last
+        let mode = CreateMode::Persistent;
+        create_prefixes(root, |prefix| self.create_absolute(prefix, prefix, Some(b""), mode, acl))
+            .await
     }
 
     /// Deletes a znode and everything below it, children first. Returns how many there were.

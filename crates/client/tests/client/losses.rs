@@ -66,6 +66,25 @@ async fn a_protected_create_happens_once() {
     assert_eq!(names, [created.path.trim_start_matches('/')]);
 }
 
+/// What was certainly not executed is not reported as unknown.
+#[tokio::test]
+async fn a_protected_create_that_was_never_sent_did_not_happen() {
+    let server = Server::start(&[]);
+    let proxy = Proxy::new(server.address()).await;
+    let client = connect(server.address(), TIMEOUT).await;
+    let through = zebu_client::Connector::new().connection_wait(Duration::from_millis(20));
+    let cut_off = through.start(&proxy.address.to_string()).unwrap();
+    soon(cut_off.connected()).await.unwrap();
+    let mut events = cut_off.session_events();
+    proxy.refuse();
+    reach(&mut events, SessionState::Disconnected).await;
+    let mode = CreateMode::EphemeralSequential;
+    let acl = Acls::open_to_all();
+    let create = cut_off.create_protected("/lock-", "", mode, &acl);
+    assert_eq!(soon(create).await.unwrap_err().kind(), ErrorKind::NotExecuted);
+    assert_eq!(soon(client.get_children("/")).await.unwrap().0, ["zookeeper"]);
+}
+
 #[tokio::test]
 async fn the_outcome_of_lost_writes_is_found_out() {
     let server = Server::start(&[]);
