@@ -8,7 +8,7 @@ use zebu_client::{Acls, Client, Connector, ErrorKind, Retry};
 /// Which ensemble, as whom.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Connection {
-    /// Servers, and perhaps a znode to live below: host:port,host:port/path
+    /// Servers, and perhaps a znode to live below, which is created: host:port,host:port/path
     #[arg(
         long,
         env = "ZK_SERVERS",
@@ -41,8 +41,7 @@ impl Connection {
     /// Opens a session, and says what ACL new znodes shall have.
     ///
     /// # Errors
-    /// No server could be reached in several attempts; nobody said who may do what; there is no znode to live
-    /// below.
+    /// No server could be reached in several attempts; nobody said who may do what.
     pub async fn open(&self) -> Result<(Client, Acls)> {
         let timeout = Duration::from_millis(self.session_timeout_ms);
         let mut connector = Connector::new().session_timeout(timeout);
@@ -57,16 +56,12 @@ impl Connection {
                 "who may use what is created here?\nhint: --auth, or ZK_AUTH in the environment, or --open-to-all"
             ),
         };
+        let connector = connector.create_chroot(acl.clone());
         // Bounded: who starts a program wants to know when it cannot work.
-        let connect = || connector.clone().connect(&self.servers);
         let client = Retry::default()
-            .writes(connect)
+            .writes(|| connector.clone().connect(&self.servers))
             .await
             .with_context(|| format!("no session with {}", self.servers))?;
-        let root = client.chroot();
-        if root != "/" && client.exists("/").await?.is_none() {
-            bail!("there is no znode {root}\nhint: create it, or leave it out of --servers");
-        }
         Ok((client, acl))
     }
 }

@@ -31,14 +31,23 @@ pub(crate) fn test() -> Result<()> {
 /// The interop tests; they are ignored without the third-party programs, so they are asked for.
 pub(crate) fn interop(words: &[String]) -> Result<()> {
     deps::install()?;
-    let mut command = cargo(&["test", "-p", "zebu-interop", "--no-fail-fast"]);
-    command.args(["--", "--include-ignored", "--test-threads=2"]);
-    command.args(words);
-    if std::env::var_os("ZEBU_BIN").is_none() {
+    let zebu = target().join("debug/zebu");
+    let is_given = std::env::var_os("ZEBU_BIN").is_some();
+    if !is_given {
         run(cargo(&["build", "-p", "zebu"]))?;
-        command.env("ZEBU_BIN", target().join("debug/zebu"));
     }
-    run(command)
+    // Of the examples' tests only those that need the third-party programs: the others run with all tests.
+    for (package, which) in [("zebu-interop", "--include-ignored"), ("zebu-examples", "--ignored")]
+    {
+        let mut command = cargo(&["test", "-p", package, "--no-fail-fast"]);
+        command.args(["--", which, "--test-threads=2"]);
+        command.args(words);
+        if !is_given {
+            command.env("ZEBU_BIN", &zebu);
+        }
+        run(command)?;
+    }
+    Ok(())
 }
 
 /// What a request costs a release build, against the limits.

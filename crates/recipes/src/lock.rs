@@ -216,11 +216,14 @@ impl Lock {
     /// # Ok(()) });
     /// ```
     pub async fn line(&self) -> Result<Vec<Contender>> {
-        let read = Retry::default().reads(|| self.client.get_children(&self.path)).await;
-        let names = match read {
+        Ok(Retry::default().reads(|| self.read_line()).await?)
+    }
+
+    async fn read_line(&self) -> zebu_client::Result<Vec<Contender>> {
+        let names = match self.client.get_children(&self.path).await {
             Ok((names, _)) => names,
             Err(error) if error.kind() == ErrorKind::Gone => return Ok(Vec::new()),
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         };
         let reads: Vec<_> = line::in_order(&names)
             .into_iter()
@@ -239,7 +242,7 @@ impl Lock {
                     token: Token(stat.czxid),
                 }),
                 Err(error) if error.kind() == ErrorKind::Gone => {}
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
         }
         Ok(found)

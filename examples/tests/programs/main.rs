@@ -4,6 +4,7 @@ mod embedded {
     include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/client/tests/support/embedded.in"));
 }
 
+mod ensembles;
 mod master_worker;
 mod program;
 mod recipes;

@@ -1,0 +1,285 @@
+//! Recipes while answers get lost, one after the other: whichever it is, everything happens once.
+
+mod embedded {
+    include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in"));
+}
+mod lossy;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use zebu_client::{Acls, Client, Connector, CreateMode, Version};
+use zebu_recipes::{
+    Agreement, Decision, DoubleBarrier, Error, Ids, Lock, News, Proposal, Queue, Settings,
+};
+
+use embedded::Server;
+use lossy::Lossy;
+
+/// Nothing here takes this long unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.expect("it happens")
+}
+
+async fn connect(servers: impl ToString) -> Client {
+    let connector = Connector::new().authenticate("digest", "amy:secret");
+    soon(connector.connect(&servers.to_string())).await.expect("it connects")
+}
+
+/// Does something with the first answer lost, then with the second, and so on, until it needs no more answers.
+///
+/// `act` gets a client whose answers are lost, and a znode of its own; `check` gets another client and that znode.
+async fn with_every_answer_lost<T>(
+    act: impl AsyncFn(&Client, &str) -> Result<T, Error>,
+    check: impl AsyncFn(&Client, &str, T),
+) {
+    let server = Server::start(&[]);
+    let network = Lossy::new(server.address()).await;
+    let observer = connect(server.address()).await;
+    for lost in 0.. {
+        let path = format!("/n{lost}");
+        let client = connect(network.address).await;
+        // The answer to the credentials has come.
+        client.sync("/").await.unwrap();
+        network.lose(lost);
+        let result = soon(act(&client, &path)).await;
+        let is_lost = network.heal();
+        let result = result.unwrap_or_else(|error| panic!("answer {lost} lost: {error}"));
+        soon(check(&observer, &path, result)).await;
+        soon(client.close()).await.unwrap();
+        if !is_lost {
+            assert!(lost > 1, "nothing was ever lost");
+            return;
+        }
+    }
+}
+
+async fn names(client: &Client, path: &str) -> Vec<String> {
+    client.get_children(path).await.unwrap().0
+}
+
+/// Waits for what is done behind somebody's back.
+async fn until_empty(client: &Client, path: &str) {
+    let mut children = zebu_recipes::Children::of(client, path);
+    while children.next().await.unwrap().is_some_and(|names| !names.is_empty()) {}
+}
+
+#[tokio::test]
+async fn a_lock_is_taken_and_given_back_once() {
+    with_every_answer_lost(
+        async |client, path| {
+            let lock = Lock::new(client, path, &Acls::creator());
+            let held = lock.exclusive().await?;
+            assert_eq!(lock.line().await?.len(), 1);
+            held.release().await?;
+            let shared = lock.try_shared().await?.expect("it is free");
+            shared.release().await
+        },
+        async |observer, path, ()| assert_eq!(names(observer, path).await, [""; 0]),
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn an_item_is_put_in_and_finished_once() {
+    with_every_answer_lost(
+        async |client, path| {
+            let queue = Queue::new(client, path, &Acls::creator());
+            queue.put("one", 1).await?;
+            queue.put("two", 2).await?;
+            let item = queue.take().await?;
+            assert_eq!(item.data(), b"one");
+            let log = format!("{path}/log-");
+            item.finish_with(|transaction| {
+                let mode = CreateMode::PersistentSequential;
+                transaction.create(&log, "", mode, &Acls::creator());
+            })
+            .await
+        },
+        async |observer, path, ()| {
+            assert_eq!(names(observer, &format!("{path}/items")).await.len(), 1);
+            assert_eq!(names(observer, &format!("{path}/taken")).await, [""; 0]);
+            let found = names(observer, path).await;
+            assert_eq!(found.iter().filter(|name| name.starts_with("log-")).count(), 1);
+            until_empty(observer, &format!("{path}/puts")).await;
+            until_empty(observer, &format!("{path}/line")).await;
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn numbers_are_given_out_once() {
+    with_every_answer_lost(
+        async |client, path| {
+            let ids = Ids::new(client, path, &Acls::creator());
+            Ok((ids.take(5).await?, ids.take(5).await?))
+        },
+        async |observer, path, (one, two)| {
+            assert!(one.end <= two.start, "{one:?} {two:?}");
+            let next = Ids::new(observer, path, &Acls::creator()).take(1).await.unwrap();
+            assert_eq!(next.start, two.end);
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_barrier_is_entered_and_left_once() {
+    with_every_answer_lost(
+        async |client, path| {
+            for _ in 0..2 {
+                let barrier = DoubleBarrier::new(client, path, 1, &Acls::creator());
+                barrier.enter("me").await?.leave().await?;
+            }
+            Ok(())
+        },
+        async |observer, path, ()| assert_eq!(names(observer, path).await, [""; 0]),
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn settings_are_written_and_read() {
+    with_every_answer_lost(
+        async |client, path| {
+            let mut settings = Settings::new(client, path, &Acls::creator());
+            // Who writes the same twice is none the worse for it.
+            let set = async || {
+                while let Err(error) = settings.set(&[("a", Some("1")), ("b", Some("2"))]).await {
+                    assert!(matches!(error, Error::Client(_)), "{error}");
+                }
+            };
+            set().await;
+            settings.next().await
+        },
+        async |_, _, snapshot| {
+            assert_eq!(snapshot.values.len(), 2);
+            assert_eq!(
+                (snapshot.values["a"].as_slice(), snapshot.values["b"].as_slice()),
+                (&b"1"[..], &b"2"[..])
+            );
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn votes_and_decisions_count_once() {
+    with_every_answer_lost(
+        async |client, path| {
+            let agreement = Agreement::new(client, path, &Acls::creator());
+            let participants = BTreeSet::from(["a".to_owned()]);
+            let proposal = Proposal { participants, text: "deed".into() };
+            if agreement.propose(&proposal).await.is_err() {
+                assert_eq!(agreement.proposal().await?, Some(proposal));
+            }
+            agreement.vote("a", true).await?;
+            agreement.decision().await
+        },
+        async |observer, path, decision| {
+            assert_eq!(decision, Decision::Commit);
+            let agreement = Agreement::new(observer, path, &Acls::creator());
+            assert_eq!(agreement.abort().await.unwrap(), Decision::Commit);
+        },
+    )
+    .await;
+}
+
+/// Who gives up while the answer is on its way leaves nothing behind, and does not stand in others' way.
+#[tokio::test]
+async fn who_gives_up_leaves_the_line() {
+    let server = Server::start(&[]);
+    let client = connect(server.address()).await;
+    let lock = Lock::new(&client, "/lock", &Acls::creator());
+    let held = lock.exclusive().await.unwrap();
+    for polls in 0..10 {
+        // Polled so many times, then dropped.
+        let mut waiting = Box::pin(lock.exclusive());
+        for _ in 0..polls {
+            assert!(tokio::time::timeout(Duration::ZERO, &mut waiting).await.is_err());
+            tokio::task::yield_now().await;
+        }
+    }
+    // A place behind all those, that is reached when they are gone.
+    let last = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.exclusive().await }
+    });
+    held.release().await.unwrap();
+    soon(last).await.unwrap().unwrap().release().await.unwrap();
+    until_empty(&client, "/lock").await;
+}
+
+/// PAI-05: everybody who waits watches one other, and nobody is watched by two.
+#[tokio::test]
+async fn there_is_no_herd() {
+    let server = Server::start(&["4lw.commands.whitelist=*"]);
+    let client = connect(server.address()).await;
+    let lock = Lock::new(&client, "/lock", &Acls::creator());
+    let held = lock.exclusive().await.unwrap();
+    let mut waiting = Vec::new();
+    for _ in 0..5 {
+        let client = connect(server.address()).await;
+        let lock = Lock::new(&client, "/lock", &Acls::creator());
+        waiting.push(tokio::spawn(async move {
+            let held = lock.exclusive().await?;
+            held.release().await?;
+            Ok::<_, Error>(client.close().await?)
+        }));
+    }
+    let watches = || {
+        use std::io::{Read as _, Write as _};
+        let mut stream = std::net::TcpStream::connect(server.address()).unwrap();
+        stream.write_all(b"wchp").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    };
+    let start = std::time::Instant::now();
+    let text = loop {
+        let text = watches();
+        if text.lines().filter(|line| line.starts_with("\t0x")).count() >= 5 {
+            break text;
+        }
+        assert!(start.elapsed() < PATIENCE, "{text}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    let watched: Vec<&str> = text.lines().filter(|line| line.starts_with('/')).collect();
+    assert_eq!(watched.len(), 5, "{text}");
+    assert!(watched.iter().all(|path| path.starts_with("/lock/")), "{text}");
+    // The line moves on, one by one.
+    held.release().await.unwrap();
+    for waiting in waiting {
+        soon(waiting).await.unwrap().unwrap();
+    }
+}
+
+/// What a holder hears while connections come and go.
+#[tokio::test]
+async fn a_holder_is_told_how_it_stands() {
+    let mut server = Server::start(&[]);
+    let client = connect(server.address()).await;
+    let lock = Lock::new(&client, "/lock", &Acls::creator());
+    let mut held = lock.exclusive().await.unwrap();
+    let quiet = tokio::time::timeout(Duration::from_millis(20), held.news()).await;
+    assert!(quiet.is_err());
+    server.stop();
+    assert_eq!(soon(held.news()).await, News::Suspended);
+    server.launch(&[]);
+    assert_eq!(soon(held.news()).await, News::Resumed);
+    // Asked for while nobody listened; and told once.
+    let other = connect(server.address()).await;
+    let same = Lock::new(&other, "/lock", &Acls::creator());
+    assert_eq!(same.ask_back().await.unwrap(), 1);
+    assert_eq!(soon(held.news()).await, News::Wanted);
+    assert_eq!(same.ask_back().await.unwrap(), 1);
+    other.delete(held.path(), Version::ANY).await.unwrap();
+    assert_eq!(soon(held.news()).await, News::Lost);
+    assert!(matches!(held.release().await, Err(Error::Deleted(_))));
+    let mut held = lock.exclusive().await.unwrap();
+    client.close().await.unwrap();
+    assert_eq!(soon(held.news()).await, News::Lost);
+}
