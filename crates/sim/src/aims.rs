@@ -79,20 +79,28 @@ impl Aim {
 /// Nobody else is heard for a while; then the leader is gone, and back when they have gone on, or
 /// before.
 fn lone_leader(plan: &mut Plan, random: &mut Random, script: &mut Script) {
-    plan.always_copy = random.one_in(2);
+    plan.voters = 3;
+    plan.observers = 0;
+    plan.always_copy = !random.one_in(4);
+    plan.snapshot_every = *random.pick(&[10, 1000, 1000]);
     plan.tick = Duration::from_millis(*random.pick(&[500, 1000]));
     plan.think = Duration::from_millis(100);
     let mut at = SECOND * 5;
     while at < plan.length {
-        let alone = plan.tick.mul_f64(0.2) + random.ms(0, plan.tick.as_millis() as u64 * 3);
-        if random.one_in(2) {
-            script.at(at, Fault::PauseOthers(Target::Leader, alone));
+        let severed = !random.one_in(3);
+        let alone = if severed {
+            // What it proposes is lost on the way, and it soon knows.
+            let alone = random.ms(100, 350);
+            script.at(at, Fault::Sever(Target::Leader, Side::Servers, alone));
+            alone
         } else {
-            script.at(at, Fault::CutOff(Target::Leader, Side::Servers, false, alone));
-        }
+            let alone = plan.tick.mul_f64(0.2) + random.ms(0, plan.tick.as_millis() as u64 * 3);
+            script.at(at, Fault::PauseOthers(Target::Leader, alone));
+            alone
+        };
         let left = *random.pick(&[Left::All, Left::Nothing, Left::Some(random.clone().next())]);
         // Whoever dials before the others can be reached has to wait.
-        let back = alone.mul_f64(0.1) + random.ms(50, 2500);
+        let back = alone.mul_f64(0.1) + random.ms(300, 2500);
         let end = at + alone.mul_f64(0.9);
         if !random.one_in(4) {
             // Whoever leads then has nothing to propose for a while.
@@ -109,7 +117,12 @@ fn lone_leader(plan: &mut Plan, random: &mut Random, script: &mut Script) {
                 Fault::Kill(Target::Leader, random.below(6), back)
             },
         );
-        at += alone + plan.tick * 8 + random.ms(2_000, 8_000);
+        // What the old leader has kept of its own shows when it starts again.
+        at += alone + plan.tick * 8 + random.ms(4_000, 8_000);
+        if random.one_in(2) {
+            script.at(at, Fault::PowerCutAll(0, Left::All, random.ms(50, 500)));
+            at += plan.tick * 4 + random.ms(2_000, 5_000);
+        }
     }
 }
 
@@ -183,8 +196,11 @@ fn copy_then_lead(plan: &mut Plan, random: &mut Random, script: &mut Script) {
 fn stale_leader(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.tick = Duration::from_millis(500);
     plan.think = Duration::from_millis(*random.pick(&[1500, 2500]));
+    plan.voters = 3;
+    plan.observers = 0;
     plan.clients = 5;
-    plan.syncs = 40;
+    // A write in front would hold them up.
+    plan.syncs = 85;
     let mut at = SECOND * 5;
     while at < plan.length {
         let stands = plan.tick * 8 + random.ms(0, 3000);

@@ -13,7 +13,7 @@ const USAGE: &str = "\
 usage: zebu-sim [options]
 
   --first S     the first seed, 0 unless given
-  --seeds N     how many seeds, 100 unless given
+  --seeds N     how many seeds, 100 unless given, with --mutants 256
   --minutes M   as many seeds as take so long
   --calm        three servers and nothing goes wrong, for speed
   --twice       runs every seed twice and compares
@@ -22,9 +22,14 @@ usage: zebu-sim [options]
   --mutants     with the feature `mutants`: shows that each is found within so many seeds
   --mutant NAME with the feature `mutants`: runs with this one";
 
+/// How many seeds are run unless given.
+const SEEDS: u64 = 100;
+/// How many seeds a mutant gets unless given: each aim comes once in sixteen.
+const MUTANT_SEEDS: u64 = 256;
+
 struct Options {
     first: u64,
-    seeds: u64,
+    seeds: Option<u64>,
     minutes: Option<u64>,
     calm: bool,
     twice: bool,
@@ -37,7 +42,7 @@ struct Options {
 fn options() -> Result<Options> {
     let mut options = Options {
         first: 0,
-        seeds: 100,
+        seeds: None,
         minutes: None,
         calm: false,
         twice: false,
@@ -58,7 +63,7 @@ fn options() -> Result<Options> {
         };
         match word.as_str() {
             "--first" => options.first = number()?,
-            "--seeds" => options.seeds = number()?,
+            "--seeds" => options.seeds = Some(number()?),
             "--minutes" => options.minutes = Some(number()?),
             "--shrink" => options.shrink = number()? as usize,
             "--calm" => options.calm = true,
@@ -85,7 +90,7 @@ fn main() -> ExitCode {
 fn simulate() -> Result<bool> {
     let options = options()?;
     if options.mutants {
-        return mutants(options.first, options.seeds);
+        return mutants(options.first, options.seeds.unwrap_or(MUTANT_SEEDS));
     }
     if let Some(name) = &options.mutant {
         choose(name)?;
@@ -112,7 +117,7 @@ fn simulate() -> Result<bool> {
     for seed in options.first.. {
         let over = match limit {
             Some(limit) => start.elapsed() >= limit,
-            None => seed - options.first >= options.seeds,
+            None => seed - options.first >= options.seeds.unwrap_or(SEEDS),
         };
         if over {
             break;

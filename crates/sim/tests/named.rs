@@ -1,17 +1,22 @@
 //! Seeds that have shown something, each under the name of what it showed.
 
+use zebu_sim::aims::Aim;
 use zebu_sim::plan::Plan;
 use zebu_sim::run::run;
 
 fn holds(seed: u64) {
-    assert_eq!(run(&Plan::new(seed)).broken, [] as [&str; 0], "seed {seed}");
+    assert_eq!(run(&Plan::random(seed)).broken, [] as [&str; 0], "seed {seed}");
+}
+
+fn holds_aimed(aim: Aim, seed: u64) {
+    assert_eq!(run(&Plan::aimed(aim, seed)).broken, [] as [&str; 0], "{aim:?}, seed {seed}");
 }
 
 /// A leader that had not been confirmed sent its tree without the end of its history, which came
 /// behind it: until that was on the learner's disk, a quorum had lost what it had committed.
 #[test]
 fn a_copy_has_everything_of_the_history_that_its_learner_had() {
-    holds(65);
+    holds_aimed(Aim::LoneLeader, 1);
     holds(174);
 }
 
@@ -26,8 +31,8 @@ fn the_last_word_of_a_connection_counts_for_its_session() {
 /// earlier one, and stayed outside until there was an election for another reason.
 #[test]
 fn a_leader_that_is_too_old_for_a_member_makes_room_for_another() {
-    holds(19);
-    holds(51);
+    holds_aimed(Aim::BrokenPromises, 19);
+    holds_aimed(Aim::BrokenPromises, 51);
 }
 
 /// A learner served as soon as it was told that it is up to date, with a tree that was in part ahead of
@@ -41,5 +46,5 @@ fn a_learner_serves_when_its_tree_is_that_of_one_transaction_again() {
 /// the server before was taken for another one with the same number.
 #[test]
 fn requests_of_a_session_keep_their_numbers_apart_over_connections() {
-    holds(43);
+    holds_aimed(Aim::LoyalObservers, 43);
 }

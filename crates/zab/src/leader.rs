@@ -379,7 +379,9 @@ impl Leader {
             self.close(ctx, id);
             return Ok(());
         }
-        if self.phase != Phase::Choosing
+        let heeded = !zebu_proto::mutant!("old epoch accepted");
+        if heeded
+            && self.phase != Phase::Choosing
             && packet.epoch() > self.epoch
             && committed.member(info.server).is_some()
         {
