@@ -12,6 +12,7 @@ use anyhow::Context as _;
 use parking_lot::{Mutex, RwLockWriteGuard};
 use tracing::{error, info, warn};
 use zebu_jute::Encode as _;
+use zebu_proto::quorum::PacketKind;
 use zebu_proto::reply::ConnectResponse;
 use zebu_proto::txn::TxnRecord;
 use zebu_proto::{Acl, ErrorCode, EventType, OpCode, Perms, SessionId, Xid, Zxid};
@@ -59,6 +60,8 @@ pub struct Engine {
     touched: Duration,
     /// Since when this server leads, and what it has proposed.
     leading: Option<(Duration, ProposalSizes)>,
+    /// Since when it looks for a leader.
+    looking: Option<Duration>,
 }
 
 /// When effects are carried out.
@@ -89,7 +92,18 @@ impl Engine {
         peers: Option<peers::Handle>,
     ) -> Self {
         let (dirty, touched) = (Vec::new(), Duration::ZERO);
-        Self { shared, replica, journal, log, snapshotter, peers, dirty, touched, leading: None }
+        Self {
+            shared,
+            replica,
+            journal,
+            log,
+            snapshotter,
+            peers,
+            dirty,
+            touched,
+            leading: None,
+            looking: None,
+        }
     }
 
     /// Runs until the inbox has ended.
@@ -108,6 +122,8 @@ impl Engine {
         if self.peers.is_none() {
             // The whole log has been applied.
             shared.tree.write().trust_digests(Zxid::ZERO);
+        } else {
+            self.looks();
         }
         let mut heard = shared.clock.monotonic();
         loop {
@@ -257,6 +273,7 @@ impl Engine {
                 Output::Append { zxid, record } => {
                     if let Some((_, sizes)) = &mut self.leading {
                         sizes.add(record.len());
+                        shared.metrics.proposal_count.add(1);
                     }
                     records.push((zxid, record));
                 }
@@ -267,6 +284,9 @@ impl Engine {
                 }
                 Output::Apply { zxid, record, origin } => {
                     let tree = tree.get_or_insert_with(|| shared.tree.write());
+                    if self.leading.is_some() {
+                        shared.metrics.commit_count.add(1);
+                    }
                     let at = Moment { now, began };
                     self.apply(at, tree, zxid, &record, origin, &mut written);
                     applied = Some(zxid);
@@ -391,6 +411,7 @@ impl Engine {
                 None => anyhow::bail!("the leader's tree is gone"),
             },
             zebu_zab::Output::SendCopy(link) => {
+                self.shared.metrics.snap_count.add(1);
                 peers.send_copy(link);
                 return Ok(());
             }
@@ -399,6 +420,7 @@ impl Engine {
                 return Ok(());
             }
             output => {
+                self.count_between_servers(&output);
                 peers.carry_out(output);
                 return Ok(());
             }
@@ -407,8 +429,38 @@ impl Engine {
         self.send(Command::Member(job))
     }
 
+    fn count_between_servers(&mut self, output: &zebu_zab::Output) {
+        let metrics = &self.shared.metrics;
+        match output {
+            zebu_zab::Output::Listen
+            | zebu_zab::Output::Connect(_)
+            | zebu_zab::Output::ConnectToMaster(_) => {
+                // Whom to follow, or that nobody is to be followed, was decided just now.
+                if let Some(since) = self.looking.take() {
+                    let took = self.shared.clock.monotonic().saturating_sub(since);
+                    metrics.election_time.add(took.as_millis() as i64);
+                }
+            }
+            zebu_zab::Output::Send(_, packet)
+                if matches!(packet.kind, PacketKind::DIFF | PacketKind::TRUNC) =>
+            {
+                metrics.diff_count.add(1);
+            }
+            _ => {}
+        }
+    }
+
+    /// It looks for a leader from now on.
+    fn looks(&mut self) {
+        self.shared.metrics.looking_count.add(1);
+        self.looking = Some(self.shared.clock.monotonic());
+    }
+
     /// Serves clients, or nobody.
     fn change_role(&mut self, role: Role) {
+        if role == Role::Looking {
+            self.looks();
+        }
         let shared = &self.shared;
         let mode = match role {
             Role::Looking => None,

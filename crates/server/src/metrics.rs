@@ -163,6 +163,31 @@ metrics! {
     /// Milliseconds of a snapshot.
     snapshottime: Summary,
 
+    // Ensembles.
+
+    /// Times this server began to look for a leader.
+    looking_count: Counter,
+    /// Milliseconds from there until there was one.
+    election_time: Summary,
+    /// Transactions proposed by this server.
+    proposal_count: Counter,
+    /// Those it has seen committed while it leads.
+    commit_count: Counter,
+    /// Learners that were brought up to date by what they lack, or by cutting what they have too much.
+    diff_count: Counter,
+    /// Learners that were sent the whole tree.
+    snap_count: Counter,
+    /// Sessions that learners have asked about.
+    revalidate_count: Counter,
+    /// Proposals received, those of a synchronization excluded.
+    learner_proposal_received_count: Counter,
+    /// Commits and informs received likewise.
+    learner_commit_received_count: Counter,
+    /// Milliseconds a synchronization with the leader took, at a follower.
+    follower_sync_time: Summary,
+    /// The same at an observer.
+    observer_sync_time: Summary,
+
     // Start.
 
     /// Milliseconds to load the database.

@@ -27,12 +27,12 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const WARN_EVERY: Duration = Duration::from_secs(5);
 
 /// Keeps a flood of connections from becoming a flood of log lines.
-#[derive(Default)]
-struct Warnings(Option<Instant>);
+#[derive(Debug, Default)]
+pub struct Warnings(Option<Instant>);
 
 impl Warnings {
     /// Whether it is said this time.
-    fn is_due(&mut self) -> bool {
+    pub fn is_due(&mut self) -> bool {
         let due = self.0.is_none_or(|last| last.elapsed() >= WARN_EVERY);
         if due {
             self.0 = Some(Instant::now());

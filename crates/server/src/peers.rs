@@ -4,6 +4,7 @@
 //! Everything runs on a runtime of its own, so that clients and peers do not delay each other.
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,6 +15,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
+use tracing::{debug, warn};
 use zebu_proto::quorum::QuorumPacket;
 use zebu_proto::{HostPort, ServerId};
 use zebu_replica::Input;
@@ -24,10 +26,12 @@ use zebu_zab::{LinkId, Output};
 
 use self::sockets::Tuning;
 use crate::config::{ElectionNetConfig, EnsembleConfig};
+use crate::network::Warnings;
 use crate::shared::{Shared, StopOnPanic};
 
 mod copy;
 mod election;
+mod greeting;
 mod history;
 mod links;
 mod sockets;
@@ -74,6 +78,8 @@ struct Net {
     said: Mutex<HashMap<ServerId, Vec<HostPort>>>,
     links: Mutex<HashMap<LinkId, LinkHandle>>,
     copied: Mutex<HashMap<LinkId, Copied>>,
+    /// Peers that expect what this server does not do.
+    misfits: Mutex<Warnings>,
     listener: Mutex<Option<AbortHandle>>,
     connecting: Mutex<Option<AbortHandle>>,
 }
@@ -85,6 +91,24 @@ impl Net {
 
     fn report(&self, input: zebu_zab::Input) {
         self.shared.inbox.push(Input::Zab(input));
+    }
+
+    /// Remembers where a server has said that it listens for votes, if that can be of use.
+    fn remember(&self, server: ServerId, addresses: Vec<HostPort>) {
+        let may_join = self.shared.config.reconfig_enabled;
+        let mut said = self.said.lock();
+        let has_room = said.len() < CONNECTIONS_MAX || said.contains_key(&server);
+        if self.member(server).is_some() || may_join && has_room {
+            said.insert(server, addresses);
+        }
+    }
+
+    /// Says why a connection from a peer ended.
+    fn ended(&self, what: &str, error: &io::Error) {
+        match greeting::misfit(error) {
+            Some(expects) if self.misfits.lock().is_due() => warn!("{what}: {expects}"),
+            _ => debug!("{what}: {error}"),
+        }
     }
 
     fn member(&self, server: ServerId) -> Option<Member> {
@@ -153,6 +177,7 @@ impl Peers {
             said: Mutex::default(),
             links: Mutex::default(),
             copied: Mutex::default(),
+            misfits: Mutex::default(),
             listener: Mutex::default(),
             connecting: Mutex::default(),
         });

@@ -80,6 +80,16 @@ impl Mesh {
         &self.absent
     }
 
+    /// Whether there has been anything to do with a server.
+    pub fn knows(&self, peer: ServerId) -> bool {
+        self.lines.contains_key(&peer)
+    }
+
+    /// How many servers that is.
+    pub fn acquaintances(&self) -> usize {
+        self.lines.len()
+    }
+
     /// Whose connection this is.
     pub fn peer(&self, wire: WireId) -> Option<ServerId> {
         self.wires.get(&wire).copied()

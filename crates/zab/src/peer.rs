@@ -17,10 +17,13 @@ use crate::history::{History, Txn};
 use crate::io::{EpochKind, Input, Learners, LinkId, Options, Output, Role};
 use crate::leader::Leader;
 use crate::learner::Learner;
-use crate::mesh::Mesh;
+use crate::mesh::{self, Mesh};
 use crate::quorums::Quorums;
 use crate::random::Random;
 use crate::relay::Relay;
+
+/// Servers at which no more are heard that are not members.
+const ACQUAINTANCES_MAX: usize = 512;
 
 /// Why a role ends: the member looks for a leader again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -346,6 +349,9 @@ impl Peer {
                     }
                 }
             }
+            Input::Mesh(mesh::Input::Accepted { wire, peer }) if !self.may_take_part(peer) => {
+                out.push(Output::Mesh(mesh::Output::Close(wire)));
+            }
             Input::Mesh(input) => {
                 let mut done = Vec::new();
                 self.mesh.step(input, &mut done);
@@ -496,6 +502,15 @@ impl Peer {
             self.history.cut(zxid);
             self.history.set_flushed(zxid);
         }
+    }
+
+    /// Whether a server that has said who it is is heard: a member, or, where members may change,
+    /// one that may become one.
+    fn may_take_part(&self, server: ServerId) -> bool {
+        let configs = [self.quorums.committed(), self.quorums.last_seen()];
+        configs.iter().any(|config| config.member(server).is_some())
+            || self.options.reconfig
+                && (self.mesh.knows(server) || self.mesh.acquaintances() < ACQUAINTANCES_MAX)
     }
 
     // ---- election

@@ -21,7 +21,7 @@ use zebu_zab::Input;
 use zebu_zab::election::{Ballot, State, Vote};
 use zebu_zab::mesh::{self, WireId};
 
-use super::{CONNECTIONS_MAX, Net, sockets};
+use super::{CONNECTIONS_MAX, Net, greeting, sockets};
 
 /// Pause between tries to bind the election port.
 const BIND_PAUSE: Duration = Duration::from_secs(1);
@@ -79,7 +79,7 @@ async fn accept(net: Arc<Net>, listener: TcpListener) {
                 tokio::spawn(async move {
                     let _place = place;
                     if let Err(error) = welcome(&net, stream).await {
-                        debug!("election connection from {from}: {error}");
+                        net.ended(&format!("election connection from {from}"), &error);
                     }
                 });
             }
@@ -94,6 +94,7 @@ async fn accept(net: Arc<Net>, listener: TcpListener) {
 /// Hears who has dialled.
 async fn welcome(net: &Arc<Net>, mut stream: TcpStream) -> io::Result<()> {
     sockets::tune(&stream, net.tuning());
+    greeting::check(&stream, net.config.election.handshake_timeout).await?;
     let mut received = BytesMut::with_capacity(256);
     let message = tokio::time::timeout(net.config.election.handshake_timeout, async {
         loop {
@@ -108,7 +109,7 @@ async fn welcome(net: &Arc<Net>, mut stream: TcpStream) -> io::Result<()> {
     let message = message.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
     let addresses: Vec<_> = message.usable().cloned().collect();
     if !addresses.is_empty() {
-        net.said.lock().insert(message.server, addresses);
+        net.remember(message.server, addresses);
     }
     let wire = WireId(net.id());
     let slot = Arc::new(Slot::default());
@@ -162,7 +163,7 @@ async fn serve(
         ended = speak(to, &slot) => ended,
     };
     if let Err(error) = ended {
-        debug!("election connection {}: {error}", wire.0);
+        net.ended(&format!("election connection {}", wire.0), &error);
     }
     if net.wires.lock().remove(&wire).is_some() {
         net.report(Input::Mesh(mesh::Input::Closed(wire)));
@@ -176,7 +177,13 @@ async fn hear(
     wire: WireId,
 ) -> io::Result<()> {
     loop {
-        while let Some(message) = SplitNotifications::decode(&mut received).map_err(invalid)? {
+        let split = |received: &mut BytesMut| {
+            // SASL follows the first message.
+            let expected = greeting::expects(received);
+            SplitNotifications::decode(received)
+                .map_err(|error| expected.map_or_else(|| invalid(error), io::Error::other))
+        };
+        while let Some(message) = split(&mut received)? {
             match Notification::decode(&message).ok().and_then(|said| ballot(&said)) {
                 Some(ballot) => net.report(Input::Heard { wire, ballot }),
                 None => info!("a notification of connection {} makes no sense", wire.0),

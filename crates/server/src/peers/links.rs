@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -16,9 +16,10 @@ use zebu_proto::quorum::{PacketKind, QuorumPacket};
 use zebu_proto::txn::TxnRecord;
 use zebu_replica::Input;
 use zebu_zab::LinkId;
+use zebu_zab::config::Role;
 
 use super::sockets::Tuning;
-use super::{CONNECTIONS_MAX, LinkHandle, Net, ToLink, copy, sockets};
+use super::{CONNECTIONS_MAX, LinkHandle, Net, ToLink, copy, greeting, sockets};
 
 /// Packets that are put together for one write.
 const BATCH_PACKETS: usize = 1024;
@@ -133,7 +134,10 @@ async fn serve(
         ended = speak(to, orders) => ended,
     };
     if let Err(error) = ended {
-        info!("connection {} to a peer: {error}", link.0);
+        match greeting::misfit(&error) {
+            Some(_) => net.ended(&format!("connection {} of a learner", link.0), &error),
+            None => info!("connection {} to a peer: {error}", link.0),
+        }
     }
     net.copied.lock().remove(&link);
     if net.links.lock().remove(&link).is_some() {
@@ -142,14 +146,20 @@ async fn serve(
 }
 
 async fn hear(net: &Net, mut from: OwnedReadHalf, link: LinkId, learns: bool) -> io::Result<()> {
+    if !learns {
+        let patience = net.shared.config.sessions.tick * net.config.init_ticks.max(1);
+        greeting::check(from.as_ref(), patience).await?;
+    }
     let mut received = BytesMut::with_capacity(64 << 10);
     let mut inputs = Vec::new();
+    let mut said = Said::default();
     let field_bytes_max = net.field_bytes_max();
     loop {
         while let Some(packet) =
             QuorumPacket::decode(&mut received, field_bytes_max).map_err(invalid)?
         {
             let (kind, zxid) = (packet.kind, packet.zxid);
+            said.count(net, kind, learns);
             if learns && matches!(kind, PacketKind::PROPOSAL | PacketKind::INFORM) {
                 // What is logged must be possible to apply.
                 TxnRecord::decode(packet.body()).map_err(invalid)?;
@@ -166,6 +176,47 @@ async fn hear(net: &Net, mut from: OwnedReadHalf, link: LinkId, learns: bool) ->
         received.reserve(16 << 10);
         if from.read_buf(&mut received).await? == 0 {
             return Ok(());
+        }
+    }
+}
+
+/// What has been heard on a connection.
+#[derive(Default)]
+struct Said {
+    /// When the leader has begun to bring this server up to date.
+    began: Option<Instant>,
+    /// Whether this server is up to date.
+    current: bool,
+}
+
+impl Said {
+    fn count(&mut self, net: &Net, kind: PacketKind, learns: bool) {
+        let metrics = &net.shared.metrics;
+        match kind {
+            PacketKind::REVALIDATE if !learns => metrics.revalidate_count.add(1),
+            _ if !learns => {}
+            PacketKind::DIFF | PacketKind::TRUNC | PacketKind::SNAP => {
+                self.began.get_or_insert_with(Instant::now);
+            }
+            PacketKind::UPTODATE => {
+                self.current = true;
+                let Some(began) = self.began.take() else { return };
+                let took = began.elapsed().as_millis() as i64;
+                match net.config.role {
+                    Role::Observer => metrics.observer_sync_time.add(took),
+                    Role::Participant => metrics.follower_sync_time.add(took),
+                }
+            }
+            PacketKind::PROPOSAL if self.current => metrics.learner_proposal_received_count.add(1),
+            PacketKind::COMMIT
+            | PacketKind::COMMITANDACTIVATE
+            | PacketKind::INFORM
+            | PacketKind::INFORMANDACTIVATE
+                if self.current =>
+            {
+                metrics.learner_commit_received_count.add(1);
+            }
+            _ => {}
         }
     }
 }

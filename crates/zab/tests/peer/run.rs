@@ -20,6 +20,8 @@ struct Run {
     now: Duration,
     wires: BTreeMap<ServerId, WireId>,
     wires_made: u64,
+    /// Who has dialled by a line of its own.
+    knocked: BTreeMap<ServerId, WireId>,
     /// What the disk has been asked for, while it is slow.
     disk: VecDeque<Input>,
     slow: bool,
@@ -35,6 +37,7 @@ pub fn script(script: &str) -> String {
         now: Duration::ZERO,
         wires: BTreeMap::new(),
         wires_made: 0,
+        knocked: BTreeMap::new(),
         disk: VecDeque::new(),
         slow: false,
         copied: Zxid::ZERO,
@@ -118,6 +121,12 @@ impl Run {
             "wait" => self.wait(number(words[0]) as u64),
             // hear 2 looking 3 1.4 epoch 1 round 1
             "hear" => self.hear(words),
+            "knock" => {
+                self.wires_made += 1;
+                let (wire, peer) = (WireId(self.wires_made), ServerId(number(words[0])));
+                self.knocked.insert(peer, wire);
+                self.step(Input::Mesh(mesh::Input::Accepted { wire, peer }));
+            }
             "deaf" => {
                 let wire = self.wires.remove(&ServerId(number(words[0]))).expect("a connection");
                 self.step(Input::Mesh(mesh::Input::Closed(wire)));
@@ -175,6 +184,7 @@ impl Run {
         options.epoch_wait_max = ms("epoch_wait");
         options.observer.connect_pause_max = ms("connect_pause").unwrap_or_default();
         options.observer.look_pause_max = ms("look_pause").unwrap_or_default();
+        options.reconfig = words.contains(&"joining");
         options.observer.masters = words.contains(&"masters");
         options.observer.logs = !words.contains(&"forgetful");
         if let Some(most) = value(words, "copies") {
@@ -194,6 +204,7 @@ impl Run {
         };
         self.peer = Some(Peer::new(options, start));
         self.wires.clear();
+        self.knocked.clear();
         self.disk.clear();
         self.slow = false;
         self.now += Duration::from_secs(1000);
@@ -284,6 +295,14 @@ impl Run {
     fn carry_out(&mut self, outputs: Vec<Output>) {
         for output in outputs {
             let line = match output {
+                Output::Mesh(mesh::Output::Dial(peer)) if self.knocked.contains_key(&peer) => {
+                    format!("dial {}", peer.0)
+                }
+                Output::Mesh(mesh::Output::Close(wire))
+                    if self.knocked.values().any(|knocked| *knocked == wire) =>
+                {
+                    "hang up".to_owned()
+                }
                 Output::Mesh(mesh::Output::Dial(peer)) if peer < self.me => {
                     self.wires_made += 1;
                     let wire = WireId(self.wires_made);
