@@ -208,6 +208,13 @@ mod tests {
         assert_eq!(parse("-r=1").unwrap_err(), "-r takes no value: 1");
     }
 
+    #[tokio::test]
+    async fn servers_that_make_no_sense_are_named() {
+        let (settings, _) = Options::default().settings().unwrap();
+        let refused = crate::session::Session::open("host:port", &settings).err().unwrap();
+        assert!(refused.message().starts_with("invalid connect string: "), "{refused:?}");
+    }
+
     #[test]
     fn settings_come_from_a_file() {
         let file = tempfile::NamedTempFile::new().unwrap();

@@ -147,15 +147,18 @@ fn bad_path(error: PathError, path: &str) -> String {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let place = error.path().unwrap_or_default();
+        let text = error.to_string();
+        if text.starts_with("invalid connect string") {
+            return Self::new(text).hint("servers are host:port[,host:port...][/chroot]");
+        }
         if error.kind() == ErrorKind::Invalid && !place.is_empty() {
             if let Err(wrong) = path::validate(place) {
                 let failure = Self::new(bad_path(wrong, place));
                 return failure.hint("a path is /, or names each with a / in front: /app/config");
             }
             // The client's own refusals say more than the code for them.
-            if error.code() == ErrorCode::BAD_ARGUMENTS && !error.to_string().starts_with("invalid")
-            {
-                return Self::new(error.to_string());
+            if error.code() == ErrorCode::BAD_ARGUMENTS && !text.starts_with("invalid") {
+                return Self::new(text);
             }
         }
         Self::answered(error.code(), place)

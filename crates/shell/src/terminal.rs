@@ -171,7 +171,9 @@ impl Assistant {
     fn znodes(&self, parent: &str, prefix: &str) -> Vec<String> {
         let Some(client) = self.client.lock().clone() else { return Vec::new() };
         let asked = client.get_children(parent);
-        let answered = self.runtime.block_on(tokio::time::timeout(COMPLETION_TIME_MAX, asked));
+        // The time limit is made where there is a runtime to keep it.
+        let answered =
+            self.runtime.block_on(async { tokio::time::timeout(COMPLETION_TIME_MAX, asked).await });
         // Somebody who types has no use for errors.
         let Ok(Ok((mut names, _))) = answered else { return Vec::new() };
         names.retain(|name| name.starts_with(prefix));

@@ -1,0 +1,295 @@
+//! The scripts in `bin`, as other programs call them.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+/// A place for a configuration, data and logs, and a port.
+struct Place {
+    folder: TempDir,
+    port: u16,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let place = Self { folder, port };
+        fs::create_dir(place.path("conf")).unwrap();
+        let lines = format!(
+            "dataDir = {}\nclientPort={port}\nclientPortAddress=127.0.0.1\npreAllocSize=64\n",
+            place.path("data").display()
+        );
+        fs::write(place.path("conf/zoo.cfg"), lines).unwrap();
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Runs a script: exit code, stdout, stderr.
+    fn run(&self, script: &str, arguments: &[&str]) -> (i32, String, String) {
+        self.run_with(script, arguments, &[])
+    }
+
+    fn run_with(
+        &self,
+        script: &str,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> (i32, String, String) {
+        let bin = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bin").canonicalize().unwrap();
+        let output = Command::new(bin.join(script))
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("ZEBU", env!("CARGO_BIN_EXE_zebu"))
+            .env("ZOOCFGDIR", self.path("conf"))
+            .env("ZOO_LOG_DIR", self.path("logs"))
+            .envs(variables.iter().copied())
+            .output()
+            .unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+    }
+
+    fn server(&self, arguments: &[&str]) -> (i32, String) {
+        let (code, out, err) = self.run("zkServer.sh", arguments);
+        let config = self.path("conf/zoo.cfg").display().to_string();
+        assert!(err.starts_with("ZooKeeper JMX enabled by default\nUsing config: "), "{err}");
+        assert!(err.contains(&format!("Using config: {config}\n")), "{err}");
+        (code, out)
+    }
+
+    fn wait_until_serving(&self) {
+        // A busy machine takes its time.
+        for _ in 0..600 {
+            if self.server(&["status"]).0 == 0 {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        panic!("it does not serve: {}", self.log());
+    }
+
+    fn log(&self) -> String {
+        let logs = fs::read_dir(self.path("logs")).unwrap();
+        logs.map(|file| fs::read_to_string(file.unwrap().path()).unwrap()).collect()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // Also when a test has failed.
+        self.run("zkServer.sh", &["stop"]);
+    }
+}
+
+#[test]
+fn a_server_is_started_looked_after_and_stopped() {
+    let place = Place::new();
+    let pid_file = place.path("data/zookeeper_server.pid");
+    let found = format!(
+        "Client port found: {}. Client address: 127.0.0.1. Client SSL: false.\n",
+        place.port
+    );
+    let none = format!("{found}Error contacting service. It is probably not running.\n");
+    assert_eq!(place.server(&["status"]), (1, none.clone()));
+    let nothing = format!(
+        "Stopping zookeeper ... no zookeeper to stop (could not find file {})\n",
+        pid_file.display()
+    );
+    assert_eq!(place.server(&["stop"]), (0, nothing));
+
+    assert_eq!(place.server(&["start"]), (0, "Starting zookeeper ... STARTED\n".to_owned()));
+    let pid = fs::read_to_string(&pid_file).unwrap();
+    let again = format!("Starting zookeeper ... already running as process {pid}.\n");
+    assert_eq!(place.server(&["start"]), (1, again));
+    place.wait_until_serving();
+    assert_eq!(place.server(&["status"]), (0, format!("{found}Mode: standalone\n")));
+
+    let server = format!("127.0.0.1:{}", place.port);
+    let (code, out, _) = place.run("zkCli.sh", &["-server", &server, "-q", "ls", "/"]);
+    assert_eq!((code, out.as_str()), (0, "[zookeeper]\n"));
+
+    let restarted = "Stopping zookeeper ... STOPPED\nStarting zookeeper ... STARTED\n";
+    assert_eq!(place.server(&["restart"]), (0, restarted.to_owned()));
+    assert_ne!(fs::read_to_string(&pid_file).unwrap(), pid);
+    assert_eq!(place.server(&["stop"]), (0, "Stopping zookeeper ... STOPPED\n".to_owned()));
+    assert!(!pid_file.exists());
+    assert_eq!(place.server(&["status"]), (1, none));
+}
+
+#[test]
+fn a_server_runs_in_the_foreground_with_settings_from_files() {
+    let place = Place::new();
+    fs::write(
+        place.path("conf/java.env"),
+        "SERVER_JVMFLAGS=\"-Dzookeeper.4lw.commands.whitelist=ruok\"\n",
+    )
+    .unwrap();
+    let bin = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bin/zkServer.sh");
+    let mut child = Command::new(bin)
+        .args(["--config", place.path("conf").to_str().unwrap(), "start-foreground"])
+        .env("ZEBU", env!("CARGO_BIN_EXE_zebu"))
+        .env("ZOO_LOG_DIR", place.path("logs"))
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    place.wait_until_serving();
+    let word = Command::new(env!("CARGO_BIN_EXE_zebu"))
+        .args(["word", &format!("127.0.0.1:{}", place.port), "ruok"])
+        .output()
+        .unwrap();
+    assert_eq!(word.stdout, b"imok");
+    // The script has become the server: this ends it.
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(place.server(&["status"]).0, 1);
+}
+
+#[test]
+fn a_server_that_cannot_start_says_where_the_reason_is() {
+    let place = Place::new();
+    fs::write(
+        place.path("conf/zoo.cfg"),
+        format!("dataDir={}\nclientPort=nonsense\n", place.path("data").display()),
+    )
+    .unwrap();
+    let (code, out, err) = place.run("zkServer.sh", &["start"]);
+    assert_eq!((code, out.as_str()), (1, "Starting zookeeper ... FAILED TO START\n"));
+    assert!(err.contains("hint: "), "{err}");
+    assert!(place.log().contains("clientPort"), "{}", place.log());
+}
+
+#[test]
+fn the_client_port_is_found_wherever_it_is() {
+    let place = Place::new();
+    let status = |lines: &str| {
+        let data = place.path("data");
+        fs::create_dir_all(&data).unwrap();
+        fs::write(data.join("myid"), "2\n").unwrap();
+        fs::write(place.path("conf/zoo.cfg"), format!("dataDir={}\n{lines}", data.display()))
+            .unwrap();
+        place.server(&["status"]).1
+    };
+    let dynamic = place.path("conf/zoo.cfg.dynamic");
+    fs::write(&dynamic, "server.1=a:1:2;3\nserver.2=b:1:2:participant;[::1]:7\n").unwrap();
+    let found = |port, address| {
+        format!("Client port found: {port}. Client address: {address}. Client SSL: false.\n")
+    };
+    assert!(status("server.1=a:1:2;3\nserver.2=b:1:2;4\n").starts_with(&found(4, "localhost")));
+    assert!(status("server.2=b:1:2;127.0.0.1:5\n").starts_with(&found(5, "127.0.0.1")));
+    let text = status(&format!("dynamicConfigFile={}\n", dynamic.display()));
+    assert!(
+        text.starts_with(
+            "Client port not found in static config file. Looking in dynamic config file.\n"
+        ),
+        "{text}"
+    );
+    assert!(text.contains(&found(7, "::1")), "{text}");
+    let text = status("secureClientPort=9\n");
+    assert!(
+        text.contains("Client port found: 9. Client address: localhost. Client SSL: true.\n"),
+        "{text}"
+    );
+    let text = status("");
+    assert!(
+        text.ends_with(
+            "Unable to find either secure or unsecure client port in any configs. Terminating.\n"
+        ),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_is_run_is_printed() {
+    let place = Place::new();
+    let (code, out) = place.server(&["print-cmd"]);
+    let (zebu, config) = (env!("CARGO_BIN_EXE_zebu"), place.path("conf/zoo.cfg"));
+    assert_eq!(code, 0);
+    assert!(out.starts_with(&format!("\"{zebu}\" server \"{}\" > ", config.display())), "{out}");
+    let (code, out) = place.server(&["version"]);
+    assert_eq!(code, 0);
+    assert!(out.starts_with("Apache ZooKeeper, version 3.9.5-"), "{out}");
+    let (code, _, err) = place.run("zkServer.sh", &[]);
+    assert_eq!(code, 0);
+    assert!(err.contains("zkServer.sh [--config <conf-dir>] {start|start-foreground|stop|version|restart|status|print-cmd}"), "{err}");
+    // A configuration can be named by its path, or by its name in the directory.
+    fs::copy(&config, place.path("conf/other.cfg")).unwrap();
+    for name in ["other.cfg", "./conf/other.cfg"] {
+        let (_, out, err) = place.run("zkServer.sh", &["print-cmd", name]);
+        assert!(out.contains("other.cfg\" > ") && err.contains("other.cfg\n"), "{out}{err}");
+    }
+    let (code, _, err) = place.run_with("zkServer.sh", &["version"], &[("ZEBU", "/no/where")]);
+    assert_eq!(code, 1);
+    assert!(err.contains("could not be found"), "{err}");
+}
+
+#[test]
+fn directories_are_initialized_once() {
+    let place = Place::new();
+    let data = place.path("data");
+    let run = |arguments: &[&str]| {
+        let (code, out, _) = place.run("zkServer-initialize.sh", arguments);
+        (code, out)
+    };
+    let text = |name: &str| fs::read_to_string(data.join(name)).unwrap();
+    assert_eq!(run(&["--myid=3"]), (0, "Using myid of 3\n".to_owned()));
+    assert_eq!((text("myid").as_str(), text("initialize").as_str()), ("3\n", ""));
+    fs::write(data.join("version-2/log.1"), "old").unwrap();
+    let refused = format!(
+        "ZooKeeper data directory already exists at {} (or use --force to force re-initialization)\n",
+        data.display()
+    );
+    assert_eq!(run(&[]), (1, refused));
+    assert!(data.join("version-2/log.1").exists());
+    let forced = format!(
+        "Force enabled, data/txnlog directories will be re-initialized\n\
+         No myid provided, be sure to specify it in {}/myid if using non-standalone\n",
+        data.display()
+    );
+    assert_eq!(run(&["--force"]), (0, forced));
+    assert!(!data.join("version-2/log.1").exists() && !data.join("myid").exists());
+    assert_eq!(
+        run(&["--configfile=/no/where"]),
+        (1, "Unable to find config file at /no/where\n".to_owned())
+    );
+    let (code, out) = run(&["--nonsense"]);
+    assert_eq!(code, 1);
+    assert!(
+        out.starts_with("Unknown option: --nonsense\nusage: ") && out.contains("     --myid=#    "),
+        "{out}"
+    );
+}
+
+#[test]
+fn old_files_are_cleaned_up() {
+    let place = Place::new();
+    let (code, out, err) = place.run("zkCleanup.sh", &["-n", "2"]);
+    assert_eq!(code, 1);
+    assert!(
+        err.contains("does not exist") && out.starts_with("Usage:\nPurgeTxnLog dataLogDir"),
+        "{out}{err}"
+    );
+    let dir = place.path("data/version-2");
+    fs::create_dir_all(&dir).unwrap();
+    let snapshot = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/fixtures/zookeeper-3.9.5/basic/version-2/snapshot.48");
+    for zxid in 1..=4 {
+        fs::copy(&snapshot, dir.join(format!("snapshot.{zxid}"))).unwrap();
+    }
+    let (code, _, err) = place.run("zkCleanup.sh", &["-n", "2"]);
+    assert_eq!(code, 1);
+    assert!(err.contains("count should be greater than or equal to 3"), "{err}");
+    let (code, out, err) = place.run("zkCleanup.sh", &["-n", "3"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.starts_with("Removing file: ") && out.ends_with("/snapshot.1\n"), "{out}");
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 3);
+}

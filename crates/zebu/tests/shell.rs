@@ -1,0 +1,342 @@
+//! The shell as people meet it, through a pseudo-terminal, and as scripts do, through pipes.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// Far above anything that should happen.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A server, and a directory for everything.
+struct Server {
+    child: Child,
+    address: String,
+    folder: TempDir,
+}
+
+impl Server {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_zebu"))
+            .args(["server", "--set", "clientPort=0", "--set", "forceSync=no"])
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut greeting = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut greeting).unwrap();
+        let address = greeting.trim().strip_prefix("listening on ").expect("a greeting").to_owned();
+        Self { child, address, folder }
+    }
+
+    /// The shell, for this server.
+    fn shell(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zebu"));
+        command.args(["shell", "-server", &self.address]).args(arguments);
+        command.current_dir(self.folder.path()).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
+        finished(self.shell(arguments).output().unwrap())
+    }
+
+    fn pipe(&self, arguments: &[&str], input: &str) -> (Option<i32>, String, String) {
+        let mut command = self.shell(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        finished(child.wait_with_output().unwrap())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+fn finished(output: Output) -> (Option<i32>, String, String) {
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// A terminal with a shell in it, which this test types into and looks at.
+struct Terminal {
+    keyboard: ChildStdin,
+    child: Child,
+    screen: Arc<Mutex<String>>,
+    /// How much of the screen was looked at.
+    seen: usize,
+}
+
+impl Terminal {
+    fn open(server: &Server) -> Self {
+        // Wide enough for no line to be broken. The terminal is the shell's own, so that Ctrl-C reaches it
+        // while it works.
+        let line = format!(
+            "stty cols 200 rows 40; exec {} shell -server {}",
+            env!("CARGO_BIN_EXE_zebu"),
+            server.address
+        );
+        let mut command = Command::new("script");
+        command.args(["--quiet", "--return", "--flush", "--command", &line, "/dev/null"]);
+        command.current_dir(server.folder.path());
+        command.env("TERM", "xterm").env("XDG_STATE_HOME", server.folder.path());
+        command.env("EDITOR", "sed -i s/hello/edited/").env_remove("VISUAL").env_remove("NO_COLOR");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut child = command.spawn().expect("script, of util-linux");
+        let keyboard = child.stdin.take().unwrap();
+        let screen = Arc::new(Mutex::new(String::new()));
+        let (mut reader, shown) = (child.stdout.take().unwrap(), screen.clone());
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = reader.read(&mut bytes) {
+                shown.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..count]));
+            }
+        });
+        Self { keyboard, child, screen, seen: 0 }
+    }
+
+    fn types(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+        self.keyboard.flush().unwrap();
+    }
+
+    /// Waits until something is shown, behind what was waited for before.
+    fn shows(&mut self, text: &str) {
+        let start = Instant::now();
+        loop {
+            let screen = self.screen.lock().unwrap().clone();
+            if let Some(at) = screen[self.seen..].find(text) {
+                self.seen += at + text.len();
+                return;
+            }
+            let rest = &screen[self.seen..];
+            assert!(start.elapsed() < DEADLINE, "{text:?} is not shown, but {rest:?}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Types a line and waits for what it shows, on a line of its own, and for the next prompt.
+    fn answers(&mut self, line: &str, answer: &str) {
+        self.types(&format!("{line}\r"));
+        self.shows(&format!("\n{answer}"));
+        self.shows("] ");
+    }
+
+    fn ends(&mut self) -> Option<i32> {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(start.elapsed() < DEADLINE, "it does not end: {}", self.screen.lock().unwrap());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+const CTRL_A: &str = "\x01";
+const CTRL_C: &str = "\x03";
+const CTRL_D: &str = "\x04";
+const CTRL_R: &str = "\x12";
+const UP: &str = "\x1b[A";
+const RIGHT: &str = "\x1b[C";
+const DELETE: &str = "\x1b[3~";
+
+/// The editor gives the terminal back: pasted text is not marked any more.
+const LINE_IS_OVER: &str = "\x1b[?2004l";
+
+#[test]
+fn lines_are_edited_completed_and_remembered() {
+    let server = Server::start();
+    let mut terminal = Terminal::open(&server);
+    terminal.shows("JLine support is enabled");
+    terminal.shows("] ");
+    // A command and a path are completed.
+    terminal.types("cre\t");
+    terminal.shows("create ");
+    terminal.answers("/application hello", "Created /application");
+    terminal.types("get /app\t");
+    terminal.shows("get /application");
+    terminal.answers("", "hello");
+    // Two candidates are listed.
+    terminal.answers("create /applause x", "Created /applause");
+    terminal.types("ls /a\t\t");
+    terminal.shows("/applause");
+    terminal.shows("/application");
+    terminal.types(CTRL_C);
+    terminal.shows(LINE_IS_OVER);
+    terminal.shows("] ");
+    // Earlier lines come back, also by what is in them.
+    terminal.answers(&format!("{UP}{UP}"), "hello");
+    terminal.types(&format!("{CTRL_R}hello"));
+    terminal.shows("create /application hello");
+    terminal.answers("", "\x1b[31mNode already exists: /application");
+    // A slip is corrected in its place.
+    terminal.types("gxt /application");
+    terminal.types(&format!("{CTRL_A}{RIGHT}{DELETE}e"));
+    terminal.answers("", "hello");
+    // A line is given up, and is not carried out.
+    terminal.types(&format!("nonsense{CTRL_C}"));
+    terminal.shows(LINE_IS_OVER);
+    terminal.shows("] ");
+    terminal.answers("get /application", "hello");
+    assert!(!terminal.screen.lock().unwrap().contains("Command not found"));
+    terminal.answers("addauth digest me:secret", "");
+    terminal.answers("getAllChildrenNumber /", "5");
+    terminal.types(CTRL_D);
+    assert_eq!(terminal.ends(), Some(0));
+    // The next shell remembers, but no secrets.
+    let history = fs::read_to_string(server.folder.path().join("zebu/shell_history")).unwrap();
+    assert!(history.contains("getAllChildrenNumber /") && !history.contains("secret"), "{history}");
+    let mut terminal = Terminal::open(&server);
+    terminal.shows("] ");
+    terminal.answers(UP, "5");
+    // Ctrl-C where there is no line ends it.
+    terminal.types(CTRL_C);
+    assert_eq!(terminal.ends(), Some(0));
+}
+
+#[test]
+fn events_are_shown_while_nothing_is_typed() {
+    let server = Server::start();
+    let mut terminal = Terminal::open(&server);
+    terminal.shows("] ");
+    terminal.answers("create /watched x", "Created /watched");
+    terminal.answers("get -w /watched", "x");
+    // A line that is being typed stays.
+    terminal.types("getAll");
+    assert_eq!(server.run(&["set", "/watched", "y"]).0, Some(0));
+    terminal.shows("WATCHER::");
+    terminal.shows("type:NodeDataChanged path:/watched");
+    terminal.shows("getAll");
+    terminal.answers("ChildrenNumber /watched", "0");
+    // A subtree is followed until Ctrl-C, which ends the command and not the shell.
+    terminal.types("watch -v /watched\r");
+    terminal.shows("following /watched");
+    assert_eq!(server.run(&["create", "/watched/child", "new"]).0, Some(0));
+    terminal.shows("/watched/child (version 0) new");
+    terminal.types(CTRL_C);
+    terminal.shows("interrupted");
+    terminal.shows("] ");
+    terminal.types("quit\r");
+    terminal.shows("state:Closed");
+    // Nothing came after the command that was interrupted.
+    assert_eq!(terminal.ends(), Some(130));
+}
+
+#[test]
+fn data_are_edited_unless_somebody_else_was_quicker() {
+    let server = Server::start();
+    let mut terminal = Terminal::open(&server);
+    terminal.shows("] ");
+    terminal.answers("create /text \"hello world\"", "Created /text");
+    terminal.answers("edit /text", "saved as version 1");
+    terminal.answers("get /text", "edited world");
+    terminal.answers("edit /text", "nothing changed");
+    drop(terminal);
+    // An editor that takes its time, and somebody else who does not.
+    let editor = server.folder.path().join("editor.sh");
+    let other = format!(
+        "#!/bin/sh\nsed -i s/edited/mine/ \"$1\"\n{} shell -server {} -q set /text theirs\n",
+        env!("CARGO_BIN_EXE_zebu"),
+        server.address
+    );
+    fs::write(&editor, other).unwrap();
+    let editor = format!("sh {}", editor.display());
+    let output = server.shell(&["-q", "edit", "/text"]).env("VISUAL", editor).output().unwrap();
+    let (code, _, err) = finished(output);
+    assert_eq!(code, Some(1));
+    assert!(
+        err.starts_with("/text was changed by somebody else meanwhile\nhint: your text is in "),
+        "{err}"
+    );
+    let kept = err.split("your text is in ").nth(1).unwrap().split(';').next().unwrap();
+    assert_eq!(fs::read_to_string(kept).unwrap(), "mine world");
+    fs::remove_file(kept).unwrap();
+    assert_eq!(server.run(&["-q", "get", "/text"]).1, "theirs\n");
+}
+
+#[test]
+fn single_commands_say_what_they_did_by_their_exit_code() {
+    let server = Server::start();
+    let connecting = format!("Connecting to {}\n", server.address);
+    let connected =
+        "\nWATCHER::\n\nWatchedEvent state:SyncConnected type:None path:null zxid: -1\n";
+    let (code, out, err) = server.run(&["create", "/a", "some data"]);
+    assert_eq!((code, out), (Some(0), format!("{connecting}{connected}")));
+    assert_eq!(err, "Created /a\n");
+    let (code, out, _) = server.run(&["get", "/a"]);
+    assert_eq!((code, out), (Some(0), format!("{connecting}{connected}some data\n")));
+    assert_eq!(server.run(&["-q", "get", "/none"]).0, Some(1));
+    assert_eq!(server.run(&["-q", "nonsense"]).0, Some(127));
+    let (code, out, err) = server.run(&["-nonsense", "ls", "/"]);
+    assert_eq!((code, out.as_str()), (Some(2), ""));
+    assert!(err.starts_with("no such option: -nonsense\nhint: "), "{err}");
+    let (code, out, _) = server.run(&["--json", "get", "/a"]);
+    assert_eq!(code, Some(0));
+    assert!(out.starts_with('{') && out.contains("\"data\":\"some data\""), "{out}");
+    // What is no text comes out as it is.
+    assert_eq!(server.run(&["-q", "set", "-b", "/a", "/wA="]).0, Some(0));
+    assert_eq!(server.shell(&["-q", "get", "/a"]).output().unwrap().stdout, b"\xff\x00\n");
+    // An ephemeral znode goes with its command.
+    assert_eq!(server.run(&["create", "-e", "/mine"]).0, Some(0));
+    assert_eq!(server.run(&["-q", "ls", "/"]).1, "[a, zookeeper]\n");
+}
+
+#[test]
+fn many_commands_come_through_a_pipe() {
+    let server = Server::start();
+    let (code, out, err) = server.pipe(&[], "create /a x\r\n\nget /a\nls /\nnonsense");
+    assert_eq!(code, Some(127), "{err}");
+    assert!(out.contains("Welcome to ZooKeeper!\nJLine support is disabled\n"), "{out}");
+    assert!(out.ends_with("\nx\n[a, zookeeper]\n"), "{out}");
+    let (code, out, _) = server.pipe(&["-q"], "create -e /mine\nget /none\nquit\nls /\n");
+    // Behind `quit` nothing is read; its exit code is that of the command before it.
+    assert_eq!((code, out.as_str()), (Some(1), ""));
+}
+
+#[test]
+fn nobody_waits_for_ever_for_a_server() {
+    let folder = tempfile::tempdir().unwrap();
+    // Nobody listens on a port that was free a moment ago.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zebu"));
+        command.args(["shell", "-q", "-timeout", "300", "-server", &format!("127.0.0.1:{port}")]);
+        finished(
+            command
+                .args(arguments)
+                .current_dir(folder.path())
+                .stdin(Stdio::null())
+                .output()
+                .unwrap(),
+        )
+    };
+    for arguments in [&["ls", "/"][..], &["-waitforconnection", "ls", "/"]] {
+        let (code, out, err) = run(arguments);
+        assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+        assert!(
+            err.starts_with("KeeperErrorCode = ConnectionLoss") && err.contains("hint: "),
+            "{err}"
+        );
+    }
+    assert!(Path::new(folder.path()).read_dir().unwrap().next().is_none());
+}
