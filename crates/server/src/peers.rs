@@ -34,6 +34,7 @@ mod election;
 mod greeting;
 mod history;
 mod links;
+mod oracle;
 mod sockets;
 
 /// Inputs waiting for the replica at which nothing more is read from peers.
@@ -182,6 +183,9 @@ impl Peers {
             connecting: Mutex::default(),
         });
         election::listen(&net, runtime.handle())?;
+        if let Some(path) = net.config.oracle.clone() {
+            runtime.spawn(oracle::watch(net.clone(), path));
+        }
         Ok(Self { net, runtime: Some(runtime) })
     }
 

@@ -26,7 +26,7 @@ pub use change::ChangeError;
 pub use fault::{ConfigFault, TextError};
 pub use member::{Member, PeerAddress, Role};
 pub use text::is_config_key;
-pub use verifier::{Groups, Oracle, Verifier};
+pub use verifier::{Groups, Verifier};
 
 /// The znode whose data are the text of the committed configuration.
 pub const CONFIG_PATH: &str = "/zookeeper/config";

@@ -319,7 +319,15 @@ impl Election {
     ) -> Option<Decision> {
         let agree = self.supporters();
         if !quorums.all_have_quorum(&agree) {
-            self.decide_at = None;
+            // The other one of two may still be heard of, and have the better history.
+            let alone = quorums.oracle() == Some(true)
+                && self.proposal.leader == self.me
+                && agree.contains(&self.me);
+            self.decide_at = if alone {
+                Some(self.decide_at.unwrap_or(now + self.patience.settle))
+            } else {
+                None
+            };
             return None;
         }
         let complete = quorums.voters().all(|sid| agree.contains(&sid) || absent.contains(&sid));
@@ -328,6 +336,17 @@ impl Election {
         }
         self.decide_at.get_or_insert(now + self.patience.settle);
         None
+    }
+
+    /// The oracle has spoken.
+    pub fn oracle_spoke(
+        &mut self,
+        now: Duration,
+        quorums: &Quorums,
+        absent: &BTreeSet<ServerId>,
+    ) -> Option<Decision> {
+        let votes = self.state == State::Looking && !self.received.is_empty();
+        if votes { self.consider(now, quorums, absent) } else { None }
     }
 
     fn matches_proposal(&self, ballot: &Ballot) -> bool {
@@ -351,6 +370,11 @@ impl Election {
             if self.backed(&self.received, leader, ballot.round, same, quorums) {
                 return Some(self.decide(ballot.vote, self.round, quorums));
             }
+        }
+        if ballot.state == State::Leading && from == leader && quorums.oracle() == Some(false) {
+            // It leads alone, since the oracle allows it and not this server.
+            self.round = ballot.round;
+            return Some(self.decide(ballot.vote, ballot.round, quorums));
         }
         self.settled.insert(from, ballot);
         let same = |other: &Ballot| {

@@ -185,6 +185,9 @@ pub enum Input {
     Truncated(Option<Zxid>),
     /// [`Output::Restore`] is done: tree and log are the copy's, durably.
     Restored(Zxid),
+    /// What the oracle of two servers says: whether this one may go on alone. Without an oracle
+    /// this never comes.
+    Oracle(bool),
     /// A part of what [`Output::ReadLog`] asked for, in order.
     LogRead {
         /// For whom.

@@ -103,6 +103,9 @@ pub(crate) struct Leader {
     give_up_at: Duration,
     /// Who has voted for it.
     supporters: BTreeSet<ServerId>,
+    /// Before this it waits for the other one of two, whatever the oracle says.
+    alone_from: Duration,
+    waits_to_go_alone: bool,
     /// From when on a supporter that looks again ends this before it begins.
     disloyal_after: Duration,
     /// What it had when it was elected.
@@ -131,6 +134,11 @@ impl Leader {
         Self {
             phase: Phase::Choosing,
             give_up_at: ctx.now + ctx.options.init_time(),
+            waits_to_go_alone: supporters.len() > 1 && ctx.quorums.oracle().is_some(),
+            alone_from: match supporters.len() {
+                0 | 1 => ctx.now,
+                _ => ctx.now + ctx.options.tick,
+            },
             supporters,
             disloyal_after: ctx.options.epoch_wait_max.map_or(Duration::MAX, |max| ctx.now + max),
             summary: (ctx.epochs.current, last),
@@ -154,6 +162,38 @@ impl Leader {
     pub(crate) fn begin(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
         self.join(ctx, ctx.options.me, ctx.epochs.accepted);
         Ok(())
+    }
+
+    /// Whether the oracle of two servers lets this one go on without the other.
+    fn goes_alone(&self, ctx: &Ctx<'_>) -> bool {
+        let follows = |link: &Link| link.is_registered() && !link.observer;
+        ctx.quorums.oracle() == Some(true)
+            && self.alone_from <= ctx.now
+            && !self.links.values().any(follows)
+    }
+
+    /// The oracle may let this server go on alone now.
+    pub(crate) fn go_on_alone(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
+        if !self.goes_alone(ctx) {
+            return Ok(());
+        }
+        match self.phase {
+            Phase::Choosing => self.join(ctx, ctx.options.me, ctx.epochs.accepted),
+            Phase::Electing => self.elect(ctx, ctx.options.me)?,
+            Phase::Syncing if self.current_saved => self.prove(ctx, ctx.options.me)?,
+            Phase::Leading => {
+                self.commit(ctx);
+                self.confirm_by_pings(ctx);
+            }
+            Phase::Promising | Phase::Syncing => {}
+        }
+        Ok(())
+    }
+
+    /// A connection is gone, at the other end's wish.
+    pub(crate) fn link_lost(&mut self, ctx: &mut Ctx<'_>, id: LinkId) -> Result<(), Leave> {
+        self.link_down(id);
+        self.go_on_alone(ctx)
     }
 
     /// A server looks for a leader.
@@ -202,7 +242,10 @@ impl Leader {
 
     pub(crate) fn deadline(&self) -> Duration {
         let links = self.links.values().map(|link| link.deadline);
-        let phase = if self.phase == Phase::Leading { Duration::MAX } else { self.give_up_at };
+        let mut phase = if self.phase == Phase::Leading { Duration::MAX } else { self.give_up_at };
+        if self.waits_to_go_alone {
+            phase = phase.min(self.alone_from);
+        }
         links.fold(phase.min(self.ping_at).min(self.check_at), Duration::min)
     }
 
@@ -224,7 +267,8 @@ impl Leader {
             self.connecting.insert(server);
         }
         let here = self.connecting.contains(&ctx.options.me);
-        if here && ctx.quorums.committed().is_quorum(&self.connecting) {
+        let is_quorum = ctx.quorums.committed().is_quorum(&self.connecting);
+        if here && (is_quorum || self.goes_alone(ctx)) {
             self.phase = Phase::Promising;
             self.epoch =
                 Epoch(self.highest.0 + u32::from(!zebu_proto::mutant!("epoch used twice")));
@@ -282,7 +326,8 @@ impl Leader {
             self.electing.insert(server);
         }
         let here = self.electing.contains(&ctx.options.me);
-        if here && ctx.quorums.committed().is_quorum(&self.electing) {
+        let is_quorum = ctx.quorums.committed().is_quorum(&self.electing);
+        if here && (is_quorum || self.goes_alone(ctx)) {
             self.phase = Phase::Syncing;
             self.give_up_at = ctx.now + ctx.options.init_time();
             ctx.save_epoch(EpochKind::Current, self.epoch);
@@ -314,7 +359,7 @@ impl Leader {
         self.links.insert(id, link);
     }
 
-    pub(crate) fn link_down(&mut self, id: LinkId) {
+    fn link_down(&mut self, id: LinkId) {
         self.links.remove(&id);
     }
 
@@ -552,7 +597,7 @@ impl Leader {
         self.proven.insert(server);
         if self.phase != Phase::Syncing
             || !self.current_saved
-            || !ctx.quorums.all_have_quorum(&self.proven)
+            || !(ctx.quorums.all_have_quorum(&self.proven) || self.goes_alone(ctx))
         {
             return Ok(());
         }
@@ -637,7 +682,11 @@ impl Leader {
             return;
         }
         let quorums = &*ctx.quorums;
-        let mut safe = self.durable(ctx.options.me, ctx.history, quorums.committed());
+        let mut safe = if self.goes_alone(ctx) {
+            ctx.history.flushed()
+        } else {
+            self.durable(ctx.options.me, ctx.history, quorums.committed())
+        };
         if quorums.is_joint() {
             safe = safe.min(self.durable(ctx.options.me, ctx.history, quorums.last_seen()));
         }

@@ -413,7 +413,12 @@ impl Peer {
                 }
             }
             Input::LinkDown(link) => match &mut self.part {
-                Part::Leading(leader) => leader.link_down(link),
+                Part::Leading(_) => {
+                    let (part, mut ctx) = self.split(now, out);
+                    if let Part::Leading(leader) = part {
+                        leader.link_lost(&mut ctx, link)?;
+                    }
+                }
                 Part::Learning(learner) if learner.is_link(link) => {
                     return Err(Leave("the leader has closed the connection"));
                 }
@@ -424,6 +429,16 @@ impl Peer {
                 }
                 _ => {}
             },
+            Input::Oracle(allows_alone) => {
+                self.quorums.set_oracle(allows_alone);
+                let absent = self.mesh.absent();
+                let decision = self.election.oracle_spoke(now, &self.quorums, absent);
+                self.post(now, Vec::new(), decision, out)?;
+                let (part, mut ctx) = self.split(now, out);
+                if let Part::Leading(leader) = part {
+                    leader.go_on_alone(&mut ctx)?;
+                }
+            }
             Input::Flushed(zxid) => {
                 if !self.busy.changes_the_log() {
                     self.history.set_flushed(zxid);

@@ -14,12 +14,14 @@ use crate::config::Membership;
 pub struct Quorums {
     committed: Arc<Membership>,
     last_seen: Arc<Membership>,
+    /// What the oracle of two servers says, if there is one.
+    oracle: Option<bool>,
 }
 
 impl Quorums {
     /// A configuration that everybody agrees on.
     pub fn new(committed: Arc<Membership>) -> Self {
-        Self { last_seen: committed.clone(), committed }
+        Self { last_seen: committed.clone(), committed, oracle: None }
     }
 
     /// The configuration in force.
@@ -82,6 +84,19 @@ impl Quorums {
     /// How much a server's election counts; a server with 0 is not elected.
     pub fn weight(&self, server: ServerId) -> u64 {
         self.in_force().map(|config| config.weight(server)).max().unwrap_or(0)
+    }
+
+    /// The oracle has said whether this server may go on alone.
+    pub fn set_oracle(&mut self, allows_alone: bool) {
+        self.oracle = Some(allows_alone);
+    }
+
+    /// What the oracle says: whether this server is enough, as one of two. `None` without an oracle
+    /// that counts.
+    ///
+    /// Source: `QuorumOracleMaj`.
+    pub fn oracle(&self) -> Option<bool> {
+        self.oracle.filter(|_| !self.is_joint() && self.committed.heeds_oracle())
     }
 
     /// Whether these servers are a quorum of every configuration that counts.

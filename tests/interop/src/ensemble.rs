@@ -80,11 +80,24 @@ impl Ensemble {
         observers: usize,
         options: &Options,
     ) -> Result<Self> {
+        Self::prepare_each(network, kinds, observers, &|_| options.clone())
+    }
+
+    /// The same, with options for each of them.
+    ///
+    /// # Errors
+    /// No folder for one.
+    pub fn prepare_each(
+        network: Network,
+        kinds: &[Kind],
+        observers: usize,
+        options: &dyn Fn(usize) -> Options,
+    ) -> Result<Self> {
         let role = |index: usize| {
             if index + observers < kinds.len() { "participant" } else { "observer" }
         };
         let member = |(viewer, kind): (usize, &Kind)| {
-            let mut options = options.clone().config("peerType", role(viewer));
+            let mut options = options(viewer).config("peerType", role(viewer));
             for index in 0..kinds.len() {
                 let line = format!("{}:{}", network.line(viewer, index), role(index));
                 options = options.config(&format!("server.{}", index + 1), line);

@@ -118,8 +118,7 @@ impl Config {
     /// An ensemble with something that is not part of this version.
     pub fn check_built(&self) -> Result<(), ConfigError> {
         let Some(ensemble) = &self.ensemble else { return Ok(()) };
-        let missing =
-            [(self.reconfig_enabled, "reconfigEnabled"), (ensemble.oracle.is_some(), "oraclePath")];
+        let missing = [(self.reconfig_enabled, "reconfigEnabled")];
         let problems: Vec<Problem> = (missing.into_iter().filter(|(is_set, _)| *is_set))
             .map(|(_, what)| {
                 let text = format!("{what} is not part of this version for ensembles");

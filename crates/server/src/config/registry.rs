@@ -154,7 +154,7 @@ impl Part {
     /// What is missing, as the start of a sentence.
     pub const fn missing(self) -> &'static str {
         match self {
-            Self::Ensemble => "reconfiguration and oracles are not part of this version",
+            Self::Ensemble => "reconfiguration is not part of this version",
             Self::Tls => "TLS is not part of this version",
             Self::Sasl => "SASL is not part of this version",
             Self::Admin => "the HTTP admin server is not part of this version",

@@ -193,24 +193,12 @@ fn the_same_configuration_may_have_another_text() {
     assert!(!base.is_same_as(&groups("group.1=2:1\nweight.2=2\nversion=2")));
 }
 
-struct Fixed(bool);
-
-impl Oracle for Fixed {
-    fn allows_alone(&self) -> bool {
-        self.0
-    }
-}
-
 #[test]
-fn an_oracle_helps_one_of_two_that_is_alone() {
-    let two = parse("server.1=a:2:3\nserver.2=b:2:3");
-    let one = ids(&[1]);
-    assert!(two.is_quorum_by_oracle(&one, true, &Fixed(true)));
-    assert!(!two.is_quorum_by_oracle(&one, true, &Fixed(false)));
-    assert!(!two.is_quorum_by_oracle(&one, false, &Fixed(true)));
-    assert!(two.is_quorum_by_oracle(&ids(&[1, 2]), false, &Fixed(false)));
-    let three = parse("server.1=a:2:3\nserver.2=b:2:3\nserver.3=c:2:3");
-    assert!(!three.is_quorum_by_oracle(&one, true, &Fixed(true)));
+fn an_oracle_is_heeded_by_majorities_of_two() {
+    let two = "server.1=a:2:3\nserver.2=b:2:3";
+    assert!(parse(&format!("{two}\nserver.3=c:2:3:observer")).heeds_oracle());
+    assert!(!parse(&format!("{two}\nserver.3=c:2:3")).heeds_oracle());
+    assert!(!parse(&format!("{two}\ngroup.1=1:2\nweight.1=1\nweight.2=1")).heeds_oracle());
 }
 
 /// Text of a recorded ensemble: servers 1, 2 and 3, version 0x100000000.

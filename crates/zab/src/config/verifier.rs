@@ -56,28 +56,11 @@ impl Groups {
     }
 }
 
-/// What tells one of two servers that it may go on alone. It must never tell both so.
-///
-/// Source: `QuorumOracleMaj`.
-pub trait Oracle {
-    /// Whether this server may go on alone at present.
-    fn allows_alone(&self) -> bool;
-}
-
 impl Membership {
     /// Whether an oracle can have a say at all: majorities, and exactly two voters.
+    ///
+    /// Source: `QuorumOracleMaj`.
     pub fn heeds_oracle(&self) -> bool {
         *self.verifier() == Verifier::Majority && self.voters().count() == 2
-    }
-
-    /// Whether these servers are a quorum, or may go on without one: no follower is connected
-    /// (`is_alone`) and the oracle allows it. The oracle is asked only if its answer counts.
-    pub fn is_quorum_by_oracle(
-        &self,
-        servers: &BTreeSet<ServerId>,
-        is_alone: bool,
-        oracle: &dyn Oracle,
-    ) -> bool {
-        self.is_quorum(servers) || (is_alone && self.heeds_oracle() && oracle.allows_alone())
     }
 }

@@ -20,6 +20,10 @@ impl Leader {
         for link in silent {
             self.close(ctx, link);
         }
+        if self.alone_from <= now {
+            self.waits_to_go_alone = false;
+        }
+        self.go_on_alone(ctx)?;
         if self.check_at <= now {
             self.check_at = now + ctx.options.tick;
             let mut alive: BTreeSet<ServerId> = self
@@ -29,7 +33,7 @@ impl Leader {
                 .map(|link| link.server)
                 .collect();
             alive.insert(ctx.options.me);
-            if !ctx.quorums.all_have_quorum(&alive) {
+            if !ctx.quorums.all_have_quorum(&alive) && !self.goes_alone(ctx) {
                 return Err(Leave("a quorum of followers is out of reach"));
             }
         }
@@ -77,6 +81,7 @@ impl Leader {
         let links = &self.links;
         let me = ctx.options.me;
         let quorums = ctx.quorums.clone();
+        let alone = self.goes_alone(ctx);
         let end = self.end;
         let shown = |confirmation: &Confirmation| {
             if confirmation.above.counter() > 0 && confirmation.above > end {
@@ -90,7 +95,7 @@ impl Leader {
                 .map(|(_, link)| link.server)
                 .collect();
             servers.insert(me);
-            quorums.all_have_quorum(&servers)
+            alone || quorums.all_have_quorum(&servers)
         };
         let count = self.confirmations.iter().take_while(|c| shown(c)).count();
         for confirmation in self.confirmations.drain(..count) {

@@ -127,6 +127,7 @@ impl Run {
                 self.knocked.insert(peer, wire);
                 self.step(Input::Mesh(mesh::Input::Accepted { wire, peer }));
             }
+            "oracle" => self.step(Input::Oracle(words[0] == "yes")),
             "deaf" => {
                 let wire = self.wires.remove(&ServerId(number(words[0]))).expect("a connection");
                 self.step(Input::Mesh(mesh::Input::Closed(wire)));
