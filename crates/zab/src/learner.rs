@@ -156,6 +156,11 @@ impl Learner {
         self.observer
     }
 
+    /// The leader, if it has said nothing for too long.
+    pub(crate) fn silent_leader(&self, now: Duration) -> Option<ServerId> {
+        (self.deadline <= now && self.dialled == self.leader).then_some(self.leader)
+    }
+
     /// Whether this is the connection to the leader.
     pub(crate) fn is_link(&self, link: LinkId) -> bool {
         self.link == Some(link)

@@ -3,7 +3,7 @@
 //! Owns the epochs, the history and the configurations, which outlive every role. Before it votes,
 //! everything it asked the disk for is done, so that its vote says what a restart would find.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -125,6 +125,8 @@ pub struct Peer {
     part: Part,
     /// What was heard before this server could vote.
     early: BTreeMap<ServerId, Ballot>,
+    /// A leader that has said nothing for too long, until it is heard of again.
+    silent: Option<ServerId>,
     /// Before this it does not look for a leader.
     rest_until: Duration,
     /// At an observer: whom it may learn from, and which of them is next.
@@ -153,6 +155,7 @@ impl Peer {
             mesh: Mesh::new(options.me),
             part: Part::Settling,
             early: BTreeMap::new(),
+            silent: None,
             rest_until: Duration::ZERO,
             masters: Vec::new(),
             next_master: 0,
@@ -544,7 +547,8 @@ impl Peer {
             return Ok(());
         }
         let mut posts = Vec::new();
-        let absent = self.mesh.absent();
+        self.silent = self.silent.filter(|silent| *silent != from);
+        let absent = &self.absent();
         let decision = self.election.receive(now, from, ballot, &self.quorums, absent, &mut posts);
         self.post(now, posts, decision, out)?;
         match &self.part {
@@ -583,9 +587,15 @@ impl Peer {
                 return self.take_part(now, decision, out);
             }
             let Some(ballot) = own.pop_front() else { return Ok(()) };
-            let absent = self.mesh.absent();
+            let absent = &self.absent();
             decision = self.election.receive(now, me, ballot, &self.quorums, absent, &mut posts);
         }
+    }
+
+    /// Whose vote is not worth waiting for: those that cannot be reached, and a leader that has
+    /// stood still until now.
+    fn absent(&self) -> BTreeSet<ServerId> {
+        self.mesh.absent().iter().copied().chain(self.silent).collect()
     }
 
     fn notify(&mut self, server: ServerId, ballot: Ballot, out: &mut Vec<Output>) {
@@ -663,6 +673,7 @@ impl Peer {
         match std::mem::replace(&mut self.part, Part::Settling) {
             Part::Leading(leader) => leader.leave(out),
             Part::Learning(learner) => {
+                self.silent = learner.silent_leader(now);
                 if learner.is_observer() {
                     // Those who vote have enough to do with each other.
                     self.rest_until = now + self.pause_below(self.options.observer.look_pause_max);
