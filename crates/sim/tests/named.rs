@@ -48,3 +48,10 @@ fn a_learner_serves_when_its_tree_is_that_of_one_transaction_again() {
 fn requests_of_a_session_keep_their_numbers_apart_over_connections() {
     holds_aimed(Aim::LoyalObservers, 43);
 }
+
+/// A promise whose file had been renamed, but not durably, was given after the next start and lost with
+/// the power after that.
+#[test]
+fn an_epoch_that_a_start_has_read_stays_promised() {
+    holds(358);
+}

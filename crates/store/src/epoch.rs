@@ -153,6 +153,9 @@ impl EpochFiles {
             // To promise more than before is always safe.
             self.write(EpochFile::Accepted, logged)?;
         }
+        // What is said of these from now on is a promise. A process that failed between renaming a file and making its
+        // name durable left one that the next power cut could still take back.
+        self.vfs.sync_dir(&self.dir).map_err(StoreError::io("sync directory", &self.dir))?;
         Ok(Epochs { accepted: accepted.max(logged), current, logged })
     }
 
@@ -239,6 +242,25 @@ mod tests {
         assert!(matches!(files.load(Zxid::ZERO), Err(StoreError::Epoch { .. })));
         vfs.put(Path::new("/d/version-2/currentEpoch"), b"");
         assert!(matches!(files.load(Zxid::ZERO), Err(StoreError::Epoch { .. })));
+    }
+
+    #[test]
+    fn an_epoch_that_was_read_survives_a_power_cut() {
+        use crate::vfs::{Crash, Names, Unsynced};
+        let (vfs, files) = files();
+        files.write(EpochFile::Current, Epoch(1)).unwrap();
+        files.write(EpochFile::Accepted, Epoch(1)).unwrap();
+        // The last call of a write makes the new name durable.
+        let before = vfs.mutations();
+        files.write(EpochFile::Accepted, Epoch(2)).unwrap();
+        let calls = vfs.mutations() - before;
+        vfs.stop_at(vfs.mutations() + calls - 1);
+        assert!(files.write(EpochFile::Accepted, Epoch(3)).is_err());
+        vfs.resume();
+        assert_eq!(files.load(Zxid::ZERO).unwrap(), epochs(3, 1, 0));
+        let disk = vfs.crash(Crash { content: Unsynced::Lost, names: Names::Lost });
+        let files = EpochFiles::new(Arc::new(disk), Path::new("/d"));
+        assert_eq!(files.read(EpochFile::Accepted).unwrap(), Some(Epoch(3)));
     }
 
     #[test]
