@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use zebu_jute::{Decode, DecodeError, Decoder, Encoder};
@@ -17,6 +18,7 @@ use zebu_proto::{
     StatPersisted, TTL_MS_MAX, Zxid, path,
 };
 use zebu_tree::{QuotaText, Tree};
+use zebu_zab::{Peer, config};
 
 use crate::auth::{EXPANDED_BYTES_MAX, Schemes};
 use crate::counts::Counts;
@@ -35,6 +37,8 @@ pub struct Rules {
     pub digest: bool,
     /// Whether `reconfigEnabled` is set.
     pub reconfig: bool,
+    /// What a new configuration may be.
+    pub members: config::Rules,
 }
 
 impl Default for Rules {
@@ -45,6 +49,7 @@ impl Default for Rules {
             close_session_lists_paths: true,
             digest: true,
             reconfig: false,
+            members: config::Rules::default(),
         }
     }
 }
@@ -90,6 +95,8 @@ pub(crate) struct Prep<'p> {
     pub(crate) tree: &'p Tree,
     pub(crate) outstanding: &'p mut Outstanding,
     pub(crate) schemes: &'p Schemes,
+    pub(crate) peer: Option<&'p Peer>,
+    pub(crate) now: Duration,
     pub(crate) rules: &'p Rules,
     pub(crate) counts: &'p mut Counts,
     pub(crate) ids: &'p [Id],
@@ -182,14 +189,7 @@ impl Prep<'_> {
                 Err(DecodeError::Null { .. }) => return Err(Refusal::Malformed),
                 Err(_) => return Err(ErrorCode::MARSHALLING_ERROR.into()),
             },
-            OpCode::RECONFIG => {
-                Reconfig::decode(from)?;
-                return Err(Refusal::Code(if self.rules.reconfig {
-                    ErrorCode::UNIMPLEMENTED
-                } else {
-                    ErrorCode::RECONFIG_DISABLED
-                }));
-            }
+            OpCode::RECONFIG => self.reconfig(&Reconfig::decode(from)?, out)?,
             OpCode::CLOSE_SESSION => {
                 let txn = self.close_session();
                 txn.encode(op, out);
@@ -436,6 +436,35 @@ impl Prep<'_> {
             return Err(ErrorCode::BAD_VERSION);
         }
         Txn::Check { path, version: next_version(current) }.encode(OpCode::CHECK, out);
+        Ok(())
+    }
+
+    /// Another configuration, if there is none on its way and a quorum of it follows this leader.
+    fn reconfig(&mut self, request: &Reconfig<'_>, out: &mut Encoder<'_>) -> Result<(), ErrorCode> {
+        if !self.rules.reconfig {
+            return Err(ErrorCode::RECONFIG_DISABLED);
+        }
+        let peer = self.peer.ok_or(ErrorCode::UNIMPLEMENTED)?;
+        let seen = peer.quorums().last_seen();
+        if seen.version() != peer.quorums().committed().version() {
+            return Err(ErrorCode::RECONFIG_IN_PROGRESS);
+        }
+        let changed = seen.changed(request, self.zxid, self.rules.members);
+        let changed = changed.map_err(|fault| fault.code())?;
+        if !peer.reaches_quorum(self.now, &changed) {
+            return Err(ErrorCode::NEW_CONFIG_NO_QUORUM);
+        }
+        let path = path::reserved::CONFIG;
+        let znode = self.view(path).ok_or(ErrorCode::NO_NODE)?;
+        self.permit(znode.acl(), Perms::WRITE)?;
+        let text = Bytes::from(changed.to_string());
+        let version = -1;
+        let stat = StatPersisted { version, mzxid: self.zxid, mtime: self.time_ms, ..znode.stat() };
+        let mut after = znode.with(stat, znode.children());
+        after.data = Some(Some(text.clone()));
+        self.outstanding.set(self.tree, self.zxid, path, Some(after));
+        let txn = Txn::SetData { path: path.into(), data: Some(&text), version };
+        txn.encode(OpCode::RECONFIG, out);
         Ok(())
     }
 

@@ -593,12 +593,14 @@ impl Replica {
         cxid: i32,
     ) -> Result<Prep<'p>, Fatal> {
         let World { now, tree, schemes } = world;
+        let mut peer = None;
         let zxid = match &self.order {
             // Nobody else's epochs are in the way: the counter carries into them, as the original's.
             Order::Alone { logged, .. } => {
                 logged.0.checked_add(1).map(Zxid).ok_or(Fatal::ZxidsSpent(*logged))?
             }
             Order::Ensemble(ensemble) => {
+                peer = Some(&ensemble.peer);
                 let last = ensemble.peer.history().last();
                 ensemble.peer.next_zxid().ok_or(Fatal::ZxidsSpent(last))?
             }
@@ -608,6 +610,8 @@ impl Replica {
             tree,
             outstanding: &mut self.outstanding,
             schemes,
+            peer,
+            now: now.monotonic,
             rules: &self.options.rules,
             counts: &mut self.counts,
             ids,

@@ -32,6 +32,9 @@ fn body(op: OpCode, result: &OpResult<'_>, out: &mut Encoder<'_>) {
     if let Some(path) = result.path {
         out.text(path);
     }
+    if op == OpCode::RECONFIG {
+        out.buffer(result.data);
+    }
     if op != OpCode::CREATE
         && let Some(stat) = &result.stat
     {

@@ -121,7 +121,6 @@ impl ServerArgs {
         if !unknown.is_empty() {
             return Err(StartError::UnknownKeys(unknown));
         }
-        loaded.config.check_built()?;
         dirs::check(&loaded.config.data)?;
         let mut report = String::new();
         for note in &loaded.notes {
@@ -258,18 +257,6 @@ mod tests {
             text.contains("zoo.cfg:4: tickTme") && text.contains("did you mean tickTime?"),
             "{text}"
         );
-    }
-
-    #[test]
-    fn check_refuses_what_is_not_built_as_a_start_does() {
-        let args = parse(&["zoo.cfg", "--check"]);
-        let text = "dataDir=/nowhere\nclientPort=1\ninitLimit=1\nsyncLimit=1\n\
-                    reconfigEnabled=true\nserver.1=a:1:2\nserver.2=b:1:2\n";
-        let texts = [("zoo.cfg", text), ("/nowhere/myid", "1")];
-        let loaded = args.load_from(Vec::new(), &files(&texts)).unwrap();
-        let fault = args.check(&loaded).unwrap_err();
-        assert_eq!(fault.exit_code(), 2);
-        assert!(fault.to_string().contains("reconfigEnabled is not part of this"), "{fault}");
     }
 
     #[test]

@@ -235,8 +235,7 @@ fn check_parts(merged: &mut Merged) {
             Fate::Harmless(_) => harmless.push(named()),
             Fate::NotBuilt(part, switch) if switch.is_on(given.value()) => {
                 let part = part_of(given, part);
-                let may_be_waived =
-                    part.may_be_waived() && !NEVER_WAIVED.contains(&given.setting.key);
+                let may_be_waived = !NEVER_WAIVED.contains(&given.setting.key);
                 if may_be_waived && waived.contains(&part) {
                     let text = format!(
                         "{}: {}={} has no effect: {}",
@@ -280,11 +279,7 @@ fn waived_parts(merged: &mut Merged) -> Vec<Part> {
     let mut waived = Vec::new();
     for name in value::list(given.value()) {
         match Part::ALL.into_iter().find(|part| part.name() == name) {
-            Some(part) if part.may_be_waived() => waived.push(part),
-            Some(part) => merged.problems.push(Problem::new(
-                given.origin.clone(),
-                format!("{RUN_WITHOUT}: {name} cannot be left out: {}", part.missing()),
-            )),
+            Some(part) => waived.push(part),
             None => merged.problems.push(Problem::new(
                 given.origin.clone(),
                 format!("{RUN_WITHOUT}: there is no part {name}"),

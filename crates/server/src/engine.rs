@@ -20,13 +20,14 @@ use zebu_replica::{
     After, Input, Now, Origin, Output, Reader, Replica, Request, Session, frame, gate, write_reply,
 };
 use zebu_tree::{Events, Tree, WatcherId};
-use zebu_zab::Role;
+use zebu_zab::{ConfigChange, Role};
 
 use crate::conn::Conn;
 use crate::conns;
 use crate::counting::{Answers, bytes_read, count_event, count_op, count_replica, gather_written};
 use crate::four_letter::{Mode, ProposalSizes};
 use crate::journal::{Command, Job, Journal};
+use crate::membership;
 use crate::metrics::Gather;
 use crate::peers;
 use crate::shared::{Leading, SessionDeadline, Shared, Status};
@@ -405,6 +406,13 @@ impl Engine {
         let peers = self.peers.clone().context("this server runs alone")?;
         let job = match output {
             zebu_zab::Output::SaveEpoch(kind, epoch) => Job::SaveEpoch(kind, epoch),
+            zebu_zab::Output::Config(change) => {
+                peers.change(&change);
+                if let ConfigChange::Committed(config) = &change {
+                    self.shared.set_members(config.clone());
+                }
+                Job::Config(change)
+            }
             zebu_zab::Output::Truncate(zxid) => Job::Truncate(zxid),
             zebu_zab::Output::Restore(link) => match peers.take_copy(link) {
                 Some(copied) => Job::Restore(Box::new(copied)),
@@ -483,7 +491,13 @@ impl Engine {
         if mode.is_some() {
             // What a copy was ahead of is committed, though perhaps not applied: that waits for our own disk.
             let committed = self.replica.peer().map_or(Zxid::ZERO, |peer| peer.committed());
-            shared.tree.write().trust_digests(committed);
+            let mut tree = shared.tree.write();
+            tree.trust_digests(committed);
+            let members = shared.members.lock().clone();
+            if let Some(members) = members.filter(|_| shared.config.reconfig_enabled) {
+                // What the first epoch has agreed on is in no transaction.
+                membership::show(&mut tree, &members, shared.clock.now().wall_ms);
+            }
         }
         let leader_serves = shared.config.ensemble.as_ref().is_none_or(|it| it.leader_serves);
         let serves = mode.is_some_and(|mode| mode != Mode::Leader || leader_serves);

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use bytes::Bytes;
 use tracing::warn;
-use zebu_proto::Zxid;
+use zebu_proto::{Epoch, Zxid};
 use zebu_store::{EpochFiles, Recovered};
-use zebu_tree::Tree;
-use zebu_zab::config::Role;
+use zebu_zab::config::{Membership, Role};
 use zebu_zab::election::Patience;
 use zebu_zab::history::{Memory, Txn};
 use zebu_zab::{Epochs, ObserverOptions, Options, Peer, Start, SyncsMax};
@@ -24,6 +23,7 @@ pub fn peer(
     ensemble: &EnsembleConfig,
     epochs: &EpochFiles,
     recovered: &Recovered,
+    known: Option<Membership>,
 ) -> anyhow::Result<Peer> {
     let last = recovered.last_zxid;
     let loaded = epochs.load(last).context("the epochs of this server cannot be used")?;
@@ -36,7 +36,22 @@ pub fn peer(
     if let Some(damage) = &recovered.damaged {
         warn!("{damage}: this server neither votes nor serves until a leader has repaired it");
     }
-    let has_database = last >= Zxid::ZERO && recovered.damaged.is_none();
+    let mut has_database = last >= Zxid::ZERO && recovered.damaged.is_none();
+    let members = &ensemble.members;
+    if config.reconfig_enabled
+        && recovered.fresh
+        && loaded.current == Epoch(0)
+        && members.version() > Zxid::ZERO
+    {
+        // It may have acknowledged what it has lost: its vote must not count.
+        has_database = false;
+        warn!(
+            "there are no data, but the ensemble has agreed on its configuration already (version {:x}): \
+             this server neither votes nor serves until a leader has brought it up to date",
+            members.version().0
+        );
+    }
+    let last_seen = last_seen(config, ensemble, known);
     let recent = recovered
         .recent
         .iter()
@@ -44,7 +59,7 @@ pub fn peer(
     let start = Start {
         epochs: Epochs { accepted: loaded.accepted, current: loaded.current },
         committed: Arc::new(ensemble.members.clone()),
-        last_seen: None,
+        last_seen: last_seen.map(Arc::new),
         last: last.max(Zxid::ZERO),
         recent: recent.collect(),
         has_database,
@@ -52,12 +67,33 @@ pub fn peer(
     Ok(Peer::new(options(config, ensemble), start))
 }
 
-/// Makes the configuration in force visible to clients.
-pub fn show_configuration(tree: &mut Tree, config: &Config, now_ms: i64) {
-    if let Some(EnsembleConfig { members, .. }) = &config.ensemble {
-        let text = members.to_string();
-        tree.show_configuration(text.as_bytes(), members.version(), now_ms);
+/// The newest configuration this server has heard of besides the one in force.
+fn last_seen(
+    config: &Config,
+    ensemble: &EnsembleConfig,
+    known: Option<Membership>,
+) -> Option<Membership> {
+    let members = &ensemble.members;
+    let proposed = ensemble.proposed.clone().filter(|it| it.version() > members.version());
+    if !config.reconfig_enabled {
+        return proposed;
     }
+    let known = known.filter(|it| it.version() > members.version());
+    let Some(known) = known
+        .filter(|it| proposed.as_ref().is_none_or(|proposed| proposed.version() < it.version()))
+    else {
+        return proposed;
+    };
+    // Either a crash came between the data and the file, or somebody has changed the file by hand.
+    if members.version() == Zxid::ZERO && !members.has_same_members(&known) {
+        warn!(
+            "{}: this server knows a configuration that the ensemble has agreed on (version {:x}), which counts as well: \
+             change the members by reconfig, not here",
+            ensemble.origin,
+            known.version().0
+        );
+    }
+    Some(known)
 }
 
 /// What the part that agrees with others is configured with.

@@ -187,12 +187,13 @@ impl Facts for ServerFactsView<'_> {
     }
 
     fn conf(&self) -> ConfFacts {
-        ConfFacts::new(&self.0.config, self.0.client_port, self.dirs())
+        ConfFacts::new(&self.0.config, *self.0.client_port.lock(), self.dirs())
     }
 
     fn member(&self) -> Option<MemberFacts> {
         let ensemble = self.0.config.ensemble.as_ref()?;
-        let me = ensemble.members.member(ensemble.me);
+        let members = self.0.members.lock().clone()?;
+        let me = members.member(ensemble.me);
         let addresses = me.map_or(&[][..], |me| &me.addresses);
         let Status { leading, observers, master } = *self.0.status.lock();
         let now = self.0.clock.monotonic();
@@ -204,13 +205,13 @@ impl Facts for ServerFactsView<'_> {
         };
         Some(MemberFacts {
             me: ensemble.me,
-            observes: ensemble.members.is_observer(ensemble.me),
+            observes: members.is_observer(ensemble.me),
             init_ticks: ensemble.init_ticks,
             sync_ticks: ensemble.sync_ticks,
             election_ports: distinct(addresses.iter().map(|at| at.election_port)),
             learner_ports: distinct(addresses.iter().map(|at| at.quorum_port)),
-            membership: ensemble.members.to_string(),
-            voters: ensemble.members.voters().count(),
+            membership: members.to_string(),
+            voters: members.voters().count(),
             local_sessions: ensemble.local_sessions,
             leader: leading.filter(|_| self.mode() == Mode::Leader).map(leader),
             observers,

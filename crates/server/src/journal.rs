@@ -15,9 +15,10 @@ use zebu_proto::{Epoch, Zxid};
 use zebu_replica::Input;
 use zebu_state::Copied;
 use zebu_store::{EpochFile, EpochFiles, TxnLog};
-use zebu_zab::EpochKind;
+use zebu_tree::Tree;
+use zebu_zab::{ConfigChange, EpochKind};
 
-use crate::ensemble::show_configuration;
+use crate::membership::{self, ConfigFiles};
 use crate::shared::Shared;
 
 /// Silence after which the log is marked durable up to its end.
@@ -45,6 +46,8 @@ pub enum Command {
 /// What a member of an ensemble asks of the disk.
 #[derive(Debug)]
 pub enum Job {
+    /// Keep a configuration.
+    Config(ConfigChange),
     /// Make an epoch durable.
     SaveEpoch(EpochKind, Epoch),
     /// Take back everything behind this.
@@ -58,8 +61,8 @@ pub enum Job {
 pub enum Reports {
     /// To a server that runs alone.
     Alone,
-    /// To a member of an ensemble, with its epochs.
-    Member(EpochFiles),
+    /// To a member of an ensemble, with its epochs and its configuration.
+    Member(EpochFiles, Box<ConfigFiles>),
 }
 
 /// The log and what its disk was like lately.
@@ -144,10 +147,10 @@ impl Journal {
 pub fn run(
     journal: &Mutex<Journal>,
     commands: &Receiver<Command>,
-    reports: &Reports,
+    mut reports: Reports,
     shared: &Arc<Shared>,
 ) {
-    let done = drive(journal, commands, reports, shared)
+    let done = drive(journal, commands, &mut reports, shared)
         .and_then(|()| journal.lock().log.roll().context("the transaction log cannot be closed"));
     if let Err(failure) = done {
         shared.stop(Err(failure));
@@ -157,7 +160,7 @@ pub fn run(
 fn drive(
     journal: &Mutex<Journal>,
     commands: &Receiver<Command>,
-    reports: &Reports,
+    reports: &mut Reports,
     shared: &Arc<Shared>,
 ) -> anyhow::Result<()> {
     let batch_max = shared.config.log.batch_txns_max.map_or(usize::MAX, |most| most as usize);
@@ -199,7 +202,7 @@ fn drive(
         if let Some(last) = journal.commit(batch, shared)? {
             shared.inbox.push(match reports {
                 Reports::Alone => Input::Flushed(last),
-                Reports::Member(_) => Input::Zab(zebu_zab::Input::Flushed(last)),
+                Reports::Member(..) => Input::Zab(zebu_zab::Input::Flushed(last)),
             });
         }
     }
@@ -215,9 +218,20 @@ fn wait(commands: &Receiver<Command>, due: Instant, most: Duration) -> Option<Co
 }
 
 impl Job {
-    fn run(self, log: &mut TxnLog, reports: &Reports, shared: &Shared) -> anyhow::Result<()> {
-        let Reports::Member(epochs) = reports else { unreachable!("a server alone has no jobs") };
+    fn run(self, log: &mut TxnLog, reports: &mut Reports, shared: &Shared) -> anyhow::Result<()> {
+        let Reports::Member(epochs, config) = reports else {
+            unreachable!("a server alone has no jobs")
+        };
+        let show = |tree: &mut Tree| {
+            let now_ms = shared.clock.now().wall_ms;
+            if shared.config.reconfig_enabled {
+                membership::show(tree, config.committed(), now_ms);
+            } else {
+                membership::overwrite(tree, config.committed(), now_ms);
+            }
+        };
         let done = match self {
+            Self::Config(change) => return config.save(&change),
             Self::SaveEpoch(kind, epoch) => {
                 let file = match kind {
                     EpochKind::Accepted => EpochFile::Accepted,
@@ -232,7 +246,7 @@ impl Job {
                 let applied = shared.tree.read().last_zxid();
                 let (end, tree) = zebu_state::truncate(log, zxid, applied, options)?;
                 if let Some(mut tree) = tree {
-                    show_configuration(&mut tree, &shared.config, shared.clock.now().wall_ms);
+                    show(&mut tree);
                     *shared.tree.write() = tree;
                 }
                 zebu_zab::Input::Truncated(end)
@@ -242,7 +256,7 @@ impl Job {
                 let zxid = file.zxid();
                 let written = log.install(file)?;
                 info!("{} is this server's state now", written.path.display());
-                show_configuration(&mut tree, &shared.config, shared.clock.now().wall_ms);
+                show(&mut tree);
                 *shared.tree.write() = tree;
                 zebu_zab::Input::Restored(zxid)
             }

@@ -51,6 +51,7 @@ pub mod four_letter;
 mod inbox;
 mod journal;
 mod load;
+mod membership;
 pub mod metrics;
 mod network;
 mod peers;

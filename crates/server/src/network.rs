@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use crate::client;
 use crate::config::NetConfig;
@@ -133,13 +133,22 @@ pub struct Handle(Vec<UnboundedSender<std::net::TcpStream>>);
 
 impl Handle {
     /// Accepts connections and deals them out until the server stops.
-    pub async fn accept(&self, listener: &TcpListener, shared: &Shared) {
+    pub async fn accept(&self, mut listener: TcpListener, shared: &Shared) {
         let mut warnings = Warnings::default();
+        let mut at = shared.config.net.clone();
         for worker in self.0.iter().cycle() {
-            let accepted = tokio::select! {
-                biased;
-                _ = shared.stopped() => return,
-                accepted = listener.accept() => accepted,
+            let accepted = loop {
+                tokio::select! {
+                    biased;
+                    _ = shared.stopped() => return,
+                    () = shared.members_changed.notified() => {
+                        let Some(wanted) = moved(&at, shared) else { continue };
+                        drop(listener);
+                        let Some(bound) = bind_anew(&mut at, wanted, shared).await else { return };
+                        listener = bound;
+                    }
+                    accepted = listener.accept() => break accepted,
+                }
             };
             match accepted {
                 Ok((stream, _)) => {
@@ -155,6 +164,42 @@ impl Handle {
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }
+        }
+    }
+}
+
+/// Where clients are to be served from now on, if that is elsewhere.
+fn moved(at: &NetConfig, shared: &Shared) -> Option<NetConfig> {
+    let me = shared.config.ensemble.as_ref()?.me;
+    let members = shared.members.lock().clone()?;
+    let client = members.member(me)?.client.as_ref()?;
+    let client_address = (!client.is_wildcard()).then(|| client.host.clone());
+    let wanted = NetConfig { client_port: Some(client.port), client_address, ..at.clone() };
+    (wanted != *at).then_some(wanted)
+}
+
+/// Listens where a reconfiguration wants it, else where it was before; both may be the same port. None
+/// when the server stops.
+async fn bind_anew(at: &mut NetConfig, wanted: NetConfig, shared: &Shared) -> Option<TcpListener> {
+    let mut tries = [wanted, at.clone()].into_iter().cycle();
+    loop {
+        let net = tries.next()?;
+        match bind(&net).and_then(|bound| Ok(bound.map(TcpListener::from_std).transpose()?)) {
+            Ok(bound) => {
+                let bound = bound?;
+                let port = bound.local_addr().ok().map(|at| at.port());
+                info!("serving clients on port {}", port.unwrap_or_default());
+                *shared.client_port.lock() = port;
+                *at = net;
+                return Some(bound);
+            }
+            Err(failure) => {
+                warn!("clients cannot be served where the configuration says: {failure:#}")
+            }
+        }
+        tokio::select! {
+            _ = shared.stopped() => return None,
+            () = tokio::time::sleep(ACCEPT_PAUSE) => {}
         }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Everything runs on a runtime of its own, so that clients and peers do not delay each other.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,9 +20,9 @@ use zebu_proto::quorum::QuorumPacket;
 use zebu_proto::{HostPort, ServerId};
 use zebu_replica::Input;
 use zebu_state::{Copied, Stretch};
-use zebu_zab::config::{Member, Membership};
+use zebu_zab::config::Member;
 use zebu_zab::mesh::{self, WireId};
-use zebu_zab::{LinkId, Output};
+use zebu_zab::{ConfigChange, LinkId, Output};
 
 use self::sockets::Tuning;
 use crate::config::{ElectionNetConfig, EnsembleConfig};
@@ -34,8 +34,11 @@ mod election;
 mod greeting;
 mod history;
 mod links;
+mod members;
 mod oracle;
 mod sockets;
+
+use members::Members;
 
 /// Inputs waiting for the replica at which nothing more is read from peers.
 const INPUTS_MAX: usize = 20_000;
@@ -69,10 +72,9 @@ struct LinkHandle {
 struct Net {
     shared: Arc<Shared>,
     config: EnsembleConfig,
-    me: Member,
-    members: Mutex<Arc<Membership>>,
-    /// The committed configuration, as notifications carry it.
-    text: Mutex<Bytes>,
+    members: Mutex<Members>,
+    /// Configurations heard of in elections that were said to differ.
+    strangers: Mutex<BTreeSet<ServerId>>,
     next: AtomicU64,
     wires: Mutex<HashMap<WireId, Arc<election::Slot>>>,
     /// Where servers have said they listen for votes.
@@ -81,6 +83,8 @@ struct Net {
     copied: Mutex<HashMap<LinkId, Copied>>,
     /// Peers that expect what this server does not do.
     misfits: Mutex<Warnings>,
+    /// Where votes come in.
+    voting: Mutex<Vec<AbortHandle>>,
     listener: Mutex<Option<AbortHandle>>,
     connecting: Mutex<Option<AbortHandle>>,
 }
@@ -97,9 +101,10 @@ impl Net {
     /// Remembers where a server has said that it listens for votes, if that can be of use.
     fn remember(&self, server: ServerId, addresses: Vec<HostPort>) {
         let may_join = self.shared.config.reconfig_enabled;
+        let is_member = self.members.lock().committed().member(server).is_some();
         let mut said = self.said.lock();
         let has_room = said.len() < CONNECTIONS_MAX || said.contains_key(&server);
-        if self.member(server).is_some() || may_join && has_room {
+        if is_member || may_join && has_room {
             said.insert(server, addresses);
         }
     }
@@ -112,8 +117,8 @@ impl Net {
         }
     }
 
-    fn member(&self, server: ServerId) -> Option<Member> {
-        self.members.lock().member(server).cloned()
+    fn me(&self) -> Member {
+        self.members.lock().me().clone()
     }
 
     /// Where a follower serves observers.
@@ -157,10 +162,12 @@ impl Peers {
     /// # Errors
     /// When the port cannot be bound, or the system has no more threads.
     pub fn start(shared: &Arc<Shared>, config: EnsembleConfig) -> anyhow::Result<Self> {
-        let members = Arc::new(config.members.clone());
-        let me = members.member(config.me).cloned().with_context(|| {
+        let committed = Arc::new(config.members.clone());
+        let me = committed.member(config.me).cloned().with_context(|| {
             format!("this server, {}, is not in its own configuration", config.me.0)
         })?;
+        let mut members = Members::new(committed, me);
+        members.propose(config.proposed.clone().map(Arc::new));
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("zebu-peers")
@@ -169,9 +176,8 @@ impl Peers {
             .context("the network between servers cannot start")?;
         let net = Arc::new(Net {
             shared: shared.clone(),
-            text: Mutex::new(members.to_string().into()),
             members: Mutex::new(members),
-            me,
+            strangers: Mutex::default(),
             config,
             next: AtomicU64::new(1),
             wires: Mutex::default(),
@@ -179,6 +185,7 @@ impl Peers {
             links: Mutex::default(),
             copied: Mutex::default(),
             misfits: Mutex::default(),
+            voting: Mutex::default(),
             listener: Mutex::default(),
             connecting: Mutex::default(),
         });
@@ -223,19 +230,18 @@ impl Handle {
             Output::Mesh(mesh::Output::Dial(peer)) => {
                 self.runtime.spawn(election::dial(net.clone(), peer));
             }
-            Output::Listen => self.listen(net.me.quorum_addresses()),
-            Output::ListenForObservers => self.listen(net.master_addresses(&net.me)),
+            Output::Listen => self.listen(net.me().quorum_addresses()),
+            Output::ListenForObservers => self.listen(net.master_addresses(&net.me())),
             Output::Unlisten => {
                 if let Some(task) = net.listener.lock().take() {
                     task.abort();
                 }
             }
             Output::Connect(leader) => {
-                let leader = net.member(leader);
-                self.connect(leader.map(|leader| leader.quorum_addresses()).unwrap_or_default());
+                self.connect(net.members.lock().addresses(leader, Member::quorum_addresses));
             }
             Output::ConnectToMaster(master) => {
-                let master = net.member(master);
+                let master = net.members.lock().committed().member(master).cloned();
                 self.connect(master.map(|it| net.master_addresses(&it)).unwrap_or_default());
             }
             Output::CancelConnect => {
@@ -270,6 +276,20 @@ impl Handle {
         let task = self.runtime.spawn(links::connect(self.net.clone(), addresses));
         if let Some(before) = self.net.connecting.lock().replace(task.abort_handle()) {
             before.abort();
+        }
+    }
+
+    /// Other members are known, at other addresses perhaps: also this server's own.
+    pub fn change(&self, change: &ConfigChange) {
+        let net = &self.net;
+        let (before, after) = {
+            let mut members = net.members.lock();
+            let before = members.me().election_addresses();
+            members.change(change);
+            (before, members.me().election_addresses())
+        };
+        if before != after {
+            self.runtime.spawn(election::listen_elsewhere(net.clone()));
         }
     }
 

@@ -68,8 +68,6 @@ fn try_run(args: &ServerArgs) -> anyhow::Result<()> {
         warn!("the limit of open files cannot be raised: {failure}");
     }
     let config = loaded.config;
-    // Before directories are created for nothing.
-    config.check_built().map_err(StartError::from)?;
     dirs::prepare(&config.data).map_err(StartError::from)?;
     let server = Server::start(config.clone(), Vec::new())?;
     stop_on_signals(server.stopper())?;

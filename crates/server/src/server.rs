@@ -19,12 +19,13 @@ use zebu_replica::{
 use zebu_state::{Rebuild, Rebuilt};
 use zebu_store::{EpochFiles, OsVfs, Recovered, Snapshots, Store};
 use zebu_tree::Options as TreeOptions;
+use zebu_zab::config::Membership;
 
-use crate::cli::StartError;
 use crate::config::{Compression, Config};
 use crate::engine::Engine;
 use crate::ensemble;
 use crate::journal::{self, Journal, Reports};
+use crate::membership::{self, ConfigFiles};
 use crate::metrics::Metrics;
 use crate::network::{self, Workers};
 use crate::peers::Peers;
@@ -64,7 +65,6 @@ impl Server {
     /// # Errors
     /// Why it cannot start, in words for its operator.
     pub fn start(config: Config, providers: Vec<Box<dyn AuthProvider>>) -> anyhow::Result<Self> {
-        config.check_built().map_err(StartError::from)?;
         let clock = Clock::start();
         let metrics = Metrics::default();
         let schemes = schemes(&config, providers)?;
@@ -95,7 +95,20 @@ impl Server {
                 info!("removed {orphans} ephemerals whose sessions are over");
             }
         }
-        ensemble::show_configuration(&mut tree, &config, clock.now().wall_ms);
+        let mut known = membership::in_data(&tree);
+        if let Some(ensemble) = &config.ensemble {
+            let now_ms = clock.now().wall_ms;
+            if config.reconfig_enabled {
+                let in_files = config.file.as_deref().and_then(membership::in_files);
+                known = known.into_iter().chain(in_files).max_by_key(Membership::version);
+                membership::show(&mut tree, &ensemble.members, now_ms);
+            } else {
+                if let Some(before) = &known {
+                    membership::check_hand_made(ensemble, before)?;
+                }
+                membership::overwrite(&mut tree, &ensemble.members, now_ms);
+            }
+        }
         let (log, snapshots) = store.split();
 
         let listener = network::bind(&config.net)?;
@@ -111,11 +124,15 @@ impl Server {
                 (replica, Reports::Alone, recovered.snapshot.is_none(), renew)
             }
             Some(ensemble) => {
-                let epochs = EpochFiles::new(vfs, &config.data.dir);
-                let peer = ensemble::peer(&config, ensemble, &epochs, &recovered)?;
+                let epochs = EpochFiles::new(vfs.clone(), &config.data.dir);
+                let files = ConfigFiles::new(vfs, config.file.clone(), ensemble);
+                if config.reconfig_enabled && ensemble.dynamic_file.is_none() {
+                    files.back_up()?;
+                }
+                let peer = ensemble::peer(&config, ensemble, &epochs, &recovered, known)?;
                 let replica = Replica::member(options, peer, &tree, now);
                 // What no quorum has confirmed yet must not get into a snapshot.
-                (replica, Reports::Member(epochs), recovered.fresh, false)
+                (replica, Reports::Member(epochs, Box::new(files)), recovered.fresh, false)
             }
         };
         let ensemble = config.ensemble.clone();
@@ -135,7 +152,7 @@ impl Server {
         let journal = Arc::new(Mutex::new(Journal::new(log)));
         let kept = journal.clone();
         let log = spawn(&shared, "zebu-log", move |shared| {
-            journal::run(&kept, &from_replica, &reports, shared);
+            journal::run(&kept, &from_replica, reports, shared);
         })?;
         let alone = ensemble.is_none();
         let peers = ensemble.map(|ensemble| Peers::start(&shared, ensemble)).transpose()?;
@@ -258,7 +275,7 @@ fn accept(listener: Option<std::net::TcpListener>, shared: &Shared, workers: &ne
                 }
                 Some(listener) => {
                     let listener = tokio::net::TcpListener::from_std(listener)?;
-                    workers.accept(&listener, shared).await;
+                    workers.accept(listener, shared).await;
                 }
             }
             Ok(())
@@ -372,6 +389,7 @@ fn replica_options(config: &Config, wall_ms: i64) -> ReplicaOptions {
             close_session_lists_paths: config.log.close_session_txn,
             digest: config.snapshot.digest,
             reconfig: config.reconfig_enabled,
+            members: config.ensemble.as_ref().map(|it| it.rules).unwrap_or_default(),
         },
         // For members of an ensemble only: alone, the check comes with the rest of the validation.
         eager_acl_check: config.ensemble.is_some() && config.auth.eager_acl_check,

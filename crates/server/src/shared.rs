@@ -14,6 +14,7 @@ use zebu_replica::{ConnId, Now};
 use zebu_store::Snapshots;
 use zebu_tree::Tree;
 use zebu_zab::Learners;
+use zebu_zab::config::Membership;
 
 use crate::config::Config;
 use crate::conn::Conn;
@@ -94,8 +95,12 @@ pub struct Shared {
     pub log_queue: AtomicUsize,
     /// Snapshots on the disk.
     pub snapshots: Snapshots,
-    /// The client port that was bound.
-    pub client_port: Option<u16>,
+    /// The client port that is bound.
+    pub client_port: Mutex<Option<u16>>,
+    /// The configuration of the ensemble that is in force.
+    pub members: Mutex<Option<Arc<Membership>>>,
+    /// Clients are to be served elsewhere, perhaps.
+    pub members_changed: Notify,
 }
 
 /// Why a running server had to stop.
@@ -226,7 +231,11 @@ impl Shared {
             trace_mask: AtomicI64::new(TRACE_MASK_DEFAULT),
             log_queue: AtomicUsize::new(0),
             snapshots,
-            client_port,
+            client_port: Mutex::new(client_port),
+            members: Mutex::new(
+                config.ensemble.as_ref().map(|ensemble| Arc::new(ensemble.members.clone())),
+            ),
+            members_changed: Notify::new(),
             conn_limits: ConnLimits {
                 per_address: config.limits.connections_per_address,
                 total: config
@@ -253,6 +262,12 @@ impl Shared {
             local_sessions: AtomicUsize::new(0),
             drop_probability: AtomicU64::new(0),
         }
+    }
+
+    /// Another configuration is in force.
+    pub fn set_members(&self, members: Arc<Membership>) {
+        *self.members.lock() = Some(members);
+        self.members_changed.notify_one();
     }
 
     /// The connection of that number, if it is still there.

@@ -6,9 +6,9 @@ use zebu_proto::quorum::{
     NOTIFICATION_VERSION, Notification, PacketKind, QuorumPacket, ServerState,
 };
 use zebu_replica::Input;
-use zebu_zab::LinkId;
 use zebu_zab::election::{Ballot, State, Vote};
 use zebu_zab::mesh::WireId;
+use zebu_zab::{Configs, LinkId};
 
 use crate::net::{Kind, Message};
 use crate::world::World;
@@ -30,6 +30,7 @@ fn notification(ballot: &Ballot) -> Notification {
         peer_epoch: ballot.vote.epoch,
         version: NOTIFICATION_VERSION,
         config: Some(Bytes::from_static(b"version=0")),
+        proposed: None,
     }
 }
 
@@ -113,7 +114,7 @@ impl World {
     }
 
     fn heard(&mut self, server: usize, number: u64, id: u64, ballot: Ballot) {
-        let input = zebu_zab::Input::Heard { wire: WireId(id), ballot };
+        let input = zebu_zab::Input::Heard { wire: WireId(id), ballot, said: Configs::default() };
         self.input(server, number, Input::Zab(input));
     }
 

@@ -618,6 +618,7 @@ impl World {
                 self.append_records(server);
                 self.job(server, Job::Restore(link));
             }
+            Zab::Config(_) => unreachable!("the members of these ensembles do not change"),
             Zab::Role(role) => self.change_role(server, role),
             Zab::Append { .. } | Zab::Deliver { .. } | Zab::Up(_) => {
                 unreachable!("the replica keeps these for itself")

@@ -217,12 +217,10 @@ pub(crate) fn create_dirs(vfs: &dyn Vfs, dir: &Path) -> io::Result<()> {
 /// Writes a small file so that a crash leaves the old content or the new, and nothing between.
 ///
 /// `temporary` is the name it has until it is complete.
-pub(crate) fn replace(
-    vfs: &dyn Vfs,
-    path: &Path,
-    temporary: &Path,
-    content: &[u8],
-) -> io::Result<()> {
+///
+/// # Errors
+/// What the system reports.
+pub fn replace(vfs: &dyn Vfs, path: &Path, temporary: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = vfs.create(temporary)?;
     file.write_at(content, 0)?;
     if !zebu_proto::mutant!("small file fsync removed") {

@@ -47,11 +47,13 @@ pub struct OpResult<'r> {
     pub path: Option<&'r str>,
     /// The stat of the znode that was created, or got new data or a new ACL.
     pub stat: Option<Stat>,
+    /// The new configuration, after a reconfiguration.
+    pub data: Option<&'r [u8]>,
 }
 
 impl OpResult<'_> {
     fn new(op: OpCode, err: ErrorCode) -> Self {
-        Self { op, err, path: None, stat: None }
+        Self { op, err, path: None, stat: None, data: None }
     }
 }
 
@@ -132,19 +134,22 @@ impl Tree {
         events: &mut impl Events,
     ) -> OpResult<'r> {
         let done = |result: Result<Option<Stat>, ErrorCode>| match result {
-            Ok(stat) => OpResult { op, err: ErrorCode::OK, path: None, stat },
+            Ok(stat) => OpResult { stat, ..OpResult::new(op, ErrorCode::OK) },
             Err(err) => OpResult::new(op, err),
         };
         match txn {
             Txn::Create(create) => match self.create(header, op, create, events) {
-                Ok(stat) => {
-                    OpResult { op, err: ErrorCode::OK, path: Some(&create.path), stat: Some(stat) }
-                }
+                Ok(stat) => OpResult {
+                    path: Some(&create.path),
+                    stat: Some(stat),
+                    ..OpResult::new(op, ErrorCode::OK)
+                },
                 Err(err) => OpResult::new(op, err),
             },
             Txn::Delete { path } => done(self.delete(path, header.zxid, events).map(|()| None)),
             Txn::SetData { path, data, version } => {
-                done(self.set_data(header, path, *data, *version, events).map(Some))
+                let set = done(self.set_data(header, path, *data, *version, events).map(Some));
+                OpResult { data: data.filter(|_| op == OpCode::RECONFIG), ..set }
             }
             Txn::SetAcl { path, acl, version } => done(self.set_acl(path, acl, *version).map(Some)),
             Txn::CreateSession { timeout_ms } => {

@@ -3,8 +3,8 @@
 //!
 //! A configuration is a text: it travels in notifications, NEWLEADER and transactions, is the data
 //! of `/zookeeper/config`, and lies in files. `text` reads and writes it, `change` makes a new one
-//! from an old one, `files` knows the files around it. Names are not resolved and no file is read
-//! here.
+//! from an old one, `files` knows the files around it, `txn` finds it in a transaction. Names are not
+//! resolved and no file is read here.
 //!
 //! Source: `quorum-reconfig.md`; `QuorumPeerConfig`, `QuorumMaj`, `QuorumHierarchical`.
 
@@ -13,6 +13,7 @@ mod fault;
 pub mod files;
 mod member;
 mod text;
+mod txn;
 mod verifier;
 
 #[cfg(test)]

@@ -41,10 +41,11 @@ impl Vote {
     pub const NONE: Self =
         Self { leader: ServerId(i64::MIN), zxid: Zxid(i64::MIN), epoch: i64::MIN };
 
-    fn rank(&self) -> (i64, Zxid, ServerId) {
+    /// Who is only to get a vote comes after those who have one: not everybody knows of it.
+    fn rank(&self, quorums: &Quorums) -> (i64, Zxid, bool, ServerId) {
         let epoch = if zebu_proto::mutant!("vote without epoch") { 0 } else { self.epoch };
         let zxid = if zebu_proto::mutant!("vote without zxid") { Zxid::ZERO } else { self.zxid };
-        (epoch, zxid, self.leader)
+        (epoch, zxid, quorums.committed().is_voter(self.leader), self.leader)
     }
 }
 
@@ -183,7 +184,9 @@ impl Election {
     /// Goes over to a leader without an election, as a reconfiguration may ask for.
     pub fn appoint(&mut self, state: State, leader: ServerId, zxid: Zxid) {
         self.state = state;
-        self.current = (Vote { leader, zxid, epoch: -1 }, -1);
+        if self.current.0.leader != leader {
+            self.current = (Vote { leader, zxid, epoch: -1 }, -1);
+        }
         self.resend_at = Duration::MAX;
         self.decide_at = None;
     }
@@ -262,6 +265,11 @@ impl Election {
             return None;
         }
         if !quorums.is_voter(ballot.vote.leader) {
+            // Its sender does not know yet that it has a vote. The others' rounds must come to it, or
+            // its own to them, before it can give it.
+            if ballot.state == State::Looking && ballot.round > self.round {
+                self.enter(ballot.round, self.initial, out);
+            }
             return None;
         }
         match ballot.state {
@@ -286,15 +294,9 @@ impl Election {
             return None;
         }
         if ballot.round > self.round {
-            self.round = ballot.round;
-            self.received.clear();
-            self.decide_at = None;
-            self.proposal = if better(&ballot.vote, &self.initial, quorums) {
-                ballot.vote
-            } else {
-                self.initial
-            };
-            self.announce(out);
+            let is_better = better(&ballot.vote, &self.initial, quorums);
+            let proposal = if is_better { ballot.vote } else { self.initial };
+            self.enter(ballot.round, proposal, out);
         } else if better(&ballot.vote, &self.proposal, quorums) {
             self.proposal = ballot.vote;
             self.decide_at = None;
@@ -310,6 +312,15 @@ impl Election {
         agrees.map(|(server, _)| *server).collect()
     }
 
+    /// Goes on in a later round.
+    fn enter(&mut self, round: i64, proposal: Vote, out: &mut Vec<Post>) {
+        self.round = round;
+        self.received.clear();
+        self.decide_at = None;
+        self.proposal = proposal;
+        self.announce(out);
+    }
+
     /// Decides now or later if a quorum votes for the proposal.
     fn consider(
         &mut self,
@@ -318,7 +329,14 @@ impl Election {
         absent: &BTreeSet<ServerId>,
     ) -> Option<Decision> {
         let agree = self.supporters();
-        if !quorums.all_have_quorum(&agree) {
+        // Whoever leads needs a quorum of what is proposed as well. To follow it takes none: the
+        // original stays out, even where what it takes for proposed is long forgotten.
+        let decided = if self.proposal.leader == self.me {
+            quorums.all_have_quorum(&agree)
+        } else {
+            quorums.committed().is_quorum(&agree)
+        };
+        if !decided {
             // The other one of two may still be heard of, and have the better history.
             let alone = quorums.oracle() == Some(true)
                 && self.proposal.leader == self.me
@@ -367,7 +385,8 @@ impl Election {
                 State::Looking => other.vote == ballot.vote && other.round == ballot.round,
                 _ => other.vote.leader == leader,
             };
-            if self.backed(&self.received, leader, ballot.round, same, quorums) {
+            let have_quorum = |agree: &_| quorums.all_have_quorum(agree);
+            if self.backed(&self.received, leader, ballot.round, same, have_quorum) {
                 return Some(self.decide(ballot.vote, self.round, quorums));
             }
         }
@@ -381,7 +400,10 @@ impl Election {
             other.vote.leader == leader
                 && (other.versioned != ballot.versioned || other.vote.epoch == ballot.vote.epoch)
         };
-        if self.backed(&self.settled, leader, ballot.round, same, quorums) {
+        // It leads, whatever this server believes to be proposed; the original asks for a quorum of
+        // that too, and stays out when there is none.
+        let have_quorum = |agree: &_| quorums.committed().is_quorum(agree);
+        if self.backed(&self.settled, leader, ballot.round, same, have_quorum) {
             self.round = ballot.round;
             return Some(self.decide(ballot.vote, ballot.round, quorums));
         }
@@ -395,7 +417,7 @@ impl Election {
         leader: ServerId,
         round: i64,
         same: impl Fn(&Ballot) -> bool,
-        quorums: &Quorums,
+        have_quorum: impl Fn(&BTreeSet<ServerId>) -> bool,
     ) -> bool {
         let agree: BTreeSet<ServerId> =
             ballots.iter().filter(|(_, ballot)| same(ballot)).map(|(sid, _)| *sid).collect();
@@ -404,7 +426,7 @@ impl Election {
         } else {
             ballots.get(&leader).is_some_and(|ballot| ballot.state == State::Leading)
         };
-        leads && quorums.all_have_quorum(&agree)
+        leads && have_quorum(&agree)
     }
 
     fn decide(&mut self, vote: Vote, round: i64, quorums: &Quorums) -> Decision {
@@ -424,7 +446,7 @@ impl Election {
 
 /// Whether a vote is to be preferred to another. A server without weight is never elected.
 fn better(new: &Vote, current: &Vote, quorums: &Quorums) -> bool {
-    quorums.weight(new.leader) != 0 && new.rank() > current.rank()
+    quorums.weight(new.leader) != 0 && new.rank(quorums) > current.rank(quorums)
 }
 
 #[cfg(test)]

@@ -1,11 +1,13 @@
 //! What a member of an ensemble is told, and what it asks for.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use zebu_proto::quorum::QuorumPacket;
 use zebu_proto::{Epoch, ServerId, Zxid};
 
+use crate::config::Membership;
 use crate::election::Ballot;
 use crate::history::Memory;
 use crate::mesh::WireId;
@@ -133,6 +135,26 @@ pub enum EpochKind {
     Current,
 }
 
+/// What a notification says of configurations, beside the vote.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Configs {
+    /// The one in force there.
+    pub committed: Option<Arc<Membership>>,
+    /// The one that is proposed there. The original's servers do not say that.
+    pub proposed: Option<Arc<Membership>>,
+}
+
+/// What becomes of a configuration, in memory and on disk.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ConfigChange {
+    /// It is proposed: it counts beside the one in force, also after a restart.
+    Proposed(Arc<Membership>),
+    /// What was proposed has been taken back with the transaction it came with.
+    Withdrawn,
+    /// It is in force.
+    Committed(Arc<Membership>),
+}
+
 /// How a stretch of the log on disk reached its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogEnd {
@@ -157,6 +179,8 @@ pub enum Input {
         wire: WireId,
         /// What it says.
         ballot: Ballot,
+        /// What is said beside it.
+        said: Configs,
     },
     /// A learner has dialled the port that is open.
     Accepted(LinkId),
@@ -240,6 +264,10 @@ pub enum Output {
     },
     /// Make an epoch durable; report [`Input::EpochSaved`].
     SaveEpoch(EpochKind, Epoch),
+    /// Remember a configuration, durably before anything that is asked of the disk later. One in
+    /// force is shown to clients and peers, and is where this server listens and dials from now on;
+    /// one that is proposed says where to dial whom the other does not name.
+    Config(ConfigChange),
     /// Write a record to the log; report [`Input::Flushed`] when it is durable.
     Append {
         /// Its zxid.

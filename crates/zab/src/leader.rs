@@ -3,6 +3,7 @@
 //! Source: `quorum-sync-broadcast.md` §1 to §6, `Leader`, `LearnerHandler`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,6 +19,7 @@ use crate::io::{EpochKind, Learners, LinkId, LogEnd, Output, Role, Up};
 use crate::peer::{Ctx, Leave};
 
 mod liveness;
+mod reconfig;
 
 /// The last counter of an epoch that is proposed.
 const COUNTER_MAX: u32 = u32::MAX - 1;
@@ -123,6 +125,10 @@ pub(crate) struct Leader {
     ping_at: Duration,
     check_at: Duration,
     confirmations: VecDeque<Confirmation>,
+    /// Whose quorums transactions need.
+    needed: reconfig::Needed,
+    /// Who leads the configuration that is in force now: this server commits nothing more.
+    successor: Option<reconfig::Successor>,
     /// Learners for which the log on disk has proven to be of no use.
     copy_next: BTreeSet<ServerId>,
 }
@@ -154,6 +160,8 @@ impl Leader {
             ping_at: Duration::MAX,
             check_at: Duration::MAX,
             confirmations: VecDeque::new(),
+            needed: reconfig::Needed::default(),
+            successor: None,
             copy_next: BTreeSet::new(),
         }
     }
@@ -192,7 +200,7 @@ impl Leader {
 
     /// A connection is gone, at the other end's wish.
     pub(crate) fn link_lost(&mut self, ctx: &mut Ctx<'_>, id: LinkId) -> Result<(), Leave> {
-        self.link_down(id);
+        self.link_down(ctx, id)?;
         self.go_on_alone(ctx)
     }
 
@@ -246,7 +254,8 @@ impl Leader {
         if self.waits_to_go_alone {
             phase = phase.min(self.alone_from);
         }
-        links.fold(phase.min(self.ping_at).min(self.check_at), Duration::min)
+        let successor = self.successor.map_or(Duration::MAX, |successor| successor.until());
+        links.fold(phase.min(self.ping_at).min(self.check_at).min(successor), Duration::min)
     }
 
     /// Closes everything.
@@ -263,11 +272,13 @@ impl Leader {
             return;
         }
         self.highest = self.highest.max(accepted);
-        if ctx.quorums.committed().is_voter(server) {
+        if ctx.quorums.is_voter(server) {
             self.connecting.insert(server);
         }
         let here = self.connecting.contains(&ctx.options.me);
-        let is_quorum = ctx.quorums.committed().is_quorum(&self.connecting);
+        // While a reconfiguration is under way the promise must bind a quorum of either side: the
+        // original asks the old one only.
+        let is_quorum = ctx.quorums.all_have_quorum(&self.connecting);
         if here && (is_quorum || self.goes_alone(ctx)) {
             self.phase = Phase::Promising;
             self.epoch =
@@ -289,6 +300,12 @@ impl Leader {
             EpochKind::Accepted if self.phase == Phase::Promising => {
                 self.phase = Phase::Electing;
                 self.give_up_at = ctx.now + ctx.options.init_time();
+                let seen = ctx.quorums.last_seen();
+                if seen.version() == Zxid::ZERO {
+                    // What nobody has agreed on yet is agreed on with this epoch.
+                    let first = Membership::clone(seen).with_version(Zxid::new(epoch, 0));
+                    ctx.config_proposed(Arc::new(first));
+                }
                 let told: Vec<LinkId> = self.in_stage(|stage| matches!(stage, Stage::Told));
                 for link in told {
                     self.ask(ctx, link);
@@ -322,11 +339,11 @@ impl Leader {
         if self.phase != Phase::Electing {
             return Ok(());
         }
-        if ctx.quorums.committed().is_voter(server) || zebu_proto::mutant!("observers counted") {
+        if ctx.quorums.is_voter(server) || zebu_proto::mutant!("observers counted") {
             self.electing.insert(server);
         }
         let here = self.electing.contains(&ctx.options.me);
-        let is_quorum = ctx.quorums.committed().is_quorum(&self.electing);
+        let is_quorum = ctx.quorums.all_have_quorum(&self.electing);
         if here && (is_quorum || self.goes_alone(ctx)) {
             self.phase = Phase::Syncing;
             self.give_up_at = ctx.now + ctx.options.init_time();
@@ -359,13 +376,14 @@ impl Leader {
         self.links.insert(id, link);
     }
 
-    fn link_down(&mut self, id: LinkId) {
+    fn link_down(&mut self, ctx: &mut Ctx<'_>, id: LinkId) -> Result<(), Leave> {
         self.links.remove(&id);
+        self.retire(ctx)
     }
 
     fn close(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
         ctx.out.push(Output::Close(id));
-        self.link_down(id);
+        self.links.remove(&id);
     }
 
     /// A packet of a learner. What it does wrong costs it its connection, nothing more.
@@ -418,7 +436,7 @@ impl Leader {
             return Ok(());
         };
         let committed = ctx.quorums.committed();
-        let known = committed.member(info.server).is_some() || ctx.options.reconfig;
+        let known = ctx.quorums.is_member(info.server) || ctx.options.reconfig;
         let newer = info.config_version.is_some_and(|version| version > committed.version());
         if !known || newer || info.server == ctx.options.me {
             self.close(ctx, id);
@@ -472,7 +490,7 @@ impl Leader {
                 && !zebu_proto::mutant!("better follower ignored")
             {
                 self.close(ctx, id);
-                let votes = !observer && ctx.quorums.committed().is_voter(server);
+                let votes = !observer && ctx.quorums.is_voter(server);
                 return if votes { Err(Leave("a follower has a better history")) } else { Ok(()) };
             }
             // Who has no database promises nothing.
@@ -585,7 +603,12 @@ impl Leader {
                 ctx.out.push(Output::Send(id, proposal(txn)));
             }
         }
-        let text = ctx.quorums.last_seen().to_string();
+        // A new leader's learners complete what it found proposed. Later they hear of a
+        // reconfiguration as of every transaction: it may yet fail.
+        let quorums = &ctx.quorums;
+        let leads = self.phase == Phase::Leading;
+        let config = if leads { quorums.committed() } else { quorums.last_seen() };
+        let text = config.to_string();
         let zxid = Zxid::new(self.epoch, 0);
         let packet = QuorumPacket::with_data(PacketKind::NEWLEADER, zxid, text);
         ctx.out.push(Output::Send(id, packet));
@@ -605,12 +628,15 @@ impl Leader {
         self.proposed = Zxid::new(self.epoch, 0);
         self.ping_at = self.ping_at.min(ctx.now + ctx.options.tick / 2);
         self.check_at = ctx.now + ctx.options.tick;
+        let stays = self.complete(ctx);
         self.deliver(ctx);
-        ctx.out.push(Output::Role(Role::Leading(self.epoch)));
+        if stays {
+            ctx.out.push(Output::Role(Role::Leading(self.epoch)));
+        }
         for link in self.in_stage(|stage| matches!(stage, Stage::Proven)) {
             self.serve(ctx, link);
         }
-        Ok(())
+        if stays { Ok(()) } else { Err(Leave("the new configuration has another leader")) }
     }
 
     fn serve(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
@@ -625,6 +651,7 @@ impl Leader {
     /// Orders a transaction at [`Leader::next_zxid`].
     pub(crate) fn propose(&mut self, ctx: &mut Ctx<'_>, txn: Txn) {
         assert_eq!(self.phase, Phase::Leading, "only an established leader proposes");
+        self.prepare(ctx, &txn);
         self.proposed = txn.zxid;
         let Txn { zxid, record } = txn.clone();
         ctx.history.push(txn.clone());
@@ -681,23 +708,54 @@ impl Leader {
         if self.phase != Phase::Leading {
             return;
         }
-        let quorums = &*ctx.quorums;
-        let mut safe = if self.goes_alone(ctx) {
-            ctx.history.flushed()
-        } else {
-            self.durable(ctx.options.me, ctx.history, quorums.committed())
-        };
-        if quorums.is_joint() {
-            safe = safe.min(self.durable(ctx.options.me, ctx.history, quorums.last_seen()));
+        let mut any = false;
+        while self.successor.is_none() {
+            let me = ctx.options.me;
+            let alone = self.goes_alone(ctx);
+            let needed = self.needed.after(self.end);
+            let (quorums, until) = needed.expect("a leader knows whose quorums it needs");
+            let mut safe = if alone && !quorums.is_joint() {
+                ctx.history.flushed()
+            } else {
+                Self::durable(&self.links, me, ctx.history, quorums.committed())
+            };
+            if quorums.is_joint() && !zebu_proto::mutant!("one quorum for a reconfiguration") {
+                let new = Self::durable(&self.links, me, ctx.history, quorums.last_seen());
+                safe = safe.min(new);
+            }
+            safe = safe.min(Zxid(until.0 - 1));
+            let reconfig = self.needed.pending().filter(|zxid| *zxid <= safe);
+            safe = reconfig.unwrap_or(safe);
+            if safe <= self.end {
+                break;
+            }
+            any = true;
+            let from = std::mem::replace(&mut self.end, safe);
+            self.send_commits(ctx, from, reconfig);
+            if let Some(zxid) = reconfig {
+                let txn = ctx.history.pending_above(Zxid(zxid.0 - 1)).next();
+                let txn = txn.expect("what is committed now is not delivered").clone();
+                self.activate(ctx, &txn);
+            }
         }
-        if safe <= self.end {
-            return;
+        if any {
+            self.confirm_by_pings(ctx);
+            self.deliver(ctx);
         }
-        for txn in ctx.history.pending_above(self.end).take_while(|txn| txn.zxid <= safe) {
+    }
+
+    /// Says that everything behind `from` is committed, up to the end. How a reconfiguration comes
+    /// into force is said elsewhere.
+    fn send_commits(&mut self, ctx: &mut Ctx<'_>, from: Zxid, reconfig: Option<Zxid>) {
+        let safe = self.end;
+        for txn in ctx.history.pending_above(from).take_while(|txn| txn.zxid <= safe) {
             // Who asked before this was proposed hears of it before it is committed.
             let asked = self.confirmations.iter().take_while(|c| c.above < txn.zxid).count();
             for confirmation in self.confirmations.drain(..asked) {
                 ctx.out.push(Output::Up(Up::Confirmed(confirmation.token)));
+            }
+            if Some(txn.zxid) == reconfig {
+                continue;
             }
             for (id, link) in self.links.iter().filter(|(_, link)| link.is_registered()) {
                 if zebu_proto::mutant!("commit out of order") && txn.zxid < safe {
@@ -711,15 +769,16 @@ impl Leader {
                 ctx.out.push(Output::Send(*id, packet));
             }
         }
-        self.end = safe;
-        self.confirm_by_pings(ctx);
-        self.deliver(ctx);
     }
 
     /// The newest transaction that a quorum of `config` has on its disks.
-    fn durable(&self, me: ServerId, history: &History, config: &Membership) -> Zxid {
-        let mut acked: Vec<(Zxid, ServerId)> = self
-            .links
+    fn durable(
+        links: &BTreeMap<LinkId, Link>,
+        me: ServerId,
+        history: &History,
+        config: &Membership,
+    ) -> Zxid {
+        let mut acked: Vec<(Zxid, ServerId)> = links
             .values()
             .filter(|link| matches!(link.stage, Stage::Proven | Stage::Serving))
             .filter(|link| config.is_voter(link.server) && !link.observer)

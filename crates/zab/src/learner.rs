@@ -7,14 +7,17 @@
 //! Source: `quorum-sync-broadcast.md` §2, §4, §6.2, `Learner`, `Follower`, `Observer`.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
-use zebu_proto::quorum::{EpochAck, LearnerInfo, PacketKind, QuorumPacket};
+use zebu_proto::quorum::{Activate, EpochAck, LearnerInfo, PacketKind, QuorumPacket};
 use zebu_proto::{Epoch, ServerId, Zxid};
 
+use crate::config::Membership;
 use crate::history::{Txn, follows};
 use crate::io::{EpochKind, LinkId, Output, Role, Up};
 use crate::peer::{Ctx, Leave};
+use crate::reconfig::leader_stays;
 use crate::relay::Relay;
 
 /// Attempts to connect to a leader.
@@ -74,6 +77,8 @@ pub(crate) struct Learner {
     prove: Zxid,
     /// What came while the disk was busy.
     held: VecDeque<QuorumPacket>,
+    /// The configuration the leader began with.
+    config: Option<Arc<Membership>>,
 }
 
 impl Learner {
@@ -104,6 +109,7 @@ impl Learner {
             acked: Zxid::ZERO,
             prove: Zxid::ZERO,
             held: VecDeque::new(),
+            config: None,
         };
         if !waits {
             learner.dial(ctx);
@@ -373,12 +379,24 @@ impl Learner {
                 self.log(ctx, packet)?;
                 self.commit(ctx, zxid)
             }
+            PacketKind::COMMITANDACTIVATE | PacketKind::INFORMANDACTIVATE => {
+                self.reconfigure(ctx, packet)
+            }
             PacketKind::NEWLEADER if self.stage <= Stage::CatchingUp => {
                 if packet.epoch() != self.epoch {
                     return Err(Leave("the leader changes its epoch"));
                 }
                 self.stage = Stage::Proving;
                 self.prove = ctx.history.last();
+                self.config = Membership::agreed(packet.body()).map(Arc::new);
+                if let Some(config) = &self.config {
+                    ctx.config_adopted(config.clone());
+                }
+                if self.observer && !ctx.quorums.is_observer(ctx.options.me) {
+                    // The leader may need its vote to bring about that it has one.
+                    ctx.appoint(self.leader, packet.zxid);
+                    return Err(Leave("this server has a vote in what is proposed"));
+                }
                 self.proving(ctx);
                 Ok(())
             }
@@ -388,6 +406,7 @@ impl Learner {
                 let role = if self.observer { Role::Observing } else { Role::Following };
                 self.acked = self.committed;
                 self.deliver(ctx);
+                self.complete(ctx)?;
                 ctx.out.push(Output::Role(role(self.leader)));
                 self.acknowledge(ctx);
                 if ctx.options.observer.masters && !self.observer {
@@ -438,6 +457,9 @@ impl Learner {
                 self.commit(ctx, zxid)?;
                 self.deliver(ctx);
             }
+            (PacketKind::COMMITANDACTIVATE, false) | (PacketKind::INFORMANDACTIVATE, true) => {
+                self.reconfigure(ctx, packet)?;
+            }
             (PacketKind::PING, _) => ctx.out.push(Output::Up(Up::Ping(packet))),
             (PacketKind::REVALIDATE | PacketKind::SYNC, _) => {
                 ctx.out.push(Output::Up(Up::FromLeader(packet)));
@@ -458,6 +480,9 @@ impl Learner {
             return Err(Leave("the leader leaves a gap"));
         }
         let record = packet.data.unwrap_or_default();
+        if let Some(config) = Membership::in_txn(&record) {
+            ctx.config_proposed(Arc::new(config));
+        }
         ctx.history.push(Txn { zxid, record: record.clone() });
         if self.observer && !ctx.options.observer.logs {
             // As durable as it will ever be.
@@ -471,6 +496,16 @@ impl Learner {
 
     /// The leader has committed a transaction.
     fn commit(&mut self, ctx: &mut Ctx<'_>, zxid: Zxid) -> Result<(), Leave> {
+        self.commit_and_tell(ctx, zxid, None)
+    }
+
+    /// The leader has committed a transaction; after a reconfiguration, another one leads perhaps.
+    fn commit_and_tell(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        zxid: Zxid,
+        leads: Option<ServerId>,
+    ) -> Result<(), Leave> {
         if zxid <= self.committed || zxid <= ctx.history.delivered() {
             return Ok(());
         }
@@ -481,9 +516,65 @@ impl Learner {
         self.committed = zxid;
         if let Some(relay) = &mut self.relay {
             let txn = txn.clone();
-            relay.tell(ctx, &txn);
+            relay.tell(ctx, &txn, leads);
         }
         Ok(())
+    }
+
+    // ---- reconfiguration
+
+    /// A reconfiguration is committed and comes into force; the packet says who leads then, and
+    /// tells observers what it is.
+    fn reconfigure(&mut self, ctx: &mut Ctx<'_>, packet: QuorumPacket) -> Result<(), Leave> {
+        let QuorumPacket { kind, zxid, data, .. } = packet;
+        let Ok(Activate { leader, txn }) = Activate::decode(&data.unwrap_or_default()) else {
+            return Err(Leave("the leader does not say who leads"));
+        };
+        if kind == PacketKind::INFORMANDACTIVATE {
+            self.log(ctx, QuorumPacket::with_data(PacketKind::INFORM, zxid, txn))?;
+        }
+        let it = ctx.history.pending_above(Zxid(zxid.0 - 1)).next();
+        let config =
+            it.filter(|txn| txn.zxid == zxid).and_then(|txn| Membership::in_txn(&txn.record));
+        self.commit_and_tell(ctx, zxid, Some(leader))?;
+        if self.stage == Stage::Serving {
+            self.deliver(ctx);
+        }
+        match config {
+            Some(config) => self.activate(ctx, Arc::new(config), Some(leader)),
+            None => Ok(()),
+        }
+    }
+
+    /// This server serves: what its leader began with is in force, unless that is a reconfiguration
+    /// that is still to be committed.
+    fn complete(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
+        let Some(config) = self.config.take() else { return Ok(()) };
+        let version = config.version();
+        let is_open = ctx.history.pending_above(self.committed).any(|txn| txn.zxid == version);
+        if is_open { Ok(()) } else { self.activate(ctx, config, None) }
+    }
+
+    /// A configuration is in force: this server leaves if its role or its leader is another now.
+    fn activate(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        config: Arc<Membership>,
+        designated: Option<ServerId>,
+    ) -> Result<(), Leave> {
+        let Some(before) = ctx.config_committed(config.clone()) else { return Ok(()) };
+        let same_role = self.observer == config.is_observer(ctx.options.me);
+        let same_leader = match designated {
+            Some(leader) => leader == self.leader,
+            None => leader_stays(self.leader, &before, &config),
+        };
+        if same_role && same_leader {
+            return Ok(());
+        }
+        if let Some(leader) = designated {
+            ctx.appoint(leader, config.version());
+        }
+        Err(Leave("the configuration has changed"))
     }
 
     pub(crate) fn flushed(&mut self, ctx: &mut Ctx<'_>) {

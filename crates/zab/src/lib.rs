@@ -1,7 +1,7 @@
 //! How servers agree: membership, election, discovery, synchronization and broadcast.
 //!
 //! Pure state machines over opaque transactions: no sockets, files, clock, threads or randomness.
-//! Knows no znode.
+//! Knows no znode, and of transactions only which ones are reconfigurations.
 
 mod catchup;
 pub mod config;
@@ -14,10 +14,11 @@ pub mod mesh;
 mod peer;
 pub mod quorums;
 pub mod random;
+mod reconfig;
 mod relay;
 
 pub use io::{
-    EpochKind, Input, Learners, LinkId, LogEnd, ObserverOptions, Options, Output, Role, SyncsMax,
-    Up,
+    ConfigChange, Configs, EpochKind, Input, Learners, LinkId, LogEnd, ObserverOptions, Options,
+    Output, Role, SyncsMax, Up,
 };
 pub use peer::{Epochs, Peer, Start};

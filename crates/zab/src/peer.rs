@@ -14,12 +14,13 @@ use zebu_proto::{Epoch, ServerId, Zxid};
 use crate::config::Membership;
 use crate::election::{Ballot, Decision, Election, Post, State, Tell, Vote};
 use crate::history::{History, Txn};
-use crate::io::{EpochKind, Input, Learners, LinkId, Options, Output, Role};
+use crate::io::{Configs, EpochKind, Input, Learners, LinkId, Options, Output, Role};
 use crate::leader::Leader;
 use crate::learner::Learner;
 use crate::mesh::{self, Mesh};
 use crate::quorums::Quorums;
 use crate::random::Random;
+use crate::reconfig::Appointed;
 use crate::relay::Relay;
 
 /// Servers at which no more are heard that are not members.
@@ -85,6 +86,8 @@ pub(crate) struct Ctx<'c> {
     /// Whether there are transactions that this server's disk does not have and never will.
     pub(crate) unlogged: &'c mut bool,
     pub(crate) busy: &'c mut Busy,
+    pub(crate) members_changed: &'c mut bool,
+    pub(crate) appointed: &'c mut Option<Appointed>,
     pub(crate) out: &'c mut Vec<Output>,
 }
 
@@ -133,6 +136,10 @@ pub struct Peer {
     masters: Vec<ServerId>,
     next_master: usize,
     random: Random,
+    /// The members are others than those that the election network was made for.
+    members_changed: bool,
+    /// Who leads the configuration that ended the last role.
+    appointed: Option<Appointed>,
     left: &'static str,
 }
 
@@ -141,8 +148,16 @@ impl Peer {
     pub fn new(options: Options, start: Start) -> Self {
         let Start { epochs, committed, last_seen, last, recent, has_database } = start;
         let mut quorums = Quorums::new(committed);
-        if let Some(last_seen) = last_seen {
+        // What was proposed in a transaction that never got to the log was never acknowledged.
+        let is_there =
+            |config: &Arc<Membership>| config.version().counter() == 0 || config.version() <= last;
+        if let Some(last_seen) = last_seen.filter(is_there) {
             quorums.propose(last_seen);
+        }
+        if options.reconfig {
+            for config in recent.iter().filter_map(|txn| Membership::in_txn(&txn.record)) {
+                quorums.propose(Arc::new(config));
+            }
         }
         Self {
             epochs,
@@ -160,6 +175,8 @@ impl Peer {
             masters: Vec::new(),
             next_master: 0,
             random: Random::new(options.seed),
+            members_changed: false,
+            appointed: None,
             left: "it has started",
             options,
         }
@@ -308,6 +325,14 @@ impl Peer {
         }
     }
 
+    /// At an established leader: whether a quorum of a configuration follows it, itself included.
+    pub fn reaches_quorum(&self, now: Duration, config: &Membership) -> bool {
+        match &self.part {
+            Part::Leading(leader) => leader.reaches(now, self.options.me, config),
+            _ => false,
+        }
+    }
+
     /// Ends the role, whatever it is.
     pub fn resign(&mut self, now: Duration, why: &'static str, out: &mut Vec<Output>) {
         self.leave(now, Leave(why), out);
@@ -319,7 +344,18 @@ impl Peer {
         if let Err(why) = self.handle(now, input, out) {
             self.leave(now, why, out);
         }
+        if std::mem::take(&mut self.members_changed) {
+            self.meet_anew(out);
+        }
         self.settle(now, out);
+    }
+
+    /// The election network is made for other members.
+    fn meet_anew(&mut self, out: &mut Vec<Output>) {
+        let mut done = Vec::new();
+        self.mesh.restart(&mut done);
+        out.extend(done.into_iter().map(Output::Mesh));
+        self.election.restart();
     }
 
     fn split<'s>(&'s mut self, now: Duration, out: &'s mut Vec<Output>) -> (&'s mut Part, Ctx<'s>) {
@@ -332,6 +368,8 @@ impl Peer {
             has_database: self.has_database,
             unlogged: &mut self.unlogged,
             busy: &mut self.busy,
+            members_changed: &mut self.members_changed,
+            appointed: &mut self.appointed,
             out,
         };
         (&mut self.part, ctx)
@@ -360,8 +398,9 @@ impl Peer {
                 self.mesh.step(input, &mut done);
                 out.extend(done.into_iter().map(Output::Mesh));
             }
-            Input::Heard { wire, ballot } => {
-                if let Some(from) = self.mesh.peer(wire) {
+            Input::Heard { wire, ballot, said } => {
+                let Some(from) = self.mesh.peer(wire) else { return Ok(()) };
+                if !self.adopt(now, from, &ballot, said, out) {
                     self.hear(now, from, ballot, out)?;
                 }
             }
@@ -415,23 +454,21 @@ impl Peer {
                     learner.copied(&mut ctx, link);
                 }
             }
-            Input::LinkDown(link) => match &mut self.part {
-                Part::Leading(_) => {
-                    let (part, mut ctx) = self.split(now, out);
-                    if let Part::Leading(leader) = part {
-                        leader.link_lost(&mut ctx, link)?;
+            Input::LinkDown(link) => {
+                let (part, mut ctx) = self.split(now, out);
+                match part {
+                    Part::Leading(leader) => leader.link_lost(&mut ctx, link)?,
+                    Part::Learning(learner) if learner.is_link(link) => {
+                        return Err(Leave("the leader has closed the connection"));
                     }
-                }
-                Part::Learning(learner) if learner.is_link(link) => {
-                    return Err(Leave("the leader has closed the connection"));
-                }
-                Part::Learning(learner) => {
-                    if let Some(relay) = learner.relay_mut() {
-                        relay.link_down(link);
+                    Part::Learning(learner) => {
+                        if let Some(relay) = learner.relay_mut() {
+                            relay.link_down(link);
+                        }
                     }
+                    _ => {}
                 }
-                _ => {}
-            },
+            }
             Input::Oracle(allows_alone) => {
                 self.quorums.set_oracle(allows_alone);
                 let absent = self.mesh.absent();
@@ -532,6 +569,48 @@ impl Peer {
     }
 
     // ---- election
+
+    /// Takes over later configurations that others know of, unless this server has a leader to learn
+    /// of them from. Whether the election begins anew with them.
+    ///
+    /// What is in force is taken from members; the original takes anybody's word for it. What is
+    /// proposed is taken from who has a better history with it: to lead, it may need this server.
+    ///
+    /// Source: `FastLeaderElection.Messenger.WorkerReceiver`.
+    fn adopt(
+        &mut self,
+        now: Duration,
+        from: ServerId,
+        ballot: &Ballot,
+        said: Configs,
+        out: &mut Vec<Output>,
+    ) -> bool {
+        if !self.options.reconfig || !matches!(self.part, Part::Settling | Part::Looking) {
+            return false;
+        }
+        let Configs { committed, proposed } = said;
+        let committed = committed.filter(|_| self.quorums.is_member(from));
+        let vote = ballot.vote;
+        let own = (i64::from(self.epochs.current.0), self.history.last());
+        let is_candidate = ballot.state == State::Looking && vote.leader == from;
+        let proposed = proposed.filter(|config| {
+            is_candidate && (vote.epoch, vote.zxid) > own && config.version() <= vote.zxid
+        });
+        let (_, mut ctx) = self.split(now, out);
+        let before = ctx.quorums.last_seen().version();
+        let mut differs =
+            committed.is_some_and(|committed| ctx.config_committed(committed).is_some());
+        if let Some(proposed) = proposed {
+            ctx.config_proposed(proposed);
+            differs |= ctx.quorums.is_joint() && ctx.quorums.last_seen().version() > before;
+        }
+        if differs && matches!(self.part, Part::Looking) {
+            self.election.wait();
+            self.part = Part::Settling;
+            self.early.insert(from, *ballot);
+        }
+        differs
+    }
 
     /// A server has said what it is doing.
     fn hear(
@@ -695,10 +774,22 @@ impl Peer {
 
     /// Looks for a leader as soon as the disk has done what it was asked for.
     fn settle(&mut self, now: Duration, out: &mut Vec<Output>) {
-        while matches!(self.part, Part::Settling) && self.is_settled() && self.rest_until <= now {
-            self.part = Part::Looking;
-            if let Err(why) = self.look(now, out) {
+        while matches!(self.part, Part::Settling)
+            && self.is_settled()
+            && (self.rest_until <= now || self.appointed.is_some())
+        {
+            let begun = match self.appointed.take() {
+                Some(appointed) => self.go_over(now, appointed, out),
+                None => {
+                    self.part = Part::Looking;
+                    self.look(now, out)
+                }
+            };
+            if let Err(why) = begun {
                 self.leave(now, why, out);
+            }
+            if std::mem::take(&mut self.members_changed) {
+                self.meet_anew(out);
             }
         }
         match &self.part {
@@ -709,18 +800,50 @@ impl Peer {
         }
     }
 
-    fn look(&mut self, now: Duration, out: &mut Vec<Output>) -> Result<(), Leave> {
-        let me = self.options.me;
-        if self.unlogged && !self.quorums.is_observer(me) {
-            // It votes from now on, and its disk does not have what it would vote with.
+    /// If it votes from now on, and its disk does not have what it would vote with, it has nothing.
+    fn distrust_memory(&mut self) {
+        if self.unlogged && !self.quorums.is_observer(self.options.me) {
             self.has_database = false;
         }
+    }
+
+    /// Goes over to the leader of the configuration that has come into force, which this server may
+    /// be itself, without an election.
+    fn go_over(
+        &mut self,
+        now: Duration,
+        appointed: Appointed,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Leave> {
+        let Appointed { leader, zxid } = appointed;
+        self.distrust_memory();
+        let state = if leader == self.options.me {
+            State::Leading
+        } else if self.quorums.is_observer(self.options.me) {
+            State::Observing
+        } else {
+            State::Following
+        };
+        self.election.appoint(state, leader, zxid);
+        let vote = Vote { leader, zxid, epoch: -1 };
+        self.take_part(now, Decision { state, vote }, out)?;
+        for (from, ballot) in std::mem::take(&mut self.early) {
+            self.hear(now, from, ballot, out)?;
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, now: Duration, out: &mut Vec<Output>) -> Result<(), Leave> {
+        let me = self.options.me;
+        self.distrust_memory();
         let mut zxid = if self.has_database { self.history.last() } else { NO_ZXID };
         if zebu_proto::mutant!("vote from the tree") {
             zxid = zxid.min(self.history.delivered());
         }
         let epoch = self.epochs.current.0.into();
-        let own = if self.quorums.committed().is_voter(me) {
+        // Who is to get a vote may be the only one whose history is good enough to complete that; the
+        // original lets it vote, but not stand.
+        let own = if self.quorums.is_voter(me) {
             Vote { leader: me, zxid, epoch }
         } else if self.quorums.is_observer(me) {
             Vote::NONE

@@ -48,6 +48,19 @@ impl Quorums {
         newer
     }
 
+    /// A leader's history has taken the place of this server's: what was proposed is what is proposed
+    /// there, even if that is older. Says whether that changes anything.
+    pub fn adopt(&mut self, config: Arc<Membership>) -> bool {
+        let config = if config.version() > self.committed.version() {
+            config
+        } else {
+            self.committed.clone()
+        };
+        let differs = config.version() != self.last_seen.version();
+        self.last_seen = config;
+        differs
+    }
+
     /// A configuration is in force. An older one than is known changes nothing.
     pub fn commit(&mut self, config: Arc<Membership>) -> bool {
         let newer = config.version() > self.committed.version();
@@ -76,9 +89,14 @@ impl Quorums {
         self.in_force().any(|config| config.is_voter(server))
     }
 
-    /// Whether a server is an observer of the configuration in force.
+    /// Whether a server is an observer: who is to get a vote is needed as one before it has it.
     pub fn is_observer(&self, server: ServerId) -> bool {
-        self.committed.is_observer(server)
+        self.committed.is_observer(server) && !self.is_voter(server)
+    }
+
+    /// Whether a server is a member of either configuration.
+    pub fn is_member(&self, server: ServerId) -> bool {
+        self.in_force().any(|config| config.member(server).is_some())
     }
 
     /// How much a server's election counts; a server with 0 is not elected.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use zebu_proto::quorum::{
-    EpochAck, LearnerInfo, NO_ZXID, PacketKind, QuorumPacket, protocol_version,
+    Activate, EpochAck, LearnerInfo, NO_ZXID, PacketKind, QuorumPacket, protocol_version,
 };
 use zebu_proto::{Epoch, ServerId, Zxid};
 
@@ -271,7 +271,8 @@ impl Relay {
     fn register(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
         let Some(link) = self.links.get_mut(&id) else { return };
         link.stage = Stage::Sent;
-        let text = ctx.quorums.last_seen().to_string();
+        // What is proposed beside it may yet fail.
+        let text = ctx.quorums.committed().to_string();
         let zxid = Zxid::new(ctx.epochs.current, 0);
         let packet = QuorumPacket::with_data(PacketKind::NEWLEADER, zxid, text);
         ctx.out.push(Output::Send(id, packet));
@@ -279,11 +280,17 @@ impl Relay {
 
     // ---- broadcast
 
-    /// The leader has committed the next transaction.
-    pub(crate) fn tell(&mut self, ctx: &mut Ctx<'_>, txn: &Txn) {
+    /// The leader has committed the next transaction; after a reconfiguration, it says who leads.
+    pub(crate) fn tell(&mut self, ctx: &mut Ctx<'_>, txn: &Txn, leads: Option<ServerId>) {
         self.end = txn.zxid;
         for (id, _) in self.links.iter().filter(|(_, link)| link.is_registered()) {
-            let inform = QuorumPacket { kind: PacketKind::INFORM, ..proposal(txn) };
+            let inform = match leads {
+                None => QuorumPacket { kind: PacketKind::INFORM, ..proposal(txn) },
+                Some(leader) => {
+                    let data = Activate { leader, txn: txn.record.clone() }.to_data();
+                    QuorumPacket::with_data(PacketKind::INFORMANDACTIVATE, txn.zxid, data)
+                }
+            };
             ctx.out.push(Output::Send(*id, inform));
         }
         let has_come = |link: &Link| matches!(link.stage, Stage::Ahead) && link.zxid <= txn.zxid;

@@ -10,19 +10,25 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use zebu_jute::Encode as _;
-use zebu_proto::quorum::{EpochAck, LearnerInfo, PacketKind, QuorumPacket};
+use zebu_proto::quorum::{Activate, EpochAck, LearnerInfo, PacketKind, QuorumPacket};
 use zebu_proto::{Epoch, ServerId, Zxid};
 use zebu_zab::config::{Membership, Rules};
 use zebu_zab::election::{Ballot, State, Vote};
 use zebu_zab::history::Txn;
 use zebu_zab::mesh::{self, WireId};
-use zebu_zab::{Epochs, Input, LinkId, LogEnd, Options, Output, Peer, Start};
+use zebu_zab::{Configs, Epochs, Input, LinkId, LogEnd, Options, Output, Peer, Start};
 
 /// The recorded connection.
 const LINK: LinkId = LinkId(1);
 
 /// The connection of a follower that is not in the recording.
-const PARTNER: LinkId = LinkId(2);
+fn partner_link(partner: ServerId) -> LinkId {
+    LinkId(100 + partner.0 as u64)
+}
+
+/// What a transaction comes in.
+const ORDERS: [PacketKind; 3] =
+    [PacketKind::PROPOSAL, PacketKind::INFORM, PacketKind::INFORMANDACTIVATE];
 
 /// A recorded connection between a learner, which dials, and its leader.
 struct Conversation {
@@ -82,12 +88,14 @@ impl Conversation {
 
     /// The transaction with this zxid, as it was proposed, or anything if it was not.
     fn txn(&self, zxid: Zxid) -> Txn {
-        let is_it = |packet: &QuorumPacket| {
-            let kinds = [PacketKind::PROPOSAL, PacketKind::INFORM];
-            kinds.contains(&packet.kind) && packet.zxid == zxid
-        };
+        let is_it = |packet: &QuorumPacket| ORDERS.contains(&packet.kind) && packet.zxid == zxid;
         let found = self.packets.iter().find(|(_, packet)| is_it(packet));
-        let record = found.and_then(|(_, packet)| packet.data.clone());
+        let record = found.and_then(|(_, packet)| match packet.kind {
+            PacketKind::INFORMANDACTIVATE => {
+                Some(Activate::decode(packet.data.as_ref().unwrap()).unwrap().txn)
+            }
+            _ => packet.data.clone(),
+        });
         Txn { zxid, record: record.unwrap_or_else(|| Bytes::from_static(b"not recorded")) }
     }
 }
@@ -111,16 +119,23 @@ struct World {
     /// The connection it gets when it dials.
     connects: LinkId,
     wires: u64,
+    /// It has left the recorded server, and whom it dials then: itself when it leads.
+    left_for: Option<ServerId>,
+    closed: bool,
 }
 
 impl World {
-    fn new(me: ServerId, start: Start) -> Self {
+    fn new(me: ServerId, start: Start, reconfig: bool) -> Self {
         let mut options = Options::new(me);
-        options.observer.masters = true;
+        options.observer.masters = !reconfig;
+        options.reconfig = reconfig;
         let peer = Peer::new(options, start);
         let (said, copied, logged) = (Vec::new(), Zxid::ZERO, Vec::new());
         let now = Duration::from_secs(1);
-        let mut world = Self { me, peer, now, said, copied, logged, connects: LINK, wires: 0 };
+        let (left_for, closed) = (None, false);
+        let connects = LINK;
+        let mut world =
+            Self { me, peer, now, said, copied, logged, connects, wires: 0, left_for, closed };
         world.step(Input::Tick);
         world
     }
@@ -142,9 +157,12 @@ impl World {
                 }
                 Output::Truncate(zxid) => done.push(Input::Truncated(Some(zxid))),
                 Output::Restore(_) => done.push(Input::Restored(self.copied)),
+                Output::Connect(leader) if self.closed => self.left_for = Some(leader),
+                Output::Listen if self.closed => self.left_for = Some(self.me),
                 Output::Connect(_) | Output::ConnectToMaster(_) => {
                     done.push(Input::Connected(self.connects));
                 }
+                Output::Close(LINK) if self.left_for.is_none() => self.closed = true,
                 // The log on disk begins too late.
                 Output::ReadLog { link, .. } => {
                     let (floor, txns, end) = (None, Vec::new(), LogEnd::Unusable);
@@ -193,7 +211,8 @@ impl World {
         }
         let is_it = |wire: &WireId| self.peer.wire_peer(*wire) == Some(from);
         let wire = (1..=self.wires).map(WireId).find(is_it).expect("a connection");
-        self.step(Input::Heard { wire, ballot: Ballot { vote, round: 1, state, versioned: true } });
+        let ballot = Ballot { vote, round: 1, state, versioned: true };
+        self.step(Input::Heard { wire, ballot, said: Configs::default() });
     }
 
     fn propose(&mut self, txn: Txn) {
@@ -203,26 +222,30 @@ impl World {
         self.carry_out(outputs);
     }
 
-    fn partner_says(&mut self, packet: QuorumPacket) {
-        self.step(Input::Packet(PARTNER, packet));
+    fn say(&mut self, partners: &[ServerId], packet: &QuorumPacket) {
+        for partner in partners {
+            self.step(Input::Packet(partner_link(*partner), packet.clone()));
+        }
     }
 
-    fn partner_acks(&mut self, zxid: Zxid) {
-        self.partner_says(QuorumPacket::new(PacketKind::ACK, zxid));
+    fn ack(&mut self, partners: &[ServerId], zxid: Zxid) {
+        self.say(partners, &QuorumPacket::new(PacketKind::ACK, zxid));
     }
 }
 
-/// A voter that is neither of the two.
-fn third(membership: &Membership, conversation: &Conversation) -> ServerId {
+/// The voters that are neither of the two.
+fn others(membership: &Membership, conversation: &Conversation) -> Vec<ServerId> {
     let two = [conversation.learner, conversation.leader];
-    membership.voters().find(|voter| !two.contains(voter)).unwrap()
+    membership.voters().filter(|voter| !two.contains(voter)).collect()
 }
 
-/// Ours is the learner of a recorded conversation.
-fn learn(file: &str, number: usize) {
+/// Ours is the learner of a recorded conversation; says for whom it leaves at the end.
+fn learn(file: &str, number: usize) -> Option<ServerId> {
     let conversation = Conversation::read(file, number);
     let world = play_learner(&conversation, &conversation.membership());
     compare(&world.said, &conversation.said(true), &format!("{file} {number}"));
+    assert_eq!(world.closed, world.left_for.is_some(), "{file} {number}: {}", world.peer.left());
+    world.left_for
 }
 
 /// Our server at the end of a recorded conversation in which it is the learner.
@@ -232,21 +255,26 @@ fn play_learner(conversation: &Conversation, membership: &Arc<Membership>) -> Wo
     let ack = conversation.first(PacketKind::ACKEPOCH);
     // Who says nothing had promised the epoch before, and taken part in it.
     let current = EpochAck::decode(ack.data.as_deref()).unwrap().current_epoch;
+    let reconfig = membership.version() > Zxid::ZERO;
+    let info = LearnerInfo::decode(conversation.packets[0].1.data.as_deref()).unwrap().unwrap();
+    let version = info.config_version.unwrap_or_default();
     let start = Start {
         epochs: Epochs { accepted, current: current.unwrap_or(accepted) },
-        committed: membership.clone(),
+        committed: Arc::new(Membership::clone(membership).with_version(version)),
         last_seen: None,
         last: ack.zxid,
         recent: Vec::new(),
         has_database: true,
     };
-    let mut world = World::new(learner, start);
+    let mut world = World::new(learner, start, reconfig);
     // Of two recorded servers one may be a follower that an observer learns from.
-    let third = third(membership, conversation);
+    let others = others(membership, conversation);
     let follows = world.is_observer(membership) && conversation.is_with_master;
-    let (leader, follower) = if follows { (third, leader) } else { (leader, third) };
+    let leader = if follows { others[0] } else { leader };
     let vote = Vote { leader, zxid: Zxid::ZERO, epoch: 1 };
-    world.hear(follower, vote, State::Following);
+    for follower in membership.voters().filter(|it| ![leader, learner].contains(it)) {
+        world.hear(follower, vote, State::Following);
+    }
     world.hear(leader, vote, State::Leading);
     for packet in conversation.said(false) {
         let (is_copy, zxid) = (packet.kind == PacketKind::SNAP, packet.zxid);
@@ -263,7 +291,7 @@ fn play_learner(conversation: &Conversation, membership: &Arc<Membership>) -> Wo
 fn serve_observer(file: &str, number: usize, committed: Zxid) {
     let conversation = Conversation::read(file, number);
     let membership = conversation.membership();
-    let leader = third(&membership, &conversation);
+    let leader = others(&membership, &conversation)[0];
     let epoch = conversation.first(PacketKind::LEADERINFO).epoch();
     let start = Start {
         epochs: Epochs { accepted: epoch, current: epoch },
@@ -273,19 +301,19 @@ fn serve_observer(file: &str, number: usize, committed: Zxid) {
         recent: Vec::new(),
         has_database: true,
     };
-    let mut world = World::new(conversation.leader, start);
+    let mut world = World::new(conversation.leader, start, false);
     let vote = Vote { leader, zxid: Zxid::ZERO, epoch: 1 };
     let other = membership.voters().find(|it| ![leader, conversation.leader].contains(it));
     world.hear(other.unwrap(), vote, State::Following);
     world.said.clear();
-    world.hear_with(PARTNER, leader, vote);
+    world.hear_with(partner_link(leader), leader, vote);
     for (kind, zxid) in [
         (PacketKind::LEADERINFO, Zxid::new(epoch, 0)),
         (PacketKind::DIFF, committed),
         (PacketKind::NEWLEADER, Zxid::new(epoch, 0)),
         (PacketKind::UPTODATE, zebu_proto::quorum::NO_ZXID),
     ] {
-        world.partner_says(QuorumPacket::new(kind, zxid));
+        world.say(&[leader], &QuorumPacket::new(kind, zxid));
     }
     world.step(Input::Accepted(LINK));
     for (by_observer, packet) in &conversation.packets {
@@ -293,8 +321,9 @@ fn serve_observer(file: &str, number: usize, committed: Zxid) {
             world.step(Input::Packet(LINK, packet.clone()));
         } else if packet.kind == PacketKind::INFORM {
             let Txn { zxid, record } = conversation.txn(packet.zxid);
-            world.partner_says(QuorumPacket::with_data(PacketKind::PROPOSAL, zxid, record));
-            world.partner_says(QuorumPacket::new(PacketKind::COMMIT, zxid));
+            let proposal = QuorumPacket::with_data(PacketKind::PROPOSAL, zxid, record);
+            world.say(&[leader], &proposal);
+            world.say(&[leader], &QuorumPacket::new(PacketKind::COMMIT, zxid));
         }
     }
     compare(&world.said, &conversation.said(false), &format!("{file} {number}"));
@@ -315,12 +344,17 @@ struct Past {
 fn lead(file: &str, number: usize, past: &Past) {
     let conversation = Conversation::read(file, number);
     let membership = conversation.membership();
-    let partner = third(&membership, &conversation);
+    let partners = others(&membership, &conversation);
     let epoch = conversation.first(PacketKind::LEADERINFO).epoch();
     let before = Epoch(epoch.0 - 1);
     let oldest = past.end.counter().saturating_sub(3).max(1);
     let known =
         (oldest..=past.end.counter()).map(|n| conversation.txn(Zxid::new(past.end.epoch(), n)));
+    let reconfig = membership.version() > Zxid::ZERO;
+    // What the first leader agrees on with its first followers was in nobody's files.
+    let is_first = membership.version() == Zxid::new(epoch, 0) && past.committed == 0;
+    let version = if is_first { Zxid::ZERO } else { membership.version() };
+    let membership = Arc::new(Membership::clone(&membership).with_version(version));
     let start = Start {
         epochs: Epochs { accepted: before, current: before },
         committed: membership.clone(),
@@ -329,26 +363,31 @@ fn lead(file: &str, number: usize, past: &Past) {
         recent: known.collect(),
         has_database: true,
     };
-    let mut world = World::new(conversation.leader, start);
+    let mut world = World::new(conversation.leader, start, reconfig);
     let vote = Vote { leader: conversation.leader, zxid: past.end, epoch: before.0.into() };
-    world.hear(partner, vote, State::Looking);
+    for partner in &partners {
+        world.hear(*partner, vote, State::Looking);
+    }
     while world.peer.state() != State::Leading {
         world.now = world.peer.deadline();
         world.step(Input::Tick);
     }
-    world.step(Input::Accepted(PARTNER));
-    let info = LearnerInfo::new(partner, membership.version()).to_data();
     let promised = Zxid::new(before, 0);
-    world.partner_says(QuorumPacket::with_data(PacketKind::FOLLOWERINFO, promised, info));
+    for partner in &partners {
+        world.step(Input::Accepted(partner_link(*partner)));
+        let info = LearnerInfo::new(*partner, membership.version()).to_data();
+        let told = QuorumPacket::with_data(PacketKind::FOLLOWERINFO, promised, info);
+        world.say(&[*partner], &told);
+    }
     let ack = EpochAck { current_epoch: Some(before) }.to_data();
-    world.partner_says(QuorumPacket::with_data(PacketKind::ACKEPOCH, past.end, ack));
-    world.partner_acks(Zxid::new(epoch, 0));
+    world.say(&partners, &QuorumPacket::with_data(PacketKind::ACKEPOCH, past.end, ack));
+    world.ack(&partners, Zxid::new(epoch, 0));
     assert_eq!(world.peer.leads(), Some(epoch));
     for counter in 1..=past.committed + past.outstanding {
         let zxid = Zxid::new(epoch, counter);
         world.propose(conversation.txn(zxid));
         if counter <= past.committed {
-            world.partner_acks(zxid);
+            world.ack(&partners, zxid);
         }
     }
 
@@ -359,10 +398,9 @@ fn lead(file: &str, number: usize, past: &Past) {
         if *by_learner {
             world.step(Input::Packet(LINK, packet.clone()));
         } else if wanted.get(heard) == Some(packet) {
-            let ordered = [PacketKind::PROPOSAL, PacketKind::INFORM];
-            if world.said.len() == heard && ordered.contains(&packet.kind) {
+            if world.said.len() == heard && ORDERS.contains(&packet.kind) {
                 world.propose(conversation.txn(packet.zxid));
-                world.partner_acks(packet.zxid);
+                world.ack(&partners, packet.zxid);
             }
             heard += 1;
         }
@@ -405,7 +443,28 @@ fn our_learner_says_what_the_originals_said() {
         ("12-zxid-rollover.txt", 2),
         ("12-zxid-rollover.txt", 3),
     ] {
-        learn(file, number);
+        assert_eq!(learn(file, number), None);
+    }
+}
+
+/// Four reconfigurations: an observer is added, gets another client port, gets a vote, and then the
+/// leader is removed.
+#[test]
+fn our_learner_changes_with_the_configuration_as_the_originals_did() {
+    for (number, left_for) in [
+        // Who is designated leads.
+        (5, Some(1)),
+        (6, Some(1)),
+        // Without a vote, then an observer, then with a vote.
+        (13, Some(3)),
+        (14, Some(3)),
+        (15, Some(1)),
+        (16, None),
+        (17, None),
+        (18, None),
+    ] {
+        let left = learn("08-reconfig.txt", number);
+        assert_eq!(left.map(|server| server.0), left_for, "connection {number}");
     }
 }
 
@@ -451,4 +510,21 @@ fn what_a_leader_sent_that_breaks_off_after_a_truncation_is_in_the_log() {
     let world = play_learner(&conversation, &Conversation::read(file, 1).membership());
     compare(&world.said, &conversation.said(true), file);
     assert_eq!(world.logged, [Zxid::new(Epoch(2), 1)]);
+}
+
+#[test]
+fn our_leader_changes_the_configuration_as_the_originals_did() {
+    let committed = |committed| Past { committed, ..Past::default() };
+    let elected_with = |counter| Past { end: Zxid::new(Epoch(1), counter), ..Past::default() };
+    for (number, past) in [
+        (5, committed(0)),
+        (6, committed(0)),
+        (14, committed(2)),
+        (15, committed(5)),
+        (16, elected_with(6)),
+        (17, elected_with(6)),
+        (18, elected_with(6)),
+    ] {
+        lead("08-reconfig.txt", number, &past);
+    }
 }

@@ -108,6 +108,7 @@ impl Driver {
                 close_session_lists_paths: on(3),
                 digest: on(0),
                 reconfig: on(5),
+                ..Rules::default()
             },
             eager_acl_check: on(4),
             throttled_op_wait: Duration::ZERO,

@@ -12,6 +12,7 @@ pub mod ensemble;
 pub mod faults;
 pub mod linear;
 pub mod load;
+pub mod members;
 pub mod network;
 pub mod normalise;
 pub mod random;

@@ -35,6 +35,7 @@ pub struct Options {
     config: Vec<(String, String)>,
     small_disk: Option<u32>,
     properties: Vec<(String, String)>,
+    keeps_config: bool,
 }
 
 impl Options {
@@ -56,6 +57,13 @@ impl Options {
     #[must_use]
     pub fn property(mut self, key: &str, value: impl ToString) -> Self {
         self.properties.push((key.into(), value.to_string()));
+        self
+    }
+
+    /// The server changes its `zoo.cfg` itself: it is written for the first start only.
+    #[must_use]
+    pub fn keep_config(mut self) -> Self {
+        self.keeps_config = true;
         self
     }
 
@@ -175,8 +183,10 @@ impl Server {
     /// # Errors
     /// The program cannot be run.
     pub fn spawn(&mut self) -> Result<()> {
-        let config = self.folder.path().join("zoo.cfg");
-        fs::write(&config, self.options.zoo_cfg(self.address(), &self.data))?;
+        let config = self.config();
+        if !self.options.keeps_config || !config.exists() {
+            fs::write(&config, self.options.zoo_cfg(self.address(), &self.data))?;
+        }
         let log = File::options().create(true).append(true).open(self.log_path())?;
         let properties: Vec<String> =
             self.options.properties.iter().map(|(key, value)| format!("-D{key}={value}")).collect();
@@ -204,6 +214,16 @@ impl Server {
             .stderr(log);
         self.child = Some(command.spawn().with_context(|| format!("start {:?}", self.kind))?);
         Ok(())
+    }
+
+    /// Its `zoo.cfg`.
+    pub fn config(&self) -> PathBuf {
+        self.folder.path().join("zoo.cfg")
+    }
+
+    /// From now on it serves clients there, of its own accord.
+    pub fn moved(&mut self, port: u16) {
+        self.port = port;
     }
 
     /// Waits until the server serves clients.

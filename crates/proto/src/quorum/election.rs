@@ -174,6 +174,9 @@ pub struct Notification {
     pub version: i32,
     /// The sender's committed configuration, if the version has one.
     pub config: Option<Bytes>,
+    /// The configuration that is proposed there, behind everything else: the original's servers
+    /// neither send nor read it.
+    pub proposed: Option<Bytes>,
 }
 
 impl Notification {
@@ -187,8 +190,16 @@ impl Notification {
         let leader = ServerId(from.long()?);
         let zxid = Zxid(from.long()?);
         let round = from.long()?;
-        let mut notification =
-            Self { state, leader, zxid, round, peer_epoch: zxid.0 >> 32, version: 0, config: None };
+        let mut notification = Self {
+            state,
+            leader,
+            zxid,
+            round,
+            peer_epoch: zxid.0 >> 32,
+            version: 0,
+            config: None,
+            proposed: None,
+        };
         if message.len() == SHORT_BYTES {
             return Ok(notification);
         }
@@ -206,7 +217,14 @@ impl Notification {
             if bytes > left {
                 return Err(DecodeError::Short { at: start, missing: bytes - left });
             }
-            notification.config = Some(message.slice(start..start + bytes));
+            let end = start + bytes;
+            notification.config = Some(message.slice(start..end));
+            // Whatever else follows there is nobody's business.
+            let rest = message.slice(end..);
+            let length = rest.first_chunk().map(|length| i32::from_be_bytes(*length) as usize);
+            if length.is_some_and(|length| length > 0 && length == rest.len() - 4) {
+                notification.proposed = Some(rest.slice(4..));
+            }
         }
         Ok(notification)
     }
@@ -232,6 +250,9 @@ impl Encode for Notification {
         out.int(self.version);
         if let Some(config) = &self.config {
             out.buffer(Some(config));
+            if let Some(proposed) = &self.proposed {
+                out.buffer(Some(proposed));
+            }
         }
     }
 }
@@ -347,6 +368,27 @@ mod tests {
         assert!(with_config(-1, "").is_err());
         assert!(with_config(10, "version=0").is_err());
         assert_eq!(with_config(0, "").unwrap().config, Some(Bytes::new()));
+    }
+
+    #[test]
+    fn what_is_proposed_stands_behind_what_servers_of_the_original_read() {
+        let both = Notification {
+            state: ServerState::LOOKING,
+            leader: ServerId(1),
+            zxid: Zxid(7),
+            round: 1,
+            peer_epoch: 0,
+            version: NOTIFICATION_VERSION,
+            config: Some(Bytes::from_static(b"version=1")),
+            proposed: Some(Bytes::from_static(b"version=2")),
+        };
+        let bytes = Bytes::from(both.to_bytes());
+        let without = Notification { proposed: None, ..both.clone() };
+        assert_eq!(bytes[..53], without.to_bytes());
+        assert_eq!(Notification::decode(&bytes), Ok(both));
+        for cut in 53..bytes.len() {
+            assert_eq!(Notification::decode(&bytes.slice(..cut)).as_ref(), Ok(&without), "{cut}");
+        }
     }
 
     #[test]

@@ -428,7 +428,8 @@ impl World {
             }
             Zab::Mesh(mesh::Output::Send(wire, ballot)) => {
                 if let Some(to) = self.other_end(wire.0, server) {
-                    tell(self, to, zebu_zab::Input::Heard { wire, ballot });
+                    let said = zebu_zab::Configs::default();
+                    tell(self, to, zebu_zab::Input::Heard { wire, ballot, said });
                 }
             }
             Zab::Mesh(mesh::Output::Close(wire)) => self.hang_up(server, wire.0),

@@ -10,12 +10,6 @@ pub fn markdown() -> String {
     let mut page = String::from(INTRODUCTION);
     for group in Group::ALL {
         page.push_str(&format!("\n## {}\n\n", group.title()));
-        if group == Group::Ensemble {
-            page.push_str(&format!(
-                "An ensemble that asks for what is missing is refused: {}.\n\n",
-                Part::Ensemble.missing()
-            ));
-        }
         page.push_str("| key | property | value | default | in this version | meaning |\n|---|---|---|---|---|---|\n");
         for setting in SETTINGS.iter().filter(|setting| setting.group == group) {
             // Writing to a String cannot fail.

@@ -33,6 +33,8 @@ pub(super) struct Ensemble {
     pub(super) me: ServerId,
     pub(super) members: Membership,
     pub(super) dynamic_file: Option<PathBuf>,
+    /// What was proposed and not committed, if anything.
+    pub(super) proposed: Option<Membership>,
     /// Where it is said that this is one: the second participant's line.
     pub(super) origin: Origin,
 }
@@ -111,8 +113,28 @@ pub(super) fn members(merged: &mut Merged, sources: &Sources<'_>, rules: Rules) 
             .map_or(Origin::Default, |given| given.origin.clone()),
     };
     let dynamic_file = lines.dynamic_file;
-    let ensemble = Some(Ensemble { me, members, dynamic_file, origin });
+    let proposed = match &sources.start {
+        Start::File(file) => proposed(merged, sources.read, file),
+        _ => None,
+    };
+    let ensemble = Some(Ensemble { me, members, dynamic_file, proposed, origin });
     Members { is_ensemble: true, ensemble, client }
+}
+
+/// The configuration that was proposed when this server stopped.
+fn proposed(merged: &mut Merged, read: ReadFile<'_>, file: &Path) -> Option<Membership> {
+    let path = files::proposed(file);
+    let text = match read(&path) {
+        Ok(bytes) => match Membership::agreed(&bytes) {
+            Some(proposed) => return Some(proposed),
+            None => "this is no configuration".to_owned(),
+        },
+        Err(fault) if fault.kind() == io::ErrorKind::NotFound => return None,
+        Err(fault) => format!("cannot read the proposed configuration: {fault}"),
+    };
+    let origin = Origin::File { path: Arc::from(path.as_path()), line: 0 };
+    merged.problems.push(Problem::new(origin, text));
+    None
 }
 
 /// One participant.

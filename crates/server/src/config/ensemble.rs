@@ -6,11 +6,11 @@ use std::time::Duration;
 use zebu_proto::ServerId;
 use zebu_zab::config::{Membership, Role, Rules};
 
+use super::Note;
 use super::build::Reader;
 use super::dynamic::Members;
 use super::sources::Origin;
 use super::value;
-use super::{Config, ConfigError, Note, Problem};
 
 /// Smallest number of committed txns that are kept in memory.
 const COMMITTED_TXNS_MIN: i64 = 500;
@@ -30,6 +30,10 @@ pub struct EnsembleConfig {
     pub rules: Rules,
     /// `dynamicConfigFile`, if the members come from it.
     pub dynamic_file: Option<PathBuf>,
+    /// What was proposed when this server stopped: the members in `zoo.cfg.dynamic.next`.
+    pub proposed: Option<Membership>,
+    /// `zebu.acceptMembers`.
+    pub accept_members: bool,
     /// Where it is said that this is an ensemble.
     pub origin: Origin,
     /// `initLimit`: ticks that discovery and synchronization may take, at least 1.
@@ -111,24 +115,6 @@ pub struct LearnerSyncConfig {
     pub observer_election_pause_max: Duration,
 }
 
-impl Config {
-    /// Refuses what this version cannot run, although the configuration is in order.
-    ///
-    /// # Errors
-    /// An ensemble with something that is not part of this version.
-    pub fn check_built(&self) -> Result<(), ConfigError> {
-        let Some(ensemble) = &self.ensemble else { return Ok(()) };
-        let missing = [(self.reconfig_enabled, "reconfigEnabled")];
-        let problems: Vec<Problem> = (missing.into_iter().filter(|(is_set, _)| *is_set))
-            .map(|(_, what)| {
-                let text = format!("{what} is not part of this version for ensembles");
-                Problem::new(ensemble.origin.clone(), text)
-            })
-            .collect();
-        if problems.is_empty() { Ok(()) } else { Err(ConfigError { problems }) }
-    }
-}
-
 impl Reader<'_> {
     /// What decides whether there is an ensemble at all.
     pub(super) fn rules(&self) -> Rules {
@@ -158,6 +144,7 @@ impl Reader<'_> {
         let first_counter = self.given("testingonly.initialZxid");
         let first_counter = first_counter.map(|_| self.count("testingonly.initialZxid"));
         let connect_pause = self.ms("leaderConnectDelayDuringRetryMs");
+        let accept_members = self.is_on("zebu.acceptMembers");
         let ensemble = ensemble?;
         let role = ensemble.members.role(ensemble.me).unwrap_or_default();
         if let Some(given) = self.given("peerType")
@@ -171,6 +158,8 @@ impl Reader<'_> {
             role,
             rules,
             dynamic_file: ensemble.dynamic_file.clone(),
+            proposed: ensemble.proposed.clone(),
+            accept_members,
             origin: ensemble.origin.clone(),
             init_ticks,
             sync_ticks,

@@ -106,8 +106,6 @@ pub enum Fate {
 /// Parts of ZooKeeper this version does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// More than one server.
-    Ensemble,
     /// TLS for clients and between servers.
     Tls,
     /// SASL and Kerberos.
@@ -126,8 +124,7 @@ pub enum Part {
 
 impl Part {
     /// All of them.
-    pub const ALL: [Self; 8] = [
-        Self::Ensemble,
+    pub const ALL: [Self; 7] = [
         Self::Tls,
         Self::Sasl,
         Self::Admin,
@@ -140,7 +137,6 @@ impl Part {
     /// Name in `zebu.runWithout`.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Ensemble => "ensemble",
             Self::Tls => "tls",
             Self::Sasl => "sasl",
             Self::Admin => "admin",
@@ -154,7 +150,6 @@ impl Part {
     /// What is missing, as the start of a sentence.
     pub const fn missing(self) -> &'static str {
         match self {
-            Self::Ensemble => "reconfiguration is not part of this version",
             Self::Tls => "TLS is not part of this version",
             Self::Sasl => "SASL is not part of this version",
             Self::Admin => "the HTTP admin server is not part of this version",
@@ -163,12 +158,6 @@ impl Part {
             Self::Plugins => "this server cannot load Java classes",
             Self::Tracing => "request tracing and path statistics are not part of this version",
         }
-    }
-
-    /// Whether an operator may choose to run without it. Never the ensemble: servers that are each alone while their operator
-    /// believes them to be one ensemble are the worst misconfiguration there is (CFG-03).
-    pub const fn may_be_waived(self) -> bool {
-        !matches!(self, Self::Ensemble)
     }
 }
 

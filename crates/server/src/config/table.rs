@@ -110,7 +110,6 @@ const fn detail(setting: Setting, part: Part) -> Setting {
         Part::Tls => Group::Tls,
         Part::Sasl => Group::Sasl,
         Part::Admin => Group::Admin,
-        Part::Ensemble => Group::Ensemble,
         Part::Prometheus | Part::Audit | Part::Plugins | Part::Tracing => OPERATIONS,
     };
     setting.not_built(part, Switch::Never).group(group)
@@ -140,6 +139,7 @@ pub static SETTINGS: &[Setting] = &[
     prop("snapshot.compression.method", Kind::Choice(&["", "gz", "snappy"]), "", "compression of snapshots").group(STORAGE),
     prop("snapshot.trust.empty", Kind::JavaBool, "false", "start with a log but without any snapshot").group(STORAGE),
     prop("zebu.acceptDamagedLog", Kind::JavaBool, "false", "start with what can be read of a damaged log, losing the rest").group(STORAGE),
+    ensemble(prop("zebu.acceptMembers", Kind::JavaBool, "false", "start although more than one voter has come or gone since the data were written")),
     prop("datadir.autocreate", Kind::JavaBool, "true", "create missing data directories").group(STORAGE),
     prop("db.autocreate", Kind::JavaBool, "true", "start empty when the data directories are").group(STORAGE),
     prop("digest.enabled", Kind::JavaBool, "true", "keep a digest of the tree").group(STORAGE),

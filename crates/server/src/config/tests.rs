@@ -8,7 +8,7 @@ use std::time::Duration;
 use zebu_proto::{ServerId, Zxid};
 use zebu_zab::config::{Role, Rules, Verifier};
 
-use super::registry::{Fate, Part};
+use super::registry::Fate;
 use super::*;
 
 /// A configuration under construction.
@@ -590,21 +590,6 @@ fn one_participant_is_an_ensemble_where_nothing_runs_alone() {
     let lines = "server.1=a:1:2\nserver.2=b:1:2:observer\nstandaloneEnabled=false\ninitLimit=1\nsyncLimit=1";
     let config = Case::file(lines).with("/d/myid", "1").config();
     assert_eq!(config.ensemble.as_ref().map(|ensemble| ensemble.me), Some(ServerId(1)));
-    assert_eq!(config.check_built(), Ok(()));
-}
-
-#[test]
-fn an_ensemble_that_asks_for_what_is_missing_is_refused_where_it_begins() {
-    assert_eq!(Case::of_three("").config().check_built(), Ok(()));
-    assert_eq!(Case::file("server.1=a:1:2").config().check_built(), Ok(()));
-    let refused = Case::of_three("reconfigEnabled=true").config().check_built().unwrap_err();
-    let text = "reconfigEnabled is not part of this version for ensembles";
-    let refused = refused.to_string();
-    assert!(refused.starts_with("zoo.cfg:") && refused.contains(text), "{refused}");
-    Case::file("").set("zebu.runWithout=ensemble").fails(&format!(
-        "--set: zebu.runWithout: ensemble cannot be left out: {}",
-        Part::Ensemble.missing()
-    ));
 }
 
 #[test]
@@ -652,6 +637,13 @@ fn the_dynamic_file_is_read() {
     assert_eq!(config.net.client_port, Some(3));
     assert_eq!(config.ensemble.as_ref().unwrap().dynamic_file.as_deref(), Some(Path::new(name)));
     assert_eq!(config.ensemble.as_ref().unwrap().members.version(), Zxid(0x1_0000_0000));
+    // What was proposed when the server stopped lies beside the static file.
+    let next = "zoo.cfg.dynamic.next";
+    let proposed = "server.1=a:1:2;1\nserver.3=c:1:2;3\nversion=100000007";
+    let config = ensemble.clone().with(next, proposed).config();
+    let proposed = config.ensemble.unwrap().proposed.unwrap();
+    assert_eq!((proposed.version(), proposed.members().len()), (Zxid(0x1_0000_0007), 2));
+    ensemble.with(next, "server.1").fails("zoo.cfg.dynamic.next: this is no configuration");
     case.clone()
         .with(name, "version=1\ntickTime=3")
         .fails(&format!("{name}:1: dynamic file shouldn't have version inside\n{name}:2: unrecognised parameter: tickTime"));

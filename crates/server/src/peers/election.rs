@@ -13,13 +13,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore};
 use tracing::{debug, info, warn};
 use zebu_jute::Encode as _;
-use zebu_proto::ServerId;
 use zebu_proto::quorum::{
     InitialMessage, NOTIFICATION_VERSION, Notification, ServerState, SplitNotifications,
 };
-use zebu_zab::Input;
+use zebu_proto::{ServerId, Zxid};
+use zebu_zab::config::{Member, Membership};
 use zebu_zab::election::{Ballot, State, Vote};
 use zebu_zab::mesh::{self, WireId};
+use zebu_zab::{Configs, Input};
 
 use super::{CONNECTIONS_MAX, Net, greeting, sockets};
 
@@ -45,7 +46,7 @@ struct Next {
 /// When one cannot be bound.
 pub(super) fn listen(net: &Arc<Net>, runtime: &tokio::runtime::Handle) -> anyhow::Result<()> {
     let mut tries = net.config.election.bind_tries;
-    for address in net.me.election_addresses() {
+    for address in net.me().election_addresses() {
         let listener = loop {
             let bound =
                 runtime.block_on(sockets::listen(&address, net.config.election.listen_on_all));
@@ -63,9 +64,39 @@ pub(super) fn listen(net: &Arc<Net>, runtime: &tokio::runtime::Handle) -> anyhow
                 }
             }
         };
-        runtime.spawn(accept(net.clone(), listener));
+        let task = runtime.spawn(accept(net.clone(), listener));
+        net.voting.lock().push(task.abort_handle());
     }
     Ok(())
+}
+
+/// Listens on the election addresses that a reconfiguration has given this server, and no longer on
+/// those it had.
+pub(super) async fn listen_elsewhere(net: Arc<Net>) {
+    for task in net.voting.lock().drain(..) {
+        task.abort();
+    }
+    for address in net.me().election_addresses() {
+        let mut warned = false;
+        let listener = loop {
+            match sockets::listen(&address, net.config.election.listen_on_all).await {
+                Ok(listener) => break listener,
+                Err(error) if !warned => {
+                    warned = true;
+                    let (host, port) = (&address.host, address.port);
+                    warn!("cannot listen for votes on {host}:{port} yet: {error}");
+                }
+                Err(_) => {}
+            }
+            tokio::time::sleep(BIND_PAUSE).await;
+            if !net.me().election_addresses().contains(&address) {
+                return;
+            }
+        };
+        info!("listening for votes on {}:{}", address.host, address.port);
+        let task = tokio::spawn(accept(net.clone(), listener));
+        net.voting.lock().push(task.abort_handle());
+    }
 }
 
 async fn accept(net: Arc<Net>, listener: TcpListener) {
@@ -137,14 +168,14 @@ pub(super) async fn dial(net: Arc<Net>, peer: ServerId) {
 }
 
 async fn introduce(net: &Net, peer: ServerId) -> io::Result<TcpStream> {
-    let mut addresses =
-        net.member(peer).map(|member| member.election_addresses()).unwrap_or_default();
+    let mut addresses = net.members.lock().addresses(peer, Member::election_addresses);
     addresses.extend(net.said.lock().get(&peer).into_iter().flatten().cloned());
     let patience = net.config.election.connect_timeout;
     let mut stream = sockets::dial(&addresses, net.pace(), patience).await?;
     sockets::tune(&stream, net.tuning());
-    let own = net.me.election_addresses();
-    let message = InitialMessage::new(net.me.id, &own, net.config.rules.multi_address);
+    let me = net.me();
+    let own = me.election_addresses();
+    let message = InitialMessage::new(me.id, &own, net.config.rules.multi_address);
     // In one piece: the original reads it with a single call.
     stream.write_all(&message.to_bytes()).await?;
     Ok(stream)
@@ -184,8 +215,12 @@ async fn hear(
                 .map_err(|error| expected.map_or_else(|| invalid(error), io::Error::other))
         };
         while let Some(message) = split(&mut received)? {
-            match Notification::decode(&message).ok().and_then(|said| ballot(&said)) {
-                Some(ballot) => net.report(Input::Heard { wire, ballot }),
+            let said = Notification::decode(&message).ok();
+            match said.as_ref().and_then(|said| Some((said, ballot(said)?))) {
+                Some((said, ballot)) => {
+                    let said = configs(net, ballot.vote.leader, said);
+                    net.report(Input::Heard { wire, ballot, said });
+                }
                 None => info!("a notification of connection {} makes no sense", wire.0),
             }
         }
@@ -213,9 +248,9 @@ async fn speak(mut to: OwnedWriteHalf, slot: &Slot) -> io::Result<()> {
 /// Sends a notification, in place of one that is not sent yet.
 pub(super) fn send(net: &Net, wire: WireId, ballot: Ballot) {
     let Some(slot) = net.wires.lock().get(&wire).cloned() else { return };
-    let config = net.text.lock().clone();
-    let mut bytes = Vec::with_capacity(48 + config.len());
-    notification(ballot, config).encode_frame(&mut zebu_jute::Encoder::new(&mut bytes));
+    let (config, proposed) = net.members.lock().texts();
+    let mut bytes = Vec::with_capacity(64 + 2 * config.len());
+    notification(ballot, config, proposed).encode_frame(&mut zebu_jute::Encoder::new(&mut bytes));
     slot.next.lock().message = Some(bytes.into());
     slot.changed.notify_one();
 }
@@ -227,7 +262,7 @@ pub(super) fn close(net: &Net, wire: WireId) {
     slot.changed.notify_one();
 }
 
-fn notification(ballot: Ballot, config: Bytes) -> Notification {
+fn notification(ballot: Ballot, config: Bytes, proposed: Option<Bytes>) -> Notification {
     let Ballot { vote, round, state, .. } = ballot;
     Notification {
         state: match state {
@@ -242,7 +277,34 @@ fn notification(ballot: Ballot, config: Bytes) -> Notification {
         peer_epoch: vote.epoch,
         version: NOTIFICATION_VERSION,
         config: Some(config),
+        proposed,
     }
+}
+
+/// The configurations a notification tells of, as far as they are news.
+fn configs(net: &Net, leader: ServerId, said: &Notification) -> Configs {
+    let (text, proposed_text) = net.members.lock().texts();
+    let read = |said: &Option<Bytes>, known: Option<&Bytes>| {
+        let news = said.as_ref().filter(|said| Some(*said) != known);
+        news.and_then(|text| Membership::agreed(text)).map(Arc::new)
+    };
+    let committed = read(&said.config, Some(&text));
+    let proposed = read(&said.proposed, proposed_text.as_ref());
+    if let Some(theirs) = &committed {
+        let ours = net.members.lock().committed().clone();
+        if theirs.version() == ours.version()
+            && !theirs.is_same_as(&ours.as_ref().clone().with_version(Zxid(-1)))
+            && net.strangers.lock().insert(leader)
+        {
+            warn!(
+                "a server that votes for {} has another configuration of the same version {:x}: {}",
+                leader.0,
+                theirs.version().0,
+                theirs.to_string().replace('\n', ", ")
+            );
+        }
+    }
+    Configs { committed, proposed }
 }
 
 fn ballot(said: &Notification) -> Option<Ballot> {

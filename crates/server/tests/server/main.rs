@@ -3,7 +3,6 @@
 mod access;
 mod client;
 mod counted;
-mod ensemble;
 mod gate;
 mod limits;
 mod order;

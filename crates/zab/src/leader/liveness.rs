@@ -24,6 +24,7 @@ impl Leader {
             self.waits_to_go_alone = false;
         }
         self.go_on_alone(ctx)?;
+        self.retire(ctx)?;
         if self.check_at <= now {
             self.check_at = now + ctx.options.tick;
             let mut alive: BTreeSet<ServerId> = self
@@ -35,6 +36,9 @@ impl Leader {
             alive.insert(ctx.options.me);
             if !ctx.quorums.all_have_quorum(&alive) && !self.goes_alone(ctx) {
                 return Err(Leave("a quorum of followers is out of reach"));
+            }
+            if self.waits_in_vain(ctx) {
+                return Err(Leave("a quorum of the configuration before is gone"));
             }
         }
         if self.ping_at <= now {

@@ -49,3 +49,31 @@ fn nothing_committed_is_lost_whatever_fails() {
     }
     assert!(committed > 5 * seeds as usize, "only {committed} transactions in {seeds} seeds");
 }
+
+#[test]
+fn members_come_and_go() {
+    let mut changes = 0;
+    for seed in 0..10 {
+        let mut world = World::with_spares(seed, 1 + seed as usize % 3, 1, 2, Faults::none());
+        world.run(60);
+        world.settle();
+        changes += world.changes();
+    }
+    assert!(changes > 30, "only {changes} changes");
+}
+
+#[test]
+fn nothing_committed_is_lost_whatever_fails_while_members_come_and_go() {
+    let seeds = std::env::var("ZEBU_SEEDS").map_or(60, |seeds| seeds.parse().expect("a number"));
+    let first = std::env::var("ZEBU_SEED").map_or(0, |seed| seed.parse().expect("a number"));
+    let mut changes = 0;
+    for seed in first..first + seeds {
+        let voters = [3, 2, 4][seed as usize % 3];
+        let observers = (seed / 3) as usize % 2;
+        let mut world = World::with_spares(seed, voters, observers, 2, Faults::all());
+        world.run(300);
+        world.settle();
+        changes += world.changes();
+    }
+    assert!(changes > 3 * seeds as usize, "only {changes} changes in {seeds} seeds");
+}

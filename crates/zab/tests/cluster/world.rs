@@ -6,13 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use zebu_jute::{Encode as _, Encoder};
 use zebu_proto::quorum::{PacketKind, QuorumPacket};
-use zebu_proto::{Epoch, ServerId, Zxid};
-use zebu_zab::config::{Membership, Rules};
-use zebu_zab::election::Ballot;
+use zebu_proto::txn::TxnHeader;
+use zebu_proto::{Epoch, OpCode, ServerId, SessionId, Zxid};
+use zebu_zab::config::Membership;
+use zebu_zab::election::{Ballot, State};
 use zebu_zab::history::Txn;
 use zebu_zab::mesh::{self, WireId};
-use zebu_zab::{EpochKind, Epochs, Input, LinkId, LogEnd, Options, Output, Peer, Role, Start};
+use zebu_zab::{
+    ConfigChange, Configs, EpochKind, Epochs, Input, LinkId, LogEnd, Options, Output, Peer, Role,
+    Start,
+};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -52,7 +57,7 @@ impl Random {
 }
 
 /// What survives a crash, and what the page cache holds on top.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Disk {
     /// The newest snapshot: everything up to its zxid.
     base: Vec<Txn>,
@@ -61,9 +66,37 @@ struct Disk {
     synced: usize,
     accepted: Epoch,
     current: Epoch,
+    committed: Arc<Membership>,
+    proposed: Option<Arc<Membership>>,
 }
 
 impl Disk {
+    fn new(config: Arc<Membership>) -> Self {
+        Self {
+            base: Vec::new(),
+            base_zxid: Zxid::ZERO,
+            log: Vec::new(),
+            synced: 0,
+            accepted: Epoch(0),
+            current: Epoch(0),
+            committed: config,
+            proposed: None,
+        }
+    }
+
+    fn save(&mut self, change: ConfigChange) {
+        match change {
+            ConfigChange::Proposed(config) => self.proposed = Some(config),
+            ConfigChange::Withdrawn => self.proposed = None,
+            ConfigChange::Committed(config) => {
+                assert!(config.version() > self.committed.version());
+                self.committed = config;
+                let version = self.committed.version();
+                self.proposed = self.proposed.take().filter(|it| it.version() > version);
+            }
+        }
+    }
+
     fn last(&self) -> Zxid {
         self.log.last().map_or(self.base_zxid, |txn| txn.zxid)
     }
@@ -78,6 +111,7 @@ enum Job {
     Truncate(Zxid),
     Restore(LinkId),
     Epoch(EpochKind, Epoch),
+    Config(ConfigChange),
 }
 
 /// Whose connections a server takes.
@@ -108,7 +142,7 @@ struct Node {
 
 #[derive(Clone)]
 enum Message {
-    Ballot(Ballot),
+    Ballot(Ballot, Configs),
     Packet(QuorumPacket),
     Copy(Vec<Txn>, Zxid),
     Close,
@@ -143,8 +177,12 @@ pub struct World {
     random: Random,
     faults: Faults,
     mischief: bool,
-    voters: usize,
-    config: Arc<Membership>,
+    /// One in how many proposals is a reconfiguration; 0 is none.
+    reconfigs: u64,
+    /// Every configuration that was ever in force or proposed.
+    configs: BTreeMap<Zxid, Arc<Membership>>,
+    /// How many times one came into force by a transaction.
+    changes: usize,
     nodes: Vec<Node>,
     queue: BinaryHeap<Reverse<(Duration, u64)>>,
     happenings: BTreeMap<u64, Happening>,
@@ -164,22 +202,35 @@ pub struct World {
 
 impl World {
     pub fn new(seed: u64, voters: usize, observers: usize, faults: Faults) -> Self {
-        let mut text = String::new();
-        for n in 1..=voters + observers {
-            let role = if n <= voters { "participant" } else { "observer" };
-            text.push_str(&format!("server.{n}=127.0.0.{n}:2888:3888:{role}\n"));
-        }
-        text.push_str("version=0");
-        let rules = Rules { standalone: false, ..Rules::default() };
-        let config = Arc::new(Membership::parse(text.as_bytes(), rules).expect("a configuration"));
+        Self::with_spares(seed, voters, observers, 0, faults)
+    }
+
+    /// The last `spares` servers are none of the first configuration's: they believe to be its
+    /// observers. With some, the configuration changes.
+    pub fn with_spares(
+        seed: u64,
+        voters: usize,
+        observers: usize,
+        spares: usize,
+        faults: Faults,
+    ) -> Self {
+        let config = |spare: Option<usize>| {
+            let roles = (1..=voters + observers + spares).map(|n| match n {
+                n if n <= voters => Some("participant"),
+                n if n <= voters + observers || spare == Some(n) => Some("observer"),
+                _ => None,
+            });
+            membership(roles, Zxid::ZERO)
+        };
         let mut world = Self {
             seed,
             now: Duration::ZERO,
             random: Random(seed),
             faults,
             mischief: false,
-            voters,
-            config,
+            reconfigs: if spares > 0 { 12 } else { 0 },
+            configs: BTreeMap::new(),
+            changes: 0,
             nodes: Vec::new(),
             queue: BinaryHeap::new(),
             happenings: BTreeMap::new(),
@@ -193,11 +244,12 @@ impl World {
             observers_log: !seed.is_multiple_of(4),
             observer_masters: seed % 5 < 2,
         };
-        for _ in 0..voters + observers {
+        for n in 1..=voters + observers + spares {
+            let spare = Some(n).filter(|n| *n > voters + observers);
             world.nodes.push(Node {
                 peer: None,
                 incarnation: 0,
-                disk: Disk::default(),
+                disk: Disk::new(config(spare)),
                 jobs: VecDeque::new(),
                 disk_busy: false,
                 tree: Vec::new(),
@@ -298,8 +350,15 @@ impl World {
             let left = node.peer.as_ref().map_or("down", |peer| peer.left());
             let Disk { accepted, current, .. } = &node.disk;
             let last = node.disk.last();
+            let configs = node.peer.as_ref().map_or(String::new(), |peer| {
+                let (committed, seen) = (peer.quorums().committed(), peer.quorums().last_seen());
+                let voters =
+                    |config: &Membership| config.voters().map(|it| it.0).collect::<Vec<_>>();
+                let now = format!("{} {:?}", committed.version(), voters(committed));
+                format!("{now} then {} {:?}", seen.version(), voters(seen))
+            });
             format!(
-                "{n}: {:?} {left}; {accepted:?} {current:?} log {last} tree {}",
+                "{n}: {:?} {left}; {accepted:?} {current:?} log {last} tree {}; {configs}",
                 node.role, node.tree_zxid
             )
         };
@@ -308,6 +367,11 @@ impl World {
 
     pub fn committed(&self) -> usize {
         self.global.len()
+    }
+
+    /// How often the configuration has changed.
+    pub fn changes(&self) -> usize {
+        self.changes
     }
 
     // ---- what happens
@@ -369,7 +433,11 @@ impl World {
             if peer.next_zxid().is_none() {
                 continue;
             }
-            let record = Bytes::from(format!("txn {} of {node}", self.proposals));
+            let mut record = Bytes::from(format!("txn {} of {node}", self.proposals));
+            if self.random.one_in(self.reconfigs) {
+                record = self.reconfiguration(node).unwrap_or(record);
+            }
+            let Some(peer) = self.nodes[node].peer.as_mut() else { continue };
             let mut out = Vec::new();
             peer.propose(now, record, &mut out);
             self.proposals += 1;
@@ -377,6 +445,32 @@ impl World {
         }
         let after = MS * (1 + self.random.below(200) as u32);
         self.at(after, Happening::Propose);
+    }
+
+    /// Another configuration, if this leader can propose one now.
+    fn reconfiguration(&mut self, node: usize) -> Option<Bytes> {
+        let count = self.nodes.len();
+        let random = &mut self.random;
+        let mut roles: Vec<_> = (0..count)
+            .map(|_| [Some("participant"), Some("observer"), None][random.below(3) as usize])
+            .collect();
+        roles[random.below(count as u64) as usize] = Some("participant");
+        let peer = self.nodes[node].peer.as_ref()?;
+        let zxid = peer.next_zxid()?;
+        let config = membership(roles.into_iter(), zxid);
+        if peer.quorums().is_joint() || !peer.reaches_quorum(self.now, &config) {
+            return None;
+        }
+        let mut record = Vec::new();
+        let mut out = Encoder::new(&mut record);
+        let (session, op) = (SessionId(1), OpCode::RECONFIG);
+        TxnHeader { session, cxid: 0, zxid, time_ms: 0, op }.encode(&mut out);
+        let text = config.to_string();
+        let path = "/zookeeper/config".into();
+        zebu_proto::txn::Txn::SetData { path, data: Some(text.as_bytes()), version: -1 }
+            .encode(op, &mut out);
+        self.say(|| format!("{node} proposes {text}"));
+        Some(record.into())
     }
 
     fn make_mischief(&mut self) {
@@ -465,10 +559,11 @@ impl World {
         options.observer.logs = self.observers_log;
         options.observer.masters = self.observer_masters;
         options.seed = self.seed ^ it.incarnation;
+        options.reconfig = self.reconfigs > 0;
         let start = Start {
             epochs: Epochs { accepted: it.disk.accepted, current: it.disk.current },
-            committed: self.config.clone(),
-            last_seen: None,
+            committed: it.disk.committed.clone(),
+            last_seen: it.disk.proposed.clone(),
             last: it.disk.last(),
             recent: it.disk.log.iter().rev().take(5).rev().cloned().collect(),
             has_database: true,
@@ -496,9 +591,17 @@ impl World {
         }
     }
 
-    fn check(&self, node: usize) {
-        let disk = &self.nodes[node].disk;
-        assert!(disk.accepted >= disk.current, "seed {}: {node} broke its promise", self.seed);
+    fn check(&mut self, node: usize) {
+        let it = &self.nodes[node];
+        let (disk, seed) = (&it.disk, self.seed);
+        assert!(disk.accepted >= disk.current, "seed {seed}: {node} broke its promise");
+        let Some(quorums) = it.peer.as_ref().map(Peer::quorums) else { return };
+        let (committed, seen) = (quorums.committed(), quorums.last_seen());
+        assert!(committed.version() <= seen.version(), "seed {seed}: {node}");
+        for config in [committed, seen].into_iter().filter(|it| it.version() > Zxid::ZERO) {
+            let known = self.configs.entry(config.version()).or_insert_with(|| config.clone());
+            assert!(known.has_same_members(config), "seed {seed}: {node} has {config}");
+        }
     }
 
     // ---- what peers ask for
@@ -527,6 +630,7 @@ impl World {
                 Output::ReadLog { link, after, up_to, .. } => {
                     self.read_log(node, link, after, up_to);
                 }
+                Output::Config(change) => self.job(node, Job::Config(change)),
                 Output::SaveEpoch(kind, epoch) => self.job(node, Job::Epoch(kind, epoch)),
                 Output::Append { zxid, record } => {
                     self.job(node, Job::Append(Txn { zxid, record }))
@@ -594,6 +698,7 @@ impl World {
             // A new leader has just been confirmed, with everything it has.
             let tree = &self.nodes[node].tree;
             self.global.extend(tree[self.global.len()..].iter().cloned());
+            self.changes += usize::from(Membership::in_txn(&txn.record).is_some());
             self.global.push(txn.clone());
         }
         assert_eq!(self.global[at], txn, "seed {}: {node} delivers something else", self.seed);
@@ -601,8 +706,14 @@ impl World {
         it.tree_zxid = txn.zxid;
         it.tree.push(txn);
         let durable = it.disk.log[..it.disk.synced].last().map_or(it.disk.base_zxid, |t| t.zxid);
-        if node >= self.voters && !self.observers_log {
-            assert!(it.disk.log.is_empty(), "seed {}: {node} logs", self.seed);
+        let peer = it.peer.as_ref().expect("it delivers");
+        // Its role may have changed with this.
+        let logs = matches!(it.role, Role::Following(_) | Role::Leading(_));
+        let observes = peer.state() == State::Observing || (self.reconfigs > 0 && !logs);
+        if observes && !self.observers_log {
+            // Who had a vote before has a log from that time.
+            let has_voted = self.reconfigs > 0;
+            assert!(has_voted || it.disk.log.is_empty(), "seed {}: {node} logs", self.seed);
             return;
         }
         assert!(durable >= it.tree_zxid, "seed {}: {node} is ahead of its log", self.seed);
@@ -659,16 +770,19 @@ impl World {
                     }
                     Input::EpochSaved(kind, epoch)
                 }
+                Some(Job::Config(change)) => {
+                    it.disk.save(change);
+                    return self.work(node);
+                }
                 Some(Job::Truncate(zxid)) => {
                     it.disk.log.retain(|txn| txn.zxid <= zxid);
                     it.disk.synced = it.disk.log.len();
                     let reaches = it.disk.last() == zxid;
                     if !reaches {
-                        it.disk = Disk {
-                            accepted: it.disk.accepted,
-                            current: it.disk.current,
-                            ..Disk::default()
-                        };
+                        it.disk.base.clear();
+                        it.disk.base_zxid = Zxid::ZERO;
+                        it.disk.log.clear();
+                        it.disk.synced = 0;
                     }
                     if !reaches || it.tree_zxid > zxid {
                         it.tree = it.disk.tree();
@@ -740,7 +854,14 @@ impl World {
                 let to = to.0 as usize - 1;
                 self.at(after, Happening::Dialled { from: node, incarnation, to });
             }
-            mesh::Output::Send(wire, ballot) => self.send(wire.0, node, Message::Ballot(ballot)),
+            mesh::Output::Send(wire, ballot) => {
+                let Some(peer) = &self.nodes[node].peer else { return };
+                let quorums = peer.quorums();
+                let committed = Some(quorums.committed().clone());
+                let proposed = quorums.is_joint().then(|| quorums.last_seen().clone());
+                let message = Message::Ballot(ballot, Configs { committed, proposed });
+                self.send(wire.0, node, message);
+            }
             mesh::Output::Close(wire) => self.close(wire.0, node),
         }
     }
@@ -818,7 +939,7 @@ impl World {
                 self.connections.get_mut(&id).expect("it was there").open[side] = false;
                 Self::closed(id, election)
             }
-            Message::Ballot(ballot) => Input::Heard { wire: WireId(id), ballot },
+            Message::Ballot(ballot, said) => Input::Heard { wire: WireId(id), ballot, said },
             Message::Packet(packet) => Input::Packet(LinkId(id), packet),
             Message::Copy(tree, zxid) => {
                 self.nodes[to].copies.insert(LinkId(id), (tree, zxid));
@@ -859,4 +980,14 @@ impl World {
             }
         }
     }
+}
+
+/// A configuration in which server 1, 2 and so on have these roles.
+fn membership(roles: impl Iterator<Item = Option<&'static str>>, version: Zxid) -> Arc<Membership> {
+    let line = |(n, role): (usize, Option<&str>)| {
+        role.map(|role| format!("server.{n}=127.0.0.{n}:2888:3888:{role};2181\n"))
+    };
+    let lines: String = (1..).zip(roles).filter_map(line).collect();
+    let text = format!("{lines}version={:x}", version.0);
+    Arc::new(Membership::agreed(text.as_bytes()).expect("a configuration"))
 }

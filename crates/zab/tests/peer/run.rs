@@ -6,13 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use zebu_proto::quorum::{EpochAck, LearnerInfo, PacketKind, QuorumPacket};
-use zebu_proto::{Epoch, ServerId, Zxid};
-use zebu_zab::config::{Membership, Rules};
+use zebu_jute::{Encode as _, Encoder};
+use zebu_proto::quorum::{Activate, EpochAck, LearnerInfo, PacketKind, QuorumPacket};
+use zebu_proto::txn::TxnHeader;
+use zebu_proto::{Epoch, OpCode, ServerId, SessionId, Zxid};
+use zebu_zab::config::Membership;
 use zebu_zab::election::{Ballot, State, Vote};
 use zebu_zab::history::Txn;
 use zebu_zab::mesh::{self, WireId};
-use zebu_zab::{Epochs, Input, LinkId, LogEnd, Options, Output, Peer, Start, Up};
+use zebu_zab::{
+    ConfigChange, Configs, Epochs, Input, LinkId, LogEnd, Options, Output, Peer, Start, Up,
+};
 
 struct Run {
     peer: Option<Peer>,
@@ -80,6 +84,42 @@ fn record(zxid: Zxid) -> Bytes {
     Bytes::from(format!("txn {}", show(zxid)))
 }
 
+/// A configuration with the given `voters`, which may be `moved`, and `observers`.
+fn membership(words: &[&str], version: Zxid) -> Option<Membership> {
+    value(words, "voters")?;
+    let mut text = String::new();
+    for (key, role) in [("voters", "participant"), ("observers", "observer")] {
+        for server in value(words, key).iter().flat_map(|list| list.split(',')) {
+            let port = if value(words, "moved") == Some(server) { 2889 } else { 2888 };
+            text.push_str(&format!("server.{server}=127.0.0.{server}:{port}:3888:{role};2181\n"));
+        }
+    }
+    text.push_str(&format!("version={:x}", version.0));
+    Some(Membership::agreed(text.as_bytes()).expect("members"))
+}
+
+/// A transaction, a reconfiguration if it names `voters`.
+fn record_of(words: &[&str], zxid: Zxid) -> Bytes {
+    let Some(config) = membership(words, zxid) else { return record(zxid) };
+    let mut record = Vec::new();
+    let mut out = Encoder::new(&mut record);
+    let (session, op) = (SessionId(1), OpCode::RECONFIG);
+    TxnHeader { session, cxid: 0, zxid, time_ms: 0, op }.encode(&mut out);
+    let (path, text) = ("/zookeeper/config".into(), config.to_string());
+    let data = Some(text.as_bytes());
+    zebu_proto::txn::Txn::SetData { path, data, version: -1 }.encode(op, &mut out);
+    record.into()
+}
+
+fn show_config(config: &Membership) -> String {
+    let list = |servers: Vec<i64>| servers.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
+    let voters = list(config.voters().map(|server| server.0).collect());
+    let observers = list(config.observers().map(|server| server.0).collect());
+    let observers =
+        if observers.is_empty() { observers } else { format!(" observers {observers}") };
+    format!("{} with voters {voters}{observers}", show(config.version()))
+}
+
 /// `1.2-1.5` or `1.2`.
 fn txns(range: &str) -> Vec<Txn> {
     let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -88,7 +128,8 @@ fn txns(range: &str) -> Vec<Txn> {
     zxids.map(|zxid| Txn { zxid, record: record(zxid) }).collect()
 }
 
-const KINDS: [(&str, PacketKind); 18] = [
+const KINDS: [(&str, PacketKind); 19] = [
+    ("INFORMANDACTIVATE", PacketKind::INFORMANDACTIVATE),
     ("REQUEST", PacketKind::REQUEST),
     ("PROPOSAL", PacketKind::PROPOSAL),
     ("ACK", PacketKind::ACK),
@@ -137,6 +178,19 @@ impl Run {
             "refused" => self.step(Input::ConnectFailed),
             "down" => self.step(Input::LinkDown(link())),
             "propose" => self.propose(number(words[0])),
+            // reconfigure voters=1,2 observers=3
+            "reconfigure" => {
+                let zxid = self.peer().next_zxid().expect("it leads");
+                let (now, mut outputs) = (self.now, Vec::new());
+                self.peer().propose(now, record_of(words, zxid), &mut outputs);
+                self.carry_out(outputs);
+            }
+            "reaches" => {
+                let config = membership(words, Zxid::ZERO).expect("members");
+                let now = self.now;
+                let reaches = self.peer().reaches_quorum(now, &config);
+                writeln!(self.text, "{}", if reaches { "yes" } else { "no" }).unwrap();
+            }
             "copied" => {
                 self.copied = zxid(words[1]);
                 self.step(Input::Copied { link: link(), zxid: zxid(words[1]) });
@@ -172,20 +226,11 @@ impl Run {
 
     fn start(&mut self, words: &[&str]) {
         self.me = ServerId(number(words[0]));
-        let mut text = String::new();
-        for (key, role) in [("voters", "participant"), ("observers", "observer")] {
-            for server in value(words, key).iter().flat_map(|list| list.split(',')) {
-                text.push_str(&format!("server.{server}=127.0.0.{server}:2888:3888:{role}\n"));
-            }
-        }
-        text.push_str("version=0");
-        let rules = Rules { standalone: false, ..Rules::default() };
         let mut options = Options::new(self.me);
         let ms = |key| value(words, key).map(|ms| Duration::from_millis(number(ms) as u64));
         options.epoch_wait_max = ms("epoch_wait");
         options.observer.connect_pause_max = ms("connect_pause").unwrap_or_default();
         options.observer.look_pause_max = ms("look_pause").unwrap_or_default();
-        options.reconfig = words.contains(&"joining");
         options.observer.masters = words.contains(&"masters");
         options.observer.logs = !words.contains(&"forgetful");
         if let Some(most) = value(words, "copies") {
@@ -194,11 +239,18 @@ impl Run {
         if let Some(most) = value(words, "diffs") {
             options.syncs_max.diffs = number(most) as usize;
         }
+        options.reconfig = words.contains(&"reconfig");
+        let version = value(words, "version").map_or(Zxid::ZERO, zxid);
+        // `proposed=1.5:1,2`
+        let proposed = value(words, "proposed").and_then(|proposed| proposed.split_once(':'));
+        let proposed = proposed.and_then(|(version, voters)| {
+            membership(&[&format!("voters={voters}")], zxid(version))
+        });
         let epoch = Epoch(value(words, "epoch").map_or(0, number) as u32);
         let start = Start {
             epochs: Epochs { accepted: epoch, current: epoch },
-            committed: Arc::new(Membership::parse(text.as_bytes(), rules).expect("members")),
-            last_seen: None,
+            committed: Arc::new(membership(words, version).expect("members")),
+            last_seen: proposed.map(Arc::new),
             last: value(words, "last").map_or(Zxid::ZERO, zxid),
             recent: value(words, "recent").map(txns).unwrap_or_default(),
             has_database: true,
@@ -250,7 +302,12 @@ impl Run {
             self.step(Input::Mesh(mesh::Input::Accepted { wire, peer: from }));
         }
         let ballot = Ballot { vote, round, state, versioned: true };
-        self.step(Input::Heard { wire: self.wires[&from], ballot });
+        let config = |key| {
+            let (version, voters) = value(words, key)?.split_once(':')?;
+            membership(&[&format!("voters={voters}")], zxid(version)).map(Arc::new)
+        };
+        let said = Configs { committed: config("config"), proposed: config("proposed") };
+        self.step(Input::Heard { wire: self.wires[&from], ballot, said });
     }
 
     fn propose(&mut self, count: i64) {
@@ -269,14 +326,26 @@ impl Run {
         let data = match kind {
             PacketKind::FOLLOWERINFO | PacketKind::OBSERVERINFO => {
                 let server = ServerId(number(words[2]));
-                Some(LearnerInfo::new(server, Zxid::ZERO).to_data())
+                let version = value(words, "version").map_or(Zxid::ZERO, self::zxid);
+                Some(LearnerInfo::new(server, version).to_data())
             }
             PacketKind::ACKEPOCH => {
                 let current = number(words[2]);
                 let current_epoch = (current >= 0).then_some(Epoch(current as u32));
                 Some(EpochAck { current_epoch }.to_data())
             }
-            PacketKind::PROPOSAL | PacketKind::INFORM => Some(record(zxid)),
+            PacketKind::PROPOSAL | PacketKind::INFORM => Some(record_of(words, zxid)),
+            PacketKind::COMMITANDACTIVATE | PacketKind::INFORMANDACTIVATE => {
+                let txn = match kind {
+                    PacketKind::INFORMANDACTIVATE => record_of(words, zxid),
+                    _ => Bytes::new(),
+                };
+                Some(Activate { leader: ServerId(number(words[2])), txn }.to_data())
+            }
+            PacketKind::NEWLEADER => {
+                let version = value(words, "version").map_or(Zxid::ZERO, self::zxid);
+                membership(words, version).map(|config| config.to_string().into())
+            }
             PacketKind::LEADERINFO => Some(zebu_proto::quorum::protocol_version()),
             _ => None,
         };
@@ -319,7 +388,31 @@ impl Run {
                 Output::ConnectToMaster(server) => format!("connect to master {}", server.0),
                 Output::CancelConnect => "do not connect".to_owned(),
                 Output::Send(link, packet) => {
-                    format!("to {}: {} {}", link.0, name(packet.kind), show(packet.zxid))
+                    let QuorumPacket { kind, zxid, data, .. } = packet;
+                    let more = match (kind, data) {
+                        (
+                            PacketKind::COMMITANDACTIVATE | PacketKind::INFORMANDACTIVATE,
+                            Some(data),
+                        ) => {
+                            let activate = Activate::decode(&data).expect("our own packet");
+                            format!(", {} leads", activate.leader.0)
+                        }
+                        (PacketKind::NEWLEADER, Some(data)) => match Membership::agreed(&data) {
+                            Some(config) if config.version() > Zxid::ZERO => {
+                                format!(", {}", show_config(&config))
+                            }
+                            _ => String::new(),
+                        },
+                        _ => String::new(),
+                    };
+                    format!("to {}: {} {}{more}", link.0, name(kind), show(zxid))
+                }
+                Output::Config(ConfigChange::Proposed(config)) => {
+                    format!("proposed: {}", show_config(&config))
+                }
+                Output::Config(ConfigChange::Withdrawn) => "withdrawn".to_owned(),
+                Output::Config(ConfigChange::Committed(config)) => {
+                    format!("in force: {}", show_config(&config))
                 }
                 Output::SendCopy(link) => {
                     let zxid = self.peer().history().delivered();

@@ -1,0 +1,79 @@
+//! Whom the network between servers knows, and where they are.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use zebu_proto::{HostPort, ServerId};
+use zebu_zab::ConfigChange;
+use zebu_zab::config::{Member, Membership};
+
+/// The configurations that count.
+#[derive(Debug)]
+pub(super) struct Members {
+    committed: Arc<Membership>,
+    proposed: Option<Arc<Membership>>,
+    /// This server, where it was last known to be: it may have been removed.
+    me: Member,
+    /// As notifications carry them.
+    text: Bytes,
+    proposed_text: Option<Bytes>,
+}
+
+impl Members {
+    pub(super) fn new(committed: Arc<Membership>, me: Member) -> Self {
+        let text = committed.to_string().into();
+        Self { committed, proposed: None, me, text, proposed_text: None }
+    }
+
+    pub(super) fn change(&mut self, change: &ConfigChange) {
+        match change {
+            ConfigChange::Proposed(config) => self.propose(Some(config.clone())),
+            ConfigChange::Withdrawn => self.propose(None),
+            ConfigChange::Committed(config) => {
+                if let Some(me) = config.member(self.me.id) {
+                    self.me = me.clone();
+                }
+                self.text = config.to_string().into();
+                self.committed = config.clone();
+                let version = config.version();
+                let proposed = self.proposed.take().filter(|it| it.version() > version);
+                self.propose(proposed);
+            }
+        }
+    }
+
+    pub(super) fn propose(&mut self, config: Option<Arc<Membership>>) {
+        self.proposed_text = config.as_ref().map(|config| config.to_string().into());
+        self.proposed = config;
+    }
+
+    pub(super) fn me(&self) -> &Member {
+        &self.me
+    }
+
+    /// The configuration in force, and what is proposed, as texts.
+    pub(super) fn texts(&self) -> (Bytes, Option<Bytes>) {
+        (self.text.clone(), self.proposed_text.clone())
+    }
+
+    pub(super) fn committed(&self) -> &Arc<Membership> {
+        &self.committed
+    }
+
+    /// Where something of a server is reached: as it is in force, then as it is proposed.
+    pub(super) fn addresses(
+        &self,
+        server: ServerId,
+        of: fn(&Member) -> Vec<HostPort>,
+    ) -> Vec<HostPort> {
+        let known = [Some(&self.committed), self.proposed.as_ref()];
+        let members = known.into_iter().flatten().filter_map(|config| config.member(server));
+        let mut addresses = Vec::new();
+        for address in members.flat_map(of) {
+            if !addresses.contains(&address) {
+                addresses.push(address);
+            }
+        }
+        addresses
+    }
+}

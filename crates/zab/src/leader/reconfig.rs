@@ -1,0 +1,176 @@
+//! A leader's part in a reconfiguration: whose acknowledgements count while it is under way, and who
+//! leads afterwards.
+//!
+//! What is proposed with or after a reconfiguration, and before it is committed, needs quorums of
+//! both configurations, also when it is committed later. Source: `quorum-reconfig.md` §6,
+//! `Leader.propose`, `Leader.tryToCommit`, `Leader.getDesignatedLeader`.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use zebu_proto::quorum::{Activate, PacketKind, QuorumPacket};
+use zebu_proto::{ServerId, Zxid};
+
+use super::{Leader, Phase};
+use crate::config::Membership;
+use crate::history::Txn;
+use crate::io::Output;
+use crate::peer::{Ctx, Leave};
+use crate::quorums::Quorums;
+use crate::reconfig::leader_stays;
+
+/// Whose quorums transactions need.
+#[derive(Debug, Default)]
+pub(super) struct Needed {
+    /// By the first zxid from which it is so, ascending.
+    stretches: VecDeque<(Zxid, Quorums)>,
+    /// The reconfiguration that is not committed.
+    pending: Option<(Zxid, Arc<Membership>)>,
+}
+
+impl Needed {
+    /// From `zxid` on, quorums of what counts now are needed.
+    pub(super) fn begin(&mut self, zxid: Zxid, quorums: &Quorums) {
+        self.stretches.push_back((zxid, quorums.clone()));
+    }
+
+    /// Whose quorums are needed for what comes after `end`, and the first zxid for which that may be
+    /// others'.
+    pub(super) fn after(&mut self, end: Zxid) -> Option<(&Quorums, Zxid)> {
+        while self.stretches.get(1).is_some_and(|(from, _)| from.0 <= end.0 + 1) {
+            self.stretches.pop_front();
+        }
+        let until = self.stretches.get(1).map_or(Zxid(i64::MAX), |(from, _)| *from);
+        self.stretches.front().map(|(_, quorums)| (quorums, until))
+    }
+
+    /// The zxid of the reconfiguration that is not committed.
+    pub(super) fn pending(&self) -> Option<Zxid> {
+        self.pending.as_ref().map(|(zxid, _)| *zxid)
+    }
+}
+
+/// A leader that another one follows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Successor {
+    server: ServerId,
+    zxid: Zxid,
+    /// When it is waited for no longer that the others leave.
+    until: Duration,
+}
+
+impl Successor {
+    pub(super) fn until(&self) -> Duration {
+        self.until
+    }
+}
+
+impl Leader {
+    /// A transaction is about to be proposed; it may be a reconfiguration.
+    pub(super) fn prepare(&mut self, ctx: &mut Ctx<'_>, txn: &Txn) {
+        if !ctx.options.reconfig {
+            return;
+        }
+        let Some(config) = Membership::in_txn(&txn.record) else { return };
+        assert!(self.needed.pending.is_none(), "one reconfiguration at a time");
+        let config = Arc::new(config);
+        self.needed.pending = Some((txn.zxid, config.clone()));
+        ctx.config_proposed(config);
+        self.needed.begin(txn.zxid, ctx.quorums);
+    }
+
+    /// Whether a quorum of a configuration follows this leader.
+    pub(crate) fn reaches(&self, now: Duration, me: ServerId, config: &Membership) -> bool {
+        let follows = |server| {
+            let mut links = self.links.values().filter(|link| link.server == server);
+            links.any(|link| link.is_registered() && !link.observer && link.alive_until >= now)
+        };
+        config.has_quorum(|server| server == me || follows(server))
+    }
+
+    /// Whether what was proposed under the configuration before waits for a quorum that has gone:
+    /// who lost its vote acknowledges nothing any more. Another leader's learners need not.
+    pub(super) fn waits_in_vain(&mut self, ctx: &Ctx<'_>) -> bool {
+        if self.proposed <= self.end {
+            return false;
+        }
+        let Some((quorums, _)) = self.needed.after(self.end) else { return false };
+        let is_over = quorums.last_seen().version() <= ctx.quorums.committed().version();
+        if !quorums.is_joint() || !is_over {
+            return false;
+        }
+        let before = quorums.committed().clone();
+        !self.reaches(ctx.now, ctx.options.me, &before)
+    }
+
+    /// The reconfiguration up to which everything is committed is in force.
+    pub(super) fn activate(&mut self, ctx: &mut Ctx<'_>, txn: &Txn) {
+        let Some((_, config)) = self.needed.pending.take() else { return };
+        let me = ctx.options.me;
+        let before = ctx.quorums.committed().clone();
+        let leader = if leader_stays(me, &before, &config) {
+            me
+        } else {
+            self.best_candidate(me, txn.zxid, &config)
+        };
+        ctx.config_committed(config.clone());
+        self.needed.begin(Zxid(self.proposed.0 + 1), ctx.quorums);
+        for (id, link) in self.links.iter().filter(|(_, link)| link.is_registered()) {
+            let (kind, txn_data) = if link.observer {
+                (PacketKind::INFORMANDACTIVATE, txn.record.clone())
+            } else {
+                (PacketKind::COMMITANDACTIVATE, bytes::Bytes::new())
+            };
+            let data = Activate { leader, txn: txn_data }.to_data();
+            ctx.out.push(Output::Send(*id, QuorumPacket::with_data(kind, txn.zxid, data)));
+        }
+        if leader != me {
+            let until = ctx.now + ctx.options.sync_time();
+            self.successor = Some(Successor { server: leader, zxid: txn.zxid, until });
+        } else if before.member(me) != config.member(me) && !leader_stays(me, &before, &config) {
+            // Nobody else is there to lead: learners find it at its new address.
+            ctx.out.push(Output::Unlisten);
+            ctx.out.push(Output::Listen);
+        }
+    }
+
+    /// Who of the new voters has acknowledged most.
+    fn best_candidate(&self, me: ServerId, zxid: Zxid, config: &Membership) -> ServerId {
+        let candidates = self.links.values().filter(|link| {
+            config.is_voter(link.server)
+                && !link.observer
+                && link.server != me
+                && link.acked >= zxid
+        });
+        let best = candidates.max_by_key(|link| (link.acked, std::cmp::Reverse(link.server)));
+        best.map_or(me, |link| link.server)
+    }
+
+    /// Ends the role when nobody is left who would follow.
+    pub(super) fn retire(&self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
+        let Some(Successor { server, zxid, until }) = self.successor else { return Ok(()) };
+        let links = self.links.values().filter(|link| !link.observer && link.is_registered());
+        let mut left: BTreeSet<ServerId> = links.map(|link| link.server).collect();
+        left.insert(ctx.options.me);
+        if until > ctx.now && ctx.quorums.all_have_quorum(&left) {
+            return Ok(());
+        }
+        ctx.appoint(server, zxid);
+        Err(Leave("another server leads the new configuration"))
+    }
+
+    /// A quorum has this leader's history, and so whatever was proposed in it: the configuration that
+    /// was proposed is in force. Whether this server still leads then.
+    pub(super) fn complete(&mut self, ctx: &mut Ctx<'_>) -> bool {
+        debug_assert_eq!(self.phase, Phase::Leading);
+        let config = ctx.quorums.last_seen().clone();
+        let before = ctx.quorums.committed().clone();
+        ctx.config_committed(config.clone());
+        self.needed.begin(Zxid::new(self.epoch, 0), ctx.quorums);
+        let me = ctx.options.me;
+        let here = before.member(me).zip(config.member(me));
+        let moves = here.is_some_and(|(before, after)| !before.shares_quorum_address(after));
+        config.is_voter(me) && !moves
+    }
+}

@@ -1,0 +1,275 @@
+//! An ensemble whose members change while it runs.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::dump::SUPER;
+use crate::ensemble::options;
+use crate::raw::{Reply, Session};
+use crate::server::{Kind, Options, PATIENCE, Server, free_port, free_ports};
+use crate::wire::{Reader, Writer, op};
+
+/// The znode that shows the configuration.
+const CONFIG: &str = "/zookeeper/config";
+
+/// A server's number.
+pub type Id = u8;
+
+/// Where a server listens for its peers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ports {
+    quorum: u16,
+    election: u16,
+}
+
+/// Servers, by their ids.
+pub struct Members {
+    servers: BTreeMap<Id, Server>,
+    ports: BTreeMap<Id, Ports>,
+    options: Options,
+}
+
+impl Members {
+    /// The servers 1, 2 and so on, of these kinds, all with a vote; with `alone`, one of them is an
+    /// ensemble.
+    ///
+    /// # Errors
+    /// One does not come up.
+    pub fn start(kinds: &[Kind], alone: bool) -> Result<Self> {
+        let options = options().config("reconfigEnabled", "true").keep_config();
+        let options = options.config("standaloneEnabled", !alone);
+        let mut members = Self { servers: BTreeMap::new(), ports: BTreeMap::new(), options };
+        let ids: Vec<Id> = (1..).take(kinds.len()).collect();
+        for id in &ids {
+            members.choose_ports(*id);
+        }
+        let lines: Vec<(Id, &str)> = ids.iter().map(|id| (*id, "participant")).collect();
+        for (id, kind) in ids.iter().zip(kinds) {
+            members.prepare(*id, *kind, &lines)?;
+        }
+        for id in &ids {
+            members.server(*id).spawn()?;
+        }
+        for id in &ids {
+            members.server(*id).wait_until_serving()?;
+        }
+        Ok(members)
+    }
+
+    /// Gives a server other ports for its peers; it has to hear of that.
+    pub fn choose_ports(&mut self, id: Id) {
+        let quorum = free_ports(2);
+        self.ports.insert(id, Ports { quorum, election: quorum + 1 });
+    }
+
+    fn prepare(&mut self, id: Id, kind: Kind, lines: &[(Id, &str)]) -> Result<()> {
+        let mut options = self.options.clone();
+        for (member, role) in lines {
+            let Ports { quorum, election } = self.ports[member];
+            let line = format!("127.0.0.1:{quorum}:{election}:{role}");
+            options = options.config(&format!("server.{member}"), line);
+        }
+        let server = Server::prepare(kind, &options, |data| {
+            Ok(fs::write(data.join("myid"), format!("{id}\n"))?)
+        })?;
+        self.servers.insert(id, server);
+        Ok(())
+    }
+
+    /// Starts one more server, which knows the `others` and takes itself for an observer.
+    ///
+    /// # Errors
+    /// It does not come up.
+    pub fn join(&mut self, id: Id, kind: Kind, others: &[Id]) -> Result<()> {
+        self.choose_ports(id);
+        let mut lines: Vec<(Id, &str)> = others.iter().map(|id| (*id, "participant")).collect();
+        lines.push((id, "observer"));
+        self.prepare(id, kind, &lines)?;
+        self.server(id).spawn()?;
+        self.server(id).wait_until_serving()
+    }
+
+    /// One of the servers.
+    ///
+    /// # Panics
+    /// There is none of that id.
+    pub fn server(&mut self, id: Id) -> &mut Server {
+        self.servers.get_mut(&id).expect("a server")
+    }
+
+    /// How a server is named in a reconfiguration.
+    pub fn entry(&mut self, id: Id, role: &str) -> String {
+        let Ports { quorum, election } = self.ports[&id];
+        let client = self.server(id).port();
+        format!("server.{id}=127.0.0.1:{quorum}:{election}:{role};127.0.0.1:{client}")
+    }
+
+    /// The same, with another port for clients, from which it is expected to serve them.
+    pub fn moved_entry(&mut self, id: Id, role: &str) -> String {
+        self.server(id).moved(free_port());
+        self.entry(id, role)
+    }
+
+    /// Asks a server for a reconfiguration; what it says.
+    ///
+    /// # Errors
+    /// It says nothing.
+    pub fn ask(
+        &mut self,
+        at: Id,
+        joining: Option<&str>,
+        leaving: Option<&str>,
+        members: Option<&str>,
+        version: i64,
+    ) -> Result<Reply> {
+        let mut session = Session::open(self.server(at).address(), 20_000)?;
+        session.auth("digest", SUPER)?;
+        let body = [joining, leaving, members]
+            .into_iter()
+            .fold(Writer::new(), Writer::optional_string)
+            .long(version);
+        session.call(op::RECONFIG, body)
+    }
+
+    /// Adds or changes, and removes, members; the new configuration.
+    ///
+    /// # Errors
+    /// It is refused, or nobody leads in time.
+    pub fn change(&mut self, at: Id, joining: &[String], leaving: &[Id]) -> Result<String> {
+        let joining = joining.join(",");
+        let leaving: Vec<String> = leaving.iter().map(Id::to_string).collect();
+        let leaving = leaving.join(",");
+        let some = |list: &str| (!list.is_empty()).then(|| list.to_owned());
+        let (joining, leaving) = (some(&joining), some(&leaving));
+        let start = Instant::now();
+        loop {
+            let reply = self.ask(at, joining.as_deref(), leaving.as_deref(), None, -1);
+            match reply {
+                Ok(reply) if reply.err == 0 => {
+                    let text = Reader::new(&reply.body).buffer()?.context("no data")?.to_vec();
+                    return Ok(String::from_utf8(text)?);
+                }
+                // Nobody knows yet that they follow, or who led has just gone.
+                Ok(Reply { err: -13 | -14, .. }) | Err(_) if start.elapsed() < PATIENCE => {}
+                Ok(reply) => bail!("reconfiguration: error {}", reply.err),
+                Err(error) => return Err(error),
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// The configuration that a server shows.
+    ///
+    /// # Errors
+    /// It does not serve.
+    pub fn shown(&mut self, at: Id) -> Result<String> {
+        let mut session = Session::open(self.server(at).address(), 20_000)?;
+        session.expect(op::SYNC, Writer::new().string("/"))?;
+        let body = session.expect(op::GET_DATA, Writer::new().string(CONFIG).bool(false))?;
+        let text = Reader::new(&body).buffer()?.context("no data")?.to_vec();
+        session.close()?;
+        Ok(String::from_utf8(text)?)
+    }
+
+    /// Waits until these servers all serve and show this configuration.
+    ///
+    /// # Errors
+    /// One never does.
+    pub fn expect(&mut self, ids: &[Id], config: &str) -> Result<()> {
+        for id in ids {
+            let start = Instant::now();
+            loop {
+                match self.shown(*id) {
+                    Ok(shown) if shown == config => break,
+                    shown if start.elapsed() > PATIENCE => {
+                        let log = self.server(*id).log();
+                        bail!("server {id}: {shown:?} instead of {config:?}\n{log}");
+                    }
+                    _ => std::thread::sleep(Duration::from_millis(50)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until one of these leads.
+    ///
+    /// # Errors
+    /// None ever does.
+    pub fn leader(&mut self, ids: &[Id]) -> Result<Id> {
+        let start = Instant::now();
+        loop {
+            for id in ids {
+                if self.mode(*id).is_ok_and(|mode| mode == "leader") {
+                    return Ok(*id);
+                }
+            }
+            ensure!(start.elapsed() < PATIENCE, "nobody leads");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// What a server says it is.
+    ///
+    /// # Errors
+    /// It does not serve.
+    pub fn mode(&mut self, id: Id) -> Result<String> {
+        let text = self.server(id).ask("srvr", Duration::from_secs(1))?;
+        let mode = text.lines().find_map(|line| line.strip_prefix("Mode: "));
+        Ok(mode.context("no mode")?.to_owned())
+    }
+
+    /// Waits until a server says that it is this.
+    ///
+    /// # Errors
+    /// It never does.
+    pub fn expect_mode(&mut self, id: Id, mode: &str) -> Result<()> {
+        let start = Instant::now();
+        loop {
+            let found = self.mode(id);
+            if found.as_ref().is_ok_and(|found| found == mode) {
+                return Ok(());
+            }
+            if start.elapsed() > PATIENCE {
+                bail!("server {id} is {found:?}, not {mode}\n{}", self.server(id).log());
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Creates a znode at each of these servers, then all of them are seen at each.
+    ///
+    /// # Errors
+    /// Not so.
+    pub fn write(&mut self, ids: &[Id], name: &str) -> Result<()> {
+        for id in ids {
+            let start = Instant::now();
+            let path = format!("/{name}-{id}");
+            loop {
+                let created = Session::open(self.server(*id).address(), 20_000)
+                    .and_then(|mut session| session.create(&path, b"", 0));
+                match created {
+                    Ok(_) => break,
+                    Err(error) if error.to_string().contains("-110") => break,
+                    Err(error) if start.elapsed() > PATIENCE => return Err(error.context(path)),
+                    Err(_) => std::thread::sleep(Duration::from_millis(50)),
+                }
+            }
+        }
+        for id in ids {
+            let mut session = Session::open(self.server(*id).address(), 20_000)?;
+            session.expect(op::SYNC, Writer::new().string("/"))?;
+            for other in ids {
+                let path = format!("/{name}-{other}");
+                session
+                    .expect(op::EXISTS, Writer::new().string(&path).bool(false))
+                    .with_context(|| format!("{path} at server {id}"))?;
+            }
+            session.close()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,277 @@
+//! Members come and go, change their roles and ports, while the ensemble serves; of one kind and mixed
+//! with the original.
+
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+use zebu_interop::deps;
+use zebu_interop::dump::SUPER;
+use zebu_interop::members::Members;
+use zebu_interop::raw::{Incoming, Reply, Session};
+use zebu_interop::run::succeed;
+use zebu_interop::server::Kind::{self, Java395, Zebu};
+use zebu_interop::server::PATIENCE;
+use zebu_interop::wire::{Reader, Writer, op};
+
+/// One server becomes three, of which any two go on.
+fn grow(kinds: [Kind; 3]) -> Result<()> {
+    let mut members = Members::start(&kinds[..1], true)?;
+    members.write(&[1], "alone")?;
+    members.join(2, kinds[1], &[1])?;
+    members.expect_mode(2, "follower")?;
+    let second = members.entry(2, "participant");
+    let config = members.change(1, &[second], &[])?;
+    members.expect(&[1, 2], &config)?;
+    members.join(3, kinds[2], &[1, 2])?;
+    let third = members.entry(3, "participant");
+    let config = members.change(2, &[third], &[])?;
+    members.expect(&[1, 2, 3], &config)?;
+    members.write(&[1, 2, 3], "grown")?;
+    members.server(1).kill()?;
+    members.leader(&[2, 3])?;
+    members.write(&[2, 3], "without")?;
+    // It finds the others by the files it wrote itself.
+    members.server(1).spawn()?;
+    members.expect(&[1, 2, 3], &config)?;
+    members.write(&[1, 2, 3], "again")?;
+    let version = config.rsplit_once("version=").expect("a version").1.to_owned();
+    for id in (1..=3).filter(|id| kinds[usize::from(*id) - 1] == Zebu) {
+        let file = members.server(id).config();
+        let text = std::fs::read_to_string(&file)?;
+        let beside = |suffix: &str| format!("{}{suffix}", file.display());
+        let dynamic = beside(&format!(".dynamic.{version}"));
+        ensure!(text.contains(&format!("dynamicConfigFile={dynamic}\n")), "{text}");
+        // Where it serves clients is in its line, unless that is from its own first file.
+        ensure!(text.contains("clientPort=") == (id == 1), "{text}");
+        ensure!(!text.contains("server."), "{text}");
+        let is_member = |line: &&str| line.starts_with("server.");
+        let mut lines: Vec<&str> = config.lines().filter(is_member).collect();
+        lines.sort_unstable();
+        ensure!(std::fs::read_to_string(dynamic)?.lines().eq(lines), "server {id}");
+        ensure!(!std::fs::exists(beside(".dynamic.next"))?, "server {id}");
+        let backup = std::fs::read_to_string(beside(".bak"))?;
+        ensure!(backup.contains("server.1="), "{backup}");
+    }
+    Ok(())
+}
+
+/// An observer is added, gets a vote, loses it; a follower is removed; clients are served elsewhere;
+/// the leader moves, and is removed.
+fn change(kinds: [Kind; 3], joiner: Kind) -> Result<()> {
+    let mut members = Members::start(&kinds, false)?;
+    let leader = members.leader(&[1, 2, 3])?;
+    members.join(4, joiner, &[1, 2, 3])?;
+    members.expect_mode(4, "follower")?;
+    let all = [1, 2, 3, 4];
+
+    let mut watching = Session::open(members.server(leader).address(), 20_000)?;
+    watching.expect(op::GET_DATA, Writer::new().string("/zookeeper/config").bool(true))?;
+    let observer = members.entry(4, "observer");
+    let config = members.change(leader, &[observer], &[])?;
+    members.expect(&all, &config)?;
+    members.expect_mode(4, "observer")?;
+    let Incoming::Frame(frame) = watching.connection.receive()? else {
+        anyhow::bail!("no notification of the configuration");
+    };
+    ensure!(Reply::parse(&frame)?.xid == -1, "no notification");
+    members.write(&all, "observer")?;
+
+    let voter = members.entry(4, "participant");
+    let config = members.change(4, &[voter], &[])?;
+    members.expect(&all, &config)?;
+    members.expect_mode(4, "follower")?;
+    members.write(&all, "voter")?;
+
+    // A follower serves clients elsewhere from now on.
+    let other = if leader == 1 { 2 } else { 1 };
+    let before = members.server(other).address();
+    let moved = members.moved_entry(other, "participant");
+    let config = members.change(leader, &[moved], &[])?;
+    members.expect(&all, &config)?;
+    ensure!(Session::open(before, 1000).is_err(), "clients are still let in at the old port");
+    members.write(&all, "moved")?;
+
+    // It becomes an observer, and is removed: it goes on without a vote.
+    let observer = members.entry(other, "observer");
+    let config = members.change(leader, &[observer], &[])?;
+    members.expect_mode(other, "observer")?;
+    members.expect(&all, &config)?;
+    let config = members.change(leader, &[], &[other])?;
+    members.expect_mode(other, "follower")?;
+    members.expect(&all, &config)?;
+    members.write(&all, "removed")?;
+    let voter = members.entry(other, "participant");
+    let config = members.change(other, &[voter], &[])?;
+    members.expect(&all, &config)?;
+
+    // The leader moves: somebody else leads.
+    members.choose_ports(leader);
+    let moved = members.entry(leader, "participant");
+    let config = members.change(other, &[moved], &[])?;
+    members.expect(&all, &config)?;
+    members.write(&all, "leader-moved")?;
+
+    // And the leader there is now is removed.
+    let leader = members.leader(&all)?;
+    let config = members.change(leader, &[], &[leader])?;
+    let rest: Vec<u8> = all.into_iter().filter(|id| *id != leader).collect();
+    let next = members.leader(&rest)?;
+    members.expect(&all, &config)?;
+    members.expect_mode(leader, "follower")?;
+    members.write(&all, "leader-removed")?;
+
+    // The rest can do without it.
+    members.server(leader).stop()?;
+    members.write(&rest, "stopped")?;
+    let text = members.shown(next)?;
+    ensure!(text == config, "{text}");
+    Ok(())
+}
+
+/// What a server says to reconfigurations that cannot be.
+fn refusals(kind: Kind) -> Result<Vec<i32>> {
+    let mut members = Members::start(&[kind; 3], false)?;
+    let leader = members.leader(&[1, 2, 3])?;
+    let entries = [1, 2, 3].map(|id| members.entry(id, "participant"));
+    let absent = "server.9=127.0.0.1:7001:7002:participant;127.0.0.1:7003";
+    let two_absent = format!("{absent},server.8=127.0.0.1:7004:7005:participant;127.0.0.1:7006");
+    let whole = format!("{},{two_absent}", entries[0]);
+    // Who joins, who leaves, or the whole; then the version.
+    type Case<'c> = ([Option<&'c str>; 3], i64);
+    let cases: [Case<'_>; 12] = [
+        ([None, Some("3"), None], 7),
+        ([None, Some("3"), None], 0),
+        ([None, Some("x"), None], -1),
+        ([Some("server.9"), None, None], -1),
+        ([Some("server.9=127.0.0.1:7001:7002:participant"), None, None], -1),
+        ([Some("server.9=127.0.0.1:7001;127.0.0.1:7003"), None, None], -1),
+        ([Some("server.9=127.0.0.1:7001:7002:lurker;127.0.0.1:7003"), None, None], -1),
+        ([None, None, Some("nonsense=1")], -1),
+        ([None, None, Some(&entries[0])], -1),
+        ([None, Some("1,2"), None], -1),
+        ([Some(&two_absent), Some("1,2"), None], -1),
+        ([None, None, Some(&whole)], -1),
+    ];
+    let mut said = Vec::new();
+    for ([joining, leaving, whole], version) in cases {
+        for at in [leader, leader % 3 + 1] {
+            said.push(members.ask(at, joining, leaving, whole, version)?.err);
+        }
+    }
+    // Who is not the administrator may not; that is said last.
+    let mut session = Session::open(members.server(leader).address(), 20_000)?;
+    for (leaving, version) in [("3", -1), ("3", 7), ("1,2", -1)] {
+        let body = Writer::new().optional_string(None).optional_string(Some(leaving));
+        let body = body.optional_string(None).long(version);
+        said.push(session.call(op::RECONFIG, body)?.err);
+    }
+    // Nothing of this has changed anything.
+    let config = members.shown(leader)?;
+    ensure!(config.ends_with("version=100000000"), "{config}");
+    // A whole configuration, of the version there is.
+    let lines: Vec<String> = [1, 2, 3].map(|id| members.entry(id, "participant")).to_vec();
+    let reply = members.ask(leader, None, None, Some(&lines.join(",")), 0x1_0000_0000)?;
+    said.push(reply.err);
+    let mut reader = Reader::new(&reply.body);
+    let config = String::from_utf8(reader.buffer()?.unwrap_or_default().to_vec())?;
+    let stat = reader.stat()?;
+    reader.end()?;
+    said.extend([stat.version, stat.data_length - config.len() as i32]);
+    let text: Vec<&str> = config.lines().collect();
+    ensure!(text[..3] == lines[..], "{config}");
+    members.expect(&[1, 2, 3], &config)?;
+    Ok(said)
+}
+
+#[test]
+fn one_server_becomes_three() {
+    grow([Zebu; 3]).unwrap();
+}
+
+#[test]
+fn members_change_while_they_serve() {
+    change([Zebu; 3], Zebu).unwrap();
+}
+
+#[test]
+fn an_ensemble_that_has_agreed_does_not_let_its_members_be_changed_by_hand() {
+    let mut members = Members::start(&[Zebu; 3], false).unwrap();
+    members.write(&[1, 2, 3], "before").unwrap();
+    // Two more servers, and one old one that is told of them in its file; the other two are away.
+    for id in [1, 2] {
+        members.server(id).stop().unwrap();
+    }
+    members.server(3).stop().unwrap();
+    let file = members.server(3).config();
+    let lines: Vec<String> = (4..=5)
+        .map(|id| {
+            members.choose_ports(id);
+            let entry = format!("server.{id}=127.0.0.1:{}", zebu_interop::server::free_port());
+            format!("{entry}:{}:participant\n", zebu_interop::server::free_port())
+        })
+        .collect();
+    let text = std::fs::read_to_string(&file).unwrap();
+    let text: String =
+        text.lines().filter(|l| !l.contains("dynamic")).map(|l| format!("{l}\n")).collect();
+    let backup = std::fs::read_to_string(format!("{}.bak", file.display())).unwrap();
+    let old: String =
+        backup.lines().filter(|l| l.starts_with("server.")).map(|l| format!("{l}\n")).collect();
+    std::fs::write(&file, format!("{text}{old}{}", lines.concat())).unwrap();
+    members.server(3).spawn().unwrap();
+    let start = std::time::Instant::now();
+    while !members.server(3).log().contains("change the members by reconfig") {
+        assert!(start.elapsed() < PATIENCE, "{}", members.server(3).log());
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    // With the old ones it goes on as before.
+    members.server(1).spawn().unwrap();
+    members.server(3).wait_until_serving().unwrap();
+    members.write(&[1, 3], "after").unwrap();
+    let config = members.shown(1).unwrap();
+    assert!(!config.contains("server.4"), "{config}");
+    members.expect(&[3], &config).unwrap();
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn what_is_refused_is_refused_as_by_the_original() {
+    assert_eq!(refusals(Zebu).unwrap(), refusals(Java395).unwrap());
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn ours_join_and_leave_an_ensemble_of_the_originals() {
+    change([Java395; 3], Zebu).unwrap();
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn the_originals_join_and_leave_an_ensemble_of_ours() {
+    change([Zebu; 3], Java395).unwrap();
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn one_of_the_originals_grows_by_ours_and_the_other_way_round() {
+    grow([Java395, Zebu, Zebu]).unwrap();
+    grow([Zebu, Java395, Java395]).unwrap();
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn kazoo_changes_the_members() {
+    let run = || -> Result<()> {
+        let mut members = Members::start(&[Zebu; 3], false)?;
+        members.join(4, Zebu, &[1, 2, 3])?;
+        let entry = members.entry(4, "observer");
+        let address = members.server(2).connect_string();
+        let mut python = Command::new(deps::python());
+        python.arg(deps::client("kazoo/reconfig.py")).args([&address, SUPER, &entry]);
+        python.env("PYTHONDONTWRITEBYTECODE", "1");
+        let said = succeed(&mut python, PATIENCE)?;
+        let versions: Vec<&str> = said.lines().collect();
+        ensure!(versions == ["joined True", "bad version True", "left False"], "{said}");
+        Ok(())
+    };
+    run().unwrap();
+}
