@@ -29,6 +29,9 @@ use crate::reaper::Reaper;
 use crate::replica::{Fatal, Order, Replica, Then, Work, World, accept, is_ordered};
 use crate::sessions::{Expiry, Owner, Session, Sessions};
 
+/// How long a forwarded request may be overtaken before the leader counts as having lost it.
+const OVERTAKEN_MAX: Duration = Duration::from_secs(10);
+
 /// Whether clients are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Serving {
@@ -77,6 +80,9 @@ pub(crate) struct Ensemble {
     /// At a follower: for whom the leader has been asked to sync, in that order.
     syncs_asked: VecDeque<Syncing>,
     next_token: u64,
+    /// Since when the forwarded request whose turn it is has been overtaken by one that looks like a
+    /// later one.
+    overtaken_since: Option<Duration>,
     /// Sessions heard of since the leader last asked, with their timeouts in milliseconds.
     touched: BTreeMap<SessionId, i32>,
 }
@@ -111,6 +117,7 @@ impl Replica {
             looking_since: None,
             early: VecDeque::new(),
             revalidating: VecDeque::new(),
+            overtaken_since: None,
             syncing: VecDeque::new(),
             syncs_asked: VecDeque::new(),
             next_token: 0,
@@ -246,7 +253,7 @@ impl Replica {
                     }
                 }
                 zebu_zab::Output::Deliver { zxid, record } => {
-                    if !self.deliver(zxid, record, out) {
+                    if !self.deliver(world.now.monotonic, zxid, record, out) {
                         self.resign(world, "the leader has lost a request", out);
                         return Ok(());
                     }
@@ -296,6 +303,7 @@ impl Replica {
         ensemble.early.clear();
         ensemble.syncing.clear();
         ensemble.syncs_asked.clear();
+        ensemble.overtaken_since = None;
         ensemble.touched.clear();
         for waiting in std::mem::take(&mut ensemble.revalidating) {
             if let Client::Here(conn) = waiting.client {
@@ -364,7 +372,11 @@ impl Replica {
 
     /// Applies what is committed, and answers if it was asked for here; false when the leader has
     /// skipped something that was asked for here.
-    fn deliver(&mut self, zxid: Zxid, record: Bytes, out: &mut Vec<Output>) -> bool {
+    ///
+    /// What looks like a later request than the one whose turn it is may be one with the same number
+    /// that its session has asked for at another server, by a client that counts anew there. Then the
+    /// turn comes soon; a leader that has skipped a request never comes back to it.
+    fn deliver(&mut self, now: Duration, zxid: Zxid, record: Bytes, out: &mut Vec<Output>) -> bool {
         self.committed = zxid;
         let header = TxnHeader::decode(&mut Decoder::new(&record));
         let Ok(TxnHeader { session, cxid, op, .. }) = header else {
@@ -382,6 +394,7 @@ impl Replica {
                 else {
                     unreachable!("it was looked at")
                 };
+                self.ensemble().overtaken_since = None;
                 let refusal = refusal.filter(|_| op == OpCode::ERROR);
                 let reply = refusal.and_then(|err| {
                     let zxid = Some(zxid);
@@ -399,7 +412,10 @@ impl Replica {
             _ => {
                 let here = self.forwards() && self.sessions.get(session).is_some();
                 if here && self.work.iter().any(ours) {
-                    return false;
+                    let since = *self.ensemble().overtaken_since.get_or_insert(now);
+                    if now.saturating_sub(since) > OVERTAKEN_MAX {
+                        return false;
+                    }
                 }
                 out.push(Output::Apply { zxid, record, origin: None });
                 if here && op == OpCode::CLOSE_SESSION {

@@ -2,5 +2,6 @@
 
 mod leader_serves;
 mod local_sessions;
+mod order;
 mod read_only;
 mod world;

@@ -270,6 +270,12 @@ impl World {
 
     /// Sends a request; its number is its xid.
     pub fn send(&mut self, conn: ConnId, xid: i32, op: OpCode, body: Vec<u8>) {
+        self.post(conn, xid, op, body);
+        self.settle();
+    }
+
+    /// Sends a request that is on its way for now.
+    pub fn post(&mut self, conn: ConnId, xid: i32, op: OpCode, body: Vec<u8>) {
         let server = self.clients[&conn].0;
         let request = Request {
             conn,
@@ -282,7 +288,6 @@ impl World {
             received: self.now,
         };
         self.queue.push_back((server, Input::Request(request)));
-        self.settle();
     }
 
     /// Sends a request and says what comes back.

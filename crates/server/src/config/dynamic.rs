@@ -77,7 +77,8 @@ pub(super) fn members(merged: &mut Merged, sources: &Sources<'_>, rules: Rules) 
     let is_asked = !lines.entries.is_empty() || !rules.standalone;
     let members = if is_asked { parse(&lines, rules, &mut merged.problems) } else { None };
     let voters: Vec<ServerId> = members.iter().flat_map(Membership::voters).collect();
-    let may_have_id = matches!(sources.start, Start::File(_)) || voters.len() > 1;
+    let may_have_id =
+        matches!(sources.start, Start::File(_)) || voters.len() > 1 || !rules.standalone;
     let my_id = if may_have_id { my_id(merged, sources.read) } else { MyId::Missing };
     let Some(members) = members else { return Members::default() };
 

@@ -9,6 +9,7 @@ mod order;
 mod running;
 mod sessions;
 mod storage;
+mod strangers;
 mod throttling;
 mod words;
 mod znodes;

@@ -1,0 +1,105 @@
+//! The ports between servers, and who has no business there.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use crate::client::{Client, DEADLINE, Hello};
+use crate::running::Running;
+
+/// Two ports nobody listens on.
+fn ports() -> [u16; 2] {
+    let listeners = [(); 2].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
+    listeners.map(|listener| listener.local_addr().unwrap().port())
+}
+
+/// Connects, as soon as somebody listens.
+fn connect(port: u16) -> TcpStream {
+    let start = Instant::now();
+    loop {
+        match TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
+            Ok(stream) => {
+                stream.set_read_timeout(Some(DEADLINE)).unwrap();
+                return stream;
+            }
+            Err(error) => assert!(start.elapsed() < DEADLINE, "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Sends something to a port between servers; the server hangs up without a word.
+fn is_turned_away(port: u16, what: &str, bytes: &[u8]) {
+    let mut stream = connect(port);
+    stream.write_all(bytes).unwrap();
+    let mut answer = Vec::new();
+    match stream.read_to_end(&mut answer) {
+        Ok(_) => assert_eq!(answer, [], "{what}"),
+        Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "{what}"),
+    }
+}
+
+#[test]
+fn who_is_not_a_member_gets_nothing_and_costs_nobody_anything() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("myid"), "2").unwrap();
+    let [quorum, election] = ports();
+    let server = format!("server.2=127.0.0.1:{quorum}:{election}");
+    // Long enough that nobody is turned away because of the time.
+    let settings = [&*server, "standaloneEnabled=false", "initLimit=10000", "syncLimit=10000"];
+    let running = Running::on(dir.path(), &settings);
+    let start = Instant::now();
+    let mut client = loop {
+        match Client::hello(running.port, &Hello::timeout(10_000)) {
+            Ok(client) => break client,
+            Err(_) => assert!(start.elapsed() < DEADLINE, "it does not serve"),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    // Where a stranger says that it listens for votes.
+    let stranger = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    stranger.set_nonblocking(true).unwrap();
+    let address = format!("127.0.0.1:{}", stranger.local_addr().unwrap().port());
+    let hello = |server: i64| {
+        let mut hello = (-65_536_i64).to_be_bytes().to_vec();
+        hello.extend(server.to_be_bytes());
+        hello.extend((address.len() as i32).to_be_bytes());
+        hello.extend(address.as_bytes());
+        hello
+    };
+    let tls = [0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];
+    let sasl = [0x5f, 0x24, 0x35, 1, 0x35, 1, 0xed, 0xcc, 0, 0, 0, 0, 0, 0, 0, 0];
+    for (what, bytes) in [
+        ("a larger id", hello(77)),
+        ("a smaller id", hello(1)),
+        ("this server's own id", hello(2)),
+        ("an id alone", 77_i64.to_be_bytes().to_vec()),
+        ("TLS", tls.to_vec()),
+        ("noise", vec![0x80; 64]),
+        ("an address without end", [hello(77)[..16].to_vec(), vec![0x7f; 64]].concat()),
+    ] {
+        is_turned_away(election, what, &bytes);
+    }
+    // FOLLOWERINFO of a server nobody knows: kind, zxid, its id with protocol and configuration.
+    let info = |server: i64| {
+        let mut info = vec![0, 0, 0, 11, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 20];
+        info.extend(server.to_be_bytes());
+        info.extend([0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]);
+        info
+    };
+    for (what, bytes) in [
+        ("a stranger", info(77)),
+        ("this server itself", info(2)),
+        ("TLS", tls.to_vec()),
+        ("SASL", sasl.to_vec()),
+        (
+            "something before it says who it is",
+            vec![0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        ),
+        ("a length without end", [info(77)[..12].to_vec(), vec![0x7f; 64]].concat()),
+    ] {
+        is_turned_away(quorum, what, &bytes);
+    }
+    assert!(stranger.accept().is_err(), "nobody has dialled it");
+    client.create("/still-there", b"").unwrap();
+}
