@@ -16,7 +16,7 @@ use zebu_interop::server::PATIENCE;
 const ROLES: [(&str, usize); 3] = [("leader", 2), ("follower", 0), ("observer", 3)];
 
 /// What `mntr` says at rest must be equal, as far as it does not depend on time and machine.
-const EQUAL: [&str; 21] = [
+const EQUAL: [&str; 26] = [
     "zk_server_state",
     "zk_peer_state",
     "zk_observer_master_id",
@@ -38,6 +38,11 @@ const EQUAL: [&str; 21] = [
     "zk_max_proposal_size",
     "zk_min_proposal_size",
     "zk_connection_drop_probability",
+    "zk_looking_count",
+    "zk_proposal_count",
+    "zk_commit_count",
+    "zk_learner_proposal_received_count",
+    "zk_learner_commit_received_count",
 ];
 
 /// What the words said, by role.
