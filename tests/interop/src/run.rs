@@ -11,8 +11,10 @@ use tempfile::NamedTempFile;
 /// What a program printed, and how it ended.
 #[derive(Debug)]
 pub struct Output {
-    /// stdout and stderr, as they came.
+    /// stdout and stderr, as they came; only stdout where they were kept apart.
     pub text: String,
+    /// stderr, where it was kept apart.
+    pub errors: String,
     /// How it ended.
     pub status: ExitStatus,
 }
@@ -42,6 +44,8 @@ pub struct Program {
     child: Child,
     input: Option<ChildStdin>,
     output: NamedTempFile,
+    /// What goes to stderr, where that is kept apart.
+    errors: Option<NamedTempFile>,
     what: String,
 }
 
@@ -51,17 +55,31 @@ impl Program {
     /// # Errors
     /// It does not start.
     pub fn start(command: &mut Command) -> Result<Self> {
+        Self::start_with(command, None)
+    }
+
+    /// Starts it with its two outputs apart.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start_apart(command: &mut Command) -> Result<Self> {
+        Self::start_with(command, Some(NamedTempFile::new()?))
+    }
+
+    fn start_with(command: &mut Command, errors: Option<NamedTempFile>) -> Result<Self> {
         let output = NamedTempFile::new()?;
-        let file = File::options().append(true).open(output.path())?;
+        let appending = |file: &NamedTempFile| File::options().append(true).open(file.path());
+        let stdout = appending(&output)?;
+        let stderr = appending(errors.as_ref().unwrap_or(&output))?;
         let what = format!("{:?}", command.get_program());
         let mut child = command
             .stdin(Stdio::piped())
-            .stdout(file.try_clone()?)
-            .stderr(file)
+            .stdout(stdout)
+            .stderr(stderr)
             .spawn()
             .with_context(|| what.clone())?;
         let input = child.stdin.take();
-        Ok(Self { child, input, output, what })
+        Ok(Self { child, input, output, errors, what })
     }
 
     /// Gives it a line.
@@ -88,7 +106,7 @@ impl Program {
     /// # Errors
     /// The file cannot be read.
     pub fn text(&self) -> Result<String> {
-        Ok(String::from_utf8_lossy(&std::fs::read(self.output.path())?).into_owned())
+        read(&self.output)
     }
 
     /// Waits until `done` likes what has been printed.
@@ -115,7 +133,8 @@ impl Program {
         let start = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait()? {
-                return Ok(Output { text: self.text()?, status });
+                let errors = self.errors.as_ref().map(read).transpose()?.unwrap_or_default();
+                return Ok(Output { text: self.text()?, errors, status });
             }
             if start.elapsed() > limit {
                 bail!("{} takes longer than {limit:?}\n{}", self.what, self.text()?);
@@ -123,6 +142,10 @@ impl Program {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
+}
+
+fn read(file: &NamedTempFile) -> Result<String> {
+    Ok(String::from_utf8_lossy(&std::fs::read(file.path())?).into_owned())
 }
 
 impl Drop for Program {

@@ -10,6 +10,7 @@ use zebu_store::{Options, OsVfs, Store};
 
 use crate::client::{Bytes, Client, Hello, OPEN, create, multi, op, set_data};
 use crate::gate::Gate;
+use crate::members::{client_of, ensemble};
 use crate::running::Running;
 use crate::storage::Nothing;
 
@@ -163,6 +164,16 @@ fn every_metric_moves() {
     running.wait_metric("snapshot_error_count", |n| n > 0.0);
     std::fs::rename(dir.path().join("away"), running.files()).unwrap();
     moved(&running, &mut all);
+
+    // An ensemble: brought up to date with what is missing, and with whole trees.
+    for whole in ["forceSnapshotSync=false", "forceSnapshotSync=true"] {
+        let (_dir, members) = ensemble(&[whole]);
+        client_of(&members[0]).create("/member", b"").unwrap();
+        for member in &members {
+            assert_eq!(client_of(member).call(op::SYNC, &Bytes::new().text("/")).err, 0);
+            moved(member, &mut all);
+        }
+    }
 
     let still: Vec<_> = Metrics::NAMES.iter().filter(|name| !all.contains(*name)).collect();
     assert_eq!(still, [""; 0].iter().collect::<Vec<_>>(), "nothing moves these");

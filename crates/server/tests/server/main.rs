@@ -5,6 +5,7 @@ mod client;
 mod counted;
 mod gate;
 mod limits;
+mod members;
 mod order;
 mod running;
 mod sessions;

@@ -4,14 +4,9 @@ use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use crate::client::{Client, DEADLINE, Hello};
+use crate::client::DEADLINE;
+use crate::members::{client_of, ports};
 use crate::running::Running;
-
-/// Two ports nobody listens on.
-fn ports() -> [u16; 2] {
-    let listeners = [(); 2].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
-    listeners.map(|listener| listener.local_addr().unwrap().port())
-}
 
 /// Connects, as soon as somebody listens.
 fn connect(port: u16) -> TcpStream {
@@ -48,14 +43,7 @@ fn who_is_not_a_member_gets_nothing_and_costs_nobody_anything() {
     // Long enough that nobody is turned away because of the time.
     let settings = [&*server, "standaloneEnabled=false", "initLimit=10000", "syncLimit=10000"];
     let running = Running::on(dir.path(), &settings);
-    let start = Instant::now();
-    let mut client = loop {
-        match Client::hello(running.port, &Hello::timeout(10_000)) {
-            Ok(client) => break client,
-            Err(_) => assert!(start.elapsed() < DEADLINE, "it does not serve"),
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    };
+    let mut client = client_of(&running);
     // Where a stranger says that it listens for votes.
     let stranger = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     stranger.set_nonblocking(true).unwrap();

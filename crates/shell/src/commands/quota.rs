@@ -89,6 +89,10 @@ pub(super) async fn set(cx: &Context, args: &Arguments) -> Result {
     if path.starts_with(QUOTA) {
         return Err(Failure::new(format!("cannot set a quota under the path: {QUOTA}")));
     }
+    if path == "/" {
+        return Err(Failure::new("Path must not end with / character")
+            .hint("the root has no quota of its own: set one on each znode below it"));
+    }
     let (key, value) = wanted(args)?;
     let client = &cx.client;
     if client.exists(path).await?.is_none() {
