@@ -152,6 +152,23 @@ fn upgraded_sessions_are_the_originals() {
 }
 
 /// What clients see of a leader that has none of its own.
+/// The one of these members that does not serve, as soon as there is just one.
+fn only_silent(ensemble: &mut Ensemble, among: std::ops::Range<usize>) -> Result<usize> {
+    let start = Instant::now();
+    loop {
+        let mut silent = Vec::new();
+        for index in among.clone() {
+            if !ensemble.member(index).four_letter_word("srvr")?.contains("Mode:") {
+                silent.push(index);
+            }
+        }
+        if let [one] = silent[..] {
+            return Ok(one);
+        }
+        ensure!(start.elapsed() < PATIENCE, "{silent:?}");
+    }
+}
+
 fn leader_without_clients(kind: Kind) -> Result<String> {
     let options = options().config("leaderServes", "no");
     let mut ensemble = Ensemble::prepare(&[kind; 3], &options)?;
@@ -174,23 +191,15 @@ fn leader_without_clients(kind: Kind) -> Result<String> {
     let (id, password) = (session.id, session.password.clone());
     let moved = Session::attach(leader, 30_000, id, &password, 0, short);
     tell("moved to the leader", format!("{}", moved.is_ok()));
-    // Who does not lead any more has clients again, and who leads now has none.
+    // Who does not lead any more has clients again, and who leads now has none. A server that is back before the
+    // others have missed it leads again.
     ensemble.member(2).kill()?;
+    only_silent(&mut ensemble, 0..2)?;
     ensemble.member(2).launch()?;
     let moved = Session::attach(leader, 30_000, id, &password, 0, short)?;
     tell("moved to a former leader", format!("{}", moved.is_some()));
-    let start = Instant::now();
-    let mut silent = Vec::new();
-    while silent.len() != 1 {
-        ensure!(start.elapsed() < PATIENCE, "{silent:?}");
-        silent.clear();
-        for index in 0..3 {
-            if !ensemble.member(index).four_letter_word("srvr")?.contains("Mode:") {
-                silent.push(index);
-            }
-        }
-    }
-    tell("leads now", format!("{silent:?}"));
+    let silent = only_silent(&mut ensemble, 0..3)?;
+    tell("leads now", silent.to_string());
     Ok(told)
 }
 
