@@ -28,6 +28,8 @@ use crate::conns;
 use crate::shared::{Shared, StopOnPanic};
 use crate::words;
 
+pub use batch::outbox_bytes_max;
+
 mod batch;
 
 /// Bytes read from a socket at once.
@@ -73,6 +75,9 @@ struct Client<'s> {
     phase: Phase,
     input: BytesMut,
     submitted: Vec<Input>,
+    /// What was taken from the outbox, and how much of it is sent.
+    unsent: Vec<u8>,
+    sent: usize,
 }
 
 /// Serves a connection until it ends.
@@ -84,6 +89,8 @@ pub async fn serve(shared: Arc<Shared>, conn: Arc<Conn>, stream: TcpStream) {
         phase: Phase::Start,
         input: BytesMut::new(),
         submitted: Vec::new(),
+        unsent: Vec::new(),
+        sent: 0,
     };
     let end = client.drive(&stream).await;
     if let Err(End::Word(question)) = end {
@@ -116,18 +123,16 @@ impl Client<'_> {
     async fn drive(&mut self, stream: &TcpStream) -> Result<(), End> {
         let deadline = Instant::now() + self.shared.config.net.handshake_timeout;
         let mut linger = None;
-        let mut unsent: Vec<u8> = Vec::new();
-        let mut sent = 0;
         loop {
             self.conn.looking();
             self.process()?;
             // Collect what there is to send, and send as much as fits now.
             let waiting = {
                 let mut outbox = self.conn.outbox.lock();
-                if sent == unsent.len() {
-                    unsent.clear();
-                    sent = 0;
-                    outbox.swap(&mut unsent);
+                if self.sent == self.unsent.len() {
+                    self.unsent.clear();
+                    self.sent = 0;
+                    outbox.swap(&mut self.unsent);
                 }
                 match outbox.end() {
                     OutboxEnd::Open => {}
@@ -138,27 +143,27 @@ impl Client<'_> {
                 }
                 outbox.len()
             };
-            while sent < unsent.len() {
-                match stream.try_write(&unsent[sent..]) {
-                    Ok(count) => sent += count,
+            while self.sent < self.unsent.len() {
+                match stream.try_write(&self.unsent[self.sent..]) {
+                    Ok(count) => self.sent += count,
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                     Err(_) => return Ok(()),
                 }
             }
-            let blocked = sent < unsent.len();
+            let blocked = self.sent < self.unsent.len();
             if !blocked {
                 if waiting > 0 {
                     continue;
                 }
-                if unsent.capacity() > READ_BYTES {
-                    unsent = Vec::new();
-                    sent = 0;
+                if self.unsent.capacity() > READ_BYTES {
+                    self.unsent = Vec::new();
+                    self.sent = 0;
                 }
                 if self.phase == Phase::Closing {
                     return Ok(());
                 }
             }
-            let stuffed = blocked && waiting + unsent.len() > OUTBOX_BYTES_HIGH;
+            let stuffed = blocked && waiting + self.unsent.len() - self.sent > OUTBOX_BYTES_HIGH;
             let read = match self.phase {
                 Phase::Start => true,
                 Phase::Open => !stuffed && !self.is_held(),
@@ -238,6 +243,12 @@ impl Client<'_> {
         batch::is_held(self.shared, in_flight, queued_reads)
     }
 
+    /// Whether so much waits to be sent that this comes first.
+    fn is_stuffed(&self) -> bool {
+        let taken = self.unsent.len() - self.sent;
+        taken + self.conn.outbox.lock().len() > OUTBOX_BYTES_HIGH
+    }
+
     fn has_frame(&self) -> bool {
         match frame_length(&self.input, self.shared) {
             Ok(None) => false,
@@ -313,7 +324,7 @@ impl Client<'_> {
 
     /// Takes requests until the input has no whole frame, or others should have their turn.
     fn requests(&mut self) -> Result<(), End> {
-        if !self.has_frame() || self.is_held() {
+        if !self.has_frame() || self.is_held() || self.is_stuffed() {
             return Ok(());
         }
         self.heard();

@@ -11,16 +11,18 @@ use zebu_proto::{OpCode, SessionId};
 use zebu_replica::ConnId;
 use zebu_replica::auth::Credentials;
 
-/// Unsent bytes above which a connection that does not read what it is sent is closed.
+/// Unsent bytes above which a connection that does not read what it is sent is closed, unless more are
+/// needed for the answers it may ask for.
 pub const OUTBOX_BYTES_MAX: usize = 64 << 20;
 
 /// What is to be sent, and whether that is the end.
 ///
 /// **Invariant:** whoever locks the tree and an outbox locks the tree first.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Outbox {
     /// Whole frames, in order.
     bytes: Vec<u8>,
+    bytes_max: usize,
     end: OutboxEnd,
 }
 
@@ -37,13 +39,18 @@ pub enum OutboxEnd {
 }
 
 impl Outbox {
+    /// An empty one. Once more than `bytes_max` wait in it, the connection ends.
+    pub fn new(bytes_max: usize) -> Self {
+        Self { bytes: Vec::new(), bytes_max, end: OutboxEnd::Open }
+    }
+
     /// Adds what `write` appends, unless the connection ends; says how many bytes that were.
     pub fn put(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> usize {
         if self.end != OutboxEnd::Open {
             return 0;
         }
         let before = self.bytes.len();
-        if before > OUTBOX_BYTES_MAX {
+        if before > self.bytes_max {
             self.bytes = Vec::new();
             self.end = OutboxEnd::Overrun;
             return 0;
@@ -187,12 +194,18 @@ pub struct Conn {
 
 impl Conn {
     /// A connection that was just accepted.
-    pub fn new(id: ConnId, peer: SocketAddr, ids: Credentials, established_ms: i64) -> Self {
+    pub fn new(
+        id: ConnId,
+        peer: SocketAddr,
+        ids: Credentials,
+        established_ms: i64,
+        outbox: Outbox,
+    ) -> Self {
         let conn = Self {
             id,
             peer,
             established_ms,
-            outbox: Mutex::default(),
+            outbox: Mutex::new(outbox),
             wake: Notify::new(),
             woken: AtomicBool::new(false),
             in_flight: AtomicU32::new(0),
@@ -267,7 +280,7 @@ mod tests {
 
     #[test]
     fn nothing_follows_the_last_frame() {
-        let mut outbox = Outbox::default();
+        let mut outbox = Outbox::new(OUTBOX_BYTES_MAX);
         assert_eq!(outbox.put(|bytes| bytes.extend([1, 2])), 2);
         outbox.close();
         assert_eq!(outbox.put(|bytes| bytes.push(3)), 0);
@@ -278,7 +291,7 @@ mod tests {
 
     #[test]
     fn what_nobody_reads_is_bounded() {
-        let mut outbox = Outbox::default();
+        let mut outbox = Outbox::new(OUTBOX_BYTES_MAX);
         // One frame may be as large as it has to be.
         outbox.put(|bytes| bytes.resize(OUTBOX_BYTES_MAX + 1, 0));
         assert_eq!(outbox.end(), OutboxEnd::Open);

@@ -14,7 +14,7 @@ use tracing::{debug, info, warn};
 
 use crate::client;
 use crate::config::NetConfig;
-use crate::conn::Conn;
+use crate::conn::{Conn, Outbox};
 use crate::shared::{Shared, StopOnPanic};
 
 /// Connections that may wait to be accepted, unless configured.
@@ -232,7 +232,8 @@ fn begin(
     let ids = shared.schemes.initial(peer.ip());
     let address = peer.ip().to_canonical();
     let now_ms = shared.clock.now().wall_ms;
-    let Some(conn) = shared.enter(address, |id| Conn::new(id, peer, ids, now_ms)) else {
+    let outbox = Outbox::new(client::outbox_bytes_max(&shared.config.limits));
+    let Some(conn) = shared.enter(address, |id| Conn::new(id, peer, ids, now_ms, outbox)) else {
         shared.metrics.connection_rejected.add(1);
         if warnings.is_due() {
             warn!("refusing connections, now from {address}: there are too many");

@@ -17,7 +17,8 @@ use zebu_replica::{After, Input, Reader, Request, frame};
 use zebu_tree::Tree;
 
 use super::{End, OUTBOX_BYTES_HIGH, frame_length};
-use crate::conn::{Conn, Outbox};
+use crate::config::LimitConfig;
+use crate::conn::{Conn, OUTBOX_BYTES_MAX, Outbox};
 use crate::conns;
 use crate::counting::{Answers, bytes_read, count_op};
 use crate::metrics::Gather;
@@ -27,8 +28,13 @@ use crate::shared::Shared;
 const FRAMES_MAX: usize = 1024;
 
 /// Reads of one connection that may wait behind its writes: how large their answers will be is not
-/// known before they are made.
-const QUEUED_READS_MAX: u32 = 64;
+/// known before they are made. All of them fit into an outbox, each as large as a request may be.
+const QUEUED_READS_MAX: u32 = 32;
+
+/// Unsent bytes above which a connection that does not read what it is sent is closed.
+pub fn outbox_bytes_max(limits: &LimitConfig) -> usize {
+    OUTBOX_BYTES_MAX.max(limits.packet_bytes.saturating_mul(2 * QUEUED_READS_MAX as usize))
+}
 
 /// What a run goes on with.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -242,3 +242,26 @@ fn a_dropped_server_gives_its_port_and_directory_back() {
     let port = format!("clientPort={port}");
     Running::on(dir.path(), &[&port]).client().create("/n", b"").unwrap();
 }
+
+#[test]
+fn who_asks_for_much_at_once_and_reads_late_gets_all_of_it() {
+    const ROUNDS: i32 = 100;
+    const BYTES: usize = 3_000_000;
+    let running = Running::new(&["-Djute.maxbuffer=4000000"]);
+    let mut client = running.client();
+    client.create("/large", &vec![b'x'; BYTES]).unwrap();
+    // Behind a write, a read waits in the server, and is answered whether the client reads or not.
+    let mut xids = Vec::new();
+    for _ in 0..ROUNDS {
+        xids.push(client.post(op::DELETE, &Bytes::new().text("/none").int(-1)));
+        xids.push(client.post(op::GET_DATA, &Bytes::new().text("/large").bool(false)));
+    }
+    // Others are served as before, while answers wait.
+    let mut other = running.client();
+    for _ in 0..50 {
+        other.set("/large", &vec![b'y'; BYTES]).unwrap();
+    }
+    for xid in xids {
+        assert_eq!(client.reply().unwrap().xid, xid);
+    }
+}
