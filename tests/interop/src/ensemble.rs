@@ -235,9 +235,19 @@ impl Ensemble {
     /// # Errors
     /// They differ.
     pub fn same_tree(&mut self) -> Result<String> {
+        self.same_tree_of(&|_| true)
+    }
+
+    /// The tree that all members of these kinds have.
+    ///
+    /// # Errors
+    /// They differ, or there are none.
+    pub fn same_tree_of(&mut self, counts: &dyn Fn(Kind) -> bool) -> Result<String> {
         self.wait_for_all()?;
-        let first = self.tree(0)?;
-        for index in 1..self.members.len() {
+        let mut indexes = self.indexes_of(counts);
+        let one = indexes.next().context("no such member")?;
+        let first = self.tree(one)?;
+        for index in indexes {
             let other = self.tree(index)?;
             if first != other {
                 let only = |a: &str, b: &str| -> Vec<String> {
@@ -246,10 +256,15 @@ impl Ensemble {
                     only.map(ToOwned::to_owned).collect()
                 };
                 let (here, there) = (only(&first, &other), only(&other, &first));
-                bail!("members 1 and {} differ: {here:#?}\n{there:#?}", index + 1);
+                bail!("members {} and {} differ: {here:#?}\n{there:#?}", one + 1, index + 1);
             }
         }
         Ok(first)
+    }
+
+    fn indexes_of(&self, counts: &dyn Fn(Kind) -> bool) -> impl Iterator<Item = usize> + use<> {
+        let is_one = |(index, member): (usize, &Server)| counts(member.kind()).then_some(index);
+        self.members.iter().enumerate().filter_map(is_one).collect::<Vec<_>>().into_iter()
     }
 
     /// No member has found a digest that is not its own.
@@ -257,8 +272,16 @@ impl Ensemble {
     /// # Errors
     /// One has.
     pub fn no_mismatches(&self) -> Result<()> {
-        let count = |member: &Server| member.monitor("zk_digest_mismatches_count");
-        let mismatches: Vec<String> = self.members.iter().map(count).collect::<Result<_>>()?;
+        self.no_mismatches_of(&|_| true)
+    }
+
+    /// No member of these kinds has found a digest that is not its own.
+    ///
+    /// # Errors
+    /// One has.
+    pub fn no_mismatches_of(&self, counts: &dyn Fn(Kind) -> bool) -> Result<()> {
+        let count = |index: usize| self.members[index].monitor("zk_digest_mismatches_count");
+        let mismatches: Vec<String> = self.indexes_of(counts).map(count).collect::<Result<_>>()?;
         let words = ["digest", "recovered", "tree as of", "leading", "following", "looking"];
         let log = |member: &Server| format!("{}\n{}", member.address(), member.log_lines(&words));
         let logs = || -> String { self.members.iter().map(log).collect() };
@@ -273,10 +296,18 @@ impl Ensemble {
     /// # Errors
     /// Two differ.
     pub fn agreed_digests(&self) -> Result<usize> {
+        self.agreed_digests_of(&|_| true)
+    }
+
+    /// The same for members of these kinds.
+    ///
+    /// # Errors
+    /// Two differ.
+    pub fn agreed_digests_of(&self, counts: &dyn Fn(Kind) -> bool) -> Result<usize> {
         let mut known: BTreeMap<String, (usize, String)> = BTreeMap::new();
         let mut common = 0;
-        for (index, member) in self.members.iter().enumerate() {
-            let text = member.four_letter_word("hash")?;
+        for index in self.indexes_of(counts) {
+            let text = self.members[index].four_letter_word("hash")?;
             for line in text.lines() {
                 let Some((zxid, digest)) = line.split_once(": ") else { continue };
                 let Some((first, other)) = known.get(zxid) else {

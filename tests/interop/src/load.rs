@@ -189,9 +189,11 @@ impl Load {
     /// A client lost its session, went back in time, missed a notification, or saw a session end early.
     pub fn finish(self) -> Result<Told> {
         self.common.stop.store(true, Ordering::Relaxed);
+        // All have ended before it is said what one has seen: nobody writes any more.
+        let ended: Vec<_> = self.threads.into_iter().map(JoinHandle::join).collect();
         let mut all = Told::default();
-        for thread in self.threads {
-            let told = thread.join().map_err(|_| anyhow::anyhow!("a client panicked"))??;
+        for told in ended {
+            let told = told.map_err(|_| anyhow::anyhow!("a client panicked"))??;
             all.created.extend(told.created);
             for (key, history) in told.histories {
                 all.histories.entry(key).or_default().extend(history);
