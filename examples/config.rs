@@ -49,13 +49,7 @@ enum Command {
 #[tokio::main]
 async fn main() -> ExitCode {
     log();
-    match run(&Args::parse()).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    zebu_examples::exit_code(run(&Args::parse()).await)
 }
 
 async fn run(args: &Args) -> Result<()> {

@@ -81,13 +81,7 @@ enum Role {
 #[tokio::main]
 async fn main() -> ExitCode {
     log();
-    match run(Args::parse()).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    zebu_examples::exit_code(run(Args::parse()).await)
 }
 
 async fn run(args: Args) -> Result<()> {

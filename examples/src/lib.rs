@@ -8,6 +8,19 @@ pub mod master_worker;
 pub mod resource;
 pub mod web;
 
+use std::process::{ExitCode, Termination};
+
+/// What a program that has come to this end exits with: 1 after an error, which is printed to stderr.
+pub fn exit_code<T: Termination>(ended: anyhow::Result<T>) -> ExitCode {
+    match ended {
+        Ok(ended) => ended.report(),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 /// Waits until somebody wants the program to end: Ctrl-C, or SIGTERM.
 ///
 /// # Errors

@@ -531,14 +531,28 @@ impl Drop for Driver {
 }
 
 async fn open(server: SocketAddr) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect(server).await?;
+    let stream = connect_to_other(server).await?;
     stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// Connects to somebody else.
+async fn connect_to_other(server: SocketAddr) -> io::Result<TcpStream> {
+    not_to_itself(TcpStream::connect(server).await?)
+}
+
+/// Where a server of this machine is away, the system may connect from the very port that is connected to. Such a
+/// connection stands, echoes what it is sent, and keeps the server from coming back.
+fn not_to_itself(stream: TcpStream) -> io::Result<TcpStream> {
+    if stream.local_addr()? == stream.peer_addr()? {
+        return Err(io::ErrorKind::ConnectionRefused.into());
+    }
     Ok(stream)
 }
 
 /// Whether a server says that it has a quorum.
 async fn ask_mode(server: SocketAddr) -> io::Result<bool> {
-    let mut stream = TcpStream::connect(server).await?;
+    let mut stream = connect_to_other(server).await?;
     stream.write_all(b"isro").await?;
     let mut answer = [0; 2];
     stream.read_exact(&mut answer).await?;
@@ -555,4 +569,27 @@ fn next_frame(input: &mut BytesMut, bytes_max: usize) -> Result<Option<Bytes>, i
     }
     input.advance(4);
     Ok(Some(input.split_to(bytes).freeze()))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::{TcpListener, TcpSocket};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_with_itself_is_none() {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let own = socket.local_addr().unwrap();
+        let stream = socket.connect(own).await.unwrap();
+        let error = not_to_itself(stream).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[tokio::test]
+    async fn a_connection_with_somebody_else_is_one() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        connect_to_other(listener.local_addr().unwrap()).await.unwrap();
+    }
 }

@@ -7,4 +7,5 @@ mod embedded {
 mod ensembles;
 mod master_worker;
 mod program;
+mod readme;
 mod recipes;

@@ -42,7 +42,9 @@ impl Program {
     }
 
     fn spawn(mut command: Command, what: String) -> Self {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        // Nothing of this test's own: what a killed program has started may live on, and whoever reads this test's
+        // stderr to its end would wait for it.
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{what}: {error}"));
         let stdout = BufReader::new(child.stdout.take().expect("piped"));
         let lines = Lines::default();
@@ -54,6 +56,11 @@ impl Program {
                 seen.0.lock().expect("nobody panics with it").push(line);
                 seen.1.notify_all();
             }
+        });
+        let stderr = BufReader::new(child.stderr.take().expect("piped"));
+        let name = what.clone();
+        std::thread::spawn(move || {
+            stderr.lines().map_while(Result::ok).for_each(|line| eprintln!("{name} | {line}"));
         });
         Self { child, what, lines }
     }
@@ -149,7 +156,7 @@ impl Drop for Program {
 }
 
 /// What cargo has built beside this test.
-fn path(example: &str) -> PathBuf {
+pub fn path(example: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a running program has a path");
     let folder = test.ancestors().nth(2).expect("target/debug/deps").join("examples");
     let path = folder.join(example);
