@@ -1,9 +1,10 @@
 //! `zebu bench compare`: the same work on Zebu and on the original, in turn, on this machine.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
+use clap::builder::ArgPredicate::IsPresent;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use tempfile::TempDir;
@@ -11,7 +12,7 @@ use tempfile::TempDir;
 use crate::board::{Board, Sheet};
 use crate::cleanup::{self, GuardedDir};
 use crate::contestant::{self, Contestant, Running};
-use crate::disk;
+use crate::floor;
 use crate::output::Output;
 use crate::process;
 use crate::suite;
@@ -24,6 +25,8 @@ const JAVA_HOME_OF_DEPS: &str = ".deps/zookeeper-3.9.5";
 pub(crate) const START_LIMIT: Duration = Duration::from_secs(300);
 /// Open files this process needs besides one per session.
 const OTHER_FILES: u64 = 100;
+/// A load average above which something else is at work.
+const BUSY: f64 = 0.7;
 /// The type of an in-memory filesystem, on which an fsync costs nothing.
 const TMPFS_MAGIC: i64 = 0x0102_1994;
 
@@ -41,9 +44,15 @@ enum ServerName {
 /// A set of figures that belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Suite {
+    /// all that follow
+    All,
     /// getData and setData by depth and connections
     Pipeline,
-    /// many znodes: load, memory, disk, restart, snapshot
+    /// one server and three: latency at an equal load (open loop); one write at a time beside the disk
+    Latency,
+    /// getData and setData by cores of the server
+    Cores,
+    /// many znodes: load, memory, disk, restart, requests during snapshots
     Znodes,
     /// many watches: memory, notifications
     Watches,
@@ -59,6 +68,22 @@ enum Suite {
     Moving,
 }
 
+impl Suite {
+    /// Every one of them.
+    const EVERY: [Self; 10] = [
+        Self::Pipeline,
+        Self::Latency,
+        Self::Cores,
+        Self::Znodes,
+        Self::Watches,
+        Self::Sessions,
+        Self::Ensemble,
+        Self::Failover,
+        Self::Rejoin,
+        Self::Moving,
+    ];
+}
+
 /// Runs the same work on Zebu and on the Java server in turn and prints both and their ratio
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CompareArgs {
@@ -69,8 +94,14 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME", default_values = ["pipeline", "znodes", "watches", "sessions"])]
     suite: Vec<Suite>,
     /// How often each server runs each suite, in turn
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "N", default_value_t = 3, default_value_if("quick", IsPresent, "1"))]
     rounds: usize,
+    /// Small numbers and short windows, to see that everything works; options that are given count
+    #[arg(long)]
+    quick: bool,
+    /// Begin nothing more after this time
+    #[arg(long, value_name = "M", default_value_t = 60.0)]
+    minutes: f64,
     /// The zebu executable [default: this one]
     #[arg(long, value_name = "PATH")]
     zebu: Option<PathBuf>,
@@ -96,56 +127,125 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "FILE")]
     json: Option<String>,
 
-    /// ensemble, failover, rejoin, moving: milliseconds of a tick
+    /// latency, ensemble, failover, rejoin, moving: milliseconds of a tick
     #[arg(long, value_name = "MS", default_value_t = 500)]
     pub(crate) tick: u32,
-    /// ensemble, failover, rejoin, moving: ticks until a silent server is given up
+    /// latency, ensemble, failover, rejoin, moving: ticks until a silent server is given up
     #[arg(long, value_name = "N", default_value_t = 6)]
     pub(crate) sync_limit: u32,
 
     /// pipeline, ensemble: requests each connection keeps in flight
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 16, 128])]
     pub(crate) depths: Vec<u32>,
-    /// pipeline, ensemble: connections
+    /// pipeline: connections
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 16, 64])]
     pub(crate) connections: Vec<usize>,
-    /// pipeline, ensemble: length of the measured window of each point
-    #[arg(long, value_name = "S", default_value_t = 3.0)]
+    /// ensemble: connections, dealt out over the servers
+    #[arg(long, value_name = "N", default_value_t = 48)]
+    pub(crate) ensemble_connections: usize,
+    /// pipeline, latency, cores, ensemble: length of the measured window of each point
+    #[arg(
+        long,
+        value_name = "S",
+        default_value_t = 1.0,
+        default_value_if("quick", IsPresent, "0.3")
+    )]
     pub(crate) seconds: f64,
-    /// pipeline, ensemble: load before each window that does not count
-    #[arg(long, value_name = "S", default_value_t = 1.0)]
+    /// pipeline, latency, cores, ensemble: load before each window that does not count
+    #[arg(
+        long,
+        value_name = "S",
+        default_value_t = 0.3,
+        default_value_if("quick", IsPresent, "0.1")
+    )]
     pub(crate) warmup: f64,
-    /// pipeline, ensemble: mixed load on a freshly started server, so that the Java compiler has done its work
-    #[arg(long, value_name = "S", default_value_t = 10.0)]
+    /// pipeline, latency, cores, znodes, ensemble: load on a freshly started server, so that the Java compiler has done its work
+    #[arg(
+        long,
+        value_name = "S",
+        default_value_t = 5.0,
+        default_value_if("quick", IsPresent, "1")
+    )]
     pub(crate) server_warmup: f64,
-    /// pipeline, ensemble: znodes the requests are spread over
+    /// pipeline, latency, cores, ensemble: znodes the requests are spread over
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) keys: usize,
-    /// pipeline, ensemble: threads of the load generator
+    /// pipeline, latency, cores, ensemble: threads of the load generator
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) threads: usize,
-    /// pipeline, znodes, ensemble, rejoin: bytes of each value
+    /// pipeline, latency, cores, znodes, ensemble, rejoin: bytes of each value
     #[arg(long, value_name = "BYTES", default_value_t = 100)]
     pub(crate) size: usize,
+    /// latency: requests per second
+    #[arg(long, value_name = "PER_SECOND", value_delimiter = ',', default_values_t = [1000.0, 4000.0])]
+    pub(crate) rates: Vec<f64>,
+    /// latency: length of the measured window of each rate
+    #[arg(
+        long,
+        value_name = "S",
+        default_value_t = 3.0,
+        default_value_if("quick", IsPresent, "1")
+    )]
+    pub(crate) rate_seconds: f64,
+    /// cores: how many the server is kept to; the generator has the others, or shares them where none are left
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 2])]
+    pub(crate) cores: Vec<usize>,
 
-    /// znodes, watches, rejoin: how many of them
-    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    /// znodes, watches: how many of them
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1_000_000,
+        default_value_if("quick", IsPresent, "100000")
+    )]
     pub(crate) count: usize,
+    /// znodes: requests per second while snapshots are written, half of them writes
+    #[arg(long, value_name = "PER_SECOND", default_value_t = 4000.0)]
+    pub(crate) snapshot_rate: f64,
+    /// znodes: how long
+    #[arg(
+        long,
+        value_name = "S",
+        default_value_t = 8.0,
+        default_value_if("quick", IsPresent, "4")
+    )]
+    pub(crate) snapshot_seconds: f64,
     /// watches: connections that share them
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) watch_connections: usize,
     /// watches: connections that all watch one znode
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 10_000,
+        default_value_if("quick", IsPresent, "1000")
+    )]
     pub(crate) fanout: usize,
-    /// watches: changes per round whose notifications are timed; failover: faults per round
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    /// watches: changes per round whose notifications are timed
+    #[arg(long, value_name = "N", default_value_t = 5, default_value_if("quick", IsPresent, "2"))]
     pub(crate) repeats: usize,
+    /// rejoin: how many znodes
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 300_000,
+        default_value_if("quick", IsPresent, "100000")
+    )]
+    pub(crate) rejoin_count: usize,
+    /// failover: faults of each kind per round
+    #[arg(long, value_name = "N", default_value_t = 2, default_value_if("quick", IsPresent, "1"))]
+    pub(crate) faults: usize,
 
     /// sessions, moving: how many
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 10_000,
+        default_value_if("quick", IsPresent, "1000")
+    )]
     pub(crate) sessions: usize,
     /// sessions, moving: their timeout
-    #[arg(long, value_name = "S", default_value_t = 10)]
+    #[arg(long, value_name = "S", default_value_t = 10, default_value_if("quick", IsPresent, "4"))]
     pub(crate) session_timeout: u64,
     /// sessions: how long they stay idle but for pings [default: 1.5 timeouts]
     #[arg(long, value_name = "S")]
@@ -165,8 +265,18 @@ pub(crate) struct Bout<'a> {
 impl Bout<'_> {
     /// Starts the server and waits until it answers about `path`; also the time that took.
     pub(crate) fn start(&self, path: &str) -> anyhow::Result<(Running, Duration)> {
+        self.start_with(path, &[])
+    }
+
+    /// The same with lines more in the configuration.
+    pub(crate) fn start_with(
+        &self,
+        path: &str,
+        lines: &[String],
+    ) -> anyhow::Result<(Running, Duration)> {
         rustix::fs::sync(); // what others wrote is not to be paid for by this server's fsync
-        let mut running = self.contestant.start(self.dir, &self.args.extra)?;
+        let extra = [&self.args.extra, lines].concat();
+        let mut running = self.contestant.start(self.dir, &extra)?;
         let took = running.wait_for(path, START_LIMIT)?;
         Ok((running, took))
     }
@@ -211,18 +321,33 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<()> {
             "command": contestant.describe(),
         }));
     }
-    let disk = disk::sync_latency(&args.dir)?;
+    let busy = process::load_average();
+    if let Some(busy) = busy.filter(|busy| *busy > BUSY) {
+        progress(&format!("warning: something else runs on this machine: load average {busy}"));
+    }
+    let disk = floor::sync_latency(&args.dir)?;
+    let trip = floor::round_trip()?;
     let machine = process::machine();
+    let suites = args.suites();
     let mut board = Board::new(distinct_names(&contestants), args.rounds);
     let mut failures = Vec::new();
-    for &suite in &args.suite {
+    let begin = Instant::now();
+    for &suite in &suites {
         for round in 0..args.rounds {
             for (index, contestant) in contestants.iter().enumerate() {
                 let name = format!("{suite:?}, round {}, {}", round + 1, contestant.name());
                 let name = name.to_lowercase();
-                progress(&name);
                 let mut sheet = board.sheet(index, round);
-                if let Err(error) = args.bout(suite, contestant, open_files, &mut sheet) {
+                let result = if begin.elapsed().as_secs_f64() < args.minutes * 60.0 {
+                    progress(&name);
+                    let result = args.bout(suite, contestant, open_files, &mut sheet);
+                    let elapsed = begin.elapsed().as_secs();
+                    progress(&format!("  {} min {:02} s", elapsed / 60, elapsed % 60));
+                    result
+                } else {
+                    Err(anyhow!("the time of --minutes {} was over", args.minutes))
+                };
+                if let Err(error) = result {
                     progress(&format!("{name} failed: {error:#}"));
                     sheet.note(&format!("{suite:?} failed: {error:#}"));
                     failures.push(name);
@@ -242,6 +367,8 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<()> {
     ));
     let disk_us = disk.as_secs_f64() * 1e6;
     output.line(&format!("disk     a 4 KiB write and fdatasync: {} us, median", number(disk_us)));
+    let trip_us = trip.as_secs_f64() * 1e6;
+    output.line(&format!("network  a round trip on loopback: {} us, median", number(trip_us)));
     for server in &about {
         output.line(&format!("{:<8} {}", fact(&server["name"]), fact(&server["version"])));
     }
@@ -251,6 +378,9 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<()> {
         "command": "compare",
         "machine": machine,
         "fdatasync_us": disk_us,
+        "round_trip_us": trip_us,
+        "load_average": busy,
+        "minutes": begin.elapsed().as_secs_f64() / 60.0,
         "servers": about,
         "parameters": args.to_json(),
         "result": board.to_json(),
@@ -269,16 +399,31 @@ impl CompareArgs {
             "between 1 and {NAMES_MAX} znodes or watches are possible: {}",
             self.count
         );
+        ensure!(
+            0 < self.rejoin_count && self.rejoin_count <= NAMES_MAX,
+            "between 1 and {NAMES_MAX} znodes are possible: {}",
+            self.rejoin_count
+        );
         ensure!(self.watch_connections > 0, "watches need at least one connection");
         ensure!(self.fanout > 0, "the fan-out needs at least one connection");
         ensure!(self.repeats > 0, "at least one change is needed");
+        ensure!(self.faults > 0, "at least one fault is needed");
         ensure!(self.sessions > 0, "at least one session is needed");
+        ensure!(!self.cores.contains(&0), "a server needs at least one core");
         ensure!(
             (4..=40).contains(&self.session_timeout),
             "servers with a tick of 2 s grant timeouts of 4 to 40 s: {}",
             self.session_timeout
         );
         Ok(())
+    }
+
+    /// What to measure.
+    fn suites(&self) -> Vec<Suite> {
+        match self.suite.contains(&Suite::All) {
+            true => Suite::EVERY.to_vec(),
+            false => self.suite.clone(),
+        }
     }
 
     /// How long sessions stay idle.
@@ -356,7 +501,10 @@ impl CompareArgs {
         };
         let bout = Bout { contestant, args: self, dir: dir.path(), open_files };
         match suite {
+            Suite::All => unreachable!("taken apart before"),
             Suite::Pipeline => suite::pipeline::run(&bout, sheet),
+            Suite::Latency => suite::latency::run(&bout, sheet),
+            Suite::Cores => suite::cores::run(&bout, sheet),
             Suite::Znodes => suite::znodes::run(&bout, sheet),
             Suite::Watches => suite::watches::run(&bout, sheet),
             Suite::Sessions => suite::sessions::run(&bout, sheet),
@@ -370,22 +518,30 @@ impl CompareArgs {
     fn to_json(&self) -> serde_json::Value {
         json!({
             "rounds": self.rounds,
-            "suites": self.suite.iter().map(|suite| format!("{suite:?}")).collect::<Vec<_>>(),
+            "suites": self.suites().iter().map(|suite| format!("{suite:?}")).collect::<Vec<_>>(),
             "config": self.extra,
             "tick": self.tick,
             "sync_limit": self.sync_limit,
             "depths": self.depths,
             "connections": self.connections,
+            "ensemble_connections": self.ensemble_connections,
             "seconds": self.seconds,
             "warmup": self.warmup,
             "server_warmup": self.server_warmup,
             "keys": self.keys,
             "threads": self.threads,
             "size": self.size,
+            "rates": self.rates,
+            "rate_seconds": self.rate_seconds,
+            "cores": self.cores,
             "count": self.count,
+            "snapshot_rate": self.snapshot_rate,
+            "snapshot_seconds": self.snapshot_seconds,
             "watch_connections": self.watch_connections,
             "fanout": self.fanout,
             "repeats": self.repeats,
+            "rejoin_count": self.rejoin_count,
+            "faults": self.faults,
             "sessions": self.sessions,
             "session_timeout": self.session_timeout,
             "hold": self.hold().as_secs_f64(),

@@ -154,9 +154,16 @@ impl Contestant {
         };
         command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out).current_dir(dir);
         let started = Instant::now();
-        let child = command
-            .spawn()
-            .with_context(|| format!("start {}", Path::new(command.get_program()).display()))?;
+        let child = command.spawn().with_context(|| {
+            let program = Path::new(command.get_program()).display();
+            match self {
+                Self::Java { .. } => format!(
+                    "start {program}\nhint: a Java runtime is needed for the Java server; --java names one; \
+                     --servers zebu leaves it out"
+                ),
+                _ => format!("start {program}"),
+            }
+        })?;
         let guard = Some(GuardedProcess::new(child.id()));
         Ok(Running {
             address,
@@ -302,6 +309,11 @@ impl Running {
         child.kill()?;
         child.wait()?;
         bail!("the server did not end within {STOP_LIMIT:?} of SIGTERM and was killed");
+    }
+
+    /// Whether it has a heap of which only a part is in use.
+    pub(crate) fn has_heap(&self) -> bool {
+        self.jcmd.is_some()
     }
 
     /// Bytes in use on the Java heap after a full collection; `None` for other servers, or without

@@ -64,7 +64,8 @@ impl<'a> Ensemble<'a> {
         Ok(ensemble)
     }
 
-    fn directory(&self, index: usize) -> PathBuf {
+    /// Where a server has its files.
+    pub(crate) fn directory(&self, index: usize) -> PathBuf {
         self.bout.dir.join(format!("server-{}", index + 1))
     }
 

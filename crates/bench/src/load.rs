@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail, ensure};
 use serde_json::json;
@@ -121,6 +121,8 @@ pub(crate) struct LoadResult {
     pub(crate) server_cpu: Option<Duration>,
     /// What the first connection that broke died of.
     pub(crate) first_break: Option<String>,
+    /// The time of day at which the clock of the tally was 0.
+    pub(crate) origin: SystemTime,
 }
 
 impl LoadResult {
@@ -162,6 +164,8 @@ fn kind_json(kind: &KindTally, seconds: f64) -> serde_json::Value {
             "mean": kind.latency.mean() / 1e3,
             "p50": us(0.5), "p90": us(0.9), "p99": us(0.99), "p999": us(0.999), "max": us(1.0),
         },
+        // Seconds into the window and the longest latency in µs of what began then.
+        "longest_us": kind.timeline.to_json(),
         // Upper edge in µs and count of every bucket that is not empty.
         "histogram_us": kind.latency.iter_recorded()
             .map(|step| json!([
@@ -315,7 +319,7 @@ pub(crate) fn measure(
     spec: &LoadSpec,
 ) -> anyhow::Result<LoadResult> {
     spec.check()?;
-    let clock = Clock::start();
+    let (clock, origin) = (Clock::start(), SystemTime::now());
     let threads = spec.threads.min(spec.connections);
     let mut swarms = Vec::with_capacity(threads);
     for index in 0..threads {
@@ -372,7 +376,7 @@ pub(crate) fn measure(
         anyhow::Ok((all, first_break, cpu))
     })
     .context("put the load on the server")?;
-    Ok(LoadResult { seconds: spec.seconds, tally, server_cpu, first_break })
+    Ok(LoadResult { seconds: spec.seconds, tally, server_cpu, first_break, origin })
 }
 
 fn seconds(seconds: f64) -> Nanos {

@@ -59,6 +59,11 @@ pub(crate) fn raise_open_files() -> u64 {
     limit.current.unwrap_or(u64::MAX)
 }
 
+/// How many threads have run, or waited for a core or a disk, on average over the last minute.
+pub(crate) fn load_average() -> Option<f64> {
+    fs::read_to_string("/proc/loadavg").ok()?.split_ascii_whitespace().next()?.parse().ok()
+}
+
 /// The machine, for whoever reads the figures later.
 pub(crate) fn machine() -> serde_json::Value {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();

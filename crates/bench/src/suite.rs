@@ -1,11 +1,14 @@
 //! The suites of a comparison. Each starts its server, measures, and stops it.
 
+pub(crate) mod cores;
 pub(crate) mod ensemble;
 pub(crate) mod failover;
+pub(crate) mod latency;
 pub(crate) mod moving;
 pub(crate) mod pipeline;
 pub(crate) mod rejoin;
 pub(crate) mod sessions;
+pub(crate) mod snapshots;
 pub(crate) mod watches;
 pub(crate) mod znodes;
 
@@ -14,7 +17,10 @@ use std::time::Duration;
 
 use crate::client::Client;
 use crate::clock::Nanos;
+use crate::compare::Bout;
 use crate::contestant::Running;
+use crate::load::{LoadSpec, measure, prepare};
+use crate::process::Process;
 
 /// The znode below which all suites work.
 pub(crate) const ROOT: &str = "/zebu-bench";
@@ -31,6 +37,38 @@ pub(crate) fn client(running: &Running) -> anyhow::Result<Client> {
 /// The same at some address.
 pub(crate) fn client_of(server: SocketAddr) -> anyhow::Result<Client> {
     Client::connect(server, ANSWER_LIMIT)
+}
+
+/// The load that suites vary: half reads and half writes, some of both in flight, for one window.
+pub(crate) fn mixed_load(bout: &Bout<'_>) -> LoadSpec {
+    LoadSpec {
+        read_percent: 50,
+        connections: 16,
+        depth: 16,
+        seconds: bout.args.seconds,
+        warmup: bout.args.warmup,
+        value_bytes: bout.args.size,
+        keys: bout.args.keys,
+        rate: None,
+        threads: bout.args.threads,
+        root: ROOT.to_owned(),
+    }
+}
+
+/// Makes the znodes of the load, and puts it on servers that have just started, so that Java's compiler has done
+/// its work when it counts.
+pub(crate) fn warm_up(
+    bout: &Bout<'_>,
+    servers: &[SocketAddr],
+    processes: &[Process],
+) -> anyhow::Result<()> {
+    let spec = mixed_load(bout);
+    prepare(servers[0], &spec)?;
+    if bout.args.server_warmup > 0.0 {
+        let spec = LoadSpec { seconds: bout.args.server_warmup, warmup: 0.0, ..spec };
+        measure(servers, processes, &spec)?;
+    }
+    Ok(())
 }
 
 /// Bytes as MB, of a million.
@@ -53,14 +91,14 @@ pub(crate) fn each(before: Option<u64>, after: Option<u64>, count: usize) -> Opt
 pub(crate) struct Memory {
     /// Resident memory.
     pub(crate) rss: Option<u64>,
-    /// What is really in use: for Java the heap after a full collection, else resident memory.
+    /// What is really in use: for Java the heap after a full collection, if `jcmd` can tell; else resident memory.
     pub(crate) live: Option<u64>,
 }
 
 impl Memory {
     /// Memory as it is now. Resident memory is looked at first, so that the collection does not count.
     pub(crate) fn of(running: &Running) -> Self {
-        let rss = running.process().and_then(crate::process::Process::rss);
-        Self { rss, live: running.live_heap().or(rss) }
+        let rss = running.process().and_then(Process::rss);
+        Self { rss, live: if running.has_heap() { running.live_heap() } else { rss } }
     }
 }

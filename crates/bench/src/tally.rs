@@ -8,6 +8,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use crate::clock::Nanos;
+use crate::timeline::Timeline;
 
 /// Longest latency told apart, in ns: ten minutes. Longer ones count as this.
 const LATENCY_NS_MAX: u64 = 600_000_000_000;
@@ -30,6 +31,8 @@ pub(crate) struct KindTally {
     pub(crate) completed: u64,
     /// Latencies in ns.
     pub(crate) latency: Histogram<u64>,
+    /// The longest latencies by when the requests began.
+    pub(crate) timeline: Timeline,
 }
 
 /// Everything one thread saw.
@@ -57,11 +60,13 @@ impl Tally {
             Histogram::new_with_bounds(1, LATENCY_NS_MAX, LATENCY_DIGITS)
                 .expect("the bounds are constants that hdrhistogram accepts")
         };
-        let kind = || KindTally { completed: 0, latency: histogram() };
+        let kind =
+            || KindTally { completed: 0, latency: histogram(), timeline: Timeline::new(&window) };
+        let kinds = [kind(), kind()];
         Self {
             window,
             open_loop,
-            kinds: [kind(), kind()],
+            kinds,
             errors: BTreeMap::new(),
             lost: 0,
             unanswered: 0,
@@ -90,7 +95,9 @@ impl Tally {
         // are answered: leaving out the late ones would hide exactly what it is there to show.
         let counts = if self.open_loop { began } else { now };
         if self.window.contains(&counts) {
-            to.latency.saturating_record_n(now.saturating_sub(began).max(1), u64::from(count));
+            let latency = now.saturating_sub(began).max(1);
+            to.latency.saturating_record_n(latency, u64::from(count));
+            to.timeline.record(began, latency);
         }
     }
 
@@ -128,6 +135,7 @@ impl Tally {
 fn merge(to: &mut KindTally, from: &KindTally) {
     to.completed += from.completed;
     to.latency.add(&from.latency).expect("all histograms have the same bounds");
+    to.timeline.merge(&from.timeline);
 }
 
 #[cfg(test)]

@@ -128,11 +128,12 @@ pub(crate) fn delete_body(to: &mut Encoder<'_>, path: &str) {
     to.int(-1);
 }
 
-/// One `multi` that sets every one of `paths` to `data`.
-pub(crate) fn multi_set_body<'p>(
+/// One `multi` that does the same to every one of `paths`: `body` writes what a request of its own would have.
+pub(crate) fn multi_body<'p>(
     to: &mut Encoder<'_>,
+    opcode: i32,
     paths: impl Iterator<Item = &'p str>,
-    data: &[u8],
+    body: impl Fn(&mut Encoder<'_>, &str),
 ) {
     let header = |to: &mut Encoder<'_>, kind: i32, done: bool| {
         to.int(kind);
@@ -140,8 +141,8 @@ pub(crate) fn multi_set_body<'p>(
         to.int(-1);
     };
     for path in paths {
-        header(to, op::SET_DATA, false);
-        set_body(to, path, data);
+        header(to, opcode, false);
+        body(to, path);
     }
     header(to, -1, true);
 }

@@ -81,7 +81,9 @@ fn large_values_pass_through() {
 fn compare_runs_every_suite() {
     let dir = tempfile::tempdir().unwrap();
     let out = bench(&format!(
-        "compare --servers echo,echo --rounds 2 --dir {} --depths 1,3 --connections 1,2 \
+        "compare --servers echo,echo --suite pipeline,latency,cores,znodes,watches,sessions \
+         --rates 100,300 --rate-seconds 0.1 --cores 1 \
+         --rounds 2 --dir {} --depths 1,3 --connections 1,2 \
          --seconds 0.02 --warmup 0.01 --server-warmup 0.01 --keys 10 --count 1200 \
          --watch-connections 4 --fanout 5 --repeats 2 --sessions 20 --session-timeout 4 --hold 0.1",
         dir.path().display()
@@ -98,6 +100,12 @@ fn compare_runs_every_suite() {
         ("requests/s", "get, depth 1, 2 conn"),
         ("latency p99, us", "set, depth 3, 1 conn"),
         ("generator CPU, us/request", "get, depth 3, 2 conn"),
+        ("latency p999, us", "one server: open loop, 300 set/s"),
+        ("latency max, us", "one server: open loop, 100 get/s"),
+        ("one at a time, us", "setData, p50"),
+        ("one at a time, us", "without a server: fdatasync of 4 KiB, p50"),
+        ("one at a time, us", "without a server: round trip on loopback, p50"),
+        ("times fdatasync + round trip", "setData one at a time, p50"),
         ("requests/s", "create"),
         ("requests/s", "exists with watch"),
         ("notifications of one change, ms", "100 znodes x 4 watchers, last"),
@@ -108,6 +116,11 @@ fn compare_runs_every_suite() {
         assert_eq!(value(group, name).len(), 2, "{group}: {name}");
     }
     assert_eq!(value("sessions", "alive at the end"), [20.0, 20.0]);
+    let pinned = rows.iter().filter(|row| {
+        let name = row["name"].as_str().unwrap();
+        row["group"] == "requests/s" && name.starts_with("1 core") && name.ends_with("conn")
+    });
+    assert_eq!(pinned.count(), 4);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "directories are removed");
 }
 
@@ -117,6 +130,28 @@ fn a_missing_java_server_is_explained() {
     let path = dir.path().display();
     let error = bench(&format!("compare --servers java --java-classpath {path} --dir {path}"));
     assert!(error.unwrap_err().to_string().contains("cargo xtask deps"));
+}
+
+#[test]
+fn a_missing_java_is_explained() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().display();
+    fs::write(dir.path().join("server.jar"), "").unwrap();
+    let error = bench(&format!(
+        "compare --servers java --java {path}/java --java-classpath {path} --dir {path}"
+    ));
+    let error = format!("{:#}", error.unwrap_err());
+    assert!(error.contains("--java names one"), "{error}");
+}
+
+#[test]
+fn nothing_begins_after_the_time_is_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().display();
+    let error = bench(&format!("compare --servers echo --quick --minutes 0 --dir {path}"));
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("not measured: pipeline, round 1, echo; znodes"), "{error}");
+    assert!(!error.contains("round 2"), "{error}");
 }
 
 #[test]
@@ -130,6 +165,8 @@ fn impossible_parameters_are_refused() {
         "run --root /a/ --server 127.0.0.1:1",
         "compare --servers echo --session-timeout 1",
         "compare --servers echo --rounds 0",
+        "compare --servers echo --cores 0",
+        "compare --servers echo --faults 0",
     ] {
         assert!(bench(line).is_err(), "{line}");
     }

@@ -1,10 +1,10 @@
-//! getData and setData in several mixtures, by depth and connections, on an ensemble.
+//! getData and setData in several mixtures, by depth, on an ensemble.
 
 use crate::board::{Better, Sheet};
 use crate::compare::{Bout, progress};
 use crate::ensemble::Ensemble;
-use crate::load::{LoadSpec, measure, prepare};
-use crate::suite::{ROOT, pipeline};
+use crate::load::{LoadSpec, measure};
+use crate::suite::{mixed_load, pipeline, warm_up};
 
 /// Shares of reads, in percent.
 const MIXTURES: [(&str, u8); 4] =
@@ -13,37 +13,14 @@ const MIXTURES: [(&str, u8); 4] =
 pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> {
     let ensemble = Ensemble::start(bout)?;
     let (addresses, processes) = (ensemble.addresses().to_vec(), ensemble.processes());
-    let warm = LoadSpec {
-        read_percent: 50,
-        connections: 16,
-        depth: 16,
-        seconds: bout.args.server_warmup,
-        warmup: 0.0,
-        value_bytes: bout.args.size,
-        keys: bout.args.keys,
-        rate: None,
-        threads: bout.args.threads,
-        root: ROOT.to_owned(),
-    };
-    prepare(addresses[0], &LoadSpec { seconds: bout.args.seconds, ..warm.clone() })?;
-    if bout.args.server_warmup > 0.0 {
-        measure(&addresses, &processes, &warm)?;
-    }
+    warm_up(bout, &addresses, &processes)?;
     for (mixture, read_percent) in MIXTURES {
         for &depth in &bout.args.depths {
-            for &connections in &bout.args.connections {
-                let name = format!("three servers: {mixture}, depth {depth}, {connections} conn");
-                let spec = LoadSpec {
-                    read_percent,
-                    connections,
-                    depth,
-                    seconds: bout.args.seconds,
-                    warmup: bout.args.warmup,
-                    ..warm.clone()
-                };
-                let result = measure(&addresses, &processes, &spec)?;
-                pipeline::put(sheet, &name, &result);
-            }
+            let connections = bout.args.ensemble_connections;
+            let name = format!("three servers: {mixture}, depth {depth}, {connections} conn");
+            let spec = LoadSpec { read_percent, connections, depth, ..mixed_load(bout) };
+            let result = measure(&addresses, &processes, &spec)?;
+            pipeline::put(sheet, &name, &result);
         }
     }
     let rss = processes.iter().map(|process| process.rss()).sum::<Option<u64>>();

@@ -29,7 +29,7 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
     client.close()?;
     for (name, is_killed) in [("leader killed", true), ("leader paused", false)] {
         let mut gaps = Vec::new();
-        for _ in 0..bout.args.repeats {
+        for _ in 0..bout.args.faults {
             ensemble.wait_for_all()?;
             let leader = ensemble.leader()?;
             let others = ensemble.others(leader);

@@ -2,41 +2,19 @@
 
 use crate::board::{Better, Sheet};
 use crate::compare::{Bout, progress};
-use crate::load::{LoadResult, LoadSpec, measure, prepare};
+use crate::load::{LoadResult, LoadSpec, measure};
 use crate::process::Process;
-use crate::suite::{ROOT, megabytes};
+use crate::suite::{megabytes, mixed_load, warm_up};
 use crate::table::number;
 
 pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> {
     let args = bout.args;
     let (running, _) = bout.start("/")?;
-    let warm = LoadSpec {
-        read_percent: 50,
-        connections: 16,
-        depth: 16,
-        seconds: args.server_warmup,
-        warmup: 0.0,
-        value_bytes: args.size,
-        keys: args.keys,
-        rate: None,
-        threads: args.threads,
-        root: ROOT.to_owned(),
-    };
-    prepare(running.address, &LoadSpec { seconds: bout.args.seconds, ..warm.clone() })?;
-    if args.server_warmup > 0.0 {
-        measure(&[running.address], running.process().as_slice(), &warm)?;
-    }
+    warm_up(bout, &[running.address], running.process().as_slice())?;
     for (op, read_percent) in [("get", 100), ("set", 0)] {
         for &depth in &args.depths {
             for &connections in &args.connections {
-                let spec = LoadSpec {
-                    read_percent,
-                    connections,
-                    depth,
-                    seconds: args.seconds,
-                    warmup: args.warmup,
-                    ..warm.clone()
-                };
+                let spec = LoadSpec { read_percent, connections, depth, ..mixed_load(bout) };
                 let result = measure(&[running.address], running.process().as_slice(), &spec)?;
                 put(sheet, &format!("{op}, depth {depth}, {connections} conn"), &result);
             }

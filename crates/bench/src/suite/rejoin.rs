@@ -1,55 +1,113 @@
 //! How long a server takes to come back to an ensemble with a large tree: with little to catch up, and with
-//! nothing at all.
+//! nothing at all; and how fast the tree goes over, beside what disk and network do by themselves.
 
-use std::time::Instant;
+use std::time::Duration;
+
+use anyhow::bail;
 
 use crate::board::{Better, Sheet};
+use crate::client::Client;
 use crate::compare::{Bout, progress};
 use crate::ensemble::Ensemble;
-use crate::load::{LoadSpec, prepare};
-use crate::suite::{ROOT, client_of};
+use crate::floor;
+use crate::suite::{ROOT, STEP_LIMIT, client_of, megabytes, snapshots, znodes};
 use crate::table::number;
 use crate::wire::{self, op};
 
 /// Writes that a server misses: fewer than leaders keep in memory.
 const MISSED: usize = 300;
+/// The least share of the time that has to be the tree's, for its speed to be told from that of the start.
+const SHARE_MIN: f64 = 0.2;
 
 pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> {
     let mut ensemble = Ensemble::start(bout)?;
-    let spec = LoadSpec {
-        read_percent: 0,
-        connections: 1,
-        depth: 1,
-        seconds: 1.0,
-        warmup: 0.0,
-        value_bytes: bout.args.size,
-        keys: bout.args.count,
-        rate: None,
-        threads: 1,
-        root: ROOT.to_owned(),
-    };
     let leader = ensemble.leader()?;
-    let start = Instant::now();
-    prepare(ensemble.addresses()[leader], &spec)?;
-    progress(&format!("  {} znodes in {:.1?}", bout.args.count, start.elapsed()));
+    client_of(ensemble.addresses()[leader])?.ensure(ROOT)?;
     let late = (leader + 1) % ensemble.addresses().len();
-    for (name, is_wiped) in [("few transactions (DIFF)", false), ("the whole tree (SNAP)", true)] {
-        ensemble.stop_one(late)?;
-        if is_wiped {
-            ensemble.wipe(late)?;
-        }
-        let mut client = client_of(ensemble.addresses()[leader])?;
-        let last = format!("{ROOT}/last-{}", u8::from(is_wiped));
-        for _ in 1..MISSED {
-            client.expect("set", op::SET_DATA, |to| wire::set_body(to, ROOT, b"x"))?;
-        }
-        client.ensure(&last)?;
-        client.close()?;
-        rustix::fs::sync(); // the same disk for all
-        ensemble.launch(late)?;
-        let took = ensemble.member(late)?.wait_for(&last, crate::suite::STEP_LIMIT)?;
-        progress(&format!("  {name}: {} s", number(took.as_secs_f64())));
-        sheet.put("rejoin, s", name, Better::Lower, took.as_secs_f64());
-    }
+    let empty = rejoin(&mut ensemble, leader, late, "an empty tree", true, sheet)?;
+    let count = bout.args.rejoin_count;
+    let filled = znodes::fill(ensemble.addresses()[leader], count, bout.args.size)?;
+    progress(&format!("  {count} znodes in {} s", number(filled)));
+    rejoin(&mut ensemble, leader, late, "few transactions (DIFF)", false, sheet)?;
+    let whole = rejoin(&mut ensemble, leader, late, "the whole tree (SNAP)", true, sheet)?;
+    speed(bout, &ensemble, late, whole, empty, sheet)?;
     ensemble.stop()
+}
+
+/// Ends `late`, takes its history if it is to be wiped, and times its way back.
+fn rejoin(
+    ensemble: &mut Ensemble<'_>,
+    leader: usize,
+    late: usize,
+    name: &str,
+    is_wiped: bool,
+    sheet: &mut Sheet<'_>,
+) -> anyhow::Result<Duration> {
+    ensemble.stop_one(late)?;
+    if is_wiped {
+        ensemble.wipe(late)?;
+    }
+    let mut client = client_of(ensemble.addresses()[leader])?;
+    for _ in 1..MISSED {
+        client.expect("set", op::SET_DATA, |to| wire::set_body(to, ROOT, b"x"))?;
+    }
+    let last = last_of(&mut client)?;
+    client.close()?;
+    rustix::fs::sync(); // the same disk for all
+    ensemble.launch(late)?;
+    let took = ensemble.member(late)?.wait_for(&last, STEP_LIMIT)?;
+    progress(&format!("  {name}: {} s", number(took.as_secs_f64())));
+    sheet.put("rejoin, s", name, Better::Lower, took.as_secs_f64());
+    Ok(took)
+}
+
+/// A znode that is new, and the last write so far.
+fn last_of(client: &mut Client) -> anyhow::Result<String> {
+    for number in 0.. {
+        let path = format!("{ROOT}/last-{number}");
+        if !client.exists(&path)? {
+            client.ensure(&path)?;
+            return Ok(path);
+        }
+    }
+    bail!("no name is left")
+}
+
+/// How fast the tree went over: with the start and the election that everybody needs, and from what it took longer
+/// than an empty one.
+fn speed(
+    bout: &Bout<'_>,
+    ensemble: &Ensemble<'_>,
+    late: usize,
+    whole: Duration,
+    empty: Duration,
+    sheet: &mut Sheet<'_>,
+) -> anyhow::Result<()> {
+    let data = ensemble.directory(late).join("data");
+    let Some(bytes) = snapshots::newest(&data)?.map(|meta| meta.len()) else {
+        sheet.note("no snapshot at the server that came back");
+        return Ok(());
+    };
+    let group = "MB/s";
+    let extra = whole.saturating_sub(empty);
+    let speed = |took: Duration| megabytes(bytes) / took.as_secs_f64();
+    let tree_speed = (extra.div_duration_f64(whole) > SHARE_MIN).then(|| speed(extra));
+    if tree_speed.is_none() {
+        sheet.note("SNAP took hardly longer than with an empty tree: no speed");
+    }
+    let disk = floor::disk_stream(bout.dir, bytes)? / 1e6;
+    let wire = floor::loopback_stream(bytes)? / 1e6;
+    progress(&format!(
+        "  SNAP of {} MB: {} MB/s; disk {}, loopback {}",
+        number(megabytes(bytes)),
+        number(tree_speed.unwrap_or(f64::NAN)),
+        number(disk),
+        number(wire)
+    ));
+    sheet.put("disk, MB", "snapshot of SNAP", Better::Lower, megabytes(bytes));
+    sheet.put(group, "SNAP, from the start of the process", Better::Higher, speed(whole));
+    sheet.put(group, "SNAP, beyond what an empty tree takes", Better::Higher, tree_speed);
+    sheet.put(group, "without a server: disk, write and fdatasync", Better::Higher, disk);
+    sheet.put(group, "without a server: loopback", Better::Higher, wire);
+    Ok(())
 }

@@ -59,6 +59,8 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
     sheet.put("time, s", "open sessions", Better::Lower, opening);
     sheet.put("time, s", "close sessions", Better::Lower, closing);
     sheet.put("sessions", "alive at the end", Better::Higher, alive as f64);
+    let all = each(before.rss, later.rss, 1).map(|bytes| bytes / 1e6);
+    sheet.put("memory, MB", format!("resident for {count} idle sessions"), Better::Lower, all);
     let group = "bytes per session";
     sheet.put(group, "resident after opening", Better::Lower, each(before.rss, after.rss, count));
     sheet.put(group, "in use after opening", Better::Lower, each(before.live, after.live, count));

@@ -178,8 +178,11 @@ fn spread(
                     trigger.expect("change", op::SET_DATA, |to| wire::set_body(to, path, b"new"))
                 } else {
                     let paths = paths.iter().map(String::as_str);
-                    trigger
-                        .expect("change", op::MULTI, |to| wire::multi_set_body(to, paths, b"new"))
+                    trigger.expect("change", op::MULTI, |to| {
+                        wire::multi_body(to, op::SET_DATA, paths, |to, path| {
+                            wire::set_body(to, path, b"new");
+                        });
+                    })
                 };
                 done.map(|()| sent)
             });

@@ -1,0 +1,111 @@
+//! How latency changed over a run: the longest of each short stretch of it, so that what a server does now
+//! and then can be held against what its clients felt meanwhile.
+
+use std::ops::Range;
+
+use crate::clock::Nanos;
+
+/// The shortest stretch told apart.
+const STRETCH_NS_MIN: Nanos = 5_000_000;
+/// Stretches of a run; longer runs have longer ones.
+const STRETCHES_MAX: u64 = 6_000;
+
+/// The longest latency of the requests that began in each stretch of a window.
+#[derive(Clone, Debug)]
+pub(crate) struct Timeline {
+    start: Nanos,
+    stretch: Nanos,
+    /// By stretch from `start` on; 0 where no request began.
+    longest: Vec<Nanos>,
+}
+
+impl Timeline {
+    /// Nothing yet, of a window.
+    pub(crate) fn new(window: &Range<Nanos>) -> Self {
+        let length = window.end.saturating_sub(window.start);
+        let stretch = (length / STRETCHES_MAX).max(STRETCH_NS_MIN);
+        Self { start: window.start, stretch, longest: Vec::new() }
+    }
+
+    /// A request began and took so long.
+    #[inline]
+    pub(crate) fn record(&mut self, began: Nanos, latency: Nanos) {
+        let index = (began.saturating_sub(self.start) / self.stretch).min(STRETCHES_MAX) as usize;
+        if index >= self.longest.len() {
+            self.longest.resize(index + 1, 0);
+        }
+        self.longest[index] = self.longest[index].max(latency);
+    }
+
+    /// Adds what another thread saw of the same window.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        let length = self.longest.len().max(other.longest.len());
+        self.longest.resize(length, 0);
+        for (to, from) in self.longest.iter_mut().zip(&other.longest) {
+            *to = (*to).max(*from);
+        }
+    }
+
+    /// The longest latency of the requests that may have been under way in any of `times`, and that of the others.
+    pub(crate) fn split(&self, times: &[Range<Nanos>]) -> (Option<Nanos>, Option<Nanos>) {
+        let (mut within, mut outside) = (None, None);
+        for (index, &longest) in self.longest.iter().enumerate().filter(|(_, ns)| **ns > 0) {
+            let began = self.start + index as u64 * self.stretch;
+            let ended = began + self.stretch + longest;
+            let meets = |time: &Range<Nanos>| began <= time.end && time.start <= ended;
+            let to = if times.iter().any(meets) { &mut within } else { &mut outside };
+            *to = (*to).max(Some(longest));
+        }
+        (within, outside)
+    }
+
+    /// Seconds since the window's start and longest latency in µs, for each stretch in which requests began.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        let points = self.longest.iter().enumerate().filter(|(_, ns)| **ns > 0);
+        let points = points.map(|(index, &longest)| {
+            let at = (index as u64 * self.stretch) as f64 / 1e9;
+            serde_json::json!([at, longest as f64 / 1e3])
+        });
+        points.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::slice;
+
+    use super::*;
+
+    const MS: Nanos = 1_000_000;
+
+    #[test]
+    fn what_was_under_way_in_a_time_is_told_from_the_rest() {
+        let mut timeline = Timeline::new(&(100 * MS..10_000 * MS));
+        timeline.record(101 * MS, 3 * MS);
+        // Began before the time, and still under way in it.
+        timeline.record(200 * MS, 150 * MS);
+        timeline.record(310 * MS, 7 * MS);
+        timeline.record(500 * MS, 9 * MS);
+        assert_eq!(
+            timeline.split(slice::from_ref(&(300 * MS..320 * MS))),
+            (Some(150 * MS), Some(9 * MS))
+        );
+        let times = [100 * MS..102 * MS, 305 * MS..330 * MS, 490 * MS..501 * MS];
+        assert_eq!(timeline.split(&times), (Some(150 * MS), None));
+        assert_eq!(timeline.split(&[]), (None, Some(150 * MS)));
+    }
+
+    #[test]
+    fn threads_are_merged_and_long_runs_have_longer_stretches() {
+        let window = 0..86_400_000 * MS;
+        let mut timeline = Timeline::new(&window);
+        timeline.record(1, 5);
+        let mut other = Timeline::new(&window);
+        other.record(2, 9);
+        other.record(86_400_000 * MS - 1, 4);
+        timeline.merge(&other);
+        assert!(timeline.longest.len() <= STRETCHES_MAX as usize + 1);
+        assert_eq!(timeline.to_json().as_array().unwrap().len(), 2);
+        assert_eq!(timeline.split(slice::from_ref(&(0..1))), (Some(9), Some(4)));
+    }
+}
