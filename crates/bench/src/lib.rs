@@ -2,7 +2,8 @@
 //! a comparison of two servers on one machine.
 //!
 //! Owns load, timing and reporting. Speaks the little of the protocol it needs by itself, so that it
-//! shares no code, and no mistakes, with the servers it measures.
+//! shares no code, and no mistakes, with the servers it measures. Only where client libraries are
+//! measured ours is used.
 //!
 //! **Invariant:** per request the generator costs far less than any server: frames are built once,
 //! replies are read no further than their header, and one system call serves a whole batch.
@@ -10,6 +11,7 @@
 mod board;
 mod cleanup;
 mod client;
+mod clients;
 mod clock;
 mod compare;
 mod contestant;
@@ -42,6 +44,8 @@ enum Command {
     Run(run::RunArgs),
     Compare(Box<compare::CompareArgs>),
     Echo(run::EchoArgs),
+    Clients(clients::ClientsArgs),
+    Drive(clients::DriveArgs),
 }
 
 /// Does what the command line asks and prints the results.
@@ -54,5 +58,7 @@ pub fn run(args: BenchArgs) -> anyhow::Result<()> {
         Command::Run(args) => run::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Echo(args) => run::echo(&args),
+        Command::Clients(args) => clients::run(&args),
+        Command::Drive(args) => clients::drive(&args),
     }
 }

@@ -1,0 +1,31 @@
+//! The comparison of client libraries, once with tiny numbers: every program works, and none of its requests
+//! fails. How fast they are is not looked at.
+
+use std::process::Command;
+
+use zebu_interop::deps;
+use zebu_interop::run::succeed;
+use zebu_interop::server::PATIENCE;
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn every_client_carries_the_load() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let json = folder.path().join("out.json");
+    let mut command = Command::new(deps::zebu());
+    command.args(["bench", "clients", "--rounds", "1", "--seconds", "0.3", "--keys", "200"]);
+    command.args(["--depths", "1,16", "--dir"]).arg(folder.path());
+    command.arg("--python").arg(deps::python()).arg("--json").arg(&json);
+    let text = succeed(&mut command, PATIENCE).expect("it succeeds");
+    assert!(text.contains("zebu/kazoo"), "{text}");
+    let found: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(json).expect("a file")).expect("JSON");
+    let runs = found["runs"].as_array().expect("a list");
+    // Three clients; get and set at two depths, and everything once.
+    assert_eq!(runs.len(), 3 * 5, "{runs:?}");
+    for run in runs {
+        let requests = run["requests"].as_f64().expect("a number");
+        assert!(requests > 0.0, "{run}");
+        assert!(run["load"] != "all" || requests == 200.0, "{run}");
+    }
+}
