@@ -1,6 +1,7 @@
 //! Developer tasks: `cargo xtask <task>`.
 
 mod deps;
+mod report;
 mod steps;
 mod tidy;
 
@@ -16,6 +17,8 @@ usage: cargo xtask <task>
   deps           only installs the third-party programs
   tidy           only the checks of layers, files and words
   counted        what a request costs in instructions, allocations and system calls, against its limits
+  bench-report FILE...
+                 tables and plots of docs/performance.md and the README, from what zebu bench compare --json wrote
   interop [...]  only the interop tests; further words go to the test runner
   diff [--ops N] [--seed S]
                  the differential test against the original, as long as you like
@@ -44,6 +47,7 @@ fn run(words: &[String]) -> Result<()> {
         "deps" => deps::install(),
         "tidy" => tidy::check(),
         "counted" => steps::counted(),
+        "bench-report" => report::write(&steps::root(), rest),
         "interop" => steps::interop(rest),
         "diff" => steps::diff(rest),
         "faults" => steps::faults(rest),

@@ -376,6 +376,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<()> {
     output.text(&board.render());
     output.json(&json!({
         "command": "compare",
+        "arguments": std::env::args_os().map(|word| word.display().to_string()).collect::<Vec<_>>(),
         "machine": machine,
         "fdatasync_us": disk_us,
         "round_trip_us": trip_us,

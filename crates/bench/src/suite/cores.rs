@@ -19,7 +19,7 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
         }
         let split = Split::new(&all, count);
         let words = if count == 1 { "1 core".to_owned() } else { format!("{count} cores") };
-        let shared = if split.is_shared() { " shared with the generator" } else { "" };
+        let shared = if split.is_shared() { " shared" } else { "" };
         progress(&format!("  server on cores {:?}, generator on {:?}", split.server, split.own));
         let (running, _) = {
             let _pinned = Pinned::to(&split.server)?;

@@ -1,0 +1,172 @@
+//! `cargo xtask bench-report FILE...`: what `zebu bench compare --json FILE` measured, as tables in the docs and
+//! the README and as plots beside them.
+//!
+//! The same files give the same bytes, so what is published can be made again and looked through.
+
+mod figures;
+mod pages;
+mod plots;
+mod svg;
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+use figures::Figures;
+
+/// Where the tables go: a page, and which of them.
+const PAGES: [(&str, pages::Page); 2] =
+    [("docs/performance.md", pages::Page::Full), ("README.md", pages::Page::Short)];
+/// Where the plots go.
+const PLOTS: &str = "docs/plots";
+/// Lines between which a page's tables stand.
+const BEGIN: &str = "<!-- measured: what follows is written by `cargo xtask bench-report` -->";
+const END: &str = "<!-- measured: end -->";
+
+/// Writes the tables and plots of these files into the repository at `root`.
+pub(crate) fn write(root: &Path, files: &[String]) -> Result<()> {
+    ensure!(
+        !files.is_empty(),
+        "usage: cargo xtask bench-report FILE...\nhint: zebu bench compare --suite all --rounds 5 --json FILE"
+    );
+    let mut figures = Figures::default();
+    for file in files {
+        let text = fs::read_to_string(file).with_context(|| format!("read {file}"))?;
+        figures.add(&text).with_context(|| file.clone())?;
+    }
+    let plots = plots::all(&figures);
+    let dir = root.join(PLOTS);
+    fs::create_dir_all(&dir)?;
+    for (name, _) in plots::NAMES {
+        let path = dir.join(name);
+        match plots.iter().find(|plot| plot.file == *name) {
+            Some(plot) => fs::write(&path, &plot.svg)?,
+            None if path.exists() => fs::remove_file(&path)?,
+            None => continue,
+        }
+        println!("{PLOTS}/{name}");
+    }
+    for (name, page) in PAGES {
+        let path = root.join(name);
+        let text = fs::read_to_string(&path).with_context(|| format!("read {name}"))?;
+        let inner = pages::render(&figures, &plots, page);
+        let text = replaced(&text, &inner).with_context(|| name.to_owned())?;
+        fs::write(&path, text)?;
+        println!("{name}");
+    }
+    Ok(())
+}
+
+/// `page` with `inner` between the marks.
+fn replaced(page: &str, inner: &str) -> Result<String> {
+    let marks = || format!("the lines {BEGIN} and {END}");
+    let (before, rest) = page.split_once(BEGIN).with_context(marks)?;
+    let (_, after) = rest.split_once(END).with_context(marks)?;
+    Ok(format!("{before}{BEGIN}\n\n{}\n\n{END}{after}", inner.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIXTURE: &str = include_str!("report/fixture.json");
+
+    /// A repository with the pages and nothing else.
+    fn repository() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("docs")).unwrap();
+        let page = format!("# Before\n\n{BEGIN}\nold\n{END}\n\nAfter.\n");
+        fs::write(dir.path().join("docs/performance.md"), &page).unwrap();
+        fs::write(dir.path().join("README.md"), &page).unwrap();
+        fs::write(dir.path().join("run.json"), FIXTURE).unwrap();
+        dir
+    }
+
+    fn report(dir: &Path) -> Vec<(String, String)> {
+        write(dir, &[dir.join("run.json").display().to_string()]).unwrap();
+        let mut files = vec!["README.md".to_owned(), "docs/performance.md".to_owned()];
+        for entry in fs::read_dir(dir.join(PLOTS)).unwrap() {
+            files.push(format!("{PLOTS}/{}", entry.unwrap().file_name().display()));
+        }
+        files.sort();
+        let read = |name: String| (name.clone(), fs::read_to_string(dir.join(name)).unwrap());
+        files.into_iter().map(read).collect()
+    }
+
+    #[test]
+    fn the_same_figures_give_the_same_bytes() {
+        let dir = repository();
+        let first = report(dir.path());
+        assert_eq!(report(dir.path()), first);
+        let (_, readme) = first.iter().find(|(name, _)| name == "README.md").unwrap();
+        assert!(readme.starts_with("# Before\n"), "{readme}");
+        assert!(readme.ends_with("\n\nAfter.\n"), "{readme}");
+        assert!(!readme.contains("old"), "{readme}");
+    }
+
+    #[test]
+    fn the_pages_say_what_was_measured_and_how() {
+        let dir = repository();
+        let files = report(dir.path());
+        let page = &files.iter().find(|(name, _)| name == "docs/performance.md").unwrap().1;
+        // 900, 1,000 and 1,100 against 100 each: medians, the median of the ratios, and their spread.
+        assert!(
+            page.contains("| get, depth 1, 1 conn | 1,000 | 100 | 10.0 (9.00 to 11.0) |"),
+            "{page}"
+        );
+        // Lower is better: 4 against 10, 5 against 30, 6 against 12.
+        assert!(
+            page.contains("| 5.00 µs | 12.0 µs | 2.50 (2.00 to 6.00) | at least 4 times | no |"),
+            "{page}"
+        );
+        assert!(page.contains("| 221 bytes | 824 bytes | 3.73 | at most 250 | yes |"), "{page}");
+        assert!(page.contains("zebu bench compare --suite all --rounds 3`"), "{page}");
+        assert!(!page.contains("/secret"), "paths of a machine are nobody's business: {page}");
+        assert!(page.contains("zebu 3.9.5-zebu"), "{page}");
+        assert!(page.contains("java, round 2: said"), "{page}");
+        for name in ["latency.svg", "reads.svg"] {
+            assert!(files.iter().any(|(file, _)| file.ends_with(name)), "{name}");
+            assert!(page.contains(&format!("(plots/{name})")), "{name}: {page}");
+        }
+        // Nothing was measured for it.
+        assert!(!page.contains("plots/ensemble.svg"), "{page}");
+        assert!(!page.contains("Three servers"), "{page}");
+        let readme = &files.iter().find(|(name, _)| name == "README.md").unwrap().1;
+        assert!(readme.contains("(docs/plots/ratios.svg)"), "{readme}");
+    }
+
+    #[test]
+    fn a_later_file_adds_rows_and_takes_the_place_of_others() {
+        let dir = repository();
+        let more = FIXTURE.replace("[900, 1000, 1100]", "[1900, 2000, 2100]");
+        fs::write(dir.path().join("more.json"), more).unwrap();
+        let files =
+            ["run.json", "more.json"].map(|name| dir.path().join(name).display().to_string());
+        write(dir.path(), &files).unwrap();
+        let page = fs::read_to_string(dir.path().join("docs/performance.md")).unwrap();
+        assert!(
+            page.contains("| get, depth 1, 1 conn | 2,000 | 100 | 20.0 (19.0 to 21.0) |"),
+            "{page}"
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_no_comparison_and_a_page_without_marks_are_refused() {
+        let dir = repository();
+        fs::write(dir.path().join("run.json"), "{\"command\": \"run\"}").unwrap();
+        let file = dir.path().join("run.json").display().to_string();
+        let error = format!("{:#}", write(dir.path(), &[file]).unwrap_err());
+        assert!(error.contains("zebu bench compare"), "{error}");
+        assert!(replaced("# No marks\n", "x").is_err());
+        assert!(write(dir.path(), &[]).is_err());
+    }
+
+    #[test]
+    fn the_pages_of_this_repository_have_the_marks() {
+        for (name, _) in PAGES {
+            let text = fs::read_to_string(crate::steps::root().join(name)).unwrap();
+            assert!(replaced(&text, "x").is_ok(), "{name}");
+        }
+    }
+}
