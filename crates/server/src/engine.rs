@@ -433,6 +433,9 @@ impl Engine {
                 return Ok(());
             }
         };
+        if job.remakes() {
+            self.shared.remaking.fetch_add(1, Ordering::Relaxed);
+        }
         self.append(records)?;
         self.send(Command::Member(job))
     }
@@ -563,6 +566,7 @@ impl Engine {
         {
             shared.metrics.sync_processor_request_queued.add(records.len() as u64);
             shared.log_queue.fetch_add(records.len(), Ordering::Relaxed);
+            shared.log_queue_bytes.fetch_add(bytes_of(records), Ordering::Relaxed);
             if let Some(last) = journal.append_now(std::mem::take(records), shared)? {
                 shared.inbox.push(Input::Flushed(last));
             }
@@ -577,6 +581,7 @@ impl Engine {
         let shared = &self.shared;
         shared.metrics.sync_processor_request_queued.add(records.len() as u64);
         shared.log_queue.fetch_add(records.len(), Ordering::Relaxed);
+        shared.log_queue_bytes.fetch_add(bytes_of(records), Ordering::Relaxed);
         let records = std::mem::take(records);
         self.send(Command::Append { records, since: Instant::now() })
     }
@@ -720,6 +725,10 @@ impl Engine {
             conn.wake();
         }
     }
+}
+
+fn bytes_of(records: &[(Zxid, bytes::Bytes)]) -> usize {
+    records.iter().map(|(_, record)| record.len()).sum()
 }
 
 /// Puts notifications into the outboxes, in front of every answer that could show their cause.

@@ -96,6 +96,18 @@ fn last_seen(
     Some(known)
 }
 
+fn memory(ensemble: &EnsembleConfig) -> Memory {
+    let EnsembleConfig { learners, .. } = ensemble;
+    let usual = Memory { txns: learners.committed_txns as usize, ..Memory::default() };
+    match learners.observer_master_port {
+        Some(_) if ensemble.role == Role::Participant => {
+            let bytes = usize::try_from(learners.observer_master_bytes).unwrap_or(usize::MAX);
+            Memory { bytes, bytes_max: usual.bytes_max.max(bytes), ..usual }
+        }
+        _ => usual,
+    }
+}
+
 /// What the part that agrees with others is configured with.
 pub fn options(config: &Config, ensemble: &EnsembleConfig) -> Options {
     let EnsembleConfig { election, learners, .. } = ensemble;
@@ -110,15 +122,7 @@ pub fn options(config: &Config, ensemble: &EnsembleConfig) -> Options {
             resend_max: election.notify_max,
             ..Patience::default()
         },
-        memory: Memory {
-            txns: learners.committed_txns as usize,
-            bytes: match learners.observer_master_port {
-                Some(_) if ensemble.role == Role::Participant => {
-                    usize::try_from(learners.observer_master_bytes).unwrap_or(usize::MAX)
-                }
-                _ => Memory::default().bytes,
-            },
-        },
+        memory: memory(ensemble),
         log_share: learners.log_share,
         always_copy: learners.always_snapshot,
         epoch_wait_max: ensemble.epoch_wait_max,

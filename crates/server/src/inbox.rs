@@ -16,6 +16,8 @@ pub struct Inbox {
 #[derive(Debug, Default)]
 struct Waiting {
     inputs: Vec<Input>,
+    /// Bytes of what other servers have sent, and of what is read for them, among these.
+    bytes: usize,
     asleep: bool,
     stop: bool,
     /// Whether whoever takes next is not to wait: there is something to look at.
@@ -35,13 +37,26 @@ impl Inbox {
         }
     }
 
-    /// How many inputs wait.
-    pub fn len(&self) -> usize {
-        self.waiting.lock().inputs.len()
+    /// Hands in several that hold this many bytes together.
+    pub fn push_sized(&self, inputs: &mut Vec<Input>, bytes: usize) {
+        if !inputs.is_empty() {
+            self.with_size(bytes, |waiting| waiting.append(inputs));
+        }
+    }
+
+    /// How many inputs wait, and the bytes of those that were handed in with their size.
+    pub fn load(&self) -> (usize, usize) {
+        let waiting = self.waiting.lock();
+        (waiting.inputs.len(), waiting.bytes)
     }
 
     fn with(&self, add: impl FnOnce(&mut Vec<Input>)) {
+        self.with_size(0, add);
+    }
+
+    fn with_size(&self, bytes: usize, add: impl FnOnce(&mut Vec<Input>)) {
         let mut waiting = self.waiting.lock();
+        waiting.bytes += bytes;
         add(&mut waiting.inputs);
         if std::mem::take(&mut waiting.asleep) {
             self.filled.notify_one();
@@ -77,6 +92,26 @@ impl Inbox {
             waiting.asleep = false;
         }
         std::mem::swap(into, &mut waiting.inputs);
+        waiting.bytes = 0;
         !waiting.stop
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_been_taken_counts_no_longer() {
+        let inbox = Inbox::default();
+        inbox.push_sized(&mut vec![Input::Tick, Input::Tick], 700);
+        inbox.push(Input::Tick);
+        inbox.push_sized(&mut vec![Input::Tick], 50);
+        assert_eq!(inbox.load(), (4, 750));
+        let mut taken = Vec::new();
+        assert!(inbox.take(&mut taken, Duration::ZERO));
+        assert_eq!((taken.len(), inbox.load()), (4, (0, 0)));
+        inbox.push_sized(&mut Vec::new(), 9);
+        assert_eq!(inbox.load(), (0, 0));
     }
 }

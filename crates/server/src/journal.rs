@@ -218,6 +218,11 @@ fn wait(commands: &Receiver<Command>, due: Instant, most: Duration) -> Option<Co
 }
 
 impl Job {
+    /// Whether it makes log and tree anew.
+    pub fn remakes(&self) -> bool {
+        matches!(self, Self::Truncate(_) | Self::Restore(_))
+    }
+
     fn run(self, log: &mut TxnLog, reports: &mut Reports, shared: &Shared) -> anyhow::Result<()> {
         let Reports::Member(epochs, config) = reports else {
             unreachable!("a server alone has no jobs")
@@ -230,6 +235,7 @@ impl Job {
                 membership::overwrite(tree, config.committed(), now_ms);
             }
         };
+        let remakes = self.remakes();
         let done = match self {
             Self::Config(change) => return config.save(&change),
             Self::SaveEpoch(kind, epoch) => {
@@ -262,6 +268,9 @@ impl Job {
             }
         };
         shared.inbox.push(Input::Zab(done));
+        if remakes {
+            shared.remaking.fetch_sub(1, Ordering::Relaxed);
+        }
         Ok(())
     }
 }
@@ -291,6 +300,7 @@ impl Batch {
                 let began = Instant::now();
                 for (zxid, record) in records {
                     log.append(zxid, &record);
+                    shared.log_queue_bytes.fetch_sub(record.len(), Ordering::Relaxed);
                     self.last = Some(zxid);
                 }
                 metrics.sync_process_time.add(ms_since(began));

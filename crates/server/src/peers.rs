@@ -29,6 +29,7 @@ use crate::config::{ElectionNetConfig, EnsembleConfig};
 use crate::network::Warnings;
 use crate::shared::{Shared, StopOnPanic};
 
+mod backlog;
 mod copy;
 mod election;
 mod greeting;
@@ -38,10 +39,15 @@ mod members;
 mod oracle;
 mod sockets;
 
+use backlog::Backlog;
 use members::Members;
 
 /// Inputs waiting for the replica at which nothing more is read from peers.
 const INPUTS_MAX: usize = 20_000;
+
+/// Bytes of transactions that came from a leader, or are read for a learner, at which nothing more is read: they wait
+/// for the replica or for the disk.
+const RECEIVED_BYTES_MAX: usize = 64 << 20;
 
 /// Connections of each kind at which no more are accepted: far more than an ensemble has servers.
 const CONNECTIONS_MAX: usize = 512;
@@ -65,6 +71,7 @@ enum ToLink {
 
 struct LinkHandle {
     to: UnboundedSender<ToLink>,
+    backlog: Arc<Backlog>,
     task: Option<AbortHandle>,
 }
 
@@ -144,9 +151,30 @@ impl Net {
 
     /// Waits until the replica has caught up.
     async fn wait_for_replica(&self) {
-        while self.shared.inbox.len() > INPUTS_MAX && !self.shared.is_stopping() {
+        while self.is_replica_behind() && !self.shared.is_stopping() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
+    }
+
+    fn is_replica_behind(&self) -> bool {
+        let (inputs, bytes) = self.shared.inbox.load();
+        inputs > INPUTS_MAX || bytes > RECEIVED_BYTES_MAX
+    }
+
+    /// Waits until replica and disk have caught up with what a leader has sent.
+    async fn wait_for_disk(&self) {
+        let is_behind = || {
+            self.shared.log_queue_bytes.load(Ordering::Relaxed) > RECEIVED_BYTES_MAX
+                || self.shared.remaking.load(Ordering::Relaxed) > 0
+        };
+        while (is_behind() || self.is_replica_behind()) && !self.shared.is_stopping() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// What waits for a link's socket, in bytes.
+    fn backlog_bytes(&self, link: LinkId) -> usize {
+        self.links.lock().get(&link).map_or(0, |handle| handle.backlog.bytes())
     }
 
     /// The longest field of a packet, in bytes.
@@ -250,8 +278,13 @@ impl Handle {
                 }
             }
             Output::Send(link, packet) => {
+                let mut fits = true;
                 if let Some(handle) = net.links.lock().get(&link) {
+                    fits = handle.backlog.add(&packet);
                     let _ = handle.to.send(ToLink::Packet(packet));
+                }
+                if !fits {
+                    links::give_up(net, link);
                 }
             }
             Output::Close(link) => links::close(net, link),

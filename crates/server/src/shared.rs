@@ -93,6 +93,10 @@ pub struct Shared {
     pub trace_mask: AtomicI64,
     /// Txns on their way to the log.
     pub log_queue: AtomicUsize,
+    /// Bytes of those records.
+    pub log_queue_bytes: AtomicUsize,
+    /// How often log and tree are to be made anew, and have not been.
+    pub remaking: AtomicUsize,
     /// Snapshots on the disk.
     pub snapshots: Snapshots,
     /// The client port that is bound.
@@ -230,6 +234,8 @@ impl Shared {
             whitelist: Whitelist::new(&config.four_letter_words, config.readonly_mode),
             trace_mask: AtomicI64::new(TRACE_MASK_DEFAULT),
             log_queue: AtomicUsize::new(0),
+            log_queue_bytes: AtomicUsize::new(0),
+            remaking: AtomicUsize::new(0),
             snapshots,
             client_port: Mutex::new(client_port),
             members: Mutex::new(

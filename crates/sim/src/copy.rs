@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use zebu_proto::Zxid;
 use zebu_proto::quorum::{PacketKind, QuorumPacket};
+use zebu_replica::Input;
 use zebu_state::{Copied, Receiving, Sending, Step};
 use zebu_zab::LinkId;
 
@@ -17,8 +18,6 @@ const RECORD_BYTES_MAX: usize = 1 << 20;
 /// A copy on its way out.
 pub(crate) struct Leaving {
     sending: Sending,
-    /// What is to be sent behind it.
-    pub(crate) behind: Vec<QuorumPacket>,
 }
 
 /// A copy on its way in.
@@ -67,7 +66,7 @@ impl World {
         let sending = Sending::begin(&process.tree, &mut bytes);
         let zxid = sending.zxid();
         self.send_packet(server, link, QuorumPacket::new(PacketKind::SNAP, zxid));
-        let leaving = Leaving { sending, behind: Vec::new() };
+        let leaving = Leaving { sending };
         if let Some(process) = &mut self.servers[server].process {
             process.leaving.insert(link, leaving);
         }
@@ -87,20 +86,16 @@ impl World {
             return;
         }
         let done = step == Step::Done;
-        let behind = if done {
-            process.leaving.remove(&LinkId(link)).map(|leaving| leaving.behind)
-        } else {
-            None
-        };
         if done {
+            process.leaving.remove(&LinkId(link));
             let extent = process.tree.last_zxid();
             self.checks.copied(link, extent);
         }
         self.send(link, server, Message::Piece(bytes.into()));
-        for packet in behind.into_iter().flatten() {
-            self.send_packet(server, LinkId(link), packet);
-        }
-        if !done {
+        if done {
+            let sent = zebu_zab::Input::CopySent(LinkId(link));
+            self.input(server, number, Input::Zab(sent));
+        } else {
             let after = self.random.ms(0, 10);
             self.after(after, Happening::CopyStep { server, process: number, link });
         }

@@ -61,12 +61,6 @@ impl World {
     }
 
     pub(crate) fn send_packet(&mut self, server: usize, link: LinkId, packet: QuorumPacket) {
-        if let Some(process) = &mut self.servers[server].process
-            && let Some(leaving) = process.leaving.get_mut(&link)
-        {
-            leaving.behind.push(packet);
-            return;
-        }
         self.trace(server as u64 ^ 4 << 40, packet.zxid.0 as u64 ^ (packet.kind.0 as u64) << 48);
         self.checks.send(server, &self.servers[server], &packet);
         self.tell_packet(server, link, &packet);

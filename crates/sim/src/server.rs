@@ -222,7 +222,7 @@ fn replica_options(plan: &Plan, server: usize, process: u64, wall_ms: i64) -> Op
 fn zab_options(plan: &Plan, server: usize) -> zebu_zab::Options {
     let mut options = zebu_zab::Options::new(ServerId(server as i64 + 1));
     options.tick = plan.tick;
-    options.memory = Memory { txns: plan.memory_txns, bytes: 0 };
+    options.memory = Memory { txns: plan.memory_txns, bytes: 0, ..Memory::default() };
     options.log_share = plan.log_share;
     options.always_copy = plan.always_copy;
     options.first_counter = plan.first_counter;

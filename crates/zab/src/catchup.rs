@@ -65,6 +65,12 @@ impl Catchup {
         Self { peer, synced_before, floor, before, read_from, queued: peer, chosen: false }
     }
 
+    /// For a learner that has been sent the tree as of `copy`.
+    pub(crate) fn behind(copy: Zxid) -> Self {
+        let floor = Some(copy);
+        Self { floor, chosen: true, ..Self::new(copy, true) }
+    }
+
     /// Decides for the history up to `end`, and begins.
     pub(crate) fn begin(&mut self, ctx: &mut Ctx<'_>, id: LinkId, end: Zxid) -> Next {
         let peer = self.peer;
@@ -127,6 +133,11 @@ impl Catchup {
         if log_end != LogEnd::Complete {
             return Next::Reading;
         }
+        self.go_on(ctx, id, end)
+    }
+
+    /// Sends what lies between what has been sent and the end, or the first of it.
+    pub(crate) fn go_on(&mut self, ctx: &mut Ctx<'_>, id: LinkId, end: Zxid) -> Next {
         let min = oldest(ctx, end);
         if self.queued >= min {
             return self.send_memory(ctx, id, end);
@@ -195,9 +206,10 @@ impl Catchup {
     }
 }
 
-/// The oldest transaction in memory, or the end if there is none.
+/// The oldest transaction in memory, or the end if there is none up to there: what lies beyond may yet
+/// be taken back.
 fn oldest(ctx: &Ctx<'_>, end: Zxid) -> Zxid {
-    ctx.history.all().next().map_or(end, |txn| txn.zxid)
+    ctx.history.all().next().map_or(end, |txn| txn.zxid.min(end))
 }
 
 /// A transaction on its way to a learner that votes, or is being brought up to date.

@@ -20,15 +20,20 @@ pub struct Txn {
 /// How much is remembered of what has been delivered.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
-    /// Transactions that are kept whatever their size (`zookeeper.commitLogCount`).
+    /// Transactions that are kept whatever their size (`zookeeper.commitLogCount`), up to `bytes_max`.
     pub txns: usize,
     /// Bytes beyond which no more than that are kept.
     pub bytes: usize,
+    /// Bytes that are never exceeded, but by a single transaction.
+    pub bytes_max: usize,
+    /// Bytes of what is logged beyond the tree at which a learner that is still being brought up to
+    /// date goes on to apply it.
+    pub pending_bytes: usize,
 }
 
 impl Default for Memory {
     fn default() -> Self {
-        Self { txns: 500, bytes: 8 << 20 }
+        Self { txns: 500, bytes: 8 << 20, bytes_max: 64 << 20, pending_bytes: 64 << 20 }
     }
 }
 
@@ -39,6 +44,7 @@ pub struct History {
     recent: VecDeque<Txn>,
     recent_bytes: usize,
     pending: VecDeque<Txn>,
+    pending_bytes: usize,
     delivered: Zxid,
     flushed: Zxid,
 }
@@ -61,6 +67,7 @@ impl History {
             recent: VecDeque::new(),
             recent_bytes: 0,
             pending: VecDeque::new(),
+            pending_bytes: 0,
             delivered,
             flushed: delivered,
         };
@@ -94,6 +101,11 @@ impl History {
         self.pending.iter()
     }
 
+    /// Whether more is logged beyond the tree than should be in memory.
+    pub fn is_far_ahead(&self) -> bool {
+        self.pending_bytes > self.memory.pending_bytes
+    }
+
     /// The undelivered transactions above `after`.
     pub fn pending_above(&self, after: Zxid) -> impl Iterator<Item = &Txn> {
         let start = self.pending.partition_point(|txn| txn.zxid <= after);
@@ -111,6 +123,7 @@ impl History {
     /// When it does not follow the last one.
     pub fn push(&mut self, txn: Txn) {
         assert!(follows(self.last(), txn.zxid), "{} after {}", txn.zxid, self.last());
+        self.pending_bytes += txn.record.len();
         self.pending.push_back(txn);
     }
 
@@ -130,6 +143,7 @@ impl History {
             return None;
         }
         let txn = self.pending.pop_front()?;
+        self.pending_bytes -= txn.record.len();
         self.delivered = txn.zxid;
         self.remember(txn.clone());
         Some(txn)
@@ -142,7 +156,8 @@ impl History {
     pub fn cut(&mut self, zxid: Zxid) {
         assert!(zxid >= self.delivered, "{zxid} is below {}", self.delivered);
         let keep = self.pending.partition_point(|txn| txn.zxid <= zxid);
-        self.pending.truncate(keep);
+        let cut = self.pending.drain(keep..);
+        self.pending_bytes -= cut.map(|txn| txn.record.len()).sum::<usize>();
         self.flushed = self.flushed.min(self.last());
     }
 
@@ -158,6 +173,7 @@ impl History {
             self.recent_bytes = 0;
         }
         self.pending.clear();
+        self.pending_bytes = 0;
         self.delivered = delivered;
         self.flushed = delivered;
     }
@@ -171,9 +187,12 @@ impl History {
         }
         self.recent_bytes += txn.record.len();
         self.recent.push_back(txn);
-        while self.recent.len() > self.memory.txns.max(1)
-            && (self.recent_bytes > self.memory.bytes || self.recent.len() > 64 * self.memory.txns)
-        {
+        let Memory { txns, bytes, bytes_max, .. } = self.memory;
+        let is_too_much = |count: usize, now: usize| {
+            let beyond = count > txns.max(1) && (now > bytes || count > 64 * txns);
+            beyond || count > 1 && now > bytes_max
+        };
+        while is_too_much(self.recent.len(), self.recent_bytes) {
             let oldest = self.recent.pop_front().expect("there are some");
             self.recent_bytes -= oldest.record.len();
         }
@@ -232,7 +251,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_never_has_a_hole() {
-        let memory = Memory { txns: 2, bytes: 10 };
+        let memory = Memory { txns: 2, bytes: 10, ..Memory::default() };
         let mut history = History::new(memory, Zxid::ZERO, []);
         for counter in 1..=5 {
             history.push(txn(1, counter));
@@ -244,5 +263,43 @@ mod tests {
         assert_eq!(zxids(history.all()), [(1, 3), (1, 4)]);
         history.reset(Zxid::new(Epoch(3), 0));
         assert_eq!(zxids(history.all()), []);
+    }
+
+    #[test]
+    fn large_transactions_are_not_kept_for_their_number_but_the_last_one() {
+        let memory = Memory { txns: 4, bytes: 0, bytes_max: 7, ..Memory::default() };
+        let mut history = History::new(memory, Zxid::ZERO, []);
+        let mut deliver = |counter, record: &'static [u8]| {
+            let zxid = Zxid::new(Epoch(1), counter);
+            history.push(Txn { zxid, record: Bytes::from_static(record) });
+            history.set_flushed(zxid);
+            history.deliver(zxid);
+            zxids(history.all())
+        };
+        deliver(1, b"txn");
+        assert_eq!(deliver(2, b"txn"), [(1, 1), (1, 2)]);
+        assert_eq!(deliver(3, b"txn"), [(1, 2), (1, 3)]);
+        assert_eq!(deliver(4, b"a long one"), [(1, 4)]);
+        assert_eq!(deliver(5, b"txn"), [(1, 5)]);
+    }
+
+    #[test]
+    fn what_is_logged_beyond_the_tree_counts_until_it_is_delivered_or_gone() {
+        let memory = Memory { pending_bytes: 5, ..Memory::default() };
+        let mut history = History::new(memory, Zxid::ZERO, []);
+        history.push(txn(1, 1));
+        assert!(!history.is_far_ahead());
+        history.push(txn(1, 2));
+        assert!(history.is_far_ahead());
+        history.set_flushed(Zxid::new(Epoch(1), 2));
+        history.deliver(Zxid::new(Epoch(1), 1));
+        assert!(!history.is_far_ahead());
+        history.push(txn(1, 3));
+        assert!(history.is_far_ahead());
+        history.cut(Zxid::new(Epoch(1), 2));
+        assert!(!history.is_far_ahead());
+        history.push(txn(1, 3));
+        history.reset(Zxid::new(Epoch(2), 0));
+        assert!(!history.is_far_ahead());
     }
 }

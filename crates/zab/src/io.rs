@@ -198,6 +198,8 @@ pub enum Input {
         /// The snapshot's zxid: that of the SNAP packet.
         zxid: Zxid,
     },
+    /// [`Output::SendCopy`] is done: all of the tree has been sent.
+    CopySent(LinkId),
     /// A connection between leader and learner is gone.
     LinkDown(LinkId),
     /// Everything appended up to here is durable.
@@ -242,8 +244,8 @@ pub enum Output {
     ConnectToMaster(ServerId),
     /// Send a packet.
     Send(LinkId, QuorumPacket),
-    /// Send a SNAP packet with the tree's zxid, then the tree as a snapshot, before anything that
-    /// is sent later.
+    /// Send a SNAP packet with the tree's zxid, then the tree as a snapshot; report
+    /// [`Input::CopySent`]. Nothing else is sent there before that.
     SendCopy(LinkId),
     /// Close a connection; a dial or a copy in progress on it ends as well.
     Close(LinkId),

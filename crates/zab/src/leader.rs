@@ -51,6 +51,8 @@ enum Stage {
     Counted,
     /// The log on disk is being read for it.
     Reading(Catchup),
+    /// The whole tree is on its way to it, as of this.
+    Copying(Zxid),
     /// Everything is on its way to it, and it has been asked to acknowledge.
     Sent,
     /// It has acknowledged the leader's history.
@@ -571,7 +573,8 @@ impl Leader {
         }
     }
 
-    /// Sends the whole tree, and what it lacks.
+    /// Sends the whole tree. What happens meanwhile is kept nowhere for the learner: afterwards it
+    /// gets that like anybody else who is behind.
     ///
     /// A copy takes away everything the learner has. A quorum may count on what it has of this
     /// history, so that must be in the copy itself: what follows it may never get to its disk.
@@ -586,12 +589,19 @@ impl Leader {
             return self.close(ctx, id);
         }
         ctx.out.push(Output::SendCopy(id));
-        let delivered = ctx.history.delivered();
-        for txn in ctx.history.pending_above(delivered).take_while(|txn| txn.zxid <= self.end) {
-            ctx.out.push(Output::Send(id, proposal(txn)));
-            ctx.out.push(Output::Send(id, QuorumPacket::new(PacketKind::COMMIT, txn.zxid)));
+        if let Some(link) = self.links.get_mut(&id) {
+            link.stage = Stage::Copying(ctx.history.delivered());
         }
-        self.register(ctx, id, self.end);
+    }
+
+    /// The whole tree has been sent.
+    pub(crate) fn copy_sent(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        let Stage::Copying(copy) = link.stage else { return };
+        link.deadline = ctx.now + ctx.options.init_time();
+        let mut catchup = Catchup::behind(copy);
+        let next = catchup.go_on(ctx, id, self.end);
+        self.go_on(ctx, id, catchup, next);
     }
 
     /// From here on the learner gets everything as it happens.

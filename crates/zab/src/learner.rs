@@ -373,11 +373,17 @@ impl Learner {
     fn synchronize(&mut self, ctx: &mut Ctx<'_>, packet: QuorumPacket) -> Result<(), Leave> {
         match packet.kind {
             PacketKind::PROPOSAL => self.log(ctx, packet).map(drop),
-            PacketKind::COMMIT => self.commit(ctx, packet.zxid),
+            PacketKind::COMMIT => {
+                self.commit(ctx, packet.zxid)?;
+                self.relieve(ctx);
+                Ok(())
+            }
             PacketKind::INFORM => {
                 let zxid = packet.zxid;
                 self.log(ctx, packet)?;
-                self.commit(ctx, zxid)
+                self.commit(ctx, zxid)?;
+                self.relieve(ctx);
+                Ok(())
             }
             PacketKind::COMMITANDACTIVATE | PacketKind::INFORMANDACTIVATE => {
                 self.reconfigure(ctx, packet)
@@ -579,6 +585,7 @@ impl Learner {
 
     pub(crate) fn flushed(&mut self, ctx: &mut Ctx<'_>) {
         self.proving(ctx);
+        self.relieve(ctx);
         if self.stage == Stage::Serving {
             self.acknowledge(ctx);
             self.deliver(ctx);
@@ -600,6 +607,14 @@ impl Learner {
             ctx.out.extend(self.link.map(|link| Output::Send(link, packet)));
         }
         self.acked = self.acked.max(flushed);
+    }
+
+    /// Applies what does not fit in memory although the leader has not been confirmed. It is in the
+    /// log already; should another leader take it back, it takes the tree back with it.
+    fn relieve(&mut self, ctx: &mut Ctx<'_>) {
+        if ctx.history.is_far_ahead() {
+            self.deliver(ctx);
+        }
     }
 
     fn deliver(&mut self, ctx: &mut Ctx<'_>) {

@@ -454,6 +454,18 @@ impl Peer {
                     learner.copied(&mut ctx, link);
                 }
             }
+            Input::CopySent(link) => {
+                let (part, mut ctx) = self.split(now, out);
+                match part {
+                    Part::Leading(leader) => leader.copy_sent(&mut ctx, link),
+                    Part::Learning(learner) => {
+                        if let Some(relay) = learner.relay_mut() {
+                            relay.copy_sent(&mut ctx, link);
+                        }
+                    }
+                    _ => {}
+                }
+            }
             Input::LinkDown(link) => {
                 let (part, mut ctx) = self.split(now, out);
                 match part {

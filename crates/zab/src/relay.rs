@@ -29,6 +29,8 @@ enum Stage {
     Ahead,
     /// The log on disk is being read for it.
     Reading(Catchup),
+    /// The whole tree is on its way to it, as of this.
+    Copying(Zxid),
     /// Everything is on its way to it, and it has been asked to acknowledge.
     Sent,
     /// It has been told to serve.
@@ -250,14 +252,9 @@ impl Relay {
             Next::Copy if !self.admits(ctx, id, Way::Copy) => self.close(ctx, id),
             Next::Copy => {
                 ctx.out.push(Output::SendCopy(id));
-                let delivered = ctx.history.delivered();
-                let missing = ctx.history.pending_above(delivered);
-                for txn in missing.take_while(|txn| txn.zxid <= self.end) {
-                    ctx.out.push(Output::Send(id, proposal(txn)));
-                    let commit = QuorumPacket::new(PacketKind::COMMIT, txn.zxid);
-                    ctx.out.push(Output::Send(id, commit));
+                if let Some(link) = self.links.get_mut(&id) {
+                    link.stage = Stage::Copying(ctx.history.delivered());
                 }
-                self.register(ctx, id);
             }
             Next::Done => self.register(ctx, id),
             Next::Broken => {
@@ -265,6 +262,16 @@ impl Relay {
                 self.close(ctx, id);
             }
         }
+    }
+
+    /// The whole tree has been sent: what has happened meanwhile follows.
+    pub(crate) fn copy_sent(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        let Stage::Copying(copy) = link.stage else { return };
+        link.deadline = ctx.now + ctx.options.init_time();
+        let mut catchup = Catchup::behind(copy);
+        let next = catchup.go_on(ctx, id, self.end);
+        self.go_on(ctx, id, catchup, next);
     }
 
     /// From here on the observer is told everything as it is committed.

@@ -171,6 +171,7 @@ impl World {
                 Output::SendCopy(LINK) => {
                     let zxid = self.peer.history().delivered();
                     self.said.push(QuorumPacket::new(PacketKind::SNAP, zxid));
+                    done.push(Input::CopySent(LINK));
                 }
                 Output::Send(LINK, packet) if packet.kind != PacketKind::PING => {
                     self.said.push(packet);

@@ -145,7 +145,7 @@ pub static SETTINGS: &[Setting] = &[
     prop("digest.enabled", Kind::JavaBool, "true", "keep a digest of the tree").group(STORAGE),
     prop("serializeLastProcessedZxid.enabled", Kind::JavaBool, "true", "write the last zxid into snapshots").group(STORAGE),
     prop("closeSessionTxn.enabled", Kind::JavaBool, "true", "list the ephemerals in the txn that closes a session").group(STORAGE),
-    ensemble(prop("commitLogCount", count(I32_MIN), "500", "committed txns in memory for learners, at least 500")),
+    ensemble(prop("commitLogCount", count(I32_MIN), "500", "committed txns in memory for learners, at least 500, as long as they fit into 64 MiB")),
     ensemble(prop("snapshotSizeFactor", Kind::Decimal, "0.33", "size of log, relative to the snapshot, a learner is still sent; negative: none")),
     ensemble(prop("forceSnapshotSync", Kind::JavaBool, "false", "always send learners a snapshot")),
     ensemble(prop("testingonly.initialZxid", number(0, u32::MAX as i64, ""), "", "counter of a new leader's first txn, for tests").unset()),

@@ -1,22 +1,43 @@
 //! A stretch of the log on disk, read for a learner.
 
+use std::time::Duration;
+
 use tracing::info;
 use zebu_state::{Stretch, read_log};
+use zebu_zab::{Input, LinkId};
 
 use super::Net;
+use super::backlog::READ_AHEAD_BYTES;
+
+/// Pause between two looks at how far the learner is.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// Bytes handed over at once, roughly.
 pub(super) const PART_BYTES: usize = 1 << 20;
 
-/// Reads what the leader wants, as fast as the replica takes it.
+/// Reads what the leader wants, as fast as the learner takes it.
 pub(super) fn read(net: &Net, stretch: Stretch) {
+    let link = stretch.link;
     let read = read_log(&net.shared.snapshots, stretch, &mut |input| {
-        net.report(input);
-        while net.shared.inbox.len() > super::INPUTS_MAX && !net.shared.is_stopping() {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
+        let bytes: usize = match &input {
+            Input::LogRead { txns, .. } => txns.iter().map(|(_, record)| record.len()).sum(),
+            _ => 0,
+        };
+        net.shared.inbox.push_sized(&mut vec![zebu_replica::Input::Zab(input)], bytes);
+        wait_for(net, link);
     });
     if let Err(unusable) = read {
         info!("the log is of no use to a learner at {}: {unusable}", stretch.after);
+    }
+}
+
+/// Waits until the learner has taken most of what has been read for it, or is gone.
+fn wait_for(net: &Net, link: LinkId) {
+    let is_full = || {
+        let (_, bytes) = net.shared.inbox.load();
+        bytes + net.backlog_bytes(link) > READ_AHEAD_BYTES || net.is_replica_behind()
+    };
+    while is_full() && !net.shared.is_stopping() {
+        std::thread::sleep(PAUSE);
     }
 }

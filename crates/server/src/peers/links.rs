@@ -18,6 +18,7 @@ use zebu_replica::Input;
 use zebu_zab::LinkId;
 use zebu_zab::config::Role;
 
+use super::backlog::{Backlog, packet_bytes};
 use super::sockets::Tuning;
 use super::{CONNECTIONS_MAX, LinkHandle, Net, ToLink, copy, greeting, sockets};
 
@@ -101,8 +102,10 @@ pub(super) async fn connect(net: Arc<Net>, addresses: Vec<HostPort>) {
 fn start(net: &Arc<Net>, stream: TcpStream, learns: bool, report: fn(LinkId) -> zebu_zab::Input) {
     let link = LinkId(net.id());
     let (to, orders) = unbounded_channel();
-    net.links.lock().insert(link, LinkHandle { to, task: None });
+    let backlog = Arc::new(Backlog::default());
+    net.links.lock().insert(link, LinkHandle { to, backlog: backlog.clone(), task: None });
     net.report(report(link));
+    let orders = Orders { orders, backlog };
     let task = tokio::spawn(serve(net.clone(), stream, link, orders, learns));
     // It may have been closed by now; then it ends by itself.
     if let Some(handle) = net.links.lock().get_mut(&link) {
@@ -113,7 +116,7 @@ fn start(net: &Arc<Net>, stream: TcpStream, learns: bool, report: fn(LinkId) -> 
 /// Closes a connection at once.
 pub(super) fn close(net: &Net, link: LinkId) {
     net.copied.lock().remove(&link);
-    if let Some(LinkHandle { to, task }) = net.links.lock().remove(&link) {
+    if let Some(LinkHandle { to, task, .. }) = net.links.lock().remove(&link) {
         drop(to);
         if let Some(task) = task {
             task.abort();
@@ -121,17 +124,24 @@ pub(super) fn close(net: &Net, link: LinkId) {
     }
 }
 
-async fn serve(
-    net: Arc<Net>,
-    stream: TcpStream,
-    link: LinkId,
+/// Closes the connection to a peer that does not take what it is sent.
+pub(super) fn give_up(net: &Net, link: LinkId) {
+    warn!("a peer does not take what it is sent, connection {} is closed", link.0);
+    close(net, link);
+    net.report(zebu_zab::Input::LinkDown(link));
+}
+
+/// What a link's writer is to send.
+struct Orders {
     orders: UnboundedReceiver<ToLink>,
-    learns: bool,
-) {
+    backlog: Arc<Backlog>,
+}
+
+async fn serve(net: Arc<Net>, stream: TcpStream, link: LinkId, orders: Orders, learns: bool) {
     let (from, to) = stream.into_split();
     let ended = tokio::select! {
         ended = hear(&net, from, link, learns) => ended,
-        ended = speak(to, orders) => ended,
+        ended = speak(to, orders, || net.report(zebu_zab::Input::CopySent(link))) => ended,
     };
     if let Err(error) = ended {
         match greeting::misfit(&error) {
@@ -151,7 +161,7 @@ async fn hear(net: &Net, mut from: OwnedReadHalf, link: LinkId, learns: bool) ->
         greeting::check(from.as_ref(), patience).await?;
     }
     let mut received = BytesMut::with_capacity(64 << 10);
-    let mut inputs = Vec::new();
+    let (mut inputs, mut bytes) = (Vec::new(), 0);
     let mut said = Said::default();
     let field_bytes_max = net.field_bytes_max();
     loop {
@@ -164,15 +174,20 @@ async fn hear(net: &Net, mut from: OwnedReadHalf, link: LinkId, learns: bool) ->
                 // What is logged must be possible to apply.
                 TxnRecord::decode(packet.body()).map_err(invalid)?;
             }
+            bytes += packet_bytes(&packet);
             inputs.push(Input::Zab(zebu_zab::Input::Packet(link, packet)));
             if learns && kind == PacketKind::SNAP {
-                net.shared.inbox.push_all(&mut inputs);
+                net.shared.inbox.push_sized(&mut inputs, std::mem::take(&mut bytes));
                 copy::receive(net, link, zxid, &mut from, &mut received).await?;
                 net.report(zebu_zab::Input::Copied { link, zxid });
             }
         }
-        net.shared.inbox.push_all(&mut inputs);
-        net.wait_for_replica().await;
+        net.shared.inbox.push_sized(&mut inputs, std::mem::take(&mut bytes));
+        if learns {
+            net.wait_for_disk().await;
+        } else {
+            net.wait_for_replica().await;
+        }
         received.reserve(16 << 10);
         if from.read_buf(&mut received).await? == 0 {
             return Ok(());
@@ -221,17 +236,20 @@ impl Said {
     }
 }
 
-async fn speak(mut to: OwnedWriteHalf, mut orders: UnboundedReceiver<ToLink>) -> io::Result<()> {
+async fn speak(mut to: OwnedWriteHalf, orders: Orders, copy_sent: impl Fn()) -> io::Result<()> {
+    let Orders { mut orders, backlog } = orders;
     let mut batch = Vec::new();
-    let mut bytes = Vec::new();
+    let (mut bytes, mut leaving) = (Vec::new(), 0);
     while orders.recv_many(&mut batch, BATCH_PACKETS).await > 0 {
         for order in batch.drain(..) {
             match order {
                 ToLink::Packet(packet) => {
                     packet.encode(&mut Encoder::new(&mut bytes));
+                    leaving += packet_bytes(&packet);
                     if bytes.len() > BATCH_BYTES {
                         to.write_all(&bytes).await?;
                         bytes.clear();
+                        backlog.sent(std::mem::take(&mut leaving));
                     }
                 }
                 ToLink::Copy(mut pieces) => {
@@ -245,16 +263,88 @@ async fn speak(mut to: OwnedWriteHalf, mut orders: UnboundedReceiver<ToLink>) ->
                     if !whole {
                         return Err(io::Error::other("a snapshot could not be made"));
                     }
+                    copy_sent();
                 }
             }
         }
         to.write_all(&bytes).await?;
         bytes.clear();
         bytes.shrink_to(BATCH_BYTES);
+        backlog.sent(std::mem::take(&mut leaving));
     }
     Ok(())
 }
 
 fn invalid(error: zebu_jute::DecodeError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use bytes::Bytes;
+    use tokio::net::TcpListener;
+    use zebu_proto::Zxid;
+
+    use super::super::backlog::BACKLOG_BYTES_MAX;
+    use super::*;
+
+    /// A writer to somebody who does not read yet, and who that is.
+    async fn pair() -> (OwnedWriteHalf, OwnedReadHalf, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (far, _) = listener.accept().await.unwrap();
+        let (from, to) = near.into_split();
+        (to, from, far)
+    }
+
+    #[tokio::test]
+    async fn what_waits_for_a_peer_counts_until_it_is_sent() {
+        let (to, _from, mut far) = pair().await;
+        let data = Bytes::from(vec![7; 1 << 20]);
+        let packet = QuorumPacket::with_data(PacketKind::PROPOSAL, Zxid(1), data);
+        let backlog = Arc::new(Backlog::default());
+        let (sender, orders) = unbounded_channel();
+        let mut fitting = 0;
+        while backlog.add(&packet) {
+            sender.send(ToLink::Packet(packet.clone())).unwrap();
+            fitting += 1;
+        }
+        sender.send(ToLink::Packet(packet.clone())).unwrap();
+        assert_eq!(fitting, 1 + BACKLOG_BYTES_MAX / packet_bytes(&packet));
+        drop(sender);
+        let speaking = tokio::spawn(speak(to, Orders { orders, backlog: backlog.clone() }, || ()));
+        let received = tokio::io::copy(&mut far, &mut tokio::io::sink()).await.unwrap();
+        speaking.await.unwrap().unwrap();
+        assert!(received > BACKLOG_BYTES_MAX as u64);
+        assert_eq!(backlog.bytes(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_tree_counts_as_sent_when_all_of_it_is() {
+        for whole in [true, false] {
+            let (to, _from, mut far) = pair().await;
+            let (sender, orders) = unbounded_channel();
+            let (pieces, copy) = tokio::sync::mpsc::channel(1);
+            sender.send(ToLink::Copy(copy)).unwrap();
+            drop(sender);
+            let sent = Arc::new(AtomicUsize::new(0));
+            let (orders, counter) = (Orders { orders, backlog: Arc::default() }, sent.clone());
+            let count = move || {
+                counter.fetch_add(1, Ordering::Relaxed);
+            };
+            let speaking = tokio::spawn(speak(to, orders, count));
+            for piece in ["the tree", ""].into_iter().take(1 + usize::from(whole)) {
+                assert_eq!(sent.load(Ordering::Relaxed), 0);
+                pieces.send(Bytes::from(piece)).await.unwrap();
+            }
+            drop(pieces);
+            assert_eq!(speaking.await.unwrap().is_ok(), whole);
+            assert_eq!(sent.load(Ordering::Relaxed), usize::from(whole));
+            let mut received = Vec::new();
+            far.read_to_end(&mut received).await.unwrap();
+            assert_eq!(received, b"the tree");
+        }
+    }
 }

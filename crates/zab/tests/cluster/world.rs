@@ -554,6 +554,9 @@ impl World {
         let mut options = Options::new(ServerId(node as i64 + 1));
         options.memory.txns = 5;
         options.memory.bytes = 0;
+        if self.seed.is_multiple_of(3) {
+            options.memory.pending_bytes = 30;
+        }
         options.observer.connect_pause_max = MS * 50;
         options.observer.look_pause_max = MS * 200;
         options.observer.logs = self.observers_log;
@@ -625,6 +628,10 @@ impl World {
                     let packet = QuorumPacket::new(PacketKind::SNAP, zxid);
                     self.send(link.0, node, Message::Packet(packet));
                     self.send(link.0, node, Message::Copy(tree, zxid));
+                    let incarnation = self.nodes[node].incarnation;
+                    let after = MS * (1 + self.random.below(300) as u32);
+                    let sent = Input::CopySent(link);
+                    self.at(after, Happening::Input(node, incarnation, sent));
                 }
                 Output::Close(link) => self.close(link.0, node),
                 Output::ReadLog { link, after, up_to, .. } => {

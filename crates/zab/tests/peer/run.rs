@@ -191,6 +191,7 @@ impl Run {
                 let reaches = self.peer().reaches_quorum(now, &config);
                 writeln!(self.text, "{}", if reaches { "yes" } else { "no" }).unwrap();
             }
+            "sent" => self.step(Input::CopySent(link())),
             "copied" => {
                 self.copied = zxid(words[1]);
                 self.step(Input::Copied { link: link(), zxid: zxid(words[1]) });
@@ -231,6 +232,13 @@ impl Run {
         options.epoch_wait_max = ms("epoch_wait");
         options.observer.connect_pause_max = ms("connect_pause").unwrap_or_default();
         options.observer.look_pause_max = ms("look_pause").unwrap_or_default();
+        if let Some(bytes) = value(words, "pending_bytes") {
+            options.memory.pending_bytes = number(bytes) as usize;
+        }
+        if let Some(txns) = value(words, "memory") {
+            options.memory.txns = number(txns) as usize;
+            options.memory.bytes = 0;
+        }
         options.observer.masters = words.contains(&"masters");
         options.observer.logs = !words.contains(&"forgetful");
         if let Some(most) = value(words, "copies") {
