@@ -16,7 +16,9 @@ usage: cargo xtask <task>
   ci             the same
   deps           only installs the third-party programs
   tidy           only the checks of layers, files and words
-  counted        what a request costs in instructions, allocations and system calls, against its limits
+  counted [--steps]
+                 what a request costs in instructions, allocations and system calls, against its limits;
+                 --steps also where: by crate, by function, and the atomic instructions
   bench-report FILE...
                  tables and plots of docs/performance.md and the README, from what zebu bench compare --json wrote
   interop [...]  only the interop tests; further words go to the test runner
@@ -46,7 +48,7 @@ fn run(words: &[String]) -> Result<()> {
         "test" | "ci" => steps::test(),
         "deps" => deps::install(),
         "tidy" => tidy::check(),
-        "counted" => steps::counted(),
+        "counted" => steps::counted(rest),
         "bench-report" => report::write(&steps::root(), rest),
         "interop" => steps::interop(rest),
         "diff" => steps::diff(rest),

@@ -23,7 +23,7 @@ pub(crate) fn test() -> Result<()> {
         run(cargo(&["test", "--workspace", "--exclude", "zebu-interop", "--no-fail-fast"]))
     });
     let interop = section("interop tests", || interop(&[]));
-    let counted = section("counted costs", counted);
+    let counted = section("counted costs", || counted(&[]));
     println!("\n== done in {:.0?}", start.elapsed());
     ours.and(interop).and(counted)
 }
@@ -50,13 +50,13 @@ pub(crate) fn interop(words: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// What a request costs a release build, against the limits.
-pub(crate) fn counted() -> Result<()> {
+/// What a request costs a release build, against the limits; with `--steps` also where.
+pub(crate) fn counted(words: &[String]) -> Result<()> {
     deps::install()?;
     run(cargo(&["build", "--release", "-p", "zebu", "-p", "zebu-counted"]))?;
     let release = target().join("release");
     let mut command = Command::new(release.join("zebu-counted"));
-    command.arg(release.join("zebu"));
+    command.arg(release.join("zebu")).args(words);
     run(command)
 }
 

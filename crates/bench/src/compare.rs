@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail, ensure};
-use clap::builder::ArgPredicate::IsPresent;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use tempfile::TempDir;
@@ -94,7 +93,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME", default_values = ["pipeline", "znodes", "watches", "sessions"])]
     suite: Vec<Suite>,
     /// How often each server runs each suite, in turn
-    #[arg(long, value_name = "N", default_value_t = 3, default_value_if("quick", IsPresent, "1"))]
+    #[arg(long, value_name = "N", default_value_t = 3, default_value_if("quick", "true", "1"))]
     rounds: usize,
     /// Small numbers and short windows, to see that everything works; options that are given count
     #[arg(long)]
@@ -144,28 +143,13 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "N", default_value_t = 48)]
     pub(crate) ensemble_connections: usize,
     /// pipeline, latency, cores, ensemble: length of the measured window of each point
-    #[arg(
-        long,
-        value_name = "S",
-        default_value_t = 1.0,
-        default_value_if("quick", IsPresent, "0.3")
-    )]
+    #[arg(long, value_name = "S", default_value_t = 1.0, default_value_if("quick", "true", "0.3"))]
     pub(crate) seconds: f64,
     /// pipeline, latency, cores, ensemble: load before each window that does not count
-    #[arg(
-        long,
-        value_name = "S",
-        default_value_t = 0.3,
-        default_value_if("quick", IsPresent, "0.1")
-    )]
+    #[arg(long, value_name = "S", default_value_t = 0.3, default_value_if("quick", "true", "0.1"))]
     pub(crate) warmup: f64,
     /// pipeline, latency, cores, znodes, ensemble: load on a freshly started server, so that the Java compiler has done its work
-    #[arg(
-        long,
-        value_name = "S",
-        default_value_t = 5.0,
-        default_value_if("quick", IsPresent, "1")
-    )]
+    #[arg(long, value_name = "S", default_value_t = 5.0, default_value_if("quick", "true", "1"))]
     pub(crate) server_warmup: f64,
     /// pipeline, latency, cores, ensemble: znodes the requests are spread over
     #[arg(long, value_name = "N", default_value_t = 1000)]
@@ -180,12 +164,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "PER_SECOND", value_delimiter = ',', default_values_t = [1000.0, 4000.0])]
     pub(crate) rates: Vec<f64>,
     /// latency: length of the measured window of each rate
-    #[arg(
-        long,
-        value_name = "S",
-        default_value_t = 3.0,
-        default_value_if("quick", IsPresent, "1")
-    )]
+    #[arg(long, value_name = "S", default_value_t = 3.0, default_value_if("quick", "true", "1"))]
     pub(crate) rate_seconds: f64,
     /// cores: how many the server is kept to; the generator has the others, or shares them where none are left
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 2])]
@@ -196,19 +175,14 @@ pub(crate) struct CompareArgs {
         long,
         value_name = "N",
         default_value_t = 1_000_000,
-        default_value_if("quick", IsPresent, "100000")
+        default_value_if("quick", "true", "100000")
     )]
     pub(crate) count: usize,
     /// znodes: requests per second while snapshots are written, half of them writes
     #[arg(long, value_name = "PER_SECOND", default_value_t = 4000.0)]
     pub(crate) snapshot_rate: f64,
     /// znodes: how long
-    #[arg(
-        long,
-        value_name = "S",
-        default_value_t = 8.0,
-        default_value_if("quick", IsPresent, "4")
-    )]
+    #[arg(long, value_name = "S", default_value_t = 8.0, default_value_if("quick", "true", "4"))]
     pub(crate) snapshot_seconds: f64,
     /// watches: connections that share them
     #[arg(long, value_name = "N", default_value_t = 100)]
@@ -218,22 +192,22 @@ pub(crate) struct CompareArgs {
         long,
         value_name = "N",
         default_value_t = 10_000,
-        default_value_if("quick", IsPresent, "1000")
+        default_value_if("quick", "true", "1000")
     )]
     pub(crate) fanout: usize,
     /// watches: changes per round whose notifications are timed
-    #[arg(long, value_name = "N", default_value_t = 5, default_value_if("quick", IsPresent, "2"))]
+    #[arg(long, value_name = "N", default_value_t = 5, default_value_if("quick", "true", "2"))]
     pub(crate) repeats: usize,
     /// rejoin: how many znodes
     #[arg(
         long,
         value_name = "N",
         default_value_t = 300_000,
-        default_value_if("quick", IsPresent, "100000")
+        default_value_if("quick", "true", "100000")
     )]
     pub(crate) rejoin_count: usize,
     /// failover: faults of each kind per round
-    #[arg(long, value_name = "N", default_value_t = 2, default_value_if("quick", IsPresent, "1"))]
+    #[arg(long, value_name = "N", default_value_t = 2, default_value_if("quick", "true", "1"))]
     pub(crate) faults: usize,
 
     /// sessions, moving: how many
@@ -241,11 +215,11 @@ pub(crate) struct CompareArgs {
         long,
         value_name = "N",
         default_value_t = 10_000,
-        default_value_if("quick", IsPresent, "1000")
+        default_value_if("quick", "true", "1000")
     )]
     pub(crate) sessions: usize,
     /// sessions, moving: their timeout
-    #[arg(long, value_name = "S", default_value_t = 10, default_value_if("quick", IsPresent, "4"))]
+    #[arg(long, value_name = "S", default_value_t = 10, default_value_if("quick", "true", "4"))]
     pub(crate) session_timeout: u64,
     /// sessions: how long they stay idle but for pings [default: 1.5 timeouts]
     #[arg(long, value_name = "S")]
@@ -584,3 +558,36 @@ fn warn_of_memory_disk(dir: &Path) {
 
 #[cfg(not(target_os = "linux"))]
 fn warn_of_memory_disk(_dir: &Path) {}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: CompareArgs,
+    }
+
+    fn parse(line: &str) -> CompareArgs {
+        Cli::parse_from(std::iter::once("compare").chain(line.split_whitespace())).args
+    }
+
+    #[test]
+    fn quick_changes_what_is_not_given() {
+        let whole = parse("");
+        assert_eq!((whole.rounds, whole.count, whole.seconds), (3, 1_000_000, 1.0));
+        let quick = parse("--quick --count 5");
+        assert_eq!((quick.rounds, quick.count, quick.seconds), (1, 5, 0.3));
+    }
+
+    #[test]
+    fn all_is_every_suite() {
+        let every = Suite::value_variants().iter().filter(|suite| **suite != Suite::All);
+        assert_eq!(every.copied().collect::<Vec<_>>(), Suite::EVERY);
+        assert_eq!(parse("--suite rejoin,all").suites(), Suite::EVERY);
+        assert_eq!(parse("--suite rejoin,cores").suites(), [Suite::Rejoin, Suite::Cores]);
+    }
+}

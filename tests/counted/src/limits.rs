@@ -4,7 +4,7 @@
 pub(crate) struct Limit {
     /// The story.
     pub(crate) story: &'static str,
-    /// Instructions, allocations, or a system call.
+    /// Instructions, the atomic ones among them, allocations, or a system call.
     pub(crate) of: &'static str,
     /// The most of them.
     pub(crate) most: f64,
@@ -23,10 +23,12 @@ pub(crate) const LIMITS: &[Limit] = &[
     limit("getData, one at a time", "futex", 0.1),
     limit("getData, one at a time", "allocations", 0.1),
     limit("getData, one at a time", "instructions", 5_700.0),
+    limit("getData, one at a time", "atomics", 76.0),
     limit("getData, 128 at a time", "recvfrom", 0.02),
     limit("getData, 128 at a time", "sendto", 0.02),
     limit("getData, 128 at a time", "allocations", 0.1),
     limit("getData, 128 at a time", "instructions", 1_950.0),
+    limit("getData, 128 at a time", "atomics", 2.8),
     limit("setData, one at a time", "recvfrom", 1.02),
     limit("setData, one at a time", "sendto", 1.02),
     limit("setData, one at a time", "fdatasync", 1.05),
@@ -34,9 +36,11 @@ pub(crate) const LIMITS: &[Limit] = &[
     limit("setData, one at a time", "futex", 4.2),
     limit("setData, one at a time", "allocations", 6.6),
     limit("setData, one at a time", "instructions", 23_500.0),
+    limit("setData, one at a time", "atomics", 250.0),
     limit("setData, 128 at a time", "recvfrom", 0.02),
     limit("setData, 128 at a time", "sendto", 0.05),
     limit("setData, 128 at a time", "fdatasync", 0.02),
     limit("setData, 128 at a time", "allocations", 2.4),
     limit("setData, 128 at a time", "instructions", 9_900.0),
+    limit("setData, 128 at a time", "atomics", 62.0),
 ];

@@ -7,9 +7,12 @@
 
 mod client;
 mod limits;
+mod profile;
 mod server;
 mod tool;
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -17,8 +20,11 @@ use anyhow::{Context, Result, bail};
 
 use client::Story;
 use limits::LIMITS;
+use profile::{Atomics, Profile};
 use tool::{Counts, Tool};
 
+/// The least share of a request's instructions that a line of its steps has.
+const SHARE_MIN: f64 = 0.01;
 /// Requests of a story.
 const REQUESTS: usize = 4096;
 
@@ -35,26 +41,54 @@ fn main() -> ExitCode {
 
 /// Counts everything; false when something costs more than it may.
 fn run() -> Result<bool> {
-    let mut words = std::env::args_os().skip(1);
-    let (Some(zebu), None) = (words.next(), words.next()) else {
-        bail!("usage: zebu-counted PATH-OF-ZEBU (a release build)");
+    let words: Vec<_> = std::env::args_os().skip(1).collect();
+    let (zebu, shows_steps) = match &*words {
+        [zebu] => (zebu, false),
+        [zebu, option] if option == "--steps" => (zebu, true),
+        _ => bail!("usage: zebu-counted PATH-OF-ZEBU [--steps] (a release build)"),
     };
     let zebu = PathBuf::from(zebu);
+    let zebu = zebu.canonicalize().with_context(|| zebu.display().to_string())?;
+    let atomics = Atomics::of(&zebu)?;
     let mut within = true;
     println!("{:<38}{:<22}{:>12}{:>12}", "one request of", "costs", "counted", "limit");
     for tool in Tool::ALL {
         let count = |story: Option<&Story>| {
             let what = story.map_or("no requests", |story| story.name);
-            server::count(&zebu, tool, story, REQUESTS)
+            server::count(&zebu, &atomics, tool, story, REQUESTS)
                 .with_context(|| format!("{what}, under {}", tool.program()))
         };
-        let idle = count(None)?;
+        let (idle, idle_profile) = count(None)?;
         for story in client::STORIES {
-            let costs = count(Some(story))?.less(&idle);
-            within &= report(story, tool, &costs);
+            let (costs, profile) = count(Some(story))?;
+            within &= report(story, tool, &costs.less(&idle));
+            if shows_steps && tool == Tool::Callgrind {
+                steps(&profile.less(&idle_profile));
+            }
         }
     }
     Ok(within)
+}
+
+/// Prints where the instructions of a request are.
+fn steps(profile: &Profile) {
+    let each = |count: u64| count as f64 / REQUESTS as f64;
+    let list =
+        |title: &str, counts: &BTreeMap<String, u64>, least: f64, is_in: fn(&str) -> bool| {
+            println!("    {title}");
+            let mut counts: Vec<_> = counts.iter().filter(|(name, _)| is_in(name)).collect();
+            counts.sort_by_key(|(name, count)| (Reverse(**count), *name));
+            for (name, count) in counts.iter().take_while(|(_, count)| each(**count) >= least) {
+                println!("    {:>10.2}  {name}", each(**count));
+            }
+        };
+    let share = each(profile.total) * SHARE_MIN;
+    list("instructions by crate of the source", &profile.crates, share, |_| true);
+    let is_step = |name: &str| name.contains("zebu_") || name.contains("tokio::runtime::driver");
+    list("instructions by function, with what it calls", &profile.functions, share, is_step);
+    list("atomic instructions by function, without what it calls", &profile.atomics, 0.01, |_| {
+        true
+    });
 }
 
 /// Prints what a story cost; false when that was too much.

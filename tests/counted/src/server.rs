@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::client::{Client, Story};
+use crate::profile::{Atomics, Profile};
 use crate::tool::{Counts, Tool};
 
 /// How long a start, an end or a report may take.
@@ -30,10 +31,11 @@ impl Drop for Running {
 /// Runs a server under a tool while a client tells a story.
 pub(crate) fn count(
     zebu: &Path,
+    atomics: &Atomics,
     tool: Tool,
     story: Option<&Story>,
     requests: usize,
-) -> Result<Counts> {
+) -> Result<(Counts, Profile)> {
     tool.check()?;
     let dir = tempfile::tempdir()?;
     let report = dir.path().join("report");
@@ -59,7 +61,9 @@ pub(crate) fn count(
     let pid = Pid::from_raw(i32::try_from(server.0.id())?).context("a process has an id")?;
     kill_process(pid, Signal::TERM)?;
     wait_for("the end of the server", || Ok(server.0.try_wait()?))?;
-    wait_for("the report", || Ok(tool.parse(&fs::read_to_string(&report).unwrap_or_default())))
+    wait_for("the report", || {
+        Ok(tool.parse(&fs::read_to_string(&report).unwrap_or_default(), zebu, atomics))
+    })
 }
 
 fn wait_for<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {

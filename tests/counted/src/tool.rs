@@ -6,10 +6,12 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use crate::profile::{Atomics, Profile};
+
 /// A program that runs another and counts what it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tool {
-    /// `valgrind --tool=callgrind`: instructions executed.
+    /// `valgrind --tool=callgrind`: instructions executed, and the atomic ones among them.
     Callgrind,
     /// `valgrind --tool=memcheck`: blocks allocated on the heap.
     Memcheck,
@@ -51,8 +53,12 @@ impl Tool {
     /// The name under which this tool counts what a limit is `of`, if it does.
     pub(crate) fn reading(self, of: &str) -> Option<&str> {
         match (self, of) {
-            (Self::Callgrind, "instructions") | (Self::Memcheck, "allocations") => Some(of),
-            (Self::Strace, of) if !matches!(of, "instructions" | "allocations") => Some(of),
+            (Self::Callgrind, "instructions" | "atomics") | (Self::Memcheck, "allocations") => {
+                Some(of)
+            }
+            (Self::Strace, of) if !matches!(of, "instructions" | "atomics" | "allocations") => {
+                Some(of)
+            }
             _ => None,
         }
     }
@@ -63,7 +69,8 @@ impl Tool {
         let mut command = Command::new(self.program());
         match self {
             Self::Callgrind => {
-                command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
+                command.args(["--tool=callgrind", "--dump-instr=yes"]);
+                command.arg(format!("--callgrind-out-file={}", report.display()));
             }
             Self::Memcheck => {
                 command.args(["--tool=memcheck", "--undef-value-errors=no", "--leak-check=no"]);
@@ -74,7 +81,8 @@ impl Tool {
             }
         }
         match self {
-            Self::Callgrind | Self::Memcheck => {
+            Self::Callgrind => {}
+            Self::Memcheck => {
                 command.arg(format!("--log-file={}", report.display()));
             }
             Self::Strace => {
@@ -84,19 +92,33 @@ impl Tool {
         command
     }
 
-    /// Reads a report; `None` as long as it is not whole.
-    pub(crate) fn parse(self, report: &str) -> Option<Counts> {
+    /// Reads a report on a program; `None` as long as it is not whole. Only callgrind's has a profile.
+    pub(crate) fn parse(
+        self,
+        report: &str,
+        program: &Path,
+        atomics: &Atomics,
+    ) -> Option<(Counts, Profile)> {
+        let profile = match self {
+            Self::Callgrind => Profile::parse(report, program, atomics)?,
+            Self::Memcheck | Self::Strace => {
+                return Some((self.counts(report)?, Profile::default()));
+            }
+        };
+        let mut counts = Counts::default();
+        counts.0.insert("instructions".into(), profile.total);
+        counts.0.insert("atomics".into(), profile.atomic_count());
+        Some((counts, profile))
+    }
+
+    /// What a report of few lines counts.
+    fn counts(self, report: &str) -> Option<Counts> {
         let mut counts = Counts::default();
         let mut whole = false;
         for line in report.lines() {
             let words: Vec<&str> = line.split_whitespace().collect();
             let number = |word: &str| word.replace(',', "").parse::<u64>().ok();
             match (self, &*words) {
-                // ==PID== Collected : N
-                (Self::Callgrind, [_, "Collected", ":", count, ..]) => {
-                    counts.0.insert("instructions".into(), number(count)?);
-                    whole = true;
-                }
                 // ==PID==   total heap usage: N allocs, N frees, N bytes allocated
                 (Self::Memcheck, [_, "total", "heap", "usage:", count, "allocs,", ..]) => {
                     counts.0.insert("allocations".into(), number(count)?);
@@ -133,17 +155,21 @@ mod tests {
 
     #[test]
     fn reports_are_read() {
-        let callgrind = "==7== \n==7== Events    : Ir\n==7== Collected : 12345678\n";
-        assert_eq!(Tool::Callgrind.parse(callgrind).unwrap().get("instructions"), 12_345_678);
+        let (program, atomics) = (Path::new("/bin/zebu"), Atomics::default());
+        let read = |tool: Tool, text: &str| tool.parse(text, program, &atomics).map(|both| both.0);
+        let callgrind = "ob=(1) /bin/zebu\nfl=(1) a.rs\nfn=(1) a\n0x10 1 12345678\n";
+        assert!(read(Tool::Callgrind, callgrind).is_none());
+        let callgrind = format!("{callgrind}totals: 12345678\n");
+        assert_eq!(read(Tool::Callgrind, &callgrind).unwrap().get("instructions"), 12_345_678);
         let memcheck =
             "==7==   total heap usage: 9,023 allocs, 9,000 frees, 1,234,567 bytes allocated\n";
-        assert_eq!(Tool::Memcheck.parse(memcheck).unwrap().get("allocations"), 9_023);
+        assert_eq!(read(Tool::Memcheck, memcheck).unwrap().get("allocations"), 9_023);
         let strace = "syscall               calls\n-------------- ---------\nfutex              120\n\
                       sendto              64\n-------------- ---------\ntotal              184\n";
-        let counts = Tool::Strace.parse(strace).unwrap();
+        let counts = read(Tool::Strace, strace).unwrap();
         assert_eq!((counts.get("futex"), counts.get("sendto"), counts.get("read")), (120, 64, 0));
         assert!(
-            Tool::Strace.parse("syscall               calls\nfutex              120\n").is_none()
+            read(Tool::Strace, "syscall               calls\nfutex              120\n").is_none()
         );
     }
 }
