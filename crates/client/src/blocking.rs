@@ -135,6 +135,27 @@ impl Client {
         &self.client
     }
 
+    /// The same client, for a series of requests: see [`Client::series`](crate::Client::series).
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # let server = embedded::Server::start(&[]);
+    /// # let address = server.address().to_string();
+    /// # use zebu_client::blocking::Client;
+    /// # use zebu_client::*;
+    /// # let connector = Connector::new().authenticate("digest", "amy:secret");
+    /// # let client = Client::open(connector, &address)?;
+    /// let series = client.series();
+    /// series.create("/first", "", CreateMode::Persistent, &Acls::creator())?;
+    /// series.create("/second", "", CreateMode::Persistent, &Acls::creator())?;
+    /// assert!(!series.asynchronous().is_broken());
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn series(&self) -> Self {
+        Self { client: self.client.series(), runtime: self.runtime.clone() }
+    }
+
     /// Waits for anything: a request, a watch.
     ///
     /// # Panics

@@ -11,7 +11,7 @@ use zebu_proto::request::{
     SetData,
 };
 use zebu_proto::{Acl, AclRef, OpCode, Stat, Version, WatcherType};
-use zebu_session::{Effect, Frame, WatchKind};
+use zebu_session::{Effect, Frame, Series, WatchKind};
 
 use crate::answer;
 use crate::mailbox::Mailbox;
@@ -46,6 +46,8 @@ use crate::{Acls, Connector, CreateMode, Error, Result};
 #[derive(Clone, Debug)]
 pub struct Client {
     handle: Arc<Handle>,
+    /// The one that its requests belong to.
+    series: Option<Series>,
 }
 
 #[derive(Debug)]
@@ -169,7 +171,50 @@ impl Client {
     }
 
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { handle: Arc::new(Handle { shared }) }
+        Self { handle: Arc::new(Handle { shared }), series: None }
+    }
+
+    /// The same client, for a series of requests: once one of them was lost, or could not be sent, none made after it
+    /// is executed.
+    ///
+    /// Without a series, a request that was lost with its connection may be missing although one made after it, and
+    /// sent on the next connection, is executed. Requests made through the returned client and its clones, by whatever
+    /// task, fail then with [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted): what is executed is the
+    /// beginning of what was asked for. What servers answer, errors too, does not break a series, nor does a request
+    /// that makes no sense. Whoever goes on finds out what is there, and begins another series.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// use zebu_client::{Acls, CreateMode};
+    ///
+    /// let series = client.series();
+    /// let acl = Acls::creator();
+    /// let entries: Vec<_> = (0..100)
+    ///     .map(|n| series.create(&format!("/entry-{n}"), "", CreateMode::Persistent, &acl))
+    ///     .collect();
+    /// for entry in entries {
+    ///     // Whatever happens to the connection: no entry is there without those before it.
+    ///     entry.await?;
+    /// }
+    /// assert!(!series.is_broken());
+    /// # Ok(()) });
+    /// ```
+    #[must_use]
+    pub fn series(&self) -> Self {
+        Self { handle: self.handle.clone(), series: Some(Series::new()) }
+    }
+
+    /// Whether this is a [series](Client::series) that is broken: no request of it is sent any more.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// assert!(!client.series().is_broken());
+    /// # Ok(()) });
+    /// ```
+    pub fn is_broken(&self) -> bool {
+        self.series.as_ref().is_some_and(Series::is_broken)
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -552,7 +597,7 @@ impl Client {
         let notices = Mailbox::new();
         let listener = Listener::Always(notices.clone());
         let wanted = Wanted { kind, path: (&*absolute).into(), listener };
-        let (placed, watcher) = self.shared().submit_watch(frame, wanted);
+        let (placed, watcher) = self.shared().submit_watch(frame, wanted, self.series.clone());
         let watch = PersistentWatch::new(watcher, notices, self.shared().clone());
         self.pending(path, placed, Seat::Always(watch), answer::persistent_watch)
     }
@@ -607,7 +652,7 @@ impl Client {
             PathKind { path, kind: kind.to_wire() }.encode(out);
         });
         let effect = Effect::Unwatch { path: (&*absolute).into(), kind };
-        let placed = self.shared().submit(frame, effect);
+        let placed = self.shared().submit(frame, effect, self.series.clone());
         self.pending(path, placed, Seat::None, answer::nothing)
     }
 
@@ -775,7 +820,7 @@ impl Client {
     }
 
     fn submit<T>(&self, path: &str, frame: Frame, decode: Decode<T>) -> Pending<T> {
-        let placed = self.shared().submit(frame, Effect::None);
+        let placed = self.shared().submit(frame, Effect::None, self.series.clone());
         self.pending(path, placed, Seat::None, decode)
     }
 
@@ -786,7 +831,7 @@ impl Client {
         effect: Effect,
         decode: Decode<T>,
     ) -> Pending<T> {
-        let placed = self.shared().submit(frame, effect);
+        let placed = self.shared().submit(frame, effect, self.series.clone());
         let call = Call { path: "".into(), paths, shared: self.shared().clone(), seat: Seat::None };
         Pending::new(placed.id, placed.reply, call, decode)
     }
@@ -846,7 +891,7 @@ impl Client {
         let events = Mailbox::new();
         let listener = Listener::Once(events.clone());
         let wanted = Wanted { kind, path: absolute.into(), listener };
-        let (placed, watcher) = self.shared().submit_watch(frame, wanted);
+        let (placed, watcher) = self.shared().submit_watch(frame, wanted, self.series.clone());
         let watch = Watch::new(watcher, events, self.shared().clone());
         self.pending(path, placed, Seat::Once(watch), decode)
     }

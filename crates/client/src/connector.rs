@@ -1,5 +1,7 @@
 //! How a session is opened.
 
+use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -7,7 +9,7 @@ use zebu_proto::ConnectString;
 use zebu_session::{Chroot, Failure, Options};
 
 use crate::driver::Driver;
-use crate::hosts::{HostProvider, Names};
+use crate::hosts::{HostProvider, Names, Rank, Ranked};
 use crate::shared::Shared;
 use crate::state::{SessionState, Status};
 use crate::{Acls, Client, Error, Result, Retry, SessionTicket};
@@ -29,7 +31,7 @@ use crate::{Acls, Client, Error, Result, Retry, SessionTicket};
 /// assert_eq!(client.session_timeout(), Duration::from_secs(15));
 /// # Ok(()) });
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Connector {
     options: Options,
     connection_wait: Option<Duration>,
@@ -37,6 +39,22 @@ pub struct Connector {
     chroot: Option<String>,
     chroot_acl: Option<Acls>,
     credentials: Vec<(String, Vec<u8>)>,
+    rank: Option<Arc<Rank>>,
+}
+
+/// Without the credentials.
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let schemes: Vec<&str> = self.credentials.iter().map(|(scheme, _)| &**scheme).collect();
+        f.debug_struct("Connector")
+            .field("options", &self.options)
+            .field("connection_wait", &self.connection_wait)
+            .field("answer_bytes_max", &self.answer_bytes_max)
+            .field("chroot", &self.chroot)
+            .field("chroot_acl", &self.chroot_acl)
+            .field("credentials", &schemes)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for Connector {
@@ -66,6 +84,7 @@ impl Connector {
             chroot: None,
             chroot_acl: None,
             credentials: Vec::new(),
+            rank: None,
         }
     }
 
@@ -109,6 +128,60 @@ impl Connector {
     #[must_use]
     pub fn connection_wait(mut self, wait: Duration) -> Self {
         self.connection_wait = Some(wait);
+        self
+    }
+
+    /// Gives the session up when no server was reached for so long; by default the client looks for servers until it
+    /// is closed, since only they can say that a session is over.
+    ///
+    /// The session ends as [`SessionState::GivenUp`](crate::SessionState::GivenUp), and everything asked of it fails
+    /// with [`ErrorKind::SessionOver`](crate::ErrorKind::SessionOver). The servers end it when its timeout has passed;
+    /// until then [`Connector::resume`] goes on with it.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use zebu_client::{Connector, Ending, ErrorKind};
+    ///
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// let nobody = "127.0.0.1:1";
+    /// let client = Connector::new().give_up_after(Duration::from_millis(50)).start(nobody).unwrap();
+    /// let error = client.get_data("/").await.unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::SessionOver);
+    /// assert_eq!(error.ending(), Some(Ending::GivenUp));
+    /// # });
+    /// ```
+    #[must_use]
+    pub fn give_up_after(mut self, time: Duration) -> Self {
+        self.options.give_up = Some(time);
+        self
+    }
+
+    /// Says how far away a server is: in each round, servers of a smaller rank are tried before all others, and equal
+    /// ones in random order. A session stays where it is when a nearer server comes back.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::with_server(async |server| {
+    /// # let address = server.address().to_string();
+    /// use std::net::SocketAddr;
+    /// use zebu_client::Connector;
+    ///
+    /// /// This machine's, then those of this site, then the others.
+    /// fn distance(server: SocketAddr) -> u32 {
+    ///     match server.ip().to_canonical() {
+    ///         ip if ip.is_loopback() => 0,
+    ///         std::net::IpAddr::V4(ip) if ip.octets()[..2] == [10, 1] => 1,
+    ///         _ => 2,
+    ///     }
+    /// }
+    ///
+    /// let client = Connector::new().prefer(distance).connect(&address).await?;
+    /// # drop(client);
+    /// # Ok(()) });
+    /// ```
+    #[must_use]
+    pub fn prefer(mut self, rank: impl Fn(SocketAddr) -> u32 + Send + Sync + 'static) -> Self {
+        self.rank = Some(Arc::new(rank));
         self
     }
 
@@ -427,7 +500,11 @@ impl Connector {
         let shared = Arc::new(Shared::new(chroot, status));
         let client = Client::new(shared.clone());
         let options = Options { connection_wait: self.wait(), ..self.options };
-        let driver = Driver::new(options, Arc::new(hosts), shared, self.answer_bytes_max);
+        let hosts: Arc<dyn HostProvider> = match self.rank {
+            Some(rank) => Arc::new(Ranked { hosts, rank }),
+            None => Arc::new(hosts),
+        };
+        let driver = Driver::new(options, hosts, shared, self.answer_bytes_max);
         tokio::spawn(driver);
         for (scheme, auth) in self.credentials {
             // When they are refused the session is over, which nobody can overlook.

@@ -21,8 +21,8 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep};
 use tracing::{debug, info, warn};
 use zebu_session::{
-    Attempt, Ending, Failure, Input, Options, Output, Probe, RequestId, Session, State, Submission,
-    WatcherId,
+    Attempt, Candidate, Ending, Failure, Input, Options, Output, Probe, RequestId, Session, State,
+    Submission, WatcherId,
 };
 
 use crate::SessionState;
@@ -40,12 +40,15 @@ const READ_BYTES_MAX: usize = 256 * 1024;
 /// Reads in one go before other tasks get their turn.
 const READS_MAX: usize = 16;
 
+/// How an alert of TLS 1.0 to 1.3 begins, which answers what is no TLS.
+const TLS_ALERT: i32 = 0x1503;
+
 /// How long a server may take to say whether it has a quorum.
 const PROBE_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// What the driver's helpers report.
 enum Report {
-    Resolved(Vec<SocketAddr>),
+    Resolved(Vec<Candidate>),
     Connected(Attempt, TcpStream),
     Failed(Attempt),
     Probed(SocketAddr, Probe),
@@ -157,13 +160,13 @@ impl Driver {
 
     fn command(&mut self, now: Duration, command: Command) {
         let input = match command {
-            Command::Submit { id, frame, reply, effect, listener } => {
+            Command::Submit { id, frame, reply, effect, series, listener } => {
                 self.expect(id, reply);
                 if let Some((watcher, listener)) = listener {
                     self.seats.insert(id, watcher);
                     self.listeners.insert(watcher, listener);
                 }
-                Input::Submit(Submission { id, frame, effect })
+                Input::Submit(Submission { id, frame, effect, series })
             }
             Command::Authenticate { id, scheme, auth, reply } => {
                 self.expect(id, reply);
@@ -258,6 +261,9 @@ impl Driver {
                 }
                 Ok(None) => return,
                 Err(length) => {
+                    if length >> 16 == TLS_ALERT {
+                        warn!("the server's port speaks TLS, which this client does not have yet");
+                    }
                     warn!("the server sends a frame of {length} bytes: connection closed");
                     self.hang_up();
                 }
@@ -428,7 +434,8 @@ impl Driver {
                 warn!("servers cannot be resolved: {error}");
                 Vec::new()
             });
-            let _ = reporter.send(Report::Resolved(found));
+            let ranked = |address| Candidate { address, rank: hosts.rank(address) };
+            let _ = reporter.send(Report::Resolved(found.into_iter().map(ranked).collect()));
         });
     }
 
@@ -511,11 +518,7 @@ impl Future for Driver {
 impl Drop for Driver {
     /// Also when the runtime is shut down.
     fn drop(&mut self) {
-        let ending = match self.shared.status.borrow().state {
-            SessionState::Expired => Ending::Expired,
-            SessionState::AuthFailed => Ending::AuthFailed,
-            _ => Ending::Closed,
-        };
+        let ending = self.shared.status.borrow().state.ending().unwrap_or(Ending::Closed);
         if let Some(connecting) = self.connecting.take() {
             connecting.abort();
         }

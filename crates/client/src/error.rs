@@ -162,6 +162,20 @@ impl Error {
         }
     }
 
+    /// Whether it was not sent because its [series](crate::Client::series) is broken: trying again through the same
+    /// series is useless.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// let error = client.get_data("/none").await.unwrap_err();
+    /// assert!(!error.is_of_broken_series());
+    /// # Ok(()) });
+    /// ```
+    pub fn is_of_broken_series(&self) -> bool {
+        self.what == What::Failed(Failure::Broken)
+    }
+
     pub(crate) fn answered(code: ErrorCode, path: &str) -> Self {
         let kind = match code {
             ErrorCode::NO_NODE | ErrorCode::NO_WATCHER => ErrorKind::Gone,
@@ -192,12 +206,13 @@ impl Error {
     pub(crate) fn failed(failure: Failure, path: &str) -> Self {
         let (kind, code) = match failure {
             Failure::Lost => (ErrorKind::Unknown, ErrorCode::CONNECTION_LOSS),
-            Failure::NoConnection | Failure::Withdrawn => {
+            Failure::NoConnection | Failure::Withdrawn | Failure::Broken => {
                 (ErrorKind::NotExecuted, ErrorCode::CONNECTION_LOSS)
             }
             Failure::TooMany => (ErrorKind::NotExecuted, ErrorCode::OPERATION_TIMEOUT),
             Failure::TooLarge => (ErrorKind::Invalid, ErrorCode::BAD_ARGUMENTS),
             Failure::Over(Ending::AuthFailed) => (ErrorKind::SessionOver, ErrorCode::AUTH_FAILED),
+            Failure::Over(Ending::GivenUp) => (ErrorKind::SessionOver, ErrorCode::CONNECTION_LOSS),
             Failure::Over(_) => (ErrorKind::SessionOver, ErrorCode::SESSION_EXPIRED),
         };
         Self { kind, code, what: What::Failed(failure), path: some(path), operation: None }
@@ -259,7 +274,9 @@ fn words(code: ErrorCode) -> Option<&'static str> {
         ErrorCode::NEW_CONFIG_NO_QUORUM => "no quorum of the new configuration is connected",
         ErrorCode::SESSION_EXPIRED => "session expired",
         ErrorCode::AUTH_FAILED => "credentials refused",
-        ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => "server wants credentials first",
+        ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => {
+            "server wants SASL first, which this client does not have yet"
+        }
         ErrorCode::INVALID_ACL => "invalid ACL",
         ErrorCode::BAD_ARGUMENTS => "invalid arguments",
         ErrorCode::UNIMPLEMENTED => "server does not support this",
@@ -283,9 +300,13 @@ impl fmt::Display for Error {
                 Failure::Withdrawn => "withdrawn",
                 Failure::TooLarge => "request is larger than servers accept",
                 Failure::TooMany => "too many requests are unanswered",
+                Failure::Broken => {
+                    "not sent, since an earlier request of its series may be missing"
+                }
                 Failure::Over(Ending::Closed) => "session is closed",
                 Failure::Over(Ending::Expired) => "session expired",
                 Failure::Over(Ending::AuthFailed) => "credentials refused",
+                Failure::Over(Ending::GivenUp) => "session given up, since no server was reached",
             })?,
             What::Path(error) => write!(f, "{error}")?,
             What::ConnectString => f.write_str("invalid connect string")?,

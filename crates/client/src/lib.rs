@@ -27,6 +27,9 @@
 //! ephemeral znodes and its watches. A session that is over is never replaced behind the caller's back: who
 //! acted on what it knew must read it again.
 //!
+//! A client looks for servers until one is found, or [`Connector::give_up_after`]; near ones first, where
+//! [`Connector::prefer`] says which are.
+//!
 //! [`Client::state`] and [`Client::session_events`] tell how it stands. Whoever acts as a leader stops at
 //! [`SessionState::Disconnected`]: others may have seen the session end already. Between processes a session
 //! is handed on with [`Client::leave`] and [`Connector::resume`].
@@ -43,7 +46,8 @@
 //! one that deserves thought is [`ErrorKind::Unknown`]: the connection was lost after the request was sent,
 //! so it may have been executed. Such a request is never repeated by the client. A read can be repeated
 //! ([`Retry::reads`]); of a write [`Client::after_lost_create`] and its siblings find out what became of it,
-//! and [`Client::create_protected`] does both.
+//! and [`Client::create_protected`] does both. Where later requests must not be executed without earlier ones, they
+//! are made through a [`Client::series`].
 //!
 //! # Watches
 //! A read can leave a watch: a value that is awaited for one [`Event`], and dropped when it is not needed any

@@ -54,7 +54,9 @@ impl Retry {
         &self,
         attempt: impl FnMut() -> F,
     ) -> Result<T> {
-        self.run(attempt, |error| error.kind() == ErrorKind::NotExecuted).await
+        let may =
+            |error: &Error| error.kind() == ErrorKind::NotExecuted && !error.is_of_broken_series();
+        self.run(attempt, may).await
     }
 
     /// Repeats what failed without having been executed, or perhaps having been: for reads, and for writes
@@ -76,8 +78,10 @@ impl Retry {
         &self,
         attempt: impl FnMut() -> F,
     ) -> Result<T> {
-        let may =
-            |error: &Error| matches!(error.kind(), ErrorKind::NotExecuted | ErrorKind::Unknown);
+        let may = |error: &Error| {
+            matches!(error.kind(), ErrorKind::NotExecuted | ErrorKind::Unknown)
+                && !error.is_of_broken_series()
+        };
         self.run(attempt, may).await
     }
 
@@ -143,5 +147,6 @@ mod tests {
         assert_eq!(tried(Error::failed(Failure::Lost, ""), false).await, 1);
         assert_eq!(tried(Error::failed(Failure::NoConnection, ""), false).await, 5);
         assert_eq!(tried(Error::answered(ErrorCode::NO_NODE, ""), true).await, 1);
+        assert_eq!(tried(Error::failed(Failure::Broken, ""), false).await, 1);
     }
 }

@@ -6,8 +6,8 @@ use std::task::{Context, Waker};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 use zebu_session::{
-    Answer, Chroot, Effect, Ending, Failure, Frame, Registration, RequestId, State, WatchKind,
-    WatcherId,
+    Answer, Chroot, Effect, Ending, Failure, Frame, Registration, RequestId, Series, State,
+    WatchKind, WatcherId,
 };
 
 use crate::SessionState;
@@ -34,6 +34,7 @@ pub(crate) enum Command {
         frame: Frame,
         reply: oneshot::Sender<Reply>,
         effect: Effect,
+        series: Option<Series>,
         /// Where the events of the watch go that it leaves.
         listener: Option<(WatcherId, Listener)>,
     },
@@ -100,19 +101,28 @@ impl Shared {
     }
 
     /// Puts a request into its place in the order, which is fixed with this.
-    pub(crate) fn submit(&self, frame: Frame, effect: Effect) -> Placed {
-        self.place(|_, id, reply| Command::Submit { id, frame, reply, effect, listener: None })
+    pub(crate) fn submit(&self, frame: Frame, effect: Effect, series: Option<Series>) -> Placed {
+        self.place(|_, id, reply| {
+            let listener = None;
+            Command::Submit { id, frame, reply, effect, series, listener }
+        })
     }
 
     /// As [`Shared::submit`], for a request that leaves a watch.
-    pub(crate) fn submit_watch(&self, frame: Frame, wanted: Wanted) -> (Placed, WatcherId) {
+    pub(crate) fn submit_watch(
+        &self,
+        frame: Frame,
+        wanted: Wanted,
+        series: Option<Series>,
+    ) -> (Placed, WatcherId) {
         let mut watcher = WatcherId(0);
         let placed = self.place(|queue, id, reply| {
             watcher = WatcherId(queue.next_watcher);
             queue.next_watcher += 1;
             let Wanted { kind, path, listener } = wanted;
             let effect = Effect::Watch(Registration { watcher, kind, path });
-            Command::Submit { id, frame, reply, effect, listener: Some((watcher, listener)) }
+            let listener = Some((watcher, listener));
+            Command::Submit { id, frame, reply, effect, series, listener }
         });
         (placed, watcher)
     }
@@ -188,12 +198,8 @@ impl Shared {
 
     /// Why the session is over, if it is.
     pub(crate) fn ending(&self) -> Option<Ending> {
-        match self.status.borrow().state {
-            SessionState::Expired => Some(Ending::Expired),
-            SessionState::AuthFailed => Some(Ending::AuthFailed),
-            SessionState::Closed => Some(Ending::Closed),
-            _ => self.queue.lock().ending,
-        }
+        let ending = self.status.borrow().state.ending();
+        ending.or_else(|| self.queue.lock().ending)
     }
 }
 

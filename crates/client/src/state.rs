@@ -43,6 +43,9 @@ pub enum SessionState {
     AuthFailed,
     /// It was closed.
     Closed,
+    /// No server was reached for so long that it was given up, see
+    /// [`Connector::give_up_after`](crate::Connector::give_up_after).
+    GivenUp,
 }
 
 impl SessionState {
@@ -54,7 +57,20 @@ impl SessionState {
     /// assert!(!SessionState::Disconnected.is_over());
     /// ```
     pub fn is_over(self) -> bool {
-        matches!(self, Self::Expired | Self::AuthFailed | Self::Closed)
+        self.ending().is_some()
+    }
+
+    /// Why it is over.
+    pub(crate) fn ending(self) -> Option<Ending> {
+        match self {
+            Self::Expired => Some(Ending::Expired),
+            Self::AuthFailed => Some(Ending::AuthFailed),
+            Self::Closed => Some(Ending::Closed),
+            Self::GivenUp => Some(Ending::GivenUp),
+            Self::Connecting | Self::Connected | Self::ConnectedReadOnly | Self::Disconnected => {
+                None
+            }
+        }
     }
 }
 
@@ -68,6 +84,7 @@ impl From<State> for SessionState {
             State::Over(Ending::Closed) => Self::Closed,
             State::Over(Ending::Expired) => Self::Expired,
             State::Over(Ending::AuthFailed) => Self::AuthFailed,
+            State::Over(Ending::GivenUp) => Self::GivenUp,
         }
     }
 }
@@ -83,6 +100,7 @@ impl fmt::Display for SessionState {
             Self::Expired => "Expired",
             Self::AuthFailed => "AuthFailed",
             Self::Closed => "Closed",
+            Self::GivenUp => "GivenUp",
         })
     }
 }

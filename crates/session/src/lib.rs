@@ -10,17 +10,22 @@
 //! **Invariant:** every request is answered exactly once, and sent at most once.
 
 mod chroot;
+mod event;
 mod frame;
 mod link;
 mod random;
+mod series;
 mod servers;
 mod session;
 mod watches;
 
 pub use chroot::Chroot;
-pub use frame::Frame;
-pub use session::{
-    Answer, Attempt, Effect, Ending, Failure, Input, Options, Output, Probe, RequestId, Session,
-    State, Submission, Ticket,
+pub use event::{
+    Answer, Attempt, Effect, Ending, Failure, Input, Options, Output, Probe, RequestId, State,
+    Submission, Ticket,
 };
+pub use frame::Frame;
+pub use series::Series;
+pub use servers::Candidate;
+pub use session::Session;
 pub use watches::{Registration, WatchKind, WatcherId};

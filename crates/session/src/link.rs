@@ -7,29 +7,37 @@ use std::time::Duration;
 
 use zebu_proto::Xid;
 
-use crate::Frame;
-use crate::session::{Attempt, Effect, RequestId};
+use crate::event::{Attempt, Effect, RequestId};
+use crate::{Frame, Series};
 
 /// What an answer is awaited for.
 #[derive(Debug)]
 pub(crate) enum Awaited {
-    /// A request of the caller's, and what it does besides.
-    Request(RequestId, Option<Box<Effect>>),
+    /// A request of the caller's, and what few have.
+    Request(RequestId, Option<Box<More>>),
     /// A watch the server was told to forget: whatever it answers.
     Unwatch,
     /// The end of the session.
     Close,
 }
 
+/// What few requests have.
+#[derive(Debug)]
+pub(crate) struct More {
+    pub(crate) effect: Effect,
+    pub(crate) series: Option<Series>,
+}
+
 impl Awaited {
-    pub(crate) fn request(id: RequestId, effect: Effect) -> Self {
-        Self::Request(id, (effect != Effect::None).then(|| Box::new(effect)))
+    pub(crate) fn request(id: RequestId, effect: Effect, series: Option<Series>) -> Self {
+        let has_more = effect != Effect::None || series.is_some();
+        Self::Request(id, has_more.then(|| Box::new(More { effect, series })))
     }
 
     /// The path on which it leaves a watch.
     fn registers(&self) -> Option<&Arc<str>> {
         match self {
-            Self::Request(_, Some(effect)) => match &**effect {
+            Self::Request(_, Some(more)) => match &more.effect {
                 Effect::Watch(watch) => Some(&watch.path),
                 Effect::None | Effect::Unwatch { .. } => None,
             },
@@ -143,10 +151,15 @@ impl Link {
         self.sent.len()
     }
 
-    /// The caller's requests that will get no answer, in the order they were sent.
+    /// The caller's requests that will get no answer, in the order they were sent. Their series are broken.
     pub(crate) fn into_lost(self) -> impl Iterator<Item = RequestId> {
         self.sent.into_iter().filter_map(|sent| match sent.awaited {
-            Awaited::Request(id, _) => Some(id),
+            Awaited::Request(id, more) => {
+                if let Some(series) = more.and_then(|more| more.series) {
+                    series.break_off();
+                }
+                Some(id)
+            }
             Awaited::Unwatch | Awaited::Close => None,
         })
     }

@@ -4,36 +4,57 @@ use std::net::SocketAddr;
 
 use crate::random::Random;
 
+/// A server that may be connected to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Candidate {
+    /// Where it is.
+    pub address: SocketAddr,
+    /// How far away: in each round those of a smaller rank are tried first.
+    pub rank: u32,
+}
+
+/// As near as any.
+impl From<SocketAddr> for Candidate {
+    fn from(address: SocketAddr) -> Self {
+        Self { address, rank: 0 }
+    }
+}
+
 /// The servers of one session, in the order in which they are tried.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Servers {
-    order: Vec<SocketAddr>,
+    order: Vec<Candidate>,
     next: usize,
-    /// The one tried last; never tried twice in a row when there is another.
+    /// The one tried last; never tried twice in a row when there is another of its rank.
     last: Option<SocketAddr>,
 }
 
 impl Servers {
-    /// Begins a new round over these servers, in random order.
+    /// Begins a new round over these servers: by rank, and among equals in random order.
     ///
     /// Nothing changes but the order when `found` is empty: servers once known stay candidates while
     /// the names cannot be resolved.
-    pub(crate) fn begin_round(&mut self, mut found: Vec<SocketAddr>, random: &mut Random) {
+    pub(crate) fn begin_round(&mut self, mut found: Vec<Candidate>, random: &mut Random) {
         if !found.is_empty() {
             found.sort_unstable();
-            found.dedup();
+            found.dedup_by_key(|candidate| candidate.address);
             self.order = found;
         }
         self.next = 0;
         random.shuffle(&mut self.order);
-        if self.order.len() > 1 && self.order.first().copied() == self.last {
-            self.order.rotate_left(1);
+        self.order.sort_by_key(|candidate| candidate.rank);
+        let nearest = self.order.first().map(|candidate| (candidate.address, candidate.rank));
+        if let Some((first, rank)) = nearest
+            && Some(first) == self.last
+        {
+            let equals = self.order.partition_point(|candidate| candidate.rank == rank);
+            self.order[..equals].rotate_left(1);
         }
     }
 
     /// The next server of this round, or `None` at its end.
     pub(crate) fn next(&mut self) -> Option<SocketAddr> {
-        let server = *self.order.get(self.next)?;
+        let server = self.order.get(self.next)?.address;
         self.next += 1;
         self.last = Some(server);
         Some(server)
@@ -41,9 +62,9 @@ impl Servers {
 
     /// The server after `server` in the order that is not `current`, if there is one.
     pub(crate) fn after(&self, server: SocketAddr, current: SocketAddr) -> Option<SocketAddr> {
-        let at = self.order.iter().position(|other| *other == server)?;
+        let at = self.order.iter().position(|other| other.address == server)?;
         let others = self.order[at + 1..].iter().chain(&self.order[..=at]);
-        others.copied().find(|other| *other != current)
+        others.map(|other| other.address).find(|other| *other != current)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -55,8 +76,12 @@ impl Servers {
 mod tests {
     use super::*;
 
-    fn server(port: u16) -> SocketAddr {
-        ([127, 0, 0, 1], port).into()
+    fn ranked(port: u16, rank: u32) -> Candidate {
+        Candidate { address: ([127, 0, 0, 1], port).into(), rank }
+    }
+
+    fn server(port: u16) -> Candidate {
+        ranked(port, 0)
     }
 
     fn round(servers: &mut Servers) -> Vec<u16> {
@@ -71,6 +96,31 @@ mod tests {
         let mut tried = round(&mut servers);
         tried.sort_unstable();
         assert_eq!(tried, [1, 2, 3]);
+    }
+
+    #[test]
+    fn those_that_are_near_are_tried_first() {
+        let mut firsts = [0; 2];
+        for seed in 0..100 {
+            let mut random = Random::new(seed);
+            let mut servers = Servers::default();
+            let all = vec![ranked(9, 2), ranked(0, 1), ranked(1, 1), ranked(9, 3), ranked(8, 7)];
+            servers.begin_round(all, &mut random);
+            let order = round(&mut servers);
+            firsts[usize::from(order[0])] += 1;
+            assert_eq!(order[2..], [9, 8]);
+        }
+        assert!(firsts.iter().all(|count| *count > 20), "{firsts:?}");
+    }
+
+    #[test]
+    fn the_only_one_that_is_near_is_tried_first_again() {
+        let mut random = Random::new(1);
+        let mut servers = Servers::default();
+        servers.begin_round(vec![ranked(2, 1), ranked(1, 0)], &mut random);
+        assert_eq!(servers.next().unwrap().port(), 1);
+        servers.begin_round(Vec::new(), &mut random);
+        assert_eq!(round(&mut servers), [1, 2]);
     }
 
     #[test]

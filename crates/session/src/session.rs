@@ -6,7 +6,6 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,11 +14,15 @@ use zebu_proto::reply::{ConnectResponse, PASSWORD_BYTES, ReplyHeader, WatcherEve
 use zebu_proto::request::ConnectRequest;
 use zebu_proto::{ErrorCode, EventType, OpCode, SessionId, WatcherType, Xid, Zxid};
 
+use crate::event::{
+    Answer, Attempt, Effect, Ending, Failure, Input, Options, Output, Probe, RequestId, State,
+    Submission, Ticket,
+};
 use crate::link::{Awaited, Link};
 use crate::random::Random;
 use crate::servers::Servers;
 use crate::watches::Watches;
-use crate::{Frame, Registration, WatchKind, WatcherId};
+use crate::{Candidate, Frame, Registration, Series, WatchKind, WatcherId};
 
 const REPLY_HEADER_BYTES: usize = 16;
 
@@ -37,227 +40,6 @@ const ROUND_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Pause between looks for a read-write server; doubles up to [`PROBE_PAUSE_MAX`].
 const PROBE_PAUSE_MIN: Duration = Duration::from_millis(100);
 const PROBE_PAUSE_MAX: Duration = Duration::from_secs(60);
-
-/// A request: a number the caller chooses, each greater than the one before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RequestId(pub u64);
-
-/// One attempt to connect, and the connection that came of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Attempt(pub u64);
-
-/// What lets a client go on with a session: keep it secret, whoever has it owns the session.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Ticket {
-    /// The session.
-    pub id: SessionId,
-    /// What proves that it is ours.
-    pub password: [u8; PASSWORD_BYTES],
-}
-
-impl std::fmt::Debug for Ticket {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ticket").field("id", &self.id).finish_non_exhaustive()
-    }
-}
-
-/// What a session is configured with.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The session timeout to ask for; the server may settle on another.
-    pub timeout: Duration,
-    /// Whether a server without a quorum will do for a while.
-    pub read_only: bool,
-    /// Whether watches move along to the next connection; else they are over with theirs.
-    pub restore_watches: bool,
-    /// A session to go on with.
-    pub resume: Option<Ticket>,
-    /// How long a request waits for a connection before it fails, unsent.
-    pub connection_wait: Duration,
-    /// Largest request that is sent; larger ones make servers close the connection.
-    pub request_bytes_max: usize,
-    /// Most requests that may be unanswered.
-    pub pending_max: usize,
-    /// Decides the order of servers and the delays.
-    pub seed: u64,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        let timeout = Duration::from_secs(10);
-        Self {
-            timeout,
-            read_only: false,
-            restore_watches: true,
-            resume: None,
-            connection_wait: timeout,
-            request_bytes_max: 0xf_ffff,
-            pending_max: 1 << 17,
-            seed: 0,
-        }
-    }
-}
-
-/// A request to be sent.
-#[derive(Clone, Debug)]
-pub struct Submission {
-    /// What its answer will be known by.
-    pub id: RequestId,
-    /// Its bytes.
-    pub frame: Frame,
-    /// What else it does to the session's watches when it succeeds.
-    pub effect: Effect,
-}
-
-/// What a request that succeeds does to the session's watches.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Effect {
-    /// Nothing.
-    #[default]
-    None,
-    /// It leaves one.
-    Watch(Registration),
-    /// It removes those of a kind; whoever waits for them is told so.
-    Unwatch {
-        /// Where, as the server calls it.
-        path: Arc<str>,
-        /// Which.
-        kind: WatcherType,
-    },
-}
-
-/// What a server says of itself when asked for its mode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Probe {
-    /// It has a quorum.
-    ReadWrite,
-    /// It has none, cannot be reached, or does not say.
-    Other,
-}
-
-/// Everything that can happen to a session.
-#[derive(Debug)]
-pub enum Input {
-    /// Time has passed. Also starts a new session.
-    Tick,
-    /// The names of the servers were resolved; empty when they could not be.
-    Resolved(Vec<SocketAddr>),
-    /// A connection stands.
-    Connected(Attempt),
-    /// A connection did not come about, or is gone.
-    Disconnected(Attempt),
-    /// A frame came, without its length.
-    Frame(Attempt, Bytes),
-    /// Somebody has a request.
-    Submit(Submission),
-    /// A request need not be sent if it was not yet.
-    Withdraw(RequestId),
-    /// Credentials for this and all later connections; answered like a request.
-    Authenticate {
-        /// What the answer will be known by.
-        id: RequestId,
-        /// The scheme.
-        scheme: String,
-        /// The credentials, in the scheme's own form.
-        auth: Vec<u8>,
-    },
-    /// Nobody waits for these events any more.
-    Unwatch(WatcherId),
-    /// A server was asked whether it has a quorum.
-    Probed(SocketAddr, Probe),
-    /// The session shall end, after everything submitted so far; answered like a request.
-    Close(RequestId),
-}
-
-/// Everything a session can ask for, to be done in the order given.
-///
-/// Every [`Input::Submit`], [`Input::Authenticate`] and [`Input::Close`] comes out exactly once, as an
-/// [`Output::Done`].
-#[derive(Debug, PartialEq, Eq)]
-pub enum Output {
-    /// Find out the servers' addresses; report [`Input::Resolved`].
-    Resolve,
-    /// Connect to a server; report [`Input::Connected`] or [`Input::Disconnected`]. There is at most one
-    /// connection: this one replaces an earlier attempt.
-    Connect(Attempt, SocketAddr),
-    /// Close the connection, or stop trying.
-    Disconnect(Attempt),
-    /// Send these bytes, which are whole frames.
-    Send(Vec<u8>),
-    /// Ask a server, on a connection of its own, whether it has a quorum; report [`Input::Probed`].
-    Probe(SocketAddr),
-    /// The session's state has changed.
-    State(State),
-    /// A request is finished.
-    Done(RequestId, Result<Answer, Failure>),
-    /// Somebody's watch has fired.
-    Event {
-        /// Whose.
-        watcher: WatcherId,
-        /// What happened.
-        kind: EventType,
-        /// Where, as the server calls it.
-        path: Bytes,
-        /// The transaction that did it, where the server says so.
-        zxid: Option<Zxid>,
-        /// Whether the watch is over with this.
-        last: bool,
-    },
-}
-
-/// What a server answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// The newest transaction of the server when it answered; of a write, its own.
-    pub zxid: Zxid,
-    /// What went wrong.
-    pub err: ErrorCode,
-    /// The bytes behind the header.
-    pub body: Bytes,
-}
-
-/// Why a request has no answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// It was sent, and the connection went away before the answer came: it may have been executed.
-    Lost,
-    /// It was not sent: there was no connection in time.
-    NoConnection,
-    /// It was not sent: it was withdrawn.
-    Withdrawn,
-    /// It was not sent: servers would close the connection over so many bytes.
-    TooLarge,
-    /// It was not sent: too many are unanswered.
-    TooMany,
-    /// It was not sent: the session is over.
-    Over(Ending),
-}
-
-/// Why a session is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Ending {
-    /// It was closed.
-    Closed,
-    /// The servers no longer know it.
-    Expired,
-    /// The servers refused its credentials, or want some first.
-    AuthFailed,
-}
-
-/// How a session stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum State {
-    /// There was no connection yet.
-    Connecting,
-    /// It lives on a server with a quorum.
-    Connected,
-    /// It lives on a server that answers reads only, and may be behind.
-    ConnectedReadOnly,
-    /// The connection was lost; another is looked for. Others may have seen the session end.
-    Disconnected,
-    /// It is over.
-    Over(Ending),
-}
 
 #[derive(Debug)]
 enum Phase {
@@ -310,6 +92,8 @@ pub struct Session {
     servers: Servers,
     attempts: u64,
     round_pause: Duration,
+    /// Since when there is no connection; `None` before the start, and while there is one.
+    alone_since: Option<Duration>,
     /// Zero id: there is none yet.
     ticket: Ticket,
     /// As settled with the server, or as wished.
@@ -345,6 +129,7 @@ impl Session {
             servers: Servers::default(),
             attempts: 0,
             round_pause: ROUND_PAUSE_MIN,
+            alone_since: None,
             ticket: options.resume.unwrap_or(nobody),
             timeout: options.timeout,
             is_global: options.resume.is_some(),
@@ -401,7 +186,13 @@ impl Session {
         };
         let waiting = self.waiting.front().map(|waiting| waiting.until);
         let closing = self.closing.map(|(_, until)| until);
-        Some([waiting, closing].into_iter().flatten().fold(phase, Duration::min))
+        let times = [waiting, closing, self.given_up_at()];
+        Some(times.into_iter().flatten().fold(phase, Duration::min))
+    }
+
+    /// When the session is given up, unless a server is found before.
+    fn given_up_at(&self) -> Option<Duration> {
+        Some(self.alone_since? + self.options.give_up?)
     }
 
     /// How the session stands.
@@ -450,6 +241,13 @@ impl Session {
 
     fn tick(&mut self, now: Duration, out: &mut Vec<Output>) {
         self.give_up_waiting(now, out);
+        if !matches!(self.phase, Phase::Connected(_) | Phase::Over(_)) {
+            self.alone_since.get_or_insert(now);
+            if self.given_up_at().is_some_and(|at| at <= now) {
+                self.end_untold(Ending::GivenUp, out);
+                return;
+            }
+        }
         match &mut self.phase {
             Phase::Waiting(at) if *at <= now => {
                 // Half the time in which a server must be found, so that a slow resolver is asked twice.
@@ -488,21 +286,44 @@ impl Session {
 
     /// Answers requests that waited too long for a connection, and an end that did.
     fn give_up_waiting(&mut self, now: Duration, out: &mut Vec<Output>) {
+        let mut is_broken = false;
         while self.waiting.front().is_some_and(|waiting| waiting.until <= now) {
-            if let Some(waiting) = self.waiting.pop_front() {
-                out.push(Output::Done(waiting.submission.id, Err(Failure::NoConnection)));
+            if let Some(Waiting { submission, .. }) = self.waiting.pop_front() {
+                is_broken |= submission.series.is_some();
+                not_sent(&submission, Failure::NoConnection, out);
             }
         }
-        if let Some((id, until)) = self.closing
+        if is_broken {
+            self.refuse_broken(out);
+        }
+        if let Some((_, until)) = self.closing
             && until <= now
         {
-            self.closing = None;
-            self.end(Ending::Closed, out);
+            self.end_untold(Ending::Closed, out);
+        }
+    }
+
+    /// The session is over here; no server was told.
+    fn end_untold(&mut self, ending: Ending, out: &mut Vec<Output>) {
+        let closing = self.closing.take();
+        self.end(ending, out);
+        if let Some((id, _)) = closing {
             out.push(Output::Done(id, Err(Failure::Lost)));
         }
     }
 
-    fn resolved(&mut self, now: Duration, found: Vec<SocketAddr>, out: &mut Vec<Output>) {
+    /// Answers requests that wait although their series is broken.
+    fn refuse_broken(&mut self, out: &mut Vec<Output>) {
+        self.waiting.retain(|Waiting { submission, .. }| {
+            let is_broken = submission.series.as_ref().is_some_and(Series::is_broken);
+            if is_broken {
+                out.push(Output::Done(submission.id, Err(Failure::Broken)));
+            }
+            !is_broken
+        });
+    }
+
+    fn resolved(&mut self, now: Duration, found: Vec<Candidate>, out: &mut Vec<Output>) {
         if !matches!(self.phase, Phase::Resolving(_)) {
             return;
         }
@@ -577,9 +398,11 @@ impl Session {
         }
         self.probing = None;
         self.round_pause = ROUND_PAUSE_MIN;
+        self.alone_since = Some(now);
         self.enter(State::Disconnected, out);
         self.xid = link.xid();
         out.extend(link.into_lost().map(|id| Output::Done(id, Err(Failure::Lost))));
+        self.refuse_broken(out);
         self.drop_watches(out);
     }
 
@@ -672,6 +495,7 @@ impl Session {
         self.ticket = Ticket { id: response.session_id, password: response.password };
         self.timeout = Duration::from_millis(u64::from(response.timeout_ms.unsigned_abs()));
         self.is_global |= !read_only;
+        self.alone_since = None;
         self.round_pause = ROUND_PAUSE_MIN;
         self.phase =
             Phase::Connected(Box::new(Link::new(attempt, server, read_only, self.xid, now)));
@@ -697,8 +521,8 @@ impl Session {
             link.send_as(now, &frame, Xid::SET_WATCHES, buffer(out));
         }
         for Waiting { submission, .. } in self.waiting.drain(..) {
-            let Submission { id, frame, effect } = submission;
-            link.send(now, &frame, Awaited::request(id, effect), buffer(out));
+            let Submission { id, frame, effect, series } = submission;
+            link.send(now, &frame, Awaited::request(id, effect, series), buffer(out));
         }
         if self.closing.is_some() {
             link.send(now, &close_frame(), Awaited::Close, buffer(out));
@@ -772,11 +596,11 @@ impl Session {
             self.seen = self.seen.max(header.zxid);
         }
         match awaited {
-            Awaited::Request(id, effect) => {
-                match effect.map(|effect| *effect) {
-                    None | Some(Effect::None) => {}
-                    Some(Effect::Watch(watch)) => self.watch(watch, header.err),
-                    Some(Effect::Unwatch { path, kind }) => {
+            Awaited::Request(id, more) => {
+                match more.map_or(Effect::None, |more| more.effect) {
+                    Effect::None => {}
+                    Effect::Watch(watch) => self.watch(watch, header.err),
+                    Effect::Unwatch { path, kind } => {
                         if header.err == ErrorCode::OK {
                             self.removed(&path, kind, out);
                         }
@@ -814,6 +638,7 @@ impl Session {
         let Phase::Connected(link) = &self.phase else { return };
         let Some(server) = link.moving_to.filter(|_| link.sent() == 0) else { return };
         self.xid = link.xid();
+        self.alone_since = Some(now);
         out.push(Output::Disconnect(link.attempt));
         self.enter(State::Disconnected, out);
         self.drop_watches(out);
@@ -823,7 +648,6 @@ impl Session {
     // What the caller wants.
 
     fn submit(&mut self, now: Duration, submission: Submission, out: &mut Vec<Output>) {
-        let id = submission.id;
         let refused = match &self.phase {
             Phase::Over(ending) => Some(Failure::Over(*ending)),
             _ if self.closing.is_some() => Some(Failure::Over(Ending::Closed)),
@@ -831,16 +655,18 @@ impl Session {
                 Some(Failure::TooLarge)
             }
             _ if self.pending() >= self.options.pending_max => Some(Failure::TooMany),
+            _ if submission.series.as_ref().is_some_and(Series::is_broken) => Some(Failure::Broken),
             _ => None,
         };
         if let Some(failure) = refused {
-            out.push(Output::Done(id, Err(failure)));
+            not_sent(&submission, failure, out);
             return;
         }
         match &mut self.phase {
             Phase::Connected(link) if link.moving_to.is_none() => {
-                let awaited = Awaited::request(id, submission.effect);
-                link.send(now, &submission.frame, awaited, buffer(out));
+                let Submission { id, frame, effect, series } = submission;
+                let awaited = Awaited::request(id, effect, series);
+                link.send(now, &frame, awaited, buffer(out));
             }
             _ => {
                 let until = now + self.options.connection_wait;
@@ -857,9 +683,10 @@ impl Session {
     fn withdraw(&mut self, id: RequestId, out: &mut Vec<Output>) {
         let place = self.waiting.binary_search_by_key(&id, |waiting| waiting.submission.id);
         if let Ok(place) = place
-            && self.waiting.remove(place).is_some()
+            && let Some(waiting) = self.waiting.remove(place)
         {
-            out.push(Output::Done(id, Err(Failure::Withdrawn)));
+            not_sent(&waiting.submission, Failure::Withdrawn, out);
+            self.refuse_broken(out);
         }
     }
 
@@ -943,6 +770,7 @@ impl Session {
         assert!(self.settled <= self.seen);
         match &self.phase {
             Phase::Connected(link) => {
+                assert!(self.alone_since.is_none());
                 assert!(self.waiting.is_empty() || link.moving_to.is_some());
                 assert!(self.probing.is_none() || link.read_only);
                 assert!(link.credentials.len() <= self.credentials.len());
@@ -957,6 +785,14 @@ impl Session {
             }
         }
     }
+}
+
+/// A request fails unsent, and with it the rest of its series.
+fn not_sent(submission: &Submission, failure: Failure, out: &mut Vec<Output>) {
+    if let Some(series) = &submission.series {
+        series.break_off();
+    }
+    out.push(Output::Done(submission.id, Err(failure)));
 }
 
 /// What is sent next: consecutive sends become one.

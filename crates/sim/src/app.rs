@@ -241,7 +241,7 @@ impl World {
         let asked = Asked { xid: 0, op, path, completed };
         it.pending.push_back((id, asked, registration));
         let frame = Frame::new(op, |out| out.raw(&body));
-        self.app_step(app, Input::Submit(Submission { id, frame, effect }));
+        self.app_step(app, Input::Submit(Submission { id, frame, effect, series: None }));
     }
 
     // ---- what it wants done
@@ -392,7 +392,7 @@ impl World {
         }
         // A resolver that fails now and then.
         let servers = if !self.healing && self.random.one_in(20) { 0 } else { self.plan.servers() };
-        let found = (0..servers).map(address).collect();
+        let found = (0..servers).map(|server| address(server).into()).collect();
         self.app_step(app, Input::Resolved(found));
     }
 

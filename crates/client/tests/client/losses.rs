@@ -40,6 +40,45 @@ async fn what_is_lost_is_reported_and_not_repeated() {
     assert_eq!(names.iter().filter(|name| name.starts_with("n-")).count(), 3);
 }
 
+/// PAI-09, ORD-14: after a loss, what was asked for later is not executed without what was asked for before it.
+#[tokio::test]
+async fn of_a_series_nothing_is_executed_behind_a_gap() {
+    let server = Server::start(&[]);
+    let proxy = Proxy::new(server.address()).await;
+    let client = connect(proxy.address, TIMEOUT).await;
+    let mut events = client.session_events();
+    let series = client.series();
+    let acl = Acls::creator();
+    let create = |client: &Client, path| client.create(path, "", CreateMode::Persistent, &acl);
+    soon(create(&series, "/first")).await.unwrap();
+    proxy.mute();
+    let lost = create(&series, "/lost");
+    proxy.refuse();
+    assert_eq!(soon(lost).await.unwrap_err().kind(), ErrorKind::Unknown);
+    assert!(series.is_broken());
+    reach(&mut events, SessionState::Disconnected).await;
+    // Made without a connection, as the next one is, which has nothing to do with it.
+    let behind = [create(&series, "/behind"), create(&series.clone(), "/behind-too")];
+    let other = create(&client, "/other");
+    proxy.heal();
+    soon(other).await.unwrap();
+    for behind in behind {
+        let error = soon(behind).await.unwrap_err();
+        assert_eq!((error.kind(), error.is_of_broken_series()), (ErrorKind::NotExecuted, true));
+    }
+    // Transactions, reads and watches belong to it as well.
+    let mut transaction = series.transaction();
+    transaction.delete("/other", Version::ANY);
+    assert!(soon(transaction.commit()).await.unwrap_err().is_of_broken_series());
+    assert!(soon(series.watch_data("/other")).await.unwrap_err().is_of_broken_series());
+    assert!(soon(series.reads().data("/other").send()).await.unwrap_err().is_of_broken_series());
+    let (names, _) = soon(client.get_children("/")).await.unwrap();
+    assert!(!names.iter().any(|name| name.starts_with("behind")), "{names:?}");
+    assert!(!client.is_broken());
+    // The next one begins anew.
+    soon(create(&client.series(), "/behind")).await.unwrap();
+}
+
 /// PAI-08, ERR-20: the answer is lost, the znode is there once.
 #[tokio::test]
 async fn a_protected_create_happens_once() {

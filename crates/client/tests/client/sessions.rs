@@ -124,8 +124,9 @@ async fn names_are_resolved_again() {
     let id = client.session_id();
     assert_eq!(client.server(), Some(old.address));
     *places.lock().unwrap() = vec![new.address];
+    let mut events = client.session_events();
     old.refuse();
-    soon(client.get_data("/")).await.ok();
+    reach(&mut events, SessionState::Disconnected).await;
     soon(client.get_data("/")).await.unwrap();
     assert_eq!((client.server(), client.session_id()), (Some(new.address), id));
 }
@@ -139,6 +140,49 @@ async fn servers_that_are_not_there_are_passed_over() {
         let client = soon(Connector::new().seed(seed).connect(&servers)).await.unwrap();
         assert_eq!(client.server(), Some(server.address()));
     }
+}
+
+/// PAI-24, SES-27: who does not want to wait for ever does not, and what was asked for meanwhile is answered.
+#[tokio::test]
+async fn a_session_without_servers_is_given_up() {
+    let mut server = Server::start(&[]);
+    let connector = Connector::new().session_timeout(TIMEOUT);
+    let connector = connector.give_up_after(Duration::from_millis(300));
+    let client = soon(connector.connect(&server.address().to_string())).await.unwrap();
+    let ticket = client.ticket().unwrap();
+    let mut events = client.session_events();
+    server.stop();
+    reach(&mut events, SessionState::Disconnected).await;
+    let waiting = client.get_data("/");
+    reach(&mut events, SessionState::GivenUp).await;
+    assert_eq!(soon(events.next()).await, None);
+    let error = soon(waiting).await.unwrap_err();
+    assert_eq!((error.kind(), error.ending()), (ErrorKind::SessionOver, Some(Ending::GivenUp)));
+    let error = soon(client.close()).await.unwrap_err();
+    assert_eq!(error.ending(), Some(Ending::GivenUp));
+    // The servers know it all the same, for its timeout.
+    server.launch(&[]);
+    let again = Connector::new().resume(ticket);
+    let again = soon(again.connect(&server.address().to_string())).await.unwrap();
+    assert_eq!(again.session_id(), ticket.id);
+}
+
+/// FUT-12, PAI-46: near servers are tried first, whatever the order in which they are named.
+#[tokio::test]
+async fn near_servers_are_preferred() {
+    let (mut near, far) = (Server::start(&[]), Server::start(&[]));
+    let is_far = far.address();
+    let servers = format!("{},{}", far.address(), near.address());
+    for seed in 0..8 {
+        let connector = Connector::new().seed(seed).prefer(move |it| u32::from(it == is_far));
+        let client = soon(connector.connect(&servers)).await.unwrap();
+        assert_eq!(client.server(), Some(near.address()));
+        soon(client.close()).await.unwrap();
+    }
+    near.stop();
+    let connector = Connector::new().prefer(move |it| u32::from(it == is_far));
+    let client = soon(connector.connect(&servers)).await.unwrap();
+    assert_eq!(client.server(), Some(far.address()));
 }
 
 #[tokio::test]

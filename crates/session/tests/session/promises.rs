@@ -8,8 +8,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use zebu_proto::ErrorCode;
 use zebu_session::{
-    Answer, Attempt, Effect, Failure, Input, Options, Output, Registration, RequestId, Session,
-    State, Submission, WatchKind, WatcherId,
+    Answer, Attempt, Effect, Failure, Input, Options, Output, Registration, RequestId, Series,
+    Session, State, Submission, WatchKind, WatcherId,
 };
 
 use crate::peer::{Connection, Ensemble};
@@ -22,7 +22,11 @@ enum Action {
     Read {
         path: usize,
         watch: bool,
+        /// Which of the series it belongs to, if that many are there.
+        series: usize,
     },
+    /// A new one in the place of another.
+    NewSeries(usize),
     WithdrawLast,
     Unwatch(usize),
     Authenticate,
@@ -42,7 +46,9 @@ enum Action {
 
 fn action() -> impl Strategy<Value = Action> {
     prop_oneof![
-        8 => (0..3_usize, any::<bool>()).prop_map(|(path, watch)| Action::Read { path, watch }),
+        8 => (0..3_usize, any::<bool>(), 0..4_usize)
+            .prop_map(|(path, watch, series)| Action::Read { path, watch, series }),
+        1 => (0..2_usize).prop_map(Action::NewSeries),
         1 => Just(Action::WithdrawLast),
         2 => (0..20_usize).prop_map(Action::Unwatch),
         1 => Just(Action::Authenticate),
@@ -87,6 +93,10 @@ struct World {
     there: VecDeque<Vec<u8>>,
     is_unreachable: bool,
     requests: BTreeMap<RequestId, Option<(&'static str, bool)>>,
+    /// With their requests.
+    series: Vec<(Series, Vec<RequestId>)>,
+    /// The one that each place has now.
+    current: [usize; 2],
     done: BTreeMap<RequestId, Result<Answer, Failure>>,
     watches: BTreeMap<WatcherId, Watch>,
     last: u64,
@@ -104,6 +114,8 @@ impl World {
             there: VecDeque::new(),
             is_unreachable: false,
             requests: BTreeMap::new(),
+            series: vec![Default::default(), Default::default()],
+            current: [0, 1],
             done: BTreeMap::new(),
             watches: BTreeMap::new(),
             last: 0,
@@ -125,7 +137,7 @@ impl World {
         match output {
             Output::Resolve => {
                 let address = |port| SocketAddr::from(([10, 0, 0, 1], port));
-                return Some(Input::Resolved(vec![address(1), address(2), address(3)]));
+                return Some(Input::Resolved([1, 2, 3].map(|port| address(port).into()).to_vec()));
             }
             Output::Connect(attempt, _) => {
                 self.attempt = Some(attempt);
@@ -188,9 +200,14 @@ impl World {
 
     fn act(&mut self, action: Action) {
         match action {
-            Action::Read { path, watch } => {
+            Action::Read { path, watch, series } => {
                 let path = PATHS[path];
                 let id = self.ask(Some((path, watch)));
+                let series = self.current.get(series).map(|at| {
+                    let (series, requests) = &mut self.series[*at];
+                    requests.push(id);
+                    series.clone()
+                });
                 let frame = wire::get_data(&format!("{path}?{}", id.0), watch);
                 let registration = Registration {
                     watcher: WatcherId(id.0),
@@ -198,7 +215,11 @@ impl World {
                     path: path.into(),
                 };
                 let effect = if watch { Effect::Watch(registration) } else { Effect::None };
-                self.step(Input::Submit(Submission { id, frame, effect }));
+                self.step(Input::Submit(Submission { id, frame, effect, series }));
+            }
+            Action::NewSeries(place) => {
+                self.current[place] = self.series.len();
+                self.series.push(Default::default());
             }
             Action::WithdrawLast => self.step(Input::Withdraw(RequestId(self.last))),
             Action::Unwatch(nth) => {
@@ -273,6 +294,10 @@ impl World {
         }
     }
 
+    fn is_over(&self) -> bool {
+        matches!(self.session.state(), State::Over(_))
+    }
+
     fn check(&self) {
         // ORD-13: each request is answered exactly once, and executed at most once.
         for id in self.requests.keys() {
@@ -287,6 +312,12 @@ impl World {
                 (Ok(_) | Err(Failure::Lost), _) => {}
                 (Err(failure), _) => assert!(!was_executed, "executed: {id:?} {failure:?}"),
             }
+        }
+        // PAI-09: of a series the first few are executed, or all.
+        for (series, requests) in &self.series {
+            let mut rest = requests.iter().skip_while(|id| executed.contains(&id.0));
+            assert!(!rest.clone().any(|id| executed.contains(&id.0)), "a gap: {requests:?}");
+            assert!(rest.next().is_none() || series.is_broken() || self.is_over(), "{requests:?}");
         }
         // ORD-04: in the order of submission.
         assert!(self.ensemble.executed.is_sorted());
@@ -319,7 +350,7 @@ proptest! {
     ) {
         let mut world = World::new(1);
         world.step(Input::Tick);
-        world.act(Action::Read { path: 0, watch: true });
+        world.act(Action::Read { path: 0, watch: true, series: 0 });
         world.carry(usize::from(greeted), 1);
         for frame in frames {
             if let Some(attempt) = world.attempt {

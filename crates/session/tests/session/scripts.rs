@@ -2,14 +2,15 @@
 //!
 //! `UPDATE_EXPECT=1` rewrites them; read the difference before you keep it.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
 use zebu_proto::{EventType, SessionId, WatcherType};
 use zebu_session::{
-    Attempt, Effect, Ending, Failure, Input, Options, Output, Probe, Registration, RequestId,
-    Session, State, Submission, Ticket, WatchKind, WatcherId,
+    Attempt, Candidate, Effect, Ending, Failure, Input, Options, Output, Probe, Registration,
+    RequestId, Series, Session, State, Submission, Ticket, WatchKind, WatcherId,
 };
 
 use crate::wire;
@@ -19,6 +20,8 @@ struct Run {
     now: Duration,
     attempt: Attempt,
     greeting: bool,
+    /// By their letters.
+    series: BTreeMap<String, Series>,
     text: String,
 }
 
@@ -30,6 +33,7 @@ fn options(words: &[&str]) -> Options {
             "small" => options.request_bytes_max = 20,
             "forgetful" => options.restore_watches = false,
             "few" => options.pending_max = 2,
+            "impatient" => options.give_up = Some(Duration::from_secs(20)),
             "resume" => {
                 options.resume = Some(Ticket { id: SessionId(0x55), password: [7; 16] });
             }
@@ -62,6 +66,12 @@ fn server(port: &str) -> std::net::SocketAddr {
     ([10, 0, 0, 1], port.parse().unwrap()).into()
 }
 
+/// A port, and perhaps a rank: `2@1`.
+fn candidate(word: &str) -> Candidate {
+    let (port, rank) = word.split_once('@').unwrap_or((word, "0"));
+    Candidate { address: server(port), rank: rank.parse().unwrap() }
+}
+
 impl Run {
     fn new(words: &[&str]) -> Self {
         Self {
@@ -69,6 +79,7 @@ impl Run {
             now: Duration::ZERO,
             attempt: Attempt(0),
             greeting: false,
+            series: BTreeMap::new(),
             text: String::new(),
         }
     }
@@ -87,7 +98,7 @@ impl Run {
                 Input::Tick
             }
             ["resolved", ref ports @ ..] => {
-                Input::Resolved(ports.iter().map(|port| server(port)).collect())
+                Input::Resolved(ports.iter().map(|port| candidate(port)).collect())
             }
             ["connected"] => {
                 self.greeting = true;
@@ -105,6 +116,13 @@ impl Run {
                 id: RequestId(id(request)),
                 frame: wire::get_data(path, false),
                 effect: Effect::None,
+                series: None,
+            }),
+            ["submit", request, path, "series", name] => Input::Submit(Submission {
+                id: RequestId(id(request)),
+                frame: wire::get_data(path, false),
+                effect: Effect::None,
+                series: Some(self.series.entry(name.to_owned()).or_default().clone()),
             }),
             ["submit", request, path, word] => Input::Submit(Submission {
                 id: RequestId(id(request)),
@@ -114,12 +132,14 @@ impl Run {
                     kind: kind(word),
                     path: path.into(),
                 }),
+                series: None,
             }),
             // All watches of a path.
             ["remove", request, path] => Input::Submit(Submission {
                 id: RequestId(id(request)),
                 frame: wire::remove_watches(path),
                 effect: Effect::Unwatch { path: path.into(), kind: WatcherType::Any },
+                series: None,
             }),
             ["reply", xid, zxid, err] => {
                 frame(wire::reply(number(xid) as i32, number(zxid), number(err) as i32))
