@@ -23,6 +23,7 @@ mod output;
 mod pin;
 mod process;
 mod run;
+mod sketch;
 mod suite;
 mod swarm;
 mod table;

@@ -11,6 +11,7 @@ use crate::echo::EchoServer;
 use crate::load::{LoadResult, LoadSpec, clean, measure, prepare};
 use crate::output::{Output, unit_us};
 use crate::process::{self, Process};
+use crate::sketch;
 use crate::table::{Table, number};
 use crate::tally::{Kind, KindTally};
 
@@ -192,6 +193,8 @@ fn report(
         row("all", &result.tally.total());
     }
     output.text(&table.render());
+    output.line("");
+    output.text(&sketch::latencies(&result.tally.total().latency));
     output.line("");
     let cpu = |spent: Option<Duration>| match spent.and_then(|cpu| result.cpu_us_per_op(cpu)) {
         Some(us) => format!("{} us", number(us)),
