@@ -54,6 +54,14 @@ enum Phase {
     Closing,
 }
 
+/// Why a network worker serves a connection no longer.
+enum Turn {
+    /// It has ended.
+    Over,
+    /// Another one is to serve it.
+    Elsewhere,
+}
+
 /// Why a connection ends at once.
 enum End {
     /// Its bytes are not what they claim; nothing more is sent.
@@ -69,9 +77,10 @@ thread_local! {
     static READ_BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-struct Client<'s> {
-    shared: &'s Shared,
-    conn: &'s Arc<Conn>,
+/// A connection between two turns: all of it but its socket.
+pub struct Client {
+    shared: Arc<Shared>,
+    conn: Arc<Conn>,
     phase: Phase,
     input: BytesMut,
     submitted: Vec<Input>,
@@ -80,32 +89,29 @@ struct Client<'s> {
     sent: usize,
 }
 
-/// Serves a connection until it ends.
-pub async fn serve(shared: Arc<Shared>, conn: Arc<Conn>, stream: TcpStream) {
+/// Serves a connection until it ends, or until another network worker than `worker` is to serve it: then
+/// it goes on from what is returned.
+pub async fn serve(
+    mut client: Client,
+    stream: TcpStream,
+    worker: usize,
+) -> Option<(Client, std::net::TcpStream)> {
+    let shared = client.shared.clone();
     let _guard = StopOnPanic::new(&shared, "a connection");
-    let mut client = Client {
-        shared: &shared,
-        conn: &conn,
-        phase: Phase::Start,
-        input: BytesMut::new(),
-        submitted: Vec::new(),
-        unsent: Vec::new(),
-        sent: 0,
+    let end = match client.drive(&stream, worker).await {
+        Ok(Turn::Over) => Ok(()),
+        Ok(Turn::Elsewhere) => match stream.into_std() {
+            Ok(stream) => return Some((client, stream)),
+            Err(_) => Ok(()),
+        },
+        Err(End::Word(question)) => {
+            words::answer(&shared, &stream, question).await;
+            Ok(())
+        }
+        Err(end) => Err(end),
     };
-    let end = client.drive(&stream).await;
-    if let Err(End::Word(question)) = end {
-        words::answer(&shared, &stream, question).await;
-    }
-    shared.conns.leave(&conn);
-    shared.tree.read().drop_watcher(conns::watcher(conn.id));
-    shared.conns.free(&conn);
-    if client.phase != Phase::Start {
-        // Said even when there is no session yet: it may be on its way.
-        let session = conn.session().unwrap_or(SessionId::NONE);
-        // What the client said last was perhaps not reported yet.
-        shared.inbox.push(Input::Touched { session, at: conn.heard() });
-        shared.inbox.push(Input::Disconnected { conn: conn.id, session });
-    }
+    client.leave();
+    let conn = &client.conn;
     match end {
         Ok(()) | Err(End::Word(_)) => {}
         Err(End::Broken(why)) => info!("closing the connection from {}: {why}", conn.peer),
@@ -117,14 +123,51 @@ pub async fn serve(shared: Arc<Shared>, conn: Arc<Conn>, stream: TcpStream) {
             );
         }
     }
+    None
 }
 
-impl Client<'_> {
-    async fn drive(&mut self, stream: &TcpStream) -> Result<(), End> {
+impl Client {
+    /// A connection that was just accepted.
+    pub fn new(shared: Arc<Shared>, conn: Arc<Conn>) -> Self {
+        Self {
+            shared,
+            conn,
+            phase: Phase::Start,
+            input: BytesMut::new(),
+            submitted: Vec::new(),
+            unsent: Vec::new(),
+            sent: 0,
+        }
+    }
+
+    /// The connection as others see it.
+    pub fn conn(&self) -> &Conn {
+        &self.conn
+    }
+
+    /// The connection is over, for everybody.
+    pub fn leave(&self) {
+        let Self { shared, conn, .. } = self;
+        shared.conns.leave(conn);
+        shared.tree.read().drop_watcher(conns::watcher(conn.id));
+        shared.conns.free(conn);
+        if self.phase != Phase::Start {
+            // Said even when there is no session yet: it may be on its way.
+            let session = conn.session().unwrap_or(SessionId::NONE);
+            // What the client said last was perhaps not reported yet.
+            shared.inbox.push(Input::Touched { session, at: conn.heard() });
+            shared.inbox.push(Input::Disconnected { conn: conn.id, session });
+        }
+    }
+
+    async fn drive(&mut self, stream: &TcpStream, worker: usize) -> Result<Turn, End> {
         let deadline = Instant::now() + self.shared.config.net.handshake_timeout;
         let mut linger = None;
         loop {
             self.conn.looking();
+            if self.phase == Phase::Open && self.conn.worker.load(Ordering::Relaxed) != worker {
+                return Ok(Turn::Elsewhere);
+            }
             self.process()?;
             // Collect what there is to send, and send as much as fits now.
             let waiting = {
@@ -147,7 +190,7 @@ impl Client<'_> {
                 match stream.try_write(&self.unsent[self.sent..]) {
                     Ok(count) => self.sent += count,
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                    Err(_) => return Ok(()),
+                    Err(_) => return Ok(Turn::Over),
                 }
             }
             let blocked = self.sent < self.unsent.len();
@@ -160,7 +203,7 @@ impl Client<'_> {
                     self.sent = 0;
                 }
                 if self.phase == Phase::Closing {
-                    return Ok(());
+                    return Ok(Turn::Over);
                 }
             }
             let stuffed = blocked && waiting + self.unsent.len() - self.sent > OUTBOX_BYTES_HIGH;
@@ -195,16 +238,16 @@ impl Client<'_> {
                         self.shared.metrics.sessionless_connections_expired.add(1);
                         return Err(End::Broken("no handshake in time"));
                     }
-                    return Ok(());
+                    return Ok(Turn::Over);
                 }
             };
-            let Ok(ready) = ready else { return Ok(()) };
+            let Ok(ready) = ready else { return Ok(Turn::Over) };
             if read && (ready.is_readable() || ready.is_read_closed()) {
                 if !self.read(stream) {
-                    return Ok(());
+                    return Ok(Turn::Over);
                 }
             } else if ready.is_error() {
-                return Ok(());
+                return Ok(Turn::Over);
             }
         }
     }
@@ -240,7 +283,7 @@ impl Client<'_> {
     fn is_held(&self) -> bool {
         let in_flight = self.conn.in_flight.load(Ordering::Acquire);
         let queued_reads = self.conn.queued_reads.load(Ordering::Acquire);
-        batch::is_held(self.shared, in_flight, queued_reads)
+        batch::is_held(&self.shared, in_flight, queued_reads)
     }
 
     /// Whether so much waits to be sent that this comes first.
@@ -250,7 +293,7 @@ impl Client<'_> {
     }
 
     fn has_frame(&self) -> bool {
-        match frame_length(&self.input, self.shared) {
+        match frame_length(&self.input, &self.shared) {
             Ok(None) => false,
             Ok(Some(length)) => self.input.len() >= frame::LENGTH_BYTES + length,
             Err(_) => true,
@@ -282,7 +325,7 @@ impl Client<'_> {
                 words::Parsed::Partial => Ok(()),
             };
         }
-        let Some(length) = frame_length(&self.input, self.shared)? else { return Ok(()) };
+        let Some(length) = frame_length(&self.input, &self.shared)? else { return Ok(()) };
         if self.input.len() < frame::LENGTH_BYTES + length {
             return Ok(());
         }
@@ -329,7 +372,7 @@ impl Client<'_> {
         }
         self.heard();
         let Some(session) = self.conn.session() else { return Ok(()) };
-        Batch::new(self.shared, self.conn, session).run(&mut self.input, &mut self.submitted)
+        Batch::new(&self.shared, &self.conn, session).run(&mut self.input, &mut self.submitted)
     }
 }
 

@@ -2,7 +2,9 @@
 //! and what it has done so far.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
@@ -172,6 +174,8 @@ pub struct Conn {
     pub wake: Notify,
     /// Set by whoever wakes it, so that only the first does.
     woken: AtomicBool,
+    /// The network worker that is to serve it.
+    pub worker: AtomicUsize,
     /// Requests on their way through the replica.
     pub in_flight: AtomicU32,
     /// Those of them whose answers nobody knows the size of.
@@ -199,6 +203,7 @@ impl Conn {
         peer: SocketAddr,
         ids: Credentials,
         established_ms: i64,
+        worker: usize,
         outbox: Outbox,
     ) -> Self {
         let conn = Self {
@@ -208,6 +213,7 @@ impl Conn {
             outbox: Mutex::new(outbox),
             wake: Notify::new(),
             woken: AtomicBool::new(false),
+            worker: AtomicUsize::new(worker),
             in_flight: AtomicU32::new(0),
             queued_reads: AtomicU32::new(0),
             session: AtomicI64::new(0),

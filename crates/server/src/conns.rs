@@ -162,7 +162,9 @@ mod tests {
 
     fn enter(conns: &Conns, address: [u8; 4], limits: ConnLimits) -> Option<Arc<Conn>> {
         let peer = (address, 1).into();
-        conns.enter(address.into(), limits, |id| Conn::new(id, peer, [].into(), 0, Outbox::new(0)))
+        conns.enter(address.into(), limits, |id| {
+            Conn::new(id, peer, [].into(), 0, 0, Outbox::new(0))
+        })
     }
 
     #[test]

@@ -59,6 +59,8 @@ mod run;
 mod server;
 mod shared;
 mod snapshotter;
+mod spread;
+mod usage;
 mod words;
 
 pub use run::run;

@@ -1,21 +1,26 @@
 //! Listeners and network workers: connections are accepted on one thread and served on several.
 //!
-//! Each worker is a runtime of its own, so that a connection never moves between cores.
+//! Each worker is a runtime of its own, so that a connection moves between cores only when the workers'
+//! shares are made anew.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::TcpListener;
+use tokio::runtime::RuntimeMetrics;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing::{debug, info, warn};
 
-use crate::client;
+use crate::client::{self, Client};
 use crate::config::NetConfig;
 use crate::conn::{Conn, Outbox};
 use crate::shared::{Shared, StopOnPanic};
+use crate::spread::{self, Load, Spread};
+use crate::usage;
 
 /// Connections that may wait to be accepted, unless configured.
 const BACKLOG: i32 = 1024;
@@ -82,8 +87,41 @@ fn listen(address: SocketAddr, net: &NetConfig) -> std::io::Result<std::net::Tcp
 
 /// The threads that serve connections.
 pub struct Workers {
-    to: Vec<UnboundedSender<std::net::TcpStream>>,
+    all: Arc<[Worker]>,
     threads: Vec<std::thread::JoinHandle<()>>,
+}
+
+/// One of them, as the others see it.
+struct Worker {
+    to: UnboundedSender<Arrival>,
+    /// Connections it has, or is about to have.
+    conns: AtomicUsize,
+    /// What names its thread in [`usage`], where the system tells that.
+    thread: OnceLock<Option<String>>,
+    runtime: RuntimeMetrics,
+}
+
+/// A connection for a worker.
+enum Arrival {
+    /// It was just accepted.
+    New(std::net::TcpStream),
+    /// Another worker has served it.
+    Moved(Client, std::net::TcpStream),
+}
+
+impl Worker {
+    /// Hands it a connection.
+    fn hand(&self, arrival: Arrival) {
+        self.conns.fetch_add(1, Ordering::Relaxed);
+        let _ = self.to.send(arrival);
+    }
+
+    /// How long it has worked, all in all.
+    fn time(&self) -> Duration {
+        let thread = self.thread.get().and_then(Option::as_deref);
+        let busy = || self.runtime.worker_total_busy_duration(0);
+        thread.and_then(usage::thread_time).unwrap_or_else(busy)
+    }
 }
 
 impl Workers {
@@ -92,68 +130,83 @@ impl Workers {
     /// # Errors
     /// When the system has no more threads.
     pub fn start(shared: &Arc<Shared>, count: usize) -> anyhow::Result<Self> {
-        let mut workers = Self { to: Vec::new(), threads: Vec::new() };
-        for number in 0..count {
+        let mut all = Vec::new();
+        let mut parts = Vec::new();
+        for _ in 0..count {
             let (to, from) = unbounded_channel();
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()
                 .context("a network worker cannot start")?;
-            let shared = shared.clone();
+            let metrics = runtime.handle().metrics();
+            let (conns, thread) = (AtomicUsize::new(0), OnceLock::new());
+            all.push(Worker { to, conns, thread, runtime: metrics });
+            parts.push((runtime, from));
+        }
+        let all: Arc<[Worker]> = all.into();
+        let mut threads = Vec::new();
+        for (number, (runtime, from)) in parts.into_iter().enumerate() {
+            let (shared, all) = (shared.clone(), all.clone());
             let thread = std::thread::Builder::new()
                 .name(format!("zebu-net-{number}"))
                 .spawn(move || {
                     let _guard = StopOnPanic::new(&shared, "a network worker");
-                    runtime.block_on(work(shared.clone(), from));
+                    let _ = all[number].thread.set(usage::this_thread());
+                    runtime.block_on(work(&shared, &all, number, from));
                     runtime.shutdown_timeout(Duration::from_millis(100));
                 })
                 .context("a network worker cannot start")?;
-            workers.to.push(to);
-            workers.threads.push(thread);
+            threads.push(thread);
         }
-        Ok(workers)
+        Ok(Self { all, threads })
     }
 
     /// What hands connections to the workers.
     pub fn handle(&self) -> Handle {
-        Handle(self.to.clone())
+        Handle(self.all.clone())
     }
 
-    /// Waits until every worker has ended.
+    /// Waits until every worker has ended: the server has stopped.
     pub fn join(self) {
-        drop(self.to);
         for thread in self.threads {
             let _ = thread.join();
         }
     }
 }
 
-/// Hands connections to the workers in turn.
-pub struct Handle(Vec<UnboundedSender<std::net::TcpStream>>);
+/// Hands connections to the workers.
+pub struct Handle(Arc<[Worker]>);
 
 impl Handle {
-    /// Accepts connections and deals them out until the server stops.
+    /// Accepts connections and deals them out until the server stops, and sees to it that the workers
+    /// keep up.
     pub async fn accept(&self, mut listener: TcpListener, shared: &Shared) {
         let mut warnings = Warnings::default();
         let mut at = shared.config.net.clone();
-        for worker in self.0.iter().cycle() {
-            let accepted = loop {
-                tokio::select! {
-                    biased;
-                    _ = shared.stopped() => return,
-                    () = shared.members_changed.notified() => {
-                        let Some(wanted) = moved(&at, shared) else { continue };
-                        drop(listener);
-                        let Some(bound) = bind_anew(&mut at, wanted, shared).await else { return };
-                        listener = bound;
-                    }
-                    accepted = listener.accept() => break accepted,
+        let mut watch = Watch::new(&self.0);
+        let mut look_at = tokio::time::Instant::now();
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                _ = shared.stopped() => return,
+                () = shared.members_changed.notified() => {
+                    let Some(wanted) = moved(&at, shared) else { continue };
+                    drop(listener);
+                    let Some(bound) = bind_anew(&mut at, wanted, shared).await else { return };
+                    listener = bound;
+                    continue;
                 }
+                () = tokio::time::sleep_until(look_at), if self.0.len() > 1 => {
+                    let next = watch.look(&self.0, shared);
+                    look_at = tokio::time::Instant::now() + next;
+                    continue;
+                }
+                accepted = listener.accept() => accepted,
             };
             match accepted {
                 Ok((stream, _)) => {
                     if let Ok(stream) = stream.into_std() {
-                        let _ = worker.send(stream);
+                        self.least(watch.spread.active()).hand(Arrival::New(stream));
                     }
                 }
                 Err(error) => {
@@ -165,6 +218,62 @@ impl Handle {
                 }
             }
         }
+    }
+
+    /// Who has the fewest connections of the first `active` workers.
+    fn least(&self, active: usize) -> &Worker {
+        let by_conns = |worker: &&Worker| worker.conns.load(Ordering::Relaxed);
+        self.0[..active].iter().min_by_key(by_conns).unwrap_or(&self.0[0])
+    }
+}
+
+/// What the workers have done so far, and how connections are spread over them for that.
+struct Watch {
+    spread: Spread,
+    at: Instant,
+    idle: Option<Duration>,
+    times: Vec<Duration>,
+}
+
+impl Watch {
+    fn new(workers: &[Worker]) -> Self {
+        let times = workers.iter().map(Worker::time).collect();
+        Self { spread: Spread::new(), at: Instant::now(), idle: usage::idle_time(), times }
+    }
+
+    /// Looks at them, and tells connections to move that should; when to look again.
+    fn look(&mut self, workers: &[Worker], shared: &Shared) -> Duration {
+        let passed = self.at.elapsed().as_secs_f64();
+        self.at = Instant::now();
+        let share = |now: Duration, before: Duration| {
+            now.saturating_sub(before).as_secs_f64() / passed.max(f64::MIN_POSITIVE)
+        };
+        let idle_before = std::mem::replace(&mut self.idle, usage::idle_time());
+        // Where nobody tells, there is time.
+        let idle =
+            self.idle.zip(idle_before).map_or(f64::INFINITY, |(now, before)| share(now, before));
+        let load = |(worker, before): (&Worker, &mut Duration)| {
+            let now = worker.time();
+            let busy = share(now, std::mem::replace(before, now)).min(1.0);
+            Load { busy, conns: worker.conns.load(Ordering::Relaxed) }
+        };
+        let loads: Vec<Load> = workers.iter().zip(&mut self.times).map(load).collect();
+        let mut moves = self.spread.look(&loads, idle);
+        if !moves.is_empty() {
+            debug!("{} network workers serve, after {loads:?} and {idle:.1}", self.spread.active());
+            shared.conns.each(|conn| {
+                let at = conn.worker.load(Ordering::Relaxed);
+                let Some(part) = moves.iter_mut().find(|part| part.from == at && part.count > 0)
+                else {
+                    return;
+                };
+                part.count -= 1;
+                conn.worker.store(part.to, Ordering::Relaxed);
+                conn.wake();
+            });
+        }
+        let is_idle = self.spread.active() == 1 && loads.iter().all(|load| load.busy < 0.5);
+        if is_idle { spread::IDLE_INTERVAL } else { spread::INTERVAL }
     }
 }
 
@@ -204,26 +313,61 @@ async fn bind_anew(at: &mut NetConfig, wanted: NetConfig, shared: &Shared) -> Op
     }
 }
 
-async fn work(shared: Arc<Shared>, mut from: UnboundedReceiver<std::net::TcpStream>) {
+async fn work(
+    shared: &Arc<Shared>,
+    workers: &Arc<[Worker]>,
+    me: usize,
+    mut from: UnboundedReceiver<Arrival>,
+) {
     let mut warnings = Warnings::default();
     loop {
-        let stream = tokio::select! {
+        let arrival = tokio::select! {
             biased;
             _ = shared.stopped() => return,
-            stream = from.recv() => stream,
+            arrival = from.recv() => arrival,
         };
-        let Some(stream) = stream else { return };
-        if let Err(error) = begin(&shared, stream, &mut warnings) {
-            debug!("a connection was gone before it began: {error}");
+        let Some(arrival) = arrival else { return };
+        let begun = match arrival {
+            Arrival::New(stream) => begin(shared, stream, me, &mut warnings),
+            Arrival::Moved(client, stream) => match tokio::net::TcpStream::from_std(stream) {
+                Ok(stream) => Ok(Some((client, stream))),
+                Err(error) => {
+                    client.leave();
+                    Err(error)
+                }
+            },
+        };
+        match begun {
+            Ok(Some((client, stream))) => {
+                tokio::spawn(serve(client, stream, workers.clone(), me));
+            }
+            Ok(None) => {
+                workers[me].conns.fetch_sub(1, Ordering::Relaxed);
+            }
+            Err(error) => {
+                debug!("a connection was gone before it was served: {error}");
+                workers[me].conns.fetch_sub(1, Ordering::Relaxed);
+            }
         }
+    }
+}
+
+/// Serves a connection as the worker `me` until it ends or is another one's.
+async fn serve(client: Client, stream: tokio::net::TcpStream, workers: Arc<[Worker]>, me: usize) {
+    let moved = client::serve(client, stream, me).await;
+    workers[me].conns.fetch_sub(1, Ordering::Relaxed);
+    if let Some((client, stream)) = moved {
+        let to = client.conn().worker.load(Ordering::Relaxed);
+        workers[to].hand(Arrival::Moved(client, stream));
     }
 }
 
 fn begin(
     shared: &Arc<Shared>,
     stream: std::net::TcpStream,
+    me: usize,
     warnings: &mut Warnings,
-) -> std::io::Result<()> {
+) -> std::io::Result<Option<(Client, tokio::net::TcpStream)>> {
     let peer = stream.peer_addr()?;
     let socket = SockRef::from(&stream);
     socket.set_tcp_nodelay(true)?;
@@ -233,15 +377,15 @@ fn begin(
     let address = peer.ip().to_canonical();
     let now_ms = shared.clock.now().wall_ms;
     let outbox = Outbox::new(client::outbox_bytes_max(&shared.config.limits));
-    let Some(conn) = shared.enter(address, |id| Conn::new(id, peer, ids, now_ms, outbox)) else {
+    let Some(conn) = shared.enter(address, |id| Conn::new(id, peer, ids, now_ms, me, outbox))
+    else {
         shared.metrics.connection_rejected.add(1);
         if warnings.is_due() {
             warn!("refusing connections, now from {address}: there are too many");
         }
-        return Ok(());
+        return Ok(None);
     };
-    tokio::spawn(client::serve(shared.clone(), conn, stream));
-    Ok(())
+    Ok(Some((Client::new(shared.clone(), conn), stream)))
 }
 
 #[cfg(test)]

@@ -448,6 +448,13 @@ fn report(recovered: &Recovered, mismatches: u64) {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpStream;
+
+    use zebu_jute::Encoder;
+    use zebu_proto::OpCode;
+    use zebu_proto::request::ConnectRequest;
+
     use super::*;
 
     #[test]
@@ -477,5 +484,90 @@ mod tests {
         assert!(!options.autocreate_dirs && !options.autocreate_db);
         assert!(options.trust_empty_snapshot && options.accept_damage);
         assert_eq!(options.record_bytes_max, 42);
+    }
+
+    /// Frames of `payloads`, in a row.
+    fn framed(payloads: &[&dyn zebu_jute::Encode]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for payload in payloads {
+            let mut body = Vec::new();
+            payload.encode(&mut Encoder::new(&mut body));
+            out.extend((body.len() as u32).to_be_bytes());
+            out.extend(body);
+        }
+        out
+    }
+
+    /// A request that needs no more than a path and a flag or a version.
+    struct Ask(i32, OpCode, &'static str);
+
+    impl zebu_jute::Encode for Ask {
+        fn encode(&self, out: &mut Encoder<'_>) {
+            out.int(self.0);
+            out.int(self.1.0);
+            out.text(self.2);
+            match self.1 {
+                OpCode::DELETE => out.int(-1),
+                _ => out.boolean(false),
+            }
+        }
+    }
+
+    #[test]
+    fn a_connection_changes_its_worker_and_nobody_notices() {
+        const ROUNDS: i32 = 300;
+        const IN_A_ROUND: i32 = 16;
+        if std::thread::available_parallelism().map_or(1, NonZero::get) < 2 {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let server = Server::start(Config::embedded(dir.path()), Vec::new()).unwrap();
+        let mut stream = TcpStream::connect(("127.0.0.1", server.port().unwrap())).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let hello = ConnectRequest {
+            protocol_version: 0,
+            last_zxid_seen: Zxid::ZERO,
+            timeout_ms: 30_000,
+            session_id: 0,
+            password: None,
+            read_only: Some(false),
+        };
+        stream.write_all(&framed(&[&hello])).unwrap();
+        let receive = |mut stream: &TcpStream| {
+            let mut length = [0; 4];
+            stream.read_exact(&mut length).unwrap();
+            let mut payload = vec![0; u32::from_be_bytes(length) as usize];
+            stream.read_exact(&mut payload).unwrap();
+            payload
+        };
+        receive(&stream);
+        let first = server.shared.conns.all()[0].worker.load(Ordering::Relaxed);
+        for round in 0..ROUNDS {
+            let ask = |number: i32| {
+                let op = if number % 3 == 0 { OpCode::DELETE } else { OpCode::EXISTS };
+                Ask(round * IN_A_ROUND + number, op, "/none")
+            };
+            let asked: Vec<Ask> = (0..IN_A_ROUND).map(ask).collect();
+            let asked: Vec<&dyn zebu_jute::Encode> = asked.iter().map(|ask| ask as _).collect();
+            let frames = framed(&asked);
+            // Cut in two within a frame, so that the next worker goes on in the middle of it.
+            let (now, later) = frames.split_at(frames.len() / 2 + 3);
+            stream.write_all(now).unwrap();
+            let conn = server.shared.conns.all().remove(0);
+            conn.worker.fetch_xor(1, Ordering::Relaxed);
+            conn.wake();
+            stream.write_all(later).unwrap();
+            for number in 0..IN_A_ROUND {
+                let xid = (round * IN_A_ROUND + number).to_be_bytes();
+                assert_eq!(receive(&stream)[..4], xid, "round {round}");
+            }
+        }
+        let conn = server.shared.conns.all().remove(0);
+        assert_eq!(conn.worker.load(Ordering::Relaxed), first);
+        assert_eq!(conn.stats.received.load(Ordering::Relaxed), 1 + (ROUNDS * IN_A_ROUND) as u64);
+        drop(stream);
+        while server.shared.conns.len() > 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }

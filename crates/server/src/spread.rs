@@ -1,0 +1,236 @@
+//! How connections are spread over network workers: over as few as keep up.
+//!
+//! A worker that serves many connections takes all that has come for them in one turn, and seldom
+//! sleeps. The same connections on two workers cost more of the machine for each request, and more
+//! time, as long as one would do. So one worker serves until it has no time left while the machine
+//! has: then another one takes its share.
+
+use std::time::Duration;
+
+/// How often it is looked at.
+pub const INTERVAL: Duration = Duration::from_millis(200);
+
+/// How often, while nearly nothing is done.
+pub const IDLE_INTERVAL: Duration = Duration::from_millis(500);
+
+/// A worker with less time left, as a share of it, does not keep up.
+const STRAINED: f64 = 0.9;
+
+/// Cores that must have nothing to do before another worker can help.
+const SPARE: f64 = 0.4;
+
+/// Cores below which workers take time from each other, or from others.
+const CROWDED: f64 = 0.2;
+
+/// What `n` workers do is little when it is less than this share of what one fewer could.
+const LITTLE: f64 = 0.6;
+
+/// A busy worker has so much less to do than another one that it takes some of it, as a share of time.
+const UNEVEN: f64 = 0.3;
+
+/// Looks in a row before something is done about a worker that does not keep up.
+const STRAINED_LOOKS: u32 = 2;
+
+/// Looks in a row before workers that take time from each other become fewer.
+const CROWDED_LOOKS: u32 = 3;
+
+/// Looks in a row before workers with little to do become fewer.
+const LITTLE_LOOKS: u32 = 15;
+
+/// What a worker did since the last look.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Load {
+    /// The share of the time it was running, 0 to 1.
+    pub busy: f64,
+    /// Its connections.
+    pub conns: usize,
+}
+
+/// Connections that change their worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// The worker that serves them.
+    pub from: usize,
+    /// The one that is to.
+    pub to: usize,
+    /// How many.
+    pub count: usize,
+}
+
+/// How many workers serve, and for how long that has not been right.
+#[derive(Debug)]
+pub struct Spread {
+    active: usize,
+    strained: u32,
+    crowded: u32,
+    little: u32,
+}
+
+impl Spread {
+    /// One worker serves.
+    pub fn new() -> Self {
+        Self { active: 1, strained: 0, crowded: 0, little: 0 }
+    }
+
+    /// So many of them serve: the first ones. The others have no connections, and get none.
+    pub fn active(&self) -> usize {
+        self.active
+    }
+
+    /// Looks at what all workers did, and how many cores had nothing to do meanwhile; what is to be
+    /// moved.
+    pub fn look(&mut self, loads: &[Load], idle: f64) -> Vec<Move> {
+        let active = &loads[..self.active];
+        let total: f64 = active.iter().map(|load| load.busy).sum();
+        let fewer = (self.active - 1) as f64;
+        let can_help = |load: &Load| load.busy >= STRAINED && load.conns > 1;
+        let count = |is_so: bool, looks: u32| if is_so { looks + 1 } else { 0 };
+        self.strained = count(idle >= SPARE && active.iter().any(can_help), self.strained);
+        self.crowded = count(self.active > 1 && idle < CROWDED && total <= fewer, self.crowded);
+        self.little = count(self.active > 1 && total < LITTLE * fewer, self.little);
+        if self.strained >= STRAINED_LOOKS {
+            self.strained = 0;
+            return self.relieve(loads);
+        }
+        if self.crowded >= CROWDED_LOOKS || self.little >= LITTLE_LOOKS {
+            (self.crowded, self.little) = (0, 0);
+            return self.withdraw(loads);
+        }
+        Vec::new()
+    }
+
+    /// The busiest worker gives to the one with the most time left, else all give to another one.
+    fn relieve(&mut self, loads: &[Load]) -> Vec<Move> {
+        let active = &loads[..self.active];
+        let by_busy = |a: &usize, b: &usize| active[*a].busy.total_cmp(&active[*b].busy);
+        let busiest = (0..active.len()).filter(|at| active[*at].conns > 1).max_by(by_busy);
+        let least = (0..active.len()).min_by(by_busy);
+        let (Some(busiest), Some(least)) = (busiest, least) else { return Vec::new() };
+        let difference = active[busiest].busy - active[least].busy;
+        if difference >= UNEVEN {
+            let conns = active[busiest].conns;
+            let share = difference / 2.0 / active[busiest].busy;
+            let count = ((conns as f64 * share) as usize).clamp(1, conns - 1);
+            return vec![Move { from: busiest, to: least, count }];
+        }
+        if self.active == loads.len() {
+            return Vec::new();
+        }
+        let to = self.active;
+        self.active += 1;
+        let part = |(from, load): (usize, &Load)| {
+            // The last one of a worker stays where it is.
+            let count = load.conns.div_ceil(self.active).min(load.conns.saturating_sub(1));
+            Move { from, to, count }
+        };
+        active.iter().enumerate().map(part).filter(|part| part.count > 0).collect()
+    }
+
+    /// The last worker gives all it has to the others.
+    fn withdraw(&mut self, loads: &[Load]) -> Vec<Move> {
+        self.active -= 1;
+        let conns = loads[self.active].conns;
+        let part = |to| {
+            let count = conns / self.active + usize::from(to < conns % self.active);
+            Move { from: self.active, to, count }
+        };
+        (0..self.active).map(part).filter(|part| part.count > 0).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loads(loads: &[(f64, usize)]) -> Vec<Load> {
+        loads.iter().map(|&(busy, conns)| Load { busy, conns }).collect()
+    }
+
+    /// Looks until something is moved, at most `looks` times; after how many that was.
+    fn look(spread: &mut Spread, at: &[Load], idle: f64, looks: u32) -> (u32, Vec<Move>) {
+        for number in 1..=looks {
+            let moves = spread.look(at, idle);
+            if !moves.is_empty() {
+                return (number, moves);
+            }
+        }
+        (looks, Vec::new())
+    }
+
+    #[test]
+    fn another_worker_helps_when_one_has_no_time_and_the_machine_has() {
+        let mut spread = Spread::new();
+        let busy = loads(&[(1.0, 16), (0.0, 0)]);
+        let half = Move { from: 0, to: 1, count: 8 };
+        assert_eq!(look(&mut spread, &busy, 0.8, 9), (STRAINED_LOOKS, vec![half]));
+        assert_eq!(spread.active(), 2);
+        // There is no third one.
+        let all = loads(&[(1.0, 8), (1.0, 8)]);
+        assert_eq!(look(&mut spread, &all, 1.0, 99), (99, vec![]));
+    }
+
+    #[test]
+    fn no_other_worker_helps_when_that_takes_time_from_others() {
+        let mut spread = Spread::new();
+        assert_eq!(look(&mut spread, &loads(&[(1.0, 16), (0.0, 0)]), 0.1, 99), (99, vec![]));
+        assert_eq!(spread.active(), 1);
+    }
+
+    #[test]
+    fn a_connection_alone_cannot_be_shared() {
+        let mut spread = Spread::new();
+        assert_eq!(look(&mut spread, &loads(&[(1.0, 1), (0.0, 0)]), 0.9, 99), (99, vec![]));
+    }
+
+    #[test]
+    fn a_moment_is_not_enough() {
+        let mut spread = Spread::new();
+        for _ in 0..50 {
+            assert_eq!(spread.look(&loads(&[(1.0, 16), (0.0, 0)]), 0.8), []);
+            assert_eq!(spread.look(&loads(&[(0.5, 16), (0.0, 0)]), 1.2), []);
+        }
+    }
+
+    #[test]
+    fn each_gives_its_share_to_another_one() {
+        let mut spread = Spread { active: 2, ..Spread::new() };
+        let busy = loads(&[(1.0, 9), (0.95, 6), (0.0, 0), (0.0, 0)]);
+        let moves = vec![Move { from: 0, to: 2, count: 3 }, Move { from: 1, to: 2, count: 2 }];
+        assert_eq!(look(&mut spread, &busy, 2.0, 9).1, moves);
+        assert_eq!(spread.active(), 3);
+    }
+
+    #[test]
+    fn who_has_time_takes_from_who_has_none() {
+        let mut spread = Spread { active: 2, ..Spread::new() };
+        let moves = vec![Move { from: 1, to: 0, count: 4 }];
+        assert_eq!(look(&mut spread, &loads(&[(0.2, 8), (1.0, 10)]), 0.8, 9).1, moves);
+        assert_eq!(spread.active(), 2);
+    }
+
+    #[test]
+    fn workers_become_fewer_when_there_is_little_to_do() {
+        let mut spread = Spread { active: 3, ..Spread::new() };
+        let few = loads(&[(0.3, 4), (0.3, 4), (0.3, 5), (0.0, 0)]);
+        let moves = vec![Move { from: 2, to: 0, count: 3 }, Move { from: 2, to: 1, count: 2 }];
+        assert_eq!(look(&mut spread, &few, 3.0, 99), (LITTLE_LOOKS, moves));
+        assert_eq!(spread.active(), 2);
+    }
+
+    #[test]
+    fn workers_become_fewer_when_they_are_in_each_others_way() {
+        let mut spread = Spread { active: 2, ..Spread::new() };
+        let crowd = loads(&[(0.45, 8), (0.5, 8)]);
+        let moves = vec![Move { from: 1, to: 0, count: 8 }];
+        assert_eq!(look(&mut spread, &crowd, 0.0, 99), (CROWDED_LOOKS, moves));
+        // Then one does it all, and there is no room for another one.
+        assert_eq!(look(&mut spread, &loads(&[(1.0, 16), (0.0, 0)]), 0.0, 99), (99, vec![]));
+    }
+
+    #[test]
+    fn an_unused_worker_withdraws_without_a_word() {
+        let mut spread = Spread { active: 2, ..Spread::new() };
+        assert_eq!(look(&mut spread, &loads(&[(0.0, 0), (0.0, 0)]), 2.0, 99), (99, vec![]));
+        assert_eq!(spread.active(), 1);
+    }
+}

@@ -1,0 +1,63 @@
+//! How much of its processors the machine uses, and a thread of this process.
+
+use std::time::Duration;
+
+use rustix::thread::gettid;
+
+/// What `/proc/stat` counts in, in milliseconds: Linux shows every program hundredths of a second, whatever
+/// it uses itself.
+const TICK_MS: u64 = 10;
+
+/// What names the calling thread here; `None` where the system does not tell.
+pub fn this_thread() -> Option<String> {
+    let path = format!("/proc/self/task/{}/schedstat", gettid().as_raw_nonzero());
+    thread_time(&path).is_some().then_some(path)
+}
+
+/// How long a thread has run, all in all.
+pub fn thread_time(thread: &str) -> Option<Duration> {
+    let text = std::fs::read_to_string(thread).ok()?;
+    text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+}
+
+/// How long the machine's processors had nothing to do, all in all, summed over them; `None` where the
+/// system does not tell.
+pub fn idle_time() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/stat").ok()?;
+    idle_ticks(&text).map(|ticks| Duration::from_millis(ticks.saturating_mul(TICK_MS)))
+}
+
+/// Idle, and waiting for a disk.
+fn idle_ticks(stat: &str) -> Option<u64> {
+    let mut fields = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().skip(3);
+    let idle: u64 = fields.next()?.parse().ok()?;
+    let waiting: u64 = fields.next()?.parse().ok()?;
+    Some(idle + waiting)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_is_what_nobody_used() {
+        let stat = "cpu  347 87 868 2630 17 0 147 15 0 0\ncpu0 1 2 3 4 5 6 7 8 9 0\n";
+        assert_eq!(idle_ticks(stat), Some(2647));
+        assert_eq!(idle_ticks("cpu  1 2 3"), None);
+        assert_eq!(idle_ticks("intr 1 2 3 4 5"), None);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_thread_that_runs_is_seen_running() {
+        let Some(thread) = this_thread() else { return };
+        let before = thread_time(&thread).unwrap();
+        let until = std::time::Instant::now() + Duration::from_millis(20);
+        while std::time::Instant::now() < until {
+            std::hint::spin_loop();
+        }
+        // It is preempted meanwhile, perhaps for most of it.
+        assert!(thread_time(&thread).unwrap() > before);
+        assert!(idle_time().is_some());
+    }
+}
