@@ -267,6 +267,7 @@ impl Swarm {
             self.timer = Some(timer::Timer::new(&self.poll, TIMER).context("create a timer")?);
         }
         let mut cpu = CpuWindow::default();
+        let mut is_silent = false;
         if schedule.is_none() {
             for id in 0..self.conns.len() {
                 self.advance(id, false, work, plan, tally);
@@ -286,7 +287,8 @@ impl Swarm {
             if self.in_flight == 0 && !(waits && sending) {
                 break;
             }
-            if now > plan.stop.saturating_add(nanos(DRAIN)) {
+            // A machine that stood still for that long has replies that only have to be read.
+            if is_silent && now > plan.stop.saturating_add(nanos(DRAIN)) {
                 break;
             }
             if let Some(after) = plan.ping_after {
@@ -294,6 +296,7 @@ impl Swarm {
             }
             let pause = Duration::from_nanos(plan.stop.saturating_sub(now)).min(TURN_MAX);
             self.wait(if sending { pause } else { TURN_MAX })?;
+            is_silent = self.events.is_empty();
             let events = std::mem::replace(&mut self.events, Events::with_capacity(0));
             for event in &events {
                 if event.token() == TIMER {

@@ -35,7 +35,7 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
             let others = ensemble.others(leader);
             // Both are known to take writes before anything happens.
             for server in &others {
-                write(*server).with_context(|| format!("write to {server}"))?;
+                writes_again(*server).with_context(|| format!("write to {server}"))?;
             }
             thread::sleep(QUIET);
             let fault = Instant::now();
@@ -69,6 +69,18 @@ fn write(server: SocketAddr) -> anyhow::Result<()> {
     client.expect("set", op::SET_DATA, |to| wire::set_body(to, ROOT, b"x"))?;
     let _ = client.close(); // the write is what counts
     Ok(())
+}
+
+/// Waits until a write is acknowledged: who has just come back may still send clients away.
+fn writes_again(server: SocketAddr) -> anyhow::Result<()> {
+    let start = Instant::now();
+    loop {
+        match write(server) {
+            Err(error) if start.elapsed() > PATIENCE => return Err(error),
+            Err(_) => thread::sleep(RETRY),
+            Ok(()) => return Ok(()),
+        }
+    }
 }
 
 /// The time from `fault` to the first write that began after it and is acknowledged by any of `servers`.
