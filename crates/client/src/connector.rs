@@ -14,6 +14,9 @@ use crate::shared::Shared;
 use crate::state::{SessionState, Status};
 use crate::{Acls, Client, Error, Result, Retry, SessionTicket};
 
+/// How a connect string begins that names a service of the DNS.
+const SERVICE: &str = "dns-srv://";
+
 /// The settings of a session, and the way to open it.
 ///
 /// ```
@@ -458,9 +461,32 @@ impl Connector {
     /// # Ok(()) });
     /// ```
     pub fn start(mut self, connect_string: &str) -> Result<Client> {
-        let parsed: ConnectString = connect_string.parse().map_err(Error::connect_string)?;
+        if let Some(service) = connect_string.strip_prefix(SERVICE) {
+            return self.start_service(service);
+        }
+        let parsed: ConnectString =
+            connect_string.parse().map_err(|error| Error::connect_string(&error))?;
         self.chroot = self.chroot.or(parsed.chroot);
         self.start_with(Names(parsed.servers))
+    }
+
+    #[cfg(feature = "dns-srv")]
+    fn start_service(mut self, service: &str) -> Result<Client> {
+        let parsed: ConnectString =
+            service.parse().map_err(|error| Error::connect_string(&error))?;
+        self.chroot = self.chroot.or(parsed.chroot);
+        match <[_; 1]>::try_from(parsed.servers) {
+            // Its servers' ports stand in the records.
+            Ok([server]) if !service.contains(':') => {
+                self.start_with(crate::service::Service::new(server.host))
+            }
+            _ => Err(Error::connect_string(&format!("not one service: {service:?}"))),
+        }
+    }
+
+    #[cfg(not(feature = "dns-srv"))]
+    fn start_service(self, _service: &str) -> Result<Client> {
+        Err(Error::connect_string(&format!("{SERVICE} wants the feature dns-srv of zebu-client")))
     }
 
     /// As [`Connector::start`], with servers that somebody else knows.

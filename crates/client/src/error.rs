@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use zebu_proto::ErrorCode;
 use zebu_proto::path::PathError;
-use zebu_proto::{ConnectStringError, ErrorCode};
 use zebu_session::{Ending, Failure};
 
 /// What the caller can do about an error.
@@ -223,7 +223,7 @@ impl Error {
     }
 
     /// The reason stands where a path would.
-    pub(crate) fn connect_string(error: ConnectStringError) -> Self {
+    pub(crate) fn connect_string(error: &dyn fmt::Display) -> Self {
         Self::invalid(What::ConnectString, &error.to_string())
     }
 

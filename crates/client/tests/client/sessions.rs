@@ -187,7 +187,8 @@ async fn near_servers_are_preferred() {
 
 #[tokio::test]
 async fn connect_strings_that_make_no_sense_are_refused() {
-    for servers in ["", "a:b", "a/b//c", "::1:2181"] {
+    let services = ["dns-srv://", "dns-srv://a:1", "dns-srv://a,b", "dns-srv://a/b//c"];
+    for servers in ["", "a:b", "a/b//c", "::1:2181"].into_iter().chain(services) {
         let error = Client::connect(servers).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{servers}");
     }
