@@ -19,6 +19,7 @@ use zebu_proto::{Acl, ErrorCode, EventType, OpCode, Perms, SessionId, Xid, Zxid}
 use zebu_replica::{
     After, Input, Now, Origin, Output, Reader, Replica, Request, Session, frame, gate, write_reply,
 };
+use zebu_state::membership;
 use zebu_tree::{Events, Tree, WatcherId};
 use zebu_zab::{ConfigChange, Role};
 
@@ -27,7 +28,6 @@ use crate::conns;
 use crate::counting::{Answers, bytes_read, count_event, count_op, count_replica, gather_written};
 use crate::four_letter::{Mode, ProposalSizes};
 use crate::journal::{Command, Job, Journal};
-use crate::membership;
 use crate::metrics::Gather;
 use crate::peers;
 use crate::shared::{Leading, SessionDeadline, Shared, Status};

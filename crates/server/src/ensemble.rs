@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use bytes::Bytes;
 use tracing::warn;
-use zebu_proto::{Epoch, Zxid};
+use zebu_state::Found;
 use zebu_store::{EpochFiles, Recovered};
 use zebu_zab::config::{Membership, Role};
 use zebu_zab::election::Patience;
-use zebu_zab::history::{Memory, Txn};
-use zebu_zab::{Epochs, ObserverOptions, Options, Peer, Start, SyncsMax};
+use zebu_zab::history::Memory;
+use zebu_zab::{ObserverOptions, Options, Peer, SyncsMax};
 
 use crate::config::{Config, EnsembleConfig};
 
-/// This server's part in its ensemble, before it has heard of anybody.
+/// This server's part in its ensemble, before it has heard of anybody; `known` is the newest
+/// configuration it has ever known to be in force.
 ///
 /// # Errors
 /// When the epochs on the disk cannot be.
@@ -25,8 +25,8 @@ pub fn peer(
     recovered: &Recovered,
     known: Option<Membership>,
 ) -> anyhow::Result<Peer> {
-    let last = recovered.last_zxid;
-    let loaded = epochs.load(last).context("the epochs of this server cannot be used")?;
+    let loaded = epochs.load(recovered.last_zxid);
+    let loaded = loaded.context("the epochs of this server cannot be used")?;
     if loaded.logged > loaded.current {
         warn!(
             "synchronization with the leader of epoch {:x} was interrupted; the vote names epoch {:x}",
@@ -36,56 +36,22 @@ pub fn peer(
     if let Some(damage) = &recovered.damaged {
         warn!("{damage}: this server neither votes nor serves until a leader has repaired it");
     }
-    let mut has_database = last >= Zxid::ZERO && recovered.damaged.is_none();
-    let members = &ensemble.members;
-    if config.reconfig_enabled
-        && recovered.fresh
-        && loaded.current == Epoch(0)
-        && members.version() > Zxid::ZERO
-    {
-        // It may have acknowledged what it has lost: its vote must not count.
-        has_database = false;
+    let found = Found {
+        recovered,
+        epochs: loaded,
+        committed: Arc::new(ensemble.members.clone()),
+        proposed: ensemble.proposed.clone(),
+        known,
+        reconfig: config.reconfig_enabled,
+    };
+    if found.has_forgotten() {
         warn!(
             "there are no data, but the ensemble has agreed on its configuration already (version {:x}): \
              this server neither votes nor serves until a leader has brought it up to date",
-            members.version().0
+            ensemble.members.version().0
         );
     }
-    let last_seen = last_seen(config, ensemble, known);
-    let recent = recovered
-        .recent
-        .iter()
-        .map(|(zxid, record)| Txn { zxid: *zxid, record: Bytes::copy_from_slice(record) });
-    let start = Start {
-        epochs: Epochs { accepted: loaded.accepted, current: loaded.current },
-        committed: Arc::new(ensemble.members.clone()),
-        last_seen: last_seen.map(Arc::new),
-        last: last.max(Zxid::ZERO),
-        recent: recent.collect(),
-        has_database,
-    };
-    Ok(Peer::new(options(config, ensemble), start))
-}
-
-/// The newest configuration this server has heard of besides the one in force.
-fn last_seen(
-    config: &Config,
-    ensemble: &EnsembleConfig,
-    known: Option<Membership>,
-) -> Option<Membership> {
-    let members = &ensemble.members;
-    let proposed = ensemble.proposed.clone().filter(|it| it.version() > members.version());
-    if !config.reconfig_enabled {
-        return proposed;
-    }
-    let known = known.filter(|it| it.version() > members.version());
-    let Some(known) = known
-        .filter(|it| proposed.as_ref().is_none_or(|proposed| proposed.version() < it.version()))
-    else {
-        return proposed;
-    };
-    // Either a crash came between the data and the file, or somebody has changed the file by hand.
-    if members.version() == Zxid::ZERO && !members.has_same_members(&known) {
+    if let Some(known) = found.hand_made() {
         warn!(
             "{}: this server knows a configuration that the ensemble has agreed on (version {:x}), which counts as well: \
              change the members by reconfig, not here",
@@ -93,7 +59,7 @@ fn last_seen(
             known.version().0
         );
     }
-    Some(known)
+    Ok(Peer::new(options(config, ensemble), found.start()))
 }
 
 fn memory(ensemble: &EnsembleConfig) -> Memory {

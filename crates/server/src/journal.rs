@@ -14,11 +14,11 @@ use tracing::{info, warn};
 use zebu_proto::{Epoch, Zxid};
 use zebu_replica::Input;
 use zebu_state::Copied;
+use zebu_state::membership::{self, ConfigFiles};
 use zebu_store::{EpochFile, EpochFiles, TxnLog};
 use zebu_tree::Tree;
 use zebu_zab::{ConfigChange, EpochKind};
 
-use crate::membership::{self, ConfigFiles};
 use crate::shared::Shared;
 
 /// Silence after which the log is marked durable up to its end.
@@ -237,7 +237,10 @@ impl Job {
         };
         let remakes = self.remakes();
         let done = match self {
-            Self::Config(change) => return config.save(&change),
+            Self::Config(change) => {
+                tell(&change);
+                return Ok(config.save(&change)?);
+            }
             Self::SaveEpoch(kind, epoch) => {
                 let file = match kind {
                     EpochKind::Accepted => EpochFile::Accepted,
@@ -272,6 +275,21 @@ impl Job {
             shared.remaking.fetch_sub(1, Ordering::Relaxed);
         }
         Ok(())
+    }
+}
+
+fn tell(change: &ConfigChange) {
+    match change {
+        ConfigChange::Proposed(config) => {
+            info!("a configuration is proposed: version {:x}", config.version().0);
+        }
+        ConfigChange::Withdrawn => {}
+        ConfigChange::Committed(config) => {
+            info!("the configuration has changed: version {:x}", config.version().0);
+            for line in config.committed_text().lines() {
+                info!("{line}");
+            }
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use zebu_replica::{
     IntakeOptions, MemberOptions, Options as ReplicaOptions, ReaperOptions, Replica, Rules,
     SnapshotOptions, ThrottleOptions,
 };
+use zebu_state::membership::{self, ConfigFiles};
 use zebu_state::{Rebuild, Rebuilt};
 use zebu_store::{EpochFiles, OsVfs, Recovered, Snapshots, Store};
 use zebu_tree::Options as TreeOptions;
@@ -25,7 +26,7 @@ use crate::config::{Compression, Config};
 use crate::engine::Engine;
 use crate::ensemble;
 use crate::journal::{self, Journal, Reports};
-use crate::membership::{self, ConfigFiles};
+use crate::membership::check_hand_made;
 use crate::metrics::Metrics;
 use crate::network::{self, Workers};
 use crate::peers::Peers;
@@ -99,12 +100,13 @@ impl Server {
         if let Some(ensemble) = &config.ensemble {
             let now_ms = clock.now().wall_ms;
             if config.reconfig_enabled {
-                let in_files = config.file.as_deref().and_then(membership::in_files);
+                let in_files = config.file.as_deref();
+                let in_files = in_files.and_then(|file| membership::in_files(vfs.as_ref(), file));
                 known = known.into_iter().chain(in_files).max_by_key(Membership::version);
                 membership::show(&mut tree, &ensemble.members, now_ms);
             } else {
                 if let Some(before) = &known {
-                    membership::check_hand_made(ensemble, before)?;
+                    check_hand_made(ensemble, before)?;
                 }
                 membership::overwrite(&mut tree, &ensemble.members, now_ms);
             }
@@ -125,7 +127,10 @@ impl Server {
             }
             Some(ensemble) => {
                 let epochs = EpochFiles::new(vfs.clone(), &config.data.dir);
-                let files = ConfigFiles::new(vfs, config.file.clone(), ensemble);
+                let committed = Arc::new(ensemble.members.clone());
+                let proposed = ensemble.proposed.as_ref();
+                let files =
+                    ConfigFiles::new(vfs, config.file.clone(), ensemble.me, committed, proposed);
                 if config.reconfig_enabled && ensemble.dynamic_file.is_none() {
                     files.back_up()?;
                 }

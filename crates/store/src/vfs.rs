@@ -214,6 +214,16 @@ pub(crate) fn create_dirs(vfs: &dyn Vfs, dir: &Path) -> io::Result<()> {
     vfs.sync_dir(&above)
 }
 
+/// Reads a small file whole.
+///
+/// # Errors
+/// What the system reports.
+pub fn read(vfs: &dyn Vfs, path: &Path) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    io::Read::read_to_end(&mut Sequential::new(vfs.open(path)?), &mut content)?;
+    Ok(content)
+}
+
 /// Writes a small file so that a crash leaves the old content or the new, and nothing between.
 ///
 /// `temporary` is the name it has until it is complete.

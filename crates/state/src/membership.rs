@@ -1,0 +1,185 @@
+//! The configuration of the ensemble as a member keeps it: in files beside `zoo.cfg`, and what its data
+//! say about it.
+//!
+//! A file is replaced whole, and in this order: the new members, the pointer to them, and only then
+//! what was proposed goes. So a start finds the old configuration or the new one.
+//!
+//! Source: `QuorumPeer.setQuorumVerifier`, `QuorumPeerConfig.editStaticConfig`.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use zebu_proto::path::reserved::CONFIG;
+use zebu_proto::{ServerId, Zxid};
+use zebu_store::Vfs;
+use zebu_store::vfs::{read, replace};
+use zebu_tree::Tree;
+use zebu_zab::ConfigChange;
+use zebu_zab::config::{Membership, TextError, files};
+
+/// A configuration that could not be kept: this server must not go on as if it had been.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The disk failed.
+    #[error("cannot {act} {}", path.display())]
+    Io {
+        /// What could not be done.
+        act: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The operator's file is none of its kind any more.
+    #[error("cannot change {}", path.display())]
+    Static {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: TextError,
+    },
+}
+
+impl ConfigError {
+    fn io(act: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_path_buf();
+        move |source| Self::Io { act, path, source }
+    }
+}
+
+/// Where the configuration is kept; without a file of the operator's, nowhere.
+#[derive(Debug)]
+pub struct ConfigFiles {
+    vfs: Arc<dyn Vfs>,
+    /// The operator's file.
+    file: Option<PathBuf>,
+    me: ServerId,
+    /// The configuration in force.
+    committed: Arc<Membership>,
+    /// The version of what is proposed, if there is such a file.
+    proposed: Option<Zxid>,
+}
+
+impl ConfigFiles {
+    /// The files of the member `me` that was started with `file`, in which it found what is in force,
+    /// and beside which what is proposed.
+    pub fn new(
+        vfs: Arc<dyn Vfs>,
+        file: Option<PathBuf>,
+        me: ServerId,
+        committed: Arc<Membership>,
+        proposed: Option<&Membership>,
+    ) -> Self {
+        Self { vfs, file, me, committed, proposed: proposed.map(Membership::version) }
+    }
+
+    /// The configuration in force.
+    pub fn committed(&self) -> &Arc<Membership> {
+        &self.committed
+    }
+
+    /// Copies the operator's file before the members are taken out of it for the first time.
+    ///
+    /// # Errors
+    /// It cannot be read or copied.
+    pub fn back_up(&self) -> Result<(), ConfigError> {
+        let Some(file) = &self.file else { return Ok(()) };
+        let content = self.read(file)?;
+        self.write(&files::backup(file), &content)
+    }
+
+    /// Keeps a change.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn save(&mut self, change: &ConfigChange) -> Result<(), ConfigError> {
+        match change {
+            ConfigChange::Proposed(config) => self.propose(config),
+            ConfigChange::Withdrawn => self.withdraw(),
+            ConfigChange::Committed(config) => self.commit(config.clone()),
+        }
+    }
+
+    fn propose(&mut self, config: &Membership) -> Result<(), ConfigError> {
+        let Some(file) = &self.file else { return Ok(()) };
+        self.write(&files::proposed(file), config.proposed_text().as_bytes())?;
+        self.proposed = Some(config.version());
+        Ok(())
+    }
+
+    fn withdraw(&mut self) -> Result<(), ConfigError> {
+        if let (Some(file), Some(_)) = (&self.file, self.proposed.take()) {
+            let path = files::proposed(file);
+            match self.vfs.remove(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                result => result.map_err(ConfigError::io("remove", &path))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self, config: Arc<Membership>) -> Result<(), ConfigError> {
+        let version = config.version();
+        self.committed = config;
+        let Some(file) = &self.file else { return Ok(()) };
+        let dynamic = files::committed(file, version);
+        self.write(&dynamic, self.committed.committed_text().as_bytes())?;
+        let text = self.read(file)?;
+        let serves_clients = self.committed.member(self.me).is_some_and(|me| me.client.is_some());
+        let pointer = dynamic.to_string_lossy();
+        let edited = files::edited_static_text(&text, &pointer, serves_clients);
+        let edited = edited.map_err(|source| ConfigError::Static { path: file.clone(), source })?;
+        self.write(file, edited.as_bytes())?;
+        if self.proposed.is_some_and(|proposed| proposed <= version) {
+            self.withdraw()?;
+        }
+        Ok(())
+    }
+
+    fn read(&self, path: &Path) -> Result<Vec<u8>, ConfigError> {
+        read(self.vfs.as_ref(), path).map_err(ConfigError::io("read", path))
+    }
+
+    fn write(&self, path: &Path, content: &[u8]) -> Result<(), ConfigError> {
+        let mut temporary = path.as_os_str().to_owned();
+        temporary.push(".tmp");
+        replace(self.vfs.as_ref(), path, Path::new(&temporary), content)
+            .map_err(ConfigError::io("write", path))
+    }
+}
+
+/// The configuration that the data were left with, if they are an ensemble's.
+pub fn in_data(tree: &Tree) -> Option<Membership> {
+    let text = tree.node(CONFIG)?.data().filter(|text| !text.is_empty())?;
+    Membership::agreed(text)
+}
+
+/// The newest configuration in the files beside `file` that this server has known to be in force,
+/// whichever of them `file` points to.
+pub fn in_files(vfs: &dyn Vfs, file: &Path) -> Option<Membership> {
+    let name = format!("{}.dynamic.", file.file_name()?.to_str()?);
+    let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let beside = vfs.list(dir).ok()?;
+    let versions = beside.into_iter().filter_map(|entry| {
+        let suffix = entry.name.strip_prefix(&name)?;
+        let version = i64::from_str_radix(suffix, 16).ok().map(Zxid)?;
+        Some((version, dir.join(&entry.name)))
+    });
+    let (version, path) = versions.max()?;
+    Some(Membership::agreed(&read(vfs, &path).ok()?)?.with_version(version))
+}
+
+/// Makes the configuration in force visible to clients, unless a transaction has shown a later one.
+pub fn show(tree: &mut Tree, members: &Membership, now_ms: i64) {
+    let shown = tree.node(CONFIG).map_or(Zxid::ZERO, |node| node.stat().mzxid);
+    if shown < members.version() {
+        overwrite(tree, members, now_ms);
+    }
+}
+
+/// Makes the configuration in force visible to clients, whatever the data say: without
+/// reconfigurations they are not where it comes from.
+pub fn overwrite(tree: &mut Tree, members: &Membership, now_ms: i64) {
+    tree.show_configuration(members.to_string().as_bytes(), members.version(), now_ms);
+}

@@ -1,0 +1,75 @@
+//! What a member of an ensemble starts with: what its disk and its operator's files say.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use zebu_proto::{Epoch, Zxid};
+use zebu_store::Recovered;
+use zebu_zab::config::Membership;
+use zebu_zab::history::Txn;
+use zebu_zab::{Epochs, Start};
+
+/// What a start has found.
+#[derive(Debug)]
+pub struct Found<'r> {
+    /// The data.
+    pub recovered: &'r Recovered,
+    /// The epochs beside them.
+    pub epochs: zebu_store::Epochs,
+    /// The configuration in force, as the operator's file says.
+    pub committed: Arc<Membership>,
+    /// The one that was proposed when this server stopped.
+    pub proposed: Option<Membership>,
+    /// The newest one that this server has ever known to be in force, as its data and the files of
+    /// earlier configurations say.
+    pub known: Option<Membership>,
+    /// Whether the members may change.
+    pub reconfig: bool,
+}
+
+impl Found<'_> {
+    /// Whether the data are gone although the ensemble has agreed on its configuration before: what
+    /// they were may have been acknowledged.
+    pub fn has_forgotten(&self) -> bool {
+        self.reconfig
+            && self.recovered.fresh
+            && self.epochs.current == Epoch(0)
+            && self.committed.version() > Zxid::ZERO
+    }
+
+    /// The newest configuration this server has heard of besides the one in force.
+    fn last_seen(&self) -> Option<&Membership> {
+        let known = self.known.as_ref().filter(|_| self.reconfig);
+        let seen = [known, self.proposed.as_ref()].into_iter().flatten();
+        let newer = seen.filter(|config| config.version() > self.committed.version());
+        newer.max_by_key(|config| config.version())
+    }
+
+    /// A configuration the ensemble has agreed on that the operator's file does not have: either a
+    /// crash came between the data and the file, or somebody has changed the file by hand.
+    pub fn hand_made(&self) -> Option<&Membership> {
+        let known = self.known.as_ref().filter(|_| self.reconfig)?;
+        let proposed = self.proposed.as_ref().map_or(Zxid::ZERO, Membership::version);
+        let counts = known.version() > proposed && self.committed.version() == Zxid::ZERO;
+        (counts && !self.committed.has_same_members(known)).then_some(known)
+    }
+
+    /// What this member of the ensemble starts with.
+    pub fn start(self) -> Start {
+        let has_database = self.recovered.last_zxid >= Zxid::ZERO
+            && self.recovered.damaged.is_none()
+            && !self.has_forgotten();
+        let last_seen = self.last_seen().cloned().map(Arc::new);
+        let recent = self.recovered.recent.iter();
+        let recent = recent
+            .map(|(zxid, record)| Txn { zxid: *zxid, record: Bytes::copy_from_slice(record) });
+        Start {
+            epochs: Epochs { accepted: self.epochs.accepted, current: self.epochs.current },
+            committed: self.committed,
+            last_seen,
+            last: self.recovered.last_zxid.max(Zxid::ZERO),
+            recent: recent.collect(),
+            has_database,
+        }
+    }
+}
