@@ -13,8 +13,8 @@ use zebu_zab::{ObserverOptions, Options, Peer, SyncsMax};
 
 use crate::config::{Config, EnsembleConfig};
 
-/// This server's part in its ensemble, before it has heard of anybody; `known` is the newest
-/// configuration it has ever known to be in force.
+/// This server's part in its ensemble, before it has heard of anybody; the configurations are those
+/// that its data and its files have.
 ///
 /// # Errors
 /// When the epochs on the disk cannot be.
@@ -23,7 +23,8 @@ pub fn peer(
     ensemble: &EnsembleConfig,
     epochs: &EpochFiles,
     recovered: &Recovered,
-    known: Option<Membership>,
+    in_data: Option<Membership>,
+    in_files: Option<Membership>,
 ) -> anyhow::Result<Peer> {
     let loaded = epochs.load(recovered.last_zxid);
     let loaded = loaded.context("the epochs of this server cannot be used")?;
@@ -41,7 +42,8 @@ pub fn peer(
         epochs: loaded,
         committed: Arc::new(ensemble.members.clone()),
         proposed: ensemble.proposed.clone(),
-        known,
+        in_data,
+        in_files,
         reconfig: config.reconfig_enabled,
     };
     if found.has_forgotten() {

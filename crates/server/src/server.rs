@@ -20,7 +20,6 @@ use zebu_state::membership::{self, ConfigFiles};
 use zebu_state::{Rebuild, Rebuilt};
 use zebu_store::{EpochFiles, OsVfs, Recovered, Snapshots, Store};
 use zebu_tree::Options as TreeOptions;
-use zebu_zab::config::Membership;
 
 use crate::config::{Compression, Config};
 use crate::engine::Engine;
@@ -96,16 +95,15 @@ impl Server {
                 info!("removed {orphans} ephemerals whose sessions are over");
             }
         }
-        let mut known = membership::in_data(&tree);
+        let (in_data, mut in_files) = (membership::in_data(&tree), None);
         if let Some(ensemble) = &config.ensemble {
             let now_ms = clock.now().wall_ms;
             if config.reconfig_enabled {
-                let in_files = config.file.as_deref();
-                let in_files = in_files.and_then(|file| membership::in_files(vfs.as_ref(), file));
-                known = known.into_iter().chain(in_files).max_by_key(Membership::version);
+                let file = config.file.as_deref();
+                in_files = file.and_then(|file| membership::in_files(vfs.as_ref(), file));
                 membership::show(&mut tree, &ensemble.members, now_ms);
             } else {
-                if let Some(before) = &known {
+                if let Some(before) = &in_data {
                     check_hand_made(ensemble, before)?;
                 }
                 membership::overwrite(&mut tree, &ensemble.members, now_ms);
@@ -131,10 +129,14 @@ impl Server {
                 let proposed = ensemble.proposed.as_ref();
                 let files =
                     ConfigFiles::new(vfs, config.file.clone(), ensemble.me, committed, proposed);
-                if config.reconfig_enabled && ensemble.dynamic_file.is_none() {
-                    files.back_up()?;
+                if config.reconfig_enabled {
+                    files.settle()?;
+                    if ensemble.dynamic_file.is_none() {
+                        files.back_up()?;
+                    }
                 }
-                let peer = ensemble::peer(&config, ensemble, &epochs, &recovered, known)?;
+                let peer =
+                    ensemble::peer(&config, ensemble, &epochs, &recovered, in_data, in_files)?;
                 let replica = Replica::member(options, peer, &tree, now);
                 // What no quorum has confirmed yet must not get into a snapshot.
                 (replica, Reports::Member(epochs, Box::new(files)), recovered.fresh, false)

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::plan::{Fault, Left, Plan, Planned, Side, Target, When};
+use crate::plan::{Change, Fault, Left, Meant, Plan, Planned, Side, Target, When};
 use crate::random::Random;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -29,10 +29,16 @@ pub enum Aim {
     BrokenSync,
     /// A candidate gives its history away in a copy, while a snapshot is on its way, and fails.
     SlowSnapshot,
+    /// Members come, go and take other parts, while everything goes wrong.
+    ChangingMembers,
+    /// Something ends at a step of a change of the members, of the leader above all.
+    BrokenChange,
+    /// One half of the machines takes over from the other, and one of them is not there.
+    Halves,
 }
 
 /// All of them.
-pub const AIMS: [Aim; 8] = [
+pub const AIMS: [Aim; 11] = [
     Aim::LoneLeader,
     Aim::BrokenPromises,
     Aim::CopyThenLead,
@@ -41,6 +47,9 @@ pub const AIMS: [Aim; 8] = [
     Aim::LoyalObservers,
     Aim::BrokenSync,
     Aim::SlowSnapshot,
+    Aim::ChangingMembers,
+    Aim::BrokenChange,
+    Aim::Halves,
 ];
 
 /// The faults of a plan, in any order.
@@ -69,6 +78,9 @@ impl Aim {
             Self::LoyalObservers => loyal_observers(plan, random, &mut script),
             Self::BrokenSync => broken_sync(plan, random, &mut script),
             Self::SlowSnapshot => slow_snapshot(plan, random, &mut script),
+            Self::ChangingMembers => changing_members(plan, random, &mut script),
+            Self::BrokenChange => broken_change(plan, random, &mut script),
+            Self::Halves => halves(plan, random, &mut script),
         }
         script.0.sort_by_key(|planned| planned.at);
         script.0.retain(|planned| planned.at < plan.length);
@@ -300,5 +312,142 @@ fn slow_snapshot(plan: &mut Plan, random: &mut Random, script: &mut Script) {
             script.at(at - plan.tick * 2, Fault::ClientSilent(client, away + plan.tick * 14));
         }
         at += away + plan.tick * 20 + random.ms(0, 3000);
+    }
+}
+
+/// Who is meant by a change: anybody, or the leader.
+fn somebody(plan: &Plan, random: &mut Random) -> Target {
+    match random.below(4) {
+        0 => Target::Leader,
+        1 => Target::Other(random.below(plan.servers() as u64) as usize),
+        _ => Target::Server(random.below(plan.servers() as u64) as usize),
+    }
+}
+
+/// Any change of the members.
+fn some_change(plan: &Plan, random: &mut Random) -> Change {
+    let meant = match random.below(8) {
+        0 | 1 => Meant::Newest,
+        2 => Meant::Older,
+        _ => Meant::Any,
+    };
+    let whole = random.one_in(4);
+    let mut change =
+        Change { joining: Vec::new(), leaving: Vec::new(), moves: false, whole, meant };
+    let who = somebody(plan, random);
+    match random.below(8) {
+        0..3 => change.joining.push((who, true)),
+        3 => change.joining.push((who, false)),
+        4 | 5 => change.leaving.push(who),
+        6 => {
+            change.joining.push((who, true));
+            change.moves = true;
+        }
+        _ => {
+            for machine in 0..plan.servers() {
+                match random.below(5) {
+                    0 | 1 => change.joining.push((Target::Server(machine), true)),
+                    2 => change.joining.push((Target::Server(machine), false)),
+                    3 => change.leaving.push(Target::Server(machine)),
+                    _ => {}
+                }
+            }
+        }
+    }
+    change
+}
+
+fn changing_members(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.reconfig = true;
+    plan.voters = *random.pick(&[1, 2, 3, 3, 5]);
+    plan.observers = *random.pick(&[0, 0, 1]);
+    plan.spares = random.between(1, 3) as usize;
+    script.0 = plan.draw_faults(random);
+    let mut at = SECOND * 4;
+    while at < plan.length {
+        script.at(at, Fault::Change(some_change(plan, random)));
+        at += random.ms(1_000, 12_000);
+    }
+}
+
+fn broken_change(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.reconfig = true;
+    plan.voters = *random.pick(&[2, 3, 3, 4]);
+    plan.observers = 0;
+    plan.spares = random.between(1, 2) as usize;
+    plan.tick = Duration::from_millis(*random.pick(&[500, 1000]));
+    let mut at = SECOND * 6;
+    while at < plan.length {
+        let away = random.ms(50, plan.tick.as_millis() as u64 * 10);
+        let end = *random.pick(&[Target::Here, Target::There]);
+        let left = Left::Some(random.next());
+        let fault = match random.below(5) {
+            0 => Fault::Kill(end, random.below(12), away),
+            1 => Fault::PowerCut(end, random.below(12), left, away),
+            2 => Fault::CutOff(end, Side::Servers, random.one_in(2), away),
+            3 => Fault::PowerCutAll(random.below(12), left, away),
+            _ => Fault::Pause(end, away),
+        };
+        let when = *random.pick(&[
+            When::Change,
+            When::Change,
+            When::Ack,
+            When::Activate,
+            When::Activate,
+            When::NewLeader,
+            When::UpToDate,
+        ]);
+        script.at(at, Fault::Ambush(when, random.below(4) as u32, Box::new(fault)));
+        let mut change = some_change(plan, random);
+        change.meant = Meant::Any;
+        script.at(at, Fault::Change(change));
+        at += plan.tick * 4 + random.ms(1_000, 12_000);
+    }
+}
+
+/// The last of the old members is the first of the new ones, or nobody is in both.
+fn halves(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.reconfig = true;
+    plan.voters = 3;
+    plan.observers = 0;
+    plan.spares = *random.pick(&[2, 3]);
+    plan.tick = Duration::from_millis(*random.pick(&[500, 1000]));
+    let machines = plan.servers();
+    let new = machines - 3;
+    let mut at = SECOND * 6;
+    let mut there = false;
+    while at < plan.length {
+        // Who is to vote is a member before, so as to have most of the history.
+        let (from, to) = if there { (new..machines, 0..3) } else { (0..3, new..machines) };
+        let comes = |votes| to.clone().map(|at| (Target::Server(at), votes)).collect();
+        let goes = from.clone().filter(|at| !to.contains(at)).map(Target::Server).collect();
+        let change = Change {
+            joining: comes(true),
+            leaving: goes,
+            moves: false,
+            whole: random.one_in(2),
+            meant: Meant::Any,
+        };
+        let gone = random.ms(100, plan.tick.as_millis() as u64 * 14);
+        let away: Vec<usize> = if random.one_in(2) { from.clone() } else { to.clone() }.collect();
+        let some = *random.pick(&[1, 2, 2, 3]);
+        for machine in away.iter().take(some) {
+            let target = Target::Server(*machine);
+            let left = Left::Some(random.next());
+            let fault = match random.below(3) {
+                0 => Fault::CutOff(target, Side::Servers, true, gone),
+                1 => Fault::PowerCut(target, random.below(12), left, gone),
+                _ => Fault::Pause(target, gone),
+            };
+            if random.one_in(3) {
+                script.at(at + random.ms(0, 200), fault);
+            } else {
+                let when = *random.pick(&[When::Change, When::Change, When::Activate]);
+                script.at(at, Fault::Ambush(when, random.below(3) as u32, Box::new(fault)));
+            }
+        }
+        script.at(at, Fault::Change(change));
+        there = !there;
+        at += gone + plan.tick * 6 + random.ms(1_000, 8_000);
     }
 }

@@ -365,7 +365,8 @@ impl World {
         let Answer { zxid, err, .. } = answer;
         let checks = &mut self.checks;
         let (session, seen) = (it.id, it.promises.seen());
-        checks.reads.answered(&checks.order, &checks.reference, session, seen, &asked, &payload)?;
+        let (told, reads) = checks.told();
+        reads.answered(told, session, seen, &asked, &payload)?;
         let conn = it.connection();
         it.promises.answered(&checks.reference, conn, zxid)?;
         if let Some(Registration { watcher, kind, .. }) = registration {

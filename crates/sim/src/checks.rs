@@ -1,30 +1,42 @@
 //! What must hold: one file for each property, and here where they are told what happened.
 
+pub(crate) mod configs;
 pub(crate) mod durability;
 pub(crate) mod expiry;
+pub(crate) mod joint;
 pub(crate) mod leaders;
 pub(crate) mod legality;
 pub(crate) mod order;
 pub(crate) mod promises;
 pub(crate) mod reads;
 pub(crate) mod reference;
+pub(crate) mod removed;
 pub(crate) mod state;
+pub(crate) mod succession;
 pub(crate) mod watches;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use zebu_proto::quorum::QuorumPacket;
+use zebu_proto::quorum::{PacketKind, QuorumPacket};
 use zebu_proto::{SessionId, Zxid};
 use zebu_replica::Input;
+use zebu_state::membership;
 use zebu_store::Recovered;
 use zebu_tree::Tree;
-use zebu_zab::{EpochKind, Epochs, Role};
+use zebu_zab::config::Membership;
+use zebu_zab::election::State;
+use zebu_zab::{ConfigChange, EpochKind, Epochs, Role};
 
+use crate::checks::configs::is_quorum;
+use crate::members;
 use crate::plan::Plan;
 use crate::server::Server;
 use crate::world::World;
+
+/// Why a leader ends its role in the step in which it was established.
+const HANDED_OVER: &str = "the new configuration has another leader";
 
 /// Everything that is checked.
 pub(crate) struct Checks {
@@ -33,6 +45,9 @@ pub(crate) struct Checks {
     pub(crate) broken: Vec<String>,
     pub(crate) order: order::Order,
     pub(crate) leaders: leaders::Leaders,
+    pub(crate) configs: configs::Configs,
+    joint: joint::Joint,
+    removed: removed::Removed,
     pub(crate) durability: durability::Durability,
     pub(crate) state: state::States,
     pub(crate) expiry: expiry::Expiry,
@@ -46,9 +61,10 @@ pub(crate) struct Checks {
     sent: BTreeMap<u64, Zxid>,
     /// Whether what is done is not to be told.
     silent: bool,
-    voters: usize,
     /// The epoch that each server leads in.
     leads: Vec<Option<zebu_proto::Epoch>>,
+    /// Whether each server led or stood for it after its last step.
+    stood: Vec<bool>,
 }
 
 impl Checks {
@@ -59,6 +75,9 @@ impl Checks {
             broken: Vec::new(),
             order: order::Order::new(servers),
             leaders: leaders::Leaders::default(),
+            configs: configs::Configs::new(members::first(plan), servers),
+            joint: joint::Joint::default(),
+            removed: removed::Removed::default(),
             durability: durability::Durability::new(servers),
             state: state::States::new(servers),
             expiry: expiry::Expiry::new(servers),
@@ -68,8 +87,8 @@ impl Checks {
             extents: BTreeMap::new(),
             sent: BTreeMap::new(),
             silent: false,
-            voters: plan.voters,
             leads: vec![None; servers],
+            stood: vec![false; servers],
         }
     }
 
@@ -95,9 +114,12 @@ impl Checks {
         server: usize,
         recovered: &Recovered,
         epochs: Epochs,
+        committed: &Membership,
         tree: &Tree,
         mismatches: u64,
     ) {
+        let held = self.configs.started(server, committed);
+        self.hold(held);
         let last = recovered.last_zxid.max(Zxid::ZERO);
         if let Some(damage) = &recovered.damaged {
             self.found(format!("F2: server {server} finds damage after a crash only: {damage:?}"));
@@ -110,6 +132,7 @@ impl Checks {
         self.hold(held);
         self.expiry.restarted(server);
         self.leads[server] = None;
+        self.stood[server] = false;
     }
 
     pub(crate) fn wiped(&mut self, server: usize) {
@@ -130,8 +153,18 @@ impl Checks {
     pub(crate) fn append(&mut self, server: usize, it: &Server, zxid: Zxid, record: &Bytes) {
         // It may have given up its epoch in the step after.
         let led = self.leaders.of(zxid.epoch()) == Some(server);
+        let is_new = !self.order.knows(zxid);
         let held = self.order.append(server, led, zxid, record);
         self.hold(held);
+        if is_new && self.order.knows(zxid) {
+            let change = Membership::in_txn(record);
+            let held = self.joint.proposed(&self.order, zxid, change.is_some());
+            self.hold(held);
+            if let Some(config) = change {
+                let held = self.configs.proposed(server, config, &self.order);
+                self.hold(held);
+            }
+        }
         if it.peer().is_some_and(|peer| peer.leads().is_some()) {
             let held = self.expiry.proposed(server, record, self.now, self.calm_since);
             self.hold(held);
@@ -151,6 +184,13 @@ impl Checks {
         }
     }
 
+    /// A change of the members is in a server's files.
+    pub(crate) fn config_saved(&mut self, server: usize, change: &ConfigChange) {
+        if !self.silent {
+            self.configs.saved(server, change);
+        }
+    }
+
     /// A leader has a server cut its log.
     pub(crate) fn truncate(&mut self, server: usize, zxid: Zxid) {
         let lost = self.order.lost_by_cut(server, zxid);
@@ -162,10 +202,10 @@ impl Checks {
     /// have committed what it logged without telling anybody.
     fn may_lose(&mut self, server: usize, lost: Option<Zxid>) {
         let Some(lost) = lost else { return };
-        let holders = self.durability.holders(lost, server, self.voters);
-        if holders * 2 <= self.voters {
+        let has = |voter| voter != server && self.durability.flushed_by(voter) >= lost;
+        if !is_quorum(self.configs.newest(&self.order), has) {
             self.found(format!(
-                "P-11: server {server} is made to lose {lost}, committed, which {holders} others have"
+                "P-11: server {server} is made to lose {lost}, committed, which no quorum of others has"
             ));
         }
     }
@@ -240,12 +280,25 @@ impl Checks {
         self.hold(held);
         let held = self.durability.check(server, it);
         self.hold(held);
-        let leads = it.peer().and_then(zebu_zab::Peer::leads);
+        let mut leads = it.peer().and_then(zebu_zab::Peer::leads);
+        let stands = it.peer().is_some_and(|peer| peer.state() == State::Leading);
+        let stood = std::mem::replace(&mut self.stood[server], stands);
+        if let Some(peer) = it.peer().filter(|peer| stood && !stands && peer.left() == HANDED_OVER)
+        {
+            // Whoever completes a change that it has no part in leads for no time at all.
+            leads = Some(peer.epochs().current);
+        }
         if let Some(epoch) = leads
             && self.leads[server] != leads
         {
             // A quorum has its history: from now on it counts.
             let held = self.leaders.established(server, epoch);
+            self.hold(held);
+            self.durability.leads(server);
+            let counting = self.joint.counting(&self.order, self.order.logged(server));
+            let (configs, durability) = (&self.configs, &self.durability);
+            let held =
+                succession::established(server, epoch, &counting, &self.order, configs, durability);
             self.hold(held);
             let held = self.order.established(server, epoch);
             self.hold(held);
@@ -253,13 +306,39 @@ impl Checks {
             self.durability.counted(server, self.order.logged(server));
         }
         self.leads[server] = leads;
+        let held = self.configs.check(server, it, &self.order, &self.joint, &self.durability);
+        self.hold(held);
     }
 
     pub(crate) fn send(&mut self, server: usize, it: &Server, packet: &QuorumPacket) {
-        let leads = it.peer().and_then(zebu_zab::Peer::leads);
-        let held = self.durability.send(server, packet, leads, &self.order, self.voters);
+        let held = self.durability.send(server, packet);
         self.hold(held);
+        let epoch = packet.epoch();
+        let peer = it.peer();
+        // A candidate says so of its history as well.
+        let leads = peer.and_then(zebu_zab::Peer::leads) == Some(epoch);
+        let activates =
+            matches!(packet.kind, PacketKind::COMMITANDACTIVATE | PacketKind::INFORMANDACTIVATE);
+        let led = activates && self.leaders.of(epoch) == Some(server);
+        if order::is_commit(packet.kind) && (leads || led) {
+            self.committing(packet.zxid);
+            self.order.agreed(packet.zxid);
+        }
+        let stands = peer.is_some_and(|peer| peer.state() == State::Leading);
+        if packet.kind == PacketKind::NEWLEADER && stands {
+            let counting = self.joint.counting(&self.order, self.order.logged(server));
+            let (order, configs, durability) = (&self.order, &self.configs, &self.durability);
+            let held = self.removed.leads(server, epoch, &counting, order, configs, durability);
+            self.hold(held);
+        }
         self.order.sent(packet);
+    }
+
+    /// A leader commits a transaction.
+    fn committing(&mut self, zxid: Zxid) {
+        let (order, configs, durability) = (&self.order, &self.configs, &self.durability);
+        let held = self.joint.committed(zxid, order, configs, durability);
+        self.hold(held);
     }
 
     pub(crate) fn receive(&mut self, server: usize, packet: &QuorumPacket) {
@@ -281,6 +360,10 @@ impl Checks {
     ) {
         let zxid = tree.last_zxid();
         let led = self.leaders.of(zxid.epoch()) == Some(server);
+        // A candidate delivers its own history before anybody has agreed to it, for a copy.
+        if led && !candidate {
+            self.committing(zxid);
+        }
         let held = self.order.applied(server, before, zxid, record, led, candidate);
         self.hold(held);
         self.take_committed();
@@ -296,6 +379,12 @@ impl Checks {
             let held = self.reference.apply(zxid, &record);
             self.hold(held);
         }
+    }
+
+    /// What answers are compared with, and where they are counted.
+    pub(crate) fn told(&mut self) -> (reads::Told<'_>, &mut reads::Reads) {
+        let Self { order, reference, configs, joint, durability, .. } = self;
+        (reads::Told { order, reference, configs, joint, durability }, &mut self.reads)
     }
 
     /// A client has its session; `greeting` when it was heard of in this very step.
@@ -321,6 +410,13 @@ impl World {
             let held = state::same(&process.tree, self.checks.reference.tree());
             if let Err(what) = held {
                 self.checks.found(format!("S-10: server {server} at the end: {what}"));
+            }
+            let shown = membership::in_data(&process.tree);
+            let version = self.checks.configs.newest_version(&self.checks.order);
+            if !shown.as_ref().is_some_and(|shown| shown.version() == version) {
+                self.checks.found(format!(
+                    "S-13: server {server} at the end shows {shown:?} instead of {version}"
+                ));
             }
         }
     }

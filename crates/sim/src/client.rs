@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use zebu_jute::{Decode as _, Decoder, Encode, Encoder};
+use zebu_proto::path::reserved::CONFIG;
 use zebu_proto::reply::{ReplyHeader, WatcherEvent};
 use zebu_proto::request::{AddWatch, ConnectRequest, PersistentWatches, RequestHeader, SetWatches};
 use zebu_proto::{ErrorCode, OpCode, SessionId, Xid, Zxid};
@@ -174,6 +175,19 @@ impl World {
         }
     }
 
+    /// Whether this client may change the members.
+    pub(crate) fn is_operator(&self, client: usize) -> bool {
+        self.plan.reconfig && client == 0
+    }
+
+    /// A client has lost its connection: nobody knows what has become of what it asked for.
+    fn client_disconnected(&mut self, client: usize) {
+        if self.is_operator(client) {
+            self.change_answered(None);
+        }
+        self.clients[client].disconnected();
+    }
+
     fn act(&mut self, client: usize) {
         let now = self.now;
         let it = &mut self.clients[client];
@@ -215,7 +229,7 @@ impl World {
         }
         let session = self.clients[client].session;
         self.checks.expiry.is_present(session, None);
-        self.clients[client].disconnected();
+        self.client_disconnected(client);
     }
 
     pub(crate) fn client_dialled(&mut self, client: usize, attempt: u64, to: usize) {
@@ -263,7 +277,17 @@ impl World {
 
     /// Asks for something.
     fn wish(&mut self, client: usize) {
+        if self.is_operator(client)
+            && self.asked_change.is_none()
+            && let Some(body) = self.next_change()
+        {
+            return self.request_one(client, OpCode::RECONFIG, CONFIG.to_owned(), None, body);
+        }
         let it = &mut self.clients[client];
+        if self.plan.reconfig && it.random.one_in(12) {
+            let read = requests::read(CONFIG, false);
+            return self.request_one(client, OpCode::GET_DATA, CONFIG.to_owned(), None, read);
+        }
         let wish = if it.random.below(100) < self.plan.syncs {
             Wish::SyncAndRead(requests::some_path(&mut it.random))
         } else {
@@ -357,7 +381,7 @@ impl World {
         }
         let session = it.session;
         self.checks.expiry.is_present(session, None);
-        self.clients[client].disconnected();
+        self.client_disconnected(client);
     }
 
     pub(crate) fn client_speaks(&mut self, client: usize) {
@@ -464,7 +488,8 @@ impl World {
             return it.watches.set_again(&checks.reference, &lost, relative, zxid);
         }
         let (session, seen) = (it.session, it.seen);
-        checks.reads.answered(&checks.order, &checks.reference, session, seen, &asked, payload)?;
+        let (told, reads) = checks.told();
+        reads.answered(told, session, seen, &asked, payload)?;
         if let Some(kind) = watch {
             let kind = match (kind, err) {
                 (Kind::Data, ErrorCode::NO_NODE) if asked.op == OpCode::EXISTS => Some(Kind::Exist),
@@ -474,6 +499,9 @@ impl World {
             if let Some(kind) = kind {
                 it.watches.add(&checks.reference, &asked.path, kind, zxid);
             }
+        }
+        if asked.op == OpCode::RECONFIG {
+            self.change_answered(Some(err));
         }
         if asked.op == OpCode::CLOSE_SESSION {
             self.leave_server(client);

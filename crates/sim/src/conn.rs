@@ -7,7 +7,7 @@ use zebu_jute::{Decode as _, Decoder, Encode as _};
 use zebu_proto::reply::ConnectResponse;
 use zebu_proto::request::{ConnectRequest, RequestHeader};
 use zebu_proto::txn::TxnRecord;
-use zebu_proto::{Acl, ErrorCode, EventType, SessionId, Xid, Zxid};
+use zebu_proto::{Acl, ErrorCode, EventType, Id, SessionId, Xid, Zxid};
 use zebu_replica::auth::Credentials;
 use zebu_replica::gate::{self, Route};
 use zebu_replica::{
@@ -61,7 +61,10 @@ impl World {
     /// A client dials.
     pub(crate) fn accept(&mut self, server: usize, place: usize) -> u64 {
         let id = self.open(Kind::Client, place, server);
-        let ids = self.schemes.initial([127, 0, 0, 1].into());
+        let mut ids = self.schemes.initial([127, 0, 0, 1].into());
+        if self.is_operator(place - self.plan.servers()) {
+            ids = ids.iter().cloned().chain([Id::new("super", "")]).collect();
+        }
         if let Some(process) = &mut self.servers[server].process {
             let conn = Conn {
                 session: None,

@@ -52,6 +52,11 @@ impl Disk {
         self.mem.put(&Path::new(ROOT).join("initialize"), b"");
     }
 
+    /// Puts a durable file there, as an operator does.
+    pub(crate) fn put(&self, path: &Path, content: &[u8]) {
+        self.mem.put(path, content);
+    }
+
     pub(crate) fn set_now(&self, now: Duration) {
         self.state.now_ns.store(now.as_nanos() as u64, Ordering::Relaxed);
     }

@@ -90,7 +90,7 @@ impl World {
         }
     }
 
-    fn aim(&self, target: Target) -> Option<usize> {
+    pub(crate) fn aim(&self, target: Target) -> Option<usize> {
         let leader = self.servers.iter().position(|server| server.leads().is_some());
         match target {
             Target::Server(server) => Some(server),
@@ -214,12 +214,13 @@ impl World {
             }
             Fault::Wipe(target, back) => {
                 let server = self.aim(target)?;
-                if !self.checks.may_wipe() {
+                if self.plan.reconfig || !self.checks.may_wipe() {
                     return None;
                 }
                 self.power_cut(server, 0, Left::Nothing.crash(), back);
                 self.servers[server].disk = Disk::new();
                 self.checks.wiped(server);
+                self.write_first_file(server);
             }
             Fault::ClientBreak(client) => {
                 let id = self.party_connection(client)?;
@@ -246,6 +247,7 @@ impl World {
                 }
                 self.after(time, Happening::Unblock(pairs));
             }
+            Fault::Change(change) => self.want(change),
             Fault::SlowNetwork(factor, time) => {
                 self.net.slow = factor;
                 self.after(time, Happening::NetworkBack);
@@ -326,6 +328,7 @@ impl World {
         self.tell(|| "everything is well from now on".to_owned());
         self.healing = true;
         self.ambushes.clear();
+        self.wanted.clear();
         self.net.slow = 1;
         self.net.clear_blocks();
         self.release_all();

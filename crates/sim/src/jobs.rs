@@ -10,9 +10,9 @@ use zebu_replica::Input;
 use zebu_state::{Outline, Step, Stretch};
 use zebu_store::EpochFile;
 use zebu_tree::Tree;
-use zebu_zab::{EpochKind, LinkId};
+use zebu_zab::{ConfigChange, EpochKind, LinkId};
 
-use crate::server::tree_options;
+use crate::server::{show, tree_options};
 use crate::world::{Happening, World};
 
 /// Silence after which the log is marked durable up to its end.
@@ -26,6 +26,7 @@ const SLOWEST: Duration = Duration::from_secs(30);
 pub(crate) enum Job {
     Append(Vec<(Zxid, Bytes)>),
     Roll,
+    Config(ConfigChange),
     Epoch(EpochKind, Epoch),
     Truncate(Zxid),
     Restore(LinkId),
@@ -122,6 +123,8 @@ impl World {
     fn work(&mut self, server: usize) -> Result<Vec<Input>, String> {
         let options = tree_options(&self.plan);
         self.servers[server].disk.set_now(self.now);
+        let wall_ms = self.servers[server].clock(self.now).wall_ms;
+        let plan = &self.plan;
         let process = self.servers[server].process.as_mut().expect("it works");
         let mut inputs = Vec::new();
         let mut last = None;
@@ -135,6 +138,10 @@ impl World {
                     }
                 }
                 Job::Roll => drop(process.log.roll().map_err(text)?),
+                Job::Config(change) => {
+                    process.config_files.save(&change).map_err(|error| error.to_string())?;
+                    self.checks.config_saved(server, &change);
+                }
                 Job::Epoch(kind, epoch) => {
                     let file = match kind {
                         EpochKind::Accepted => EpochFile::Accepted,
@@ -148,7 +155,8 @@ impl World {
                     let applied = process.tree.last_zxid();
                     let truncated = zebu_state::truncate(&mut process.log, zxid, applied, options);
                     let (end, tree) = truncated.map_err(text)?;
-                    if let Some(tree) = tree {
+                    if let Some(mut tree) = tree {
+                        show(plan, &mut tree, process.config_files.committed(), wall_ms);
                         process.tree = tree;
                     }
                     self.checks.truncated(server, end, &process.tree);
@@ -160,6 +168,8 @@ impl World {
                     let zxid = copied.file.zxid();
                     process.log.install(copied.file).map_err(text)?;
                     process.tree = copied.tree;
+                    let config = process.config_files.committed();
+                    show(plan, &mut process.tree, config, wall_ms);
                     self.checks.restored(server, link.0, zxid, fuzzy, &process.tree);
                     inputs.push(Input::Zab(zebu_zab::Input::Restored(zxid)));
                 }

@@ -17,6 +17,7 @@ mod disk;
 mod faults;
 mod jobs;
 mod links;
+mod members;
 #[cfg(feature = "mutants")]
 pub mod mutants;
 mod net;

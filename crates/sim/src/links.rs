@@ -1,11 +1,14 @@
 //! Messages between servers: typed, or through the codec in a part of the runs.
 
+use std::sync::Arc;
+
 use bytes::{Bytes, BytesMut};
 use zebu_jute::Encode as _;
 use zebu_proto::quorum::{
     NOTIFICATION_VERSION, Notification, PacketKind, QuorumPacket, ServerState,
 };
 use zebu_replica::Input;
+use zebu_zab::config::Membership;
 use zebu_zab::election::{Ballot, State, Vote};
 use zebu_zab::mesh::WireId;
 use zebu_zab::{Configs, LinkId};
@@ -15,7 +18,10 @@ use crate::world::World;
 
 const FIELD_BYTES_MAX: usize = 1 << 20;
 
-fn notification(ballot: &Ballot) -> Notification {
+fn notification(ballot: &Ballot, said: &Configs) -> Notification {
+    let text = |config: &Option<Arc<Membership>>| {
+        config.as_ref().map(|config| Bytes::from(config.to_string()))
+    };
     let state = match ballot.state {
         State::Looking => ServerState::LOOKING,
         State::Following => ServerState::FOLLOWING,
@@ -29,8 +35,8 @@ fn notification(ballot: &Ballot) -> Notification {
         round: ballot.round,
         peer_epoch: ballot.vote.epoch,
         version: NOTIFICATION_VERSION,
-        config: Some(Bytes::from_static(b"version=0")),
-        proposed: None,
+        config: text(&said.committed),
+        proposed: text(&said.proposed),
     }
 }
 
@@ -50,12 +56,21 @@ fn ballot(notification: &Notification) -> Ballot {
     Ballot { vote, round: notification.round, state, versioned }
 }
 
+fn configs(notification: &Notification) -> Configs {
+    let read = |text: &Option<Bytes>| {
+        text.as_ref().and_then(|text| Membership::agreed(text)).map(Arc::new)
+    };
+    Configs { committed: read(&notification.config), proposed: read(&notification.proposed) }
+}
+
 impl World {
     pub(crate) fn send_ballot(&mut self, server: usize, wire: WireId, ballot: Ballot) {
+        let Some(process) = &self.servers[server].process else { return };
+        let said = process.said.configs();
         let message = if self.plan.codec {
-            Message::Raw(notification(&ballot).to_bytes().into())
+            Message::Raw(notification(&ballot, &said).to_bytes().into())
         } else {
-            Message::Ballot(ballot)
+            Message::Ballot(ballot, said)
         };
         self.send(wire.0, server, message);
     }
@@ -87,10 +102,12 @@ impl World {
         let number = self.servers[server].number;
         match (kind, message) {
             (Kind::Client, Message::Frames(frames)) => self.frames(server, id, frames),
-            (Kind::Election, Message::Ballot(ballot)) => self.heard(server, number, id, ballot),
+            (Kind::Election, Message::Ballot(ballot, said)) => {
+                self.heard(server, number, id, ballot, said);
+            }
             (Kind::Election, Message::Raw(bytes)) => {
                 let notification = Notification::decode(&bytes).expect("it was just encoded");
-                self.heard(server, number, id, ballot(&notification));
+                self.heard(server, number, id, ballot(&notification), configs(&notification));
             }
             (Kind::Quorum, Message::Packet(packet)) => self.packet(server, number, id, packet),
             (Kind::Quorum, Message::Raw(bytes)) => {
@@ -107,8 +124,8 @@ impl World {
         }
     }
 
-    fn heard(&mut self, server: usize, number: u64, id: u64, ballot: Ballot) {
-        let input = zebu_zab::Input::Heard { wire: WireId(id), ballot, said: Configs::default() };
+    fn heard(&mut self, server: usize, number: u64, id: u64, ballot: Ballot, said: Configs) {
+        let input = zebu_zab::Input::Heard { wire: WireId(id), ballot, said };
         self.input(server, number, Input::Zab(input));
     }
 

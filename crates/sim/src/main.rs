@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use zebu_sim::World;
+use zebu_sim::aims::{AIMS, Aim};
 use zebu_sim::plan::Plan;
 use zebu_sim::run::{Total, run};
 use zebu_sim::shrink::shrink;
@@ -15,6 +16,7 @@ usage: zebu-sim [options]
   --first S     the first seed, 0 unless given
   --seeds N     how many seeds, 100 unless given, with --mutants 256
   --minutes M   as many seeds as take so long
+  --aim NAME    only plans that are aimed at this, as in `aims.rs`
   --calm        three servers and nothing goes wrong, for speed
   --twice       runs every seed twice and compares
   --shrink N    tries so many smaller plans for the first failure, 200 unless given
@@ -37,6 +39,7 @@ struct Options {
     trace: bool,
     mutants: bool,
     mutant: Option<String>,
+    aim: Option<Aim>,
 }
 
 fn options() -> Result<Options> {
@@ -50,11 +53,18 @@ fn options() -> Result<Options> {
         trace: false,
         mutants: false,
         mutant: None,
+        aim: None,
     };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         if word == "--mutant" {
             options.mutant = Some(words.next().context("--mutant wants a name")?);
+            continue;
+        }
+        if word == "--aim" {
+            let name = words.next().context("--aim wants a name")?;
+            let aim = AIMS.iter().find(|aim| format!("{aim:?}") == name);
+            options.aim = Some(*aim.with_context(|| format!("there is no aim called {name}"))?);
             continue;
         }
         let mut number = || -> Result<u64> {
@@ -95,12 +105,10 @@ fn simulate() -> Result<bool> {
     if let Some(name) = &options.mutant {
         choose(name)?;
     }
-    let plan = |seed| {
-        if options.calm {
-            Plan { length: Duration::from_secs(600), ..Plan::calm(seed) }
-        } else {
-            Plan::new(seed)
-        }
+    let plan = |seed| match options.aim {
+        _ if options.calm => Plan { length: Duration::from_secs(600), ..Plan::calm(seed) },
+        Some(aim) => Plan::aimed(aim, seed),
+        None => Plan::new(seed),
     };
     if options.trace {
         let plan = plan(options.first);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use zebu_proto::quorum::QuorumPacket;
+use zebu_zab::Configs;
 use zebu_zab::election::Ballot;
 
 use crate::world::{Happening, World};
@@ -21,7 +22,7 @@ pub(crate) enum Kind {
 /// What travels over a connection.
 #[derive(Clone, Debug)]
 pub(crate) enum Message {
-    Ballot(Ballot),
+    Ballot(Ballot, Configs),
     Packet(QuorumPacket),
     /// A packet or notification as bytes.
     Raw(Bytes),

@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use zebu_proto::quorum::{PacketKind, QuorumPacket};
+use zebu_zab::config::Membership;
 
 use crate::aims::{AIMS, Aim};
 use crate::random::Random;
@@ -62,10 +63,14 @@ pub enum When {
     Ack,
     /// Something is committed.
     Commit,
+    /// A change of the members is proposed.
+    Change,
+    /// It is committed.
+    Activate,
 }
 
 impl When {
-    /// All of them.
+    /// All that do not need a change of the members.
     pub const ALL: [Self; 12] = [
         Self::FollowerInfo,
         Self::LeaderInfo,
@@ -93,14 +98,16 @@ impl When {
             Self::NewLeader => PacketKind::NEWLEADER,
             Self::AckNewLeader | Self::Ack => PacketKind::ACK,
             Self::UpToDate => PacketKind::UPTODATE,
-            Self::Proposal => PacketKind::PROPOSAL,
+            Self::Proposal | Self::Change => PacketKind::PROPOSAL,
             Self::Commit => PacketKind::COMMIT,
+            Self::Activate => PacketKind::COMMITANDACTIVATE,
         };
         let history = packet.zxid.counter() == 0;
         packet.kind == kind
             && match self {
                 Self::AckNewLeader => history,
                 Self::Ack => !history,
+                Self::Change => Membership::in_txn(packet.body()).is_some(),
                 _ => true,
             }
     }
@@ -117,7 +124,33 @@ pub enum Left {
     Some(u64),
 }
 
-/// Something that goes wrong.
+/// Which configuration a change is meant for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meant {
+    /// Whichever is in force.
+    Any,
+    /// The newest.
+    Newest,
+    /// One that is not in force any more, if it ever was.
+    Older,
+}
+
+/// A change of the members that an operator asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Who joins, or takes another part, and whether with a vote.
+    pub joining: Vec<(Target, bool)>,
+    /// Who leaves.
+    pub leaving: Vec<Target>,
+    /// Whether those who join listen for learners elsewhere from then on.
+    pub moves: bool,
+    /// Whether the request names all members, not only those who come and go.
+    pub whole: bool,
+    /// Which configuration it is to change.
+    pub meant: Meant,
+}
+
+/// Something that goes wrong, or that an operator does meanwhile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A process is killed in the middle of what its disk is doing, after so many calls.
@@ -159,6 +192,8 @@ pub enum Fault {
     ClientSilent(usize, Duration),
     /// A client reaches no server or only its answers are lost.
     ClientCut(usize, bool, Duration),
+    /// An operator changes the members.
+    Change(Change),
     /// Everything on the network takes so many times longer.
     SlowNetwork(u32, Duration),
 }
@@ -188,6 +223,7 @@ impl Fault {
             Self::ClientBreak(..) => "client's connection broken",
             Self::ClientSilent(..) => "client silent",
             Self::ClientCut(..) => "client cut off",
+            Self::Change(_) => "members to be changed",
             Self::SlowNetwork(..) => "slow network",
         }
     }
@@ -217,6 +253,10 @@ pub struct Plan {
     pub voters: usize,
     /// Servers without one.
     pub observers: usize,
+    /// Machines that are no members at first, but may become ones.
+    pub spares: usize,
+    /// Whether the members may change.
+    pub reconfig: bool,
     /// Clients that speak the protocol themselves.
     pub clients: usize,
     /// Programs above sessions.
@@ -299,6 +339,8 @@ impl Plan {
             seed,
             voters: 3,
             observers: 0,
+            spares: 0,
+            reconfig: false,
             clients: 2,
             sessions: 1,
             tick: Duration::from_secs(2),
@@ -316,12 +358,17 @@ impl Plan {
         }
     }
 
-    /// How many servers there are.
-    pub fn servers(&self) -> usize {
+    /// How many members there are at first.
+    pub fn members(&self) -> usize {
         self.voters + self.observers
     }
 
-    fn draw_faults(&self, random: &mut Random) -> Vec<Planned> {
+    /// How many servers there are, members or not.
+    pub fn servers(&self) -> usize {
+        self.members() + self.spares
+    }
+
+    pub(crate) fn draw_faults(&self, random: &mut Random) -> Vec<Planned> {
         // Each run has its own mixture, so that rare classes get runs of their own.
         let weights: Vec<u64> = (0..CLASSES)
             .map(|class| if random.one_in(3) { 0 } else { random.between(1, COMMON[class]) })
@@ -366,7 +413,7 @@ impl Plan {
             _ => random.ms(tick_ms * 5, tick_ms * 14),
         };
         let a = random.below(servers) as usize;
-        let b = (a + 1 + random.below(servers - 1) as usize) % servers as usize;
+        let b = (a + 1 + random.below(servers.max(2) - 1) as usize) % servers as usize;
         Some(match class {
             0 => Fault::Kill(target, calls, back),
             1 => Fault::PowerCut(target, calls, left, back),

@@ -2,26 +2,29 @@
 //! in the same order.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use zebu_proto::{ServerId, SessionId, Zxid};
+use zebu_proto::{HostPort, ServerId, SessionId, Zxid};
 use zebu_replica::{
     ConnId, Input, IntakeOptions, MemberOptions, Now, Options, Output, ReaperOptions, Replica,
     Rules, SnapshotOptions, ThrottleOptions,
 };
-use zebu_state::{Rebuild, Rebuilt, Taking};
+use zebu_state::membership::{self, ConfigFiles};
+use zebu_state::{Found, Rebuild, Rebuilt, Taking};
 use zebu_store::{Snapshots, Store, TxnLog, Vfs};
 use zebu_tree::{Tree, WatcherId};
 use zebu_zab::config::Membership;
-use zebu_zab::history::{Memory, Txn};
-use zebu_zab::{Epochs, LinkId, Peer, Role, Start};
+use zebu_zab::history::Memory;
+use zebu_zab::{ConfigChange, LinkId, Peer, Role};
 
 use crate::conn::Conn;
 use crate::copy::{Arriving, Leaving};
 use crate::disk::{Disk, ROOT};
 use crate::jobs::Job;
+use crate::members::{self, FILE, NOT_A_MEMBER, Said, Settings, machine};
 use crate::net::Kind;
 use crate::plan::Plan;
 use crate::random::Random;
@@ -32,6 +35,9 @@ const TOUCH_INTERVAL: Duration = Duration::from_millis(200);
 
 /// How much too late the main thread may look at its inputs before that counts as standing still.
 const STALL_MIN: Duration = Duration::from_secs(1);
+
+/// How often a server may dial a leader within a second.
+const DIALS_MAX: u32 = 60;
 
 /// A machine: its disk and clocks, and the process on it if there is one.
 pub(crate) struct Server {
@@ -62,6 +68,11 @@ pub(crate) struct Process {
     pub(crate) log: TxnLog,
     pub(crate) snapshots: Snapshots,
     pub(crate) store_epochs: zebu_store::EpochFiles,
+    pub(crate) config_files: ConfigFiles,
+    /// Whom its network knows.
+    pub(crate) said: Said,
+    /// Where it listens for learners, while it does.
+    listening: Vec<HostPort>,
     pub(crate) role: Role,
     /// Whether it serves clients that only read, for want of a leader.
     pub(crate) only_reads: bool,
@@ -81,8 +92,9 @@ pub(crate) struct Process {
     pub(crate) working: Vec<Job>,
     pub(crate) jobs_done: u64,
     pub(crate) taking: Option<Taking>,
-    pub(crate) listening: bool,
     attempt: u64,
+    /// The second in which it dialled a leader last, and how often.
+    dialled_in: (u64, u32),
     pub(crate) arriving: BTreeMap<LinkId, Arriving>,
     pub(crate) leaving: BTreeMap<LinkId, Leaving>,
     pub(crate) conns: BTreeMap<ConnId, Conn>,
@@ -186,6 +198,15 @@ pub(crate) fn tree_options(plan: &Plan) -> zebu_tree::Options {
     zebu_tree::Options { hash_seed: plan.seed, ..zebu_tree::Options::default() }
 }
 
+/// Makes the configuration in force visible to clients.
+pub(crate) fn show(plan: &Plan, tree: &mut Tree, config: &Membership, wall_ms: i64) {
+    if plan.reconfig {
+        membership::show(tree, config, wall_ms);
+    } else {
+        membership::overwrite(tree, config, wall_ms);
+    }
+}
+
 fn store_options(plan: &Plan) -> zebu_store::Options {
     zebu_store::Options {
         prealloc_bytes: if plan.seed.is_multiple_of(2) { 0 } else { 4096 },
@@ -207,7 +228,11 @@ fn replica_options(plan: &Plan, server: usize, process: u64, wall_ms: i64) -> Op
         tick: plan.tick,
         session_timeout_ms_min: 2 * tick_ms,
         session_timeout_ms_max: 20 * tick_ms,
-        rules: Rules::default(),
+        rules: Rules {
+            reconfig: plan.reconfig,
+            members: zebu_zab::config::Rules { standalone: false, multi_address: false },
+            ..Rules::default()
+        },
         eager_acl_check: plan.seed.is_multiple_of(3),
         throttled_op_wait: Duration::ZERO,
         connections: ThrottleOptions::default(),
@@ -226,6 +251,7 @@ fn zab_options(plan: &Plan, server: usize) -> zebu_zab::Options {
     options.log_share = plan.log_share;
     options.always_copy = plan.always_copy;
     options.first_counter = plan.first_counter;
+    options.reconfig = plan.reconfig;
     options
 }
 
@@ -255,6 +281,14 @@ impl World {
                 let it = &mut self.servers[server];
                 it.end_process();
                 self.interrupted_start(server);
+                return;
+            }
+            Err(reason) if reason == NOT_A_MEMBER && calls.is_none() => {
+                self.tell(|| format!("server {server} was removed and does not start"));
+                self.readmit(server);
+                let after = self.random.ms(500, 20_000);
+                let process = self.servers[server].number;
+                self.after(after, Happening::Boot { server, process });
                 return;
             }
             Err(reason) => {
@@ -291,40 +325,52 @@ impl World {
     fn start(&mut self, server: usize) -> Result<(), String> {
         let plan = &self.plan;
         let it = &self.servers[server];
+        let me = members::id(server);
         let vfs: Arc<dyn Vfs> = Arc::new(it.disk.clone());
-        let mut store = Store::open(vfs, store_options(plan)).map_err(|error| error.to_string())?;
+        let settings = members::settings(vfs.as_ref(), me)?;
+        let opened = Store::open(vfs.clone(), store_options(plan));
+        let mut store = opened.map_err(|error| error.to_string())?;
         let mut rebuild = Rebuild::new(tree_options(plan));
         let recovered = store.recover(&mut rebuild).map_err(|error| error.to_string())?;
-        let Rebuilt { tree, mismatches } = rebuild.finish();
+        let Rebuilt { mut tree, mismatches } = rebuild.finish();
         let store_epochs = store.epochs();
         let epochs = store_epochs.load(recovered.last_zxid).map_err(|error| error.to_string())?;
-        let epochs = Epochs { accepted: epochs.accepted, current: epochs.current };
+        let Settings { committed, proposed } = settings;
+        let committed = Arc::new(committed);
+        let wall_ms = it.clock(self.now).wall_ms;
+        let in_data = membership::in_data(&tree);
+        let in_files = membership::in_files(vfs.as_ref(), Path::new(FILE));
+        show(plan, &mut tree, &committed, wall_ms);
         let (log, snapshots) = store.split();
         let has_database = recovered.last_zxid >= Zxid::ZERO;
         let last = recovered.last_zxid.max(Zxid::ZERO);
         if recovered.fresh && has_database {
             self.first_snapshot(&snapshots, &tree)?;
         }
-        let recent = recovered.recent.iter();
-        let recent =
-            recent.map(|(zxid, record)| Txn { zxid: *zxid, record: record.clone().into() });
-        let start = Start {
+        let config_files =
+            ConfigFiles::new(vfs, Some(FILE.into()), me, committed.clone(), proposed.as_ref());
+        if self.plan.reconfig {
+            config_files.settle().map_err(|error| error.to_string())?;
+        }
+        let found = Found {
+            recovered: &recovered,
             epochs,
-            committed: Arc::clone(&self.config) as Arc<Membership>,
-            last_seen: None,
-            last,
-            recent: recent.collect(),
-            has_database,
+            committed: committed.clone(),
+            proposed: proposed.clone(),
+            in_data,
+            in_files,
+            reconfig: self.plan.reconfig,
         };
+        let start = found.start();
+        let epochs = start.epochs;
         let peer = Peer::new(zab_options(&self.plan, server), start);
         let number = self.servers[server].number;
         let now = self.now;
-        let wall_ms = self.servers[server].clock(now).wall_ms;
         let options = replica_options(&self.plan, server, number, wall_ms);
         let clock_base = Duration::from_secs(10) + self.random.ms(0, 100_000);
         let replica = Replica::member(options, peer, &tree, Now { monotonic: clock_base, wall_ms });
         self.tell(|| format!("server {server} starts at {last} with {epochs:?}"));
-        self.checks.recovered(server, &recovered, epochs, &tree, mismatches);
+        self.checks.recovered(server, &recovered, epochs, &committed, &tree, mismatches);
         self.servers[server].process = Some(Box::new(Process {
             number,
             started: now,
@@ -334,6 +380,9 @@ impl World {
             log,
             snapshots,
             store_epochs,
+            config_files,
+            said: Said::new(me, committed, proposed),
+            listening: Vec::new(),
             role: Role::Looking,
             only_reads: false,
             inbox: Vec::new(),
@@ -350,8 +399,8 @@ impl World {
             working: Vec::new(),
             jobs_done: 0,
             taking: None,
-            listening: false,
             attempt: 0,
+            dialled_in: (0, 0),
             arriving: BTreeMap::new(),
             leaving: BTreeMap::new(),
             conns: BTreeMap::new(),
@@ -582,10 +631,17 @@ impl World {
             Zab::Listen | Zab::ListenForObservers => self.set_listening(server, true),
             Zab::Unlisten => self.set_listening(server, false),
             Zab::Connect(to) | Zab::ConnectToMaster(to) => {
+                let second = self.now.as_secs();
                 let Some(process) = self.process(server, number) else { return };
                 process.attempt += 1;
                 let attempt = process.attempt;
-                let to = to.0 as usize - 1;
+                let (last, times) = &mut process.dialled_in;
+                *times = if *last == second { *times + 1 } else { 1 };
+                *last = second;
+                if *times > DIALS_MAX {
+                    self.checks.found(format!("liveness: server {server} dials and dials"));
+                }
+                let to = machine(to);
                 let after = self.delay();
                 let linked =
                     Happening::Linked { server, process: number, attempt, to, given_up: false };
@@ -618,7 +674,22 @@ impl World {
                 self.append_records(server);
                 self.job(server, Job::Restore(link));
             }
-            Zab::Config(_) => unreachable!("the members of these ensembles do not change"),
+            Zab::Config(change) => {
+                self.tell(|| match &change {
+                    ConfigChange::Proposed(config) => {
+                        format!("server {server} sees {} proposed: {config}", config.version())
+                    }
+                    ConfigChange::Withdrawn => format!("server {server} forgets what was proposed"),
+                    ConfigChange::Committed(config) => {
+                        format!("server {server} has {} in force: {config}", config.version())
+                    }
+                });
+                self.append_records(server);
+                if let Some(process) = self.process(server, number) {
+                    process.said.change(&change);
+                }
+                self.job(server, Job::Config(change));
+            }
             Zab::Role(role) => self.change_role(server, role),
             Zab::Append { .. } | Zab::Deliver { .. } | Zab::Up(_) => {
                 unreachable!("the replica keeps these for itself")
@@ -633,6 +704,8 @@ impl World {
         });
         self.trace(server as u64, 3 << 40);
         self.checks.role(server, role, self.now);
+        let wall_ms = self.servers[server].clock(self.now).wall_ms;
+        let plan = &self.plan;
         let Some(process) = &mut self.servers[server].process else { return };
         process.role = role;
         process.only_reads = false;
@@ -640,6 +713,10 @@ impl World {
             // What a copy was ahead of is committed, though perhaps not applied: that waits for the disk.
             let committed = process.replica.peer().map_or(Zxid::ZERO, zebu_zab::Peer::committed);
             process.tree.trust_digests(committed);
+            if plan.reconfig {
+                // What the first epoch has agreed on is in no transaction.
+                membership::show(&mut process.tree, process.said.committed(), wall_ms);
+            }
         }
         if role == Role::Looking {
             self.end_all_conns(server);
@@ -670,7 +747,8 @@ impl World {
 
     fn set_listening(&mut self, server: usize, listening: bool) {
         if let Some(process) = &mut self.servers[server].process {
-            process.listening = listening;
+            process.listening =
+                if listening { process.said.quorum_addresses() } else { Vec::new() };
         }
     }
 
@@ -684,7 +762,7 @@ impl World {
         match output {
             Mesh::Dial(to) => {
                 let after = self.delay();
-                let to = to.0 as usize - 1;
+                let to = machine(to);
                 self.after(
                     after,
                     Happening::Dialled { server, process: number, to, given_up: false },
@@ -741,7 +819,13 @@ impl World {
             self.after(after, linked);
             return;
         }
-        let listening = self.servers[to].process.as_ref().is_some_and(|process| process.listening);
+        let known =
+            self.process(server, number).map(|process| process.said.addresses(members::id(to)));
+        let known = known.unwrap_or_default();
+        let listens = |process: &Box<Process>| {
+            process.listening.iter().any(|address| known.contains(address))
+        };
+        let listening = self.servers[to].process.as_ref().is_some_and(listens);
         if given_up || !listening {
             let failed = zebu_zab::Input::ConnectFailed;
             return self.input(server, number, Input::Zab(failed));

@@ -1,17 +1,17 @@
 //! The world: time, what is to happen, and the two phases of a run.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use zebu_replica::auth::Schemes;
-use zebu_zab::config::{Membership, Rules};
 
 use crate::app::App;
 use crate::checks::Checks;
 use crate::client::Client;
 use crate::faults::Ambush;
+use crate::members::Wanted;
 use crate::net::{Message, Net};
 use crate::plan::Plan;
 use crate::random::Random;
@@ -188,7 +188,6 @@ pub struct World {
     pub(crate) plan: Plan,
     pub(crate) now: Duration,
     pub(crate) random: Random,
-    pub(crate) config: Arc<Membership>,
     pub(crate) schemes: Arc<Schemes>,
     pub(crate) servers: Vec<Server>,
     pub(crate) clients: Vec<Client>,
@@ -202,6 +201,9 @@ pub struct World {
     pub(crate) healing: bool,
     pub(crate) say: bool,
     pub(crate) ambushes: Vec<Ambush>,
+    /// Changes of the members that an operator has still to ask for, and the one that is asked.
+    pub(crate) wanted: VecDeque<Wanted>,
+    pub(crate) asked_change: Option<Wanted>,
     pub(crate) outcome: Outcome,
     queue: BinaryHeap<Reverse<Planned>>,
     order: u64,
@@ -212,14 +214,6 @@ const SECOND: Duration = Duration::from_secs(1);
 impl World {
     /// The world of a plan, before anything has happened.
     pub fn new(plan: Plan) -> Self {
-        let mut text = String::new();
-        for n in 1..=plan.servers() {
-            let role = if n <= plan.voters { "participant" } else { "observer" };
-            text.push_str(&format!("server.{n}=127.0.0.{n}:2888:3888:{role}\n"));
-        }
-        text.push_str("version=0");
-        let rules = Rules { standalone: false, ..Rules::default() };
-        let config = Membership::parse(text.as_bytes(), rules).expect("a configuration");
         let mut random = Random::new(plan.seed, 2);
         let servers = (0..plan.servers()).map(|_| Server::new(&mut random)).collect();
         let clients = (0..plan.clients).map(|n| Client::new(n, plan.seed)).collect();
@@ -227,7 +221,6 @@ impl World {
         let mut world = Self {
             now: Duration::ZERO,
             random,
-            config: Arc::new(config),
             schemes: Arc::new(Schemes::new(vec![], false)),
             servers,
             clients,
@@ -239,13 +232,17 @@ impl World {
             healing: false,
             say: false,
             ambushes: Vec::new(),
+            wanted: VecDeque::new(),
+            asked_change: None,
             outcome: Outcome::default(),
             queue: BinaryHeap::new(),
             order: 0,
             plan,
         };
         for server in 0..world.plan.servers() {
-            let at = world.random.ms(0, 500);
+            let latest = if server < world.plan.members() { 500 } else { 20_000 };
+            let at = world.random.ms(0, latest);
+            world.write_first_file(server);
             world.at(at, Happening::Boot { server, process: 0 });
         }
         for client in 0..world.plan.clients {

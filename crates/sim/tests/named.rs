@@ -55,3 +55,23 @@ fn requests_of_a_session_keep_their_numbers_apart_over_connections() {
 fn an_epoch_that_a_start_has_read_stays_promised() {
     holds(358);
 }
+
+/// A candidate had told others what it had proposed, and was gone. Somebody else was elected without
+/// that, and put it into force all the same: who had agreed to it would not have known it after a start.
+#[test]
+fn what_is_proposed_elsewhere_does_not_come_into_force() {
+    holds_aimed(Aim::Halves, 77);
+}
+
+/// The file with the newest members had been renamed, but not durably, when its server was killed: it
+/// counted at the next start, and was lost with the power after that.
+#[test]
+fn a_configuration_that_a_start_has_read_stays_in_force() {
+    holds_aimed(Aim::BrokenChange, 235);
+}
+
+/// A candidate had missed that a change was in force, and sent those away who knew, hundreds of times.
+#[test]
+fn a_candidate_that_has_missed_a_change_is_told() {
+    holds_aimed(Aim::Halves, 123);
+}

@@ -79,6 +79,16 @@ impl ConfigFiles {
         &self.committed
     }
 
+    /// Makes what a start has read there durable: a process that was killed may have left files that a
+    /// loss of power would take back, and others may soon count on them.
+    ///
+    /// # Errors
+    /// The disk failed.
+    pub fn settle(&self) -> Result<(), ConfigError> {
+        let Some(file) = &self.file else { return Ok(()) };
+        self.vfs.sync_dir(dir(file)).map_err(ConfigError::io("make durable", file))
+    }
+
     /// Copies the operator's file before the members are taken out of it for the first time.
     ///
     /// # Errors
@@ -123,6 +133,9 @@ impl ConfigFiles {
         let version = config.version();
         self.committed = config;
         let Some(file) = &self.file else { return Ok(()) };
+        if zebu_proto::mutant!("configuration not kept") {
+            return Ok(());
+        }
         let dynamic = files::committed(file, version);
         self.write(&dynamic, self.committed.committed_text().as_bytes())?;
         let text = self.read(file)?;
@@ -149,6 +162,10 @@ impl ConfigFiles {
     }
 }
 
+fn dir(file: &Path) -> &Path {
+    file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// The configuration that the data were left with, if they are an ensemble's.
 pub fn in_data(tree: &Tree) -> Option<Membership> {
     let text = tree.node(CONFIG)?.data().filter(|text| !text.is_empty())?;
@@ -159,7 +176,7 @@ pub fn in_data(tree: &Tree) -> Option<Membership> {
 /// whichever of them `file` points to.
 pub fn in_files(vfs: &dyn Vfs, file: &Path) -> Option<Membership> {
     let name = format!("{}.dynamic.", file.file_name()?.to_str()?);
-    let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let dir = dir(file);
     let beside = vfs.list(dir).ok()?;
     let versions = beside.into_iter().filter_map(|entry| {
         let suffix = entry.name.strip_prefix(&name)?;

@@ -20,9 +20,10 @@ pub struct Found<'r> {
     pub committed: Arc<Membership>,
     /// The one that was proposed when this server stopped.
     pub proposed: Option<Membership>,
-    /// The newest one that this server has ever known to be in force, as its data and the files of
-    /// earlier configurations say.
-    pub known: Option<Membership>,
+    /// The newest one that the data have.
+    pub in_data: Option<Membership>,
+    /// The newest one that the files have known to be in force, whichever of them counts.
+    pub in_files: Option<Membership>,
     /// Whether the members may change.
     pub reconfig: bool,
 }
@@ -37,10 +38,25 @@ impl Found<'_> {
             && self.committed.version() > Zxid::ZERO
     }
 
+    /// The newest configuration that this server has ever known to be in force, or has logged.
+    fn known(&self) -> Option<&Membership> {
+        let known = [self.in_data.as_ref(), self.in_files.as_ref()].into_iter().flatten();
+        known.filter(|_| self.reconfig).max_by_key(|config| config.version())
+    }
+
+    /// What was proposed, unless the transaction it came with never got to the log: then it was never
+    /// acknowledged here, and whoever leads decides without it.
+    fn proposed(&self) -> Option<&Membership> {
+        let logged = self.in_data.as_ref().map_or(Zxid::ZERO, Membership::version);
+        let is_there = |config: &&Membership| {
+            !self.reconfig || config.version().counter() == 0 || config.version() <= logged
+        };
+        self.proposed.as_ref().filter(is_there)
+    }
+
     /// The newest configuration this server has heard of besides the one in force.
     fn last_seen(&self) -> Option<&Membership> {
-        let known = self.known.as_ref().filter(|_| self.reconfig);
-        let seen = [known, self.proposed.as_ref()].into_iter().flatten();
+        let seen = [self.known(), self.proposed()].into_iter().flatten();
         let newer = seen.filter(|config| config.version() > self.committed.version());
         newer.max_by_key(|config| config.version())
     }
@@ -48,8 +64,8 @@ impl Found<'_> {
     /// A configuration the ensemble has agreed on that the operator's file does not have: either a
     /// crash came between the data and the file, or somebody has changed the file by hand.
     pub fn hand_made(&self) -> Option<&Membership> {
-        let known = self.known.as_ref().filter(|_| self.reconfig)?;
-        let proposed = self.proposed.as_ref().map_or(Zxid::ZERO, Membership::version);
+        let known = self.known()?;
+        let proposed = self.proposed().map_or(Zxid::ZERO, Membership::version);
         let counts = known.version() > proposed && self.committed.version() == Zxid::ZERO;
         (counts && !self.committed.has_same_members(known)).then_some(known)
     }

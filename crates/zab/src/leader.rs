@@ -347,6 +347,7 @@ impl Leader {
         let here = self.electing.contains(&ctx.options.me);
         let is_quorum = ctx.quorums.all_have_quorum(&self.electing);
         if here && (is_quorum || self.goes_alone(ctx)) {
+            ctx.forget_hearsay();
             self.phase = Phase::Syncing;
             self.give_up_at = ctx.now + ctx.options.init_time();
             ctx.save_epoch(EpochKind::Current, self.epoch);
@@ -441,8 +442,15 @@ impl Leader {
         let known = ctx.quorums.is_member(info.server) || ctx.options.reconfig;
         let newer = info.config_version.is_some_and(|version| version > committed.version());
         if !known || newer || info.server == ctx.options.me {
+            // Voters would come again and again; who looks for a leader is told. The original waits
+            // until discovery has taken too long.
+            let misses = newer && known && committed.is_voter(info.server);
             self.close(ctx, id);
-            return Ok(());
+            return if misses && self.phase < Phase::Leading {
+                Err(Leave("a learner knows a later configuration"))
+            } else {
+                Ok(())
+            };
         }
         let heeded = !zebu_proto::mutant!("old epoch accepted");
         if heeded
@@ -729,9 +737,10 @@ impl Leader {
             } else {
                 Self::durable(&self.links, me, ctx.history, quorums.committed())
             };
-            if quorums.is_joint() && !zebu_proto::mutant!("one quorum for a reconfiguration") {
+            if quorums.is_joint() {
                 let new = Self::durable(&self.links, me, ctx.history, quorums.last_seen());
-                safe = safe.min(new);
+                let new_alone = zebu_proto::mutant!("one quorum for a reconfiguration");
+                safe = if new_alone { new } else { safe.min(new) };
             }
             safe = safe.min(Zxid(until.0 - 1));
             let reconfig = self.needed.pending().filter(|zxid| *zxid <= safe);

@@ -613,7 +613,7 @@ impl Peer {
         let mut differs =
             committed.is_some_and(|committed| ctx.config_committed(committed).is_some());
         if let Some(proposed) = proposed {
-            ctx.config_proposed(proposed);
+            ctx.config_heard(proposed);
             differs |= ctx.quorums.is_joint() && ctx.quorums.last_seen().version() > before;
         }
         if differs && matches!(self.part, Part::Looking) {

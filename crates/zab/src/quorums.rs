@@ -10,10 +10,15 @@ use crate::config::Membership;
 /// The committed configuration, and the newest one that was seen.
 ///
 /// Invariant: the newest seen is the committed one or has a higher version.
+///
+/// Hearsay is what others have proposed in a transaction that this server does not have: whom it names
+/// takes part in elections, but nobody needs a quorum of them. It binds who has the transaction.
 #[derive(Clone, Debug)]
 pub struct Quorums {
     committed: Arc<Membership>,
     last_seen: Arc<Membership>,
+    /// Whether the newest seen is hearsay.
+    is_hearsay: bool,
     /// What the oracle of two servers says, if there is one.
     oracle: Option<bool>,
 }
@@ -21,7 +26,8 @@ pub struct Quorums {
 impl Quorums {
     /// A configuration that everybody agrees on.
     pub fn new(committed: Arc<Membership>) -> Self {
-        Self { last_seen: committed.clone(), committed, oracle: None }
+        let last_seen = committed.clone();
+        Self { last_seen, committed, is_hearsay: false, oracle: None }
     }
 
     /// The configuration in force.
@@ -42,10 +48,33 @@ impl Quorums {
     /// A configuration has been proposed. An older one than is known changes nothing.
     pub fn propose(&mut self, config: Arc<Membership>) -> bool {
         let newer = config.version() > self.last_seen.version();
+        if newer || config.version() == self.last_seen.version() {
+            self.is_hearsay = false;
+        }
         if newer {
             self.last_seen = config;
         }
         newer
+    }
+
+    /// Another server says that a configuration has been proposed. An older one than is known changes
+    /// nothing.
+    pub fn hear(&mut self, config: Arc<Membership>) -> bool {
+        let newer = config.version() > self.last_seen.version();
+        if newer {
+            self.is_hearsay = true;
+            self.last_seen = config;
+        }
+        newer
+    }
+
+    /// Forgets hearsay; says whether there was any.
+    pub fn forget_hearsay(&mut self) -> bool {
+        let was_hearsay = std::mem::take(&mut self.is_hearsay);
+        if was_hearsay {
+            self.last_seen = self.committed.clone();
+        }
+        was_hearsay
     }
 
     /// A leader's history has taken the place of this server's: what was proposed is what is proposed
@@ -58,15 +87,19 @@ impl Quorums {
         };
         let differs = config.version() != self.last_seen.version();
         self.last_seen = config;
+        self.is_hearsay = false;
         differs
     }
 
     /// A configuration is in force. An older one than is known changes nothing.
     pub fn commit(&mut self, config: Arc<Membership>) -> bool {
-        let newer = config.version() > self.committed.version();
+        let older = zebu_proto::mutant!("older configuration comes back")
+            && config.version() < self.committed.version();
+        let newer = config.version() > self.committed.version() || older;
         if newer {
             if config.version() >= self.last_seen.version() {
                 self.last_seen = config.clone();
+                self.is_hearsay = false;
             }
             self.committed = config;
         }
@@ -119,6 +152,8 @@ impl Quorums {
 
     /// Whether these servers are a quorum of every configuration that counts.
     pub fn all_have_quorum(&self, servers: &BTreeSet<ServerId>) -> bool {
-        self.in_force().all(|config| config.is_quorum(servers))
+        let both = !self.is_hearsay && !zebu_proto::mutant!("one quorum for an election");
+        let binds = |config: &&Membership| both || config.version() == self.committed.version();
+        self.in_force().filter(binds).all(|config| config.is_quorum(servers))
     }
 }

@@ -28,6 +28,21 @@ impl Ctx<'_> {
         }
     }
 
+    /// Another server says that a configuration is proposed: who is to vote in it is heard.
+    pub(crate) fn config_heard(&mut self, config: Arc<Membership>) {
+        if self.options.reconfig && self.quorums.hear(config.clone()) {
+            self.out.push(Output::Config(ConfigChange::Proposed(config)));
+        }
+    }
+
+    /// A quorum has promised to acknowledge nothing but this server's history, and none of them has a
+    /// better one: what is proposed elsewhere only can never have been committed.
+    pub(crate) fn forget_hearsay(&mut self) {
+        if self.quorums.forget_hearsay() {
+            self.out.push(Output::Config(ConfigChange::Withdrawn));
+        }
+    }
+
     /// A leader's history takes the place of this server's, and with it what the leader knows to be
     /// proposed: what is proposed here only has gone with the transaction it came with.
     ///

@@ -1,5 +1,5 @@
 //! What was promised is on the disk: S-1 and S-2 (epochs), S-8 (acknowledged transactions), S-9 (the
-//! acknowledgement of a leader's history), and that a quorum has what a leader commits.
+//! acknowledgement of a leader's history).
 
 use zebu_proto::quorum::{PacketKind, QuorumPacket};
 use zebu_proto::{Epoch, Zxid};
@@ -41,10 +41,25 @@ impl Durability {
         self.0.iter().any(|track| track.wiped)
     }
 
-    /// How many of the servers with a vote have this on their disks, other than this one.
-    pub(crate) fn holders(&self, zxid: Zxid, except: usize, voters: usize) -> usize {
-        let tracks = self.0[..voters].iter().enumerate();
-        tracks.filter(|(server, track)| *server != except && track.flushed >= zxid).count()
+    /// The end of what is on a server's disk.
+    pub(crate) fn flushed_by(&self, server: usize) -> Zxid {
+        self.0[server].flushed
+    }
+
+    /// Whether a server has promised to follow nobody of an earlier epoch.
+    pub(crate) fn has_promised(&self, server: usize, epoch: Epoch) -> bool {
+        self.0[server].promised >= epoch
+    }
+
+    /// Whether a server has acknowledged the history of the leader of an epoch.
+    pub(crate) fn has_adopted(&self, server: usize, epoch: Epoch) -> bool {
+        self.0[server].adopted >= epoch
+    }
+
+    /// A server leads, and has its own history.
+    pub(crate) fn leads(&mut self, server: usize) {
+        let track = &mut self.0[server];
+        track.adopted = track.adopted.max(track.current);
     }
 
     pub(crate) fn wiped(&mut self, server: usize) {
@@ -173,14 +188,7 @@ impl Durability {
         }
     }
 
-    pub(crate) fn send(
-        &mut self,
-        server: usize,
-        packet: &QuorumPacket,
-        leads: Option<Epoch>,
-        order: &Order,
-        voters: usize,
-    ) -> Result<(), String> {
+    pub(crate) fn send(&mut self, server: usize, packet: &QuorumPacket) -> Result<(), String> {
         let zxid = packet.zxid;
         match packet.kind {
             PacketKind::ACK if zxid.counter() > 0 => {
@@ -224,16 +232,6 @@ impl Durability {
                 track.promised = track.promised.max(zxid.epoch());
                 if track.accepted < zxid.epoch() {
                     return Err(format!("S-1: server {server} leads {zxid} without a promise"));
-                }
-            }
-            PacketKind::COMMIT | PacketKind::INFORM if leads == Some(zxid.epoch()) => {
-                let durable = |track: &&Track| track.flushed >= zxid;
-                let have = self.0[..voters].iter().filter(durable).count();
-                // Who was wiped has acknowledged what it does not have any more.
-                if zxid > order.last() && have * 2 <= voters && !self.any_wiped() {
-                    return Err(format!(
-                        "P-4: server {server} commits {zxid}, which {have} of {voters} have"
-                    ));
                 }
             }
             _ => {}

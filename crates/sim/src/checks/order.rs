@@ -12,6 +12,17 @@ use bytes::Bytes;
 use zebu_proto::quorum::{PacketKind, QuorumPacket};
 use zebu_proto::{Epoch, Zxid};
 
+/// Whether a packet says that something is committed.
+pub(crate) fn is_commit(kind: PacketKind) -> bool {
+    matches!(
+        kind,
+        PacketKind::COMMIT
+            | PacketKind::INFORM
+            | PacketKind::COMMITANDACTIVATE
+            | PacketKind::INFORMANDACTIVATE
+    )
+}
+
 /// A transaction as it was first logged by anybody.
 struct Logged {
     before: Zxid,
@@ -27,6 +38,8 @@ pub(crate) struct Order {
     taken: usize,
     /// The newest that a leader has said to be committed.
     said: Zxid,
+    /// The newest of which an established leader has said so.
+    agreed: Zxid,
     servers: Vec<Track>,
 }
 
@@ -43,6 +56,7 @@ impl Order {
             chain: Vec::new(),
             taken: 0,
             said: Zxid::ZERO,
+            agreed: Zxid::ZERO,
             servers: vec![Track::default(); servers],
         }
     }
@@ -63,6 +77,26 @@ impl Order {
 
     pub(crate) fn is_committed(&self, zxid: Zxid) -> bool {
         zxid == Zxid::ZERO || self.chain.binary_search(&zxid).is_ok()
+    }
+
+    /// Whether an established leader has said that this is committed.
+    pub(crate) fn is_said(&self, zxid: Zxid) -> bool {
+        zxid <= self.agreed && self.has(self.agreed, zxid)
+    }
+
+    /// An established leader says that this is committed.
+    pub(crate) fn agreed(&mut self, zxid: Zxid) {
+        self.agreed = self.agreed.max(zxid);
+    }
+
+    /// What stands before a transaction.
+    pub(crate) fn before(&self, zxid: Zxid) -> Zxid {
+        self.txns.get(&zxid).map(|txn| txn.before).unwrap_or_default()
+    }
+
+    /// Whether anybody has logged this.
+    pub(crate) fn knows(&self, zxid: Zxid) -> bool {
+        self.txns.contains_key(&zxid)
     }
 
     pub(crate) fn record(&self, zxid: Zxid) -> Bytes {
@@ -150,7 +184,7 @@ impl Order {
     }
 
     pub(crate) fn sent(&mut self, packet: &QuorumPacket) {
-        if matches!(packet.kind, PacketKind::COMMIT | PacketKind::INFORM) {
+        if is_commit(packet.kind) {
             self.said = self.said.max(packet.zxid);
         }
     }
@@ -210,7 +244,7 @@ impl Order {
         if led {
             self.said = self.said.max(zxid);
         }
-        if candidate && zxid > self.last() {
+        if candidate && zxid > self.last() && !self.is_said(zxid) {
             // Its own history, for a copy: nobody is served, and it is not committed.
             return Ok(());
         }

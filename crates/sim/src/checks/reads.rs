@@ -2,11 +2,17 @@
 //! sync makes what was completed visible, and every answer is the one the committed history gives.
 
 use zebu_jute::{Decode as _, Decoder};
+use zebu_proto::path::reserved::CONFIG;
 use zebu_proto::reply::ReplyHeader;
 use zebu_proto::{ErrorCode, OpCode, SessionId, Stat, Zxid};
+use zebu_zab::config::Membership;
 
+use crate::checks::configs::Configs;
+use crate::checks::durability::Durability;
+use crate::checks::joint::Joint;
 use crate::checks::order::Order;
 use crate::checks::reference::Reference;
+use crate::members::txn_of;
 
 /// The newest write that any client knows to be done.
 #[derive(Default)]
@@ -25,17 +31,27 @@ pub(crate) struct Asked {
     pub(crate) completed: Zxid,
 }
 
+/// What answers are compared with.
+#[derive(Clone, Copy)]
+pub(crate) struct Told<'c> {
+    pub(crate) order: &'c Order,
+    pub(crate) reference: &'c Reference,
+    pub(crate) configs: &'c Configs,
+    pub(crate) joint: &'c Joint,
+    pub(crate) durability: &'c Durability,
+}
+
 impl Reads {
     /// Checks an answer; `seen` is the newest zxid the session has seen.
     pub(crate) fn answered(
         &mut self,
-        order: &Order,
-        reference: &Reference,
+        told: Told<'_>,
         session: SessionId,
         seen: Zxid,
         asked: &Asked,
         payload: &[u8],
     ) -> Result<(), String> {
+        let Told { order, reference, .. } = told;
         self.answered += 1;
         let mut from = Decoder::new(payload);
         let header = ReplyHeader::decode(&mut from).map_err(|error| error.to_string())?;
@@ -60,6 +76,10 @@ impl Reads {
             };
         }
         let body = &payload[from.position()..];
+        if asked.path == CONFIG {
+            return configuration(told, zxid, err, body)
+                .map_err(|what| format!("S-13: {asked:?} at {zxid} is answered with {what}"));
+        }
         read(reference, asked, zxid, err, body)
             .map_err(|what| format!("{asked:?} at {zxid} is answered with {what}"))
     }
@@ -92,6 +112,28 @@ impl Reads {
         self.completed = self.completed.max(zxid);
         Ok(())
     }
+}
+
+/// The configuration that is shown may be ahead of the tree, but not behind it, and it is in force.
+fn configuration(told: Told<'_>, zxid: Zxid, err: ErrorCode, body: &[u8]) -> Result<(), String> {
+    if err != ErrorCode::OK {
+        return Err(format!("{err:?}"));
+    }
+    let data = Decoder::new(body).buffer().map_err(|error| error.to_string())?;
+    let config = data.and_then(Membership::agreed).ok_or("no configuration")?;
+    let known = told.configs.of(config.version());
+    if !known.has_same_members(&config) {
+        return Err(format!("{config}, which is {known}"));
+    }
+    let Told { order, configs, joint, durability, .. } = told;
+    if let Some(version) = txn_of(&config).filter(|version| !order.is_committed(*version)) {
+        joint.committed(version, order, configs, durability)?;
+    }
+    let shown = told.reference.at(CONFIG, zxid).map_or(Zxid::ZERO, |view| view.stat.mzxid);
+    if config.version() < shown {
+        return Err(format!("{}, although {shown} is in force", config.version()));
+    }
+    Ok(())
 }
 
 fn read(

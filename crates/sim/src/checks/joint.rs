@@ -1,0 +1,85 @@
+//! R-1 and P-4: what is committed is on the disks of a quorum; what was proposed while the members are
+//! changing, on those of a quorum of either side.
+
+use std::collections::BTreeMap;
+
+use zebu_proto::Zxid;
+
+use crate::checks::configs::{Configs, is_quorum};
+use crate::checks::durability::Durability;
+use crate::checks::order::Order;
+
+/// The configuration before a change, and the change if it is not committed.
+#[derive(Clone, Copy)]
+struct Needed {
+    committed: Zxid,
+    under_way: Option<Zxid>,
+}
+
+/// Whose quorums every transaction needs.
+#[derive(Default)]
+pub(crate) struct Joint {
+    /// The newest change in the history that ends with a transaction.
+    newest: BTreeMap<Zxid, Zxid>,
+    needed: BTreeMap<Zxid, Needed>,
+}
+
+impl Joint {
+    /// The configurations that count for a history that ends there: the newest one of it that is
+    /// committed, and those behind it.
+    pub(crate) fn counting(&self, order: &Order, end: Zxid) -> Vec<Zxid> {
+        let mut counting = Vec::new();
+        let mut at = end;
+        loop {
+            let newest = self.newest.get(&at).copied().unwrap_or_default();
+            counting.push(newest);
+            if newest == Zxid::ZERO || order.is_committed(newest) || order.is_said(newest) {
+                return counting;
+            }
+            at = order.before(newest);
+        }
+    }
+
+    /// A leader proposes a transaction, which may be a change of the members.
+    pub(crate) fn proposed(
+        &mut self,
+        order: &Order,
+        zxid: Zxid,
+        changes: bool,
+    ) -> Result<(), String> {
+        let before = self.newest.get(&order.before(zxid)).copied().unwrap_or_default();
+        self.newest.insert(zxid, if changes { zxid } else { before });
+        let needed = match self.counting(order, zxid)[..] {
+            [committed] => Needed { committed, under_way: None },
+            [under_way, committed] => Needed { committed, under_way: Some(under_way) },
+            ref all => return Err(format!("R-1: {zxid} is proposed with {all:?} under way")),
+        };
+        self.needed.insert(zxid, needed);
+        Ok(())
+    }
+
+    /// Something counts as committed.
+    pub(crate) fn committed(
+        &self,
+        zxid: Zxid,
+        order: &Order,
+        configs: &Configs,
+        durability: &Durability,
+    ) -> Result<(), String> {
+        // Who was wiped has acknowledged what it does not have any more.
+        if zxid <= order.last() || durability.any_wiped() {
+            return Ok(());
+        }
+        let Some(needed) = self.needed.get(&zxid) else { return Ok(()) };
+        for version in [Some(needed.committed), needed.under_way].into_iter().flatten() {
+            let config = configs.of(version);
+            if !is_quorum(config, |voter| order.has(durability.flushed_by(voter), zxid)) {
+                let rule = if needed.under_way.is_some() { "R-1" } else { "P-4" };
+                return Err(format!(
+                    "{rule}: {zxid} is committed, which no quorum of the members of {version} has"
+                ));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,32 @@
+//! a leader is established by a quorum of the newest members that were agreed on before, and of
+//! those whose change it has found under way: they have its history, and know of the change by that.
+
+use zebu_proto::{Epoch, Zxid};
+
+use crate::checks::configs::{Configs, is_quorum};
+use crate::checks::durability::Durability;
+use crate::checks::order::Order;
+
+/// `counting` are the versions that count for the history of the new leader.
+pub(crate) fn established(
+    server: usize,
+    epoch: Epoch,
+    counting: &[Zxid],
+    order: &Order,
+    configs: &Configs,
+    durability: &Durability,
+) -> Result<(), String> {
+    if durability.any_wiped() {
+        return Ok(());
+    }
+    let newest = configs.newest_below(order, epoch).version();
+    for version in counting.iter().copied().chain([newest]) {
+        if !is_quorum(configs.of(version), |voter| durability.has_adopted(voter, epoch)) {
+            return Err(format!(
+                "R-2: server {server} leads epoch {} without a quorum of the members of {version}",
+                epoch.0
+            ));
+        }
+    }
+    Ok(())
+}

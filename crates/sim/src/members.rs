@@ -1,0 +1,262 @@
+//! The members of a simulated ensemble: what operators write into files, how a start reads them, what
+//! servers tell each other of them, and the changes that an operator asks for.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use zebu_jute::Encode as _;
+use zebu_proto::request::Reconfig;
+use zebu_proto::{ErrorCode, HostPort, ServerId, Zxid, properties};
+use zebu_store::Vfs;
+use zebu_store::vfs::read;
+use zebu_zab::config::{Member, Membership, Role, Rules, files, is_config_key};
+use zebu_zab::{ConfigChange, Configs};
+
+use crate::plan::{Change, Meant, Plan, Target};
+use crate::world::World;
+
+/// The operator's file.
+pub(crate) const FILE: &str = "/data/zoo.cfg";
+
+/// Why a server does not start that its own file does not name.
+pub(crate) const NOT_A_MEMBER: &str = "My id is not in the peer list";
+
+/// How often a change is asked for that fails for want of others.
+const TRIES: u32 = 6;
+
+const RULES: Rules = Rules { standalone: false, multi_address: false };
+
+pub(crate) fn id(machine: usize) -> ServerId {
+    ServerId(machine as i64 + 1)
+}
+
+pub(crate) fn machine(server: ServerId) -> usize {
+    server.0 as usize - 1
+}
+
+fn entry(machine: usize, role: Role, quorum_port: u16) -> String {
+    let n = machine + 1;
+    format!("server.{n}=10.0.0.{n}:{quorum_port}:3888:{role};10.0.0.{n}:2181")
+}
+
+/// What the operator writes before a machine starts for the first time: the first members, and who is
+/// to become one, without a vote.
+pub(crate) fn first_file(plan: &Plan, machine: usize) -> String {
+    let mut text = String::from("tickTime=2000\n");
+    for member in (0..plan.members()).chain((machine >= plan.members()).then_some(machine)) {
+        let role = if member < plan.voters { Role::Participant } else { Role::Observer };
+        text.push_str(&entry(member, role, 2888));
+        text.push('\n');
+    }
+    text
+}
+
+/// The members that the operator has given the ensemble at first.
+pub(crate) fn first(plan: &Plan) -> Membership {
+    parse(first_file(plan, 0).as_bytes()).expect("a configuration")
+}
+
+fn parse(text: &[u8]) -> Result<Membership, String> {
+    let entries = properties::parse(text).map_err(|error| error.to_string())?.entries;
+    let entries: Vec<_> = entries.into_iter().filter(|entry| is_config_key(&entry.key)).collect();
+    Membership::from_entries(&entries, RULES).map_err(|faults| faults[0].to_string())
+}
+
+/// What a start finds in the files.
+pub(crate) struct Settings {
+    pub(crate) committed: Membership,
+    pub(crate) proposed: Option<Membership>,
+}
+
+pub(crate) fn settings(vfs: &dyn Vfs, me: ServerId) -> Result<Settings, String> {
+    let file = Path::new(FILE);
+    let text = read(vfs, file).map_err(|error| error.to_string())?;
+    let entries = properties::parse(&text).map_err(|error| error.to_string())?.entries;
+    let pointer = entries.iter().find(|entry| entry.key == files::DYNAMIC_FILE_KEY);
+    let committed = match pointer {
+        None => parse(&text)?,
+        Some(pointer) => {
+            let file = Path::new(&pointer.value);
+            let text = read(vfs, file).map_err(|error| error.to_string())?;
+            let read = Membership::parse_dynamic_file(file, &text, RULES);
+            read.map_err(|error| error.to_string())?
+        }
+    };
+    if committed.member(me).is_none() {
+        return Err(NOT_A_MEMBER.to_owned());
+    }
+    let proposed = match read(vfs, &files::proposed(file)) {
+        Ok(text) => Some(Membership::agreed(&text).ok_or("what is proposed cannot be read")?),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error.to_string()),
+    };
+    Ok(Settings { committed, proposed })
+}
+
+/// Whom a server's network knows, and where they are.
+pub(crate) struct Said {
+    committed: Arc<Membership>,
+    proposed: Option<Arc<Membership>>,
+    /// This server, where it was last known to be: it may have been removed.
+    me: Member,
+}
+
+impl Said {
+    pub(crate) fn new(
+        me: ServerId,
+        committed: Arc<Membership>,
+        proposed: Option<Membership>,
+    ) -> Self {
+        let me = committed.member(me).expect("who starts is a member").clone();
+        Self { committed, proposed: proposed.map(Arc::new), me }
+    }
+
+    pub(crate) fn committed(&self) -> &Arc<Membership> {
+        &self.committed
+    }
+
+    pub(crate) fn change(&mut self, change: &ConfigChange) {
+        match change {
+            ConfigChange::Proposed(config) => self.proposed = Some(config.clone()),
+            ConfigChange::Withdrawn => self.proposed = None,
+            ConfigChange::Committed(config) => {
+                if let Some(me) = config.member(self.me.id) {
+                    self.me = me.clone();
+                }
+                self.committed = config.clone();
+                let version = config.version();
+                self.proposed = self.proposed.take().filter(|it| it.version() > version);
+            }
+        }
+    }
+
+    /// What notifications say.
+    pub(crate) fn configs(&self) -> Configs {
+        Configs { committed: Some(self.committed.clone()), proposed: self.proposed.clone() }
+    }
+
+    /// Where this server listens for learners.
+    pub(crate) fn quorum_addresses(&self) -> Vec<HostPort> {
+        self.me.quorum_addresses()
+    }
+
+    /// Where a server is dialled.
+    pub(crate) fn addresses(&self, server: ServerId) -> Vec<HostPort> {
+        let known = [Some(&self.committed), self.proposed.as_ref()];
+        let members = known.into_iter().flatten().filter_map(|config| config.member(server));
+        members.flat_map(Member::quorum_addresses).collect()
+    }
+}
+
+/// A change that waits for its operator to have a session.
+pub(crate) struct Wanted {
+    change: Change,
+    tries: u32,
+}
+
+impl World {
+    /// An operator wants the members changed.
+    pub(crate) fn want(&mut self, change: Change) {
+        self.wanted.push_back(Wanted { change, tries: TRIES });
+    }
+
+    /// The next change as a request, if there is one.
+    pub(crate) fn next_change(&mut self) -> Option<Vec<u8>> {
+        let Wanted { change, tries } = self.wanted.pop_front()?;
+        let body = self.request_of(&change);
+        if body.is_some() {
+            self.reached("change of the members asked for");
+            self.asked_change = Some(Wanted { change, tries: tries - 1 });
+        }
+        body
+    }
+
+    /// What has become of the change that was asked for; `None` is that nobody knows.
+    pub(crate) fn change_answered(&mut self, err: Option<ErrorCode>) {
+        let Some(wanted) = self.asked_change.take() else { return };
+        let again = match err {
+            Some(ErrorCode::OK) => {
+                self.reached("members changed");
+                false
+            }
+            None | Some(ErrorCode::NEW_CONFIG_NO_QUORUM | ErrorCode::RECONFIG_IN_PROGRESS) => true,
+            Some(_) => {
+                self.reached("change of the members refused");
+                false
+            }
+        };
+        if again && wanted.tries > 0 && !self.healing {
+            self.wanted.push_back(wanted);
+        }
+    }
+
+    fn request_of(&self, change: &Change) -> Option<Vec<u8>> {
+        let newest = self.checks.configs.newest(&self.checks.order).clone();
+        let machine = |target: &Target| self.aim(*target);
+        let leaving: Vec<usize> = change.leaving.iter().filter_map(machine).collect();
+        let mut joining = Vec::new();
+        for (target, votes) in &change.joining {
+            let at = self.aim(*target)?;
+            let role = if *votes { Role::Participant } else { Role::Observer };
+            let before =
+                newest.member(id(at)).map_or(2888, |member| member.addresses[0].quorum_port);
+            let port = if change.moves { before + 1 } else { before };
+            joining.push((at, entry(at, role, port)));
+        }
+        let config_id = match change.meant {
+            Meant::Any => -1,
+            Meant::Newest => self.checks.configs.newest_version(&self.checks.order).0,
+            Meant::Older => self.checks.configs.newest_version(&self.checks.order).0 - 1,
+        };
+        let (mut members, mut joins, mut leaves) = (None, None, None);
+        if change.whole {
+            let stays = |member: &&Member| {
+                let at = self::machine(member.id);
+                !leaving.contains(&at) && joining.iter().all(|(other, _)| *other != at)
+            };
+            let mut lines: Vec<String> = newest
+                .members()
+                .filter(stays)
+                .map(|member| {
+                    let port = member.addresses[0].quorum_port;
+                    entry(self::machine(member.id), member.role, port)
+                })
+                .collect();
+            lines.extend(joining.into_iter().map(|(_, entry)| entry));
+            members = Some(lines.join("\n"));
+        } else {
+            let joining: Vec<String> = joining.into_iter().map(|(_, entry)| entry).collect();
+            let leaving: Vec<String> = leaving.iter().map(|at| id(*at).0.to_string()).collect();
+            joins = Some(joining.join(",")).filter(|list| !list.is_empty());
+            leaves = Some(leaving.join(",")).filter(|list| !list.is_empty());
+            if joins.is_none() && leaves.is_none() {
+                return None;
+            }
+        }
+        let request = Reconfig {
+            joining: joins.map(Into::into),
+            leaving: leaves.map(Into::into),
+            members: members.map(Into::into),
+            config_id,
+        };
+        Some(request.to_bytes())
+    }
+
+    /// The operator of a server that was removed puts its first list back: it is needed once more.
+    pub(crate) fn readmit(&mut self, server: usize) {
+        self.reached("a removed server is given its first list again");
+        self.write_first_file(server);
+    }
+
+    pub(crate) fn write_first_file(&mut self, server: usize) {
+        let text = first_file(&self.plan, server);
+        self.servers[server].disk.put(Path::new(FILE), text.as_bytes());
+        self.checks.configs.rewritten(server);
+    }
+}
+
+/// The zxid in whose place a configuration stands in the order; `None` for what no transaction made.
+pub(crate) fn txn_of(config: &Membership) -> Option<Zxid> {
+    (config.version().counter() > 0).then(|| config.version())
+}
