@@ -413,7 +413,7 @@ impl World {
             }
             let shown = membership::in_data(&process.tree);
             let version = self.checks.configs.newest_version(&self.checks.order);
-            if !shown.as_ref().is_some_and(|shown| shown.version() == version) {
+            if shown.as_ref().is_none_or(|shown| shown.version() != version) {
                 self.checks.found(format!(
                     "S-13: server {server} at the end shows {shown:?} instead of {version}"
                 ));

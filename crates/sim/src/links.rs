@@ -1,20 +1,24 @@
-//! Messages between servers: typed, or through the codec in a part of the runs.
+//! Between servers: who reaches whom, and messages, typed or through the codec in a part of the runs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use zebu_jute::Encode as _;
+use zebu_proto::ServerId;
 use zebu_proto::quorum::{
     NOTIFICATION_VERSION, Notification, PacketKind, QuorumPacket, ServerState,
 };
-use zebu_replica::Input;
+use zebu_replica::{ConnId, Input};
 use zebu_zab::config::Membership;
 use zebu_zab::election::{Ballot, State, Vote};
 use zebu_zab::mesh::WireId;
 use zebu_zab::{Configs, LinkId};
 
+use crate::members::{self, machine};
 use crate::net::{Kind, Message};
-use crate::world::World;
+use crate::server::Process;
+use crate::world::{Happening, World};
 
 const FIELD_BYTES_MAX: usize = 1 << 20;
 
@@ -138,5 +142,123 @@ impl World {
         }
         self.checks.receive(server, &packet);
         self.input(server, number, Input::Zab(zebu_zab::Input::Packet(link, packet)));
+    }
+
+    // ---- who reaches whom
+
+    pub(crate) fn set_listening(&mut self, server: usize, listening: bool) {
+        if let Some(process) = &mut self.servers[server].process {
+            process.listening =
+                if listening { process.said.quorum_addresses() } else { Vec::new() };
+        }
+    }
+
+    /// How long an attempt to reach somebody takes that nobody answers.
+    fn connect_timeout(&self) -> Duration {
+        (self.plan.tick * 5).min(Duration::from_secs(5))
+    }
+
+    pub(crate) fn mesh(&mut self, server: usize, number: u64, output: zebu_zab::mesh::Output) {
+        use zebu_zab::mesh::Output as Mesh;
+        match output {
+            Mesh::Dial(to) => {
+                let after = self.delay();
+                let to = machine(to);
+                self.after(
+                    after,
+                    Happening::Dialled { server, process: number, to, given_up: false },
+                );
+            }
+            Mesh::Send(wire, ballot) => self.send_ballot(server, wire, ballot),
+            Mesh::Close(wire) => self.close(wire.0, server),
+        }
+    }
+
+    /// Whether a dial gets an answer of any kind.
+    fn answers(&self, from: usize, to: usize) -> bool {
+        self.net.reaches(from, to) && !self.net.dark.contains(&to)
+    }
+
+    pub(crate) fn dialled(&mut self, server: usize, number: u64, to: usize, given_up: bool) {
+        use zebu_zab::mesh::{Input as Mesh, WireId};
+        if self.process(server, number).is_none() {
+            return;
+        }
+        let peer = ServerId(to as i64 + 1);
+        if !given_up && !self.answers(server, to) {
+            let after = self.connect_timeout();
+            self.after(after, Happening::Dialled { server, process: number, to, given_up: true });
+            return;
+        }
+        let there = self.servers[to].number;
+        if given_up || self.servers[to].process.is_none() {
+            let refused = zebu_zab::Input::Mesh(Mesh::Refused(peer));
+            return self.input(server, number, Input::Zab(refused));
+        }
+        let wire = WireId(self.open(Kind::Election, server, to));
+        let accepted = Mesh::Accepted { wire, peer: ServerId(server as i64 + 1) };
+        let accepted = zebu_zab::Input::Mesh(accepted);
+        self.after(Duration::ZERO, Happening::Tell { server: to, process: there, input: accepted });
+        let dialled = zebu_zab::Input::Mesh(Mesh::Dialled { wire, peer });
+        self.input(server, number, Input::Zab(dialled));
+    }
+
+    pub(crate) fn linked(
+        &mut self,
+        server: usize,
+        number: u64,
+        attempt: u64,
+        to: usize,
+        given_up: bool,
+    ) {
+        if self.process(server, number).is_none_or(|process| process.attempt != attempt) {
+            return;
+        }
+        if !given_up && !self.answers(server, to) {
+            let after = self.connect_timeout();
+            let linked = Happening::Linked { server, process: number, attempt, to, given_up: true };
+            self.after(after, linked);
+            return;
+        }
+        let known =
+            self.process(server, number).map(|process| process.said.addresses(members::id(to)));
+        let known = known.unwrap_or_default();
+        let listens =
+            |process: &Process| process.listening.iter().any(|address| known.contains(address));
+        let listening = self.servers[to].process.as_deref().is_some_and(listens);
+        if given_up || !listening {
+            let failed = zebu_zab::Input::ConnectFailed;
+            return self.input(server, number, Input::Zab(failed));
+        }
+        let link = LinkId(self.open(Kind::Quorum, server, to));
+        let there = self.servers[to].number;
+        let accepted = zebu_zab::Input::Accepted(link);
+        self.after(Duration::ZERO, Happening::Tell { server: to, process: there, input: accepted });
+        self.input(server, number, Input::Zab(zebu_zab::Input::Connected(link)));
+    }
+
+    /// The other end of a connection is gone.
+    pub(crate) fn server_loses(&mut self, server: usize, id: u64, kind: Kind) {
+        let number = self.servers[server].number;
+        match kind {
+            Kind::Client => self.end_conn(server, ConnId(id)),
+            Kind::Election => {
+                let wire = zebu_zab::mesh::WireId(id);
+                let closed = zebu_zab::mesh::Input::Closed(wire);
+                self.input(server, number, Input::Zab(zebu_zab::Input::Mesh(closed)));
+            }
+            Kind::Quorum => {
+                self.forget_link(server, LinkId(id));
+                let down = zebu_zab::Input::LinkDown(LinkId(id));
+                self.input(server, number, Input::Zab(down));
+            }
+        }
+    }
+
+    pub(crate) fn forget_link(&mut self, server: usize, link: LinkId) {
+        if let Some(process) = &mut self.servers[server].process {
+            process.arriving.retain(|id, arriving| *id != link || arriving.is_whole());
+            process.leaving.remove(&link);
+        }
     }
 }
