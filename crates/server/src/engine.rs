@@ -12,7 +12,6 @@ use anyhow::Context as _;
 use parking_lot::{Mutex, RwLockWriteGuard};
 use tracing::{error, info, warn};
 use zebu_jute::Encode as _;
-use zebu_proto::quorum::PacketKind;
 use zebu_proto::reply::ConnectResponse;
 use zebu_proto::txn::TxnRecord;
 use zebu_proto::{Acl, ErrorCode, EventType, OpCode, Perms, SessionId, Xid, Zxid};
@@ -23,6 +22,8 @@ use zebu_state::membership;
 use zebu_tree::{Events, Tree, WatcherId};
 use zebu_zab::{ConfigChange, Role};
 
+use crate::between::Between;
+use crate::commits::Commits;
 use crate::conn::Conn;
 use crate::conns;
 use crate::counting::{Answers, bytes_read, count_event, count_op, count_replica, gather_written};
@@ -61,8 +62,8 @@ pub struct Engine {
     touched: Duration,
     /// Since when this server leads, and what it has proposed.
     leading: Option<(Duration, ProposalSizes)>,
-    /// Since when it looks for a leader.
-    looking: Option<Duration>,
+    /// What it counts of its dealings with the others, in an ensemble.
+    between: Option<Between>,
 }
 
 /// When effects are carried out.
@@ -93,6 +94,7 @@ impl Engine {
         peers: Option<peers::Handle>,
     ) -> Self {
         let (dirty, touched) = (Vec::new(), Duration::ZERO);
+        let between = peers.as_ref().map(|_| Between::new(shared.clone()));
         Self {
             shared,
             replica,
@@ -103,7 +105,7 @@ impl Engine {
             dirty,
             touched,
             leading: None,
-            looking: None,
+            between,
         }
     }
 
@@ -120,11 +122,10 @@ impl Engine {
         let mut inputs = Vec::new();
         let mut outputs = Vec::new();
         let mut ending = None;
-        if self.peers.is_none() {
+        match &mut self.between {
             // The whole log has been applied.
-            shared.tree.write().trust_digests(Zxid::ZERO);
-        } else {
-            self.looks();
+            None => shared.tree.write().trust_digests(Zxid::ZERO),
+            Some(between) => between.looks(),
         }
         let mut heard = shared.clock.monotonic();
         loop {
@@ -149,6 +150,13 @@ impl Engine {
                 }
             }
             let asked = self.count_inputs(now, &inputs);
+            if let Some(between) = &mut self.between {
+                for input in &inputs {
+                    if let Input::Zab(input) = input {
+                        between.hears(now, input);
+                    }
+                }
+            }
             if now.monotonic >= self.touched + TOUCH_INTERVAL {
                 self.report_touched(now, &mut inputs);
             }
@@ -267,6 +275,7 @@ impl Engine {
         let mut refused = Vec::new();
         let mut batch = 0;
         let began = shared.clock.monotonic();
+        let mut stage = Commits::new(now.monotonic, began);
         let mut written = shared.metrics.write_per_namespace.gather();
         let mut read = shared.metrics.read_per_namespace.gather();
         for output in outputs.drain(..) {
@@ -275,6 +284,9 @@ impl Engine {
                     if let Some((_, sizes)) = &mut self.leading {
                         sizes.add(record.len());
                         shared.metrics.proposal_count.add(1);
+                    }
+                    if let Some(between) = &mut self.between {
+                        between.logged(zxid, &record);
                     }
                     records.push((zxid, record));
                 }
@@ -288,11 +300,19 @@ impl Engine {
                     if self.leading.is_some() {
                         shared.metrics.commit_count.add(1);
                     }
+                    if let Some(between) = &mut self.between {
+                        between.applied(now, zxid);
+                        let leads = self.leading.is_some();
+                        stage.applied(&shared.metrics, origin.as_ref(), leads);
+                    }
                     let at = Moment { now, began };
                     self.apply(at, tree, zxid, &record, origin, &mut written);
                     applied = Some(zxid);
                 }
                 Output::Answer(request) => {
+                    if self.between.is_some() {
+                        stage.answered(&shared.metrics, &request);
+                    }
                     let tree = tree.get_or_insert_with(|| shared.tree.write());
                     self.answer(began, tree, &request, &mut read);
                 }
@@ -366,7 +386,7 @@ impl Engine {
                 Output::ReadOnly(on) => self.serve_readers(on),
                 Output::Zab(output) => {
                     tree = None;
-                    self.between_servers(output, &mut records)?;
+                    self.between_servers(now, output, &mut records)?;
                 }
                 Output::Disconnect(conn) => {
                     if let Some(conn) = shared.conn(conn) {
@@ -383,6 +403,10 @@ impl Engine {
         }
         drop(tree);
         self.wake_all();
+        if self.between.is_some() {
+            let took = shared.clock.monotonic().saturating_sub(began);
+            stage.ended(&shared.metrics, took);
+        }
         self.append_or_commit(&mut records)?;
         for peer in refused {
             info!("refusing to renew the session of {peer}");
@@ -400,10 +424,14 @@ impl Engine {
     /// Carries out what concerns other servers, or the disk of a member of an ensemble.
     fn between_servers(
         &mut self,
+        now: Now,
         output: zebu_zab::Output,
         records: &mut Vec<(Zxid, bytes::Bytes)>,
     ) -> anyhow::Result<()> {
         let peers = self.peers.clone().context("this server runs alone")?;
+        if let Some(between) = &mut self.between {
+            between.asked(now, &output);
+        }
         let job = match output {
             zebu_zab::Output::SaveEpoch(kind, epoch) => Job::SaveEpoch(kind, epoch),
             zebu_zab::Output::Config(change) => {
@@ -419,7 +447,6 @@ impl Engine {
                 None => anyhow::bail!("the leader's tree is gone"),
             },
             zebu_zab::Output::SendCopy(link) => {
-                self.shared.metrics.snap_count.add(1);
                 peers.send_copy(link);
                 return Ok(());
             }
@@ -428,7 +455,6 @@ impl Engine {
                 return Ok(());
             }
             output => {
-                self.count_between_servers(&output);
                 peers.carry_out(output);
                 return Ok(());
             }
@@ -440,37 +466,12 @@ impl Engine {
         self.send(Command::Member(job))
     }
 
-    fn count_between_servers(&mut self, output: &zebu_zab::Output) {
-        let metrics = &self.shared.metrics;
-        match output {
-            zebu_zab::Output::Listen
-            | zebu_zab::Output::Connect(_)
-            | zebu_zab::Output::ConnectToMaster(_) => {
-                // Whom to follow, or that nobody is to be followed, was decided just now.
-                if let Some(since) = self.looking.take() {
-                    let took = self.shared.clock.monotonic().saturating_sub(since);
-                    metrics.election_time.add(took.as_millis() as i64);
-                }
-            }
-            zebu_zab::Output::Send(_, packet)
-                if matches!(packet.kind, PacketKind::DIFF | PacketKind::TRUNC) =>
-            {
-                metrics.diff_count.add(1);
-            }
-            _ => {}
-        }
-    }
-
-    /// It looks for a leader from now on.
-    fn looks(&mut self) {
-        self.shared.metrics.looking_count.add(1);
-        self.looking = Some(self.shared.clock.monotonic());
-    }
-
     /// Serves clients, or nobody.
     fn change_role(&mut self, role: Role) {
-        if role == Role::Looking {
-            self.looks();
+        match (&mut self.between, role) {
+            (None, _) => {}
+            (Some(between), Role::Looking) => between.looks(),
+            (Some(between), role) => between.serves(matches!(role, Role::Leading(_))),
         }
         let shared = &self.shared;
         let mode = match role {

@@ -37,8 +37,10 @@
 //!
 //! **Invariant:** no file or socket is touched while the tree is locked for writing.
 
+mod between;
 pub mod cli;
 mod client;
+mod commits;
 pub mod config;
 mod conn;
 mod conns;

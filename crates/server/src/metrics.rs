@@ -13,7 +13,9 @@ mod namespaced;
 mod server_stats;
 mod summary;
 
-pub use namespaced::{CounterSet, Gather, NAMESPACES_MAX, SummarySet, namespace};
+pub use namespaced::{
+    CounterSet, Gather, NAMESPACES_MAX, PercentileSummarySet, SummarySet, namespace,
+};
 pub use server_stats::{ResponseSizes, ServerStats};
 pub use summary::{Gathered, PercentileSummary, Summary};
 
@@ -187,6 +189,50 @@ metrics! {
     follower_sync_time: Summary,
     /// The same at an observer.
     observer_sync_time: Summary,
+    /// Milliseconds without a leader, until there was one.
+    unavailable_time: Summary,
+    /// The same where this server became the leader.
+    leader_unavailable_time: Summary,
+    /// Learners that are being sent the whole tree, whenever that changes.
+    inflight_snap_count: Summary,
+    /// Learners that are being sent what they lack likewise.
+    inflight_diff_count: Summary,
+    /// Milliseconds from the moment a transaction was made until a follower has its proposal.
+    proposal_latency: PercentileSummary,
+    /// The same until this server acknowledges it.
+    proposal_ack_creation_latency: PercentileSummary,
+    /// The same until a learner hears that it is committed.
+    commit_propagation_latency: PercentileSummary,
+    /// The same until a quorum has acknowledged it, at the leader.
+    quorum_ack_latency: PercentileSummary,
+    /// The same until each server has acknowledged it, for one transaction of many, at the leader, as long as it is not
+    /// committed.
+    ack_latency: PercentileSummarySet,
+    /// Packets that wait for a learner, each time some are sent.
+    learner_handler_qp_size: SummarySet,
+    /// Milliseconds that one packet of many has waited.
+    learner_handler_qp_time_ms: PercentileSummarySet,
+
+    // Waiting for commits, in an ensemble.
+
+    /// Transactions whose turn to be applied has come, each time there are some or a read waits behind them.
+    commit_commit_proc_req_queued: Summary,
+    /// Reads that waited for them and are answered then.
+    read_commit_proc_issued: Summary,
+    /// Transactions that are applied at a time.
+    write_commit_proc_issued: Summary,
+    /// Milliseconds that takes, answers included.
+    write_batch_time_in_commit_processor: Summary,
+    /// The same where there may be reads only.
+    commit_process_time: Summary,
+    /// Milliseconds from the arrival of a write of this server's clients until it is applied.
+    write_commitproc_time_ms: PercentileSummary,
+    /// Milliseconds from the arrival of a read that waited until it is answered.
+    read_commitproc_time_ms: PercentileSummary,
+    /// Milliseconds from the moment this server knows that a write of its clients is to be applied until it does so.
+    local_write_committed_time_ms: PercentileSummary,
+    /// The same for writes of other servers' clients.
+    server_write_committed_time_ms: PercentileSummary,
 
     // Start.
 

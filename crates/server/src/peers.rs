@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use bytes::Bytes;
@@ -64,7 +64,8 @@ pub struct Peers {
 /// What a link's writer is told.
 #[derive(Debug)]
 enum ToLink {
-    Packet(QuorumPacket),
+    /// A packet, and since when it waits, if that is to be measured.
+    Packet(QuorumPacket, Option<Instant>),
     /// A snapshot, piece by piece, with its packet in front.
     Copy(tokio::sync::mpsc::Receiver<Bytes>),
 }
@@ -281,7 +282,8 @@ impl Handle {
                 let mut fits = true;
                 if let Some(handle) = net.links.lock().get(&link) {
                     fits = handle.backlog.add(&packet);
-                    let _ = handle.to.send(ToLink::Packet(packet));
+                    let since = handle.backlog.marks().then(Instant::now);
+                    let _ = handle.to.send(ToLink::Packet(packet, since));
                 }
                 if !fits {
                     links::give_up(net, link);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Condvar, Mutex, RwLock};
 use tokio::sync::Notify;
-use zebu_proto::{ServerId, SessionId};
+use zebu_proto::{ServerId, SessionId, Zxid};
 use zebu_replica::auth::Schemes;
 use zebu_replica::{ConnId, Now};
 use zebu_store::Snapshots;
@@ -95,6 +95,8 @@ pub struct Shared {
     pub log_queue: AtomicUsize,
     /// Bytes of those records.
     pub log_queue_bytes: AtomicUsize,
+    /// At a leader, the proposal whose acknowledgements are timed.
+    pub marked: Mutex<Option<MarkedProposal>>,
     /// How often log and tree are to be made anew, and have not been.
     pub remaking: AtomicUsize,
     /// Snapshots on the disk.
@@ -217,7 +219,52 @@ impl SessionList {
     }
 }
 
+/// A leader's proposal whose acknowledgements are timed.
+#[derive(Clone, Copy, Debug)]
+pub struct MarkedProposal {
+    /// Its zxid.
+    pub zxid: Zxid,
+    /// When it was made, by the wall clock.
+    pub made_ms: i64,
+}
+
 impl Shared {
+    fn is_timed(&self, zxid: Zxid) -> bool {
+        let every = self.config.ensemble.as_ref().and_then(|it| it.learners.acks_timed_every);
+        every.is_some_and(|every| zxid.0 % i64::from(every) == 0)
+    }
+
+    /// This server has proposed a transaction as a leader.
+    ///
+    /// True if its acknowledgements are timed.
+    pub fn mark(&self, proposal: MarkedProposal) -> bool {
+        let is_timed = self.is_timed(proposal.zxid);
+        if is_timed {
+            *self.marked.lock() = Some(proposal);
+        }
+        is_timed
+    }
+
+    /// A transaction is committed: who acknowledges it from now on is not waited for.
+    pub fn unmark(&self, zxid: Zxid) {
+        if self.is_timed(zxid) {
+            self.marked.lock().take_if(|marked| marked.zxid <= zxid);
+        }
+    }
+
+    /// A server has acknowledged a transaction at this time of the wall clock.
+    pub fn acknowledged(&self, zxid: Zxid, server: &str, now_ms: impl FnOnce() -> i64) {
+        if !self.is_timed(zxid) {
+            return;
+        }
+        if let Some(marked) = self.marked.lock().filter(|marked| marked.zxid == zxid) {
+            let latency = now_ms().saturating_sub(marked.made_ms);
+            if latency >= 0 {
+                self.metrics.ack_latency.add(server, latency);
+            }
+        }
+    }
+
     /// The state of a server that is about to start.
     pub fn new(
         config: Config,
@@ -235,6 +282,7 @@ impl Shared {
             trace_mask: AtomicI64::new(TRACE_MASK_DEFAULT),
             log_queue: AtomicUsize::new(0),
             log_queue_bytes: AtomicUsize::new(0),
+            marked: Mutex::default(),
             remaking: AtomicUsize::new(0),
             snapshots,
             client_port: Mutex::new(client_port),

@@ -45,6 +45,35 @@ const EQUAL: [&str; 26] = [
     "zk_learner_commit_received_count",
 ];
 
+/// Bytes of data in the last transaction.
+const LAST_BYTES: usize = 400;
+
+/// What is measured between members: that there are as many values as at the original is seen there, that they are
+/// measured at all here. By role: leader, follower, observer.
+const MEASURED: [(&str, [bool; 3]); 21] = [
+    ("unavailable_time", [true, true, true]),
+    ("leader_unavailable_time", [true, false, false]),
+    ("inflight_snap_count", [true, false, false]),
+    ("inflight_diff_count", [true, false, false]),
+    ("proposal_latency", [false, true, false]),
+    ("proposal_ack_creation_latency", [true, true, false]),
+    ("commit_propagation_latency", [false, true, true]),
+    ("quorum_ack_latency", [true, false, false]),
+    ("1_learner_handler_qp_size", [true, false, false]),
+    ("2_learner_handler_qp_size", [true, false, false]),
+    ("4_learner_handler_qp_size", [true, false, false]),
+    ("1_learner_handler_qp_time_ms", [true, false, false]),
+    ("4_learner_handler_qp_time_ms", [true, false, false]),
+    ("commit_commit_proc_req_queued", [true, true, true]),
+    ("write_commit_proc_issued", [true, true, true]),
+    ("write_batch_time_in_commit_processor", [true, true, true]),
+    ("commit_process_time", [true, true, true]),
+    ("write_commitproc_time_ms", [true, true, true]),
+    ("local_write_committed_time_ms", [true, true, true]),
+    ("server_write_committed_time_ms", [false, true, true]),
+    ("read_commit_proc_issued", [true, true, true]),
+];
+
 /// What the words said, by role.
 struct Told {
     words: BTreeMap<(&'static str, &'static str), String>,
@@ -59,6 +88,8 @@ fn start(kind: Kind) -> Result<Ensemble> {
     }
     // Of two that know as much, the one with the greatest id leads.
     ensemble.member(2).wait_until_serving()?;
+    // Who has nothing is sent the whole tree.
+    Session::open(ensemble.member(2).address(), 30_000)?.close()?;
     for index in [0, 3] {
         ensemble.member(index).launch()?;
     }
@@ -83,20 +114,36 @@ fn shape(answer: &str) -> String {
 fn tell(kind: Kind) -> Result<Told> {
     let mut ensemble = start(kind)?;
     let mut sessions = Vec::new();
+    for (number, (_, index)) in ROLES.into_iter().enumerate() {
+        // One transaction of each thousand, and its acknowledgements, are timed.
+        let mut session = Session::open(ensemble.member(index).address(), 30_000)?;
+        for _ in 0..340 {
+            session.create(&format!("/many-{number}-"), b"", 2)?;
+        }
+        session.close()?;
+    }
     for (role, index) in ROLES {
         let mut session = Session::open(ensemble.member(index).address(), 30_000)?;
-        session.create(&format!("/{role}"), b"data", 1)?;
+        // The last transaction is the longest one, so that it is known where it is.
+        session.create(
+            &format!("/{role}"),
+            "data".repeat(1 + sessions.len() * 50).as_bytes(),
+            1,
+        )?;
         sessions.push(session);
     }
     let mut told = Told { words: BTreeMap::new(), mntr: BTreeMap::new() };
     let buckets = Regex::new(r"(?m)^(\t|N expire|.* Sets \(N\)).*\n")?;
-    // Later releases have these, and the original's threads for learners those.
-    let other = Regex::new(r"^zk_(op_count_|[a-z0-9]+_[0-9]+_learner_handler_qp_)")?;
+    let acks = Regex::new(r"zk_cnt_[123]_ack_latency\t[1-9]")?;
+    // Later releases have these; whoever is quick has those.
+    let other = Regex::new(r"^zk_(op_count_|[a-z0-9]+_[0-9]_ack_latency)")?;
+    let is_last = |bytes: &str| bytes.parse().is_ok_and(|bytes: usize| bytes > LAST_BYTES);
     for (role, index) in ROLES {
         let start = Instant::now();
         let member = ensemble.member(index);
         while member.monitor("zk_ephemerals_count")? != "3"
             || member.monitor("zk_learners").is_ok_and(|learners| learners != "3")
+            || member.monitor("zk_last_proposal_size").is_ok_and(|bytes| !is_last(&bytes))
         {
             ensure!(start.elapsed() < PATIENCE, "{role}: not there yet");
             std::thread::sleep(Duration::from_millis(20));
@@ -114,6 +161,8 @@ fn tell(kind: Kind) -> Result<Told> {
             told.words.insert((role, word), answer);
         }
         let mntr = member.four_letter_word("mntr")?;
+        let acks = acks.is_match(&mntr);
+        ensure!(acks == (role == "leader"), "{role}: acknowledgements are timed: {acks}");
         let lines = mntr.lines().filter(|line| !other.is_match(line));
         let lines = lines.filter_map(|line| line.split_once('\t'));
         let lines = lines.map(|(key, value)| (key.to_owned(), value.to_owned()));
@@ -149,6 +198,14 @@ fn members_tell_what_the_originals_do() {
             // What tells one role from another is complete.
             let wanted = only(theirs, others);
             assert_eq!(only(here, &ours.mntr[other]), wanted, "{role} against {other}");
+        }
+        for (name, by_role) in MEASURED {
+            let place = ROLES.iter().position(|(other, _)| other == role).expect("a role");
+            let key = format!("zk_cnt_{name}");
+            for (kind, told) in [("the original", theirs), ("ours", here)] {
+                let is_measured = told.get(&key).is_some_and(|count| count != "0");
+                assert_eq!(is_measured, by_role[place], "{role}: {key} at {kind}");
+            }
         }
         for key in EQUAL {
             assert_eq!(here.get(key), theirs.get(key), "{role}: {key}");

@@ -94,6 +94,9 @@ pub struct LearnerSyncConfig {
     pub diff_syncs_max: u32,
     /// `commitLogCount`: committed txns kept in memory, at least 500.
     pub committed_txns: u32,
+    /// `leader.ackLoggingFrequency`: of so many transactions one is looked at for how long each server takes to acknowledge
+    /// it; `None` is never.
+    pub acks_timed_every: Option<u32>,
     /// `snapshotSizeFactor`: share of the snapshot's size up to which a learner is brought up to date from the log on disk;
     /// `None` is never.
     pub log_share: Option<f64>,
@@ -225,6 +228,10 @@ impl Reader<'_> {
             snap_syncs_max: self.count("leader.maxConcurrentSnapSyncs"),
             diff_syncs_max: self.count("leader.maxConcurrentDiffSyncs"),
             committed_txns: self.at_least("commitLogCount", COMMITTED_TXNS_MIN),
+            acks_timed_every: self
+                .number("leader.ackLoggingFrequency")
+                .and_then(|every| u32::try_from(every).ok())
+                .filter(|every| *every > 0),
             log_share: log_share.filter(|share| *share >= 0.0),
             always_snapshot: self.is_on("forceSnapshotSync"),
             leader_no_delay: self.is_on("leader.nodelay"),

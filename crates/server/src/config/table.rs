@@ -288,7 +288,7 @@ pub static SETTINGS: &[Setting] = &[
     ensemble(prop("leader.maxTimeToWaitForEpoch", ms(-1), "-1", "time after which a leader gives up when a supporter looks for another; -1: initLimit")),
     ensemble(prop("leader.maxConcurrentSnapSyncs", count(1), "10", "observers that are sent a snapshot at the same time")),
     ensemble(prop("leader.maxConcurrentDiffSyncs", count(1), "100", "observers that are sent txns at the same time")),
-    logging(prop("leader.ackLoggingFrequency", count(I32_MIN), "1000", "acknowledgements between two log lines")),
+    ensemble(prop("leader.ackLoggingFrequency", count(I32_MIN), "1000", "txns of which one is looked at for how long each server takes to acknowledge it; 0: none")),
     stages(prop("leader.*", Kind::Text, "", "tuning of the leader").unset()),
     ensemble(full("leader.nodelay", Kind::JavaBool, "true", "TCP_NODELAY to learners")),
     ensemble(full("follower.nodelay", Kind::JavaBool, "true", "TCP_NODELAY to the leader")),

@@ -453,6 +453,7 @@ fn an_ensemble_is_read() {
             snap_syncs_max: 10,
             diff_syncs_max: 100,
             committed_txns: 500,
+            acks_timed_every: Some(1000),
             log_share: Some(0.33),
             always_snapshot: false,
             leader_no_delay: true,
@@ -478,6 +479,7 @@ fn every_key_of_an_ensemble_has_its_place() {
          leader.maxConcurrentDiffSyncs=77\nleader.nodelay=false\nfollower.nodelay=false\n\
          leaderConnectDelayDuringRetryMs=78\nobserver.reconnectDelayMs=79\n\
          observer.election.DelayMs=80\nobserverMaster.sizeLimit=81\ncommitLogCount=582\n\
+         leader.ackLoggingFrequency=0\n\
          snapshotSizeFactor=-1\nforceSnapshotSync=true\ntestingonly.initialZxid=4294967293",
     )
     .ensemble();
@@ -506,6 +508,7 @@ fn every_key_of_an_ensemble_has_its_place() {
             snap_syncs_max: 76,
             diff_syncs_max: 77,
             committed_txns: 582,
+            acks_timed_every: None,
             log_share: None,
             always_snapshot: true,
             leader_no_delay: false,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use super::{Counter, Gathered, Metric, Summary, Visitor};
+use super::{Counter, Gathered, Metric, PercentileSummary, Summary, Visitor};
 
 /// Namespaces that are told apart; writes to others are not recorded, so that clients cannot fill the memory with names.
 pub const NAMESPACES_MAX: usize = 1024;
@@ -137,6 +137,29 @@ impl Metric for SummarySet {
 
     fn reset(&self) {
         self.0.entries().iter().for_each(|(_, summary)| summary.reset_parts());
+    }
+}
+
+/// Summaries with percentiles by namespace.
+#[derive(Debug, Default)]
+pub struct PercentileSummarySet(Set<PercentileSummary>);
+
+impl PercentileSummarySet {
+    /// Records a value in a namespace.
+    pub fn add(&self, namespace: &str, value: i64) {
+        self.0.with(namespace, |summary| summary.add(value));
+    }
+}
+
+impl Metric for PercentileSummarySet {
+    fn visit(&self, name: &str, visitor: &mut dyn Visitor) {
+        for (key, summary) in self.0.entries() {
+            Metric::visit(&*summary, &format!("{key}_{name}"), visitor);
+        }
+    }
+
+    fn reset(&self) {
+        self.0.entries().iter().for_each(|(_, summary)| Metric::reset(&**summary));
     }
 }
 

@@ -1,8 +1,10 @@
 //! What waits for the socket to another server, in bytes.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
+use zebu_proto::ServerId;
 use zebu_proto::quorum::QuorumPacket;
 
 /// Bytes that wait for one peer's socket at which nothing more is read from the disk for it.
@@ -12,23 +14,46 @@ pub(super) const READ_AHEAD_BYTES: usize = 16 << 20;
 /// comes back, as fast as it can take it.
 pub(super) const BACKLOG_BYTES_MAX: usize = 256 << 20;
 
+/// Of so many packets one is looked at for how long it waits.
+const MARKED_EVERY: usize = 1000;
+
 /// What waits for a link's socket.
 #[derive(Debug, Default)]
-pub(super) struct Backlog(AtomicUsize);
+pub(super) struct Backlog {
+    bytes: AtomicUsize,
+    packets: AtomicUsize,
+    /// The learner at the other end, once it has said who it is.
+    learner: OnceLock<String>,
+}
 
 impl Backlog {
     /// Counts a packet that is to be sent; false when too much waits in front of it.
     pub(super) fn add(&self, packet: &QuorumPacket) -> bool {
-        self.0.fetch_add(packet_bytes(packet), Ordering::Relaxed) <= BACKLOG_BYTES_MAX
+        self.bytes.fetch_add(packet_bytes(packet), Ordering::Relaxed) <= BACKLOG_BYTES_MAX
+    }
+
+    /// Whether it is to be measured how long the next packet waits.
+    pub(super) fn marks(&self) -> bool {
+        self.packets.fetch_add(1, Ordering::Relaxed).is_multiple_of(MARKED_EVERY)
+    }
+
+    /// A learner has said who it is.
+    pub(super) fn set_learner(&self, server: ServerId) {
+        let _ = self.learner.set(server.0.to_string());
+    }
+
+    /// The learner at the other end.
+    pub(super) fn learner(&self) -> Option<&str> {
+        self.learner.get().map(String::as_str)
     }
 
     /// Packets of so many bytes have been sent.
     pub(super) fn sent(&self, bytes: usize) {
-        self.0.fetch_sub(bytes, Ordering::Relaxed);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+        self.bytes.load(Ordering::Relaxed)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The sockets between a leader and its learners.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,12 +12,15 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tracing::{info, warn};
 use zebu_jute::{Encode as _, Encoder};
-use zebu_proto::HostPort;
-use zebu_proto::quorum::{PacketKind, QuorumPacket};
+use zebu_proto::quorum::{LearnerInfo, PacketKind, QuorumPacket};
 use zebu_proto::txn::TxnRecord;
+use zebu_proto::{HostPort, Zxid};
 use zebu_replica::Input;
 use zebu_zab::LinkId;
 use zebu_zab::config::Role;
+
+use crate::between::add_latency;
+use crate::metrics::Metrics;
 
 use super::backlog::{Backlog, packet_bytes};
 use super::sockets::Tuning;
@@ -139,9 +143,12 @@ struct Orders {
 
 async fn serve(net: Arc<Net>, stream: TcpStream, link: LinkId, orders: Orders, learns: bool) {
     let (from, to) = stream.into_split();
+    let backlog = orders.backlog.clone();
     let ended = tokio::select! {
-        ended = hear(&net, from, link, learns) => ended,
-        ended = speak(to, orders, || net.report(zebu_zab::Input::CopySent(link))) => ended,
+        ended = hear(&net, from, link, learns, &backlog) => ended,
+        ended = speak(&net.shared.metrics, to, orders, || {
+            net.report(zebu_zab::Input::CopySent(link));
+        }) => ended,
     };
     if let Err(error) = ended {
         match greeting::misfit(&error) {
@@ -155,7 +162,13 @@ async fn serve(net: Arc<Net>, stream: TcpStream, link: LinkId, orders: Orders, l
     }
 }
 
-async fn hear(net: &Net, mut from: OwnedReadHalf, link: LinkId, learns: bool) -> io::Result<()> {
+async fn hear(
+    net: &Net,
+    mut from: OwnedReadHalf,
+    link: LinkId,
+    learns: bool,
+    backlog: &Backlog,
+) -> io::Result<()> {
     if !learns {
         let patience = net.shared.config.sessions.tick * net.config.init_ticks.max(1);
         greeting::check(from.as_ref(), patience).await?;
@@ -169,10 +182,15 @@ async fn hear(net: &Net, mut from: OwnedReadHalf, link: LinkId, learns: bool) ->
             QuorumPacket::decode(&mut received, field_bytes_max).map_err(invalid)?
         {
             let (kind, zxid) = (packet.kind, packet.zxid);
-            said.count(net, kind, learns);
+            let mut made_ms = None;
             if learns && matches!(kind, PacketKind::PROPOSAL | PacketKind::INFORM) {
                 // What is logged must be possible to apply.
-                TxnRecord::decode(packet.body()).map_err(invalid)?;
+                let txn = TxnRecord::decode(packet.body()).map_err(invalid)?;
+                made_ms = Some(txn.header.time_ms);
+            }
+            said.count(net, &packet, made_ms, learns);
+            if !learns {
+                Said::count_learner(net, &packet, backlog);
             }
             bytes += packet_bytes(&packet);
             inputs.push(Input::Zab(zebu_zab::Input::Packet(link, packet)));
@@ -202,12 +220,18 @@ struct Said {
     began: Option<Instant>,
     /// Whether this server is up to date.
     current: bool,
+    /// Proposals that the leader has not committed, and when it made them.
+    proposed: VecDeque<(Zxid, i64)>,
 }
 
 impl Said {
-    fn count(&mut self, net: &Net, kind: PacketKind, learns: bool) {
+    /// A packet came, with a transaction that the leader has made at this time.
+    fn count(&mut self, net: &Net, packet: &QuorumPacket, made_ms: Option<i64>, learns: bool) {
         let metrics = &net.shared.metrics;
-        match kind {
+        if let Some(made_ms) = made_ms {
+            self.time(net, packet, made_ms);
+        }
+        match packet.kind {
             PacketKind::REVALIDATE if !learns => metrics.revalidate_count.add(1),
             _ if !learns => {}
             PacketKind::DIFF | PacketKind::TRUNC | PacketKind::SNAP => {
@@ -230,20 +254,70 @@ impl Said {
                 if self.current =>
             {
                 metrics.learner_commit_received_count.add(1);
+                let now_ms = net.shared.clock.now().wall_ms;
+                let count = self.proposed.partition_point(|(zxid, _)| *zxid <= packet.zxid);
+                for (_, made_ms) in self.proposed.drain(..count) {
+                    add_latency(&metrics.commit_propagation_latency, now_ms, made_ms);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A transaction came, which was made at this time.
+    fn time(&mut self, net: &Net, packet: &QuorumPacket, made_ms: i64) {
+        if !self.current {
+            // What it lacked is no news.
+            return;
+        }
+        if packet.kind == PacketKind::PROPOSAL {
+            let now_ms = net.shared.clock.now().wall_ms;
+            add_latency(&net.shared.metrics.proposal_latency, now_ms, made_ms);
+        }
+        self.proposed.push_back((packet.zxid, made_ms));
+    }
+
+    /// A learner says who it is, or acknowledges a proposal.
+    fn count_learner(net: &Net, packet: &QuorumPacket, backlog: &Backlog) {
+        match packet.kind {
+            PacketKind::FOLLOWERINFO | PacketKind::OBSERVERINFO => {
+                let info = LearnerInfo::decode(packet.data.as_deref()).ok().flatten();
+                if let Some(info) = info {
+                    backlog.set_learner(info.server);
+                }
+            }
+            PacketKind::ACK => {
+                if let Some(learner) = backlog.learner() {
+                    net.shared
+                        .acknowledged(packet.zxid, learner, || net.shared.clock.now().wall_ms);
+                }
             }
             _ => {}
         }
     }
 }
 
-async fn speak(mut to: OwnedWriteHalf, orders: Orders, copy_sent: impl Fn()) -> io::Result<()> {
+async fn speak(
+    metrics: &Metrics,
+    mut to: OwnedWriteHalf,
+    orders: Orders,
+    copy_sent: impl Fn(),
+) -> io::Result<()> {
     let Orders { mut orders, backlog } = orders;
     let mut batch = Vec::new();
     let (mut bytes, mut leaving) = (Vec::new(), 0);
     while orders.recv_many(&mut batch, BATCH_PACKETS).await > 0 {
+        if let Some(learner) = backlog.learner() {
+            let waiting = orders.len() + batch.len() - 1;
+            metrics.learner_handler_qp_size.add(learner, waiting as i64);
+        }
         for order in batch.drain(..) {
             match order {
-                ToLink::Packet(packet) => {
+                ToLink::Packet(packet, since) => {
+                    if let (Some(since), Some(learner)) = (since, backlog.learner()) {
+                        let waited = since.elapsed().as_millis() as i64;
+                        metrics.learner_handler_qp_time_ms.add(learner, waited);
+                    }
                     packet.encode(&mut Encoder::new(&mut bytes));
                     leaving += packet_bytes(&packet);
                     if bytes.len() > BATCH_BYTES {
@@ -285,7 +359,7 @@ mod tests {
 
     use bytes::Bytes;
     use tokio::net::TcpListener;
-    use zebu_proto::Zxid;
+    use zebu_proto::ServerId;
 
     use super::super::backlog::BACKLOG_BYTES_MAX;
     use super::*;
@@ -308,13 +382,17 @@ mod tests {
         let (sender, orders) = unbounded_channel();
         let mut fitting = 0;
         while backlog.add(&packet) {
-            sender.send(ToLink::Packet(packet.clone())).unwrap();
+            sender.send(ToLink::Packet(packet.clone(), None)).unwrap();
             fitting += 1;
         }
-        sender.send(ToLink::Packet(packet.clone())).unwrap();
+        sender.send(ToLink::Packet(packet.clone(), None)).unwrap();
         assert_eq!(fitting, 1 + BACKLOG_BYTES_MAX / packet_bytes(&packet));
         drop(sender);
-        let speaking = tokio::spawn(speak(to, Orders { orders, backlog: backlog.clone() }, || ()));
+        backlog.set_learner(ServerId(7));
+        let metrics = Arc::new(Metrics::default());
+        let orders = Orders { orders, backlog: backlog.clone() };
+        let counted = metrics.clone();
+        let speaking = tokio::spawn(async move { speak(&counted, to, orders, || ()).await });
         let received = tokio::io::copy(&mut far, &mut tokio::io::sink()).await.unwrap();
         speaking.await.unwrap().unwrap();
         assert!(received > BACKLOG_BYTES_MAX as u64);
@@ -334,7 +412,8 @@ mod tests {
             let count = move || {
                 counter.fetch_add(1, Ordering::Relaxed);
             };
-            let speaking = tokio::spawn(speak(to, orders, count));
+            let speaking =
+                tokio::spawn(async move { speak(&Metrics::default(), to, orders, count).await });
             for piece in ["the tree", ""].into_iter().take(1 + usize::from(whole)) {
                 assert_eq!(sent.load(Ordering::Relaxed), 0);
                 pieces.send(Bytes::from(piece)).await.unwrap();

@@ -1,0 +1,286 @@
+//! What a member of an ensemble counts of its dealings with the others: elections, synchronizations, and how long
+//! transactions take from server to server.
+//!
+//! A transaction's way is measured from the time in its header, which the leader's wall clock gave it; where the clocks
+//! disagree so much that it would be negative it is not counted.
+//!
+//! Source: `Request.logLatency`, `LearnerHandler`, `QuorumPeer.setZabState`.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use zebu_jute::Decoder;
+use zebu_proto::Zxid;
+use zebu_proto::quorum::{PacketKind, QuorumPacket};
+use zebu_proto::txn::TxnHeader;
+use zebu_replica::Now;
+use zebu_zab::{Input, LinkId, Output};
+
+use crate::metrics::{Metrics, PercentileSummary};
+use crate::shared::{MarkedProposal, Shared};
+
+/// How a learner is brought up to date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Copy,
+    Diff,
+}
+
+/// What is counted, and what has to be remembered for that.
+pub struct Between {
+    shared: Arc<Shared>,
+    /// Since when this server looks for a leader.
+    looking: Option<Duration>,
+    /// Since when it serves nobody.
+    unavailable: Option<Duration>,
+    leads: bool,
+    /// Its own id.
+    me: String,
+    /// Whether its own acknowledgement of the marked proposal has been counted.
+    timed_own: bool,
+    proposals: Proposals,
+    /// Learners that are being brought up to date.
+    syncs: BTreeMap<LinkId, Way>,
+}
+
+impl Between {
+    /// Nothing has happened yet.
+    pub fn new(shared: Arc<Shared>) -> Self {
+        let me = shared.config.ensemble.as_ref().map_or_else(String::new, |it| it.me.0.to_string());
+        Self {
+            shared,
+            looking: None,
+            unavailable: None,
+            leads: false,
+            me,
+            timed_own: false,
+            proposals: Proposals::default(),
+            syncs: BTreeMap::new(),
+        }
+    }
+
+    /// It looks for a leader from now on.
+    pub fn looks(&mut self) {
+        let now = self.shared.clock.monotonic();
+        self.shared.metrics.looking_count.add(1);
+        self.looking = Some(now);
+        self.unavailable.get_or_insert(now);
+        self.leads = false;
+        self.syncs.clear();
+    }
+
+    /// It has a role now.
+    pub fn serves(&mut self, leads: bool) {
+        let metrics = &self.shared.metrics;
+        self.leads = leads;
+        let Some(since) = self.unavailable.take() else { return };
+        let took = ms(self.shared.clock.monotonic().saturating_sub(since));
+        metrics.unavailable_time.add(took);
+        if leads {
+            metrics.leader_unavailable_time.add(took);
+        }
+    }
+
+    /// Something happened on the network or the disk, and the replica is told of it next.
+    pub fn hears(&mut self, now: Now, input: &Input) {
+        match input {
+            Input::Flushed(zxid) if self.leads => {
+                self.proposals.acknowledged(*zxid, now.wall_ms, &self.shared.metrics);
+                // Its own acknowledgement is one of all up to there.
+                let marked = *self.shared.marked.lock();
+                if let Some(marked) = marked.filter(|it| it.zxid <= *zxid && !self.timed_own) {
+                    self.timed_own = true;
+                    self.shared.acknowledged(marked.zxid, &self.me, || now.wall_ms);
+                }
+            }
+            Input::Packet(link, QuorumPacket { kind: PacketKind::ACK, zxid, .. })
+                if zxid.counter() == 0 =>
+            {
+                // It has everything.
+                if let Some(way) = self.syncs.remove(link) {
+                    self.count_syncs(way);
+                }
+            }
+            Input::LinkDown(link) => drop(self.syncs.remove(link)),
+            _ => {}
+        }
+    }
+
+    /// Something is asked for.
+    pub fn asked(&mut self, now: Now, output: &Output) {
+        let metrics = &self.shared.metrics;
+        match output {
+            Output::Listen | Output::Connect(_) | Output::ConnectToMaster(_) => {
+                // Whom to follow, or that nobody is to be followed, was decided just now.
+                if let Some(since) = self.looking.take() {
+                    let took = self.shared.clock.monotonic().saturating_sub(since);
+                    metrics.election_time.add(ms(took));
+                }
+            }
+            Output::SendCopy(link) => {
+                metrics.snap_count.add(1);
+                self.begins(*link, Way::Copy);
+            }
+            Output::Close(link) => drop(self.syncs.remove(link)),
+            Output::Send(link, QuorumPacket { kind, zxid, .. }) => match *kind {
+                PacketKind::DIFF | PacketKind::TRUNC => {
+                    metrics.diff_count.add(1);
+                    self.begins(*link, Way::Diff);
+                }
+                PacketKind::ACK => self.proposals.acknowledged(*zxid, now.wall_ms, metrics),
+                PacketKind::COMMIT | PacketKind::INFORM if self.leads => {
+                    self.committed(now, *zxid);
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+
+    /// A transaction is about to be logged.
+    pub fn logged(&mut self, zxid: Zxid, record: &[u8]) {
+        let Some(made_ms) = made_ms(record) else { return };
+        self.proposals.add(zxid, made_ms);
+        if self.leads && self.shared.mark(MarkedProposal { zxid, made_ms }) {
+            self.timed_own = false;
+        }
+    }
+
+    /// A transaction is about to be applied.
+    pub fn applied(&mut self, now: Now, zxid: Zxid) {
+        if self.leads {
+            self.committed(now, zxid);
+        }
+        self.proposals.forget(zxid);
+    }
+
+    fn committed(&mut self, now: Now, zxid: Zxid) {
+        self.proposals.committed(zxid, now.wall_ms, &self.shared.metrics);
+        self.shared.unmark(zxid);
+    }
+
+    fn begins(&mut self, link: LinkId, way: Way) {
+        self.syncs.insert(link, way);
+        self.count_syncs(way);
+    }
+
+    /// Counts how many learners are being brought up to date in one way.
+    fn count_syncs(&self, way: Way) {
+        let count = self.syncs.values().filter(|other| **other == way).count() as i64;
+        let metrics = &self.shared.metrics;
+        match way {
+            Way::Copy => metrics.inflight_snap_count.add(count),
+            Way::Diff => metrics.inflight_diff_count.add(count),
+        }
+    }
+}
+
+/// When the leader made a transaction, by its wall clock.
+fn made_ms(record: &[u8]) -> Option<i64> {
+    let mut from = Decoder::new(record);
+    <TxnHeader as zebu_jute::Decode>::decode(&mut from).ok().map(|header| header.time_ms)
+}
+
+fn ms(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Counts how long ago the leader made a transaction.
+pub fn add_latency(metric: &PercentileSummary, now_ms: i64, made_ms: i64) {
+    let latency = now_ms.saturating_sub(made_ms);
+    if latency >= 0 {
+        metric.add(latency);
+    }
+}
+
+/// Transactions that are logged here and not applied, oldest first, with the time they were made.
+#[derive(Debug, Default)]
+struct Proposals {
+    made: VecDeque<(Zxid, i64)>,
+    /// The newest one that was acknowledged.
+    acknowledged: Zxid,
+    /// The newest one that was committed.
+    committed: Zxid,
+}
+
+impl Proposals {
+    fn add(&mut self, zxid: Zxid, made_ms: i64) {
+        // What it replaces has been cut off.
+        while self.made.back().is_some_and(|(newest, _)| *newest >= zxid) {
+            self.made.pop_back();
+        }
+        self.acknowledged = self.acknowledged.min(Zxid(zxid.0 - 1));
+        self.committed = self.committed.min(Zxid(zxid.0 - 1));
+        self.made.push_back((zxid, made_ms));
+    }
+
+    fn acknowledged(&mut self, zxid: Zxid, now_ms: i64, metrics: &Metrics) {
+        let metric = &metrics.proposal_ack_creation_latency;
+        Self::pass(&self.made, &mut self.acknowledged, zxid, now_ms, metric);
+    }
+
+    fn committed(&mut self, zxid: Zxid, now_ms: i64, metrics: &Metrics) {
+        Self::pass(&self.made, &mut self.committed, zxid, now_ms, &metrics.quorum_ack_latency);
+    }
+
+    /// Counts all behind `place`, up to `zxid`, which becomes the place.
+    fn pass(
+        made: &VecDeque<(Zxid, i64)>,
+        place: &mut Zxid,
+        zxid: Zxid,
+        now_ms: i64,
+        metric: &PercentileSummary,
+    ) {
+        let from = made.partition_point(|(other, _)| other <= place);
+        for (_, made_ms) in made.range(from..).take_while(|(other, _)| *other <= zxid) {
+            add_latency(metric, now_ms, *made_ms);
+        }
+        *place = zxid.max(*place);
+    }
+
+    fn forget(&mut self, zxid: Zxid) {
+        while self.made.front().is_some_and(|(oldest, _)| *oldest <= zxid) {
+            self.made.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zebu_proto::Epoch;
+
+    use super::*;
+
+    fn at(epoch: u32, counter: u32) -> Zxid {
+        Zxid::new(Epoch(epoch), counter)
+    }
+
+    #[test]
+    fn each_transaction_counts_once_at_each_place() {
+        let metrics = Metrics::default();
+        let counted =
+            |metric: &PercentileSummary| (metric.summary().count(), metric.summary().sum());
+        let mut proposals = Proposals::default();
+        for counter in 1..=4 {
+            proposals.add(at(1, counter), 100);
+        }
+        proposals.committed(at(1, 2), 105, &metrics);
+        proposals.acknowledged(at(1, 3), 107, &metrics);
+        proposals.committed(at(1, 2), 500, &metrics);
+        proposals.acknowledged(at(1, 0), 500, &metrics);
+        assert_eq!(counted(&metrics.quorum_ack_latency), (2, 10));
+        assert_eq!(counted(&metrics.proposal_ack_creation_latency), (3, 21));
+        proposals.forget(at(1, 2));
+        // The clock was put back.
+        proposals.committed(at(1, 3), 90, &metrics);
+        assert_eq!(counted(&metrics.quorum_ack_latency), (2, 10));
+        // Another leader's, in the place of what was cut off.
+        proposals.add(at(2, 1), 110);
+        proposals.add(at(1, 4), 200);
+        proposals.committed(at(1, 4), 202, &metrics);
+        assert_eq!(counted(&metrics.quorum_ack_latency), (3, 12));
+        proposals.forget(at(1, 4));
+        assert!(proposals.made.is_empty());
+    }
+}
