@@ -17,16 +17,28 @@ pub(crate) struct Story {
     pub(crate) name: &'static str,
     /// Requests in flight.
     depth: usize,
-    /// Whether they are writes.
-    writes: bool,
+    /// What they ask for.
+    asks: Asks,
+}
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug)]
+enum Asks {
+    /// The data of a znode, always the same.
+    Get,
+    /// To set it.
+    Set,
+    /// A new znode, each below the same one.
+    Create,
 }
 
 /// All of them.
 pub(crate) const STORIES: &[Story] = &[
-    Story { name: "getData, one at a time", depth: 1, writes: false },
-    Story { name: "getData, 128 at a time", depth: 128, writes: false },
-    Story { name: "setData, one at a time", depth: 1, writes: true },
-    Story { name: "setData, 128 at a time", depth: 128, writes: true },
+    Story { name: "getData, one at a time", depth: 1, asks: Asks::Get },
+    Story { name: "getData, 128 at a time", depth: 128, asks: Asks::Get },
+    Story { name: "setData, one at a time", depth: 1, asks: Asks::Set },
+    Story { name: "setData, 128 at a time", depth: 128, asks: Asks::Set },
+    Story { name: "create, 128 at a time", depth: 128, asks: Asks::Create },
 ];
 
 /// Bytes of a value.
@@ -56,10 +68,7 @@ impl Client {
         };
         client.stream.write_all(&frame(|to| request.encode(to)))?;
         client.answer()?;
-        let open = Acl::open();
-        let acl = Some(open.iter().map(AclRef::from).collect());
-        let create = Create { path: Some(PATH.into()), data: Some(&VALUE), acl, flags: 0 };
-        let bytes = client.request(OpCode::CREATE, &create);
+        let bytes = client.create(PATH);
         client.stream.write_all(&bytes)?;
         client.reply()?;
         Ok(client)
@@ -70,13 +79,17 @@ impl Client {
         for _ in 0..requests / story.depth {
             let mut bytes = Vec::new();
             for _ in 0..story.depth {
-                bytes.extend(if story.writes {
-                    let path = Some(PATH.into());
-                    let body = SetData { path, data: Some(&VALUE), version: Version::ANY };
-                    self.request(OpCode::SET_DATA, &body)
-                } else {
-                    let body = PathWatch { path: Some(PATH.into()), watch: false };
-                    self.request(OpCode::GET_DATA, &body)
+                bytes.extend(match story.asks {
+                    Asks::Get => {
+                        let body = PathWatch { path: Some(PATH.into()), watch: false };
+                        self.request(OpCode::GET_DATA, &body)
+                    }
+                    Asks::Set => {
+                        let path = Some(PATH.into());
+                        let body = SetData { path, data: Some(&VALUE), version: Version::ANY };
+                        self.request(OpCode::SET_DATA, &body)
+                    }
+                    Asks::Create => self.create(&format!("{PATH}/{:09}", self.xid)),
                 });
             }
             self.stream.write_all(&bytes)?;
@@ -85,6 +98,13 @@ impl Client {
             }
         }
         Ok(())
+    }
+
+    fn create(&mut self, path: &str) -> Vec<u8> {
+        let open = Acl::open();
+        let acl = Some(open.iter().map(AclRef::from).collect());
+        let body = Create { path: Some(path.into()), data: Some(&VALUE), acl, flags: 0 };
+        self.request(OpCode::CREATE, &body)
     }
 
     fn request(&mut self, op: OpCode, body: &impl Encode) -> Vec<u8> {

@@ -43,4 +43,10 @@ pub(crate) const LIMITS: &[Limit] = &[
     limit("setData, 128 at a time", "allocations", 2.4),
     limit("setData, 128 at a time", "instructions", 9_900.0),
     limit("setData, 128 at a time", "atomics", 62.0),
+    limit("create, 128 at a time", "recvfrom", 0.02),
+    limit("create, 128 at a time", "sendto", 0.05),
+    limit("create, 128 at a time", "fdatasync", 0.02),
+    limit("create, 128 at a time", "allocations", 11.1),
+    limit("create, 128 at a time", "instructions", 19_300.0),
+    limit("create, 128 at a time", "atomics", 68.0),
 ];
