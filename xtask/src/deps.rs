@@ -11,12 +11,13 @@ use anyhow::{Context, Result};
 
 use crate::steps::{root, run};
 
-/// Debian: the 3.8.0 server and command line, the C client, the logger that shows what they say, and what counts
+/// Debian: the 3.8.0 server and command line, the C client with and without threads, the logger that shows what they say, and what counts
 /// the cost of a request.
-const DEBIAN: [&str; 8] = [
+const DEBIAN: [&str; 9] = [
     "zookeeper",
     "libzookeeper-java",
     "libzookeeper-mt-dev",
+    "libzookeeper-st2",
     "libslf4j-java",
     "gcc",
     "libc6-dev",

@@ -2,5 +2,6 @@
 //!
 //! They work on files and on what servers say; none of them is part of a server.
 
+pub mod digest;
 pub mod purge;
 pub mod word;

@@ -24,6 +24,8 @@ enum Command {
     Purge(zebu_tools::purge::PurgeArgs),
     /// Ask a server a four-letter word.
     Word(zebu_tools::word::WordArgs),
+    /// What ACLs call somebody with a password.
+    Digest(zebu_tools::digest::DigestArgs),
     /// Say which ZooKeeper this is like, as its scripts do.
     Version,
     /// Run a whole ensemble on this machine, to try things out.
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         Command::Shell(args) => zebu_shell::run(&args),
         Command::Purge(args) => zebu_tools::purge::run(&args),
         Command::Word(args) => zebu_tools::word::run(&args),
+        Command::Digest(args) => zebu_tools::digest::run(&args),
         Command::Version => {
             println!("Apache ZooKeeper, version {} {}", zebu_proto::VERSION, zebu_proto::BUILT_ON);
             ExitCode::SUCCESS

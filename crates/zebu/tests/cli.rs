@@ -30,6 +30,16 @@ fn finished(output: Output) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
+/// ACL-09: as the original's generator, whose lines people copy into configurations.
+#[test]
+fn digests_are_printed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (code, stdout, _) = output(dir.path(), &["digest", "amy:secret", "super:asdf"]);
+    let expected = "amy:secret->amy:Iq0onHjzb4KyxPAp8YWOIC8zzwY=\nsuper:asdf->super:T+4Qoey4ZZ8Fnni1Yl2GZtbH2W4=\n";
+    assert_eq!((code, stdout.as_str()), (Some(0), expected));
+    assert_eq!(output(dir.path(), &["digest", "amy"]).0, Some(1));
+}
+
 /// A server that has said where it listens.
 struct Running {
     child: Child,

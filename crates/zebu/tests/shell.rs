@@ -340,3 +340,68 @@ fn nobody_waits_for_ever_for_a_server() {
     }
     assert!(Path::new(folder.path()).read_dir().unwrap().next().is_none());
 }
+
+/// MWK-07 to MWK-10: master, worker and client, each by hand in a shell of its own.
+#[test]
+fn masters_workers_and_clients_are_played_by_hand() {
+    let server = Server::start();
+    let open = || {
+        let mut terminal = Terminal::open(&server);
+        terminal.shows("type:None path:null");
+        terminal.shows("] ");
+        terminal
+    };
+    let told = |kind: &str, path: &str| {
+        format!("WatchedEvent state:SyncConnected type:{kind} path:{path}")
+    };
+    // Errors and advice have colours, so they do not begin their lines.
+    let says = |terminal: &mut Terminal, line: &str, answer: &str| {
+        terminal.types(&format!("{line}\r"));
+        terminal.shows(answer);
+        terminal.shows("] ");
+    };
+    // One is the master, the other one waits.
+    let (mut first, mut master) = (open(), open());
+    first.answers("create -e /master \"master1.example.com:2223\"", "Created /master");
+    let create = "create -e /master \"master2.example.com:2223\"";
+    says(&mut master, create, "Node already exists: /master");
+    says(&mut master, "stat /master true", "'stat path [watch]' has been deprecated");
+    first.types("quit\r");
+    assert_eq!(first.ends(), Some(0));
+    master.shows(&told("NodeDeleted", "/master"));
+    master.answers("ls /", "[zookeeper]");
+    master.answers(create, "Created /master");
+    for parent in ["/workers", "/tasks", "/assign"] {
+        master.answers(&format!("create {parent} \"\""), &format!("Created {parent}"));
+    }
+    says(&mut master, "ls /workers true", "'ls path [watch]' has been deprecated");
+    says(&mut master, "ls /tasks true", "'ls path [watch]' has been deprecated");
+    // A worker comes.
+    let mut worker = open();
+    let name = "worker1.example.com";
+    let place = format!("/assign/{name}");
+    worker.answers(
+        &format!("create -e /workers/{name} \"{name}:2224\""),
+        &format!("Created /workers/{name}"),
+    );
+    master.shows(&told("NodeChildrenChanged", "/workers"));
+    master.answers("ls /workers", &format!("[{name}]"));
+    worker.answers(&format!("create {place} \"\""), &format!("Created {place}"));
+    worker.answers(&format!("ls -w {place}"), "[]");
+    // A client wants something.
+    let mut client = open();
+    let task = "task-0000000000";
+    client.answers("create -s /tasks/task- \"cmd\"", &format!("Created /tasks/{task}"));
+    client.answers(&format!("ls -w /tasks/{task}"), "[]");
+    master.shows(&told("NodeChildrenChanged", "/tasks"));
+    master.answers("ls /tasks", &format!("[{task}]"));
+    master.answers("ls /workers", &format!("[{name}]"));
+    master.answers(&format!("create {place}/{task} \"\""), &format!("Created {place}/{task}"));
+    // The worker does it.
+    worker.shows(&told("NodeChildrenChanged", &place));
+    worker.answers(&format!("ls {place}"), &format!("[{task}]"));
+    let status = format!("/tasks/{task}/status");
+    worker.answers(&format!("create {status} \"done\""), &format!("Created {status}"));
+    client.shows(&told("NodeChildrenChanged", &format!("/tasks/{task}")));
+    client.answers(&format!("get {status}"), "done");
+}
