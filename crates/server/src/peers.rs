@@ -13,6 +13,7 @@ use anyhow::Context as _;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::runtime::Runtime;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
 use tracing::{debug, warn};
@@ -38,6 +39,7 @@ mod links;
 mod members;
 mod oracle;
 mod sockets;
+mod strangers;
 
 use backlog::Backlog;
 use members::Members;
@@ -73,6 +75,8 @@ enum ToLink {
 struct LinkHandle {
     to: UnboundedSender<ToLink>,
     backlog: Arc<Backlog>,
+    /// Told when nothing more is to be sent than what is waiting.
+    closing: Arc<Notify>,
     task: Option<AbortHandle>,
 }
 

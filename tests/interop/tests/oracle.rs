@@ -61,6 +61,14 @@ fn go_on_alone(kinds: [Kind; 2]) -> Result<()> {
 }
 
 #[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn one_of_each_kind_goes_on_alone_when_the_oracle_says_so() {
+    for kinds in [[Kind::Zebu, Kind::Java395], [Kind::Java395, Kind::Zebu]] {
+        go_on_alone(kinds).unwrap_or_else(|failure| panic!("{kinds:?}: {failure:?}"));
+    }
+}
+
+#[test]
 fn one_of_two_goes_on_alone_when_the_oracle_says_so() {
     go_on_alone([Kind::Zebu; 2]).unwrap_or_else(|failure| panic!("{failure:?}"));
 }

@@ -119,6 +119,14 @@ fn change(kinds: [Kind; 3], joiner: Kind) -> Result<()> {
     members.expect(&all, &config)?;
     members.expect_mode(leader, "follower")?;
     members.write(&all, "leader-removed")?;
+    if all.iter().all(|id| members.server(*id).kind() == Zebu) {
+        // They have all heard of it from the leader before it closed their connections.
+        for id in rest.iter().filter(|id| **id != next) {
+            let said = members.server(*id).log_lines(&["looking for a leader"]);
+            let last = said.lines().last().unwrap_or_default();
+            ensure!(last.ends_with("the configuration has changed"), "server {id}: {said}");
+        }
+    }
 
     // The rest can do without it.
     members.server(leader).stop()?;

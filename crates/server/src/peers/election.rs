@@ -22,6 +22,7 @@ use zebu_zab::election::{Ballot, State, Vote};
 use zebu_zab::mesh::{self, WireId};
 use zebu_zab::{Configs, Input};
 
+use super::strangers::{Stranger, Strangers};
 use super::{CONNECTIONS_MAX, Net, greeting, sockets};
 
 /// Pause between tries to bind the election port.
@@ -101,15 +102,17 @@ pub(super) async fn listen_elsewhere(net: Arc<Net>) {
 
 async fn accept(net: Arc<Net>, listener: TcpListener) {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let strangers = Strangers::default();
     loop {
         match listener.accept().await {
             Ok((stream, from)) => {
                 // Who has not said who it is ends soon and makes room again.
                 let Ok(place) = room.clone().try_acquire_owned() else { continue };
+                let Some(stranger) = strangers.admit(from.ip()) else { continue };
                 let net = net.clone();
                 tokio::spawn(async move {
                     let _place = place;
-                    if let Err(error) = welcome(&net, stream).await {
+                    if let Err(error) = welcome(&net, stream, stranger).await {
                         net.ended(&format!("election connection from {from}"), &error);
                     }
                 });
@@ -123,7 +126,7 @@ async fn accept(net: Arc<Net>, listener: TcpListener) {
 }
 
 /// Hears who has dialled.
-async fn welcome(net: &Arc<Net>, mut stream: TcpStream) -> io::Result<()> {
+async fn welcome(net: &Arc<Net>, mut stream: TcpStream, stranger: Stranger) -> io::Result<()> {
     sockets::tune(&stream, net.tuning());
     greeting::check(&stream, net.config.election.handshake_timeout).await?;
     let mut received = BytesMut::with_capacity(256);
@@ -138,6 +141,7 @@ async fn welcome(net: &Arc<Net>, mut stream: TcpStream) -> io::Result<()> {
         }
     });
     let message = message.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+    drop(stranger);
     let addresses: Vec<_> = message.usable().cloned().collect();
     if !addresses.is_empty() {
         net.remember(message.server, addresses);

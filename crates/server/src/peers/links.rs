@@ -9,6 +9,7 @@ use bytes::BytesMut;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tracing::{info, warn};
 use zebu_jute::{Encode as _, Encoder};
@@ -30,6 +31,8 @@ use super::{CONNECTIONS_MAX, LinkHandle, Net, ToLink, copy, greeting, sockets};
 const BATCH_PACKETS: usize = 1024;
 /// Bytes at which they are written anyway.
 const BATCH_BYTES: usize = 256 << 10;
+/// How long a peer may take to receive what waits for it when its connection is closed.
+const LINGER: Duration = Duration::from_secs(1);
 /// Pause between tries to bind the quorum port.
 const BIND_PAUSE: Duration = Duration::from_millis(200);
 
@@ -107,9 +110,13 @@ fn start(net: &Arc<Net>, stream: TcpStream, learns: bool, report: fn(LinkId) -> 
     let link = LinkId(net.id());
     let (to, orders) = unbounded_channel();
     let backlog = Arc::new(Backlog::default());
-    net.links.lock().insert(link, LinkHandle { to, backlog: backlog.clone(), task: None });
+    let closing = Arc::new(Notify::new());
+    net.links.lock().insert(
+        link,
+        LinkHandle { to, backlog: backlog.clone(), closing: closing.clone(), task: None },
+    );
     net.report(report(link));
-    let orders = Orders { orders, backlog };
+    let orders = Orders { orders, backlog, closing };
     let task = tokio::spawn(serve(net.clone(), stream, link, orders, learns));
     // It may have been closed by now; then it ends by itself.
     if let Some(handle) = net.links.lock().get_mut(&link) {
@@ -117,21 +124,24 @@ fn start(net: &Arc<Net>, stream: TcpStream, learns: bool, report: fn(LinkId) -> 
     }
 }
 
-/// Closes a connection at once.
+/// Closes a connection: what waits to be sent is sent if the peer takes it soon, the word that somebody else leads among
+/// it, perhaps.
 pub(super) fn close(net: &Net, link: LinkId) {
     net.copied.lock().remove(&link);
-    if let Some(LinkHandle { to, task, .. }) = net.links.lock().remove(&link) {
+    if let Some(LinkHandle { to, closing, .. }) = net.links.lock().remove(&link) {
         drop(to);
-        if let Some(task) = task {
-            task.abort();
-        }
+        closing.notify_one();
     }
 }
 
 /// Closes the connection to a peer that does not take what it is sent.
 pub(super) fn give_up(net: &Net, link: LinkId) {
     warn!("a peer does not take what it is sent, connection {} is closed", link.0);
-    close(net, link);
+    let handle = net.links.lock().remove(&link);
+    if let Some(task) = handle.and_then(|handle| handle.task) {
+        task.abort();
+    }
+    net.copied.lock().remove(&link);
     net.report(zebu_zab::Input::LinkDown(link));
 }
 
@@ -139,16 +149,25 @@ pub(super) fn give_up(net: &Net, link: LinkId) {
 struct Orders {
     orders: UnboundedReceiver<ToLink>,
     backlog: Arc<Backlog>,
+    closing: Arc<Notify>,
 }
 
 async fn serve(net: Arc<Net>, stream: TcpStream, link: LinkId, orders: Orders, learns: bool) {
-    let (from, to) = stream.into_split();
-    let backlog = orders.backlog.clone();
+    let (mut from, to) = stream.into_split();
+    let (backlog, closing) = (orders.backlog.clone(), orders.closing.clone());
+    let sent = || net.report(zebu_zab::Input::CopySent(link));
+    let mut speaking = std::pin::pin!(speak(&net.shared.metrics, to, orders, sent));
     let ended = tokio::select! {
-        ended = hear(&net, from, link, learns, &backlog) => ended,
-        ended = speak(&net.shared.metrics, to, orders, || {
-            net.report(zebu_zab::Input::CopySent(link));
-        }) => ended,
+        ended = hear(&net, &mut from, link, learns, &backlog) => ended,
+        ended = &mut speaking => ended,
+        () = closing.notified() => {
+            let last = async {
+                speaking.await?;
+                // What it says is of no interest any more; but with that unread, the end would come as a reset.
+                tokio::io::copy(&mut from, &mut tokio::io::sink()).await
+            };
+            tokio::time::timeout(LINGER, last).await.unwrap_or(Ok(0)).map(drop)
+        }
     };
     if let Err(error) = ended {
         match greeting::misfit(&error) {
@@ -164,14 +183,14 @@ async fn serve(net: Arc<Net>, stream: TcpStream, link: LinkId, orders: Orders, l
 
 async fn hear(
     net: &Net,
-    mut from: OwnedReadHalf,
+    from: &mut OwnedReadHalf,
     link: LinkId,
     learns: bool,
     backlog: &Backlog,
 ) -> io::Result<()> {
     if !learns {
         let patience = net.shared.config.sessions.tick * net.config.init_ticks.max(1);
-        greeting::check(from.as_ref(), patience).await?;
+        greeting::check((*from).as_ref(), patience).await?;
     }
     let mut received = BytesMut::with_capacity(64 << 10);
     let (mut inputs, mut bytes) = (Vec::new(), 0);
@@ -196,7 +215,7 @@ async fn hear(
             inputs.push(Input::Zab(zebu_zab::Input::Packet(link, packet)));
             if learns && kind == PacketKind::SNAP {
                 net.shared.inbox.push_sized(&mut inputs, std::mem::take(&mut bytes));
-                copy::receive(net, link, zxid, &mut from, &mut received).await?;
+                copy::receive(net, link, zxid, from, &mut received).await?;
                 net.report(zebu_zab::Input::Copied { link, zxid });
             }
         }
@@ -303,7 +322,7 @@ async fn speak(
     orders: Orders,
     copy_sent: impl Fn(),
 ) -> io::Result<()> {
-    let Orders { mut orders, backlog } = orders;
+    let Orders { mut orders, backlog, .. } = orders;
     let mut batch = Vec::new();
     let (mut bytes, mut leaving) = (Vec::new(), 0);
     while orders.recv_many(&mut batch, BATCH_PACKETS).await > 0 {
@@ -390,7 +409,7 @@ mod tests {
         drop(sender);
         backlog.set_learner(ServerId(7));
         let metrics = Arc::new(Metrics::default());
-        let orders = Orders { orders, backlog: backlog.clone() };
+        let orders = Orders { orders, backlog: backlog.clone(), closing: Arc::default() };
         let counted = metrics.clone();
         let speaking = tokio::spawn(async move { speak(&counted, to, orders, || ()).await });
         let received = tokio::io::copy(&mut far, &mut tokio::io::sink()).await.unwrap();
@@ -408,7 +427,8 @@ mod tests {
             sender.send(ToLink::Copy(copy)).unwrap();
             drop(sender);
             let sent = Arc::new(AtomicUsize::new(0));
-            let (orders, counter) = (Orders { orders, backlog: Arc::default() }, sent.clone());
+            let (orders, counter) =
+                (Orders { orders, backlog: Arc::default(), closing: Arc::default() }, sent.clone());
             let count = move || {
                 counter.fetch_add(1, Ordering::Relaxed);
             };

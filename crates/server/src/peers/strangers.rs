@@ -1,0 +1,71 @@
+//! Connections from servers that have not said who they are: few from each address, so that nobody takes the room of
+//! the others.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+/// Connections from one address that may be silent at the same time: each of a few servers there has one, or two.
+const SILENT_PER_ADDRESS: usize = 32;
+
+/// How many connections of each address are silent.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Strangers(Arc<Mutex<HashMap<IpAddr, usize>>>);
+
+/// A silent connection; it counts until this is dropped.
+#[derive(Debug)]
+pub(super) struct Stranger {
+    all: Strangers,
+    address: IpAddr,
+}
+
+impl Strangers {
+    /// One more connection from an address; none when too many from there are silent.
+    pub(super) fn admit(&self, address: IpAddr) -> Option<Stranger> {
+        // One host, whichever way it is written.
+        let address = address.to_canonical();
+        let mut silent = self.0.lock();
+        let count = silent.entry(address).or_default();
+        if *count >= SILENT_PER_ADDRESS {
+            return None;
+        }
+        *count += 1;
+        drop(silent);
+        Some(Stranger { all: self.clone(), address })
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        let mut silent = self.all.0.lock();
+        if let Some(count) = silent.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                silent.remove(&self.address);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_room_again_when_its_connections_have_said_who_they_are() {
+        let strangers = Strangers::default();
+        let [one, same, other] =
+            ["10.0.0.1", "::ffff:10.0.0.1", "10.0.0.2"].map(|it| it.parse::<IpAddr>().unwrap());
+        let mut silent: Vec<Stranger> =
+            (0..SILENT_PER_ADDRESS).map(|_| strangers.admit(one).unwrap()).collect();
+        assert!(strangers.admit(one).is_none() && strangers.admit(same).is_none());
+        assert!(strangers.admit(other).is_some());
+        silent.pop();
+        let again = strangers.admit(same).unwrap();
+        assert!(strangers.admit(one).is_none());
+        drop((again, silent));
+        assert!(strangers.0.lock().is_empty());
+    }
+}
