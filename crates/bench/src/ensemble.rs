@@ -12,11 +12,14 @@ use rustix::process::Signal;
 use crate::compare::{Bout, START_LIMIT};
 use crate::contestant::{Contestant, Running};
 use crate::process::Process;
+use crate::suite::{ROOT, client_of};
 
 /// Servers of an ensemble.
 pub(crate) const MEMBERS: usize = 3;
 /// The pause between two looks at who serves.
 const LOOK: Duration = Duration::from_millis(10);
+/// How long a server that has just started may refuse what it is asked.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// Where ports are looked for: below those that the system gives to outgoing connections, so that a server that
 /// is started again finds its own free.
 const PORTS: std::ops::Range<u16> = 13_000..29_000;
@@ -61,6 +64,10 @@ impl<'a> Ensemble<'a> {
             ensemble.launch(index)?;
         }
         ensemble.wait_for_all()?;
+        for &address in &ensemble.addresses {
+            // Who serves for the first time may still send clients away.
+            retried(|| client_of(address)?.ensure(ROOT)).with_context(|| format!("{address}"))?;
+        }
         Ok(ensemble)
     }
 
@@ -163,6 +170,18 @@ impl<'a> Ensemble<'a> {
             self.stop_one(index)?;
         }
         Ok(())
+    }
+}
+
+/// Does something until it succeeds, for a while.
+pub(crate) fn retried(mut attempt: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let start = Instant::now();
+    loop {
+        match attempt() {
+            Err(error) if start.elapsed() > PATIENCE => return Err(error),
+            Err(_) => thread::sleep(LOOK),
+            Ok(()) => return Ok(()),
+        }
     }
 }
 

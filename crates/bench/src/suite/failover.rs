@@ -10,8 +10,8 @@ use anyhow::Context;
 use crate::board::{Better, Sheet};
 use crate::client::Client;
 use crate::compare::{Bout, progress};
-use crate::ensemble::Ensemble;
-use crate::suite::{ROOT, client_of};
+use crate::ensemble::{Ensemble, retried};
+use crate::suite::ROOT;
 use crate::table::number;
 use crate::wire::{self, op};
 
@@ -24,9 +24,6 @@ const QUIET: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> {
     let mut ensemble = Ensemble::start(bout)?;
-    let mut client = client_of(ensemble.addresses()[0])?;
-    client.ensure(ROOT)?;
-    client.close()?;
     for (name, is_killed) in [("leader killed", true), ("leader paused", false)] {
         let mut gaps = Vec::new();
         for _ in 0..bout.args.faults {
@@ -35,7 +32,8 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
             let others = ensemble.others(leader);
             // Both are known to take writes before anything happens.
             for server in &others {
-                writes_again(*server).with_context(|| format!("write to {server}"))?;
+                // Who has just come back may still send clients away.
+                retried(|| write(*server)).with_context(|| format!("write to {server}"))?;
             }
             thread::sleep(QUIET);
             let fault = Instant::now();
@@ -69,18 +67,6 @@ fn write(server: SocketAddr) -> anyhow::Result<()> {
     client.expect("set", op::SET_DATA, |to| wire::set_body(to, ROOT, b"x"))?;
     let _ = client.close(); // the write is what counts
     Ok(())
-}
-
-/// Waits until a write is acknowledged: who has just come back may still send clients away.
-fn writes_again(server: SocketAddr) -> anyhow::Result<()> {
-    let start = Instant::now();
-    loop {
-        match write(server) {
-            Err(error) if start.elapsed() > PATIENCE => return Err(error),
-            Err(_) => thread::sleep(RETRY),
-            Ok(()) => return Ok(()),
-        }
-    }
 }
 
 /// The time from `fault` to the first write that began after it and is acknowledged by any of `servers`.

@@ -22,7 +22,6 @@ const SHARE_MIN: f64 = 0.2;
 pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> {
     let mut ensemble = Ensemble::start(bout)?;
     let leader = ensemble.leader()?;
-    client_of(ensemble.addresses()[leader])?.ensure(ROOT)?;
     let late = (leader + 1) % ensemble.addresses().len();
     let empty = rejoin(&mut ensemble, leader, late, "an empty tree", true, sheet)?;
     let count = bout.args.rejoin_count;
