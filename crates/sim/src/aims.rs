@@ -35,10 +35,14 @@ pub enum Aim {
     BrokenChange,
     /// One half of the machines takes over from the other, and one of them is not there.
     Halves,
+    /// Machines far from each other, observers that learn from followers, and copies that take long.
+    Regions,
+    /// Data that rot, and older ones that come back.
+    BadDisks,
 }
 
 /// All of them.
-pub const AIMS: [Aim; 11] = [
+pub const AIMS: [Aim; 13] = [
     Aim::LoneLeader,
     Aim::BrokenPromises,
     Aim::CopyThenLead,
@@ -50,6 +54,8 @@ pub const AIMS: [Aim; 11] = [
     Aim::ChangingMembers,
     Aim::BrokenChange,
     Aim::Halves,
+    Aim::Regions,
+    Aim::BadDisks,
 ];
 
 /// The faults of a plan, in any order.
@@ -81,6 +87,8 @@ impl Aim {
             Self::ChangingMembers => changing_members(plan, random, &mut script),
             Self::BrokenChange => broken_change(plan, random, &mut script),
             Self::Halves => halves(plan, random, &mut script),
+            Self::Regions => regions(plan, random, &mut script),
+            Self::BadDisks => bad_disks(plan, random, &mut script),
         }
         script.0.sort_by_key(|planned| planned.at);
         script.0.retain(|planned| planned.at < plan.length);
@@ -449,5 +457,40 @@ fn halves(plan: &mut Plan, random: &mut Random, script: &mut Script) {
         script.at(at, Fault::Change(change));
         there = !there;
         at += gone + plan.tick * 6 + random.ms(1_000, 8_000);
+    }
+}
+
+fn regions(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.voters = *random.pick(&[3, 3, 5]);
+    plan.observers = random.between(1, 3) as usize;
+    plan.regions = random.between(2, 3) as usize;
+    plan.distance = random.ms(5, plan.tick.as_millis() as u64 / 10);
+    plan.masters = random.one_in(2);
+    plan.always_copy = random.one_in(2);
+    plan.copy_pause = Duration::from_millis(*random.pick(&[10, 300]));
+    plan.think = Duration::from_millis(100);
+    script.0 = plan.draw_faults(random);
+}
+
+fn bad_disks(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.observers = *random.pick(&[0, 1]);
+    script.0 = plan.draw_faults(random);
+    // Something has to be at rest for a while, or nobody else ever has everything.
+    script.0.retain(|_| random.one_in(3));
+    let mut at = SECOND * 4;
+    while at < plan.length {
+        let target = somebody(plan, random);
+        let back = random.ms(10, 6_000);
+        script.at(
+            at,
+            match random.below(3) {
+                0 => Fault::Rot(target, random.next(), back),
+                1 => {
+                    Fault::RollBack(Target::Server(random.below(plan.voters as u64) as usize), back)
+                }
+                _ => Fault::BackUp(Target::Server(random.below(plan.voters as u64) as usize)),
+            },
+        );
+        at += random.ms(1_000, 7_000);
     }
 }

@@ -65,6 +65,9 @@ pub(crate) struct Checks {
     leads: Vec<Option<zebu_proto::Epoch>>,
     /// Whether each server led or stood for it after its last step.
     stood: Vec<bool>,
+    /// Whose disk has rotted.
+    rotten: Vec<bool>,
+    voters: usize,
 }
 
 impl Checks {
@@ -89,6 +92,8 @@ impl Checks {
             silent: false,
             leads: vec![None; servers],
             stood: vec![false; servers],
+            rotten: vec![false; servers],
+            voters: plan.voters,
         }
     }
 
@@ -121,7 +126,9 @@ impl Checks {
         let held = self.configs.started(server, committed);
         self.hold(held);
         let last = recovered.last_zxid.max(Zxid::ZERO);
-        if let Some(damage) = &recovered.damaged {
+        if recovered.damaged.is_some() && self.rotten[server] {
+            self.wiped(server);
+        } else if let Some(damage) = &recovered.damaged {
             self.found(format!("F2: server {server} finds damage after a crash only: {damage:?}"));
         }
         let held = self.durability.recovered(server, last, epochs, &self.order);
@@ -143,8 +150,36 @@ impl Checks {
 
     /// Whether a server may lose its disk: everybody else still has what they ever had. It need not be
     /// the others that have what is committed: who has lost everything does not count.
-    pub(crate) fn may_wipe(&self) -> bool {
-        !self.durability.any_wiped()
+    pub(crate) fn may_wipe(&self, server: usize) -> bool {
+        let mut others = self.rotten.iter().enumerate();
+        !self.durability.any_wiped() && others.all(|(other, rotten)| other == server || !rotten)
+    }
+
+    /// Whether a server may come back with older data, which nobody could notice: everybody else who
+    /// votes has all that it has.
+    pub(crate) fn may_roll_back(&self, server: usize) -> bool {
+        let is_sound = !self.rotten.contains(&true);
+        is_sound && self.durability.may_roll_back(server, self.voters, &self.order)
+    }
+
+    pub(crate) fn rolled_back(&mut self, server: usize, (from, to): (Zxid, Zxid)) {
+        self.durability.rolled_back(server);
+        self.order.wiped(server);
+        self.state.fuzzy(server, from, to);
+        self.configs.rewritten(server);
+    }
+
+    pub(crate) fn fuzzy(&self, server: usize) -> (Zxid, Zxid) {
+        self.state.fuzzy_of(server)
+    }
+
+    pub(crate) fn is_rotten(&self, server: usize) -> bool {
+        self.rotten[server]
+    }
+
+    /// Something on a server's disk is not what it was: it must notice, and has nothing then.
+    pub(crate) fn rotted(&mut self, server: usize) {
+        self.rotten[server] = true;
     }
 
     // ---- the log
@@ -229,6 +264,11 @@ impl Checks {
         }
     }
 
+    /// A copy is about to be installed.
+    pub(crate) fn restores(&mut self, server: usize, zxid: Zxid, extent: Zxid) {
+        self.state.installs(server, zxid, extent);
+    }
+
     pub(crate) fn restored(
         &mut self,
         server: usize,
@@ -238,12 +278,15 @@ impl Checks {
         tree: &Tree,
     ) {
         // What is installed counts even if nobody hears of it any more.
+        self.rotten[server] = false;
         self.state.fuzzy(server, zxid, extent);
+        let votes = self.configs.newest(&self.order).is_voter(members::id(server));
         let lost = self.order.restored(server, zxid);
         let committed = self.sent.get(&link).copied().unwrap_or_default();
         match lost {
-            // It was committed before the copy was sent: somebody may have counted on this server.
-            Some(lost) if lost <= committed => self.found(format!(
+            // It was committed before the copy was sent: somebody may have counted on this server, if it
+            // votes.
+            Some(lost) if lost <= committed && votes => self.found(format!(
                 "P-11: a copy at {zxid} makes server {server} lose {lost}, committed"
             )),
             lost => self.may_lose(server, lost),

@@ -96,7 +96,7 @@ impl World {
             let sent = zebu_zab::Input::CopySent(LinkId(link));
             self.input(server, number, Input::Zab(sent));
         } else {
-            let after = self.random.ms(0, 10);
+            let after = self.random.ms(0, self.plan.copy_pause.as_millis() as u64);
             self.after(after, Happening::CopyStep { server, process: number, link });
         }
     }

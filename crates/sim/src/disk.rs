@@ -1,13 +1,18 @@
 //! A server's disk: one in memory whose power can be cut, which can also fail and be full.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use zebu_store::Vfs;
 use zebu_store::vfs::{Crash, DirLock, Entry, MemVfs, VfsFile};
+
+use crate::random::Random;
+
+/// What rots at once.
+const SECTOR_BYTES: usize = 512;
 
 /// Where every server keeps its data.
 pub(crate) const ROOT: &str = "/data";
@@ -55,6 +60,36 @@ impl Disk {
     /// Puts a durable file there, as an operator does.
     pub(crate) fn put(&self, path: &Path, content: &[u8]) {
         self.mem.put(path, content);
+    }
+
+    /// Damages a log, or what stands beside it, or a snapshot, durably; says what it did.
+    pub(crate) fn rot(&self, seed: u64) -> Option<String> {
+        let mut random = Random::new(seed, 6);
+        let is_data = |path: &PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            !name.ends_with(".tmp") && zebu_store::names::is_data(name)
+        };
+        let files: Vec<PathBuf> = self.mem.files().into_iter().filter(is_data).collect();
+        if files.is_empty() {
+            return None;
+        }
+        let path = random.pick(&files);
+        let mut content = self.mem.content(path)?;
+        if content.is_empty() {
+            return None;
+        }
+        let at = random.below(content.len() as u64) as usize;
+        let what = if random.one_in(3) {
+            let start = at / SECTOR_BYTES * SECTOR_BYTES;
+            let end = (start + SECTOR_BYTES).min(content.len());
+            content[start..end].fill(0);
+            "zeros"
+        } else {
+            content[at] ^= 1 << random.below(8);
+            "a bit flipped"
+        };
+        self.mem.put(path, &content);
+        Some(format!("{what} at {at} of {}, {} bytes", path.display(), content.len()))
     }
 
     pub(crate) fn set_now(&self, now: Duration) {

@@ -214,13 +214,39 @@ impl World {
             }
             Fault::Wipe(target, back) => {
                 let server = self.aim(target)?;
-                if self.plan.reconfig || !self.checks.may_wipe() {
+                if self.plan.reconfig || !self.checks.may_wipe(server) {
                     return None;
                 }
                 self.power_cut(server, 0, Left::Nothing.crash(), back);
                 self.servers[server].disk = Disk::new();
                 self.checks.wiped(server);
                 self.write_first_file(server);
+            }
+            Fault::BackUp(target) => {
+                let server = self.aim(target)?;
+                let it = &mut self.servers[server];
+                it.process.as_ref().filter(|_| !self.checks.is_rotten(server))?;
+                it.backup = Some((it.disk.crash(Left::All.crash()), self.checks.fuzzy(server)));
+            }
+            Fault::RollBack(target, back) => {
+                let server = self.aim(target)?;
+                let (disk, fuzzy) = self.servers[server].backup.take()?;
+                if self.plan.reconfig || !self.checks.may_roll_back(server) {
+                    return None;
+                }
+                self.power_cut(server, 0, Left::Nothing.crash(), back);
+                self.servers[server].disk = disk;
+                self.checks.rolled_back(server, fuzzy);
+            }
+            Fault::Rot(target, seed, back) => {
+                let server = self.aim(target)?;
+                if self.plan.reconfig || !self.checks.may_wipe(server) {
+                    return None;
+                }
+                self.power_cut(server, 0, Left::All.crash(), back);
+                let what = self.servers[server].disk.rot(seed)?;
+                self.tell(|| format!("server {server}: {what}"));
+                self.checks.rotted(server);
             }
             Fault::ClientBreak(client) => {
                 let id = self.party_connection(client)?;

@@ -166,6 +166,7 @@ impl World {
                     let arriving = process.arriving.remove(&link).expect("a copy to restore");
                     let (copied, fuzzy) = arriving.take().expect("it is whole");
                     let zxid = copied.file.zxid();
+                    self.checks.restores(server, zxid, fuzzy);
                     process.log.install(copied.file).map_err(text)?;
                     process.tree = copied.tree;
                     let config = process.config_files.committed();

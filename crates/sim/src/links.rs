@@ -67,6 +67,23 @@ fn configs(notification: &Notification) -> Configs {
     Configs { committed: read(&notification.config), proposed: read(&notification.proposed) }
 }
 
+/// What is dialled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Port {
+    /// Of a leader.
+    Quorum,
+    /// Of a follower, for observers.
+    Observers,
+}
+
+/// An attempt to reach a leader, or a follower instead of it.
+pub(crate) struct Dial {
+    pub(crate) attempt: u64,
+    pub(crate) to: usize,
+    pub(crate) port: Port,
+    pub(crate) given_up: bool,
+}
+
 impl World {
     pub(crate) fn send_ballot(&mut self, server: usize, wire: WireId, ballot: Ballot) {
         let Some(process) = &self.servers[server].process else { return };
@@ -146,10 +163,14 @@ impl World {
 
     // ---- who reaches whom
 
-    pub(crate) fn set_listening(&mut self, server: usize, listening: bool) {
+    /// Opens a port, or closes whichever is open.
+    pub(crate) fn listen(&mut self, server: usize, port: Option<Port>) {
         if let Some(process) = &mut self.servers[server].process {
-            process.listening =
-                if listening { process.said.quorum_addresses() } else { Vec::new() };
+            process.takes_observers = port == Some(Port::Observers);
+            process.listening = match port {
+                Some(Port::Quorum) => process.said.quorum_addresses(),
+                _ => Vec::new(),
+            };
         }
     }
 
@@ -162,8 +183,8 @@ impl World {
         use zebu_zab::mesh::Output as Mesh;
         match output {
             Mesh::Dial(to) => {
-                let after = self.delay();
                 let to = machine(to);
+                let after = self.delay_between(server, to);
                 self.after(
                     after,
                     Happening::Dialled { server, process: number, to, given_up: false },
@@ -203,28 +224,25 @@ impl World {
         self.input(server, number, Input::Zab(dialled));
     }
 
-    pub(crate) fn linked(
-        &mut self,
-        server: usize,
-        number: u64,
-        attempt: u64,
-        to: usize,
-        given_up: bool,
-    ) {
+    pub(crate) fn linked(&mut self, server: usize, number: u64, dial: Dial) {
+        let Dial { attempt, to, port, given_up } = dial;
         if self.process(server, number).is_none_or(|process| process.attempt != attempt) {
             return;
         }
         if !given_up && !self.answers(server, to) {
             let after = self.connect_timeout();
-            let linked = Happening::Linked { server, process: number, attempt, to, given_up: true };
+            let given_up = true;
+            let linked = Happening::Linked { server, process: number, attempt, to, port, given_up };
             self.after(after, linked);
             return;
         }
         let known =
             self.process(server, number).map(|process| process.said.addresses(members::id(to)));
         let known = known.unwrap_or_default();
-        let listens =
-            |process: &Process| process.listening.iter().any(|address| known.contains(address));
+        let listens = |process: &Process| match port {
+            Port::Quorum => process.listening.iter().any(|address| known.contains(address)),
+            Port::Observers => process.takes_observers,
+        };
         let listening = self.servers[to].process.as_deref().is_some_and(listens);
         if given_up || !listening {
             let failed = zebu_zab::Input::ConnectFailed;

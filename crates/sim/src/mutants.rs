@@ -40,6 +40,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("old logs stay beside a copy", "B-16"),
     mutant("copy without its end", "P-11"),
     mutant("memory with a hole", "B-09"),
+    mutant("digests trusted at once", "S-10"),
     mutant("proposal left out", "B-08"),
     mutant("commit out of order", "P-13"),
     mutant("commit without quorum", "P-4"),

@@ -98,6 +98,17 @@ impl World {
         Duration::from_micros(micros) * self.net.slow.max(1)
     }
 
+    /// How long something takes from one place to another. Clients are close to every server.
+    pub(crate) fn delay_between(&mut self, from: usize, to: usize) -> Duration {
+        let delay = self.delay();
+        let machines = self.plan.servers();
+        if self.plan.regions <= 1 || from >= machines || to >= machines {
+            return delay;
+        }
+        let region = |machine: usize| machine % self.plan.regions;
+        delay + self.plan.distance * region(from).abs_diff(region(to)) as u32
+    }
+
     pub(crate) fn open(&mut self, kind: Kind, from: usize, to: usize) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
@@ -113,7 +124,8 @@ impl World {
     }
 
     pub(crate) fn send(&mut self, id: u64, from: usize, message: Message) {
-        let delay = self.delay();
+        let there = self.net.connections.get(&id).map(|it| it.ends[1 - it.side(from)]);
+        let delay = self.delay_between(from, there.unwrap_or(from));
         let now = self.now;
         let Some(connection) = self.net.connections.get_mut(&id) else { return };
         let side = connection.side(from);

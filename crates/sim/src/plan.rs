@@ -186,6 +186,12 @@ pub enum Fault {
     ClockJump(Target, i64),
     /// A server is stopped and comes back with an empty disk.
     Wipe(Target, Duration),
+    /// An operator copies a server's data.
+    BackUp(Target),
+    /// A server is stopped and comes back with the data that were copied.
+    RollBack(Target, Duration),
+    /// A server is stopped, and something in its logs or snapshots rots, by this seed.
+    Rot(Target, u64, Duration),
     /// A client's connection breaks.
     ClientBreak(usize),
     /// A client falls silent, for so long.
@@ -220,6 +226,9 @@ impl Fault {
             Self::DiskFull(..) => "disk full",
             Self::ClockJump(..) => "clock jump",
             Self::Wipe(..) => "disk wiped",
+            Self::BackUp(_) => "data copied",
+            Self::RollBack(..) => "older data",
+            Self::Rot(..) => "bit rot",
             Self::ClientBreak(..) => "client's connection broken",
             Self::ClientSilent(..) => "client silent",
             Self::ClientCut(..) => "client cut off",
@@ -257,6 +266,14 @@ pub struct Plan {
     pub spares: usize,
     /// Whether the members may change.
     pub reconfig: bool,
+    /// How many regions the machines are in.
+    pub regions: usize,
+    /// How long a message takes from one region to the next.
+    pub distance: Duration,
+    /// Whether observers learn from followers.
+    pub masters: bool,
+    /// How long the sending of a whole tree may stand still between two of its steps.
+    pub copy_pause: Duration,
     /// Clients that speak the protocol themselves.
     pub clients: usize,
     /// Programs above sessions.
@@ -341,6 +358,10 @@ impl Plan {
             observers: 0,
             spares: 0,
             reconfig: false,
+            regions: 1,
+            distance: Duration::ZERO,
+            masters: false,
+            copy_pause: Duration::from_millis(10),
             clients: 2,
             sessions: 1,
             tick: Duration::from_secs(2),

@@ -24,6 +24,7 @@ use crate::conn::Conn;
 use crate::copy::{Arriving, Leaving};
 use crate::disk::{Disk, ROOT};
 use crate::jobs::Job;
+use crate::links::Port;
 use crate::members::{self, FILE, NOT_A_MEMBER, Said, Settings, machine};
 use crate::plan::Plan;
 use crate::random::Random;
@@ -53,6 +54,8 @@ pub(crate) struct Server {
     /// Counts its processes.
     pub(crate) number: u64,
     pub(crate) process: Option<Box<Process>>,
+    /// A copy of its data, and from where to where what is in it may have traces of what is to come.
+    pub(crate) backup: Option<(Disk, (Zxid, Zxid))>,
     /// Whether it has ever started as a new server.
     begun: bool,
 }
@@ -72,6 +75,8 @@ pub(crate) struct Process {
     pub(crate) said: Said,
     /// Where it listens for learners, while it does.
     pub(crate) listening: Vec<HostPort>,
+    /// Whether observers may learn from it.
+    pub(crate) takes_observers: bool,
     pub(crate) role: Role,
     /// Whether it serves clients that only read, for want of a leader.
     pub(crate) only_reads: bool,
@@ -107,6 +112,7 @@ impl Server {
         Self {
             disk: Disk::new(),
             begun: false,
+            backup: None,
             disk_factor: 1,
             wall_offset_ms: random.below(20_000) as i64 - 10_000,
             drift_ppm: random.below(400) as i64 - 200,
@@ -251,6 +257,7 @@ fn zab_options(plan: &Plan, server: usize) -> zebu_zab::Options {
     options.always_copy = plan.always_copy;
     options.first_counter = plan.first_counter;
     options.reconfig = plan.reconfig;
+    options.observer.masters = plan.masters;
     options
 }
 
@@ -382,6 +389,7 @@ impl World {
             config_files,
             said: Said::new(me, committed, proposed),
             listening: Vec::new(),
+            takes_observers: false,
             role: Role::Looking,
             only_reads: false,
             inbox: Vec::new(),
@@ -625,11 +633,14 @@ impl World {
 
     fn zab(&mut self, server: usize, number: u64, output: zebu_zab::Output) {
         use zebu_zab::Output as Zab;
+        let is_master = matches!(output, Zab::ConnectToMaster(_));
         match output {
             Zab::Mesh(output) => self.mesh(server, number, output),
-            Zab::Listen | Zab::ListenForObservers => self.set_listening(server, true),
-            Zab::Unlisten => self.set_listening(server, false),
+            Zab::Listen => self.listen(server, Some(Port::Quorum)),
+            Zab::ListenForObservers => self.listen(server, Some(Port::Observers)),
+            Zab::Unlisten => self.listen(server, None),
             Zab::Connect(to) | Zab::ConnectToMaster(to) => {
+                let port = if is_master { Port::Observers } else { Port::Quorum };
                 let second = self.now.as_secs();
                 let Some(process) = self.process(server, number) else { return };
                 process.attempt += 1;
@@ -641,9 +652,10 @@ impl World {
                     self.checks.found(format!("liveness: server {server} dials and dials"));
                 }
                 let to = machine(to);
-                let after = self.delay();
+                let after = self.delay_between(server, to);
+                let given_up = false;
                 let linked =
-                    Happening::Linked { server, process: number, attempt, to, given_up: false };
+                    Happening::Linked { server, process: number, attempt, to, port, given_up };
                 self.after(after, linked);
             }
             Zab::CancelConnect => {

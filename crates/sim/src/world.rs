@@ -11,6 +11,7 @@ use crate::app::App;
 use crate::checks::Checks;
 use crate::client::Client;
 use crate::faults::Ambush;
+use crate::links::{Dial, Port};
 use crate::members::Wanted;
 use crate::net::{Message, Net};
 use crate::plan::Plan;
@@ -78,6 +79,7 @@ pub(crate) enum Happening {
         process: u64,
         attempt: u64,
         to: usize,
+        port: Port,
         given_up: bool,
     },
     Arrive {
@@ -367,8 +369,8 @@ impl World {
             Happening::Dialled { server, process, to, given_up } => {
                 self.dialled(server, process, to, given_up);
             }
-            Happening::Linked { server, process, attempt, to, given_up } => {
-                self.linked(server, process, attempt, to, given_up);
+            Happening::Linked { server, process, attempt, to, port, given_up } => {
+                self.linked(server, process, Dial { attempt, to, port, given_up });
             }
             Happening::Arrive { connection, side, message } => {
                 self.arrive(connection, side, message);

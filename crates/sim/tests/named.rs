@@ -75,3 +75,10 @@ fn a_configuration_that_a_start_has_read_stays_in_force() {
 fn a_candidate_that_has_missed_a_change_is_told() {
     holds_aimed(Aim::Halves, 123);
 }
+
+/// The first snapshot had rotted, which did no harm: the logs began at the beginning. But no log might go
+/// on from there, and the member stopped at its first transaction, after every start.
+#[test]
+fn a_member_without_its_first_snapshot_goes_on_from_its_logs() {
+    holds_aimed(Aim::BadDisks, 17);
+}

@@ -84,7 +84,7 @@ pub(crate) fn is_superseded(name: &str) -> bool {
 }
 
 /// Whether the name is that of a log, a sidecar or a snapshot.
-pub(crate) fn is_data(name: &str) -> bool {
+pub fn is_data(name: &str) -> bool {
     parse_log(name).is_some() || parse_sidecar(name).is_some() || parse_snapshot(name).is_some()
 }
 

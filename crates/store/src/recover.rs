@@ -110,7 +110,7 @@ pub(crate) fn recover(shared: &Shared, state: &mut dyn Recover) -> Result<Recove
             found
         }
     };
-    shared.replaced(found.snapshot.is_some(), found.last_zxid);
+    shared.replaced(recovery.is_based(&found), found.last_zxid);
     Ok(recovery.finish(found))
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn truncate(
     truncate::begin(shared, zxid)?;
     recovery.repair()?;
     truncate::carry_out(shared, zxid, &recovery.removal)?;
-    shared.replaced(found.snapshot.is_some(), found.last_zxid);
+    shared.replaced(recovery.is_based(&found), found.last_zxid);
     Ok(Truncated::Reaches(Box::new(recovery.finish(found))))
 }
 
@@ -181,6 +181,8 @@ struct Recovery<'s> {
     /// By the zxids in their names, oldest first.
     logs: Vec<Log>,
     sidecars: BTreeMap<Zxid, PathBuf>,
+    /// Whether there were any logs to go on from.
+    has_logs: bool,
     /// Of the snapshots that cannot be read.
     rejected: Vec<Zxid>,
     /// Zxid of the snapshot that was loaded; 0 when there is none.
@@ -221,6 +223,7 @@ impl<'s> Recovery<'s> {
             ours_behind: true,
             logs,
             sidecars,
+            has_logs: false,
             rejected: Vec::new(),
             start: Zxid::ZERO,
             last: Zxid::ZERO,
@@ -270,6 +273,7 @@ impl<'s> Recovery<'s> {
             let last_zxid = if self.may_be_new()? { Zxid::ZERO } else { Zxid(-1) };
             return Ok(Recovered { last_zxid, fresh: true, ..EMPTY });
         }
+        self.has_logs = !self.logs.is_empty();
         self.replay(state)?;
         self.log_time = self.vfs.now() - loaded;
         self.check_reached(&snapshots)?;
@@ -299,6 +303,13 @@ impl<'s> Recovery<'s> {
         self.truncated = None;
         self.load_nothing(state)?;
         Ok(Recovered { last_zxid: Zxid(-1), damaged: Some(damage), ..EMPTY })
+    }
+
+    /// Whether a log may go on from what was found: there is a snapshot, or logs that start from nothing,
+    /// which the next start accepts like this one.
+    fn is_based(&self, found: &Recovered) -> bool {
+        let is_sound = found.damaged.is_none() && !found.fresh;
+        found.snapshot.is_some() || is_sound && self.has_logs
     }
 
     fn finish(self, recovered: Recovered) -> Recovered {

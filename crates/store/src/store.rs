@@ -85,8 +85,8 @@ pub struct Options {
 
 impl Shared {
     /// Notes what kind of state there is now.
-    pub(crate) fn replaced(&self, has_snapshot: bool, last: Zxid) {
-        self.has_snapshot.store(has_snapshot, Ordering::Release);
+    pub(crate) fn replaced(&self, is_based: bool, last: Zxid) {
+        self.has_base.store(is_based, Ordering::Release);
         self.untrusted.store(self.options.member && last < Zxid::ZERO, Ordering::Release);
     }
 
@@ -172,8 +172,8 @@ pub(crate) struct Shared {
     pub(crate) snap_dir: PathBuf,
     /// `version-2` in the log directory.
     pub(crate) log_dir: PathBuf,
-    /// Whether a snapshot is durable, so that logs may follow.
-    pub(crate) has_snapshot: AtomicBool,
+    /// Whether a snapshot is durable, or logs that need none, so that logs may follow.
+    pub(crate) has_base: AtomicBool,
     /// Whether a member's state is not to be trusted, so that no snapshot of it may be kept.
     pub(crate) untrusted: AtomicBool,
     /// How often the state has been replaced. Held while files get or lose their names, so that a
@@ -221,7 +221,7 @@ impl Store {
             options,
             snap_dir,
             log_dir,
-            has_snapshot: AtomicBool::new(false),
+            has_base: AtomicBool::new(false),
             untrusted: AtomicBool::new(false),
             generation: Mutex::new(0),
             snapshots_begun: AtomicU64::new(0),

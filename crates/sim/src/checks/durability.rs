@@ -66,6 +66,20 @@ impl Durability {
         self.0[server] = Track { wiped: true, ..Track::default() };
     }
 
+    /// Whether everybody else has all that a server has, and has promised as much.
+    pub(crate) fn may_roll_back(&self, server: usize, voters: usize, order: &Order) -> bool {
+        let it = self.0[server];
+        let others = self.0[..voters].iter().enumerate().filter(|(other, _)| *other != server);
+        let has_all =
+            |other: &Track| order.has(other.flushed, it.flushed) && other.accepted >= it.accepted;
+        !self.any_wiped() && others.map(|(_, track)| track).all(has_all)
+    }
+
+    /// A server has older data than it had, and owes nobody anything.
+    pub(crate) fn rolled_back(&mut self, server: usize) {
+        self.0[server] = Track::default();
+    }
+
     /// Its disk leads nowhere: the leader sends a copy.
     pub(crate) fn lost(&mut self, server: usize) {
         let track = &mut self.0[server];

@@ -40,15 +40,28 @@ pub(crate) struct States {
     at: BTreeMap<Zxid, (Print, usize)>,
     /// From where to where a server's state may have traces of what is to come.
     fuzzy: Vec<(Zxid, Zxid)>,
+    /// The same of a copy that was being installed: a start may finish that.
+    installing: Vec<(Zxid, Zxid)>,
 }
 
 impl States {
     pub(crate) fn new(servers: usize) -> Self {
-        Self { at: BTreeMap::new(), fuzzy: vec![(Zxid::ZERO, Zxid::ZERO); servers] }
+        let none = vec![(Zxid::ZERO, Zxid::ZERO); servers];
+        Self { at: BTreeMap::new(), fuzzy: none.clone(), installing: none }
     }
 
     pub(crate) fn wiped(&mut self, server: usize) {
         self.fuzzy[server] = (Zxid::ZERO, Zxid::ZERO);
+    }
+
+    /// From where to where a server's state may have traces of what is to come.
+    pub(crate) fn fuzzy_of(&self, server: usize) -> (Zxid, Zxid) {
+        self.fuzzy[server]
+    }
+
+    /// A copy is about to be installed that was taken while the tree went on changing.
+    pub(crate) fn installs(&mut self, server: usize, zxid: Zxid, extent: Zxid) {
+        self.installing[server] = (zxid, extent);
     }
 
     /// A copy was installed that was taken while the tree went on changing.
@@ -76,8 +89,8 @@ impl States {
     /// Compares a tree with those of others at the same zxid.
     pub(crate) fn compare(&mut self, server: usize, tree: &Tree) -> Result<(), String> {
         let zxid = tree.last_zxid();
-        let (from, to) = self.fuzzy[server];
-        if from <= zxid && zxid < to {
+        let may_be_ahead = |(from, to): (Zxid, Zxid)| from <= zxid && zxid < to;
+        if may_be_ahead(self.fuzzy[server]) || may_be_ahead(self.installing[server]) {
             return Ok(());
         }
         let print = Print::of(tree);

@@ -303,7 +303,7 @@ impl TxnLog {
         if self.buffer.is_empty() {
             return Ok(synced);
         }
-        if !self.shared.has_snapshot.load(Ordering::Acquire) {
+        if !self.shared.has_base.load(Ordering::Acquire) {
             return Err(StoreError::SnapshotFirst);
         }
         let mark = self.gathered.expect("what was gathered has a mark");
@@ -467,7 +467,7 @@ mod tests {
         let options = Options { prealloc_adaptive: true, ..Options::new("/d") };
         let mut store = Store::open(Arc::new(vfs.clone()), options).unwrap();
         store.last = Some(Zxid::ZERO);
-        store.shared.has_snapshot.store(true, Ordering::Release);
+        store.shared.has_base.store(true, Ordering::Release);
         let (mut log, _) = store.split();
         let mut sizes = Vec::new();
         let mut body = vec![1; 10_000];

@@ -184,7 +184,7 @@ impl SnapshotWriter {
         last_zxid: Option<Zxid>,
     ) -> Result<Written, StoreError> {
         let bytes = self.write_out(digest, last_zxid)?;
-        let Shared { vfs, snap_dir, has_snapshot, .. } = &*self.shared;
+        let Shared { vfs, snap_dir, has_base, .. } = &*self.shared;
         let generation = self.shared.generation();
         if *generation != self.generation {
             return Err(StoreError::Superseded { path: self.path.clone() });
@@ -195,7 +195,7 @@ impl SnapshotWriter {
         vfs.rename(&self.temporary, &self.path)
             .and_then(|()| vfs.sync_dir(snap_dir))
             .map_err(StoreError::io("write snapshot", &self.path))?;
-        has_snapshot.store(true, Ordering::Release);
+        has_base.store(true, Ordering::Release);
         drop(generation);
         Ok(Written { path: self.path.clone(), bytes })
     }

@@ -243,3 +243,24 @@ fn an_observer_may_go_without_a_log() {
     kept.check(&recovered, &history).unwrap();
     lives_on(&disk, &kept, &|| "with a log again".to_owned());
 }
+
+/// The first snapshot says nothing that logs do not say which start from nothing: without it, a member
+/// goes on.
+#[test]
+fn a_member_goes_on_from_logs_that_need_no_snapshot() {
+    let (disk, mut run, _) = one_log(true);
+    for path in disk.files() {
+        if path.to_string_lossy().contains("snapshot.") {
+            let mut content = disk.content(&path).unwrap();
+            content.fill(7);
+            disk.put(&path, &content);
+        }
+    }
+    let (store, recovered, history) = recover(Arc::new(disk.clone()), member()).unwrap();
+    assert_eq!((recovered.snapshot, recovered.fresh, history.0.len()), (None, false, 400));
+    let (mut log, _) = store.split();
+    run.write(&mut log, run.next(), 5).unwrap();
+    drop(log);
+    let (.., history) = recover(Arc::new(disk), member()).unwrap();
+    assert_eq!(history.0.len(), 405);
+}
