@@ -23,6 +23,9 @@ use crate::transaction::{Transaction, check_path};
 use crate::watch::{PersistentWatch, Watch};
 use crate::{Acls, Connector, CreateMode, Error, Result};
 
+/// No scheme of credentials, but a conversation of its own.
+pub(crate) const SASL: &str = "sasl";
+
 /// A session with an ensemble, shared by all its clones.
 ///
 /// Requests are sent in the order in which the methods are called, whichever task awaits them, and are
@@ -664,6 +667,7 @@ impl Client {
     ///
     /// # Errors
     /// Credentials that are refused end the session: [`ErrorKind::SessionOver`](crate::ErrorKind::SessionOver).
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for the scheme `sasl`, which this client does not have yet.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -674,6 +678,9 @@ impl Client {
     /// # Ok(()) });
     /// ```
     pub fn authenticate(&self, scheme: &str, auth: impl AsRef<[u8]>) -> Pending<()> {
+        if scheme == SASL {
+            return Pending::failed(Error::sasl());
+        }
         let placed = self.shared().authenticate(scheme.to_owned(), auth.as_ref().to_vec());
         self.pending("", placed, Seat::None, answer::nothing)
     }

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use zebu_proto::ConnectString;
 use zebu_session::{Chroot, Failure, Options};
 
+use crate::client::SASL;
 use crate::driver::Driver;
 use crate::hosts::{HostProvider, Names, Rank, Ranked};
 use crate::shared::Shared;
@@ -492,7 +493,7 @@ impl Connector {
     /// As [`Connector::start`], with servers that somebody else knows.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a chroot that is no path.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a chroot that is no path, and for the scheme `sasl`.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -515,6 +516,9 @@ impl Connector {
     /// # Ok(()) });
     /// ```
     pub fn start_with(self, hosts: impl HostProvider) -> Result<Client> {
+        if self.credentials.iter().any(|(scheme, _)| scheme == SASL) {
+            return Err(Error::sasl());
+        }
         let chroot = self.chroot.as_deref().unwrap_or("/");
         let chroot = Chroot::new(chroot).map_err(|error| Error::path_refused(error, chroot))?;
         let status = Status {

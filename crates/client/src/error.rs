@@ -80,6 +80,7 @@ enum What {
     ConnectString,
     Garbled,
     Ttl,
+    Sasl,
     RetriesSpent,
 }
 
@@ -231,6 +232,10 @@ impl Error {
         Self::invalid(What::Ttl, path)
     }
 
+    pub(crate) fn sasl() -> Self {
+        Self::invalid(What::Sasl, "")
+    }
+
     fn invalid(what: What, path: &str) -> Self {
         let (kind, code) = (ErrorKind::Invalid, ErrorCode::BAD_ARGUMENTS);
         Self { kind, code, what, path: some(path), operation: None }
@@ -312,6 +317,7 @@ impl fmt::Display for Error {
             What::ConnectString => f.write_str("invalid connect string")?,
             What::Garbled => f.write_str("answer makes no sense, outcome unknown")?,
             What::Ttl => f.write_str("time to live is not from 1 ms to 2^40 - 1 ms")?,
+            What::Sasl => f.write_str("SASL is not part of this client yet")?,
             What::RetriesSpent => {
                 f.write_str("connection lost at every attempt, outcome unknown")?
             }

@@ -228,6 +228,8 @@ mod tests {
         assert!(remarks[0].ends_with("zookeeper.ssl.protocol has no effect here"));
         std::fs::write(file.path(), "zookeeper.client.secure=true\n").unwrap();
         assert!(options.settings().unwrap_err().message().contains("TLS"));
+        std::fs::write(file.path(), "java.security.auth.login.config=jaas.conf\n").unwrap();
+        assert!(options.settings().unwrap_err().message().contains("SASL"));
     }
 
     #[test]

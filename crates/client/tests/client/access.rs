@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zebu_client::{
-    Acls, Connector, CreateMode, Ending, ErrorKind, EventKind, Notice, Perms, SessionState,
+    Acls, Client, Connector, CreateMode, Ending, ErrorKind, EventKind, Notice, Perms, SessionState,
     Version, WatchMode,
 };
 
@@ -100,4 +100,21 @@ async fn znodes_with_a_time_to_live() {
     assert_eq!(created.path, "/ttl-0000000001");
     let create = client.create("/x", "", CreateMode::Ttl(Duration::ZERO), &Acls::creator());
     assert_eq!(soon(create).await.unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+/// What is not built yet is refused by its name, before anything is sent.
+#[tokio::test]
+async fn sasl_is_refused_by_name() {
+    let server = Server::start(&[]);
+    let address = server.address().to_string();
+    let connector = Connector::new().authenticate("sasl", "amy");
+    let at_first = soon(connector.connect(&address)).await.unwrap_err();
+    let client = soon(Client::connect(&address)).await.unwrap();
+    let later = soon(client.authenticate("sasl", "amy")).await.unwrap_err();
+    for error in [at_first, later] {
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert_eq!(error.to_string(), "SASL is not part of this client yet");
+    }
+    // The session goes on.
+    soon(client.get_data("/")).await.unwrap();
 }
