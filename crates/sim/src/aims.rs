@@ -39,10 +39,12 @@ pub enum Aim {
     Regions,
     /// Data that rot, and older ones that come back.
     BadDisks,
+    /// Sessions that their servers alone know, until they want an ephemeral znode.
+    LocalSessions,
 }
 
 /// All of them.
-pub const AIMS: [Aim; 13] = [
+pub const AIMS: [Aim; 14] = [
     Aim::LoneLeader,
     Aim::BrokenPromises,
     Aim::CopyThenLead,
@@ -56,6 +58,7 @@ pub const AIMS: [Aim; 13] = [
     Aim::Halves,
     Aim::Regions,
     Aim::BadDisks,
+    Aim::LocalSessions,
 ];
 
 /// The faults of a plan, in any order.
@@ -89,6 +92,7 @@ impl Aim {
             Self::Halves => halves(plan, random, &mut script),
             Self::Regions => regions(plan, random, &mut script),
             Self::BadDisks => bad_disks(plan, random, &mut script),
+            Self::LocalSessions => local_sessions(plan, random, &mut script),
         }
         script.0.sort_by_key(|planned| planned.at);
         script.0.retain(|planned| planned.at < plan.length);
@@ -464,7 +468,8 @@ fn regions(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.voters = *random.pick(&[3, 3, 5]);
     plan.observers = random.between(1, 3) as usize;
     plan.regions = random.between(2, 3) as usize;
-    plan.distance = random.ms(5, plan.tick.as_millis() as u64 / 10);
+    // Not so far that a session could not be created within its timeout.
+    plan.distance = random.ms(5, 20);
     plan.masters = random.one_in(2);
     plan.always_copy = random.one_in(2);
     plan.copy_pause = Duration::from_millis(*random.pick(&[10, 300]));
@@ -493,4 +498,12 @@ fn bad_disks(plan: &mut Plan, random: &mut Random, script: &mut Script) {
         );
         at += random.ms(1_000, 7_000);
     }
+}
+
+fn local_sessions(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.local_sessions = true;
+    plan.observers = *random.pick(&[0, 1, 2]);
+    plan.masters = random.one_in(2);
+    plan.clients = random.between(2, 5) as usize;
+    script.0 = plan.draw_faults(random);
 }

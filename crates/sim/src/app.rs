@@ -320,6 +320,8 @@ impl World {
                 match ending {
                     Ending::Closed if it.ends => {}
                     Ending::Expired if self.checks.expiry.has_ended(id) => {}
+                    // Nobody else knows a local session, nor how it ends.
+                    Ending::Expired if self.plan.local_sessions => {}
                     _ => return Err(format!("SES-10: {id} is over, {ending:?}, and did not end")),
                 }
                 // Another one, when everything that belongs to this one is told.

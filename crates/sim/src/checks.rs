@@ -68,6 +68,7 @@ pub(crate) struct Checks {
     /// Whose disk has rotted.
     rotten: Vec<bool>,
     voters: usize,
+    local_sessions: bool,
 }
 
 impl Checks {
@@ -94,6 +95,7 @@ impl Checks {
             stood: vec![false; servers],
             rotten: vec![false; servers],
             voters: plan.voters,
+            local_sessions: plan.local_sessions,
         }
     }
 
@@ -426,8 +428,10 @@ impl Checks {
 
     /// What answers are compared with, and where they are counted.
     pub(crate) fn told(&mut self) -> (reads::Told<'_>, &mut reads::Reads) {
-        let Self { order, reference, configs, joint, durability, .. } = self;
-        (reads::Told { order, reference, configs, joint, durability }, &mut self.reads)
+        let Self { order, reference, configs, joint, durability, local_sessions, .. } = self;
+        let local_sessions = *local_sessions;
+        let told = reads::Told { order, reference, configs, joint, durability, local_sessions };
+        (told, &mut self.reads)
     }
 
     /// A client has its session; `greeting` when it was heard of in this very step.

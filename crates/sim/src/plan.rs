@@ -272,6 +272,8 @@ pub struct Plan {
     pub distance: Duration,
     /// Whether observers learn from followers.
     pub masters: bool,
+    /// Whether new sessions are known to their servers only, until they want an ephemeral znode.
+    pub local_sessions: bool,
     /// How long the sending of a whole tree may stand still between two of its steps.
     pub copy_pause: Duration,
     /// Clients that speak the protocol themselves.
@@ -361,6 +363,7 @@ impl Plan {
             regions: 1,
             distance: Duration::ZERO,
             masters: false,
+            local_sessions: false,
             copy_pause: Duration::from_millis(10),
             clients: 2,
             sessions: 1,

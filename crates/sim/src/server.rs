@@ -244,7 +244,11 @@ fn replica_options(plan: &Plan, server: usize, process: u64, wall_ms: i64) -> Op
         intake: IntakeOptions::default(),
         reaper: ReaperOptions::default(),
         snapshots: SnapshotOptions { every_txns: plan.snapshot_every, every_bytes: None },
-        member: MemberOptions::default(),
+        member: MemberOptions {
+            local_sessions: plan.local_sessions,
+            upgrade_local_sessions: plan.local_sessions,
+            ..MemberOptions::default()
+        },
         seed: plan.seed ^ (server as u64) << 32 ^ process,
     }
 }

@@ -82,3 +82,9 @@ fn a_candidate_that_has_missed_a_change_is_told() {
 fn a_member_without_its_first_snapshot_goes_on_from_its_logs() {
     holds_aimed(Aim::BadDisks, 17);
 }
+
+/// An observer none of whose masters took it looked for a leader again at once, and so on.
+#[test]
+fn an_observer_without_a_master_does_not_look_without_end() {
+    holds_aimed(Aim::LocalSessions, 39);
+}

@@ -66,6 +66,8 @@ pub(crate) struct Learner {
     link: Option<LinkId>,
     tries: u32,
     retry_at: Duration,
+    /// Whether nobody is dialled any more, and the role ends then.
+    gives_up: bool,
     /// When the leader's silence ends this.
     deadline: Duration,
     epoch: Epoch,
@@ -103,6 +105,7 @@ impl Learner {
             link: None,
             tries: u32::from(!waits),
             retry_at: if waits { ctx.now + pause } else { Duration::MAX },
+            gives_up: false,
             deadline: ctx.now + pause + limit,
             epoch: Epoch(0),
             committed: Zxid::ZERO,
@@ -206,7 +209,10 @@ impl Learner {
             return Ok(());
         }
         if self.dialled != self.leader {
-            return Err(Leave("no observer master can be reached"));
+            // Not at once: whoever looks for a leader is heard by all who vote.
+            self.gives_up = true;
+            self.retry_at = ctx.now + ctx.options.connect_pause;
+            return Ok(());
         }
         if self.tries >= CONNECT_TRIES {
             return Err(Leave("the leader cannot be reached"));
@@ -220,6 +226,9 @@ impl Learner {
             return Err(Leave("the leader is silent"));
         }
         if self.retry_at <= ctx.now {
+            if self.gives_up {
+                return Err(Leave("no observer master can be reached"));
+            }
             self.retry_at = Duration::MAX;
             self.tries += 1;
             self.dial(ctx);

@@ -39,6 +39,8 @@ pub(crate) struct Told<'c> {
     pub(crate) configs: &'c Configs,
     pub(crate) joint: &'c Joint,
     pub(crate) durability: &'c Durability,
+    /// Whether a session may end without a transaction.
+    pub(crate) local_sessions: bool,
 }
 
 impl Reads {
@@ -61,6 +63,13 @@ impl Reads {
         }
         if zxid < seen {
             return Err(format!("ORD: {asked:?} is answered at {zxid}, the session saw {seen}"));
+        }
+        let ends_here = asked.op == OpCode::CLOSE_SESSION
+            && reference
+                .reply(zxid)
+                .is_none_or(|reply| (reply.session, reply.cxid) != (session, asked.xid));
+        if ends_here && told.local_sessions {
+            return Ok(());
         }
         if asked.op.is_write() {
             return self.written(reference, session, asked, zxid, payload);
