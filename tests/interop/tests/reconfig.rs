@@ -2,10 +2,13 @@
 //! with the original.
 
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use zebu_interop::deps;
-use zebu_interop::dump::SUPER;
+use zebu_interop::dump::{self, SUPER};
+use zebu_interop::faults::PROGRESS;
+use zebu_interop::load::Load;
 use zebu_interop::members::Members;
 use zebu_interop::raw::{Incoming, Reply, Session};
 use zebu_interop::run::succeed;
@@ -136,6 +139,61 @@ fn change(kinds: [Kind; 3], joiner: Kind) -> Result<()> {
     Ok(())
 }
 
+/// A member comes and goes again while clients write, and each time whoever leads is killed in the middle of it.
+fn change_under_crashes() -> Result<()> {
+    let mut members = Members::start(&[Zebu; 3], false)?;
+    members.join(4, Zebu, &[1, 2, 3])?;
+    let load = Load::start(&[1, 2, 3].map(|id| members.server(id).address()))?;
+    load.wait_for(PROGRESS)?;
+    let all = [1, 2, 3, 4];
+    for round in 0..6 {
+        let leader = members.leader(&all)?;
+        let other = if leader == 1 { 2 } else { 1 };
+        let joins = round % 2 == 0;
+        let entry = members.entry(4, "participant");
+        let (joining, leaving) = if joins { (Some(&*entry), None) } else { (None, Some("4")) };
+        let mut session = Session::open(members.server(other).address(), 20_000)?;
+        session.auth("digest", SUPER)?;
+        let body =
+            [joining, leaving, None].into_iter().fold(Writer::new(), Writer::optional_string);
+        let request = Writer::request(1_000, op::RECONFIG).raw(&body.long(-1).done());
+        session.connection.send(&request.done())?;
+        std::thread::sleep(Duration::from_millis(2 * round));
+        members.server(leader).kill()?;
+        load.wait_for(PROGRESS)?;
+        // Who is no member any more does not start; it comes back with nothing.
+        let is_gone = leader == 4 && !joins;
+        if !is_gone {
+            members.server(leader).spawn()?;
+        }
+        // Whether that was done or not, once more makes it so.
+        let (joining, leaving) = if joins { (vec![entry], vec![]) } else { (vec![], vec![4]) };
+        let config = members.change(other, &joining, &leaving)?;
+        if is_gone {
+            members.join(4, Zebu, &[1, 2, 3])?;
+        }
+        ensure!(config.contains("server.4=") == joins, "{config}");
+        members.expect(&all, &config)?;
+        load.wait_for(PROGRESS)?;
+    }
+    let told = load.finish()?;
+    let mut trees = Vec::new();
+    for id in all {
+        let mut session = Session::open(members.server(id).address(), 20_000)?;
+        session.expect(op::SYNC, Writer::new().string("/"))?;
+        session.close()?;
+        // When each server began to show the configuration is its own affair.
+        let tree = dump::tree(members.server(id).address())?;
+        let lines = tree.lines().filter(|line| !line.starts_with("/zookeeper/config "));
+        trees.push(lines.flat_map(|line| [line, "\n"]).collect::<String>());
+        let mismatches = members.server(id).monitor("zk_digest_mismatches_count")?;
+        ensure!(mismatches == "0", "server {id}: {mismatches} digests differ");
+    }
+    ensure!(trees.iter().all(|tree| *tree == trees[0]), "trees differ: {trees:#?}");
+    println!("{}", told.check(&trees[0])?);
+    Ok(())
+}
+
 /// What a server says to reconfigurations that cannot be.
 fn refusals(kind: Kind) -> Result<Vec<i32>> {
     let mut members = Members::start(&[kind; 3], false)?;
@@ -194,6 +252,11 @@ fn refusals(kind: Kind) -> Result<Vec<i32>> {
 #[test]
 fn one_server_becomes_three() {
     grow([Zebu; 3]).unwrap();
+}
+
+#[test]
+fn members_change_while_leaders_are_killed() {
+    change_under_crashes().unwrap();
 }
 
 #[test]
