@@ -1,5 +1,6 @@
 //! Ensembles of ours whose members are killed, paused and wiped while clients write.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -8,7 +9,7 @@ use zebu_interop::faults::{Fault, PROGRESS, Whom, inflict};
 use zebu_interop::load::{Client, Figures, Load};
 use zebu_interop::network::Network;
 use zebu_interop::raw::{Incoming, Reply, Session};
-use zebu_interop::server::{Kind, PATIENCE};
+use zebu_interop::server::{Kind, PATIENCE, free_port};
 use zebu_interop::wire::{Reader, Writer, op};
 
 /// Writes go on, none that was acknowledged is lost, what was seen is linearizable, and all members end with
@@ -188,4 +189,48 @@ fn nobody_serves_without_a_quorum() {
     let address = ensemble.member(leader).address();
     let patience = Duration::from_millis(500);
     assert!(Session::attach(address, 4_000, 0, &[0; 16], 0, patience).is_err());
+}
+
+/// Without reconfiguration members are changed in files: one voter at a time, or quorums of before and after need not
+/// have anybody in common.
+#[test]
+fn voters_are_changed_by_hand_one_at_a_time_unless_more_are_accepted() {
+    let options = options().property("zookeeper.snapCount", 10).keep_config();
+    let mut ensemble = Ensemble::start(&[Kind::Zebu; 3], &options).unwrap();
+    let mut session = Session::open(ensemble.member(0).address(), 20_000).unwrap();
+    for number in 0..40 {
+        session.create(&format!("/{number}"), b"", 0).unwrap();
+    }
+    session.close().unwrap();
+    ensemble.member(0).stop().unwrap();
+    let add = |ensemble: &mut Ensemble, line: &str| {
+        let file = ensemble.member(0).config();
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(file, format!("{text}{line}\n")).unwrap();
+    };
+    let member = |id: u8| format!("server.{id}=127.0.0.1:{}:{}", free_port(), free_port());
+    let until = |ensemble: &mut Ensemble, said: &str| {
+        let start = Instant::now();
+        while !ensemble.member(0).log().contains(said) {
+            assert!(start.elapsed() < PATIENCE, "{}", ensemble.member(0).log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    add(&mut ensemble, &member(4));
+    ensemble.member(0).spawn().unwrap();
+    // It asks the others already; they have not been changed, so it need not follow.
+    until(&mut ensemble, "has another configuration of the same version");
+    ensemble.member(0).stop().unwrap();
+    add(&mut ensemble, &member(5));
+    add(&mut ensemble, &member(6));
+    ensemble.member(0).spawn().unwrap();
+    until(&mut ensemble, "not {1, 2, 3, 4, 5, 6}: to change more than one at a time");
+    let start = Instant::now();
+    while ensemble.member(0).is_alive() {
+        assert!(start.elapsed() < PATIENCE, "it does not end");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    add(&mut ensemble, "zebu.acceptMembers=true");
+    ensemble.member(0).spawn_if_ended().unwrap();
+    until(&mut ensemble, "which was accepted");
 }

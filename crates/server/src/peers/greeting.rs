@@ -52,7 +52,41 @@ pub(super) fn misfit(error: &io::Error) -> Option<Expects> {
 
 #[cfg(test)]
 mod tests {
+    use bytes::BytesMut;
+    use zebu_proto::quorum::InitialMessage;
+
     use super::*;
+
+    /// The recorded dials of servers with SASL: they are refused by name, on the election port behind the first
+    /// message, on the quorum port at once.
+    #[test]
+    fn servers_with_sasl_are_known_on_both_ports() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/quorum-captures");
+        let text = std::fs::read_to_string(format!("{folder}/10-sasl-digest-md5.txt")).unwrap();
+        let (mut elections, mut quorums) = (0, 0);
+        for connection in text.split("\n@ ").skip(1) {
+            let mut lines = connection.lines();
+            let is_election = lines.next().unwrap().contains(" election ");
+            let mut said = BytesMut::new();
+            while let Some(line) = lines.next() {
+                let Some(message) = lines.next().filter(|_| line.starts_with('>')) else {
+                    continue;
+                };
+                let digits =
+                    message.as_bytes().chunks(2).map(|two| std::str::from_utf8(two).unwrap());
+                said.extend(digits.map(|two| u8::from_str_radix(two, 16).unwrap()));
+            }
+            if is_election {
+                assert_eq!(expects(&said), None);
+                InitialMessage::decode(&mut said).unwrap().unwrap();
+                elections += 1;
+            } else {
+                quorums += 1;
+            }
+            assert_eq!(expects(&said[..8]), Some(Expects::Sasl));
+        }
+        assert_eq!((elections, quorums), (5, 2));
+    }
 
     #[test]
     fn protected_connections_are_known_by_their_first_bytes() {
