@@ -7,7 +7,7 @@ use zebu_proto::snapshot::{
 };
 use zebu_proto::{Acl, SessionId, Zxid};
 use zebu_store::{Received, SnapshotWriter, Snapshots, StoreError};
-use zebu_tree::{Loader, Options, Tree, Walk};
+use zebu_tree::{DuplicateNode, Loader, Options, Tree, Walk};
 
 use crate::{Outline, Step};
 
@@ -87,6 +87,9 @@ pub enum CopyError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A znode came twice.
+    #[error(transparent)]
+    Duplicate(#[from] DuplicateNode),
     /// The disk.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -167,13 +170,13 @@ impl Receiving {
     /// Makes everything durable, once the end was taken.
     ///
     /// # Errors
-    /// The disk; the tree is of no use.
+    /// The disk, or a znode that came twice; the tree is of no use.
     ///
     /// # Panics
     /// Before the end was taken.
-    pub fn complete(self) -> Result<Copied, StoreError> {
+    pub fn complete(self) -> Result<Copied, CopyError> {
         assert!(self.reader.is_done(), "a whole tree");
-        let mut tree = self.loader.finish();
+        let mut tree = self.loader.finish()?;
         tree.set_last_zxid(self.zxid);
         tree.distrust_digests();
         let file = self.writer.complete(None, Some(self.zxid))?;

@@ -78,7 +78,7 @@ impl Recover for Rebuild {
 
     fn loaded(&mut self, zxid: Zxid) -> Result<(), String> {
         let mut tree = match self.loader.take() {
-            Some(loader) => loader.finish(),
+            Some(loader) => loader.finish().map_err(|error| error.to_string())?,
             None => Tree::new(self.options),
         };
         tree.set_last_zxid(zxid);

@@ -137,6 +137,11 @@ impl Arena {
         self.live as usize
     }
 
+    /// All ids ever used are below this.
+    pub(crate) fn end(&self) -> u32 {
+        self.high
+    }
+
     pub(crate) fn get(&self, id: u32) -> &Record {
         self.chunks.record(id)
     }
@@ -281,6 +286,20 @@ impl Arena {
         data: Option<&[u8]>,
         stat: &StatPersisted,
     ) -> u32 {
+        let id = self.append(parent, name, data, stat);
+        self.index.insert(&mut self.chunks, id);
+        id
+    }
+
+    /// Adds a child as [`Self::link`] does, but nobody finds it by its name until [`Self::index_from`] was
+    /// called. Ids follow each other, as long as none was ever freed.
+    pub(crate) fn append(
+        &mut self,
+        parent: u32,
+        name: &str,
+        data: Option<&[u8]>,
+        stat: &StatPersisted,
+    ) -> u32 {
         let id = self.allocate(name, data, stat);
         let hash = self.hash(parent, name);
         let head = self.get(parent).first_child;
@@ -294,8 +313,41 @@ impl Arena {
         let above = self.get_mut(parent);
         above.first_child = id;
         above.children += 1;
-        self.index.insert(&mut self.chunks, id);
         id
+    }
+
+    /// Lets all znodes from `first` on be found, which were appended.
+    ///
+    /// # Errors
+    /// One that has the name and the parent of another one. The arena is of no use then.
+    pub(crate) fn index_from(&mut self, first: u32) -> Result<(), u32> {
+        const MANY: u32 = 1 << 10;
+        if first > ROOT + 1 || self.high - first < MANY {
+            for id in first..self.high {
+                let record = self.get(id);
+                if self.child(record.parent, self.name(id)).is_some() {
+                    return Err(id);
+                }
+                self.index.insert(&mut self.chunks, id);
+            }
+            return Ok(());
+        }
+        // In the order of their hashes, equal ones meet: the records themselves need not be visited.
+        let by_hash = |id| u64::from(self.get(id).hash) << 32 | u64::from(id);
+        let mut ids: Vec<u64> = (first..self.high).map(by_hash).collect();
+        ids.sort_unstable();
+        for equal in ids.chunk_by(|a, b| a >> 32 == b >> 32).filter(|equal| equal.len() > 1) {
+            let name = |id: &u64| (self.get(*id as u32).parent, self.name(*id as u32));
+            let mut known: Vec<(u32, &str)> = equal.iter().map(name).collect();
+            known.sort_unstable();
+            if let Some(twice) = known.windows(2).find(|pair| pair[0] == pair[1]) {
+                let is_it = |id: &&u64| name(id) == twice[0];
+                let id = equal.iter().rfind(is_it).expect("it is one of them");
+                return Err(*id as u32);
+            }
+        }
+        self.index.fill(&mut self.chunks, first..self.high);
+        Ok(())
     }
 
     /// Removes a znode without children; its id may be used again at once.

@@ -60,6 +60,22 @@ impl Index {
         self.set_head(bucket, id);
     }
 
+    /// Adds many records, whose hashes are set, to an index without entries: it has its size at once, and
+    /// the records are visited in order.
+    pub(crate) fn fill(&mut self, records: &mut impl Records, ids: std::ops::Range<u32>) {
+        assert_eq!(self.entries, 0, "it has entries");
+        self.entries = ids.len() as u32;
+        self.buckets = self.buckets.max(self.entries);
+        self.level = 1 << self.buckets.ilog2();
+        let chunks = (self.buckets as usize).div_ceil(CHUNK);
+        self.chunks.resize_with(chunks.max(self.chunks.len()), || Box::new([NONE; CHUNK]));
+        for id in ids {
+            let bucket = self.bucket_of(records.record(id).hash);
+            records.record_mut(id).hash_next = self.head(bucket);
+            self.set_head(bucket, id);
+        }
+    }
+
     /// Removes a record.
     pub(crate) fn remove(&mut self, records: &mut impl Records, id: u32) {
         let (hash, next) = (records.record(id).hash, records.record(id).hash_next);

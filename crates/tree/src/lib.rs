@@ -27,7 +27,7 @@ mod watches;
 pub use apply::{Applied, OpResult, Outcome};
 pub use digest::{digest_counts, node_digest};
 pub use events::{Events, Silent, WatchLists};
-pub use load::{BadNode, Loader};
+pub use load::{BadNode, DuplicateNode, Loader};
 pub use node::Node;
 pub use quota::{Quota, QuotaText, QuotaTextError};
 pub use tree::{DIGEST_HISTORY_INTERVAL, DIGEST_HISTORY_MAX, Options, Tree};

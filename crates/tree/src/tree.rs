@@ -404,12 +404,24 @@ impl Tree {
         stat: &StatPersisted,
     ) -> u32 {
         let id = self.arena.link(parent, name, data, stat);
+        self.added(id, path, data, acl, stat);
+        id
+    }
+
+    /// Notes a znode that the arena has now.
+    pub(crate) fn added(
+        &mut self,
+        id: u32,
+        path: &str,
+        data: Option<&[u8]>,
+        acl: u32,
+        stat: &StatPersisted,
+    ) {
         self.arena.get_mut(id).acl = acl;
         self.set_crc(id, path);
         self.count_in(id, digest_counts(path));
         self.owners.add(id, Owner::decode(stat.ephemeral_owner, self.options.types));
         self.data_size += characters(path) + data.map_or(0, <[u8]>::len) as u64;
-        id
     }
 
     /// Removes a znode without children.

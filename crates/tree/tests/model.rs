@@ -359,7 +359,7 @@ proptest! {
                 snapshot.step(&tree, 5);
             }
             let promised = (last, tree.digest());
-            let mut loaded = snapshot.loader.finish();
+            let mut loaded = snapshot.loader.finish().unwrap();
             loaded.set_last_zxid(snapshot.walk.began());
             loaded.expect_digest(promised.0, promised.1);
             for txn in &log[from..] {

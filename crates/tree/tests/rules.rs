@@ -112,7 +112,7 @@ fn an_acl_the_snapshot_does_not_have_lets_nobody_in_until_replay() {
     loader.node("", Some(b""), -1, &stat).unwrap();
     loader.node("/a", Some(b""), 17, &stat).unwrap();
     assert_eq!(loader.unknown_acls(), 1);
-    let mut tree = loader.finish();
+    let mut tree = loader.finish().unwrap();
     let perms: i32 = tree.node("/a").unwrap().acl().iter().map(|acl| acl.perms.0).sum();
     assert_eq!(perms, 0);
     apply(&mut tree, &create(2, "/a", b""));
@@ -505,13 +505,79 @@ fn a_snapshot_that_contradicts_itself_is_refused() {
     assert_eq!(loader.node("", Some(b""), -1, &stat), Err(BadNode::Duplicate));
     assert_eq!(loader.node("/a/b", None, -1, &stat), Err(BadNode::ParentMissing));
     loader.node("/a", None, -1, &stat).unwrap();
-    assert_eq!(loader.node("/a", None, -1, &stat), Err(BadNode::Duplicate));
     assert_eq!(loader.node("/a/", None, -1, &stat), Err(BadNode::Path));
     assert_eq!(loader.node("a", None, -1, &stat), Err(BadNode::Path));
     assert_eq!(loader.node("//b", None, -1, &stat), Err(BadNode::Path));
-    let tree = loader.finish();
+    let tree = loader.finish().unwrap();
     assert_eq!(tree.znode_count(), 5, "what every tree has is added");
     assert_eq!(tree.digest(), digest_from_scratch(&tree));
+}
+
+#[test]
+fn a_snapshot_with_a_znode_twice_is_refused_and_says_which() {
+    let stat = Default::default();
+    // Few are entered one after the other, many at once.
+    for count in [10, 5_000] {
+        let paths: Vec<String> = (0..count).map(|number| format!("/many/{number}")).collect();
+        let again = [
+            Vec::new(),
+            vec!["/many/7".to_owned()],
+            vec!["/first".to_owned(), "/many/9".to_owned()],
+        ];
+        for (again, twice) in again.iter().zip([None, Some("/many/7"), Some("/many/9")]) {
+            let mut loader = Loader::new(options());
+            loader.node("/many", None, -1, &stat).unwrap();
+            for path in paths.iter().chain(again) {
+                loader.node(path, None, -1, &stat).unwrap();
+            }
+            match (loader.finish(), twice) {
+                (Ok(tree), None) => assert!(paths.iter().all(|path| tree.node(path).is_some())),
+                (Err(error), Some(path)) => assert_eq!(error.path, path),
+                (result, _) => panic!("{:?}", result.err()),
+            }
+        }
+    }
+}
+
+#[test]
+fn znodes_may_come_in_any_order_that_has_parents_first() {
+    let stat = Default::default();
+    // One directory after the other, and level by level, which no server writes.
+    for by_level in [false, true] {
+        let mut paths = vec!["/d".to_owned()];
+        for directory in 0..40 {
+            paths.push(format!("/d/{directory}"));
+            paths.extend((0..100).map(|number| format!("/d/{directory}/{number}")));
+        }
+        if by_level {
+            paths.sort_by_key(|path| path.matches('/').count());
+        }
+        let mut loader = Loader::new(options());
+        for path in &paths {
+            loader.node(path, Some(path.as_bytes()), -1, &stat).unwrap();
+        }
+        let mut tree = loader.finish().unwrap();
+        for path in &paths {
+            assert_eq!(
+                tree.node(path).and_then(|node| node.data()),
+                Some(path.as_bytes()),
+                "{path}"
+            );
+        }
+        assert_eq!(tree.node("/d").map(|node| node.child_count()), Some(40));
+        assert_eq!(tree.digest(), digest_from_scratch(&tree));
+        // The index goes on growing and shrinking from there.
+        let mut zxid = 0;
+        for number in 0..10_000 {
+            zxid += 1;
+            ok(&mut tree, &create(zxid, &format!("/d/39/more-{number}"), b""));
+        }
+        for path in paths.iter().filter(|path| path.matches('/').count() == 3) {
+            zxid += 1;
+            ok(&mut tree, &delete(zxid, path));
+        }
+        assert_eq!(tree.node("/d/39").map(|node| node.child_count()), Some(10_000));
+    }
 }
 
 #[test]

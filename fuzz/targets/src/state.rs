@@ -55,7 +55,7 @@ impl Told {
         for Znode { path, data, acl, stat } in &self.znodes {
             loader.node(path, data.as_deref(), *acl, stat).ok()?;
         }
-        Some(loader.finish())
+        loader.finish().ok()
     }
 }
 

@@ -223,7 +223,7 @@ pub fn load_snapshot(file: &[u8], options: Options) -> (Tree, Option<(Zxid, i64)
         (zxid, from.long().unwrap())
     });
     assert_eq!(loader.unknown_acls(), 0);
-    (loader.finish(), digest)
+    (loader.finish().unwrap(), digest)
 }
 
 /// Copies a tree through a snapshot that was walked without changes in between.
@@ -239,7 +239,7 @@ pub fn reload(tree: &Tree) -> Tree {
     while !walk.step(tree, 3, &mut |path, data, acl, stat| {
         loader.node(path, data, acl, stat).unwrap();
     }) {}
-    let mut copy = loader.finish();
+    let mut copy = loader.finish().unwrap();
     copy.set_last_zxid(tree.last_zxid());
     copy
 }
