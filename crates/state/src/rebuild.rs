@@ -67,7 +67,7 @@ impl Recover for Rebuild {
         stat: &StatPersisted,
     ) -> Result<(), String> {
         let loader = self.loader.as_mut().ok_or("a znode before the snapshot began")?;
-        loader.node(path, data, acl, stat).map_err(|error| format!("znode {path}: {error}"))
+        loader.node(path, data, acl, stat).map_err(|error| error.to_string())
     }
 
     fn digest(&mut self, zxid: Zxid, version: i32, digest: i64) {

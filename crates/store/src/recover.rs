@@ -417,9 +417,7 @@ impl<'s> Recovery<'s> {
         // Checksums tell whether a length is right; a limit lowered since must not end a start.
         let most = options.record_bytes_max.max(SNAPSHOT_RECORD_BYTES_MAX);
         let sections = read_snapshot(source, most, options.digest, state)?;
-        state
-            .loaded(file.zxid)
-            .map_err(|reason| SnapshotError::Node { path: "/".to_owned(), reason })?;
+        state.loaded(file.zxid).map_err(|reason| SnapshotError::Whole { reason })?;
         Ok(sections)
     }
 

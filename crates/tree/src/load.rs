@@ -42,7 +42,7 @@ pub struct DuplicateNode {
 
 impl std::fmt::Display for DuplicateNode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "znode {}: {}", self.path, BadNode::Duplicate)
+        write!(f, "{}: {}", self.path, BadNode::Duplicate)
     }
 }
 

@@ -46,6 +46,12 @@ pub enum SnapshotError {
         /// Why.
         reason: String,
     },
+    /// The state does not accept the whole.
+    #[error("{reason}")]
+    Whole {
+        /// Why.
+        reason: String,
+    },
     /// The stream cannot be read or decompressed.
     #[error("{0}")]
     Io(#[from] io::Error),
