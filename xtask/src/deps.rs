@@ -35,6 +35,12 @@ const MAVEN: [(&str, &str, &str); 5] = [
     ("org.slf4j", "slf4j-simple", "2.0.13"),
 ];
 
+/// Maven: Curator, over the client of the oracle.
+const CURATOR: [(&str, &str, &str); 1] = [("org.apache.curator", "curator-recipes", "5.9.0")];
+
+/// What [`CURATOR`] would bring in other versions.
+const ORACLE_HAS: [&str; 2] = ["org.apache.zookeeper", "org.slf4j"];
+
 /// Python: kazoo, whose wheel contains its tests, and what those import. pyOpenSSL 25 dropped a call that
 /// kazoo's harness makes.
 const PYTHON: [&str; 9] = [
@@ -56,7 +62,9 @@ pub(crate) fn install() -> Result<()> {
     let folder = root().join(".deps");
     fs::create_dir_all(&folder)?;
     debian()?;
-    once(&folder, "zookeeper-3.9.5", &format!("{MAVEN:?}"), maven)?;
+    once(&folder, "zookeeper-3.9.5", &format!("{MAVEN:?}"), |path| maven(path, &MAVEN, &[]))?;
+    let curator = |path: &Path| maven(path, &CURATOR, &ORACLE_HAS);
+    once(&folder, "curator", &format!("{CURATOR:?}"), curator)?;
     once(&folder, "venv", &format!("{PYTHON:?}"), python)?;
     once(&folder, "node", NODE, node)
 }
@@ -84,7 +92,11 @@ fn once(
 }
 
 fn debian() -> Result<()> {
-    let missing: Vec<&str> = DEBIAN.into_iter().filter(|name| !has_package(name)).collect();
+    let mut missing: Vec<&str> = DEBIAN.into_iter().filter(|name| !has_package(name)).collect();
+    // Whichever version is there will do.
+    if Command::new("javac").arg("-version").output().is_err() {
+        missing.push("default-jdk-headless");
+    }
     if missing.is_empty() {
         println!("debian packages: present");
         return Ok(());
@@ -109,13 +121,20 @@ fn has_package(name: &str) -> bool {
     query.output().is_ok_and(|output| output.stdout.starts_with(b"ii"))
 }
 
-fn maven(path: &Path) -> Result<()> {
-    let dependencies: String = MAVEN
+/// Copies artifacts and what they depend on, but for some groups, to `path`.
+fn maven(path: &Path, artifacts: &[(&str, &str, &str)], without: &[&str]) -> Result<()> {
+    let exclusions: String = without
+        .iter()
+        .map(|group| {
+            format!("<exclusion><groupId>{group}</groupId><artifactId>*</artifactId></exclusion>")
+        })
+        .collect();
+    let dependencies: String = artifacts
         .iter()
         .map(|(group, artifact, version)| {
             format!(
                 "<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>\
-                 <version>{version}</version></dependency>"
+                 <version>{version}</version><exclusions>{exclusions}</exclusions></dependency>"
             )
         })
         .collect();

@@ -22,6 +22,11 @@ pub fn classpath_395() -> String {
     format!("{}/*", installed("zookeeper-3.9.5").display())
 }
 
+/// Class path of Curator over the client of 3.9.5, logging to stderr.
+pub fn classpath_curator() -> String {
+    format!("{}/*:{}", installed("curator").display(), classpath_395())
+}
+
 /// Class path of Debian's 3.8.0 server and command line, logging to stderr.
 ///
 /// # Panics

@@ -6,6 +6,7 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::NamedTempFile;
 
 /// What a program printed, and how it ended.
@@ -99,6 +100,35 @@ impl Program {
     /// The system does not say.
     pub fn is_running(&mut self) -> Result<bool> {
         Ok(self.child.try_wait()?.is_none())
+    }
+
+    /// Asks it to end (SIGTERM).
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn terminate(&self) -> Result<()> {
+        self.signal(Signal::TERM)
+    }
+
+    /// Lets it stand still (SIGSTOP).
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn pause(&self) -> Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Lets it go on after [`Program::pause`] (SIGCONT).
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn go_on(&self) -> Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        let pid = Pid::from_raw(i32::try_from(self.child.id())?).context("pid 0")?;
+        Ok(kill_process(pid, signal)?)
     }
 
     /// What it has printed so far.

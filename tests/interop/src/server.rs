@@ -496,10 +496,15 @@ pub fn java(kind: Kind) -> Command {
         Kind::Java380 => deps::classpath_380(),
         Kind::Zebu => panic!("zebu needs no java"),
     };
+    java_with(&classpath)
+}
+
+/// The same with any class path.
+pub fn java_with(classpath: &str) -> Command {
     let mut command = Command::new("java");
     command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx512m"]);
     command.args(["-Dfile.encoding=UTF-8", "-Djava.awt.headless=true"]);
-    command.args(["-cp", &classpath]);
+    command.args(["-cp", classpath]);
     command
 }
 

@@ -1,20 +1,18 @@
 //! The master in C of `examples/c`, in both of its builds, against the original and against our server: its workers
 //! come and go, it is killed, and the server is.
 
-use std::fmt::Write;
+mod master_worker;
+
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
-use zebu_client::blocking::Client;
-use zebu_client::{Acls, Connector, CreateMode, Retry};
+use anyhow::Result;
 use zebu_interop::deps;
 use zebu_interop::run::{Program, succeed};
 use zebu_interop::scenario::same;
 use zebu_interop::server::{Options, PATIENCE, Server};
 
-const AUTH: &str = "amy:secret";
+use crate::master_worker::{AUTH, Member, says};
 
 fn compile(folder: &Path, name: &str, words: &[&str]) -> std::path::PathBuf {
     let program = folder.join(name);
@@ -27,82 +25,6 @@ fn compile(folder: &Path, name: &str, words: &[&str]) -> std::path::PathBuf {
 
 fn start(program: &Path, server: &Server) -> Result<Program> {
     Program::start(Command::new(program).arg(server.connect_string()).env("ZK_AUTH", AUTH))
-}
-
-fn says(program: &Program, line: &str) -> Result<()> {
-    program.wait_for(PATIENCE, |text| text.lines().any(|found| found == line))
-}
-
-/// A worker, or a client of the system, as long as its session.
-struct Member<'a> {
-    client: Client,
-    story: &'a std::cell::RefCell<String>,
-}
-
-impl<'a> Member<'a> {
-    fn join(server: &Server, story: &'a std::cell::RefCell<String>) -> Result<Self> {
-        let connector = Connector::new().session_timeout(Duration::from_secs(20));
-        let connector = connector.authenticate("digest", AUTH);
-        Ok(Self { client: Client::open(connector, &server.connect_string())?, story })
-    }
-
-    fn create(&self, path: &str, data: &str, mode: CreateMode) -> Result<String> {
-        Ok(self.client.create(path, data, mode, &Acls::creator())?.path)
-    }
-
-    /// MWK-34: its place first, so that whoever sees it may assign to it.
-    fn work_as(self, name: &str) -> Result<Self> {
-        self.create(&format!("/assign/{name}"), "", CreateMode::Persistent)?;
-        self.create(&format!("/workers/{name}"), "", CreateMode::Ephemeral)?;
-        Ok(self)
-    }
-
-    /// A task that waits for a worker, as the znode's name and what is to be done.
-    fn submit<'b>(&self, command: &'b str) -> Result<(String, &'b str)> {
-        let path = self.create("/tasks/task-", command, CreateMode::PersistentSequential)?;
-        writeln!(self.story.borrow_mut(), "{command} is {path}")?;
-        Ok((path.trim_start_matches("/tasks/").to_owned(), command))
-    }
-
-    /// Waits until exactly this is there, and nothing below /tasks.
-    fn is_assigned(&self, worker: &str, tasks: &[(String, &str)]) -> Result<()> {
-        let place = format!("/assign/{worker}");
-        let start = Instant::now();
-        loop {
-            // The server may have been away.
-            let read = || async {
-                let client = self.client.asynchronous();
-                let (names, waiting) = (client.get_children(&place), client.get_children("/tasks"));
-                Ok((names.await?.0, waiting.await?.0))
-            };
-            let (mut names, waiting) = self.client.wait(Retry::default().reads(read))?;
-            names.sort();
-            if waiting.is_empty() && names.iter().eq(tasks.iter().map(|(name, _)| name)) {
-                break;
-            }
-            ensure!(
-                start.elapsed() < PATIENCE,
-                "never: {tasks:?} at {worker}, but {names:?}, {waiting:?}"
-            );
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        for (name, command) in tasks {
-            let (data, _) = self.client.get_data(&format!("{place}/{name}"))?;
-            ensure!(data == *command, "{name} is {data:?}");
-            writeln!(self.story.borrow_mut(), "{worker} has {name}: {command}")?;
-        }
-        Ok(())
-    }
-
-    fn is_gone(&self, path: &str) -> Result<()> {
-        let start = Instant::now();
-        while self.client.exists(path)?.is_some() {
-            ensure!(start.elapsed() < PATIENCE, "{path} stays");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        writeln!(self.story.borrow_mut(), "{path} is gone")?;
-        Ok(())
-    }
 }
 
 /// MWK-42 to MWK-46, MWK-51.
@@ -120,7 +42,7 @@ fn story(program: &Path, server: &mut Server, restarts: bool) -> Result<String> 
     all.push(client.submit("next")?);
     w1.is_assigned("w1", &all)?;
     // What a worker leaves goes to another.
-    w1.client.close()?;
+    w1.leave()?;
     says(&first, "w1 is gone")?;
     let w2 = Member::join(server, &text)?.work_as("w2")?;
     w2.is_assigned("w2", &all)?;
@@ -130,8 +52,7 @@ fn story(program: &Path, server: &mut Server, restarts: bool) -> Result<String> 
     if restarts {
         server.kill()?;
         server.launch()?;
-        let is_there = || client.client.asynchronous().exists("/tasks");
-        client.client.wait(Retry::default().reads(is_there))?;
+        client.is_connected()?;
     }
     all.push(client.submit("after the server")?);
     w2.is_assigned("w2", &all)?;

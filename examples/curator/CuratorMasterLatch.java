@@ -1,0 +1,76 @@
+import java.io.IOException;
+import java.util.concurrent.CountDownLatch;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
+import org.apache.curator.framework.recipes.leader.LeaderLatchListener;
+
+/** A master from one notification to another: with Curator's LeaderLatch. It may be master several times. */
+public final class CuratorMasterLatch implements LeaderLatchListener, AutoCloseable {
+    private final CuratorFramework client;
+    private final LeaderLatch latch;
+    private final CountDownLatch closing = new CountDownLatch(1);
+    private Assignments assignments;
+    private volatile int status;
+
+    CuratorMasterLatch(CuratorFramework client, String id) {
+        this.client = client;
+        latch = new LeaderLatch(client, "/master", id);
+    }
+
+    /** Gets in line. */
+    void runForMaster() throws Exception {
+        latch.addListener(this);
+        latch.start();
+        Program.say("in line");
+    }
+
+    /** Waits until it was closed, or cannot go on, and returns what the program is to exit with. */
+    int awaitClose() throws InterruptedException {
+        closing.await();
+        return status;
+    }
+
+    private void fail() {
+        status = 1;
+        closing.countDown();
+    }
+
+    @Override
+    public synchronized void isLeader() {
+        Program.say("leading");
+        assignments = new Assignments(client, this::fail);
+        assignments.begin();
+    }
+
+    /** Also when the connection is suspended: another may be the leader before there is a new one. */
+    @Override
+    public synchronized void notLeader() {
+        if (assignments != null) {
+            Program.say("leading no more");
+            assignments.close();
+            assignments = null;
+        }
+    }
+
+    /** Releases mastership, or leaves the line. */
+    @Override
+    public void close() throws IOException {
+        closing.countDown();
+        latch.close(LeaderLatch.CloseMode.NOTIFY_LEADER);
+    }
+
+    public static void main(String[] words) throws Exception {
+        CuratorFramework client = Program.open(words);
+        CuratorMasterLatch master = new CuratorMasterLatch(client, Program.id());
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+            try {
+                master.close();
+            } catch (IOException failure) {
+                System.err.println("close: " + failure);
+            }
+            client.close();
+        }));
+        master.runForMaster();
+        System.exit(master.awaitClose());
+    }
+}
