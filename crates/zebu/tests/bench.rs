@@ -13,7 +13,8 @@ fn ensembles_are_measured() {
     command.args(["--suite", "ensemble,failover,rejoin,moving", "--json", "out.json"]);
     command.args(["--tick", "200", "--sync-limit", "5", "--repeats", "1"]);
     command.args(["--seconds", "0.1", "--warmup", "0", "--server-warmup", "0", "--keys", "10"]);
-    command.args(["--depths", "4", "--connections", "3", "--count", "2000", "--sessions", "60"]);
+    command.args(["--depths", "4", "--ensemble-connections", "3", "--count", "2000"]);
+    command.args(["--sessions", "60"]);
     let output = command.current_dir(dir.path()).stdin(Stdio::null()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
