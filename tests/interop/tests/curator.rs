@@ -1,5 +1,6 @@
 //! The masters of `examples/curator`, against the original and against our server: workers come and go, masters are
-//! killed and stand still, tasks lie where less careful masters have left them, and the server is restarted.
+//! killed and stand still, tasks lie where less careful masters have left them, and the server is restarted. Also
+//! Curator's own recipes.
 
 mod master_worker;
 
@@ -190,4 +191,17 @@ fn masters_with_a_selector_stand_still() {
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn masters_with_a_latch_stand_still() {
     masters_pause(LATCH);
+}
+
+/// The program checks itself; what it prints is compared, too.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn recipes_of_curator() {
+    let classes = compile("tests/interop/clients/curator");
+    same("curator-recipes", &Options::default(), |server| {
+        let classpath = format!("{}:{}", classes.path().display(), deps::classpath_curator());
+        let mut java = java_with(&classpath);
+        java.args(["-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "Recipes"]);
+        succeed(java.arg(server.connect_string()), PATIENCE)
+    });
 }
