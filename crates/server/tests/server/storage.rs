@@ -103,8 +103,12 @@ fn snapshots_are_compressed_as_configured_and_read_back_whatever_they_are() {
         let mut client = running.client();
         let _ = client.create("/n", b"");
         let version = client.set("/n", method.as_bytes()).unwrap().version;
+        let is_it = |name: &str| {
+            name.ends_with(suffix) && name.matches('.').count() == suffix.len().min(1) + 1
+        };
+        // It is taken while clients are served.
+        wait("the snapshot is taken", || is_it(&newest_snapshot(&running)));
         let newest = newest_snapshot(&running);
-        assert!(newest.ends_with(suffix) && newest.matches('.').count() == suffix.len().min(1) + 1);
         let bytes = std::fs::read(running.files().join(&newest)).unwrap();
         assert!(bytes.starts_with(start), "{newest}");
         assert!(version > 0);
