@@ -58,7 +58,7 @@
 //! Every create names an ACL, see [`Acls`]; there is no default.
 //!
 //! # Servers
-//! A connect string lists servers, `zk1:2181,zk2:2181/app`, whose names are resolved again for each round of attempts to
+//! A connect string lists servers of one ensemble, never of two, `zk1:2181,zk2:2181/app`, whose names are resolved again for each round of attempts to
 //! connect. With the feature `dns-srv` of this crate it may name a service of the DNS instead,
 //! `dns-srv://_zookeeper._tcp.example.com/app`, whose SRV records are servers; those of a smaller priority are tried
 //! first. Where servers are found in another way, see [`HostProvider`].
