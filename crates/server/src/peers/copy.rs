@@ -23,10 +23,15 @@ const STEP_ZNODES: usize = 512;
 const PIECES_MAX: usize = 8;
 /// Bytes of a piece, roughly.
 const PIECE_BYTES: usize = 256 << 10;
+/// Bytes that are copied under the first read lock, roughly: a tree that is no larger does not change
+/// while it is copied, so the transactions behind it find the digests they expect.
+const AT_ONCE_BYTES: usize = 2 << 20;
 
 /// A tree that is being sent.
 pub(super) struct Source {
     sending: Sending,
+    /// What the last step has left to do.
+    step: Step,
     piece: Vec<u8>,
     to: Sender<Bytes>,
 }
@@ -36,20 +41,24 @@ impl Source {
     pub(super) fn new(shared: &Arc<Shared>) -> (Self, Receiver<Bytes>) {
         let (to, pieces) = channel(PIECES_MAX);
         let mut tables = Vec::new();
-        let sending = Sending::begin(&shared.tree.read(), &mut tables);
+        let tree = shared.tree.read();
+        let mut sending = Sending::begin(&tree, &mut tables);
         let mut piece = Vec::with_capacity(PIECE_BYTES);
         let packet = QuorumPacket::new(PacketKind::SNAP, sending.zxid());
         packet.encode(&mut Encoder::new(&mut piece));
         piece.append(&mut tables);
-        (Self { sending, piece, to }, pieces)
+        let mut step = Step::More;
+        while step == Step::More && piece.len() < AT_ONCE_BYTES {
+            step = sending.step(&tree, STEP_ZNODES, &mut piece);
+        }
+        (Self { sending, step, piece, to }, pieces)
     }
 
     /// Sends everything; ends early when the learner is gone, or the tree.
     pub(super) fn run(mut self, shared: &Shared) {
-        let mut step = Step::More;
-        while step == Step::More {
-            step = self.sending.step(&shared.tree.read(), STEP_ZNODES, &mut self.piece);
-            if step == Step::Replaced || (self.piece.len() >= PIECE_BYTES && !self.send()) {
+        while self.step == Step::More {
+            self.step = self.sending.step(&shared.tree.read(), STEP_ZNODES, &mut self.piece);
+            if self.step == Step::Replaced || (self.piece.len() >= PIECE_BYTES && !self.send()) {
                 return;
             }
         }
