@@ -182,7 +182,8 @@ fn made_ms(record: &[u8]) -> Option<i64> {
     <TxnHeader as zebu_jute::Decode>::decode(&mut from).ok().map(|header| header.time_ms)
 }
 
-fn ms(time: Duration) -> i64 {
+/// A time as metrics count it, in whole milliseconds.
+pub fn ms(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use zebu_replica::{Origin, Request};
 
+use crate::between::ms;
 use crate::metrics::Metrics;
 
 /// The effects of one turn.
@@ -63,8 +64,4 @@ impl Commits {
     fn since(&self, then: Duration) -> i64 {
         ms(self.began.saturating_sub(then))
     }
-}
-
-fn ms(time: Duration) -> i64 {
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }

@@ -48,6 +48,20 @@ impl Configs {
         self.known.get(&version).unwrap_or(&self.first)
     }
 
+    /// Of the configurations that count for a leader of `epoch`, `counting` and the newest one agreed on before, the
+    /// first of whose members no quorum `has` what is asked; by its version.
+    pub(crate) fn without_quorum(
+        &self,
+        counting: &[Zxid],
+        order: &Order,
+        epoch: Epoch,
+        mut has: impl FnMut(usize) -> bool,
+    ) -> Option<Zxid> {
+        let newest = self.newest_below(order, epoch).version();
+        let mut versions = counting.iter().copied().chain([newest]);
+        versions.find(|version| !is_quorum(self.of(*version), &mut has))
+    }
+
     /// The newest that is committed.
     pub(crate) fn newest(&self, order: &Order) -> &Arc<Membership> {
         self.newest_below(order, Epoch(u32::MAX))

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use zebu_proto::{Epoch, Zxid};
 
-use crate::checks::configs::{Configs, is_quorum};
+use crate::checks::configs::Configs;
 use crate::checks::durability::Durability;
 use crate::checks::order::Order;
 
@@ -27,15 +27,13 @@ impl Removed {
         if durability.any_wiped() || !self.0.insert((epoch, server)) {
             return Ok(());
         }
-        let newest = configs.newest_below(order, epoch).version();
-        for version in counting.iter().copied().chain([newest]) {
-            if !is_quorum(configs.of(version), |voter| durability.has_promised(voter, epoch)) {
-                return Err(format!(
-                    "R-3: server {server} is chosen for epoch {} without a quorum of the members of {version}",
-                    epoch.0
-                ));
-            }
+        let has = |voter| durability.has_promised(voter, epoch);
+        match configs.without_quorum(counting, order, epoch, has) {
+            None => Ok(()),
+            Some(version) => Err(format!(
+                "R-3: server {server} is chosen for epoch {} without a quorum of the members of {version}",
+                epoch.0
+            )),
         }
-        Ok(())
     }
 }

@@ -3,7 +3,7 @@
 
 use zebu_proto::{Epoch, Zxid};
 
-use crate::checks::configs::{Configs, is_quorum};
+use crate::checks::configs::Configs;
 use crate::checks::durability::Durability;
 use crate::checks::order::Order;
 
@@ -19,14 +19,12 @@ pub(crate) fn established(
     if durability.any_wiped() {
         return Ok(());
     }
-    let newest = configs.newest_below(order, epoch).version();
-    for version in counting.iter().copied().chain([newest]) {
-        if !is_quorum(configs.of(version), |voter| durability.has_adopted(voter, epoch)) {
-            return Err(format!(
-                "R-2: server {server} leads epoch {} without a quorum of the members of {version}",
-                epoch.0
-            ));
-        }
+    let has = |voter| durability.has_adopted(voter, epoch);
+    match configs.without_quorum(counting, order, epoch, has) {
+        None => Ok(()),
+        Some(version) => Err(format!(
+            "R-2: server {server} leads epoch {} without a quorum of the members of {version}",
+            epoch.0
+        )),
     }
-    Ok(())
 }
