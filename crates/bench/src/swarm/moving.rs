@@ -7,7 +7,8 @@ use anyhow::bail;
 use mio::net::TcpStream;
 use mio::{Interest, Token};
 
-use super::{Broken, Conn, Phase, Swarm, TURN_MAX, payload_at};
+use super::conn::{Broken, Conn, NO_SESSION, Phase, is_for_later, payload_at};
+use super::{Swarm, TURN_MAX};
 use crate::clock::{Nanos, nanos};
 use crate::wire::{self, LENGTH_BYTES, op};
 
@@ -177,7 +178,7 @@ impl Conn {
                 Ok(false) => return Ok(None),
                 Ok(true) if self.session == session => self.ask(),
                 Ok(true) => return Ok(Some(false)),
-                Err(Broken(why)) if why == super::NO_SESSION => return Ok(Some(false)),
+                Err(Broken(why)) if why == NO_SESSION => return Ok(Some(false)),
                 Err(broken) => return Err(broken),
             }
             self.session = session;
@@ -186,7 +187,7 @@ impl Conn {
         let count = match std::io::Read::read(&mut self.stream, scratch) {
             Ok(0) => return Err(Broken("the server closed the connection".into())),
             Ok(count) => count,
-            Err(error) if super::is_for_later(&error) => return Ok(None),
+            Err(error) if is_for_later(&error) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
         self.partial.extend_from_slice(&scratch[..count]);
