@@ -69,6 +69,8 @@ pub(crate) enum Contestant {
     },
     /// The echo server, inside this process.
     Echo,
+    /// The echo server that makes writes durable, inside this process.
+    Durable,
 }
 
 impl Contestant {
@@ -77,7 +79,13 @@ impl Contestant {
             Self::Zebu { .. } => "zebu",
             Self::Java { .. } => "java",
             Self::Echo => "echo",
+            Self::Durable => "durable",
         }
+    }
+
+    /// Whether it only answers, to show what is possible, and is no server of its own.
+    pub(crate) fn is_bound(&self) -> bool {
+        matches!(self, Self::Echo | Self::Durable)
     }
 
     /// How it is started, for the record.
@@ -88,14 +96,14 @@ impl Contestant {
                 let options = options.join(" ");
                 format!("{} {options} -cp {classpath} {JAVA_MAIN} zoo.cfg", java.display())
             }
-            Self::Echo => "in this process".to_owned(),
+            Self::Echo | Self::Durable => "in this process".to_owned(),
         }
     }
 
     /// Starts the server on `dir`, which may hold data from an earlier start, without waiting for it.
     pub(crate) fn start(&self, dir: &Path, extra: &[String]) -> anyhow::Result<Running> {
         let address = match self {
-            Self::Echo => ANY,
+            Self::Echo | Self::Durable => ANY,
             _ => TcpListener::bind(ANY).context("find a free port")?.local_addr()?,
         };
         self.start_at(address, dir, extra)
@@ -108,8 +116,13 @@ impl Contestant {
         dir: &Path,
         extra: &[String],
     ) -> anyhow::Result<Running> {
-        if matches!(self, Self::Echo) {
-            let echo = EchoServer::start(address)?;
+        let data = dir.join("data");
+        fs::create_dir_all(&data).with_context(|| format!("create {}", data.display()))?;
+        if self.is_bound() {
+            let echo = match self {
+                Self::Durable => EchoServer::durable(address, &data)?,
+                _ => EchoServer::start(address)?,
+            };
             let address = echo.address();
             return Ok(Running {
                 address,
@@ -118,12 +131,10 @@ impl Contestant {
                 _echo: Some(echo),
                 jcmd: None,
                 log: PathBuf::new(),
-                data: dir.join("data"),
+                data,
                 started: Instant::now(),
             });
         }
-        let data = dir.join("data");
-        fs::create_dir_all(&data).with_context(|| format!("create {}", data.display()))?;
         let config = dir.join("zoo.cfg");
         write(&config, &configuration(&data, address, extra))?;
         let log = dir.join("server.log");
@@ -150,7 +161,7 @@ impl Contestant {
                 command.arg("server").arg(&config);
                 (command, None)
             }
-            Self::Echo => unreachable!("handled above"),
+            Self::Echo | Self::Durable => unreachable!("handled above"),
         };
         command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out).current_dir(dir);
         let started = Instant::now();

@@ -1,23 +1,32 @@
 //! A server that does nothing but answer in the right form: the upper bound of what any server could
-//! reach on this machine, and the counterpart of this crate's tests.
+//! reach on this machine, and the counterpart of this crate's tests. On demand it makes writes durable first, which
+//! makes it the upper bound of durable writes.
 //!
 //! Keeps no znodes. Every read succeeds with the last value written, every write succeeds; one-shot
 //! data watches are remembered, so that notifications can be counted against it too.
 
+mod answer;
+mod conn;
+mod journal;
+mod replies;
+
 use std::collections::HashMap;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Context;
-use mio::net::{TcpListener, TcpStream};
-use mio::{Events, Interest, Poll, Token};
-use zebu_jute::{Decoder, Encoder};
+use conn::{Conn, Next};
+use journal::Journal;
+use mio::net::TcpListener;
+use mio::{Events, Interest, Poll, Token, Waker};
+use replies::Replies;
 
-use crate::wire::{self, LENGTH_BYTES, op};
+use crate::wire::LENGTH_BYTES;
 
 /// Bytes read per system call.
 const READ_BYTES: usize = 256 << 10;
@@ -30,8 +39,8 @@ const EVENTS_MAX: usize = 1024;
 /// How soon a stop is noticed.
 const TURN_MAX: Duration = Duration::from_millis(50);
 const LISTENER: Token = Token(usize::MAX - 1);
-/// Bytes of a `Stat`.
-const STAT_BYTES: usize = 68;
+/// A sync is over.
+const SYNCED: Token = Token(usize::MAX - 2);
 
 /// A running echo server; it stops when this is dropped.
 #[derive(Debug)]
@@ -47,11 +56,28 @@ impl EchoServer {
     /// # Errors
     /// The address cannot be listened on.
     pub fn start(address: SocketAddr) -> anyhow::Result<Self> {
+        Self::serving(address, None)
+    }
+
+    /// The same, but every request that a server has to log is made durable, in one file in `dir`, before it is
+    /// answered: what `fdatasync` and the network leave to be had. One sync serves all that wait.
+    ///
+    /// # Errors
+    /// The address cannot be listened on, or the file cannot be made.
+    pub fn durable(address: SocketAddr, dir: &Path) -> anyhow::Result<Self> {
+        Self::serving(address, Some(dir))
+    }
+
+    fn serving(address: SocketAddr, dir: Option<&Path>) -> anyhow::Result<Self> {
         let mut listener =
             TcpListener::bind(address).with_context(|| format!("listen on {address}"))?;
         let address = listener.local_addr()?;
         let poll = Poll::new().context("create an epoll instance")?;
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+        let journal = match dir {
+            Some(dir) => Some(Journal::new(dir, Waker::new(poll.registry(), SYNCED)?)?),
+            None => None,
+        };
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let mut echo = Echo {
@@ -61,6 +87,9 @@ impl EchoServer {
             watches: HashMap::new(),
             replies: Replies::new(0),
             sessions: 0,
+            journal,
+            waiting: Vec::new(),
+            syncing: Vec::new(),
         };
         let thread = std::thread::Builder::new().name("echo".into()).spawn(move || {
             if let Err(error) = echo.serve(&stopped) {
@@ -93,16 +122,6 @@ impl Drop for EchoServer {
 }
 
 #[derive(Debug)]
-struct Conn {
-    stream: TcpStream,
-    greeted: bool,
-    partial: Vec<u8>,
-    out: Vec<u8>,
-    written: usize,
-    closing: bool,
-}
-
-#[derive(Debug)]
 struct Echo {
     poll: Poll,
     listener: TcpListener,
@@ -111,13 +130,12 @@ struct Echo {
     watches: HashMap<Box<[u8]>, Vec<usize>>,
     replies: Replies,
     sessions: i64,
-}
-
-/// Whether a connection goes on.
-#[derive(PartialEq, Eq)]
-enum Next {
-    Serve,
-    Hang,
+    /// What makes writes durable, if anything does.
+    journal: Option<Journal>,
+    /// Connections whose answers wait for the next sync to begin.
+    waiting: Vec<usize>,
+    /// Those whose answers the sync under way covers.
+    syncing: Vec<usize>,
 }
 
 impl Echo {
@@ -133,19 +151,12 @@ impl Echo {
             for event in &events {
                 match event.token() {
                     LISTENER => self.accept()?,
-                    Token(id) => {
-                        if self.turn(id, &mut scratch, &mut notified) == Next::Hang {
-                            self.drop_conn(id);
-                        }
-                    }
+                    SYNCED => {}
+                    Token(id) => self.turn(id, &mut scratch, &mut notified),
                 }
             }
-            for id in notified.drain(..) {
-                let broken = self.conns[id].as_mut().is_some_and(|conn| conn.flush() == Next::Hang);
-                if broken {
-                    self.drop_conn(id);
-                }
-            }
+            self.tell(&mut notified);
+            self.make_durable(&mut scratch, &mut notified)?;
         }
         Ok(())
     }
@@ -166,14 +177,7 @@ impl Echo {
                 Token(id),
                 Interest::READABLE | Interest::WRITABLE,
             )?;
-            self.conns.push(Some(Conn {
-                stream,
-                greeted: false,
-                partial: Vec::new(),
-                out: Vec::new(),
-                written: 0,
-                closing: false,
-            }));
+            self.conns.push(Some(Conn::new(stream)));
         }
     }
 
@@ -184,13 +188,20 @@ impl Echo {
     }
 
     /// Reads, answers and writes as long as there is something.
-    fn turn(&mut self, id: usize, scratch: &mut [u8], notified: &mut Vec<usize>) -> Next {
+    fn turn(&mut self, id: usize, scratch: &mut [u8], notified: &mut Vec<usize>) {
+        if self.talk(id, scratch, notified) == Next::Hang {
+            self.drop_conn(id);
+        }
+    }
+
+    fn talk(&mut self, id: usize, scratch: &mut [u8], notified: &mut Vec<usize>) -> Next {
         loop {
             let Some(conn) = self.conns[id].as_mut() else { return Next::Serve };
             if conn.flush() == Next::Hang {
                 return Next::Hang;
             }
-            if conn.out.len() - conn.written > UNSENT_BYTES_MAX {
+            conn.is_paused = conn.unsent() > UNSENT_BYTES_MAX;
+            if conn.is_paused {
                 return Next::Serve; // goes on when the client has read
             }
             let kept = conn.partial.len();
@@ -205,8 +216,18 @@ impl Echo {
             scratch[..kept].copy_from_slice(&conn.partial);
             // Taken out, so that notifications can reach the other connections meanwhile.
             let mut conn = self.conns[id].take().expect("looked up above");
+            let logged = self.to_log();
             let next = self.answer_all(id, &mut conn, &scratch[..kept + count], notified);
-            let next = if conn.flush() == Next::Hang || conn.closing { Next::Hang } else { next };
+            let next = match self.to_log() > logged || conn.is_held() {
+                true => {
+                    self.hold(id, &mut conn);
+                    next
+                }
+                false => {
+                    conn.release();
+                    if conn.flush() == Next::Hang { Next::Hang } else { next }
+                }
+            };
             self.conns[id] = Some(conn);
             if next == Next::Hang || count < READ_BYTES {
                 return next;
@@ -244,202 +265,69 @@ impl Echo {
         Next::Serve
     }
 
-    fn greet(&mut self, conn: &mut Conn, payload: &[u8]) -> Option<()> {
-        let mut from = Decoder::new(payload);
-        from.int().ok()?; // protocol version
-        from.long().ok()?; // last zxid seen
-        let timeout = from.int().ok()?;
-        self.sessions += 1;
-        let start = conn.out.len();
-        let mut to = Encoder::new(&mut conn.out);
-        to.int(0); // length
-        to.int(0); // protocol version
-        to.int(timeout.clamp(4_000, 40_000));
-        to.long(self.sessions);
-        to.buffer(Some(&[0; 16]));
-        to.boolean(false);
-        wire::seal(&mut conn.out, start);
-        conn.greeted = true;
-        Some(())
+    /// Sends notifications.
+    fn tell(&mut self, notified: &mut Vec<usize>) {
+        for id in notified.drain(..) {
+            let Some(conn) = self.conns[id].as_mut() else { continue };
+            conn.release();
+            if conn.flush() == Next::Hang {
+                self.drop_conn(id);
+            }
+        }
     }
 
-    /// Answers one request; `None` when it is not one.
-    #[inline]
-    fn answer(
-        &mut self,
-        id: usize,
-        conn: &mut Conn,
-        payload: &[u8],
-        notified: &mut Vec<usize>,
-    ) -> Option<()> {
-        let mut from = Decoder::new(payload);
-        let xid = from.int().ok()?;
-        match from.int().ok()? {
-            op::GET_DATA => {
-                self.watch(id, from)?;
-                self.replies.get.put(&mut conn.out, xid);
-            }
-            op::EXISTS => {
-                self.watch(id, from)?;
-                self.replies.stat.put(&mut conn.out, xid);
-            }
-            op::SET_DATA => {
-                let path = from.buffer().ok()??;
-                let data = from.buffer().ok()?.unwrap_or_default();
-                self.wrote(data.len());
-                self.fire(path, id, conn, notified);
-                self.replies.stat.put(&mut conn.out, xid);
-            }
-            op::CREATE => {
-                let path = from.buffer().ok()??;
-                let data = from.buffer().ok()?.unwrap_or_default();
-                self.wrote(data.len());
-                let start = conn.out.len();
-                self.replies.empty.put(&mut conn.out, xid);
-                Encoder::new(&mut conn.out).buffer(Some(path));
-                wire::seal(&mut conn.out, start);
-            }
-            op::MULTI => {
-                loop {
-                    let (kind, done) = (from.int().ok()?, from.boolean().ok()?);
-                    from.int().ok()?; // error: none in a request
-                    if done {
-                        break;
+    /// Requests that wait to be made durable.
+    fn to_log(&self) -> usize {
+        self.journal.as_ref().map_or(0, Journal::waiting)
+    }
+
+    /// Has a request made durable before what is answered from now on is sent.
+    fn log(&mut self, request: &[u8]) {
+        if let Some(journal) = &mut self.journal {
+            journal.add(request);
+        }
+    }
+
+    /// Keeps the answers of a connection back until the next sync is over.
+    fn hold(&mut self, id: usize, conn: &mut Conn) {
+        if !conn.is_waiting {
+            conn.is_waiting = true;
+            self.waiting.push(id);
+        }
+    }
+
+    /// One sync for all that waits, unless one is under way; then what the last one covers is sent.
+    fn make_durable(&mut self, scratch: &mut [u8], notified: &mut Vec<usize>) -> io::Result<()> {
+        while let Some(journal) = &mut self.journal {
+            let is_over = if journal.is_busy() {
+                journal.is_done()?
+            } else if self.waiting.is_empty() {
+                return Ok(());
+            } else {
+                std::mem::swap(&mut self.waiting, &mut self.syncing);
+                for &id in &self.syncing {
+                    if let Some(conn) = &mut self.conns[id] {
+                        conn.sync_begins();
                     }
-                    if kind != op::SET_DATA {
-                        return None; // this crate sends no other
-                    }
-                    let path = from.buffer().ok()??;
-                    from.buffer().ok()?; // data
-                    from.int().ok()?; // version
-                    self.fire(path, id, conn, notified);
                 }
-                let start = conn.out.len();
-                self.replies.empty.put(&mut conn.out, xid);
-                let mut to = Encoder::new(&mut conn.out);
-                to.int(-1);
-                to.boolean(true);
-                to.int(-1);
-                wire::seal(&mut conn.out, start);
-            }
-            op::CLOSE_SESSION => {
-                self.replies.empty.put(&mut conn.out, xid);
-                conn.closing = true;
-            }
-            _ => self.replies.empty.put(&mut conn.out, xid), // delete, ping
-        }
-        Some(())
-    }
-
-    /// Remembers the size of the last value, which is what reads answer.
-    fn wrote(&mut self, bytes: usize) {
-        if self.replies.value_bytes != bytes {
-            self.replies = Replies::new(bytes);
-        }
-    }
-
-    fn watch(&mut self, id: usize, mut request: Decoder<'_>) -> Option<()> {
-        let path = request.buffer().ok()??;
-        if request.boolean().ok()? {
-            let watchers = match self.watches.get_mut(path) {
-                Some(watchers) => watchers,
-                None => self.watches.entry(path.into()).or_default(),
+                journal.sync()?
             };
-            watchers.push(id);
-        }
-        Some(())
-    }
-
-    /// Queues the notifications of a change to `path`; `conn` is `id`'s own connection.
-    fn fire(&mut self, path: &[u8], id: usize, conn: &mut Conn, notified: &mut Vec<usize>) {
-        if self.watches.is_empty() {
-            return;
-        }
-        for watcher in self.watches.remove(path).unwrap_or_default() {
-            let to = match &mut self.conns[watcher] {
-                _ if watcher == id => &mut *conn,
-                Some(other) => other,
-                None => continue,
-            };
-            let start = to.out.len();
-            self.replies.empty.put(&mut to.out, wire::XID_NOTIFICATION);
-            let mut event = Encoder::new(&mut to.out);
-            event.int(3); // the data changed
-            event.int(3); // connected
-            event.buffer(Some(path));
-            wire::seal(&mut to.out, start);
-            if watcher != id {
-                notified.push(watcher);
+            if !is_over {
+                return Ok(());
             }
-        }
-    }
-}
-
-impl Conn {
-    fn flush(&mut self) -> Next {
-        while self.written < self.out.len() {
-            match self.stream.write(&self.out[self.written..]) {
-                Ok(0) => return Next::Hang,
-                Ok(count) => self.written += count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Next::Serve,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return Next::Hang,
+            // The next sync runs while the answers to this one are sent.
+            let mut covered = std::mem::take(&mut self.syncing);
+            for id in covered.drain(..) {
+                let Some(conn) = &mut self.conns[id] else { continue };
+                conn.sync_ends();
+                if conn.is_paused {
+                    self.turn(id, scratch, notified);
+                } else if conn.flush() == Next::Hang {
+                    self.drop_conn(id);
+                }
             }
+            self.syncing = covered;
         }
-        self.out.clear();
-        self.written = 0;
-        Next::Serve
-    }
-}
-
-/// Replies that are built once.
-#[derive(Debug)]
-struct Replies {
-    value_bytes: usize,
-    /// To getData.
-    get: Reply,
-    /// To exists and setData.
-    stat: Reply,
-    /// A header alone.
-    empty: Reply,
-}
-
-impl Replies {
-    fn new(value_bytes: usize) -> Self {
-        let stat = [0; STAT_BYTES];
-        Self {
-            value_bytes,
-            get: Reply::new(|to| {
-                to.buffer(Some(&wire::value(value_bytes)));
-                to.raw(&stat);
-            }),
-            stat: Reply::new(|to| to.raw(&stat)),
-            empty: Reply::new(|_| {}),
-        }
-    }
-}
-
-/// A reply frame of which only the xid changes.
-#[derive(Debug)]
-struct Reply(Vec<u8>);
-
-impl Reply {
-    fn new(body: impl FnOnce(&mut Encoder<'_>)) -> Self {
-        let mut bytes = Vec::new();
-        let mut to = Encoder::new(&mut bytes);
-        to.int(0); // length
-        to.int(0); // xid
-        to.long(1); // zxid
-        to.int(0); // no error
-        body(&mut to);
-        wire::seal(&mut bytes, 0);
-        Self(bytes)
-    }
-
-    #[inline]
-    fn put(&self, out: &mut Vec<u8>, xid: i32) {
-        let start = out.len();
-        out.extend_from_slice(&self.0);
-        out[start + LENGTH_BYTES..start + LENGTH_BYTES + 4].copy_from_slice(&xid.to_be_bytes());
+        Ok(())
     }
 }

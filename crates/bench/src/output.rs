@@ -1,6 +1,7 @@
 //! Where results go: a readable text, and raw numbers for programs.
 
 use std::io::Write;
+use std::path::Path;
 
 use anyhow::Context;
 
@@ -39,12 +40,41 @@ impl<'a> Output<'a> {
         text.push('\n');
         match path {
             "-" => std::io::stdout().write_all(text.as_bytes()).context("write to stdout"),
-            path => std::fs::write(path, text).with_context(|| format!("write {path}")),
+            path => replace(Path::new(path), &text).with_context(|| format!("write {path}")),
         }
     }
+}
+
+/// Puts `text` into a file, which has either all of it or what it had before; what is no file is written to.
+fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+    if path.metadata().is_ok_and(|meta| !meta.is_file()) {
+        return std::fs::write(path, text);
+    }
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    std::fs::write(&beside, text)?;
+    std::fs::rename(beside, path)
 }
 
 /// Nanoseconds as µs for a table.
 pub(crate) fn unit_us(ns: u64) -> String {
     number(ns as f64 / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn raw_numbers_replace_those_of_an_earlier_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out.json");
+        for number in [1, 2] {
+            Output::new(path.to_str()).json(&serde_json::json!({ "number": number })).unwrap();
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert_eq!(text, format!("{{\n  \"number\": {number}\n}}\n"));
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
+        Output::new(Some("/dev/null")).json(&serde_json::json!({})).unwrap();
+    }
 }

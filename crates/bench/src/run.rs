@@ -1,6 +1,7 @@
 //! `zebu bench run` and `zebu bench echo`: one load on one server or ensemble.
 
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -111,6 +112,10 @@ pub(crate) struct EchoArgs {
     /// Only serve, on this address, until the process is ended
     #[arg(long, value_name = "IP:PORT")]
     listen: Option<SocketAddr>,
+    /// Make every write durable before it is answered, in a file of 64 MiB in this directory, many with one
+    /// fdatasync: the upper bound of durable writes
+    #[arg(long, value_name = "DIR")]
+    durable: Option<PathBuf>,
     #[command(flatten)]
     load: LoadArgs,
 }
@@ -130,13 +135,17 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<()> {
 
 pub(crate) fn echo(args: &EchoArgs) -> anyhow::Result<()> {
     process::raise_open_files();
+    let start = |address| match &args.durable {
+        Some(dir) => EchoServer::durable(address, dir),
+        None => EchoServer::start(address),
+    };
     if let Some(address) = args.listen {
-        let server = EchoServer::start(address)?;
+        let server = start(address)?;
         eprintln!("echo server on {}", server.address());
         server.wait();
         return Ok(());
     }
-    let server = EchoServer::start(SocketAddr::from(([127, 0, 0, 1], 0)))?;
+    let server = start(SocketAddr::from(([127, 0, 0, 1], 0)))?;
     let spec = args.load.spec("/zebu-bench");
     prepare(server.address(), &spec)?;
     let result = measure(&[server.address()], &[], &spec)?;

@@ -81,7 +81,7 @@ fn large_values_pass_through() {
 fn compare_runs_every_suite() {
     let dir = tempfile::tempdir().unwrap();
     let out = bench(&format!(
-        "compare --servers echo,echo --suite pipeline,latency,cores,znodes,watches,sessions \
+        "compare --servers echo,durable --suite all \
          --rates 100,300 --rate-seconds 0.1 --cores 1 \
          --rounds 2 --dir {} --depths 1,3 --connections 1,2 \
          --seconds 0.02 --warmup 0.01 --server-warmup 0.01 --keys 10 --count 1200 \
@@ -94,7 +94,7 @@ fn compare_runs_every_suite() {
     let value = |group: &str, name: &str| {
         let row = rows.iter().find(|row| row["group"] == group && row["name"] == name);
         let row = row.unwrap_or_else(|| panic!("no row {group}: {name}"));
-        row["values"]["echo-2"].as_array().unwrap().clone()
+        row["values"]["durable"].as_array().unwrap().clone()
     };
     for (group, name) in [
         ("requests/s", "get, depth 1, 2 conn"),
@@ -122,6 +122,25 @@ fn compare_runs_every_suite() {
     });
     assert_eq!(pinned.count(), 4);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "directories are removed");
+}
+
+#[test]
+fn a_durable_echo_answers_everything_and_logs_writes() {
+    for (op, depth) in [("get", 3), ("set", 1), ("mix", 100)] {
+        let dir = tempfile::tempdir().unwrap();
+        let out = bench(&format!(
+            "echo --op {op} --read-ratio 50 --connections 3 --depth {depth} --seconds 0.2 --warmup 0 --keys 20 \
+             --durable {}",
+            dir.path().display()
+        ))
+        .unwrap();
+        assert_clean(&out["result"]);
+        assert!(count(&out["result"]["all"]["completed"]) > 0);
+        let log = fs::read(dir.path().join("log")).unwrap();
+        let has = |words: &[u8]| log.windows(words.len()).any(|part| part == words);
+        assert!(has(b"/zebu-bench/k"), "znodes that were created are in the log");
+        assert_eq!(log.len(), 64 << 20);
+    }
 }
 
 #[test]

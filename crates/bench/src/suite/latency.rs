@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use crate::board::{Better, Sheet};
 use crate::compare::{Bout, progress};
-use crate::contestant::Contestant;
 use crate::ensemble::Ensemble;
 use crate::floor;
 use crate::load::{LoadSpec, measure};
@@ -29,7 +28,7 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
     one_at_a_time(bout, running.address, process, sheet)?;
     open_loop(bout, "one server", &[running.address], process.as_slice(), sheet)?;
     running.stop()?;
-    if matches!(bout.contestant, Contestant::Echo) {
+    if bout.contestant.is_bound() {
         return Ok(()); // it makes no ensemble
     }
     let ensemble = Ensemble::start(bout)?;

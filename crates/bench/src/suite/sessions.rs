@@ -30,7 +30,10 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
     let after = Memory::of(&running);
 
     // Idle but for pings, unless told otherwise longer than a session lives without them.
-    let hold = bout.args.hold();
+    let hold = match bout.contestant.is_bound() {
+        true => Duration::ZERO, // it has no process to look at
+        false => bout.args.hold(),
+    };
     let (idle_start, cpu_idle) = (clock.now(), cpu());
     let plan = Plan::wait(clock, hold, timeout / 3);
     swarm.drive(&mut Idle, &plan, &mut Tally::whole())?;

@@ -1,0 +1,182 @@
+//! What the echo server makes durable, when it is asked to: every request that a server has to log, in one file.
+//!
+//! The file has its size from the beginning and is filled with zeros, as the servers' logs are, so that a sync has no
+//! space to allocate; at its end it begins again. One `pwrite` and one `fdatasync` serve all requests that wait.
+//! A small batch is synced by the thread that reads and answers: to hand it over and be woken takes about as long
+//! as answering some hundred requests. A larger one is synced by a thread of its own, while the next is read.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use anyhow::Context;
+use mio::Waker;
+
+/// Size of the file: what both servers allocate at a time here.
+const FILE_BYTES: u64 = 64 << 20;
+/// Its name.
+const FILE: &str = "log";
+/// Up to so many requests are synced without a change of threads.
+const SMALL: usize = 64;
+/// Bytes zeros are written in.
+const BLOCK_BYTES: usize = 1 << 20;
+
+/// The requests that are to be durable, and the sync that is under way.
+#[derive(Debug)]
+pub(super) struct Journal {
+    log: Arc<Mutex<Log>>,
+    pending: Vec<u8>,
+    /// Requests in `pending`.
+    count: usize,
+    work: Sender<Vec<u8>>,
+    done: Receiver<io::Result<Vec<u8>>>,
+    is_busy: bool,
+}
+
+impl Journal {
+    /// A journal in `dir`, which is created. `waker` tells the caller's thread that a sync is over.
+    ///
+    /// # Errors
+    /// The file cannot be made or filled.
+    pub(super) fn new(dir: &Path, waker: Waker) -> anyhow::Result<Self> {
+        let log = Log::create(dir).with_context(|| format!("make a log in {}", dir.display()))?;
+        let log = Arc::new(Mutex::new(log));
+        let (work, todo) = channel::<Vec<u8>>();
+        let (report, done) = channel();
+        let shared = Arc::clone(&log);
+        thread::Builder::new().name("echo-sync".into()).spawn(move || {
+            // Ends when the journal is dropped.
+            for mut bytes in todo {
+                let result = write(&shared, &bytes).map(|()| {
+                    bytes.clear();
+                    bytes
+                });
+                if report.send(result).is_err() || waker.wake().is_err() {
+                    return; // nobody waits any more
+                }
+            }
+        })?;
+        Ok(Self { log, pending: Vec::new(), count: 0, work, done, is_busy: false })
+    }
+
+    /// One more request to be made durable.
+    pub(super) fn add(&mut self, request: &[u8]) {
+        self.pending.extend_from_slice(&(request.len() as u64).to_be_bytes());
+        self.pending.extend_from_slice(request);
+        self.count += 1;
+    }
+
+    /// How many requests wait for a sync to begin.
+    pub(super) fn waiting(&self) -> usize {
+        self.count
+    }
+
+    /// Whether a sync is under way.
+    pub(super) fn is_busy(&self) -> bool {
+        self.is_busy
+    }
+
+    /// Makes durable what waits: `true` when it is by now, `false` when [`Journal::is_done`] will tell.
+    ///
+    /// # Errors
+    /// The disk failed.
+    pub(super) fn sync(&mut self) -> io::Result<bool> {
+        assert!(!self.is_busy, "one sync at a time");
+        if self.pending.is_empty() {
+            return Ok(true);
+        }
+        let is_small = self.count <= SMALL;
+        self.count = 0;
+        if is_small {
+            write(&self.log, &self.pending)?;
+            self.pending.clear();
+            return Ok(true);
+        }
+        self.is_busy = true;
+        let bytes = std::mem::take(&mut self.pending);
+        self.work.send(bytes).map_err(|_| io::Error::other("the thread that syncs is gone"))?;
+        Ok(false)
+    }
+
+    /// Whether the sync that was under way is over.
+    ///
+    /// # Errors
+    /// The disk failed.
+    pub(super) fn is_done(&mut self) -> io::Result<bool> {
+        match self.done.try_recv() {
+            Ok(result) => {
+                let spare = result?;
+                if self.pending.is_empty() {
+                    self.pending = spare;
+                }
+                self.is_busy = false;
+                Ok(true)
+            }
+            Err(TryRecvError::Empty) => Ok(false),
+            Err(TryRecvError::Disconnected) => {
+                Err(io::Error::other("the thread that syncs is gone"))
+            }
+        }
+    }
+}
+
+fn write(log: &Mutex<Log>, bytes: &[u8]) -> io::Result<()> {
+    log.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+}
+
+/// The file.
+#[derive(Debug)]
+struct Log {
+    file: File,
+    /// Where the next bytes go.
+    at: u64,
+}
+
+impl Log {
+    fn create(dir: &Path) -> io::Result<Self> {
+        std::fs::create_dir_all(dir)?;
+        let file = File::create(dir.join(FILE))?;
+        let zeros = vec![0; BLOCK_BYTES];
+        for at in (0..FILE_BYTES).step_by(BLOCK_BYTES) {
+            file.write_all_at(&zeros, at)?;
+        }
+        file.sync_all()?;
+        Ok(Self { file, at: 0 })
+    }
+
+    /// Writes all of `bytes`, from the beginning again where the file ends, and syncs once.
+    fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let room = usize::try_from(FILE_BYTES - self.at).unwrap_or(usize::MAX);
+            let (part, rest) = bytes.split_at(bytes.len().min(room));
+            self.file.write_all_at(part, self.at)?;
+            self.at = (self.at + part.len() as u64) % FILE_BYTES;
+            bytes = rest;
+        }
+        self.file.sync_data()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn the_file_keeps_its_size_and_begins_again_at_its_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = Log::create(dir.path()).unwrap();
+        let size = || fs::metadata(dir.path().join(FILE)).unwrap().len();
+        assert_eq!(size(), FILE_BYTES);
+        log.at = FILE_BYTES - 2;
+        log.write(&[1, 2, 3, 4, 5]).unwrap();
+        assert_eq!((log.at, size()), (3, FILE_BYTES));
+        let bytes = fs::read(dir.path().join(FILE)).unwrap();
+        assert_eq!((&bytes[..4], &bytes[bytes.len() - 2..]), (&[3, 4, 5, 0][..], &[1, 2][..]));
+    }
+}
