@@ -3,9 +3,12 @@
 //!
 //! The same files give the same bytes, so what is published can be made again and looked through.
 
+mod about;
+mod aims;
 mod figures;
 mod pages;
 mod plots;
+mod subjects;
 mod svg;
 
 use std::fs;
@@ -111,17 +114,21 @@ mod tests {
         let files = report(dir.path());
         let page = &files.iter().find(|(name, _)| name == "docs/performance.md").unwrap().1;
         // 900, 1,000 and 1,100 against 100 each: medians, the median of the ratios, and their spread.
-        assert!(
-            page.contains("| get, depth 1, 1 conn | 1,000 | 100 | 10.0 (9.00 to 11.0) |"),
-            "{page}"
-        );
+        let line = "| get, depth 1, 1 conn | 1,000 | 100 | 10.0 (9.00 to 11.0) |";
+        assert!(page.contains(line), "{page}");
         // Lower is better: 4 against 10, 5 against 30, 6 against 12.
+        let line =
+            "| 5.00 µs | 12.0 µs | 2.50 (2.00 to 6.00) | 4 times java's | missed by 37.5 % |";
+        assert!(page.contains(line), "{page}");
+        let line = "| 221 bytes | 824 bytes | 3.73 | at most 250 bytes | met |";
+        assert!(page.contains(line), "{page}");
+        // Java has no figure of it.
+        assert!(page.contains("| 0.500 s | – | – | 10 times java's | – |"), "{page}");
         assert!(
-            page.contains("| 5.00 µs | 12.0 µs | 2.50 (2.00 to 6.00) | at least 4 times | no |"),
+            page.contains("3 rounds. `zebu bench compare --suite pipeline --rounds 3`"),
             "{page}"
         );
-        assert!(page.contains("| 221 bytes | 824 bytes | 3.73 | at most 250 | yes |"), "{page}");
-        assert!(page.contains("zebu bench compare --suite all --rounds 3`"), "{page}");
+        assert!(page.contains("1 round. `zebu bench compare --suite SUITE --rounds 3`"), "{page}");
         assert!(!page.contains("/secret"), "paths of a machine are nobody's business: {page}");
         assert!(page.contains("zebu 3.9.5-zebu"), "{page}");
         assert!(page.contains("java, round 2: said"), "{page}");
@@ -134,6 +141,84 @@ mod tests {
         assert!(!page.contains("Three servers"), "{page}");
         let readme = &files.iter().find(|(name, _)| name == "README.md").unwrap().1;
         assert!(readme.contains("(docs/plots/ratios.svg)"), "{readme}");
+    }
+
+    #[test]
+    fn aims_are_set_against_java_against_echo_and_against_nobody() {
+        let dir = repository();
+        let file = |name: &str, text: String| {
+            let path = dir.path().join(name);
+            fs::write(&path, text).unwrap();
+            path.display().to_string()
+        };
+        let row = |group: &str, name: &str, better: &str, values: serde_json::Value| serde_json::json!({ "group": group, "name": name, "better": better, "values": values });
+        let comparison = |servers: &[&str], command: &str, rows: Vec<serde_json::Value>| {
+            let servers = servers.iter().map(|name| serde_json::json!({ "name": name }));
+            serde_json::json!({
+                "command": "compare",
+                "arguments": command.split(' ').collect::<Vec<_>>(),
+                "servers": servers.collect::<Vec<_>>(),
+                "result": { "rows": rows, "notes": [] },
+            })
+            .to_string()
+        };
+        let get = |depth: u32| format!("get, depth {depth}, 16 conn");
+        let java = comparison(
+            &["zebu", "java"],
+            "zebu bench compare --rounds 2 --suite all --json java.json",
+            vec![
+                row(
+                    "requests/s",
+                    &get(1),
+                    "higher",
+                    serde_json::json!({ "zebu": [160, 170], "java": [50, 50] }),
+                ),
+                row(
+                    "requests/s",
+                    &get(16),
+                    "higher",
+                    serde_json::json!({ "zebu": [1200, 1400], "java": [100, 100] }),
+                ),
+                row(
+                    "longest request, ms",
+                    "write while a snapshot is written",
+                    "lower",
+                    serde_json::json!({ "zebu": [12.5], "java": [900] }),
+                ),
+            ],
+        );
+        let bounds = comparison(
+            &["zebu", "durable", "echo"],
+            "zebu bench compare --servers zebu,durable,echo --rounds 3",
+            vec![row(
+                "requests/s",
+                &get(1),
+                "higher",
+                serde_json::json!({ "zebu": [140, 150, 130], "durable": [199, 199, 199], "echo": [200, 200, 200] }),
+            )],
+        );
+        let files = [file("java.json", java), file("bounds.json", bounds)];
+        write(dir.path(), &files).unwrap();
+        let page = fs::read_to_string(dir.path().join("docs/performance.md")).unwrap();
+        for line in [
+            // Of the first file the ratio to Java, of the second the share of echo's: each of servers that took turns.
+            "| getData/s, one at a time, 16 connections | pipeline | 140 | 50.0 | 199 | 200 | 3.30 (3.20 to 3.40) \
+             | 0.8 of echo's | missed by 12.5 % (0.700 of echo's) |",
+            "| getData/s, depth 16, 16 connections | pipeline | 1,300 | 100 | – | – | 13.0 (12.0 to 14.0) \
+             | 12 times java's | met |",
+            "| longest write while a snapshot is written | znodes | 12.5 ms | 900 ms | – | – | 72.0 \
+             | at most 5 ms | missed by 7.50 ms |",
+            // Who did not take part has no column.
+            "| longest request, ms | zebu | java | zebu : java |",
+            "| requests/s | zebu | java | durable | echo | zebu : java | zebu : durable | zebu : echo |",
+            "2 to 3 rounds. `zebu bench compare --suite pipeline --rounds 2`, \
+             `zebu bench compare --suite pipeline --servers zebu,durable,echo --rounds 3`",
+        ] {
+            assert!(page.contains(line), "{line}\n{page}");
+        }
+        let readme = fs::read_to_string(dir.path().join("README.md")).unwrap();
+        let line = "| Reads: getData/s, one at a time, 16 connections | 140 | 50.0 | 3.30 (3.20 to 3.40) |";
+        assert!(readme.contains(line), "{readme}");
     }
 
     #[test]

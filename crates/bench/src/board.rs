@@ -2,8 +2,9 @@
 //! medians, spreads and ratios.
 
 use serde_json::json;
+use zebu_figures::{Spread, number, times_better};
 
-use crate::table::{Table, number};
+use crate::table::Table;
 
 /// Which direction is good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,15 +95,14 @@ impl Board {
 
     /// The median, and where there are several rounds the smallest and largest.
     fn median_and_spread(&self, values: &[f64], suffix: &str) -> Vec<String> {
-        let mut sorted = values.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let mut cells = vec![match median(&sorted) {
-            Some(median) => format!("{}{suffix}", number(median)),
+        let spread = Spread::of(values.iter().copied());
+        let mut cells = vec![match &spread {
+            Some(of) => format!("{}{suffix}", number(of.median)),
             None => "-".to_owned(),
         }];
         if self.rounds > 1 {
-            cells.push(match sorted.as_slice() {
-                [first, .., last] => format!("{}..{}", number(*first), number(*last)),
+            cells.push(match spread {
+                Some(of) if of.count > 1 => format!("{}..{}", number(of.least), number(of.most)),
                 _ => String::new(),
             });
         }
@@ -128,15 +128,7 @@ impl Board {
 impl Row {
     /// How many times better the first server is than `other`, round by round.
     fn ratios(&self, other: usize) -> Vec<f64> {
-        let pairs = self.values[0].iter().zip(&self.values[other]);
-        pairs
-            .filter_map(|(first, other)| first.zip(*other))
-            .map(|(first, other)| match self.better {
-                Better::Higher => first / other,
-                Better::Lower => other / first,
-            })
-            .filter(|ratio| ratio.is_finite())
-            .collect()
+        times_better(self.better == Better::Higher, &self.values[0], &self.values[other])
     }
 }
 
@@ -168,16 +160,6 @@ impl Sheet<'_> {
         let server = &self.board.servers[self.server];
         let note = format!("{server}, round {}: {note}", self.round + 1);
         self.board.notes.push(note);
-    }
-}
-
-/// The median of sorted values.
-pub(crate) fn median(sorted: &[f64]) -> Option<f64> {
-    let middle = sorted.len() / 2;
-    match sorted.len() {
-        0 => None,
-        odd if odd % 2 == 1 => Some(sorted[middle]),
-        _ => Some(f64::midpoint(sorted[middle - 1], sorted[middle])),
     }
 }
 

@@ -16,15 +16,16 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
+use zebu_figures::{Spread, number};
 
-use crate::board::median;
 use crate::cleanup;
 use crate::client::Client;
 use crate::compare::{START_LIMIT, progress};
 use crate::contestant::Contestant;
 use crate::output::Output;
 use crate::suite::{ANSWER_LIMIT, ROOT};
-use crate::table::{Table, number};
+
+use crate::table::Table;
 use crate::wire::{self, op};
 
 const C_SOURCE: &str = include_str!("clients/driver.c");
@@ -360,14 +361,13 @@ fn show(
 }
 
 /// The median, and where wanted and known, the smallest and largest.
-fn spread(mut values: Vec<f64>, is_wide: bool) -> String {
-    values.sort_by(f64::total_cmp);
-    let middle = number(median(&values).unwrap_or(f64::NAN));
-    match values.as_slice() {
-        [smallest, .., largest] if is_wide => {
-            format!("{middle} ({}..{})", number(*smallest), number(*largest))
+fn spread(values: Vec<f64>, is_wide: bool) -> String {
+    match Spread::of(values) {
+        None => number(f64::NAN),
+        Some(of) if is_wide && of.count > 1 => {
+            format!("{} ({}..{})", number(of.median), number(of.least), number(of.most))
         }
-        _ => middle,
+        Some(of) => number(of.median),
     }
 }
 

@@ -6,14 +6,15 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail, ensure};
 use serde_json::json;
+use zebu_figures::number;
 
 use crate::client::Client;
 use crate::clock::{Clock, Nanos, nanos};
 use crate::process::Process;
+use crate::swarm::Workload;
 use crate::swarm::{Plan, Swarm};
 use crate::tally::{Kind, KindTally, Tally};
 use crate::wire::{self, DIGITS, NAMES_MAX, Random, Template, digits, op};
-use crate::{swarm::Workload, table::number};
 
 /// Sessions of one generator thread that may be in the handshake at a time.
 pub(crate) const OPENING_MAX: usize = 32;

@@ -2,10 +2,9 @@
 
 use std::io::Write;
 use std::path::Path;
+use zebu_figures::number;
 
 use anyhow::Context;
-
-use crate::table::number;
 
 /// The two channels of a run's results.
 #[derive(Clone, Copy, Debug)]

@@ -7,13 +7,15 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
 use serde_json::json;
+use zebu_figures::number;
 
 use crate::echo::EchoServer;
 use crate::load::{LoadResult, LoadSpec, clean, measure, prepare};
 use crate::output::{Output, unit_us};
 use crate::process::{self, Process};
 use crate::sketch;
-use crate::table::{Table, number};
+
+use crate::table::Table;
 use crate::tally::{Kind, KindTally};
 
 /// What is asked of the server.

@@ -1,8 +1,7 @@
 //! A histogram drawn with letters, for terminals.
 
 use hdrhistogram::Histogram;
-
-use crate::table::number;
+use zebu_figures::number;
 
 /// Characters of the longest bar.
 const WIDTH: u64 = 40;

@@ -1,4 +1,4 @@
-//! Tables and numbers for people.
+//! Tables for people.
 
 /// Rows of text under a header; the first column flush left, the others flush right.
 #[derive(Clone, Debug)]
@@ -41,58 +41,9 @@ impl Table {
     }
 }
 
-/// A number with three significant digits and more only in front of the point: `1,234,567`, `12.3`,
-/// `0.0012`.
-pub(crate) fn number(value: f64) -> String {
-    let magnitude = value.abs();
-    if !value.is_finite() {
-        return "-".to_owned();
-    }
-    if magnitude < 100.0 {
-        let decimals = match magnitude {
-            m if m >= 10.0 => 1,
-            m if m >= 1.0 => 2,
-            m if m >= 0.01 => 3,
-            0.0 => 0,
-            _ => 5,
-        };
-        return format!("{value:.decimals$}");
-    }
-    let digits = format!("{magnitude:.0}");
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3 + 1);
-    if value < 0.0 {
-        text.push('-');
-    }
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_short_and_readable() {
-        let cases = [
-            (0.0, "0"),
-            (0.0012, "0.00120"),
-            (0.25, "0.250"),
-            (2.34567, "2.35"),
-            (99.94, "99.9"),
-            (123.4, "123"),
-            (-4_321.0, "-4,321"),
-            (1_234_567.0, "1,234,567"),
-            (f64::NAN, "-"),
-        ];
-        for (value, text) in cases {
-            assert_eq!(number(value), text);
-        }
-    }
 
     #[test]
     fn columns_line_up() {

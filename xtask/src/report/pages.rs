@@ -1,7 +1,13 @@
 //! The tables of figures in Markdown: what is aimed at first, then everything by subject.
 
-use super::figures::{Figures, Row, Spread, number};
+use std::collections::BTreeSet;
+
+use zebu_figures::{Spread, number};
+
+use super::aims::{AREAS, JAVA, Key, verdict};
+use super::figures::{Figures, Row};
 use super::plots::Plot;
+use super::subjects::{SUBJECTS, Subject};
 
 /// Which tables a page has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,302 +18,26 @@ pub(crate) enum Page {
     Short,
 }
 
-/// What a figure should reach.
-#[derive(Clone, Copy, Debug)]
-enum Aim {
-    /// So many times better than the other server.
-    Times(f64),
-    /// No more than this, whatever the other server does.
-    AtMost(f64),
-    /// Nothing: it is there for information.
-    Open,
-}
-
-/// A figure that matters: what it is called (`*` is what the name's `*` stands for), where it is, what it should
-/// reach, and whether the short page has it too.
-struct Key {
-    label: &'static str,
-    group: &'static str,
-    name: &'static str,
-    aim: Aim,
-    is_short: bool,
-}
-
-const fn key(
-    label: &'static str,
-    group: &'static str,
-    name: &'static str,
-    aim: Aim,
-    is_short: bool,
-) -> Key {
-    Key { label, group, name, aim, is_short }
-}
-
-/// The figures that matter, in the order of the table.
-const KEYS: &[Key] = &[
-    key("getData/s, one at a time", "requests/s", "get, depth 1, 1 conn", Aim::Open, true),
-    key(
-        "getData/s, 64 connections × 128",
-        "requests/s",
-        "get, depth 128, 64 conn",
-        Aim::Open,
-        true,
-    ),
-    key("durable setData/s, one at a time", "requests/s", "set, depth 1, 1 conn", Aim::Open, true),
-    key(
-        "durable setData/s, 64 connections × 128",
-        "requests/s",
-        "set, depth 128, 64 conn",
-        Aim::Open,
-        true,
-    ),
-    key(
-        "p99 at * getData/s",
-        "latency p99, us",
-        "one server: open loop, * get/s",
-        Aim::Times(4.0),
-        true,
-    ),
-    key(
-        "p99 at * setData/s",
-        "latency p99, us",
-        "one server: open loop, * set/s",
-        Aim::Times(4.0),
-        true,
-    ),
-    key(
-        "three servers: p99 at * getData/s",
-        "latency p99, us",
-        "three servers: open loop, * get/s",
-        Aim::Times(2.0),
-        true,
-    ),
-    key(
-        "three servers: p99 at * setData/s",
-        "latency p99, us",
-        "three servers: open loop, * set/s",
-        Aim::Times(2.0),
-        true,
-    ),
-    key("one setData at a time", "one at a time, us", "setData, p50", Aim::Open, false),
-    key(
-        "… as times of fdatasync + round trip",
-        "times fdatasync + round trip",
-        "*",
-        Aim::Open,
-        false,
-    ),
-    key(
-        "server CPU per getData, 16 × 16",
-        "server CPU, us/request",
-        "get, depth 16, 16 conn",
-        Aim::Open,
-        false,
-    ),
-    key(
-        "server CPU per setData, 16 × 16",
-        "server CPU, us/request",
-        "set, depth 16, 16 conn",
-        Aim::Open,
-        false,
-    ),
-    key(
-        "memory per znode of 100 bytes",
-        "bytes per znode",
-        "resident after restart",
-        Aim::AtMost(250.0),
-        true,
-    ),
-    key("memory per watch", "bytes per watch", "resident", Aim::AtMost(40.0), true),
-    key(
-        "memory of * idle sessions",
-        "memory, MB",
-        "resident for * idle sessions",
-        Aim::AtMost(40.0),
-        true,
-    ),
-    key(
-        "memory during a snapshot, above before",
-        "% of memory",
-        "peak of a snapshot, above before",
-        Aim::AtMost(10.0),
-        false,
-    ),
-    key(
-        "longest read during snapshots",
-        "longest request, ms",
-        "read while a snapshot is written",
-        Aim::AtMost(5.0),
-        true,
-    ),
-    key(
-        "longest write during snapshots",
-        "longest request, ms",
-        "write while a snapshot is written",
-        Aim::AtMost(5.0),
-        true,
-    ),
-    key("start with all znodes", "time, s", "start with all znodes", Aim::Times(10.0), true),
-    key(
-        "one change seen by * watchers",
-        "notifications of one change, ms",
-        "1 znode x * watchers, last",
-        Aim::Times(10.0),
-        true,
-    ),
-    key("open all sessions", "time, s", "open sessions", Aim::Times(10.0), true),
-    key(
-        "time without a write, leader killed",
-        "s without a write",
-        "leader killed, median",
-        Aim::Open,
-        true,
-    ),
-    key("follower back by SNAP", "rejoin, s", "the whole tree (SNAP)", Aim::Open, false),
-    key("… tree over the wire", "MB/s", "SNAP, beyond what an empty tree takes", Aim::Open, false),
-    key(
-        "… the disk alone",
-        "MB/s",
-        "without a server: disk, write and fdatasync",
-        Aim::Open,
-        false,
-    ),
-    key("… loopback alone", "MB/s", "without a server: loopback", Aim::Open, false),
-];
-
-/// A subject of the full page: its headline, the plot that belongs to it, and the rows it has by group and pattern.
-struct Subject {
-    title: &'static str,
-    plots: &'static [&'static str],
-    rows: &'static [(&'static str, &'static str)],
-}
-
-const SUBJECTS: &[Subject] = &[
-    Subject {
-        title: "Throughput, closed loop",
-        plots: &["reads.svg", "writes.svg"],
-        rows: &[("requests/s", "get, *"), ("requests/s", "set, *")],
-    },
-    Subject {
-        title: "Latency, closed loop: p99",
-        plots: &[],
-        rows: &[("latency p99, us", "get, *"), ("latency p99, us", "set, *")],
-    },
-    Subject {
-        title: "CPU per request: server, then generator",
-        plots: &[],
-        rows: &[
-            ("server CPU, us/request", "get, *"),
-            ("server CPU, us/request", "set, *"),
-            ("generator CPU, us/request", "get, *"),
-            ("generator CPU, us/request", "set, *"),
-        ],
-    },
-    Subject {
-        title: "Latency at an equal load: p50, p99 and p99.9",
-        plots: &["latency.svg"],
-        rows: &[
-            ("latency p50, us", "one server: *"),
-            ("latency p99, us", "one server: *"),
-            ("latency p999, us", "one server: *"),
-            ("latency p50, us", "three servers: open loop, *"),
-            ("latency p99, us", "three servers: open loop, *"),
-            ("latency p999, us", "three servers: open loop, *"),
-        ],
-    },
-    Subject {
-        title: "One request at a time, and what disk and network take alone",
-        plots: &[],
-        rows: &[("one at a time, us", "*"), ("times fdatasync + round trip", "*")],
-    },
-    Subject {
-        title: "Growth with cores",
-        plots: &["cores.svg"],
-        rows: &[
-            ("requests/s", "1 core*"),
-            ("requests/s", "2 cores*"),
-            ("requests per second of server CPU", "*"),
-        ],
-    },
-    Subject {
-        title: "Three servers: requests per second",
-        plots: &["ensemble.svg"],
-        rows: &[
-            ("requests/s", "three servers: *conn"),
-            ("server CPU, us/request", "three servers: *conn"),
-        ],
-    },
-    Subject {
-        title: "Memory and disk",
-        plots: &["memory.svg"],
-        rows: &[
-            ("bytes per znode", "*"),
-            ("bytes per watch", "*"),
-            ("bytes per session", "*"),
-            ("memory, MB", "*"),
-            ("% of memory", "*"),
-            ("disk, MB", "*"),
-        ],
-    },
-    Subject {
-        title: "Recovery and bulk",
-        plots: &[],
-        rows: &[
-            ("requests/s", "create"),
-            ("requests/s", "exists with watch"),
-            ("time, s", "*"),
-            ("longest request, ms", "*"),
-            ("notifications of one change, ms", "*"),
-            ("server CPU, % of a core", "*"),
-            ("sessions", "*"),
-            ("s without a write", "*"),
-            ("s until sessions are answered", "*"),
-            ("rejoin, s", "*"),
-            ("MB/s", "*"),
-        ],
-    },
-];
-
 /// What stands between the marks of a page.
 pub(crate) fn render(figures: &Figures, plots: &[Plot], page: Page) -> String {
     let mut text = String::new();
-    let plot = |text: &mut String, file: &str| {
-        if let Some(plot) = plots.iter().find(|plot| plot.file == file) {
-            let dir = if page == Page::Short { "docs/plots" } else { "plots" };
-            text.push_str(&format!("![{}]({dir}/{file})\n\n", plot.title));
-        }
-    };
     if page == Page::Full {
-        let rounds = figures.rows.iter().filter_map(|row| row.of(0)).map(|of| of.count).max();
-        text.push_str(&format!(
-            "Medians of {} rounds, the servers in turn; the ratio is above 1 where {} is better, with its spread over the rounds.\n\n",
-            rounds.unwrap_or(0),
-            figures.servers[0]
-        ));
-        for line in &figures.about {
-            text.push_str(&format!("* {line}\n"));
-        }
-        text.push('\n');
+        text.push_str(&introduction(figures));
     }
-    plot(&mut text, "ratios.svg");
-    text.push_str(&keys(figures, page));
+    let dir = if page == Page::Short { "docs/plots" } else { "plots" };
+    text.push_str(&picture(plots, "ratios.svg", dir));
     if page == Page::Short {
+        text.push_str(&short(figures));
         return text;
     }
+    for area in AREAS {
+        let found = keys(figures, area.keys);
+        if !found.is_empty() {
+            text.push_str(&format!("### {}: aims\n\n{}", area.title, aims(figures, &found)));
+        }
+    }
     for subject in SUBJECTS {
-        let rows: Vec<&Row> = subject
-            .rows
-            .iter()
-            .flat_map(|(group, pattern)| figures.find(group, pattern).map(|(row, _)| row))
-            .collect();
-        if rows.is_empty() {
-            continue;
-        }
-        text.push_str(&format!("### {}\n\n", subject.title));
-        for file in subject.plots {
-            plot(&mut text, file);
-        }
-        text.push_str(&by_group(figures, &rows));
+        text.push_str(&by_subject(figures, plots, subject));
     }
     if !figures.notes.is_empty() {
         text.push_str("### What was noted\n\n");
@@ -318,71 +48,157 @@ pub(crate) fn render(figures: &Figures, plots: &[Plot], page: Page) -> String {
     text
 }
 
-/// The table of what matters.
-fn keys(figures: &Figures, page: Page) -> String {
-    let mut heads = vec!["figure".to_owned()];
-    heads.extend(figures.servers.iter().cloned());
-    heads.extend(
-        figures.servers.iter().skip(1).map(|other| format!("{} : {other}", figures.servers[0])),
+/// How to read the tables, and where the figures are from.
+fn introduction(figures: &Figures) -> String {
+    let mut text = format!(
+        "Medians over the rounds, the servers in turn. A ratio is above 1 where {} is better, whichever direction is good \
+         for a figure; it is the median of the ratios of each round, with the smallest and largest. `durable` and `echo` \
+         only answer: they show what this machine, its disk and the generator leave to be had.\n\n",
+        figures.servers[0]
     );
-    if page == Page::Full {
-        heads.extend(["aim".to_owned(), "reached".to_owned()]);
-    }
-    let mut lines = Vec::new();
-    for key in KEYS.iter().filter(|key| page == Page::Full || key.is_short) {
-        for (row, stands_for) in figures.find(key.group, key.name) {
-            let mut cells = vec![key.label.replace('*', stands_for)];
-            cells.extend(cells_of(figures, row, &format!(" {}", row.unit())));
-            if page == Page::Full {
-                cells.extend(verdict(row, key.aim));
+    let mut lines: Vec<String> = Vec::new();
+    for run in &figures.runs {
+        for line in run.servers.iter().chain([&run.machine]) {
+            if !lines.contains(line) {
+                lines.push(line.clone());
             }
+        }
+    }
+    for line in lines {
+        text.push_str(&format!("* {line}\n"));
+    }
+    text.push('\n');
+    text
+}
+
+fn picture(plots: &[Plot], file: &str, dir: &str) -> String {
+    let plot = plots.iter().find(|plot| plot.file == file);
+    plot.map_or_else(String::new, |plot| format!("![{}]({dir}/{file})\n\n", plot.title))
+}
+
+/// A row that a key stands for, and what the key's `*` stands for.
+type Found<'a> = (&'a Key, &'a Row, &'a str);
+
+fn keys<'a>(figures: &'a Figures, keys: &'a [Key]) -> Vec<Found<'a>> {
+    let rows = |key: &'a Key| {
+        figures.find(key.group, key.name).map(move |(row, stands_for)| (key, row, stands_for))
+    };
+    keys.iter().flat_map(rows).collect()
+}
+
+/// The table of a full page: all servers, the ratio to Java, the aim, and whether it was met.
+fn aims(figures: &Figures, found: &[Found<'_>]) -> String {
+    let mut heads = vec!["figure".to_owned(), "suite".to_owned()];
+    heads.extend(figures.servers.iter().cloned());
+    heads.extend(against_java(figures));
+    heads.extend(["aim".to_owned(), String::new()]);
+    let line = |(key, row, stands_for): &Found<'_>| {
+        let mut cells = vec![key.label.replace('*', stands_for), key.suite.to_owned()];
+        cells.extend(medians(figures, row, row.unit()));
+        cells.extend(java_ratio(figures, row));
+        cells.extend(verdict(figures, row, key.aim));
+        cells
+    };
+    let lines: Vec<_> = found.iter().map(line).collect();
+    let rows: Vec<&Row> = found.iter().map(|(_, row, _)| *row).collect();
+    format!("{}. {}", rounds(&rows), commands(figures, &rows, "SUITE")) + &table(&heads, &lines)
+}
+
+/// The table of the short page: this server and Java.
+fn short(figures: &Figures) -> String {
+    let java = figures.server(JAVA);
+    let mut heads = vec!["figure".to_owned(), figures.servers[0].clone()];
+    heads.extend(java.map(|_| JAVA.to_owned()));
+    heads.extend(against_java(figures));
+    let mut lines = Vec::new();
+    for area in AREAS {
+        for (key, row, stands_for) in keys(figures, area.keys) {
+            if !key.is_short {
+                continue;
+            }
+            let all = medians(figures, row, row.unit());
+            let label = key.label.replace('*', stands_for);
+            let mut cells = vec![format!("{}: {label}", area.title)];
+            cells.push(all[0].clone());
+            cells.extend(java.map(|java| all[java].clone()));
+            cells.extend(java_ratio(figures, row));
             lines.push(cells);
         }
     }
     table(&heads, &lines)
 }
 
-fn verdict(row: &Row, aim: Aim) -> [String; 2] {
-    let word = |is_reached: Option<bool>| match is_reached {
-        Some(true) => "yes".to_owned(),
-        Some(false) => "no".to_owned(),
-        None => "–".to_owned(),
+/// The head of the column of ratios to Java, where Java took part.
+fn against_java(figures: &Figures) -> Option<String> {
+    figures.server(JAVA).map(|_| format!("{} : {JAVA}", figures.servers[0]))
+}
+
+fn java_ratio(figures: &Figures, row: &Row) -> Option<String> {
+    figures.server(JAVA).map(|java| ratio(row.times_better(java)))
+}
+
+/// A subject's plots, and its rows by group.
+fn by_subject(figures: &Figures, plots: &[Plot], subject: &Subject) -> String {
+    let rows: Vec<&Row> = subject
+        .rows
+        .iter()
+        .flat_map(|(group, pattern)| figures.find(group, pattern).map(|(row, _)| row))
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("### {}\n\n", subject.title);
+    for file in subject.plots {
+        text.push_str(&picture(plots, file, "plots"));
+    }
+    let commands = commands(figures, &rows, subject.suite);
+    text.push_str(&format!("{}. {commands}", rounds(&rows)));
+    for rows in rows.chunk_by(|row, next| row.group == next.group) {
+        text.push_str(&by_group(figures, rows));
+    }
+    text
+}
+
+/// The table of a group, with the servers that took part in it and the first one's ratio to each other.
+fn by_group(figures: &Figures, rows: &[&Row]) -> String {
+    let took_part = |server: &usize| rows.iter().any(|row| row.of(*server).is_some());
+    let servers: Vec<usize> = (0..figures.servers.len()).filter(took_part).collect();
+    let mut heads = vec![titled(&rows[0].group)];
+    heads.extend(servers.iter().map(|server| figures.servers[*server].clone()));
+    let others: Vec<usize> = servers.iter().copied().filter(|server| *server != 0).collect();
+    let versus = |other: &usize| format!("{} : {}", figures.servers[0], figures.servers[*other]);
+    heads.extend(others.iter().map(versus));
+    let line = |row: &&Row| {
+        let mut cells = vec![row.name.clone()];
+        cells.extend(servers.iter().map(|server| median(row.of(*server), "")));
+        cells.extend(others.iter().map(|other| ratio(row.times_better(*other))));
+        cells
     };
-    match aim {
-        Aim::Times(times) => {
-            let reached = row.times_better(1).map(|ratio| ratio.median >= times);
-            [format!("at least {times} times"), word(reached)]
-        }
-        Aim::AtMost(most) => {
-            let reached = row.of(0).map(|of| of.median <= most);
-            [format!("at most {most}"), word(reached)]
-        }
-        Aim::Open => ["–".to_owned(), "–".to_owned()],
+    table(&heads, &rows.iter().map(line).collect::<Vec<_>>())
+}
+
+/// How many rounds stand behind some rows.
+fn rounds(rows: &[&Row]) -> String {
+    let counts = rows.iter().filter_map(|row| row.of(0)).map(|of| of.count);
+    let (least, most) = (counts.clone().min().unwrap_or(0), counts.max().unwrap_or(0));
+    match (least, most) {
+        (1, 1) => "1 round".to_owned(),
+        (least, most) if least == most => format!("{most} rounds"),
+        (least, most) => format!("{least} to {most} rounds"),
     }
 }
 
-/// A table of rows, with a line that names each group.
-fn by_group(figures: &Figures, rows: &[&Row]) -> String {
-    let mut text = String::new();
-    let mut at = 0;
-    while at < rows.len() {
-        let group = &rows[at].group;
-        let end =
-            rows[at..].iter().position(|row| row.group != *group).map_or(rows.len(), |n| at + n);
-        let mut heads = vec![titled(group)];
-        heads.extend(figures.servers.iter().cloned());
-        heads.extend(
-            figures.servers.iter().skip(1).map(|other| format!("{} : {other}", figures.servers[0])),
-        );
-        let line = |row: &&Row| {
-            let mut cells = vec![row.name.clone()];
-            cells.extend(cells_of(figures, row, ""));
-            cells
-        };
-        text.push_str(&table(&heads, &rows[at..end].iter().map(line).collect::<Vec<_>>()));
-        at = end;
+/// The commands that measure some rows again.
+fn commands(figures: &Figures, rows: &[&Row], suite: &str) -> String {
+    let runs: BTreeSet<usize> = rows.iter().flat_map(|row| row.runs()).collect();
+    let mut commands: Vec<String> = Vec::new();
+    for run in runs {
+        let command = format!("`{}`", figures.runs[run].command(suite));
+        if !commands.contains(&command) {
+            commands.push(command);
+        }
     }
-    text
+    format!("{}\n\n", commands.join(", "))
 }
 
 /// A group's name with the sign of its unit.
@@ -393,20 +209,24 @@ fn titled(group: &str) -> String {
     }
 }
 
-/// Medians of all servers, and how many times better the first is than each other.
-fn cells_of(figures: &Figures, row: &Row, unit: &str) -> Vec<String> {
-    let value = |of: Option<Spread>| match of {
-        Some(of) => format!("{}{unit}", number(of.median)).trim_end().to_owned(),
+/// What all servers reached.
+fn medians(figures: &Figures, row: &Row, unit: &str) -> Vec<String> {
+    (0..figures.servers.len()).map(|server| median(row.of(server), unit)).collect()
+}
+
+fn median(of: Option<Spread>, unit: &str) -> String {
+    match of {
+        Some(of) => format!("{} {unit}", number(of.median)).trim_end().to_owned(),
         None => "–".to_owned(),
-    };
-    let ratio = |of: Option<Spread>| match of {
+    }
+}
+
+fn ratio(of: Option<Spread>) -> String {
+    match of {
         Some(Spread { median, count: 1, .. }) => number(median),
         Some(of) => format!("{} ({} to {})", number(of.median), number(of.least), number(of.most)),
         None => "–".to_owned(),
-    };
-    let servers = 0..figures.servers.len();
-    let values = servers.clone().map(|server| value(row.of(server)));
-    values.chain(servers.skip(1).map(|other| ratio(row.times_better(other)))).collect()
+    }
 }
 
 fn table(heads: &[String], lines: &[Vec<String>]) -> String {

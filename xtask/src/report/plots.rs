@@ -1,6 +1,9 @@
 //! Which plots there are, and what each of them shows.
 
-use super::figures::{Figures, Spread};
+use zebu_figures::Spread;
+
+use super::aims::JAVA;
+use super::figures::Figures;
 use super::svg::{Group, Panel, bars, curves, ratios};
 
 /// A plot that was made.
@@ -26,10 +29,10 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
 const RATIOS: &[(&str, &str, &str)] = &[
     ("getData/s, one at a time", "requests/s", "get, depth 1, 1 conn"),
     ("getData/s, 16 × 16 in flight", "requests/s", "get, depth 16, 16 conn"),
-    ("getData/s, 64 × 128 in flight", "requests/s", "get, depth 128, 64 conn"),
+    ("getData/s, 16 × 128 in flight", "requests/s", "get, depth 128, 16 conn"),
     ("setData/s, one at a time", "requests/s", "set, depth 1, 1 conn"),
     ("setData/s, 16 × 16 in flight", "requests/s", "set, depth 16, 16 conn"),
-    ("setData/s, 64 × 128 in flight", "requests/s", "set, depth 128, 64 conn"),
+    ("setData/s, 16 × 128 in flight", "requests/s", "set, depth 128, 16 conn"),
     ("p99 at * getData/s", "latency p99, us", "one server: open loop, * get/s"),
     ("p99 at * setData/s", "latency p99, us", "one server: open loop, * set/s"),
     ("3 servers: p99 at * getData/s", "latency p99, us", "three servers: open loop, * get/s"),
@@ -107,16 +110,21 @@ fn groups<'a>(
 }
 
 fn ratios_of(figures: &Figures, title: &str) -> Option<String> {
-    let other = figures.servers.get(1)?;
+    // Java, or whoever it was compared with.
+    let other = figures.server(JAVA).or_else(|| (figures.servers.len() > 1).then_some(1))?;
     let rows: Vec<(String, Spread)> = RATIOS
         .iter()
         .flat_map(|(label, group, name)| {
             figures.find(group, name).filter_map(|(row, stands_for)| {
-                Some((label.replace('*', stands_for), row.times_better(1)?))
+                Some((label.replace('*', stands_for), row.times_better(other)?))
             })
         })
         .collect();
-    ratios(&format!("{title} {} is than {other}", figures.servers[0]), &figures.servers, &rows)
+    ratios(
+        &format!("{title} {} is than {}", figures.servers[0], figures.servers[other]),
+        &figures.servers,
+        &rows,
+    )
 }
 
 fn latency(figures: &Figures, title: &str) -> Option<String> {

@@ -3,7 +3,7 @@
 //! Text, rectangles and lines are all that is needed, so they are written down as they are; servers differ in
 //! colour and in shape.
 
-use super::figures::{Spread, number};
+use zebu_figures::{Spread, number};
 
 /// Everything is so wide.
 const WIDTH: f64 = 860.0;

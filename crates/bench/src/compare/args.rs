@@ -136,7 +136,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 16, 128])]
     pub(crate) depths: Vec<u32>,
     /// pipeline: connections
-    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 16, 64])]
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 16])]
     pub(crate) connections: Vec<usize>,
     /// ensemble: connections, dealt out over the servers
     #[arg(long, value_name = "N", default_value_t = 48)]

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use serde_json::{Value, json};
+use zebu_figures::number;
 
 use super::{CompareArgs, progress};
 use crate::board::Board;
@@ -10,7 +11,6 @@ use crate::contestant::Contestant;
 use crate::floor;
 use crate::output::Output;
 use crate::process;
-use crate::table::number;
 
 /// A load average above which something else is at work.
 const BUSY: f64 = 0.7;

@@ -8,7 +8,7 @@ use crate::suite::{mixed_load, pipeline, warm_up};
 
 /// Reads or writes, requests in flight and connections.
 const POINTS: [(&str, u8, u32, usize); 4] =
-    [("get", 100, 1, 64), ("get", 100, 16, 16), ("set", 0, 1, 64), ("set", 0, 16, 16)];
+    [("get", 100, 1, 16), ("get", 100, 16, 16), ("set", 0, 1, 16), ("set", 0, 16, 16)];
 
 pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> {
     let all = pin::cores()?;

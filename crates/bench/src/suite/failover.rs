@@ -6,13 +6,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use zebu_figures::number;
 
 use crate::board::{Better, Sheet};
 use crate::client::Client;
 use crate::compare::{Bout, progress};
 use crate::ensemble::{Ensemble, retried};
 use crate::suite::ROOT;
-use crate::table::number;
 use crate::wire::{self, op};
 
 /// How long a server may take to answer before it is asked anew.

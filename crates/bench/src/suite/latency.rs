@@ -4,6 +4,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use zebu_figures::number;
+
 use crate::board::{Better, Sheet};
 use crate::compare::{Bout, progress};
 use crate::ensemble::Ensemble;
@@ -11,7 +13,6 @@ use crate::floor;
 use crate::load::{LoadSpec, measure};
 use crate::process::Process;
 use crate::suite::{mixed_load, pipeline, warm_up};
-use crate::table::number;
 
 /// Connections of the open loop, each used in turn.
 const CONNECTIONS: usize = 16;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use zebu_figures::number;
+
 use crate::board::{Better, Sheet};
 use crate::clock::Clock;
 use crate::compare::{Bout, progress};
@@ -9,7 +11,6 @@ use crate::ensemble::Ensemble;
 use crate::load::OPENING_MAX;
 use crate::suite::{STEP_LIMIT, seconds};
 use crate::swarm::Swarm;
-use crate::table::number;
 
 pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> {
     let mut ensemble = Ensemble::start(bout)?;

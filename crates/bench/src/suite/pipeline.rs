@@ -1,11 +1,12 @@
 //! getData and setData by depth and connections.
 
+use zebu_figures::number;
+
 use crate::board::{Better, Sheet};
 use crate::compare::{Bout, progress};
 use crate::load::{LoadResult, LoadSpec, measure};
 use crate::process::Process;
 use crate::suite::{megabytes, mixed_load, warm_up};
-use crate::table::number;
 
 pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> {
     let args = bout.args;

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use anyhow::bail;
+use zebu_figures::number;
 
 use crate::board::{Better, Sheet};
 use crate::client::Client;
@@ -11,7 +12,6 @@ use crate::compare::{Bout, progress};
 use crate::ensemble::Ensemble;
 use crate::floor;
 use crate::suite::{ROOT, STEP_LIMIT, client_of, megabytes, snapshots, znodes};
-use crate::table::number;
 use crate::wire::{self, op};
 
 /// Writes that a server misses: fewer than leaders keep in memory.
@@ -108,5 +108,7 @@ fn speed(
     sheet.put(group, "SNAP, beyond what an empty tree takes", Better::Higher, tree_speed);
     sheet.put(group, "without a server: disk, write and fdatasync", Better::Higher, disk);
     sheet.put(group, "without a server: loopback", Better::Higher, wire);
+    let times = tree_speed.map(|speed| disk.min(wire) / speed);
+    sheet.put("times the slower of disk and wire", "SNAP", Better::Lower, times);
     Ok(())
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use zebu_figures::number;
+
 use crate::board::{Better, Sheet};
 use crate::clock::Clock;
 use crate::compare::{Bout, progress};
@@ -9,7 +11,6 @@ use crate::load::OPENING_MAX;
 use crate::process::Process;
 use crate::suite::{Memory, STEP_LIMIT, each, seconds};
 use crate::swarm::{Idle, Once, Plan, Swarm};
-use crate::table::number;
 use crate::tally::Tally;
 use crate::wire::{self, op};
 

@@ -9,15 +9,15 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::bail;
+use zebu_figures::{median, number};
 
-use crate::board::{Better, Sheet, median};
+use crate::board::{Better, Sheet};
 use crate::clock::{Nanos, nanos};
 use crate::compare::{Bout, progress};
 use crate::contestant::Running;
 use crate::load::{LoadResult, LoadSpec, measure, prepare};
 use crate::process::Process;
 use crate::suite::{megabytes, mixed_load};
-use crate::table::number;
 use crate::tally::Kind;
 
 /// How long a server may take to begin a snapshot after a start, should it take one.
@@ -148,11 +148,10 @@ fn put(
         sheet.put(group, format!("{word} while a snapshot is written"), Better::Lower, ms(within));
         sheet.put(group, format!("{word} otherwise"), Better::Lower, ms(outside));
     }
-    let mut took: Vec<f64> = written
+    let took: Vec<f64> = written
         .iter()
         .filter_map(|time| Some(time.end.duration_since(time.start).ok()?.as_secs_f64()))
         .collect();
-    took.sort_by(f64::total_cmp);
     sheet.put("time, s", "write snapshot under load", Better::Lower, median(&took));
     let growth = written.iter().filter_map(|time| growth(memory, time));
     if let Some((before, peak)) = growth.max_by(|a, b| (a.1 * b.0).cmp(&(b.1 * a.0))) {

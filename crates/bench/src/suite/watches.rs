@@ -4,15 +4,15 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
+use zebu_figures::{median, number};
 
-use crate::board::{Better, Sheet, median};
+use crate::board::{Better, Sheet};
 use crate::clock::{Clock, Nanos};
 use crate::compare::{Bout, progress};
 use crate::contestant::Running;
 use crate::load::{Each, OPENING_MAX, expect_errors, pass, setup_depth};
 use crate::suite::{ANSWER_LIMIT, Memory, ROOT, STEP_LIMIT, client, each, seconds};
 use crate::swarm::{Plan, Swarm, Workload};
-use crate::table::number;
 use crate::tally::{Kind, Tally};
 use crate::wire::{self, Template, digits, op};
 
@@ -198,8 +198,6 @@ fn spread(
         firsts.push(seconds(work.first.unwrap_or(work.last).saturating_sub(sent)) * 1e3);
         lasts.push(seconds(work.last.saturating_sub(sent)) * 1e3);
     }
-    firsts.sort_by(f64::total_cmp);
-    lasts.sort_by(f64::total_cmp);
     let last = median(&lasts);
     progress(&format!("  {name}: {} ms", last.map_or_else(String::new, number)));
     let group = "notifications of one change, ms";

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use anyhow::ensure;
+use zebu_figures::number;
 
 use crate::board::{Better, Sheet};
 use crate::clock::Clock;
@@ -16,7 +17,6 @@ use crate::load::{Each, OPENING_MAX, SESSION_TIMEOUT, expect_errors, pass};
 use crate::process::Process;
 use crate::suite::{Memory, ROOT, STEP_LIMIT, client, each, megabytes, seconds, snapshots};
 use crate::swarm::{Plan, Swarm, Workload};
-use crate::table::number;
 use crate::tally::{Kind, Tally};
 use crate::wire::{self, Template, digits, op};
 

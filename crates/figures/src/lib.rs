@@ -1,0 +1,124 @@
+//! What measured figures have in common, in the terminal and in the pages that are made of them: medians, spreads,
+//! ratios, and numbers for people.
+//!
+//! Owns the arithmetic and its rounding, so that a page says what `zebu bench` said. Knows no server and no file.
+
+/// The median of some values and the smallest and largest of them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// The one in the middle; of an even number of values, what lies between the two in the middle.
+    pub median: f64,
+    /// The smallest.
+    pub least: f64,
+    /// The largest.
+    pub most: f64,
+    /// How many values there are.
+    pub count: usize,
+}
+
+impl Spread {
+    /// Of values in any order; `None` when there are none.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut values: Vec<f64> = values.into_iter().collect();
+        values.sort_by(f64::total_cmp);
+        let (least, most) = (*values.first()?, *values.last()?);
+        let middle = values.len() / 2;
+        let median = match values.len() % 2 {
+            1 => values[middle],
+            _ => f64::midpoint(values[middle - 1], values[middle]),
+        };
+        Some(Self { median, least, most, count: values.len() })
+    }
+}
+
+/// The median of values in any order; `None` when there are none.
+#[must_use]
+pub fn median(values: &[f64]) -> Option<f64> {
+    Spread::of(values.iter().copied()).map(|of| of.median)
+}
+
+/// How many times better the first of two servers is, round by round, where both have a value.
+#[must_use]
+pub fn times_better(
+    is_more_better: bool,
+    first: &[Option<f64>],
+    other: &[Option<f64>],
+) -> Vec<f64> {
+    let pairs = first.iter().zip(other).filter_map(|(first, other)| first.zip(*other));
+    let ratio = |(first, other)| match is_more_better {
+        true => first / other,
+        false => other / first,
+    };
+    pairs.map(ratio).filter(|ratio: &f64| ratio.is_finite()).collect()
+}
+
+/// A number with three significant digits and more only in front of the point: `1,234,567`, `12.3`,
+/// `0.0012`.
+#[must_use]
+pub fn number(value: f64) -> String {
+    let magnitude = value.abs();
+    if !value.is_finite() {
+        return "-".to_owned();
+    }
+    if magnitude < 100.0 {
+        let decimals = match magnitude {
+            m if m >= 10.0 => 1,
+            m if m >= 1.0 => 2,
+            m if m >= 0.01 => 3,
+            0.0 => 0,
+            _ => 5,
+        };
+        return format!("{value:.decimals$}");
+    }
+    let digits = format!("{magnitude:.0}");
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3 + 1);
+    if value < 0.0 {
+        text.push('-');
+    }
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short_and_readable() {
+        let cases = [
+            (0.0, "0"),
+            (0.0012, "0.00120"),
+            (0.25, "0.250"),
+            (2.34567, "2.35"),
+            (99.94, "99.9"),
+            (123.4, "123"),
+            (-4_321.0, "-4,321"),
+            (1_234_567.0, "1,234,567"),
+            (f64::NAN, "-"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(number(value), text);
+        }
+    }
+
+    #[test]
+    fn medians_of_even_and_odd_numbers_of_rounds() {
+        assert_eq!(median(&[3.0, 1.0, 9.0]), Some(3.0));
+        let even = Spread::of([4.0, 1.0, 2.0, 9.0]).unwrap();
+        assert_eq!((even.median, even.least, even.most, even.count), (3.0, 1.0, 9.0, 4));
+        assert_eq!(Spread::of([]), None);
+    }
+
+    #[test]
+    fn ratios_are_above_one_where_the_first_is_better() {
+        let (first, other) =
+            ([Some(8.0), None, Some(6.0), Some(1.0)], [Some(2.0), Some(1.0), Some(3.0), Some(0.0)]);
+        assert_eq!(times_better(true, &first, &other), [4.0, 2.0]);
+        assert_eq!(times_better(false, &other, &first), [4.0, 2.0]);
+    }
+}

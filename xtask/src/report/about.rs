@@ -1,0 +1,105 @@
+//! How figures came about: the machine, who took part, and the command that measures them again.
+
+use serde_json::Value;
+use zebu_figures::number;
+
+/// Options of a command that name places on somebody's machine, and nothing that matters.
+const PLACES: [&str; 6] = ["--dir", "--json", "--zebu", "--java", "--java-classpath", "--keep"];
+/// Of those, what stands alone.
+const ALONE: &str = "--keep";
+/// The option that names suites.
+const SUITE: &str = "--suite";
+
+/// One comparison.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    /// A sentence on the machine and on what else it did.
+    pub(crate) machine: String,
+    /// Those that took part, with their versions.
+    pub(crate) servers: Vec<String>,
+    /// The words of the command, without its suites and without places.
+    words: Vec<String>,
+}
+
+impl Run {
+    /// The command that measures these suites again.
+    pub(crate) fn command(&self, suites: &str) -> String {
+        let options: String = self.words.iter().map(|word| format!(" {word}")).collect();
+        format!("zebu bench compare {SUITE} {suites}{options}")
+    }
+}
+
+/// What a file says of itself.
+pub(super) fn run(json: &Value) -> Run {
+    let text = |value: &Value| value.as_str().unwrap_or("unknown").to_owned();
+    let figure = |value: &Value| value.as_f64().map_or_else(|| "-".to_owned(), number);
+    let machine = &json["machine"];
+    let machine = format!(
+        "{} CPUs ({}), {} of memory, kernel {}; a durable 4 KiB write takes {} µs, a round trip on loopback {} µs; \
+         load average before {}",
+        machine["cpus"],
+        text(&machine["cpu"]),
+        memory(&text(&machine["memory"])),
+        text(&machine["kernel"]),
+        figure(&json["fdatasync_us"]),
+        figure(&json["round_trip_us"]),
+        figure(&json["load_average"]),
+    );
+    // Those that only answer have no version.
+    let version = |server: &Value| {
+        server["version"].as_str().map(|version| format!("{} {version}", text(&server["name"])))
+    };
+    let servers = json["servers"].as_array().into_iter().flatten().filter_map(version).collect();
+    let words = json["arguments"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let words: Vec<&str> = words.skip_while(|word| *word != "compare").skip(1).collect();
+    let words = without_places(&words).into_iter().map(str::to_owned).collect();
+    Run { machine, servers, words }
+}
+
+/// `24000000 kB` as GB.
+fn memory(text: &str) -> String {
+    match text.strip_suffix(" kB").and_then(|kib| kib.parse::<f64>().ok()) {
+        Some(kib) => format!("{} GB", number(kib * 1024.0 / 1e9)),
+        None => text.to_owned(),
+    }
+}
+
+/// What of a command matters to whoever runs one suite of it again.
+fn without_places<'a>(words: &[&'a str]) -> Vec<&'a str> {
+    let mut kept = Vec::new();
+    let mut is_value = false;
+    for word in words {
+        let name = word.split('=').next().unwrap_or_default();
+        if is_value {
+            is_value = false;
+        } else if PLACES.contains(&name) || name == SUITE {
+            is_value = name == *word && name != ALONE;
+        } else {
+            kept.push(*word);
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_that_name_places_and_suites_are_left_out() {
+        let words = [
+            "--dir",
+            "/a",
+            "--json=/b",
+            "--keep",
+            "--rounds",
+            "5",
+            "--zebu",
+            "/z",
+            "--suite",
+            "all",
+        ];
+        assert_eq!(without_places(&words), ["--rounds", "5"]);
+        assert_eq!(without_places(&["--suite=latency", "--quick"]), ["--quick"]);
+    }
+}
