@@ -56,8 +56,6 @@ pub(crate) struct Server {
     pub(crate) process: Option<Box<Process>>,
     /// A copy of its data, and from where to where what is in it may have traces of what is to come.
     pub(crate) backup: Option<(Disk, (Zxid, Zxid))>,
-    /// Whether it has ever started as a new server.
-    begun: bool,
 }
 
 /// A running server.
@@ -109,9 +107,10 @@ pub(crate) struct Process {
 
 impl Server {
     pub(crate) fn new(random: &mut Random) -> Self {
+        let disk = Disk::new();
+        disk.initialize();
         Self {
-            disk: Disk::new(),
-            begun: false,
+            disk,
             backup: None,
             disk_factor: 1,
             wall_offset_ms: random.below(20_000) as i64 - 10_000,
@@ -279,14 +278,11 @@ impl World {
         let calls = if calm || !self.random.one_in(6) { None } else { Some(self.random.below(14)) };
         let it = &mut self.servers[server];
         it.disk.set_now(self.now);
-        if !it.begun {
-            it.disk.initialize();
-        }
         if let Some(calls) = calls {
             it.disk.stop_after(calls);
         }
         match self.start(server) {
-            Ok(()) if calls.is_none() => self.servers[server].begun = true,
+            Ok(()) if calls.is_none() => {}
             Ok(()) => {
                 let it = &mut self.servers[server];
                 it.end_process();

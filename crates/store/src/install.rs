@@ -9,7 +9,7 @@
 
 use crate::snapshot::Received;
 use crate::store::Shared;
-use crate::{StoreError, Written, names};
+use crate::{StoreError, Written, names, recover};
 
 /// Makes `received` the state. The caller holds the generation.
 pub(crate) fn install(shared: &Shared, received: &Received) -> Result<Written, StoreError> {
@@ -20,6 +20,7 @@ pub(crate) fn install(shared: &Shared, received: &Received) -> Result<Written, S
         .and_then(|()| vfs.sync_dir(snap_dir))
         .map_err(StoreError::io("install snapshot", &decided))?;
     finish(shared)?;
+    recover::forget_initialize(shared)?;
     shared.replaced(true, received.zxid);
     Ok(Written { path: snap_dir.join(&received.name), bytes: received.bytes })
 }

@@ -89,6 +89,22 @@ pub struct Torn {
     pub last: Zxid,
 }
 
+/// The file by which an operator says that an empty database is new.
+fn initialize(shared: &Shared) -> PathBuf {
+    shared.options.log_dir.join(INITIALIZE)
+}
+
+/// Removes the file by which an operator says that an empty database is new, from beside any database
+/// that is durable: left behind, it would make a later loss of all files look like a first start. Removed
+/// before, a start that is interrupted could not be repeated.
+pub(crate) fn forget_initialize(shared: &Shared) -> Result<(), StoreError> {
+    let marker = initialize(shared);
+    let vfs = &shared.vfs;
+    vfs.exists(&marker)
+        .and_then(|exists| if exists { vfs.remove(&marker) } else { Ok(()) })
+        .map_err(StoreError::io("remove", &marker))
+}
+
 /// Rebuilds the state, after what a crash has interrupted is finished.
 pub(crate) fn recover(shared: &Shared, state: &mut dyn Recover) -> Result<Recovered, StoreError> {
     let mut generation = shared.generation();
@@ -106,7 +122,9 @@ pub(crate) fn recover(shared: &Shared, state: &mut dyn Recover) -> Result<Recove
             if let Some(limit) = limit {
                 truncate::carry_out(shared, limit, &recovery.removal)?;
             }
-            recovery.forget_initialize()?;
+            if recovery.is_based(&found) {
+                forget_initialize(shared)?;
+            }
             found
         }
     };
@@ -441,7 +459,7 @@ impl<'s> Recovery<'s> {
     /// A member that has followed a leader once had at least a snapshot: unless its operator says
     /// that the database is new, it has lost its history.
     fn may_be_new(&mut self) -> Result<bool, StoreError> {
-        let marker = self.initialize();
+        let marker = initialize(self.shared);
         if self.vfs.exists(&marker).map_err(StoreError::io("look for", &marker))? {
             return Ok(true);
         }
@@ -456,20 +474,6 @@ impl<'s> Recovery<'s> {
             }
         }
         Ok(options.autocreate_db)
-    }
-
-    fn initialize(&self) -> PathBuf {
-        self.shared.options.log_dir.join(INITIALIZE)
-    }
-
-    /// Removes the file by which an operator says that an empty database is new, from beside any
-    /// database: left behind, it would make a later loss of all files look like a first start.
-    fn forget_initialize(&self) -> Result<(), StoreError> {
-        let marker = self.initialize();
-        self.vfs
-            .exists(&marker)
-            .and_then(|exists| if exists { self.vfs.remove(&marker) } else { Ok(()) })
-            .map_err(StoreError::io("remove", &marker))
     }
 
     /// Refuses the damage, or notes it where the configuration accepts it.

@@ -10,7 +10,7 @@ use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 
 use crate::log::TxnLog;
 use crate::snapshot::Snapshots;
-use crate::vfs::{DirLock, Vfs, create_dirs};
+use crate::vfs::{DirLock, Vfs, create_dirs, keep_dirs};
 use crate::{EpochFiles, StoreError, Truncated, names, recover};
 
 /// How snapshots are compressed when they are written; when read, their names say it.
@@ -277,13 +277,15 @@ impl Store {
     }
 }
 
-/// Creates the directory if it is missing, and tries whether it can be written.
+/// Creates the directory if it is missing, makes sure that a loss of power leaves it there, and tries
+/// whether it can be written.
 fn prepare(vfs: &dyn Vfs, dir: &Path, create: bool) -> io::Result<()> {
-    if !vfs.exists(dir)? {
-        if !create {
-            return Err(io::ErrorKind::NotFound.into());
-        }
+    if vfs.exists(dir)? {
+        keep_dirs(vfs, dir)?;
+    } else if create {
         create_dirs(vfs, dir)?;
+    } else {
+        return Err(io::ErrorKind::NotFound.into());
     }
     let probe = dir.join(names::temporary(names::PROBE));
     drop(vfs.create(&probe)?);

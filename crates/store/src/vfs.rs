@@ -201,7 +201,7 @@ pub(crate) fn parent(path: &Path) -> PathBuf {
 /// Creates a directory and those above it, and makes their names durable.
 pub(crate) fn create_dirs(vfs: &dyn Vfs, dir: &Path) -> io::Result<()> {
     if vfs.exists(dir)? {
-        return Ok(());
+        return keep_dirs(vfs, dir);
     }
     let above = parent(dir);
     if above != dir {
@@ -212,6 +212,21 @@ pub(crate) fn create_dirs(vfs: &dyn Vfs, dir: &Path) -> io::Result<()> {
         result => result?,
     }
     vfs.sync_dir(&above)
+}
+
+/// Makes a directory that was found durable, with those above it: who created it may have been
+/// interrupted before that.
+pub(crate) fn keep_dirs(vfs: &dyn Vfs, dir: &Path) -> io::Result<()> {
+    let above = parent(dir);
+    match vfs.sync_dir(&above) {
+        // Others' directories: what is in them was not created by a server.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
+        result => result?,
+    }
+    if above.parent().is_none_or(|next| next.as_os_str().is_empty()) {
+        return Ok(());
+    }
+    keep_dirs(vfs, &above)
 }
 
 /// Reads a small file whole.

@@ -13,7 +13,7 @@ use super::compress::Compressor;
 use super::{HEADER, SEAL_END};
 use crate::store::Shared;
 use crate::vfs::Appending;
-use crate::{StoreError, names};
+use crate::{StoreError, names, recover};
 
 /// A snapshot that has been written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -195,7 +195,9 @@ impl SnapshotWriter {
         vfs.rename(&self.temporary, &self.path)
             .and_then(|()| vfs.sync_dir(snap_dir))
             .map_err(StoreError::io("write snapshot", &self.path))?;
-        has_base.store(true, Ordering::Release);
+        if !has_base.swap(true, Ordering::AcqRel) {
+            recover::forget_initialize(&self.shared)?;
+        }
         drop(generation);
         Ok(Written { path: self.path.clone(), bytes })
     }

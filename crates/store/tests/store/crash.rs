@@ -42,6 +42,27 @@ fn stopped(at: u64) -> (MemVfs, Run) {
     (disk, run)
 }
 
+/// The first start is killed, the machine goes on, and the second one finds directories that no power
+/// cut has spared yet.
+#[test]
+fn directories_that_an_interrupted_start_has_created_are_made_durable_by_the_next() {
+    let (mut interrupted, mut at) = (true, 0);
+    while interrupted {
+        let disk = MemVfs::new(Path::new(ROOT));
+        let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+        disk.stop_at(at);
+        interrupted = Run::default().start(&vfs).is_err();
+        disk.resume();
+        let mut run = Run::default();
+        let (mut log, _snapshots) = run.start(&vfs).unwrap();
+        run.write(&mut log, run.next(), 5).unwrap();
+        let crash = Crash { content: Unsynced::Lost, names: Names::Lost };
+        lives_on(&disk.crash(crash), &run, &|| case(at, crash));
+        at += 1;
+    }
+    assert!(at > 4, "a first start makes only {at} changing calls");
+}
+
 #[test]
 fn a_power_cut_at_any_call_loses_nothing_that_was_acknowledged() {
     let (disk, run) = finished();

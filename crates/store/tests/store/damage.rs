@@ -264,6 +264,11 @@ fn an_empty_directory_is_a_new_database_only_when_that_is_allowed() {
     disk.put(marker, b"");
     let (_, recovered, _) = recover(Arc::new(disk.clone()), cautious()).unwrap();
     assert_eq!((recovered.last_zxid, recovered.fresh), (Zxid::ZERO, true));
+    // Not before there is one.
+    let (store, recovered, _) = recover(Arc::new(disk.clone()), cautious()).unwrap();
+    assert_eq!((recovered.last_zxid, recovered.fresh), (Zxid::ZERO, true));
+    let (_log, snapshots) = store.split();
+    Run::default().snapshot(&snapshots).unwrap();
     assert_eq!(disk.content(marker), None);
 }
 

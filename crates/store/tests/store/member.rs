@@ -167,9 +167,15 @@ fn a_member_whose_files_are_gone_does_not_pass_for_a_new_one() {
     assert_eq!(disk.files(), files);
     drop((log, snapshots));
     // Unless its operator says so, once.
-    disk.put(Path::new("/srv/data/initialize"), b"");
+    let marker = Path::new("/srv/data/initialize");
+    disk.put(marker, b"");
     assert_eq!(start().1.last_zxid, Zxid::ZERO);
-    assert_eq!(start().1.last_zxid, Zxid(-1));
+    // That start was interrupted, and is repeated.
+    let (store, recovered, _) = start();
+    assert_eq!((recovered.last_zxid, recovered.fresh), (Zxid::ZERO, true));
+    let (_log, snapshots) = store.split();
+    Run::default().snapshot(&snapshots).unwrap();
+    assert_eq!(disk.content(marker), None);
 }
 
 #[test]
