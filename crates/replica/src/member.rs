@@ -198,7 +198,8 @@ impl Replica {
         input: zebu_zab::Input,
         out: &mut Vec<Output>,
     ) -> Result<(), Fatal> {
-        let remade = matches!(input, zebu_zab::Input::Truncated(_) | zebu_zab::Input::Restored(_));
+        let remade =
+            matches!(input, zebu_zab::Input::Truncated { .. } | zebu_zab::Input::Restored { .. });
         if remade {
             self.applied = world.tree.last_zxid();
             self.committed = self.applied;

@@ -210,7 +210,12 @@ impl Replica {
                 }
             }
             Input::Touched { session, at } => self.touch(session, at),
-            Input::Stalled(time) => self.sessions.postpone(time),
+            Input::Stalled(time) => {
+                self.sessions.postpone(time);
+                if matches!(self.order, Order::Ensemble(_)) {
+                    self.zab(world, zebu_zab::Input::Stalled(time), out)?;
+                }
+            }
             Input::Terminate(session) => self.end_session(world, session, out)?,
             Input::Flushed(zxid) => {
                 let Order::Alone { logged, flushed } = &mut self.order else {

@@ -254,20 +254,24 @@ impl Job {
                 let options = shared.tree.read().options();
                 let applied = shared.tree.read().last_zxid();
                 let (end, tree) = zebu_state::truncate(log, zxid, applied, options)?;
+                let config = tree
+                    .as_ref()
+                    .map_or_else(|| membership::in_data(&shared.tree.read()), membership::in_data);
                 if let Some(mut tree) = tree {
                     show(&mut tree);
                     *shared.tree.write() = tree;
                 }
-                zebu_zab::Input::Truncated(end)
+                zebu_zab::Input::Truncated { end, config: config.map(Arc::new) }
             }
             Self::Restore(copied) => {
                 let Copied { mut tree, file, .. } = *copied;
                 let zxid = file.zxid();
                 let written = log.install(file)?;
                 info!("{} is this server's state now", written.path.display());
+                let config = membership::in_data(&tree).map(Arc::new);
                 show(&mut tree);
                 *shared.tree.write() = tree;
-                zebu_zab::Input::Restored(zxid)
+                zebu_zab::Input::Restored { zxid, config }
             }
         };
         shared.inbox.push(Input::Zab(done));
@@ -283,7 +287,7 @@ fn tell(change: &ConfigChange) {
         ConfigChange::Proposed(config) => {
             info!("a configuration is proposed: version {:x}", config.version().0);
         }
-        ConfigChange::Withdrawn => {}
+        ConfigChange::Withdrawn | ConfigChange::Heard(_) => {}
         ConfigChange::Committed(config) => {
             info!("the configuration has changed: version {:x}", config.version().0);
             for line in config.committed_text().lines() {

@@ -2,12 +2,13 @@
 //!
 //! Work is done on the disk in memory when its time is over; a crash before that does a part of it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use zebu_proto::{Epoch, Zxid};
 use zebu_replica::Input;
-use zebu_state::{Outline, Step, Stretch};
+use zebu_state::{Outline, Step, Stretch, membership};
 use zebu_store::EpochFile;
 use zebu_tree::Tree;
 use zebu_zab::{ConfigChange, EpochKind, LinkId};
@@ -155,12 +156,16 @@ impl World {
                     let applied = process.tree.last_zxid();
                     let truncated = zebu_state::truncate(&mut process.log, zxid, applied, options);
                     let (end, tree) = truncated.map_err(text)?;
+                    let config = membership::in_data(tree.as_ref().unwrap_or(&process.tree));
                     if let Some(mut tree) = tree {
                         show(plan, &mut tree, process.config_files.committed(), wall_ms);
                         process.tree = tree;
                     }
                     self.checks.truncated(server, end, &process.tree);
-                    inputs.push(Input::Zab(zebu_zab::Input::Truncated(end)));
+                    inputs.push(Input::Zab(zebu_zab::Input::Truncated {
+                        end,
+                        config: config.map(Arc::new),
+                    }));
                 }
                 Job::Restore(link) => {
                     let arriving = process.arriving.remove(&link).expect("a copy to restore");
@@ -169,10 +174,11 @@ impl World {
                     self.checks.restores(server, zxid, fuzzy);
                     process.log.install(copied.file).map_err(text)?;
                     process.tree = copied.tree;
+                    let found = membership::in_data(&process.tree).map(Arc::new);
                     let config = process.config_files.committed();
                     show(plan, &mut process.tree, config, wall_ms);
                     self.checks.restored(server, link.0, zxid, fuzzy, &process.tree);
-                    inputs.push(Input::Zab(zebu_zab::Input::Restored(zxid)));
+                    inputs.push(Input::Zab(zebu_zab::Input::Restored { zxid, config: found }));
                 }
             }
         }

@@ -98,6 +98,8 @@ pub(crate) fn settings(vfs: &dyn Vfs, me: ServerId) -> Result<Settings, String> 
 pub(crate) struct Said {
     committed: Arc<Membership>,
     proposed: Option<Arc<Membership>>,
+    /// What others say is proposed.
+    heard: Option<Arc<Membership>>,
     /// This server, where it was last known to be: it may have been removed.
     me: Member,
 }
@@ -109,7 +111,7 @@ impl Said {
         proposed: Option<Membership>,
     ) -> Self {
         let me = committed.member(me).expect("who starts is a member").clone();
-        Self { committed, proposed: proposed.map(Arc::new), me }
+        Self { committed, proposed: proposed.map(Arc::new), heard: None, me }
     }
 
     pub(crate) fn committed(&self) -> &Arc<Membership> {
@@ -120,6 +122,7 @@ impl Said {
         match change {
             ConfigChange::Proposed(config) => self.proposed = Some(config.clone()),
             ConfigChange::Withdrawn => self.proposed = None,
+            ConfigChange::Heard(config) => self.heard.clone_from(config),
             ConfigChange::Committed(config) => {
                 if let Some(me) = config.member(self.me.id) {
                     self.me = me.clone();
@@ -143,7 +146,7 @@ impl Said {
 
     /// Where a server is dialled.
     pub(crate) fn addresses(&self, server: ServerId) -> Vec<HostPort> {
-        let known = [Some(&self.committed), self.proposed.as_ref()];
+        let known = [Some(&self.committed), self.proposed.as_ref(), self.heard.as_ref()];
         let members = known.into_iter().flatten().filter_map(|config| config.member(server));
         members.flat_map(Member::quorum_addresses).collect()
     }

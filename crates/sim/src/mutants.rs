@@ -33,6 +33,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("better follower ignored", "P-10"),
     mutant("observers counted", "B-24"),
     mutant("empty server counted", "B-26"),
+    mutant("empty server leads", "B-26"),
     mutant("diff instead of trunc", "B-18"),
     mutant("unknown transaction kept", "B-18"),
     mutant("truncation keeps one more", "B-02"),

@@ -691,6 +691,10 @@ impl World {
                         format!("server {server} sees {} proposed: {config}", config.version())
                     }
                     ConfigChange::Withdrawn => format!("server {server} forgets what was proposed"),
+                    ConfigChange::Heard(config) => {
+                        let version = config.as_ref().map(|config| config.version());
+                        format!("server {server} hears that this is proposed: {version:?}")
+                    }
                     ConfigChange::Committed(config) => {
                         format!("server {server} has {} in force: {config}", config.version())
                     }

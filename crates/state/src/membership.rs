@@ -108,6 +108,7 @@ impl ConfigFiles {
             ConfigChange::Proposed(config) => self.propose(config),
             ConfigChange::Withdrawn => self.withdraw(),
             ConfigChange::Committed(config) => self.commit(config.clone()),
+            ConfigChange::Heard(_) => Ok(()),
         }
     }
 

@@ -123,6 +123,17 @@ pub struct Election {
     resend_at: Duration,
     resend_after: Duration,
     decide_at: Option<Duration>,
+    /// Who is not voted for, nor followed, until then.
+    avoided: Option<Avoided>,
+}
+
+/// A server that others have followed in vain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Avoided {
+    /// Who.
+    pub server: ServerId,
+    /// Until when.
+    pub until: Duration,
 }
 
 impl Election {
@@ -142,6 +153,7 @@ impl Election {
             resend_at: Duration::MAX,
             resend_after: patience.resend_min,
             decide_at: None,
+            avoided: None,
         }
     }
 
@@ -169,11 +181,22 @@ impl Election {
         self.announce(out);
     }
 
+    /// From the next round on this server is neither voted for nor followed, for so long: it may have
+    /// the best history, and yet be out of most servers' reach.
+    pub fn avoid(&mut self, avoided: Option<Avoided>) {
+        self.avoided = avoided;
+    }
+
+    fn avoids(&self, server: ServerId) -> bool {
+        self.avoided.is_some_and(|avoided| avoided.server == server)
+    }
+
     /// The role is over, and the next round cannot start yet.
     pub fn wait(&mut self) {
         self.state = State::Looking;
         self.resend_at = Duration::MAX;
         self.decide_at = None;
+        self.avoided = None;
     }
 
     /// The epoch of the leader is now known: answers name it from here on.
@@ -199,7 +222,8 @@ impl Election {
     /// When [`Election::tick`] is due.
     pub fn deadline(&self) -> Duration {
         if self.state == State::Looking {
-            self.decide_at.map_or(self.resend_at, |at| at.min(self.resend_at))
+            let avoided = self.avoided.map_or(Duration::MAX, |avoided| avoided.until);
+            self.decide_at.unwrap_or(Duration::MAX).min(self.resend_at).min(avoided)
         } else {
             Duration::MAX
         }
@@ -225,6 +249,17 @@ impl Election {
         }
         if self.decide_at.is_some_and(|at| at <= now) {
             return Some(self.decide(self.proposal, self.round, quorums));
+        }
+        if self.avoided.is_some_and(|it| it.until <= now) {
+            self.avoided = None;
+            for ballot in self.received.values().filter(|ballot| ballot.state == State::Looking) {
+                if self.better(&ballot.vote, &self.proposal, quorums) {
+                    self.proposal = ballot.vote;
+                    self.decide_at = None;
+                }
+            }
+            // Those who follow it answer once more.
+            self.resend_at = now;
         }
         if self.resend_at <= now {
             self.announce(out);
@@ -294,10 +329,10 @@ impl Election {
             return None;
         }
         if ballot.round > self.round {
-            let is_better = better(&ballot.vote, &self.initial, quorums);
+            let is_better = self.better(&ballot.vote, &self.initial, quorums);
             let proposal = if is_better { ballot.vote } else { self.initial };
             self.enter(ballot.round, proposal, out);
-        } else if better(&ballot.vote, &self.proposal, quorums) {
+        } else if self.better(&ballot.vote, &self.proposal, quorums) {
             self.proposal = ballot.vote;
             self.decide_at = None;
             self.announce(out);
@@ -379,6 +414,9 @@ impl Election {
         quorums: &Quorums,
     ) -> Option<Decision> {
         let leader = ballot.vote.leader;
+        if self.avoids(leader) {
+            return None;
+        }
         if ballot.round == self.round {
             self.received.insert(from, ballot);
             let same = |other: &Ballot| match other.state {
@@ -422,11 +460,20 @@ impl Election {
         let agree: BTreeSet<ServerId> =
             ballots.iter().filter(|(_, ballot)| same(ballot)).map(|(sid, _)| *sid).collect();
         let leads = if leader == self.me {
-            self.round == round
+            // They may have elected it when it had what it has lost since.
+            let lost = self.initial.zxid == Zxid(-1);
+            self.round == round && (!lost || zebu_proto::mutant!("empty server leads"))
         } else {
             ballots.get(&leader).is_some_and(|ballot| ballot.state == State::Leading)
         };
         leads && have_quorum(&agree)
+    }
+
+    /// Whether a vote is to be preferred to another. A server without weight is never elected.
+    fn better(&self, new: &Vote, current: &Vote, quorums: &Quorums) -> bool {
+        quorums.weight(new.leader) != 0
+            && !self.avoids(new.leader)
+            && new.rank(quorums) > current.rank(quorums)
     }
 
     fn decide(&mut self, vote: Vote, round: i64, quorums: &Quorums) -> Decision {
@@ -442,11 +489,6 @@ impl Election {
         self.resend_at = Duration::MAX;
         Decision { state: self.state, vote }
     }
-}
-
-/// Whether a vote is to be preferred to another. A server without weight is never elected.
-fn better(new: &Vote, current: &Vote, quorums: &Quorums) -> bool {
-    quorums.weight(new.leader) != 0 && new.rank(quorums) > current.rank(quorums)
 }
 
 #[cfg(test)]

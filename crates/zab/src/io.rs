@@ -153,6 +153,9 @@ pub enum ConfigChange {
     Withdrawn,
     /// It is in force.
     Committed(Arc<Membership>),
+    /// Others say that it is proposed, or nobody does any more: it binds nobody and is not kept, but says
+    /// where to dial whom no other configuration names.
+    Heard(Option<Arc<Membership>>),
 }
 
 /// How a stretch of the log on disk reached its end.
@@ -171,6 +174,8 @@ pub enum LogEnd {
 pub enum Input {
     /// Time has passed.
     Tick,
+    /// The whole server stood still for so long; what has come meanwhile has not been told yet.
+    Stalled(Duration),
     /// Something happened on the election network.
     Mesh(mesh::Input),
     /// A notification came over the election network.
@@ -206,11 +211,21 @@ pub enum Input {
     Flushed(Zxid),
     /// [`Output::SaveEpoch`] is durable.
     EpochSaved(EpochKind, Epoch),
-    /// [`Output::Truncate`] is done: log and tree end where they were cut. `None`: the disk had
-    /// nothing that leads exactly there, and log and tree are empty.
-    Truncated(Option<Zxid>),
+    /// [`Output::Truncate`] is done.
+    Truncated {
+        /// Where log and tree end now: where they were cut. `None`: the disk had nothing that leads
+        /// exactly there, and log and tree are empty.
+        end: Option<Zxid>,
+        /// The newest configuration that the tree has.
+        config: Option<Arc<Membership>>,
+    },
     /// [`Output::Restore`] is done: tree and log are the copy's, durably.
-    Restored(Zxid),
+    Restored {
+        /// Their end.
+        zxid: Zxid,
+        /// The newest configuration that the tree has, in force or not.
+        config: Option<Arc<Membership>>,
+    },
     /// What the oracle of two servers says: whether this one may go on alone. Without an oracle
     /// this never comes.
     Oracle(bool),

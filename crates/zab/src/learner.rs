@@ -130,6 +130,11 @@ impl Learner {
         });
     }
 
+    /// Whom it follows.
+    pub(crate) fn leader(&self) -> ServerId {
+        self.leader
+    }
+
     /// Whom it learns from, or tries to.
     pub(crate) fn master(&self) -> ServerId {
         self.dialled
@@ -158,6 +163,14 @@ impl Learner {
     /// The connection to the leader, once this server serves.
     pub(crate) fn serving(&self) -> Option<LinkId> {
         self.link.filter(|_| self.stage == Stage::Serving)
+    }
+
+    /// This server stood still: what its leader said in that time is still to be heard.
+    pub(crate) fn postpone(&mut self, time: Duration) {
+        self.deadline += time;
+        if let Some(relay) = &mut self.relay {
+            relay.postpone(time);
+        }
     }
 
     /// Whether it has no vote.

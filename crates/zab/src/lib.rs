@@ -16,6 +16,7 @@ pub mod quorums;
 pub mod random;
 mod reconfig;
 mod relay;
+mod vain;
 
 pub use io::{
     ConfigChange, Configs, EpochKind, Input, Learners, LinkId, LogEnd, ObserverOptions, Options,

@@ -22,6 +22,7 @@ use crate::quorums::Quorums;
 use crate::random::Random;
 use crate::reconfig::Appointed;
 use crate::relay::Relay;
+use crate::vain::Vain;
 
 /// Servers at which no more are heard that are not members.
 const ACQUAINTANCES_MAX: usize = 512;
@@ -130,6 +131,8 @@ pub struct Peer {
     early: BTreeMap<ServerId, Ballot>,
     /// A leader that has said nothing for too long, until it is heard of again.
     silent: Option<ServerId>,
+    /// Whom it has followed in vain last.
+    vain: Vain,
     /// Before this it does not look for a leader.
     rest_until: Duration,
     /// At an observer: whom it may learn from, and which of them is next.
@@ -171,6 +174,7 @@ impl Peer {
             part: Part::Settling,
             early: BTreeMap::new(),
             silent: None,
+            vain: Vain::default(),
             rest_until: Duration::ZERO,
             masters: Vec::new(),
             next_master: 0,
@@ -390,6 +394,14 @@ impl Peer {
                     }
                 }
             }
+            Input::Stalled(time) => {
+                // Who has spoken meanwhile has not been heard yet.
+                match &mut self.part {
+                    Part::Leading(leader) => leader.postpone(time),
+                    Part::Learning(learner) => learner.postpone(time),
+                    Part::Settling | Part::Looking => {}
+                }
+            }
             Input::Mesh(mesh::Input::Accepted { wire, peer }) if !self.may_take_part(peer) => {
                 out.push(Output::Mesh(mesh::Output::Close(wire)));
             }
@@ -516,7 +528,7 @@ impl Peer {
                     _ => {}
                 }
             }
-            Input::Truncated(end) => {
+            Input::Truncated { end, config } => {
                 let asked = self.busy.truncating.take().expect("something was to be cut");
                 match end {
                     Some(zxid) => {
@@ -530,17 +542,19 @@ impl Peer {
                     }
                 }
                 let (part, mut ctx) = self.split(now, out);
+                ctx.config_found(config);
                 if let Part::Learning(learner) = part {
                     learner.truncated(&mut ctx, end.is_some())?;
                 }
             }
-            Input::Restored(zxid) => {
+            Input::Restored { zxid, config } => {
                 assert!(self.busy.restoring, "something was to be restored");
                 self.busy.restoring = false;
                 self.has_database = true;
                 self.unlogged = false;
                 self.history.reset(zxid);
                 let (part, mut ctx) = self.split(now, out);
+                ctx.config_found(config);
                 if let Part::Learning(learner) = part {
                     learner.restored(&mut ctx, zxid)?;
                 }
@@ -574,8 +588,7 @@ impl Peer {
     /// Whether a server that has said who it is is heard: a member, or, where members may change,
     /// one that may become one.
     fn may_take_part(&self, server: ServerId) -> bool {
-        let configs = [self.quorums.committed(), self.quorums.last_seen()];
-        configs.iter().any(|config| config.member(server).is_some())
+        self.quorums.is_member(server)
             || self.options.reconfig
                 && (self.mesh.knows(server) || self.mesh.acquaintances() < ACQUAINTANCES_MAX)
     }
@@ -609,13 +622,9 @@ impl Peer {
             is_candidate && (vote.epoch, vote.zxid) > own && config.version() <= vote.zxid
         });
         let (_, mut ctx) = self.split(now, out);
-        let before = ctx.quorums.last_seen().version();
         let mut differs =
             committed.is_some_and(|committed| ctx.config_committed(committed).is_some());
-        if let Some(proposed) = proposed {
-            ctx.config_heard(proposed);
-            differs |= ctx.quorums.is_joint() && ctx.quorums.last_seen().version() > before;
-        }
+        differs |= proposed.is_some_and(|proposed| ctx.config_heard(proposed));
         if differs && matches!(self.part, Part::Looking) {
             self.election.wait();
             self.part = Part::Settling;
@@ -687,6 +696,13 @@ impl Peer {
     /// stood still until now.
     fn absent(&self) -> BTreeSet<ServerId> {
         self.mesh.absent().iter().copied().chain(self.silent).collect()
+    }
+
+    /// Whether those who can be reached are a quorum without this one.
+    fn can_do_without(&self, server: ServerId) -> bool {
+        let mut others: BTreeSet<ServerId> = self.quorums.voters().collect();
+        others.retain(|other| *other != server && !self.mesh.absent().contains(other));
+        self.quorums.all_have_quorum(&others)
     }
 
     fn notify(&mut self, server: ServerId, ballot: Ballot, out: &mut Vec<Output>) {
@@ -765,6 +781,7 @@ impl Peer {
             Part::Leading(leader) => leader.leave(out),
             Part::Learning(learner) => {
                 self.silent = learner.silent_leader(now);
+                self.vain.left(now, &learner, &self.options);
                 if learner.is_observer() {
                     // Those who vote have enough to do with each other.
                     self.rest_until = now + self.pause_below(self.options.observer.look_pause_max);
@@ -790,7 +807,10 @@ impl Peer {
             && self.is_settled()
             && (self.rest_until <= now || self.appointed.is_some())
         {
-            let begun = match self.appointed.take() {
+            self.distrust_memory();
+            // Whoever has lost what it had leads nobody, though it be appointed.
+            let able = |it: &Appointed| self.has_database || it.leader != self.options.me;
+            let begun = match self.appointed.take().filter(able) {
                 Some(appointed) => self.go_over(now, appointed, out),
                 None => {
                     self.part = Part::Looking;
@@ -828,7 +848,6 @@ impl Peer {
         out: &mut Vec<Output>,
     ) -> Result<(), Leave> {
         let Appointed { leader, zxid } = appointed;
-        self.distrust_memory();
         let state = if leader == self.options.me {
             State::Leading
         } else if self.quorums.is_observer(self.options.me) {
@@ -847,7 +866,6 @@ impl Peer {
 
     fn look(&mut self, now: Duration, out: &mut Vec<Output>) -> Result<(), Leave> {
         let me = self.options.me;
-        self.distrust_memory();
         let mut zxid = if self.has_database { self.history.last() } else { NO_ZXID };
         if zebu_proto::mutant!("vote from the tree") {
             zxid = zxid.min(self.history.delivered());
@@ -863,6 +881,8 @@ impl Peer {
             Vote { zxid, epoch, ..Vote::NONE }
         };
         let mut posts = Vec::new();
+        let avoided = self.vain.avoided(now).filter(|avoided| self.can_do_without(avoided.server));
+        self.election.avoid(avoided);
         self.election.look(now, own, &mut posts);
         self.post(now, posts, None, out)?;
         for (from, ballot) in std::mem::take(&mut self.early) {

@@ -1,4 +1,5 @@
-//! The configurations that count at the moment: the one in force, and a proposed one beside it.
+//! The configurations that count at the moment: the one in force, a proposed one beside it, and what
+//! others say is proposed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,18 +8,17 @@ use zebu_proto::ServerId;
 
 use crate::config::Membership;
 
-/// The committed configuration, and the newest one that was seen.
+/// The committed configuration, the one that is proposed in this server's history, and hearsay.
 ///
-/// Invariant: the newest seen is the committed one or has a higher version.
+/// Invariant: each has a higher version than those before it.
 ///
 /// Hearsay is what others have proposed in a transaction that this server does not have: whom it names
 /// takes part in elections, but nobody needs a quorum of them. It binds who has the transaction.
 #[derive(Clone, Debug)]
 pub struct Quorums {
     committed: Arc<Membership>,
-    last_seen: Arc<Membership>,
-    /// Whether the newest seen is hearsay.
-    is_hearsay: bool,
+    proposed: Option<Arc<Membership>>,
+    heard: Option<Arc<Membership>>,
     /// What the oracle of two servers says, if there is one.
     oracle: Option<bool>,
 }
@@ -26,8 +26,7 @@ pub struct Quorums {
 impl Quorums {
     /// A configuration that everybody agrees on.
     pub fn new(committed: Arc<Membership>) -> Self {
-        let last_seen = committed.clone();
-        Self { last_seen, committed, is_hearsay: false, oracle: None }
+        Self { committed, proposed: None, heard: None, oracle: None }
     }
 
     /// The configuration in force.
@@ -35,24 +34,22 @@ impl Quorums {
         &self.committed
     }
 
-    /// The newest configuration that was proposed.
+    /// The newest configuration that binds this server: the proposed one, or the one in force.
     pub fn last_seen(&self) -> &Arc<Membership> {
-        &self.last_seen
+        self.proposed.as_ref().unwrap_or(&self.committed)
     }
 
-    /// Whether a reconfiguration is under way.
+    /// Whether a reconfiguration is under way that binds this server.
     pub fn is_joint(&self) -> bool {
-        self.last_seen.version() > self.committed.version()
+        self.proposed.is_some()
     }
 
     /// A configuration has been proposed. An older one than is known changes nothing.
     pub fn propose(&mut self, config: Arc<Membership>) -> bool {
-        let newer = config.version() > self.last_seen.version();
-        if newer || config.version() == self.last_seen.version() {
-            self.is_hearsay = false;
-        }
+        let newer = config.version() > self.last_seen().version();
         if newer {
-            self.last_seen = config;
+            self.proposed = Some(config);
+            self.drop_old();
         }
         newer
     }
@@ -60,35 +57,26 @@ impl Quorums {
     /// Another server says that a configuration has been proposed. An older one than is known changes
     /// nothing.
     pub fn hear(&mut self, config: Arc<Membership>) -> bool {
-        let newer = config.version() > self.last_seen.version();
+        let known = self.heard.as_ref().unwrap_or(self.last_seen());
+        let newer = config.version() > known.version();
         if newer {
-            self.is_hearsay = true;
-            self.last_seen = config;
+            self.heard = Some(config);
         }
         newer
     }
 
     /// Forgets hearsay; says whether there was any.
     pub fn forget_hearsay(&mut self) -> bool {
-        let was_hearsay = std::mem::take(&mut self.is_hearsay);
-        if was_hearsay {
-            self.last_seen = self.committed.clone();
-        }
-        was_hearsay
+        self.heard.take().is_some()
     }
 
-    /// A leader's history has taken the place of this server's: what was proposed is what is proposed
-    /// there, even if that is older. Says whether that changes anything.
-    pub fn adopt(&mut self, config: Arc<Membership>) -> bool {
-        let config = if config.version() > self.committed.version() {
-            config
-        } else {
-            self.committed.clone()
-        };
-        let differs = config.version() != self.last_seen.version();
-        self.last_seen = config;
-        self.is_hearsay = false;
-        differs
+    /// Another history has taken the place of this server's: what was proposed is what is proposed
+    /// there, even if that is older or nothing. Says whether that changes anything.
+    pub fn adopt(&mut self, config: Option<Arc<Membership>>) -> bool {
+        let before = self.last_seen().version();
+        self.proposed = config.filter(|config| config.version() > self.committed.version());
+        self.drop_old();
+        self.last_seen().version() != before
     }
 
     /// A configuration is in force. An older one than is known changes nothing.
@@ -97,29 +85,39 @@ impl Quorums {
             && config.version() < self.committed.version();
         let newer = config.version() > self.committed.version() || older;
         if newer {
-            if config.version() >= self.last_seen.version() {
-                self.last_seen = config.clone();
-                self.is_hearsay = false;
-            }
             self.committed = config;
+            self.drop_old();
         }
         newer
     }
 
-    fn in_force(&self) -> impl Iterator<Item = &Membership> {
-        let proposed = self.is_joint().then_some(&*self.last_seen);
-        std::iter::once(&*self.committed).chain(proposed)
+    /// What has become known better is no longer proposed, or heard.
+    fn drop_old(&mut self) {
+        let committed = self.committed.version();
+        self.proposed = self.proposed.take().filter(|config| config.version() > committed);
+        let seen = self.last_seen().version();
+        self.heard = self.heard.take().filter(|config| config.version() > seen);
     }
 
-    /// Everybody with a vote in either configuration, in ascending order.
+    /// Those that bind this server.
+    fn binding(&self) -> impl Iterator<Item = &Membership> {
+        std::iter::once(&*self.committed).chain(self.proposed.as_deref())
+    }
+
+    /// Those whose members take part in elections.
+    fn known(&self) -> impl Iterator<Item = &Membership> {
+        self.binding().chain(self.heard.as_deref())
+    }
+
+    /// Everybody with a vote in any configuration that is known, in ascending order.
     pub fn voters(&self) -> impl Iterator<Item = ServerId> {
-        let all: BTreeSet<ServerId> = self.in_force().flat_map(Membership::voters).collect();
+        let all: BTreeSet<ServerId> = self.known().flat_map(Membership::voters).collect();
         all.into_iter()
     }
 
-    /// Whether a server has a vote in either configuration.
+    /// Whether a server has a vote in any configuration that is known.
     pub fn is_voter(&self, server: ServerId) -> bool {
-        self.in_force().any(|config| config.is_voter(server))
+        self.known().any(|config| config.is_voter(server))
     }
 
     /// Whether a server is an observer: who is to get a vote is needed as one before it has it.
@@ -127,14 +125,14 @@ impl Quorums {
         self.committed.is_observer(server) && !self.is_voter(server)
     }
 
-    /// Whether a server is a member of either configuration.
+    /// Whether a server is a member of any configuration that is known.
     pub fn is_member(&self, server: ServerId) -> bool {
-        self.in_force().any(|config| config.member(server).is_some())
+        self.known().any(|config| config.member(server).is_some())
     }
 
     /// How much a server's election counts; a server with 0 is not elected.
     pub fn weight(&self, server: ServerId) -> u64 {
-        self.in_force().map(|config| config.weight(server)).max().unwrap_or(0)
+        self.known().map(|config| config.weight(server)).max().unwrap_or(0)
     }
 
     /// The oracle has said whether this server may go on alone.
@@ -150,10 +148,11 @@ impl Quorums {
         self.oracle.filter(|_| !self.is_joint() && self.committed.heeds_oracle())
     }
 
-    /// Whether these servers are a quorum of every configuration that counts.
+    /// Whether these servers are a quorum of every configuration that binds this server.
     pub fn all_have_quorum(&self, servers: &BTreeSet<ServerId>) -> bool {
-        let both = !self.is_hearsay && !zebu_proto::mutant!("one quorum for an election");
-        let binds = |config: &&Membership| both || config.version() == self.committed.version();
-        self.in_force().filter(binds).all(|config| config.is_quorum(servers))
+        if zebu_proto::mutant!("one quorum for an election") {
+            return self.committed.is_quorum(servers);
+        }
+        self.binding().all(|config| config.is_quorum(servers))
     }
 }

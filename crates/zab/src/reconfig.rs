@@ -28,18 +28,21 @@ impl Ctx<'_> {
         }
     }
 
-    /// Another server says that a configuration is proposed: who is to vote in it is heard.
-    pub(crate) fn config_heard(&mut self, config: Arc<Membership>) {
-        if self.options.reconfig && self.quorums.hear(config.clone()) {
-            self.out.push(Output::Config(ConfigChange::Proposed(config)));
+    /// Another server says that a configuration is proposed: who is to vote in it is heard. Whether that
+    /// is news.
+    pub(crate) fn config_heard(&mut self, config: Arc<Membership>) -> bool {
+        let is_new = self.options.reconfig && self.quorums.hear(config.clone());
+        if is_new {
+            self.out.push(Output::Config(ConfigChange::Heard(Some(config))));
         }
+        is_new
     }
 
     /// A quorum has promised to acknowledge nothing but this server's history, and none of them has a
     /// better one: what is proposed elsewhere only can never have been committed.
     pub(crate) fn forget_hearsay(&mut self) {
         if self.quorums.forget_hearsay() {
-            self.out.push(Output::Config(ConfigChange::Withdrawn));
+            self.out.push(Output::Config(ConfigChange::Heard(None)));
         }
     }
 
@@ -58,6 +61,27 @@ impl Ctx<'_> {
             Some(pending) if pending.version() > config.version() => Arc::new(pending),
             _ => config,
         };
+        self.forget_hearsay();
+        self.config_replaced(Some(config));
+    }
+
+    /// The disk holds another history than before: what is proposed is what that has, which ends in a
+    /// tree with this configuration.
+    pub(crate) fn config_found(&mut self, in_tree: Option<Arc<Membership>>) {
+        if !self.options.reconfig {
+            return;
+        }
+        let logged = self.history.all().filter_map(|txn| Membership::in_txn(&txn.record));
+        // What was agreed on with an epoch is in no transaction.
+        let agreed = self.quorums.last_seen();
+        let agreed = Some(agreed.clone()).filter(|config| config.version().counter() == 0);
+        let found = logged.map(Arc::new).chain(in_tree).chain(agreed);
+        let newest = found.max_by_key(|config| config.version());
+        self.config_replaced(newest);
+    }
+
+    /// What is proposed is this, and what was before is not.
+    fn config_replaced(&mut self, config: Option<Arc<Membership>>) {
         if self.quorums.adopt(config) {
             let change = if self.quorums.is_joint() {
                 ConfigChange::Proposed(self.quorums.last_seen().clone())

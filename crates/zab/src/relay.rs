@@ -132,6 +132,13 @@ impl Relay {
         }
     }
 
+    /// This server stood still: its observers' words of that time are still to be heard.
+    pub(crate) fn postpone(&mut self, time: Duration) {
+        for link in self.links.values_mut() {
+            link.deadline += time;
+        }
+    }
+
     /// A packet of an observer. What it does wrong costs it its connection, nothing more.
     pub(crate) fn packet(&mut self, ctx: &mut Ctx<'_>, id: LinkId, packet: QuorumPacket) {
         let Some(link) = self.links.get_mut(&id) else { return };

@@ -155,8 +155,12 @@ impl World {
                     self.logged.push(zxid);
                     done.push(Input::Flushed(zxid));
                 }
-                Output::Truncate(zxid) => done.push(Input::Truncated(Some(zxid))),
-                Output::Restore(_) => done.push(Input::Restored(self.copied)),
+                Output::Truncate(zxid) => {
+                    done.push(Input::Truncated { end: Some(zxid), config: None });
+                }
+                Output::Restore(_) => {
+                    done.push(Input::Restored { zxid: self.copied, config: None });
+                }
                 Output::Connect(leader) if self.closed => self.left_for = Some(leader),
                 Output::Listen if self.closed => self.left_for = Some(self.me),
                 Output::Connect(_) | Output::ConnectToMaster(_) => {

@@ -12,6 +12,8 @@ use zebu_zab::config::{Member, Membership};
 pub(super) struct Members {
     committed: Arc<Membership>,
     proposed: Option<Arc<Membership>>,
+    /// What others say is proposed.
+    heard: Option<Arc<Membership>>,
     /// This server, where it was last known to be: it may have been removed.
     me: Member,
     /// As notifications carry them.
@@ -22,13 +24,14 @@ pub(super) struct Members {
 impl Members {
     pub(super) fn new(committed: Arc<Membership>, me: Member) -> Self {
         let text = committed.to_string().into();
-        Self { committed, proposed: None, me, text, proposed_text: None }
+        Self { committed, proposed: None, heard: None, me, text, proposed_text: None }
     }
 
     pub(super) fn change(&mut self, change: &ConfigChange) {
         match change {
             ConfigChange::Proposed(config) => self.propose(Some(config.clone())),
             ConfigChange::Withdrawn => self.propose(None),
+            ConfigChange::Heard(config) => self.heard.clone_from(config),
             ConfigChange::Committed(config) => {
                 if let Some(me) = config.member(self.me.id) {
                     self.me = me.clone();
@@ -66,7 +69,7 @@ impl Members {
         server: ServerId,
         of: fn(&Member) -> Vec<HostPort>,
     ) -> Vec<HostPort> {
-        let known = [Some(&self.committed), self.proposed.as_ref()];
+        let known = [Some(&self.committed), self.proposed.as_ref(), self.heard.as_ref()];
         let members = known.into_iter().flatten().filter_map(|config| config.member(server));
         let mut addresses = Vec::new();
         for address in members.flat_map(of) {

@@ -1,6 +1,7 @@
 //! Who still follows a leader: pings, silence, and proof that it leads.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use zebu_proto::ServerId;
 use zebu_proto::quorum::{PacketKind, QuorumPacket};
@@ -53,6 +54,18 @@ impl Leader {
             self.ping(ctx);
         }
         Ok(())
+    }
+
+    /// This server stood still: its learners' words of that time are still to be heard.
+    pub(crate) fn postpone(&mut self, time: Duration) {
+        self.give_up_at += time;
+        for link in self.links.values_mut() {
+            link.deadline += time;
+            link.alive_until += time;
+            if let Some((_, since)) = &mut link.unacked {
+                *since += time;
+            }
+        }
     }
 
     fn ping(&mut self, ctx: &mut Ctx<'_>) {

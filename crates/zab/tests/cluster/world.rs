@@ -88,6 +88,7 @@ impl Disk {
         match change {
             ConfigChange::Proposed(config) => self.proposed = Some(config),
             ConfigChange::Withdrawn => self.proposed = None,
+            ConfigChange::Heard(_) => {}
             ConfigChange::Committed(config) => {
                 assert!(config.version() > self.committed.version());
                 self.committed = config;
@@ -104,6 +105,11 @@ impl Disk {
     fn tree(&self) -> Vec<Txn> {
         self.base.iter().chain(&self.log).cloned().collect()
     }
+}
+
+/// The newest configuration in a tree.
+fn newest(tree: &[Txn]) -> Option<Arc<Membership>> {
+    tree.iter().rev().find_map(|txn| Membership::in_txn(&txn.record)).map(Arc::new)
 }
 
 enum Job {
@@ -795,7 +801,8 @@ impl World {
                         it.tree = it.disk.tree();
                         it.tree_zxid = it.disk.last();
                     }
-                    Input::Truncated(reaches.then_some(zxid))
+                    let config = newest(&it.tree);
+                    Input::Truncated { end: reaches.then_some(zxid), config }
                 }
                 Some(Job::Restore(link)) => {
                     let (tree, zxid) = it.copies.remove(&link).expect("a copy to restore");
@@ -805,7 +812,8 @@ impl World {
                     it.disk.synced = 0;
                     it.tree = tree;
                     it.tree_zxid = zxid;
-                    Input::Restored(zxid)
+                    let config = newest(&it.tree);
+                    Input::Restored { zxid, config }
                 }
             }
         };

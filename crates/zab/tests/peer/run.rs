@@ -30,6 +30,8 @@ struct Run {
     disk: VecDeque<Input>,
     slow: bool,
     copied: Zxid,
+    /// The configuration that the tree which comes has.
+    copied_config: Option<Membership>,
     text: String,
 }
 
@@ -45,6 +47,7 @@ pub fn script(script: &str) -> String {
         disk: VecDeque::new(),
         slow: false,
         copied: Zxid::ZERO,
+        copied_config: None,
         text: String::new(),
     };
     for line in script.lines() {
@@ -194,6 +197,8 @@ impl Run {
             "sent" => self.step(Input::CopySent(link())),
             "copied" => {
                 self.copied = zxid(words[1]);
+                let version = value(words, "version").map_or(self.copied, zxid);
+                self.copied_config = membership(words, version);
                 self.step(Input::Copied { link: link(), zxid: zxid(words[1]) });
             }
             "log" => {
@@ -209,6 +214,11 @@ impl Run {
                     txns: txns.into_iter().map(|txn| (txn.zxid, txn.record)).collect(),
                     end,
                 });
+            }
+            "stalled" => {
+                let time = Duration::from_millis(number(words[0]) as u64);
+                self.now += time;
+                self.step(Input::Stalled(time));
             }
             "slow" => self.slow = true,
             "quick" => {
@@ -261,7 +271,7 @@ impl Run {
             last_seen: proposed.map(Arc::new),
             last: value(words, "last").map_or(Zxid::ZERO, zxid),
             recent: value(words, "recent").map(txns).unwrap_or_default(),
-            has_database: true,
+            has_database: !words.contains(&"empty"),
         };
         self.peer = Some(Peer::new(options, start));
         self.wires.clear();
@@ -419,6 +429,10 @@ impl Run {
                     format!("proposed: {}", show_config(&config))
                 }
                 Output::Config(ConfigChange::Withdrawn) => "withdrawn".to_owned(),
+                Output::Config(ConfigChange::Heard(Some(config))) => {
+                    format!("heard of: {}", show_config(&config))
+                }
+                Output::Config(ConfigChange::Heard(None)) => "heard of nothing".to_owned(),
                 Output::Config(ConfigChange::Committed(config)) => {
                     format!("in force: {}", show_config(&config))
                 }
@@ -440,11 +454,12 @@ impl Run {
                     format!("append {}", show(zxid))
                 }
                 Output::Truncate(zxid) => {
-                    self.done(Input::Truncated(Some(zxid)));
+                    self.done(Input::Truncated { end: Some(zxid), config: None });
                     format!("truncate to {}", show(zxid))
                 }
                 Output::Restore(_) => {
-                    self.done(Input::Restored(self.copied));
+                    let config = self.copied_config.take().map(Arc::new);
+                    self.done(Input::Restored { zxid: self.copied, config });
                     format!("restore {}", show(self.copied))
                 }
                 Output::Deliver { zxid, .. } => format!("deliver {}", show(zxid)),
