@@ -1,6 +1,7 @@
 //! Whole ensembles of peers over a small network and disks that fail: safety while they do, then
 //! convergence once they no longer do.
 
+mod disk;
 mod world;
 
 use world::{Faults, World};

@@ -19,6 +19,8 @@ use zebu_zab::{
     Start,
 };
 
+use crate::disk::{Disk, newest};
+
 const MS: Duration = Duration::from_millis(1);
 
 /// What goes wrong, in chances of one in so many; 0 is never.
@@ -54,62 +56,6 @@ impl Random {
     fn one_in(&mut self, chance: u64) -> bool {
         chance > 0 && self.below(chance) == 0
     }
-}
-
-/// What survives a crash, and what the page cache holds on top.
-#[derive(Clone)]
-struct Disk {
-    /// The newest snapshot: everything up to its zxid.
-    base: Vec<Txn>,
-    base_zxid: Zxid,
-    log: Vec<Txn>,
-    synced: usize,
-    accepted: Epoch,
-    current: Epoch,
-    committed: Arc<Membership>,
-    proposed: Option<Arc<Membership>>,
-}
-
-impl Disk {
-    fn new(config: Arc<Membership>) -> Self {
-        Self {
-            base: Vec::new(),
-            base_zxid: Zxid::ZERO,
-            log: Vec::new(),
-            synced: 0,
-            accepted: Epoch(0),
-            current: Epoch(0),
-            committed: config,
-            proposed: None,
-        }
-    }
-
-    fn save(&mut self, change: ConfigChange) {
-        match change {
-            ConfigChange::Proposed(config) => self.proposed = Some(config),
-            ConfigChange::Withdrawn => self.proposed = None,
-            ConfigChange::Heard(_) => {}
-            ConfigChange::Committed(config) => {
-                assert!(config.version() > self.committed.version());
-                self.committed = config;
-                let version = self.committed.version();
-                self.proposed = self.proposed.take().filter(|it| it.version() > version);
-            }
-        }
-    }
-
-    fn last(&self) -> Zxid {
-        self.log.last().map_or(self.base_zxid, |txn| txn.zxid)
-    }
-
-    fn tree(&self) -> Vec<Txn> {
-        self.base.iter().chain(&self.log).cloned().collect()
-    }
-}
-
-/// The newest configuration in a tree.
-fn newest(tree: &[Txn]) -> Option<Arc<Membership>> {
-    tree.iter().rev().find_map(|txn| Membership::in_txn(&txn.record)).map(Arc::new)
 }
 
 enum Job {
