@@ -34,7 +34,7 @@ pub fn with_super(options: Options) -> Options {
 /// # Errors
 /// The server does not answer.
 pub fn tree(address: SocketAddr) -> Result<String> {
-    let mut session = Session::open(address, 30_000)?;
+    let mut session = Session::open(address, 60_000)?;
     session.auth("digest", SUPER)?;
     let mut lines = BTreeMap::new();
     let mut todo = vec!["/".to_owned()];

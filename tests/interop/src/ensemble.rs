@@ -16,8 +16,11 @@ use crate::wire::{Writer, op};
 /// A tick, in milliseconds.
 const TICK_MS: u64 = 200;
 
-/// `syncLimit`, in ticks.
+/// `syncLimit` of members that are quick to notice who is silent, in ticks.
 const SYNC_LIMIT: u64 = 5;
+
+/// `syncLimit` of all others, in ticks: nobody has to wait so long for a processor.
+const CALM_LIMIT: u64 = 100;
 
 /// A pause that a leader and its followers put up with.
 pub const SHORT: Duration = Duration::from_millis(TICK_MS * SYNC_LIMIT / 3);
@@ -25,22 +28,28 @@ pub const SHORT: Duration = Duration::from_millis(TICK_MS * SYNC_LIMIT / 3);
 /// A pause after which nobody counts on who paused.
 pub const LONG: Duration = Duration::from_millis(TICK_MS * SYNC_LIMIT * 2);
 
-/// How the members of an ensemble are configured: quick to notice, durable, visible to
-/// [`dump::SUPER`].
+/// How the members of an ensemble are configured: durable, visible to [`dump::SUPER`]. Who ends is missed at once,
+/// who only has to wait for a processor is not.
 pub fn options() -> Options {
     let options = Options::default()
         .config("tickTime", TICK_MS)
         .config("initLimit", 100)
-        .config("syncLimit", SYNC_LIMIT)
+        .config("syncLimit", CALM_LIMIT)
         .config("maxSessionTimeout", 60_000)
         .config("forceSync", "yes");
     with_super(options)
 }
 
+/// The same for members that may stand still: they are soon missed. So are those that have to wait for a processor,
+/// so any of these may lead at any time.
+pub fn quick_options() -> Options {
+    options().config("syncLimit", SYNC_LIMIT)
+}
+
 /// The same for members that may be cut off: whoever votes for one that cannot be reached tries to reach it for
 /// as long as `initLimit`.
 pub fn options_with_cuts() -> Options {
-    options().config("initLimit", 25)
+    quick_options().config("initLimit", 25)
 }
 
 /// Servers that know each other.
@@ -202,7 +211,7 @@ impl Ensemble {
     /// It does not serve.
     pub fn tree(&self, index: usize) -> Result<String> {
         let address = self.members[index].address();
-        let mut session = Session::open(address, 30_000)?;
+        let mut session = Session::open(address, 60_000)?;
         session.expect(op::SYNC, Writer::new().string("/"))?;
         session.close()?;
         // Each server fills this znode for itself, at its start.

@@ -125,7 +125,7 @@ impl Members {
         members: Option<&str>,
         version: i64,
     ) -> Result<Reply> {
-        let mut session = Session::open(self.server(at).address(), 20_000)?;
+        let mut session = Session::open(self.server(at).address(), 60_000)?;
         session.auth("digest", SUPER)?;
         let body = [joining, leaving, members]
             .into_iter()
@@ -166,7 +166,7 @@ impl Members {
     /// # Errors
     /// It does not serve.
     pub fn shown(&mut self, at: Id) -> Result<String> {
-        let mut session = Session::open(self.server(at).address(), 20_000)?;
+        let mut session = Session::open(self.server(at).address(), 60_000)?;
         session.expect(op::SYNC, Writer::new().string("/"))?;
         let body = session.expect(op::GET_DATA, Writer::new().string(CONFIG).bool(false))?;
         let text = Reader::new(&body).buffer()?.context("no data")?.to_vec();
@@ -249,7 +249,7 @@ impl Members {
             let start = Instant::now();
             let path = format!("/{name}-{id}");
             loop {
-                let created = Session::open(self.server(*id).address(), 20_000)
+                let created = Session::open(self.server(*id).address(), 60_000)
                     .and_then(|mut session| session.create(&path, b"", 0));
                 match created {
                     Ok(_) => break,
@@ -260,7 +260,7 @@ impl Members {
             }
         }
         for id in ids {
-            let mut session = Session::open(self.server(*id).address(), 20_000)?;
+            let mut session = Session::open(self.server(*id).address(), 60_000)?;
             session.expect(op::SYNC, Writer::new().string("/"))?;
             for other in ids {
                 let path = format!("/{name}-{other}");

@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
@@ -524,12 +525,30 @@ pub fn free_port() -> u16 {
 /// The first of `count` neighbouring ports nobody listens on.
 pub fn free_ports(count: u16) -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    let base = u16::try_from(std::process::id() % 15_000).expect("below 15,000");
+    static BLOCK: LazyLock<(u16, Option<File>)> = LazyLock::new(own_block);
     let is_free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
     loop {
-        let first = 12_000 + (base + NEXT.fetch_add(7, Ordering::Relaxed)) % 18_000;
+        // A port that was given away need not be in use yet, so it is long until it is given away again.
+        let first = BLOCK.0 + NEXT.fetch_add(count, Ordering::Relaxed) % (BLOCK_PORTS - count);
         if (first..first + count).all(is_free) {
             return first;
         }
     }
+}
+
+/// Ports that one process of tests takes its own from.
+const BLOCK_PORTS: u16 = 2_000;
+
+/// The first port of a block that no other process of tests has, and what keeps it ours.
+fn own_block() -> (u16, Option<File>) {
+    let first = |block: u16| 12_000 + block * BLOCK_PORTS;
+    for block in 0..9 {
+        let path = std::env::temp_dir().join(format!("zebu-interop-ports-{block}"));
+        let Ok(file) = File::create(path) else { continue };
+        if file.try_lock().is_ok() {
+            return (first(block), Some(file));
+        }
+    }
+    let block = u16::try_from(std::process::id() % 9).expect("below 9");
+    (first(block), None)
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use zebu_interop::ensemble::{Ensemble, options, options_with_cuts};
+use zebu_interop::ensemble::{Ensemble, options, options_with_cuts, quick_options};
 use zebu_interop::faults::{Fault, PROGRESS, Whom, inflict};
 use zebu_interop::load::{Client, Figures, Load};
 use zebu_interop::network::Network;
@@ -38,7 +38,7 @@ fn survive(ensemble: &mut Ensemble, faults: &[Fault]) {
 
 #[test]
 fn three_members_outlive_faults_of_one() {
-    let mut ensemble = Ensemble::start(&[Kind::Zebu; 3], &options()).unwrap();
+    let mut ensemble = Ensemble::start(&[Kind::Zebu; 3], &quick_options()).unwrap();
     let faults: [fn(Whom) -> Fault; 4] = [Fault::Kill, Fault::Pause, Fault::LongPause, Fault::Wipe];
     let both = faults.iter().flat_map(|fault| [fault(Whom::Follower), fault(Whom::Leader)]);
     survive(&mut ensemble, &both.collect::<Vec<_>>());
@@ -46,7 +46,7 @@ fn three_members_outlive_faults_of_one() {
 
 #[test]
 fn five_members_outlive_faults_of_two() {
-    let mut ensemble = Ensemble::start(&[Kind::Zebu; 5], &options()).unwrap();
+    let mut ensemble = Ensemble::start(&[Kind::Zebu; 5], &quick_options()).unwrap();
     let faults = [Fault::Kill, Fault::LongPause, Fault::Wipe];
     survive(&mut ensemble, &faults.map(|fault| fault(Whom::Minority)));
 }
@@ -74,7 +74,7 @@ fn five_members_outlive_cuts_between_them() {
 
 #[test]
 fn members_outlive_full_disks() {
-    let options = options().small_disk(24);
+    let options = quick_options().small_disk(24);
     let mut ensemble = Ensemble::start(&[Kind::Zebu; 3], &options).unwrap();
     survive(&mut ensemble, &[Fault::FullDisk(Whom::Follower), Fault::FullDisk(Whom::Leader)]);
 }
@@ -104,7 +104,7 @@ fn sessions_outlive_their_leader_and_end_without_their_client() {
         let reply = client.create(&format!("/e-stays-{index}"), "", 1).unwrap().unwrap();
         assert_eq!(reply.err, 0);
     }
-    let mut gone = Client::open(&addresses, leader + 1, 1_500).unwrap();
+    let mut gone = Client::open(&addresses, leader + 1, 6_000).unwrap();
     assert_eq!(gone.create("/e-gone", "", 1).unwrap().unwrap().err, 0);
     drop(gone);
     let mut closed = Client::open(&addresses, leader + 2, 20_000).unwrap();
@@ -138,17 +138,18 @@ fn sessions_outlive_their_leader_and_end_without_their_client() {
 /// client waiting for it. It may not answer them as if nothing had happened.
 #[test]
 fn a_leader_that_stood_still_does_not_answer_a_sync_with_what_is_old() {
-    let mut ensemble = Ensemble::start(&[Kind::Zebu; 3], &options()).unwrap();
-    let mut client = Client::open(&ensemble.addresses(), 0, 30_000).unwrap();
+    // Long enough that nobody else is missed.
+    let options = options().config("syncLimit", 20);
+    let mut ensemble = Ensemble::start(&[Kind::Zebu; 3], &options).unwrap();
+    let mut client = Client::open(&ensemble.addresses(), 0, 60_000).unwrap();
     assert_eq!(client.create("/v", "0", 0).unwrap().unwrap().err, 0);
     for round in 1..=3 {
         let leader = ensemble.leader(None).unwrap();
-        let mut waiting = Session::open(ensemble.member(leader).address(), 30_000).unwrap();
+        let mut waiting = Session::open(ensemble.member(leader).address(), 60_000).unwrap();
         ensemble.member(leader).pause().unwrap();
-        let next = ensemble.leader(Some(leader)).unwrap();
-        let mut writer = Session::open(ensemble.member(next).address(), 30_000).unwrap();
+        ensemble.leader(Some(leader)).unwrap();
         let body = Writer::new().string("/v").string(&round.to_string()).int(-1);
-        writer.expect(op::SET_DATA, body).unwrap();
+        while client.call(op::SET_DATA, body.clone()).unwrap().is_none_or(|reply| reply.err != 0) {}
         let (sync, read) = (Writer::request(100, op::SYNC), Writer::request(101, op::GET_DATA));
         let connection = &mut waiting.connection;
         connection.send(&sync.string("/v").done()).unwrap();
@@ -197,7 +198,7 @@ fn nobody_serves_without_a_quorum() {
 fn voters_are_changed_by_hand_one_at_a_time_unless_more_are_accepted() {
     let options = options().property("zookeeper.snapCount", 10).keep_config();
     let mut ensemble = Ensemble::start(&[Kind::Zebu; 3], &options).unwrap();
-    let mut session = Session::open(ensemble.member(0).address(), 20_000).unwrap();
+    let mut session = Session::open(ensemble.member(0).address(), 60_000).unwrap();
     for number in 0..40 {
         session.create(&format!("/{number}"), b"", 0).unwrap();
     }

@@ -12,6 +12,7 @@ use zebu_interop::server::{Options, PATIENCE};
 use zebu_interop::wire::{Writer, op, open_acl};
 
 const EPHEMERAL: i32 = 1;
+const SEQUENTIAL: i32 = 2;
 
 /// Starts members, the last one as leader.
 fn start(kinds: &[Kind], options: &Options) -> Result<Ensemble> {
@@ -65,7 +66,7 @@ fn local_sessions_at(ensemble: &mut Ensemble, index: usize, told: &mut Vec<Strin
     let leader = ensemble.members().len() - 1;
     let address = ensemble.member(index).address();
     let before = zxid(ensemble)?;
-    let mut session = Session::open(address, 10_000)?;
+    let mut session = Session::open(address, 60_000)?;
     ensure!(session.id >> 56 == index as i64 + 1, "{:x}", session.id);
     let mut tell = |what: &str, said: String| told.push(format!("{what}: {said}"));
     tell("zxids of a new session", format!("{}", zxid(ensemble)? - before));
@@ -94,11 +95,11 @@ fn local_sessions_at(ensemble: &mut Ensemble, index: usize, told: &mut Vec<Strin
     let (id, password) = (session.id, session.password.clone());
     for other in (0..=leader).filter(|other| *other != index) {
         let address = ensemble.member(other).address();
-        let moved = Session::attach(address, 10_000, id, &password, 0, PATIENCE)?;
+        let moved = Session::attach(address, 60_000, id, &password, 0, PATIENCE)?;
         let also_leads = if other == leader { "the leader" } else { "a follower" };
         tell(&format!("moved to {also_leads}"), format!("{}", moved.is_some()));
     }
-    let mut back = Session::resume(address, 10_000, id, &password)?;
+    let mut back = Session::resume(address, 60_000, id, &password)?;
     let delete = Writer::new().string(&path).int(-1);
     tell("delete", format!("{}", back.call(op::DELETE, delete)?.err));
     let before = zxid(ensemble)?;
@@ -151,24 +152,34 @@ fn upgraded_sessions_are_the_originals() {
     same_local_sessions(true);
 }
 
-/// What clients see of a leader that has none of its own.
-/// The one of these members that does not serve, as soon as there is just one.
-fn only_silent(ensemble: &mut Ensemble, among: std::ops::Range<usize>) -> Result<usize> {
+/// Waits until one of these members takes a write in a later epoch than this, so that somebody leads there.
+fn until_led_again(ensemble: &Ensemble, among: std::ops::Range<usize>, epoch: i64) -> Result<()> {
     let start = Instant::now();
-    loop {
-        let mut silent = Vec::new();
-        for index in among.clone() {
-            if !ensemble.member(index).four_letter_word("srvr")?.contains("Mode:") {
-                silent.push(index);
-            }
-        }
-        if let [one] = silent[..] {
-            return Ok(one);
-        }
-        ensure!(start.elapsed() < PATIENCE, "{silent:?}");
+    let led = |index: usize| -> Result<bool> {
+        let address = ensemble.members()[index].address();
+        let session = Session::attach(address, 60_000, 0, &[0; 16], 0, Duration::from_secs(10))?;
+        let Some(mut session) = session else { return Ok(false) };
+        let body = Writer::new().string("/led").string("").acl(&open_acl()).int(SEQUENTIAL);
+        let reply = session.call(op::CREATE, body)?;
+        Ok(reply.err == 0 && reply.zxid >> 32 > epoch)
+    };
+    while !among.clone().any(|index| led(index).unwrap_or(false)) {
+        ensure!(start.elapsed() < PATIENCE, "nobody leads");
+        std::thread::sleep(Duration::from_millis(20));
     }
+    Ok(())
 }
 
+/// How many members say nothing of themselves.
+fn silent(ensemble: &Ensemble) -> Result<usize> {
+    let mut silent = 0;
+    for member in ensemble.members() {
+        silent += usize::from(!member.four_letter_word("srvr")?.contains("Mode:"));
+    }
+    Ok(silent)
+}
+
+/// What clients see of a leader that has none of its own.
 fn leader_without_clients(kind: Kind) -> Result<String> {
     let options = options().config("leaderServes", "no");
     let mut ensemble = Ensemble::prepare(&[kind; 3], &options)?;
@@ -184,22 +195,21 @@ fn leader_without_clients(kind: Kind) -> Result<String> {
         tell(word, ensemble.member(2).four_letter_word(word)?);
     }
     let leader = ensemble.member(2).address();
-    let short = Duration::from_secs(20);
-    tell("a client", format!("{}", Session::open(leader, 10_000).is_ok()));
-    let mut session = Session::open(ensemble.member(0).address(), 30_000)?;
+    tell("a client", format!("{}", Session::open(leader, 60_000).is_ok()));
+    let mut session = Session::open(ensemble.member(0).address(), 60_000)?;
     tell("a follower's client", session.create("/e", b"", EPHEMERAL)?);
     let (id, password) = (session.id, session.password.clone());
-    let moved = Session::attach(leader, 30_000, id, &password, 0, short);
+    let moved = Session::attach(leader, 60_000, id, &password, 0, PATIENCE);
     tell("moved to the leader", format!("{}", moved.is_ok()));
     // Who does not lead any more has clients again, and who leads now has none. A server that is back before the
     // others have missed it leads again.
+    let epoch = session.call(op::SYNC, Writer::new().string("/"))?.zxid >> 32;
     ensemble.member(2).kill()?;
-    only_silent(&mut ensemble, 0..2)?;
+    until_led_again(&ensemble, 0..2, epoch)?;
     ensemble.member(2).launch()?;
-    let moved = Session::attach(leader, 30_000, id, &password, 0, short)?;
+    let moved = Session::attach(leader, 60_000, id, &password, 0, PATIENCE)?;
     tell("moved to a former leader", format!("{}", moved.is_some()));
-    let silent = only_silent(&mut ensemble, 0..3)?;
-    tell("leads now", silent.to_string());
+    tell("silent", silent(&ensemble)?.to_string());
     Ok(told)
 }
 

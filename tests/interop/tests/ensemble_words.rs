@@ -81,7 +81,7 @@ struct Told {
 }
 
 fn start(kind: Kind) -> Result<Ensemble> {
-    let options = options().config("syncLimit", 50);
+    let options = options();
     let mut ensemble = Ensemble::prepare_with_observers(&[kind; 4], 1, &options)?;
     for index in [2, 1] {
         ensemble.member(index).spawn()?;
@@ -89,7 +89,7 @@ fn start(kind: Kind) -> Result<Ensemble> {
     // Of two that know as much, the one with the greatest id leads.
     ensemble.member(2).wait_until_serving()?;
     // Who has nothing is sent the whole tree.
-    Session::open(ensemble.member(2).address(), 30_000)?.close()?;
+    Session::open(ensemble.member(2).address(), 60_000)?.close()?;
     for index in [0, 3] {
         ensemble.member(index).launch()?;
     }
@@ -116,14 +116,14 @@ fn tell(kind: Kind) -> Result<Told> {
     let mut sessions = Vec::new();
     for (number, (_, index)) in ROLES.into_iter().enumerate() {
         // One transaction of each thousand, and its acknowledgements, are timed.
-        let mut session = Session::open(ensemble.member(index).address(), 30_000)?;
+        let mut session = Session::open(ensemble.member(index).address(), 60_000)?;
         for _ in 0..340 {
             session.create(&format!("/many-{number}-"), b"", 2)?;
         }
         session.close()?;
     }
     for (role, index) in ROLES {
-        let mut session = Session::open(ensemble.member(index).address(), 30_000)?;
+        let mut session = Session::open(ensemble.member(index).address(), 60_000)?;
         // The last transaction is the longest one, so that it is known where it is.
         session.create(
             &format!("/{role}"),

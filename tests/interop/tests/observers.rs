@@ -76,20 +76,20 @@ fn learn_from_followers(voters: Kind, observers: Kind) -> Result<()> {
 
     // What a client of an observer writes and syncs.
     let at = |ensemble: &Ensemble, index: usize| ensemble.members()[index].address();
-    let mut session = Session::open(at(&ensemble, 3), 20_000)?;
+    let mut session = Session::open(at(&ensemble, 3), 60_000)?;
     session.create("/written", b"1", 0)?;
     session.create("/ephemeral", b"", 1)?;
-    let mut other = Session::open(at(&ensemble, leader), 20_000)?;
+    let mut other = Session::open(at(&ensemble, leader), 60_000)?;
     other.expect(op::SET_DATA, Writer::new().string("/written").string("2").int(-1))?;
     session.expect(op::SYNC, Writer::new().string("/"))?;
     let read = session.expect(op::GET_DATA, Writer::new().string("/written").bool(false))?;
     ensure!(Reader::new(&read).string()? == Some("2".to_owned()), "{read:?}");
     // Its session goes on at the other observer, and at a voter.
     let (id, password) = (session.id, session.password.clone());
-    let session = Session::resume(at(&ensemble, 4), 20_000, id, &password)?;
-    let mut session = Session::resume(at(&ensemble, first), 20_000, session.id, &password)?;
+    let session = Session::resume(at(&ensemble, 4), 60_000, id, &password)?;
+    let mut session = Session::resume(at(&ensemble, first), 60_000, session.id, &password)?;
     session.create("/moved", b"", 1)?;
-    let mut session = Session::resume(at(&ensemble, 3), 20_000, id, &password)?;
+    let mut session = Session::resume(at(&ensemble, 3), 60_000, id, &password)?;
     session.expect(op::CLOSE_SESSION, Writer::new())?;
 
     let load = Load::start(&ensemble.addresses())?;

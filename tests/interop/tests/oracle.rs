@@ -12,7 +12,7 @@ use zebu_interop::server::{Kind, PATIENCE};
 /// Creates a znode at a member that serves.
 fn create(ensemble: &mut Ensemble, at: usize, path: &str) -> Result<()> {
     ensemble.member(at).wait_until_serving()?;
-    let mut session = Session::open(ensemble.member(at).address(), 20_000)?;
+    let mut session = Session::open(ensemble.member(at).address(), 60_000)?;
     session.create(path, b"", 0)?;
     session.close()
 }

@@ -94,7 +94,7 @@ fn story(kind: Kind, local_sessions: bool) -> Result<String> {
     let mut tell = |what: &str, said: String| told.push_str(&format!("{what}: {said}\n"));
     let mut ensemble = start(kind, local_sessions)?;
     tell("isro", isro(&mut ensemble)?);
-    let before = Session::open(ensemble.member(ALONE).address(), 20_000)?;
+    let before = Session::open(ensemble.member(ALONE).address(), 60_000)?;
     let (id, password) = (before.id, before.password.clone());
     lose_quorum(&mut ensemble)?;
     let srvr = ensemble.member(ALONE).four_letter_word("srvr")?;

@@ -67,7 +67,7 @@ fn change(kinds: [Kind; 3], joiner: Kind) -> Result<()> {
     members.expect_mode(4, "follower")?;
     let all = [1, 2, 3, 4];
 
-    let mut watching = Session::open(members.server(leader).address(), 20_000)?;
+    let mut watching = Session::open(members.server(leader).address(), 60_000)?;
     watching.expect(op::GET_DATA, Writer::new().string("/zookeeper/config").bool(true))?;
     let observer = members.entry(4, "observer");
     let config = members.change(leader, &[observer], &[])?;
@@ -152,7 +152,7 @@ fn change_under_crashes() -> Result<()> {
         let joins = round % 2 == 0;
         let entry = members.entry(4, "participant");
         let (joining, leaving) = if joins { (Some(&*entry), None) } else { (None, Some("4")) };
-        let mut session = Session::open(members.server(other).address(), 20_000)?;
+        let mut session = Session::open(members.server(other).address(), 60_000)?;
         session.auth("digest", SUPER)?;
         let body =
             [joining, leaving, None].into_iter().fold(Writer::new(), Writer::optional_string);
@@ -179,7 +179,7 @@ fn change_under_crashes() -> Result<()> {
     let told = load.finish()?;
     let mut trees = Vec::new();
     for id in all {
-        let mut session = Session::open(members.server(id).address(), 20_000)?;
+        let mut session = Session::open(members.server(id).address(), 60_000)?;
         session.expect(op::SYNC, Writer::new().string("/"))?;
         session.close()?;
         // When each server began to show the configuration is its own affair.
@@ -225,7 +225,7 @@ fn refusals(kind: Kind) -> Result<Vec<i32>> {
         }
     }
     // Who is not the administrator may not; that is said last.
-    let mut session = Session::open(members.server(leader).address(), 20_000)?;
+    let mut session = Session::open(members.server(leader).address(), 60_000)?;
     for (leaving, version) in [("3", -1), ("3", 7), ("1,2", -1)] {
         let body = Writer::new().optional_string(None).optional_string(Some(leaving));
         let body = body.optional_string(None).long(version);

@@ -111,7 +111,7 @@ async fn a_protected_create_that_was_never_sent_did_not_happen() {
     let server = Server::start(&[]);
     let proxy = Proxy::new(server.address()).await;
     let client = connect(server.address(), TIMEOUT).await;
-    let through = zebu_client::Connector::new().connection_wait(Duration::from_millis(20));
+    let through = zebu_client::Connector::new().connection_wait(Duration::from_secs(2));
     let cut_off = through.start(&proxy.address.to_string()).unwrap();
     soon(cut_off.connected()).await.unwrap();
     let mut events = cut_off.session_events();
@@ -195,7 +195,7 @@ async fn what_is_cancelled_before_it_was_sent_does_not_happen() {
 #[tokio::test]
 async fn a_request_does_not_wait_for_ever() {
     let mut server = Server::start(&[]);
-    let connector = zebu_client::Connector::new().connection_wait(Duration::from_millis(100));
+    let connector = zebu_client::Connector::new().connection_wait(Duration::from_secs(2));
     let client = soon(connector.connect(&server.address().to_string())).await.unwrap();
     let mut events = client.session_events();
     server.stop();

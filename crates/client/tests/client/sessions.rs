@@ -40,8 +40,8 @@ async fn a_session_survives_its_server() {
 async fn an_expired_session_is_over() {
     let server = Server::start(QUICK);
     let proxy = Proxy::new(server.address()).await;
-    let client = connect(proxy.address, Duration::from_millis(500)).await;
-    let observer = connect(server.address(), Duration::from_millis(2000)).await;
+    let client = connect(proxy.address, Duration::from_secs(3)).await;
+    let observer = connect(server.address(), Duration::from_secs(30)).await;
     let mut events = client.session_events();
     soon(client.create("/mine", "", CreateMode::Ephemeral, &Acls::creator())).await.unwrap();
     let (_, gone) = soon(observer.watch_exists("/mine")).await.unwrap();
@@ -147,7 +147,7 @@ async fn servers_that_are_not_there_are_passed_over() {
 async fn a_session_without_servers_is_given_up() {
     let mut server = Server::start(&[]);
     let connector = Connector::new().session_timeout(TIMEOUT);
-    let connector = connector.give_up_after(Duration::from_millis(300));
+    let connector = connector.give_up_after(Duration::from_secs(3));
     let client = soon(connector.connect(&server.address().to_string())).await.unwrap();
     let ticket = client.ticket().unwrap();
     let mut events = client.session_events();

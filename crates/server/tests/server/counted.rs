@@ -88,7 +88,7 @@ fn every_metric_moves() {
     let mut all = BTreeSet::new();
 
     // An ordinary life.
-    let running = Running::new(&["nio.sessionlessCnxnTimeout=50", "enforceQuota=true"]);
+    let running = Running::new(&["nio.sessionlessCnxnTimeout=3000", "enforceQuota=true"]);
     let mut client = running.client();
     ask_everything(&mut client);
     for (path, data) in [
@@ -132,7 +132,7 @@ fn every_metric_moves() {
     moved(&running, &mut all);
 
     // Requests that nobody throttles and nobody waits for.
-    let (running, mut keeper) = Gate::server(&["throttled_op_wait_time=1"]);
+    let (running, mut keeper) = Gate::server(&["throttled_op_wait_time=4000"]);
     let (mut gone, mut late) = (running.client(), running.client());
     keeper.close();
     gone.post(op::SYNC, &Bytes::new().text("/"));
@@ -141,7 +141,7 @@ fn every_metric_moves() {
     gone.vanish();
     running.wait_metric("num_alive_connections", |n| n == 3.0);
     let now = running.metric("uptime").unwrap();
-    running.wait_metric("uptime", |uptime| uptime > now + 5.0);
+    running.wait_metric("uptime", |uptime| uptime > now + 4000.0);
     keeper.open();
     late.reply().unwrap();
     moved(&running, &mut all);

@@ -44,7 +44,7 @@ pub fn ensemble(settings: &[&str]) -> (TempDir, Vec<Running>) {
 pub fn client_of(member: &Running) -> Client {
     let start = Instant::now();
     loop {
-        match Client::hello(member.port, &Hello::timeout(10_000)) {
+        match Client::hello(member.port, &Hello::timeout(30_000)) {
             Ok(client) => return client,
             Err(_) => assert!(start.elapsed() < DEADLINE, "it does not serve"),
         }

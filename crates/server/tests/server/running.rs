@@ -28,6 +28,8 @@ pub fn config(dir: &Path, settings: &[&str]) -> Config {
             format!("dataDir={}", dir.display()),
             "preAllocSize=64".to_owned(),
             "tickTime=200".to_owned(),
+            // A test may have to wait for a processor longer than twenty ticks.
+            "maxSessionTimeout=60000".to_owned(),
             "maxClientCnxns=0".to_owned(),
             "4lw.commands.whitelist=*".to_owned(),
         ],

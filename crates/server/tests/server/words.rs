@@ -43,7 +43,7 @@ fn what_the_words_show_is_what_there_is() {
     assert_eq!(running.word("wchc"), format!("{session}\n\t/mine\n\t/missing\n\n"));
     let cons = running.word("cons");
     let mine = cons.lines().find(|line| line.contains(&format!("sid={session}"))).unwrap();
-    assert!(mine.contains("lop=EXIS") && mine.contains("to=4000"), "{mine}");
+    assert!(mine.contains("lop=EXIS") && mine.contains("to=30000"), "{mine}");
     assert!(mine.contains("recved=4,sent=4"), "{mine}");
     running.word("crst");
     let cons = running.word("cons");

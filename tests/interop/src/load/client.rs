@@ -10,7 +10,7 @@ use crate::server::PATIENCE;
 use crate::wire::{Writer, op, open_acl};
 
 /// How long a server may take to answer before another one is asked.
-const ANSWER_TIME: Duration = Duration::from_secs(3);
+const ANSWER_TIME: Duration = Duration::from_secs(6);
 
 /// A session that goes from server to server.
 pub struct Client {

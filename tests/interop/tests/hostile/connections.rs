@@ -63,7 +63,7 @@ fn impossible_lengths_end_their_connection_only() {
 #[ignore = "needs the zebu binary: cargo xtask interop"]
 fn a_handshake_has_a_deadline() {
     // The original never closes the connection whose bytes trickle.
-    let options = Options::default().property("zookeeper.nio.sessionlessCnxnTimeout", 500);
+    let options = Options::default().property("zookeeper.nio.sessionlessCnxnTimeout", 4_000);
     let mut target = Target::with(&options);
     let mut silent = target.connect();
     let mut trickling = target.connect();
