@@ -182,6 +182,11 @@ impl Net {
         self.links.lock().get(&link).map_or(0, |handle| handle.backlog.bytes())
     }
 
+    /// Whether a connection is still there.
+    fn has(&self, link: LinkId) -> bool {
+        self.links.lock().contains_key(&link)
+    }
+
     /// The longest field of a packet, in bytes.
     fn field_bytes_max(&self) -> usize {
         let limits = &self.shared.config.limits;
@@ -334,12 +339,12 @@ impl Handle {
 
     /// Sends a learner the tree as it is now, and as it becomes meanwhile.
     pub fn send_copy(&self, link: LinkId) {
-        let (source, pieces) = copy::Source::new(&self.net.shared);
-        if let Some(handle) = self.net.links.lock().get(&link) {
-            let _ = handle.to.send(ToLink::Copy(pieces));
-        }
         let shared = self.net.shared.clone();
-        self.thread("zebu-copy", move || source.run(&shared));
+        let known = self.net.links.lock().get(&link).map(|it| (it.to.clone(), it.backlog.clone()));
+        let Some((to, backlog)) = known else { return };
+        let (source, pieces) = copy::Source::new(&shared.tree, backlog);
+        let _ = to.send(ToLink::Copy(pieces));
+        self.thread("zebu-copy", move || source.run(&shared.tree));
     }
 
     /// The leader's tree that came on a connection, and the file it is in.

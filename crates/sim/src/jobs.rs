@@ -252,7 +252,10 @@ impl World {
         let Some(process) = &self.servers[server].process else { return };
         let stretch = Stretch { link, after, up_to, share, part_bytes };
         let mut parts = Vec::new();
-        let read = zebu_state::read_log(&process.snapshots, stretch, &mut |part| parts.push(part));
+        let read = zebu_state::read_log(&process.snapshots, stretch, &mut |part| {
+            parts.push(part);
+            std::ops::ControlFlow::Continue(())
+        });
         self.reached(if read.is_ok() { "log read" } else { "log of no use" });
         let mut after = Duration::ZERO;
         for input in parts {

@@ -33,17 +33,22 @@ impl Sending {
 
     /// Adds so many znodes to `out`, and the end behind the last.
     pub fn step(&mut self, tree: &Tree, znodes: usize, out: &mut Vec<u8>) -> Step {
+        self.fill(tree, znodes, usize::MAX, out)
+    }
+
+    /// The same, but only until `out` has this length: znodes may be large.
+    pub fn fill(&mut self, tree: &Tree, znodes: usize, bytes: usize, out: &mut Vec<u8>) -> Step {
         if !self.walk.is_of(tree) {
             return Step::Replaced;
         }
-        let mut out = Encoder::new(out);
-        let done = self.walk.step(tree, znodes, &mut |path, data, acl, stat| {
-            encode_node(path, data, acl, stat, &mut out);
+        let done = self.walk.step_while(tree, znodes, &mut |path, data, acl, stat| {
+            encode_node(path, data, acl, stat, &mut Encoder::new(out));
+            out.len() < bytes
         });
         if !done {
             return Step::More;
         }
-        encode_end(&mut out);
+        encode_end(&mut Encoder::new(out));
         Step::Done
     }
 }

@@ -1,5 +1,7 @@
 //! A stretch of the log on disk, read for a learner.
 
+use std::ops::ControlFlow;
+
 use bytes::Bytes;
 use zebu_proto::Zxid;
 use zebu_store::{Range, Snapshots, Unusable};
@@ -20,19 +22,19 @@ pub struct Stretch {
     pub part_bytes: usize,
 }
 
-/// Reads the log, and reports it part by part as the leader is told of it.
+/// Reads the log, and reports it part by part as the leader is told of it, unless nobody wants more of it.
 ///
 /// # Errors
 /// Why the log is of no use, which has been reported as well.
 pub fn read_log(
     snapshots: &Snapshots,
     stretch: Stretch,
-    report: &mut dyn FnMut(Input),
+    report: &mut dyn FnMut(Input) -> ControlFlow<()>,
 ) -> Result<(), Unusable> {
     let read = hand_over(snapshots, stretch, report);
     if read.is_err() {
         let (floor, txns) = (None, Vec::new());
-        report(Input::LogRead { link: stretch.link, floor, txns, end: LogEnd::Unusable });
+        let _ = report(Input::LogRead { link: stretch.link, floor, txns, end: LogEnd::Unusable });
     }
     read
 }
@@ -40,7 +42,7 @@ pub fn read_log(
 fn hand_over(
     snapshots: &Snapshots,
     stretch: Stretch,
-    report: &mut dyn FnMut(Input),
+    report: &mut dyn FnMut(Input) -> ControlFlow<()>,
 ) -> Result<(), Unusable> {
     let Stretch { link, after, up_to, share, part_bytes } = stretch;
     let bytes_max = match snapshots.latest()? {
@@ -56,10 +58,13 @@ fn hand_over(
         txns.push((zxid, Bytes::copy_from_slice(body)));
         if bytes >= part_bytes {
             let txns = std::mem::take(&mut txns);
-            report(Input::LogRead { link, floor, txns, end: LogEnd::More });
+            let more = Input::LogRead { link, floor, txns, end: LogEnd::More };
+            if report(more).is_break() {
+                return Ok(());
+            }
             bytes = 0;
         }
     }
-    report(Input::LogRead { link, floor, txns, end: LogEnd::Complete });
+    let _ = report(Input::LogRead { link, floor, txns, end: LogEnd::Complete });
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Trees that change or are replaced while something goes on, over a disk in memory.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -7,10 +8,11 @@ use bytes::BytesMut;
 use zebu_jute::Encoder;
 use zebu_proto::txn::{Txn, TxnHeader, TxnRecord};
 use zebu_proto::{Epoch, OpCode, SessionId, Zxid};
-use zebu_state::{Outline, Rebuild, Receiving, Sending, Step, truncate};
+use zebu_state::{Outline, Rebuild, Receiving, Sending, Step, Stretch, read_log, truncate};
 use zebu_store::vfs::MemVfs;
 use zebu_store::{Snapshots, Store, TxnLog};
 use zebu_tree::{Options, Silent, Tree};
+use zebu_zab::LinkId;
 
 const OPTIONS: Options = Options {
     types: zebu_proto::ExtendedTypes { enabled: true, emulate_353: false },
@@ -90,6 +92,29 @@ fn whatever_walks_through_a_tree_that_is_replaced_is_given_up() {
     let other = Tree::new(OPTIONS);
     assert_eq!(taking.step(&other, 1), Step::Replaced);
     assert_eq!(sending.step(&other, 1, &mut out), Step::Replaced);
+}
+
+#[test]
+fn a_log_is_read_no_further_than_somebody_wants_it() {
+    let (_, mut log, snapshots) = disk();
+    append(&mut log, 1..=9);
+    for wanted in 1..4 {
+        let stretch = Stretch {
+            link: LinkId(1),
+            after: at(1),
+            up_to: at(9),
+            share: 0.0,
+            // A part for each transaction.
+            part_bytes: 1,
+        };
+        let mut parts = 0;
+        let read = read_log(&snapshots, stretch, &mut |_| {
+            parts += 1;
+            if parts < wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        read.unwrap();
+        assert_eq!(parts, wanted);
+    }
 }
 
 #[test]

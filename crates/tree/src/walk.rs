@@ -67,6 +67,22 @@ impl Walk {
         budget: usize,
         visit: &mut impl FnMut(&str, Option<&[u8]>, i64, &StatPersisted),
     ) -> bool {
+        self.step_while(tree, budget, &mut |path, data, acl, stat| {
+            visit(path, data, acl, stat);
+            true
+        })
+    }
+
+    /// The same, and no further than to the first znode that `visit` has enough with.
+    ///
+    /// # Panics
+    /// When the tree is not the one the walk began on.
+    pub fn step_while(
+        &mut self,
+        tree: &Tree,
+        budget: usize,
+        visit: &mut impl FnMut(&str, Option<&[u8]>, i64, &StatPersisted) -> bool,
+    ) -> bool {
         assert!(self.is_of(tree), "a walk goes on over another tree");
 
         let mut id = self.cursor.load(Ordering::Relaxed);
@@ -82,9 +98,7 @@ impl Walk {
             let acl = tree.acls.id(record.acl);
             // Created since, with an ACL that the table does not have: replay brings both.
             let skip = record.czxid > self.began && acl >= self.new_acls;
-            if !skip {
-                visit(&self.path, tree.arena.data(id), acl, &record.stat());
-            }
+            let goes_on = skip || visit(&self.path, tree.arena.data(id), acl, &record.stat());
             id = match record.first_child {
                 child if child != NONE && !skip => {
                     self.path.push('/');
@@ -93,7 +107,7 @@ impl Walk {
                 }
                 _ => self.leave(tree, id),
             };
-            if id == NONE {
+            if id == NONE || !goes_on {
                 break;
             }
         }

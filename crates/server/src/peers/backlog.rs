@@ -32,6 +32,11 @@ impl Backlog {
         self.bytes.fetch_add(packet_bytes(packet), Ordering::Relaxed) <= BACKLOG_BYTES_MAX
     }
 
+    /// Counts a piece of a tree that is to be sent.
+    pub(super) fn grow(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     /// Whether it is to be measured how long the next packet waits.
     pub(super) fn marks(&self) -> bool {
         self.packets.fetch_add(1, Ordering::Relaxed).is_multiple_of(MARKED_EVERY)

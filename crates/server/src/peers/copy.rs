@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use parking_lot::RwLock;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -12,15 +13,16 @@ use zebu_jute::{Encode as _, Encoder};
 use zebu_proto::Zxid;
 use zebu_proto::quorum::{PacketKind, QuorumPacket};
 use zebu_state::{CopyError, Receiving, Sending, Step};
+use zebu_tree::Tree;
 use zebu_zab::LinkId;
 
 use super::Net;
-use crate::shared::Shared;
+use super::backlog::Backlog;
 
 /// Znodes copied under one read lock.
 const STEP_ZNODES: usize = 512;
-/// Pieces that wait to be sent.
-const PIECES_MAX: usize = 8;
+/// Pieces that wait to be sent: the next one is made while one is sent.
+const PIECES_MAX: usize = 1;
 /// Bytes of a piece, roughly.
 const PIECE_BYTES: usize = 256 << 10;
 /// Bytes that are copied under the first read lock, roughly: a tree that is no larger does not change
@@ -34,14 +36,16 @@ pub(super) struct Source {
     step: Step,
     piece: Vec<u8>,
     to: Sender<Bytes>,
+    /// What waits for the learner.
+    backlog: Arc<Backlog>,
 }
 
 impl Source {
     /// Begins with the tree as it is now. The pieces end with an empty one if all went well.
-    pub(super) fn new(shared: &Arc<Shared>) -> (Self, Receiver<Bytes>) {
+    pub(super) fn new(tree: &RwLock<Tree>, backlog: Arc<Backlog>) -> (Self, Receiver<Bytes>) {
         let (to, pieces) = channel(PIECES_MAX);
         let mut tables = Vec::new();
-        let tree = shared.tree.read();
+        let tree = tree.read();
         let mut sending = Sending::begin(&tree, &mut tables);
         let mut piece = Vec::with_capacity(PIECE_BYTES);
         let packet = QuorumPacket::new(PacketKind::SNAP, sending.zxid());
@@ -49,15 +53,16 @@ impl Source {
         piece.append(&mut tables);
         let mut step = Step::More;
         while step == Step::More && piece.len() < AT_ONCE_BYTES {
-            step = sending.step(&tree, STEP_ZNODES, &mut piece);
+            step = sending.fill(&tree, STEP_ZNODES, AT_ONCE_BYTES, &mut piece);
         }
-        (Self { sending, step, piece, to }, pieces)
+        (Self { sending, step, piece, to, backlog }, pieces)
     }
 
-    /// Sends everything; ends early when the learner is gone, or the tree.
-    pub(super) fn run(mut self, shared: &Shared) {
+    /// Sends everything, as fast as the learner takes it; ends early when the learner is gone, or the tree.
+    pub(super) fn run(mut self, tree: &RwLock<Tree>) {
         while self.step == Step::More {
-            self.step = self.sending.step(&shared.tree.read(), STEP_ZNODES, &mut self.piece);
+            let piece = &mut self.piece;
+            self.step = self.sending.fill(&tree.read(), STEP_ZNODES, PIECE_BYTES, piece);
             if self.step == Step::Replaced || (self.piece.len() >= PIECE_BYTES && !self.send()) {
                 return;
             }
@@ -69,6 +74,7 @@ impl Source {
 
     fn send(&mut self) -> bool {
         let piece = std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE_BYTES));
+        self.backlog.grow(piece.len());
         self.to.blocking_send(piece.into()).is_ok()
     }
 }
@@ -105,5 +111,60 @@ fn useless(error: CopyError) -> io::Error {
     match error {
         CopyError::Decode(error) => io::Error::new(io::ErrorKind::InvalidData, error),
         error => io::Error::other(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zebu_proto::{Acl, ExtendedTypes, StatPersisted};
+    use zebu_tree::{Loader, Options};
+
+    use super::*;
+
+    const OPTIONS: Options = Options {
+        types: ExtendedTypes { enabled: true, emulate_353: false },
+        digest: true,
+        hash_seed: 7,
+    };
+
+    fn tree(znodes: usize, bytes: usize) -> RwLock<Tree> {
+        let mut loader = Loader::new(OPTIONS);
+        loader.acl(1, Acl::open());
+        let (data, stat) = (vec![7; bytes], StatPersisted::default());
+        loader.node("", None, 1, &stat).unwrap();
+        for number in 0..znodes {
+            loader.node(&format!("/{number}"), Some(&data), 1, &stat).unwrap();
+        }
+        RwLock::new(loader.finish().unwrap())
+    }
+
+    #[test]
+    fn a_large_tree_waits_for_a_learner_in_small_pieces() {
+        let (znodes, bytes) = (64, 900_000);
+        let tree = Arc::new(tree(znodes, bytes));
+        let backlog = Arc::new(Backlog::default());
+        let (source, mut pieces) = Source::new(&tree, backlog.clone());
+        let making = std::thread::spawn(move || source.run(&tree));
+        // The first piece, one that waits and one that is to wait, each with a znode too many.
+        let most = AT_ONCE_BYTES + 2 * PIECE_BYTES + 3 * (bytes + 1000);
+        let (mut sent, mut whole) = (0, false);
+        while let Some(piece) = pieces.blocking_recv() {
+            assert!(backlog.bytes() <= most, "{} of {most} bytes wait", backlog.bytes());
+            backlog.sent(piece.len());
+            sent += piece.len();
+            whole = piece.is_empty();
+        }
+        making.join().unwrap();
+        assert!(whole && sent > znodes * bytes, "{sent}");
+        assert_eq!(backlog.bytes(), 0);
+    }
+
+    #[test]
+    fn nothing_more_is_made_for_a_learner_that_is_gone() {
+        let tree = Arc::new(tree(64, 900_000));
+        let (source, pieces) = Source::new(&tree, Arc::default());
+        let making = std::thread::spawn(move || source.run(&tree));
+        drop(pieces);
+        making.join().unwrap();
     }
 }

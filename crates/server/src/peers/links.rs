@@ -352,6 +352,7 @@ async fn speak(
                     while let Some(piece) = pieces.recv().await {
                         whole = piece.is_empty();
                         to.write_all(&piece).await?;
+                        backlog.sent(piece.len());
                     }
                     if !whole {
                         return Err(io::Error::other("a snapshot could not be made"));
@@ -427,8 +428,9 @@ mod tests {
             sender.send(ToLink::Copy(copy)).unwrap();
             drop(sender);
             let sent = Arc::new(AtomicUsize::new(0));
-            let (orders, counter) =
-                (Orders { orders, backlog: Arc::default(), closing: Arc::default() }, sent.clone());
+            let backlog = Arc::new(Backlog::default());
+            let (waiting, counter) = (backlog.clone(), sent.clone());
+            let orders = Orders { orders, backlog, closing: Arc::default() };
             let count = move || {
                 counter.fetch_add(1, Ordering::Relaxed);
             };
@@ -436,11 +438,13 @@ mod tests {
                 tokio::spawn(async move { speak(&Metrics::default(), to, orders, count).await });
             for piece in ["the tree", ""].into_iter().take(1 + usize::from(whole)) {
                 assert_eq!(sent.load(Ordering::Relaxed), 0);
+                waiting.grow(piece.len());
                 pieces.send(Bytes::from(piece)).await.unwrap();
             }
             drop(pieces);
             assert_eq!(speaking.await.unwrap().is_ok(), whole);
             assert_eq!(sent.load(Ordering::Relaxed), usize::from(whole));
+            assert_eq!(waiting.bytes(), 0);
             let mut received = Vec::new();
             far.read_to_end(&mut received).await.unwrap();
             assert_eq!(received, b"the tree");
