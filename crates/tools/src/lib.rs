@@ -2,6 +2,10 @@
 //!
 //! They work on files and on what servers say; none of them is part of a server.
 
+mod date;
 pub mod digest;
+mod failure;
+pub mod log;
 pub mod purge;
+pub mod snapshot;
 pub mod word;

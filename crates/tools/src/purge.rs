@@ -7,9 +7,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use zebu_store::{OsVfs, purge_beside};
+
+use crate::date;
 
 /// The fewest snapshots that may be asked for.
 const KEEP_MIN: i32 = 3;
@@ -98,21 +98,12 @@ fn absolute(path: &str) -> String {
 fn purge(job: &Job, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut remove = |path: &Path| {
         let changed = fs::metadata(path)?.modified()?;
-        writeln!(out, "Removing file: {}\t{}", date(changed), path.display()).ok();
+        let changed = jiff::Timestamp::try_from(changed).map_err(io::Error::other)?;
+        writeln!(out, "Removing file: {}\t{}", date::medium(changed), path.display()).ok();
         fs::remove_file(path)
     };
     purge_beside(&OsVfs, &job.data_dir, &job.log_dir, job.keep, &mut remove)?;
     Ok(())
-}
-
-/// A time as Java shows it, in the time zone of this machine.
-fn date(time: std::time::SystemTime) -> String {
-    match Timestamp::try_from(time) {
-        Ok(time) => {
-            time.to_zoned(TimeZone::system()).strftime("%b %-d, %Y, %-I:%M:%S %p").to_string()
-        }
-        Err(error) => error.to_string(),
-    }
 }
 
 #[cfg(test)]

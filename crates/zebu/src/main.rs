@@ -22,6 +22,10 @@ enum Command {
     Shell(zebu_shell::ShellArgs),
     /// Remove old snapshots and logs.
     Purge(zebu_tools::purge::PurgeArgs),
+    /// Show a transaction log, repair its checksums, or cut it.
+    Log(zebu_tools::log::LogArgs),
+    /// Show a snapshot, or compare two.
+    Snapshot(zebu_tools::snapshot::SnapshotArgs),
     /// Ask a server a four-letter word.
     Word(zebu_tools::word::WordArgs),
     /// What ACLs call somebody with a password.
@@ -39,6 +43,8 @@ fn main() -> ExitCode {
         Command::Server(args) => zebu_server::run(&args),
         Command::Shell(args) => zebu_shell::run(&args),
         Command::Purge(args) => zebu_tools::purge::run(&args),
+        Command::Log(args) => zebu_tools::log::run(&args),
+        Command::Snapshot(args) => zebu_tools::snapshot::run(&args),
         Command::Word(args) => zebu_tools::word::run(&args),
         Command::Digest(args) => zebu_tools::digest::run(&args),
         Command::Version => {

@@ -293,3 +293,26 @@ fn old_files_are_cleaned_up() {
     assert!(out.starts_with("Removing file: ") && out.ends_with("/snapshot.1\n"), "{out}");
     assert_eq!(fs::read_dir(&dir).unwrap().count(), 3);
 }
+
+#[test]
+fn logs_and_snapshots_are_shown_under_the_old_names() {
+    let place = Place::new();
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/zookeeper-3.8.0");
+    let (log, snapshot) = (
+        format!("{fixtures}/basic/version-2/log.3d"),
+        format!("{fixtures}/basic/version-2/snapshot.3c"),
+    );
+    let (code, out, _) = place.run("zkTxnLogToolkit.sh", &["-d", &log]);
+    assert!(code == 0 && out.ends_with("EOF reached after 12 txns.\n"), "{out}");
+    let (code, out, _) = place.run("zkSnapShotToolkit.sh", &[&snapshot]);
+    assert!(code == 0 && out.ends_with("Last zxid: 0x3c\n"), "{out}");
+    let (code, out, _) = place.run("zkSnapShotToolkit.sh", &["-json", &snapshot]);
+    assert!(code == 0 && out.starts_with("[1,0,{"), "{out}");
+    let (code, out, _) = place.run("zkSnapshotRecursiveSummaryToolkit.sh", &[&snapshot, "/q", "0"]);
+    assert_eq!((code, out.as_str()), (0, " /q\n   children: 2\n   data: 13\n\n"));
+    let same = ["-l", &snapshot, "-r", &snapshot, "-b", "0", "-n", "0"];
+    let (code, out, _) = place.run("zkSnapshotComparer.sh", &same);
+    assert!(code == 0 && out.ends_with("All layers compared.\n"), "{out}");
+    let (code, out, errors) = place.run("zkSnapshotComparer.sh", &same[..4]);
+    assert!(code == 2 && out.is_empty() && errors.contains("--bytes"), "{errors}");
+}
