@@ -1,0 +1,114 @@
+//! What members of an ensemble do after a long time: without a leader, and without one of them.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use zebu_interop::ensemble::{Ensemble, options};
+use zebu_interop::raw::Session;
+use zebu_interop::server::Kind::{self, Java395, Zebu};
+use zebu_interop::server::PATIENCE;
+use zebu_interop::wire::{Writer, op};
+
+/// The timeout of a session that has no server for longer than that, in milliseconds.
+const TIMEOUT_MS: i32 = 8_000;
+
+/// More than what a leader keeps in memory for those who are behind.
+const MANY: usize = 1_500;
+
+/// While nobody leads, no session gets older; once somebody does, one that nobody renews ends.
+fn sessions_wait_for_a_leader(kind: Kind) -> Result<()> {
+    let mut ensemble = Ensemble::start(&[kind; 3], &options())?;
+    let address = ensemble.member(0).address();
+    let mut renewed = Session::open(address, TIMEOUT_MS)?;
+    renewed.create("/renewed", b"", 1)?;
+    let mut left = Session::open(address, TIMEOUT_MS)?;
+    left.create("/left", b"", 1)?;
+    for index in [1, 2] {
+        ensemble.member(index).kill()?;
+    }
+    let (id, password) = (renewed.id, renewed.password.clone());
+    drop((renewed, left));
+    // It is time itself that is to pass.
+    std::thread::sleep(Duration::from_millis(TIMEOUT_MS as u64 * 3 / 2));
+    for index in [1, 2] {
+        ensemble.member(index).spawn()?;
+    }
+    let start = Instant::now();
+    let patience = Duration::from_secs(1);
+    let mut session = loop {
+        match Session::attach(address, TIMEOUT_MS, id, &password, 0, patience) {
+            Ok(session) => break session.context("it has expired")?,
+            Err(error) => ensure!(start.elapsed() < PATIENCE, "no server: {error:#}"),
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    let exists = |session: &mut Session, path: &str| -> Result<i32> {
+        session.expect(op::SYNC, Writer::new().string("/"))?;
+        Ok(session.call(op::EXISTS, Writer::new().string(path).bool(false))?.err)
+    };
+    ensure!(exists(&mut session, "/renewed")? == 0, "its ephemeral is gone");
+    while exists(&mut session, "/left")? == 0 {
+        ensure!(start.elapsed() < PATIENCE, "a session that nobody renews does not end");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    ensure!(exists(&mut session, "/renewed")? == 0, "its ephemeral is gone");
+    session.close()
+}
+
+/// A learner that lacks more than its leader has in memory is sent it from the log, if that may be long.
+fn long_diff(leader: Kind, learner: Kind) -> Result<()> {
+    let options = options()
+        .property("zookeeper.snapCount", 300)
+        // No limit. The original takes no number above 1.
+        .property("zookeeper.snapshotSizeFactor", 0);
+    let mut ensemble = Ensemble::prepare(&[learner, leader, leader], &options)?.started()?;
+    let write = |ensemble: &mut Ensemble, name: &str, count: usize| -> Result<()> {
+        let mut session = Session::open(ensemble.member(2).address(), 60_000)?;
+        for number in 0..count {
+            session.create(&format!("/{name}-{number}"), b"", 0)?;
+        }
+        session.close()
+    };
+    write(&mut ensemble, "before", 100)?;
+    ensemble.agreed_tree()?;
+    ensemble.member(0).stop()?;
+    let copies = |ensemble: &mut Ensemble| {
+        let words = ["received the leader's tree", "Getting a snapshot from leader"];
+        ensemble.member(0).log_lines(&words).lines().count()
+    };
+    let before = copies(&mut ensemble);
+    write(&mut ensemble, "long", MANY)?;
+    ensemble.member(0).launch()?;
+    let tree = ensemble.agreed_tree()?;
+    ensure!(tree.contains(&format!("/long-{} ", MANY - 1)), "{tree}");
+    ensure!(copies(&mut ensemble) == before, "it got the tree: {}", ensemble.member(0).log());
+    Ok(())
+}
+
+fn done(result: Result<()>) {
+    result.unwrap_or_else(|failure| panic!("{failure:?}"));
+}
+
+#[test]
+fn sessions_do_not_get_older_while_nobody_leads() {
+    done(sessions_wait_for_a_leader(Zebu));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn sessions_of_the_original_do_not_get_older_while_nobody_leads() {
+    done(sessions_wait_for_a_leader(Java395));
+}
+
+#[test]
+fn a_long_log_is_sent_instead_of_the_tree() {
+    done(long_diff(Zebu, Zebu));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn a_long_log_is_sent_by_and_to_the_original() {
+    done(long_diff(Java395, Java395));
+    done(long_diff(Java395, Zebu));
+    done(long_diff(Zebu, Java395));
+}
