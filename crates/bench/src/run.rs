@@ -114,7 +114,7 @@ pub(crate) struct EchoArgs {
     /// Only serve, on this address, until the process is ended
     #[arg(long, value_name = "IP:PORT")]
     listen: Option<SocketAddr>,
-    /// Make every write durable before it is answered, in a file of 64 MiB in this directory, many with one
+    /// Make every write durable before it is answered, in a file of 4 MiB in this directory, many with one
     /// fdatasync: the upper bound of durable writes
     #[arg(long, value_name = "DIR")]
     durable: Option<PathBuf>,
