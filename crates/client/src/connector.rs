@@ -2,17 +2,19 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::{Duration, SystemTime};
 
+use tracing::info;
 use zebu_proto::ConnectString;
 use zebu_session::{Chroot, Failure, Options};
 
 use crate::client::SASL;
 use crate::driver::Driver;
 use crate::hosts::{HostProvider, Names, Rank, Ranked};
+use crate::mailbox::Mailbox;
 use crate::shared::Shared;
-use crate::state::{SessionState, Status};
+use crate::state::{Announcer, SessionEvents, SessionState, Status};
 use crate::{Acls, Client, Error, Result, Retry, SessionTicket};
 
 /// How a connect string begins that names a service of the DNS.
@@ -44,6 +46,9 @@ pub struct Connector {
     chroot_acl: Option<Acls>,
     credentials: Vec<(String, Vec<u8>)>,
     rank: Option<Arc<Rank>>,
+    audience: Vec<Arc<Announcer>>,
+    /// Where the servers' names come from, for the log.
+    servers: Option<String>,
 }
 
 /// Without the credentials.
@@ -89,6 +94,8 @@ impl Connector {
             chroot_acl: None,
             credentials: Vec::new(),
             rank: None,
+            audience: Vec::new(),
+            servers: None,
         }
     }
 
@@ -133,6 +140,59 @@ impl Connector {
     pub fn connection_wait(mut self, wait: Duration) -> Self {
         self.connection_wait = Some(wait);
         self
+    }
+
+    /// How long a request may go unanswered, counted from when it was made; by default it is waited for as long as
+    /// the connection stands, which a server that is silent loses after two thirds of the session timeout.
+    ///
+    /// A request that was sent and takes longer fails with [`ErrorKind::Unknown`](crate::ErrorKind::Unknown), and the
+    /// code [`REQUEST_TIMEOUT`](crate::ErrorCode::REQUEST_TIMEOUT). Answers come in order, so nothing behind it would
+    /// be answered in time either: the connection is given up, and the session goes on with another server. One that
+    /// still waits for a connection fails, unsent, with [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted).
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::with_server(async |server| {
+    /// # let address = server.address().to_string();
+    /// use std::time::Duration;
+    /// use zebu_client::Connector;
+    ///
+    /// let connector = Connector::new().request_timeout(Duration::from_secs(5));
+    /// let client = connector.connect(&address).await?;
+    /// client.get_data("/").await?;
+    /// # Ok(()) });
+    /// ```
+    #[must_use]
+    pub fn request_timeout(mut self, timeout: Duration) -> Self {
+        self.options.request_timeout = Some(timeout);
+        self
+    }
+
+    /// Every change of the state of the session to come, from the very first: it begins with
+    /// [`SessionState::Connected`], whenever that happens. With [`Client::session_events`] a program that is slow to
+    /// ask may miss it.
+    ///
+    /// Of several sessions that are opened with clones of this connector, the stream has the changes of all, and ends
+    /// with the last.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::with_server(async |server| {
+    /// # let address = server.address().to_string();
+    /// use zebu_client::{Connector, SessionState};
+    ///
+    /// let mut connector = Connector::new();
+    /// let mut events = connector.session_events();
+    /// let client = connector.connect(&address).await?;
+    /// assert_eq!(events.next().await, Some(SessionState::Connected));
+    /// client.close().await?;
+    /// assert_eq!(events.next().await, Some(SessionState::Closed));
+    /// # Ok(()) });
+    /// ```
+    pub fn session_events(&mut self) -> SessionEvents {
+        let states = Mailbox::new();
+        self.audience.push(Arc::new(Announcer(states.clone())));
+        SessionEvents::new(states)
     }
 
     /// Gives the session up when no server was reached for so long; by default the client looks for servers until it
@@ -468,7 +528,8 @@ impl Connector {
         let parsed: ConnectString =
             connect_string.parse().map_err(|error| Error::connect_string(&error))?;
         self.chroot = self.chroot.or(parsed.chroot);
-        self.start_with(Names(parsed.servers))
+        self.servers = Some(connect_string.to_owned());
+        self.start_with(Names::new(parsed.servers))
     }
 
     #[cfg(feature = "dns-srv")]
@@ -479,6 +540,7 @@ impl Connector {
         match <[_; 1]>::try_from(parsed.servers) {
             // Its servers' ports stand in the records.
             Ok([server]) if !service.contains(':') => {
+                self.servers = Some(format!("{SERVICE}{service}"));
                 self.start_with(crate::service::Service::new(server.host))
             }
             _ => Err(Error::connect_string(&format!("not one service: {service:?}"))),
@@ -534,7 +596,8 @@ impl Connector {
             Some(rank) => Arc::new(Ranked { hosts, rank }),
             None => Arc::new(hosts),
         };
-        let driver = Driver::new(options, hosts, shared, self.answer_bytes_max);
+        announce(self.servers.as_deref(), &options);
+        let driver = Driver::new(options, hosts, shared, self.answer_bytes_max, self.audience);
         tokio::spawn(driver);
         for (scheme, auth) in self.credentials {
             // When they are refused the session is over, which nobody can overlook.
@@ -548,10 +611,29 @@ impl Connector {
     }
 }
 
+/// What the log says of a session before it begins, and once of this program's surroundings.
+fn announce(servers: Option<&str>, options: &Options) {
+    static ENVIRONMENT: Once = Once::new();
+    ENVIRONMENT.call_once(|| {
+        let (version, process) = (env!("CARGO_PKG_VERSION"), std::process::id());
+        let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
+        info!("client environment: zebu-client {version}, {os} on {arch}, process {process}");
+    });
+    let servers = servers.unwrap_or("servers of a host provider");
+    let ms = options.timeout.as_millis();
+    match options.resume {
+        Some(ticket) => info!("resuming session {} with {servers}, timeout {ms} ms", ticket.id),
+        None => info!("opening a session with {servers}, timeout {ms} ms"),
+    }
+}
+
 async fn connected(client: Client, wait: Duration, acl: Option<Acls>) -> Result<Client> {
     match tokio::time::timeout(wait, client.connected()).await {
         Ok(connected) => connected?,
-        Err(_) => return Err(Error::failed(Failure::NoConnection, "")),
+        Err(_) => {
+            let error = Error::failed(Failure::NoConnection, "");
+            return Err(error.with_missing(|| client.shared().missing()));
+        }
     }
     if let Some(acl) = acl {
         // What is there may be created again.

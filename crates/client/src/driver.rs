@@ -19,19 +19,17 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep};
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 use zebu_session::{
     Attempt, Candidate, Ending, Failure, Input, Options, Output, Probe, RequestId, Session, State,
     Submission, WatcherId,
 };
 
-use crate::SessionState;
 use crate::hosts::HostProvider;
-use crate::mailbox::Mailbox;
 use crate::notifications::{Audience, Notification};
 use crate::shared::{Command, Listener, Reply, Shared};
-use crate::state::Status;
-use crate::watch::{Event, Notice};
+use crate::state::{Announcer, Status};
+use crate::watch::{Event, Notice, Signal};
 
 /// Smallest and largest piece that is read at once; in between it follows what comes.
 const READ_BYTES_MIN: usize = 8 * 1024;
@@ -82,7 +80,7 @@ pub(crate) struct Driver {
     listeners: HashMap<WatcherId, Listener>,
     /// The watch that a request leaves, while nobody knows whether it will.
     seats: HashMap<RequestId, WatcherId>,
-    audience: Vec<Mailbox<SessionState>>,
+    audience: Vec<Arc<Announcer>>,
     overhearing: Audience,
     commands: Vec<Command>,
     outputs: Vec<Output>,
@@ -99,6 +97,7 @@ impl Driver {
         hosts: Arc<dyn HostProvider>,
         shared: Arc<Shared>,
         answer_bytes_max: usize,
+        audience: Vec<Arc<Announcer>>,
     ) -> Self {
         let (reporter, reports) = mpsc::unbounded_channel();
         let start = Instant::now();
@@ -121,7 +120,7 @@ impl Driver {
             first: 1,
             listeners: HashMap::new(),
             seats: HashMap::new(),
-            audience: Vec::new(),
+            audience,
             overhearing: Audience::default(),
             commands: Vec::new(),
             outputs: Vec::new(),
@@ -184,9 +183,9 @@ impl Driver {
             Command::Tell(states) => {
                 // Many may come and go while the session's state does not change.
                 if self.audience.len() == self.audience.capacity() {
-                    self.audience.retain(|states| !states.is_abandoned());
+                    self.audience.retain(|states| !states.0.is_abandoned());
                 }
-                self.audience.push(states);
+                self.audience.push(Arc::new(Announcer(states)));
                 return;
             }
             Command::Overhear(heard) => {
@@ -371,9 +370,9 @@ impl Driver {
 
     fn event(&mut self, watcher: WatcherId, event: Event, last: bool) {
         match self.listeners.get(&watcher) {
-            Some(Listener::Once(events)) => {
-                let missed = event.clone();
-                events.put(event, || missed);
+            Some(Listener::Once(signals)) => {
+                let missed = Signal::Event(event.clone());
+                signals.put(Signal::Event(event), || missed);
             }
             Some(Listener::Always(notices)) => {
                 notices.put(Notice::Event(event), || Notice::Missed);
@@ -392,7 +391,12 @@ impl Driver {
                 let session = self.session.ticket().map(|ticket| ticket.id).unwrap_or_default();
                 let server = self.session.server();
                 let timeout = self.session.timeout();
-                info!("session {session} on {server:?}, timeout {timeout:?}, {state:?}");
+                let server = server.map_or_else(String::new, |server| server.to_string());
+                let kind = if state == State::Connected { "" } else { ", read-only" };
+                let ms = timeout.as_millis();
+                info!(
+                    "session {session} established on {server}, negotiated timeout {ms} ms{kind}"
+                );
             }
             State::Disconnected => info!("connection lost"),
             State::Over(ending) => info!("session over: {ending:?}"),
@@ -405,16 +409,16 @@ impl Driver {
         };
         self.shared.status.send_replace(status);
         for states in &self.audience {
-            states.put(status.state, || status.state);
+            states.0.put(status.state, || status.state);
         }
         // Those whose request is not answered yet miss nothing.
-        if !matches!(state, State::Over(_)) {
-            let seated: HashSet<&WatcherId> = self.seats.values().collect();
-            for (watcher, listener) in &self.listeners {
-                if !seated.contains(watcher) {
-                    listener.tell(state);
-                }
+        let seated: HashSet<&WatcherId> = self.seats.values().collect();
+        for (watcher, listener) in &self.listeners {
+            if !seated.contains(watcher) {
+                listener.tell(state);
             }
+        }
+        if !matches!(state, State::Over(_)) {
             return;
         }
         self.is_over = true;
@@ -429,24 +433,37 @@ impl Driver {
             return;
         }
         let (hosts, reporter) = (self.hosts.clone(), self.reporter.clone());
+        let shared = self.shared.clone();
         tokio::spawn(async move {
-            let found = hosts.servers().await.unwrap_or_else(|error| {
-                warn!("servers cannot be resolved: {error}");
-                Vec::new()
-            });
+            let (found, missing) = match hosts.servers().await {
+                Ok(found) => (found, hosts.missing()),
+                Err(error) => (Vec::new(), Some(error.to_string())),
+            };
+            let missing = missing.map(String::into_boxed_str);
+            // Once: it is tried again and again.
+            if shared.set_missing(missing.clone())
+                && let Some(missing) = missing
+            {
+                warn!("not all servers are found: {missing}");
+            }
             let ranked = |address| Candidate { address, rank: hosts.rank(address) };
             let _ = reporter.send(Report::Resolved(found.into_iter().map(ranked).collect()));
         });
     }
 
     fn connect(&mut self, attempt: Attempt, server: SocketAddr) {
-        debug!("connecting to {server}");
+        info!("opening a connection to {server}");
         let reporter = self.reporter.clone();
         self.connecting = Some(tokio::spawn(async move {
             let report = match open(server).await {
-                Ok(stream) => Report::Connected(attempt, stream),
+                Ok(stream) => {
+                    if let Ok(local) = stream.local_addr() {
+                        info!("connected to {server} from {local}, asking for a session");
+                    }
+                    Report::Connected(attempt, stream)
+                }
                 Err(error) => {
-                    debug!("{server}: {error}");
+                    info!("no connection to {server}: {error}");
                     Report::Failed(attempt)
                 }
             };
@@ -526,9 +543,6 @@ impl Drop for Driver {
             self.enter(State::Over(ending));
         }
         self.shared.finish(ending);
-        for states in &self.audience {
-            states.close();
-        }
         self.overhearing.close();
     }
 }

@@ -68,6 +68,8 @@ pub struct Error {
     code: ErrorCode,
     what: What,
     path: Option<Box<str>>,
+    /// What is known of why.
+    reason: Option<Box<str>>,
     operation: Option<u32>,
 }
 
@@ -84,7 +86,72 @@ enum What {
     RetriesSpent,
 }
 
+/// What can be done about an error a server reports, or a client of another make; 0, which is none, counts as a
+/// failure of the server.
+///
+/// ```
+/// use zebu_client::{ErrorCode, ErrorKind};
+///
+/// assert_eq!(ErrorKind::from(ErrorCode::NODE_EXISTS), ErrorKind::Conflict);
+/// assert_eq!(ErrorKind::from(ErrorCode(-4)), ErrorKind::Unknown);
+/// ```
+impl From<ErrorCode> for ErrorKind {
+    fn from(code: ErrorCode) -> Self {
+        match code {
+            ErrorCode::NO_NODE | ErrorCode::NO_WATCHER => Self::Gone,
+            ErrorCode::NODE_EXISTS
+            | ErrorCode::BAD_VERSION
+            | ErrorCode::NOT_EMPTY
+            | ErrorCode::NO_CHILDREN_FOR_EPHEMERALS => Self::Conflict,
+            ErrorCode::NO_AUTH => Self::Denied,
+            ErrorCode::NOT_READ_ONLY => Self::ReadOnly,
+            ErrorCode::QUOTA_EXCEEDED => Self::Quota,
+            ErrorCode::THROTTLED_OP
+            | ErrorCode::SESSION_MOVED
+            | ErrorCode::RECONFIG_IN_PROGRESS
+            | ErrorCode::NEW_CONFIG_NO_QUORUM => Self::NotExecuted,
+            ErrorCode::CONNECTION_LOSS
+            | ErrorCode::OPERATION_TIMEOUT
+            | ErrorCode::REQUEST_TIMEOUT => Self::Unknown,
+            ErrorCode::SESSION_EXPIRED
+            | ErrorCode::AUTH_FAILED
+            | ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => Self::SessionOver,
+            ErrorCode::INVALID_ACL
+            | ErrorCode::INVALID_CALLBACK
+            | ErrorCode::BAD_ARGUMENTS
+            | ErrorCode::UNIMPLEMENTED
+            | ErrorCode::MARSHALLING_ERROR
+            | ErrorCode::RECONFIG_DISABLED
+            | ErrorCode::EPHEMERAL_ON_LOCAL_SESSION => Self::Invalid,
+            _ => Self::Server,
+        }
+    }
+}
+
 impl Error {
+    /// Turns a code of the protocol into a result: 0 is success, everything else the error that a request for `path`
+    /// would have failed with. The other way is [`Error::code`].
+    ///
+    /// For programs that get codes from elsewhere: from another client, from a record of what happened.
+    ///
+    /// # Errors
+    /// The code is not 0.
+    ///
+    /// ```
+    /// use zebu_client::{Error, ErrorCode, ErrorKind};
+    ///
+    /// assert!(Error::check(ErrorCode(0), "/a").is_ok());
+    /// let error = Error::check(ErrorCode(-101), "/a").unwrap_err();
+    /// assert_eq!((error.kind(), error.code()), (ErrorKind::Gone, ErrorCode::NO_NODE));
+    /// assert_eq!(error.to_string(), "no such znode: /a");
+    /// ```
+    pub fn check(code: ErrorCode, path: &str) -> crate::Result<()> {
+        match code {
+            ErrorCode::OK => Ok(()),
+            code => Err(Self::answered(code, path)),
+        }
+    }
+
     /// What the caller can do about it.
     ///
     /// ```
@@ -122,6 +189,24 @@ impl Error {
     /// ```
     pub fn path(&self) -> Option<&str> {
         self.path.as_deref()
+    }
+
+    /// What is known of why: which servers' names could not be resolved, where there was no connection in time; what
+    /// is wrong with a connect string.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use zebu_client::{Connector, ErrorKind};
+    ///
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// let connector = Connector::new().connection_wait(Duration::from_millis(500));
+    /// let error = connector.connect("zoo1.invalid:2181").await.unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::NotExecuted);
+    /// println!("{}", error.reason().unwrap_or("the resolver has not answered yet"));
+    /// # });
+    /// ```
+    pub fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
     }
 
     /// Which operation of a transaction made all of it fail, counted from 0.
@@ -178,30 +263,11 @@ impl Error {
     }
 
     pub(crate) fn answered(code: ErrorCode, path: &str) -> Self {
-        let kind = match code {
-            ErrorCode::NO_NODE | ErrorCode::NO_WATCHER => ErrorKind::Gone,
-            ErrorCode::NODE_EXISTS
-            | ErrorCode::BAD_VERSION
-            | ErrorCode::NOT_EMPTY
-            | ErrorCode::NO_CHILDREN_FOR_EPHEMERALS => ErrorKind::Conflict,
-            ErrorCode::NO_AUTH => ErrorKind::Denied,
-            ErrorCode::NOT_READ_ONLY => ErrorKind::ReadOnly,
-            ErrorCode::QUOTA_EXCEEDED => ErrorKind::Quota,
-            ErrorCode::THROTTLED_OP
-            | ErrorCode::RECONFIG_IN_PROGRESS
-            | ErrorCode::NEW_CONFIG_NO_QUORUM => ErrorKind::NotExecuted,
-            ErrorCode::SESSION_EXPIRED
-            | ErrorCode::AUTH_FAILED
-            | ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => ErrorKind::SessionOver,
-            ErrorCode::INVALID_ACL
-            | ErrorCode::BAD_ARGUMENTS
-            | ErrorCode::UNIMPLEMENTED
-            | ErrorCode::MARSHALLING_ERROR
-            | ErrorCode::RECONFIG_DISABLED
-            | ErrorCode::EPHEMERAL_ON_LOCAL_SESSION => ErrorKind::Invalid,
-            _ => ErrorKind::Server,
-        };
-        Self { kind, code, what: What::Answered, path: some(path), operation: None }
+        Self::new(code.into(), code, What::Answered, path)
+    }
+
+    fn new(kind: ErrorKind, code: ErrorCode, what: What, path: &str) -> Self {
+        Self { kind, code, what, path: some(path), reason: None, operation: None }
     }
 
     pub(crate) fn failed(failure: Failure, path: &str) -> Self {
@@ -210,22 +276,36 @@ impl Error {
             Failure::NoConnection | Failure::Withdrawn | Failure::Broken => {
                 (ErrorKind::NotExecuted, ErrorCode::CONNECTION_LOSS)
             }
+            Failure::TimedOut { is_sent: true } => (ErrorKind::Unknown, ErrorCode::REQUEST_TIMEOUT),
+            Failure::TimedOut { is_sent: false } => {
+                (ErrorKind::NotExecuted, ErrorCode::REQUEST_TIMEOUT)
+            }
             Failure::TooMany => (ErrorKind::NotExecuted, ErrorCode::OPERATION_TIMEOUT),
             Failure::TooLarge => (ErrorKind::Invalid, ErrorCode::BAD_ARGUMENTS),
             Failure::Over(Ending::AuthFailed) => (ErrorKind::SessionOver, ErrorCode::AUTH_FAILED),
             Failure::Over(Ending::GivenUp) => (ErrorKind::SessionOver, ErrorCode::CONNECTION_LOSS),
             Failure::Over(_) => (ErrorKind::SessionOver, ErrorCode::SESSION_EXPIRED),
         };
-        Self { kind, code, what: What::Failed(failure), path: some(path), operation: None }
+        Self::new(kind, code, What::Failed(failure), path)
+    }
+
+    /// Says, where there was no connection in time, which servers could not be found.
+    pub(crate) fn with_missing(self, missing: impl FnOnce() -> Option<Box<str>>) -> Self {
+        match self.what {
+            What::Failed(Failure::NoConnection | Failure::TimedOut { is_sent: false }) => {
+                Self { reason: missing(), ..self }
+            }
+            _ => self,
+        }
     }
 
     pub(crate) fn path_refused(error: PathError, path: &str) -> Self {
         Self::invalid(What::Path(error), path)
     }
 
-    /// The reason stands where a path would.
     pub(crate) fn connect_string(error: &dyn fmt::Display) -> Self {
-        Self::invalid(What::ConnectString, &error.to_string())
+        let reason = some(&error.to_string());
+        Self { reason, ..Self::invalid(What::ConnectString, "") }
     }
 
     pub(crate) fn ttl(path: &str) -> Self {
@@ -237,19 +317,16 @@ impl Error {
     }
 
     fn invalid(what: What, path: &str) -> Self {
-        let (kind, code) = (ErrorKind::Invalid, ErrorCode::BAD_ARGUMENTS);
-        Self { kind, code, what, path: some(path), operation: None }
+        Self::new(ErrorKind::Invalid, ErrorCode::BAD_ARGUMENTS, what, path)
     }
 
     /// An answer that makes no sense: the request was executed, or not.
     pub(crate) fn garbled(path: &str) -> Self {
-        let (kind, code) = (ErrorKind::Unknown, ErrorCode::MARSHALLING_ERROR);
-        Self { kind, code, what: What::Garbled, path: some(path), operation: None }
+        Self::new(ErrorKind::Unknown, ErrorCode::MARSHALLING_ERROR, What::Garbled, path)
     }
 
     pub(crate) fn retries_spent(path: &str) -> Self {
-        let (kind, code) = (ErrorKind::Unknown, ErrorCode::CONNECTION_LOSS);
-        Self { kind, code, what: What::RetriesSpent, path: some(path), operation: None }
+        Self::new(ErrorKind::Unknown, ErrorCode::CONNECTION_LOSS, What::RetriesSpent, path)
     }
 
     pub(crate) fn of_operation(mut self, operation: usize) -> Self {
@@ -265,6 +342,11 @@ fn some(path: &str) -> Option<Box<str>> {
 /// What a code means, in words.
 fn words(code: ErrorCode) -> Option<&'static str> {
     Some(match code {
+        ErrorCode::CONNECTION_LOSS => "connection lost, outcome unknown",
+        ErrorCode::OPERATION_TIMEOUT | ErrorCode::REQUEST_TIMEOUT => {
+            "no answer in time, outcome unknown"
+        }
+        ErrorCode::SESSION_MOVED => "session went on at another server",
         ErrorCode::NO_NODE => "no such znode",
         ErrorCode::NO_WATCHER => "no such watch",
         ErrorCode::NODE_EXISTS => "znode exists already",
@@ -302,6 +384,8 @@ impl fmt::Display for Error {
             What::Failed(failure) => f.write_str(match failure {
                 Failure::Lost => "connection lost, outcome unknown",
                 Failure::NoConnection => "no connection",
+                Failure::TimedOut { is_sent: true } => "no answer in time, outcome unknown",
+                Failure::TimedOut { is_sent: false } => "no connection in time",
                 Failure::Withdrawn => "withdrawn",
                 Failure::TooLarge => "request is larger than servers accept",
                 Failure::TooMany => "too many requests are unanswered",
@@ -322,8 +406,8 @@ impl fmt::Display for Error {
                 f.write_str("connection lost at every attempt, outcome unknown")?
             }
         }
-        if let Some(path) = &self.path {
-            write!(f, ": {path}")?;
+        for what in [&self.path, &self.reason].into_iter().flatten() {
+            write!(f, ": {what}")?;
         }
         if let Some(operation) = self.operation {
             write!(f, " (operation {operation} of the transaction)")?;
@@ -361,6 +445,41 @@ mod tests {
         let over = Error::failed(Failure::Over(Ending::AuthFailed), "");
         assert_eq!(over.ending(), Some(Ending::AuthFailed));
         assert_eq!(Error::answered(ErrorCode::NO_NODE, "").ending(), None);
+    }
+
+    /// API-22: each code of the protocol is an error with that code, and each but 0 has words of its own.
+    #[test]
+    fn codes_are_errors_and_errors_have_codes() {
+        for code in ErrorCode::ALL.iter().copied().chain([ErrorCode(-99), ErrorCode(7)]) {
+            match Error::check(code, "/a") {
+                Ok(()) => assert_eq!(code, ErrorCode::OK),
+                Err(error) => {
+                    assert_eq!((error.code(), error.path()), (code, Some("/a")));
+                    assert_eq!(error.kind(), ErrorKind::from(code));
+                    assert_eq!(error.ending().is_some(), error.kind() == ErrorKind::SessionOver);
+                }
+            }
+        }
+    }
+
+    /// The same thing has the same kind, whether a server says it or this client.
+    #[test]
+    fn what_a_client_finds_out_itself_has_the_kind_of_its_code() {
+        let sent = Failure::TimedOut { is_sent: true };
+        for failure in [Failure::Lost, sent, Failure::Over(Ending::Expired), Failure::TooLarge] {
+            let error = Error::failed(failure, "/a");
+            assert_eq!(error.kind(), ErrorKind::from(error.code()), "{error}");
+        }
+    }
+
+    /// ERR-10: whoever handles a lost connection handles this, too.
+    #[test]
+    fn no_answer_in_time_is_as_a_lost_connection() {
+        let sent = Error::failed(Failure::TimedOut { is_sent: true }, "/a");
+        assert_eq!((sent.kind(), sent.code().0), (ErrorKind::Unknown, -122));
+        assert_eq!(sent.to_string(), "no answer in time, outcome unknown: /a");
+        let unsent = Error::failed(Failure::TimedOut { is_sent: false }, "/a");
+        assert_eq!((unsent.kind(), unsent.code().0), (ErrorKind::NotExecuted, -122));
     }
 
     #[test]

@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::net::lookup_host;
+use tokio::task::JoinSet;
 use zebu_proto::HostPort;
 
 /// The servers a client may use at the moment, as [`HostProvider::servers`] promises them.
@@ -71,6 +73,35 @@ pub trait HostProvider: Send + Sync + 'static {
         let _all_are_equal = server;
         0
     }
+
+    /// What could not be found when it was last asked, although other servers were: it is logged, and stands in the
+    /// errors of those who wait for a connection in vain. By default nothing.
+    ///
+    /// ```
+    /// use zebu_client::{Connector, HostProvider, Servers};
+    ///
+    /// /// Knows that it does not know all.
+    /// struct Half;
+    ///
+    /// impl HostProvider for Half {
+    ///     fn servers(&self) -> Servers<'_> {
+    ///         Box::pin(async { Ok(vec!["127.0.0.1:1".parse().expect("an address")]) })
+    ///     }
+    ///
+    ///     fn missing(&self) -> Option<String> {
+    ///         Some("the other half is not in the directory".to_owned())
+    ///     }
+    /// }
+    ///
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// let connector = Connector::new().connection_wait(std::time::Duration::from_millis(50));
+    /// let error = connector.connect_to(Half).await.unwrap_err();
+    /// assert_eq!(error.to_string(), "no connection: the other half is not in the directory");
+    /// # });
+    /// ```
+    fn missing(&self) -> Option<String> {
+        None
+    }
 }
 
 /// How far away a server is.
@@ -90,27 +121,94 @@ impl<H: HostProvider> HostProvider for Ranked<H> {
     fn rank(&self, server: SocketAddr) -> u32 {
         (self.rank)(server)
     }
+
+    fn missing(&self) -> Option<String> {
+        self.hosts.missing()
+    }
 }
 
 /// Names from a connect string, resolved again each time; every address of a name is a server.
 #[derive(Debug)]
-pub(crate) struct Names(pub(crate) Vec<HostPort>);
+pub(crate) struct Names {
+    names: Vec<HostPort>,
+    /// Those that could not be resolved the last time, and why.
+    missing: Mutex<Option<String>>,
+}
+
+impl Names {
+    pub(crate) fn new(names: Vec<HostPort>) -> Self {
+        Self { names, missing: Mutex::default() }
+    }
+
+    async fn look_up(&self) -> io::Result<Vec<SocketAddr>> {
+        // All at once: a name whose resolver is slow does not keep the others waiting.
+        let mut asked = JoinSet::new();
+        for HostPort { host, port } in self.names.iter().cloned() {
+            asked.spawn(async move {
+                let found = lookup_host((host.as_str(), port)).await;
+                found.map(Vec::from_iter).map_err(|error| format!("{host} ({error})"))
+            });
+        }
+        let (mut found, mut missing) = (Vec::new(), Vec::new());
+        while let Some(asked) = asked.join_next().await {
+            match asked.map_err(io::Error::other)? {
+                Ok(addresses) => found.extend(addresses),
+                Err(error) => missing.push(error),
+            }
+        }
+        missing.sort_unstable();
+        missing.dedup();
+        let missing = (!missing.is_empty())
+            .then(|| format!("names that cannot be resolved: {}", missing.join(", ")));
+        self.missing.lock().clone_from(&missing);
+        match missing {
+            Some(missing) if found.is_empty() => Err(io::Error::other(missing)),
+            _ => Ok(found),
+        }
+    }
+}
 
 impl HostProvider for Names {
     fn servers(&self) -> Servers<'_> {
-        Box::pin(async {
-            let mut found = Vec::new();
-            let mut failure = None;
-            for HostPort { host, port } in &self.0 {
-                match lookup_host((host.as_str(), *port)).await {
-                    Ok(addresses) => found.extend(addresses),
-                    Err(error) => failure = Some(error),
-                }
-            }
-            match failure {
-                Some(error) if found.is_empty() => Err(error),
-                _ => Ok(found),
-            }
-        })
+        Box::pin(self.look_up())
+    }
+
+    fn missing(&self) -> Option<String> {
+        self.missing.lock().clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(hosts: &[&str]) -> Names {
+        Names::new(
+            hosts.iter().map(|host| HostPort { host: (*host).to_owned(), port: 7 }).collect(),
+        )
+    }
+
+    /// CST-02: every address of a name is a server, with the one port.
+    #[tokio::test]
+    async fn every_address_of_a_name_is_a_server() {
+        let expected: Vec<_> = lookup_host(("localhost", 7)).await.unwrap().collect();
+        let found = names(&["localhost"]).servers().await.unwrap();
+        assert_eq!(found, expected);
+        assert!(found.iter().all(|server| server.port() == 7 && server.ip().is_loopback()));
+    }
+
+    #[tokio::test]
+    async fn names_that_cannot_be_resolved_are_named() {
+        let some = names(&["no.such.invalid", "127.0.0.1", "none.invalid", "none.invalid"]);
+        let found = some.servers().await.unwrap();
+        assert_eq!(found, [([127, 0, 0, 1], 7).into()]);
+        let missing = some.missing().unwrap();
+        let begin = "names that cannot be resolved: no.such.invalid (";
+        assert!(missing.starts_with(begin), "{missing}");
+        assert_eq!(missing.matches("none.invalid").count(), 1, "{missing}");
+        let none = names(&["none.invalid"]);
+        let error = none.servers().await.unwrap_err().to_string();
+        assert!(error.contains("none.invalid"), "{error}");
+        assert_eq!(names(&["127.0.0.1"]).missing(), None);
     }
 }

@@ -104,7 +104,7 @@ pub use reads::{ReadResult, ReadResults, Reads};
 pub use retry::Retry;
 pub use state::{SessionEvents, SessionState};
 pub use transaction::{CreatedNode, OpResult, Results, Ticket, Transaction};
-pub use watch::{Event, EventKind, Notice, PersistentWatch, Watch};
+pub use watch::{Event, EventKind, Notice, PersistentWatch, Signal, Watch};
 pub use zebu_proto::{
     Acl, ErrorCode, EventType, Id, Perms, SessionId, Stat, Version, WatcherType, Zxid,
 };

@@ -47,6 +47,17 @@ impl<T> Mailbox<T> {
         wake(inside);
     }
 
+    /// Adds an item in the place of everything that waits.
+    pub(crate) fn put_instead(&self, item: T) {
+        let mut inside = self.0.lock();
+        if inside.is_closed {
+            return;
+        }
+        inside.items.clear();
+        inside.items.push_back(item);
+        wake(inside);
+    }
+
     /// Whether this is the only end left, so that nobody will ever read.
     pub(crate) fn is_abandoned(&self) -> bool {
         Arc::strong_count(&self.0) == 1

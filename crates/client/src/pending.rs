@@ -135,7 +135,9 @@ impl<T> Pending<T> {
     fn understand(call: Call, reply: Reply, decode: Decode<T>) -> Result<T> {
         match reply {
             Ok(answer) => decode(call, answer),
-            Err(failure) => Err(Error::failed(failure, &call.path)),
+            Err(failure) => {
+                Err(Error::failed(failure, &call.path).with_missing(|| call.shared.missing()))
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::SessionState;
 use crate::mailbox::Mailbox;
 use crate::notifications::Notification;
 use crate::state::Status;
-use crate::watch::{Event, Notice};
+use crate::watch::{Notice, Signal};
 
 /// What becomes of a request.
 pub(crate) type Reply = std::result::Result<Answer, Failure>;
@@ -22,7 +22,7 @@ pub(crate) type Reply = std::result::Result<Answer, Failure>;
 /// Where a watch's events go.
 #[derive(Debug)]
 pub(crate) enum Listener {
-    Once(Mailbox<Event>),
+    Once(Mailbox<Signal>),
     Always(Mailbox<Notice>),
 }
 
@@ -71,6 +71,8 @@ struct Queue {
 pub(crate) struct Shared {
     pub(crate) chroot: Chroot,
     pub(crate) status: watch::Sender<Status>,
+    /// Servers that could not be found.
+    missing: Mutex<Option<Box<str>>>,
     queue: Mutex<Queue>,
 }
 
@@ -97,7 +99,8 @@ impl Shared {
             driver: None,
             ending: None,
         };
-        Self { chroot, status: watch::Sender::new(status), queue: Mutex::new(queue) }
+        let (status, missing) = (watch::Sender::new(status), Mutex::default());
+        Self { chroot, status, missing, queue: Mutex::new(queue) }
     }
 
     /// Puts a request into its place in the order, which is fixed with this.
@@ -196,6 +199,19 @@ impl Shared {
         commands.into_iter().for_each(|command| refuse(command, ending));
     }
 
+    /// Which servers cannot be found at the moment.
+    pub(crate) fn missing(&self) -> Option<Box<str>> {
+        self.missing.lock().clone()
+    }
+
+    /// Keeps which servers cannot be found; returns whether that is news.
+    pub(crate) fn set_missing(&self, missing: Option<Box<str>>) -> bool {
+        let mut before = self.missing.lock();
+        let is_new = missing.is_some() && *before != missing;
+        *before = missing;
+        is_new
+    }
+
     /// Why the session is over, if it is.
     pub(crate) fn ending(&self) -> Option<Ending> {
         let ending = self.status.borrow().state.ending();
@@ -227,15 +243,24 @@ impl Listener {
         }
     }
 
-    /// Tells those that live on how the session stands.
+    /// Tells how the session stands.
     pub(crate) fn tell(&self, state: State) {
-        let notice = match state {
-            State::Disconnected => Notice::Disconnected,
-            State::Connected | State::ConnectedReadOnly => Notice::Missed,
-            State::Connecting | State::Over(_) => return,
-        };
-        if let Self::Always(notices) = self {
-            notices.put(notice, || Notice::Missed);
+        match (self, state) {
+            // However often connections come and go, no more waits to be read than what matters now.
+            (Self::Once(signals), State::Disconnected) => {
+                signals.put_instead(Signal::Session(state.into()));
+            }
+            (Self::Once(signals), _) => {
+                let signal = || Signal::Session(state.into());
+                signals.put(signal(), signal);
+            }
+            (Self::Always(notices), State::Disconnected) => {
+                notices.put(Notice::Disconnected, || Notice::Missed);
+            }
+            (Self::Always(notices), State::Connected | State::ConnectedReadOnly) => {
+                notices.put(Notice::Missed, || Notice::Missed);
+            }
+            (Self::Always(_), State::Connecting | State::Over(_)) => {}
         }
     }
 }

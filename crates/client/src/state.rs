@@ -114,6 +114,16 @@ pub(crate) struct Status {
     pub(crate) server: Option<SocketAddr>,
 }
 
+/// The end of a stream of states where they go in: the stream ends with the last of them.
+#[derive(Debug)]
+pub(crate) struct Announcer(pub(crate) Mailbox<SessionState>);
+
+impl Drop for Announcer {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
 /// The changes of a session's state, none left out, as a stream that ends with the session.
 ///
 /// ```

@@ -12,7 +12,7 @@ use zebu_session::{Failure, WatcherId};
 
 use crate::mailbox::Mailbox;
 use crate::shared::{Command, Shared};
-use crate::{Error, Result};
+use crate::{Error, Result, SessionState};
 
 /// What happened to a znode.
 ///
@@ -120,6 +120,31 @@ pub enum Notice {
     Missed,
 }
 
+/// What a watch that fires once has to say.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// use zebu_client::{SessionState, Signal, Version};
+///
+/// let (_data, _stat, mut watch) = client.watch_data("/").await?;
+/// client.set_data("/", "new", Version::ANY).await?;
+/// match watch.next().await? {
+///     Signal::Event(event) => assert_eq!(event.path, "/"),
+///     Signal::Session(SessionState::Connected) => {} // all is well again, the watch still stands
+///     Signal::Session(_) => {}                       // whatever rests on hearing of changes rests now
+/// }
+/// # Ok(()) });
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// It has fired, and is over.
+    Event(Event),
+    /// The session's state is another. While there is no connection nothing is heard of changes; a session that is
+    /// over takes the watch along.
+    Session(SessionState),
+}
+
 /// Tells the session that nobody waits any more.
 #[derive(Debug)]
 struct Guard {
@@ -144,7 +169,8 @@ impl Drop for Guard {
 /// a znode that [`Client::watch_exists`](crate::Client::watch_exists) found absent, and that was created and
 /// deleted again while there was no connection, is not reported.
 ///
-/// Dropping it removes the watch. Awaiting `&mut watch` keeps it.
+/// Dropping it removes the watch. Awaiting `&mut watch` keeps it. Who has to know when nothing can be heard uses
+/// [`Watch::next`], which tells of the session, too.
 ///
 /// # Errors
 /// Awaiting it fails when the session is over.
@@ -167,13 +193,44 @@ impl Drop for Guard {
 #[derive(Debug)]
 #[must_use = "a watch that is dropped is removed"]
 pub struct Watch {
-    events: Mailbox<Event>,
+    signals: Mailbox<Signal>,
     guard: Guard,
 }
 
 impl Watch {
-    pub(crate) fn new(watcher: WatcherId, events: Mailbox<Event>, shared: Arc<Shared>) -> Self {
-        Self { events, guard: Guard { watcher, shared, is_over: false } }
+    pub(crate) fn new(watcher: WatcherId, signals: Mailbox<Signal>, shared: Arc<Shared>) -> Self {
+        Self { signals, guard: Guard { watcher, shared, is_over: false } }
+    }
+
+    /// Waits for what comes next: a change of the session's state, or the event, which is the last. Nothing is lost
+    /// when the future is dropped.
+    ///
+    /// Who is slow is not told of every change of the state, but always of the last, and that there was a
+    /// [`SessionState::Disconnected`] since it last looked.
+    ///
+    /// # Errors
+    /// The session is over, which was told before, or the watch has fired.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// use zebu_client::{ErrorKind, SessionState, Signal};
+    ///
+    /// let (_data, _stat, mut watch) = client.watch_data("/").await?;
+    /// client.close().await?;
+    /// assert_eq!(watch.next().await?, Signal::Session(SessionState::Closed));
+    /// assert_eq!(watch.next().await.unwrap_err().kind(), ErrorKind::SessionOver);
+    /// # Ok(()) });
+    /// ```
+    pub async fn next(&mut self) -> Result<Signal> {
+        poll_fn(|cx| self.poll_signal(cx)).await
+    }
+
+    fn poll_signal(&mut self, cx: &mut Context<'_>) -> Poll<Result<Signal>> {
+        let signal = ready!(self.signals.poll_take(cx));
+        // What comes after a state is still awaited.
+        self.guard.is_over = !matches!(signal, Some(Signal::Session(_)));
+        Poll::Ready(signal.ok_or_else(|| over(&self.guard.shared)))
     }
 }
 
@@ -181,9 +238,11 @@ impl Future for Watch {
     type Output = Result<Event>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Event>> {
-        let event = ready!(self.events.poll_take(cx));
-        self.guard.is_over = true;
-        Poll::Ready(event.ok_or_else(|| over(&self.guard.shared)))
+        loop {
+            if let Signal::Event(event) = ready!(self.poll_signal(cx))? {
+                return Poll::Ready(Ok(event));
+            }
+        }
     }
 }
 

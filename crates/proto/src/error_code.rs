@@ -15,6 +15,9 @@ macro_rules! codes {
         impl ErrorCode {
             $($(#[$doc])* pub const $name: Self = Self($value);)*
 
+            /// All codes that have a name, [`ErrorCode::OK`] first.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
             /// The code's name, as the original spells it, or `None` for a value it does not know.
             pub fn name(self) -> Option<&'static str> {
                 match self {

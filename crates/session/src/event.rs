@@ -46,6 +46,8 @@ pub struct Options {
     pub resume: Option<Ticket>,
     /// How long a request waits for a connection before it fails, unsent.
     pub connection_wait: Duration,
+    /// How long a request may go unanswered, counted from when it was made; `None`: as long as its connection stands.
+    pub request_timeout: Option<Duration>,
     /// How long servers are looked for before the session is given up; `None`: for ever.
     pub give_up: Option<Duration>,
     /// Largest request that is sent; larger ones make servers close the connection.
@@ -65,6 +67,7 @@ impl Default for Options {
             restore_watches: true,
             resume: None,
             connection_wait: timeout,
+            request_timeout: None,
             give_up: None,
             request_bytes_max: 0xf_ffff,
             pending_max: 1 << 17,
@@ -200,6 +203,11 @@ pub enum Failure {
     Lost,
     /// It was not sent: there was no connection in time.
     NoConnection,
+    /// It was not answered in time.
+    TimedOut {
+        /// Whether it was sent, so that it may have been executed.
+        is_sent: bool,
+    },
     /// It was not sent: it was withdrawn.
     Withdrawn,
     /// It was not sent: servers would close the connection over so many bytes.

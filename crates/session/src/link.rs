@@ -49,6 +49,8 @@ impl Awaited {
 #[derive(Debug)]
 struct Sent {
     xid: Xid,
+    /// When it was asked for. Never earlier than that of the one before.
+    made: Duration,
     awaited: Awaited,
 }
 
@@ -104,6 +106,7 @@ impl Link {
     pub(crate) fn send(
         &mut self,
         now: Duration,
+        made: Duration,
         frame: &Frame,
         awaited: Awaited,
         out: &mut Vec<u8>,
@@ -113,7 +116,7 @@ impl Link {
         if let Some(path) = awaited.registers() {
             *self.registering.entry(path.clone()).or_default() += 1;
         }
-        self.sent.push_back(Sent { xid: self.xid, awaited });
+        self.sent.push_back(Sent { xid: self.xid, made, awaited });
         frame.write(self.xid, out);
         self.spoke = now;
     }
@@ -151,14 +154,20 @@ impl Link {
         self.sent.len()
     }
 
-    /// The caller's requests that will get no answer, in the order they were sent. Their series are broken.
-    pub(crate) fn into_lost(self) -> impl Iterator<Item = RequestId> {
+    /// When the oldest request that is not answered was made.
+    pub(crate) fn oldest(&self) -> Option<Duration> {
+        self.sent.front().map(|sent| sent.made)
+    }
+
+    /// The caller's requests that will get no answer, in the order they were sent, and when they were made. Their
+    /// series are broken.
+    pub(crate) fn into_lost(self) -> impl Iterator<Item = (RequestId, Duration)> {
         self.sent.into_iter().filter_map(|sent| match sent.awaited {
             Awaited::Request(id, more) => {
                 if let Some(series) = more.and_then(|more| more.series) {
                     series.break_off();
                 }
-                Some(id)
+                Some((id, sent.made))
             }
             Awaited::Unwatch | Awaited::Close => None,
         })

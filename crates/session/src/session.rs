@@ -69,6 +69,7 @@ struct Credential {
 #[derive(Debug)]
 struct Waiting {
     submission: Submission,
+    made: Duration,
     until: Duration,
 }
 
@@ -90,6 +91,8 @@ pub struct Session {
     state: State,
     random: Random,
     servers: Servers,
+    /// What a resolver said too late for its round; the next one uses it if it is not told anything newer.
+    late: Vec<Candidate>,
     attempts: u64,
     round_pause: Duration,
     /// Since when there is no connection; `None` before the start, and while there is one.
@@ -127,6 +130,7 @@ impl Session {
             state: State::Connecting,
             random: Random::new(options.seed),
             servers: Servers::default(),
+            late: Vec::new(),
             attempts: 0,
             round_pause: ROUND_PAUSE_MIN,
             alone_since: None,
@@ -178,6 +182,7 @@ impl Session {
             Phase::Connected(link) => {
                 let quiet =
                     (link.heard + self.read_timeout()).min(link.spoke + self.ping_interval());
+                let quiet = self.overdue_at(link).map_or(quiet, |at| quiet.min(at));
                 match &self.probing {
                     Some(probing) if !probing.is_asked => quiet.min(probing.at),
                     _ => quiet,
@@ -193,6 +198,11 @@ impl Session {
     /// When the session is given up, unless a server is found before.
     fn given_up_at(&self) -> Option<Duration> {
         Some(self.alone_since? + self.options.give_up?)
+    }
+
+    /// When a request that was sent has gone unanswered for too long.
+    fn overdue_at(&self, link: &Link) -> Option<Duration> {
+        Some(link.oldest()? + self.options.request_timeout?)
     }
 
     /// How the session stands.
@@ -267,11 +277,14 @@ impl Session {
 
     fn tick_connected(&mut self, now: Duration, out: &mut Vec<Output>) {
         let (read_timeout, ping_interval) = (self.read_timeout(), self.ping_interval());
-        let Phase::Connected(link) = &mut self.phase else { return };
-        if now >= link.heard + read_timeout {
+        let Phase::Connected(link) = &self.phase else { return };
+        // Answers come in order: behind one that is overdue, none comes in time.
+        let is_overdue = self.overdue_at(link).is_some_and(|at| at <= now);
+        if is_overdue || now >= link.heard + read_timeout {
             self.lose(now, true, out);
             return;
         }
+        let Phase::Connected(link) = &mut self.phase else { return };
         if now >= link.spoke + ping_interval {
             link.send_as(now, &Frame::new(OpCode::PING, |_| {}), Xid::PING, buffer(out));
         }
@@ -288,9 +301,13 @@ impl Session {
     fn give_up_waiting(&mut self, now: Duration, out: &mut Vec<Output>) {
         let mut is_broken = false;
         while self.waiting.front().is_some_and(|waiting| waiting.until <= now) {
-            if let Some(Waiting { submission, .. }) = self.waiting.pop_front() {
+            if let Some(Waiting { submission, made, .. }) = self.waiting.pop_front() {
                 is_broken |= submission.series.is_some();
-                not_sent(&submission, Failure::NoConnection, out);
+                let failure = match self.options.request_timeout {
+                    Some(timeout) if made + timeout <= now => Failure::TimedOut { is_sent: false },
+                    _ => Failure::NoConnection,
+                };
+                not_sent(&submission, failure, out);
             }
         }
         if is_broken {
@@ -325,8 +342,13 @@ impl Session {
 
     fn resolved(&mut self, now: Duration, found: Vec<Candidate>, out: &mut Vec<Output>) {
         if !matches!(self.phase, Phase::Resolving(_)) {
+            if !found.is_empty() {
+                self.late = found;
+            }
             return;
         }
+        let late = std::mem::take(&mut self.late);
+        let found = if found.is_empty() { late } else { found };
         self.servers.begin_round(found, &mut self.random);
         self.next_server(now, out);
     }
@@ -401,7 +423,12 @@ impl Session {
         self.alone_since = Some(now);
         self.enter(State::Disconnected, out);
         self.xid = link.xid();
-        out.extend(link.into_lost().map(|id| Output::Done(id, Err(Failure::Lost))));
+        let timeout = self.options.request_timeout;
+        out.extend(link.into_lost().map(|(id, made)| {
+            let is_overdue = timeout.is_some_and(|timeout| made + timeout <= now);
+            let overdue = Failure::TimedOut { is_sent: true };
+            Output::Done(id, Err(if is_overdue { overdue } else { Failure::Lost }))
+        }));
         self.refuse_broken(out);
         self.drop_watches(out);
     }
@@ -430,7 +457,7 @@ impl Session {
             Phase::Connecting { attempt, .. } => out.push(Output::Disconnect(attempt)),
             Phase::Connected(link) => {
                 out.push(Output::Disconnect(link.attempt));
-                out.extend(link.into_lost().map(|id| Output::Done(id, Err(Failure::Lost))));
+                out.extend(link.into_lost().map(|(id, _)| Output::Done(id, Err(Failure::Lost))));
             }
             Phase::Waiting(_) | Phase::Resolving(_) | Phase::Over(_) => {}
         }
@@ -520,12 +547,12 @@ impl Session {
         for frame in self.watches.restore(self.settled) {
             link.send_as(now, &frame, Xid::SET_WATCHES, buffer(out));
         }
-        for Waiting { submission, .. } in self.waiting.drain(..) {
+        for Waiting { submission, made, .. } in self.waiting.drain(..) {
             let Submission { id, frame, effect, series } = submission;
-            link.send(now, &frame, Awaited::request(id, effect, series), buffer(out));
+            link.send(now, made, &frame, Awaited::request(id, effect, series), buffer(out));
         }
         if self.closing.is_some() {
-            link.send(now, &close_frame(), Awaited::Close, buffer(out));
+            link.send(now, now, &close_frame(), Awaited::Close, buffer(out));
         }
     }
 
@@ -666,11 +693,13 @@ impl Session {
             Phase::Connected(link) if link.moving_to.is_none() => {
                 let Submission { id, frame, effect, series } = submission;
                 let awaited = Awaited::request(id, effect, series);
-                link.send(now, &frame, awaited, buffer(out));
+                link.send(now, now, &frame, awaited, buffer(out));
             }
             _ => {
-                let until = now + self.options.connection_wait;
-                self.waiting.push_back(Waiting { submission, until });
+                let Options { connection_wait, request_timeout, .. } = self.options;
+                let until =
+                    now + request_timeout.map_or(connection_wait, |t| t.min(connection_wait));
+                self.waiting.push_back(Waiting { submission, made: now, until });
             }
         }
     }
@@ -719,7 +748,7 @@ impl Session {
             // A request on its way needs the very same watch.
             && !link.is_registering(&removal.path)
         {
-            link.send(now, &removal.frame(), Awaited::Unwatch, buffer(out));
+            link.send(now, now, &removal.frame(), Awaited::Unwatch, buffer(out));
         }
     }
 
@@ -756,7 +785,7 @@ impl Session {
         self.closing = Some((id, now + self.options.connection_wait));
         match &mut self.phase {
             Phase::Connected(link) if link.moving_to.is_none() => {
-                link.send(now, &close_frame(), Awaited::Close, buffer(out));
+                link.send(now, now, &close_frame(), Awaited::Close, buffer(out));
             }
             // No server has ever heard of it.
             _ if self.ticket.id == SessionId::NONE && self.waiting.is_empty() => {

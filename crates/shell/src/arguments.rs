@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tracing_subscriber::filter::LevelFilter;
 use zebu_proto::properties;
 
 use crate::failure::{Failure, Result};
@@ -23,6 +24,8 @@ pub(crate) struct Options {
     pub(crate) json: bool,
     pub(crate) quiet: bool,
     pub(crate) colour: Colour,
+    /// How much the client says about what it does, on stderr.
+    pub(crate) log: Option<LevelFilter>,
     /// One command, to be run instead of those from stdin.
     pub(crate) command: Vec<String>,
 }
@@ -38,6 +41,7 @@ impl Default for Options {
             json: false,
             quiet: false,
             colour: Colour::Auto,
+            log: None,
             command: Vec::new(),
         }
     }
@@ -77,6 +81,7 @@ impl Options {
                 "q" | "quiet" => options.quiet = true,
                 "no-color" => options.colour = Colour::Never,
                 "color" => options.colour = colour(&value()?)?,
+                "log" => options.log = Some(level(&value()?)?),
                 _ => {
                     return Err(Failure::new(format!("no such option: {word}"))
                         .hint("zebu shell --help; options of a command stand behind it"));
@@ -99,6 +104,7 @@ impl Options {
             read_only: self.read_only,
             forget_watches: false,
             bytes_max: None,
+            request_timeout: None,
         };
         let mut remarks = Vec::new();
         for name in VARIABLES {
@@ -138,6 +144,11 @@ fn colour(text: &str) -> Result<Colour> {
     }
 }
 
+fn level(text: &str) -> Result<LevelFilter> {
+    let wrong = |_| Failure::new(format!("-log is error, warn, info, debug or trace, not {text}"));
+    text.parse().map_err(wrong)
+}
+
 /// The `-Dkey=value` words of a variable.
 fn defines(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.split_whitespace().filter_map(|word| word.strip_prefix("-D")?.split_once('='))
@@ -163,6 +174,14 @@ fn apply(settings: &mut Settings, key: &str, value: &str, place: &str) -> Result
                 |_| Failure::new(format!("{place}: {key} is not a number of bytes: {value}"));
             let bytes = value.parse().map_err(wrong)?;
             settings.bytes_max = Some(bytes);
+        }
+        // 0 is for ever, as with the original.
+        "zookeeper.request.timeout" => {
+            let wrong = |_| {
+                Failure::new(format!("{place}: {key} is not a number of milliseconds: {value}"))
+            };
+            let ms: u32 = value.parse().map_err(wrong)?;
+            settings.request_timeout = (ms > 0).then(|| Duration::from_millis(ms.into()));
         }
         "zookeeper.client.secure" if is_true => {
             return Err(Failure::new(format!("{place}: {key}: TLS is not part of this shell yet")));
@@ -206,6 +225,9 @@ mod tests {
         assert_eq!(parse("-serve a ls").unwrap_err(), "no such option: -serve");
         assert!(parse("-timeout 0").is_err() && parse("-timeout x").is_err());
         assert_eq!(parse("-r=1").unwrap_err(), "-r takes no value: 1");
+        assert_eq!(parse("-log info").unwrap().log, Some(LevelFilter::INFO));
+        let refused = parse("-log loud").unwrap_err();
+        assert_eq!(refused, "-log is error, warn, info, debug or trace, not loud");
     }
 
     #[tokio::test]
@@ -224,8 +246,15 @@ mod tests {
         std::fs::write(file.path(), text).unwrap();
         let (settings, remarks) = options.settings().unwrap();
         assert_eq!((settings.bytes_max, settings.forget_watches), (Some(4_194_304), true));
-        assert_eq!(remarks.len(), 1);
+        assert_eq!((remarks.len(), settings.request_timeout), (1, None));
         assert!(remarks[0].ends_with("zookeeper.ssl.protocol has no effect here"));
+        // ERR-10.
+        std::fs::write(file.path(), "zookeeper.request.timeout=1500\n").unwrap();
+        let (settings, _) = options.settings().unwrap();
+        assert_eq!(settings.request_timeout, Some(Duration::from_millis(1500)));
+        std::fs::write(file.path(), "zookeeper.request.timeout=soon\n").unwrap();
+        let refused = options.settings().unwrap_err();
+        assert!(refused.message().contains("not a number of milliseconds: soon"), "{refused:?}");
         std::fs::write(file.path(), "zookeeper.client.secure=true\n").unwrap();
         assert!(options.settings().unwrap_err().message().contains("TLS"));
         std::fs::write(file.path(), "java.security.auth.login.config=jaas.conf\n").unwrap();

@@ -161,7 +161,12 @@ impl From<Error> for Failure {
                 return Self::new(text);
             }
         }
-        Self::answered(error.code(), place)
+        let failure = Self::answered(error.code(), place);
+        match error.reason() {
+            // Better than what can be said of a lost connection in general.
+            Some(reason) => failure.hint(reason),
+            None => failure,
+        }
     }
 }
 
@@ -218,6 +223,7 @@ fn words(code: ErrorCode) -> String {
         ErrorCode::SESSION_MOVED => "Session moved",
         ErrorCode::EPHEMERAL_ON_LOCAL_SESSION => "Ephemeral node on local session",
         ErrorCode::NO_WATCHER => "No such watcher",
+        ErrorCode::REQUEST_TIMEOUT => "Request timeout",
         ErrorCode::RECONFIG_DISABLED => "Reconfig is disabled",
         ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => {
             "Session closed because client failed to authenticate"
@@ -249,6 +255,7 @@ fn hint(code: ErrorCode) -> Option<&'static str> {
         ErrorCode::CONNECTION_LOSS => {
             "is a server running there? what was sent and not answered may have been carried out"
         }
+        ErrorCode::REQUEST_TIMEOUT => "it may have been carried out: look before you repeat it",
         ErrorCode::UNIMPLEMENTED => {
             "the server does not know this; -t needs extendedTypesEnabled=true at all servers"
         }
@@ -281,6 +288,26 @@ mod tests {
         assert_eq!(
             bad_path(PathError::EmptyName(3), "/a//b"),
             "Invalid path string \"/a//b\" caused by empty node name specified @3"
+        );
+    }
+
+    #[tokio::test]
+    async fn names_that_cannot_be_resolved_are_named() {
+        struct None;
+
+        impl zebu_client::HostProvider for None {
+            fn servers(&self) -> zebu_client::Servers<'_> {
+                Box::pin(async { Err(io::Error::other("zk9.invalid is not known")) })
+            }
+        }
+
+        let connector = zebu_client::Connector::new();
+        let wait = std::time::Duration::from_secs(1);
+        let error = connector.connection_wait(wait).connect_to(None).await.unwrap_err();
+        let failure = Failure::from(error);
+        assert_eq!(
+            failure.text(),
+            "KeeperErrorCode = ConnectionLoss\nhint: zk9.invalid is not known"
         );
     }
 

@@ -51,6 +51,7 @@ Options, with one dash or two:
   -json                              every result is one line of JSON
   -q, -quiet                         no greeting, no events of the session
   -color auto|always|never           colours [default: auto, which NO_COLOR switches off]
+  -log LEVEL                         what the client does, on stderr: error, warn, info, debug, trace [default: nothing]
 
 Examples:
   zebu shell
@@ -79,6 +80,10 @@ pub fn run(args: &ShellArgs) -> ExitCode {
             return USAGE.into();
         }
     };
+    if let Some(level) = options.log {
+        let log = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
+        log.with_ansi(false).init();
+    }
     let out = Output::of_process(options.colour, options.json);
     match try_run(&options, &out) {
         Ok(code) => code.into(),

@@ -26,6 +26,8 @@ pub(crate) struct Settings {
     pub(crate) forget_watches: bool,
     /// Bytes of the largest request and answer, where they are limited.
     pub(crate) bytes_max: Option<usize>,
+    /// How long a request may go unanswered, where that is limited.
+    pub(crate) request_timeout: Option<Duration>,
 }
 
 /// What a watch waits for.
@@ -113,8 +115,12 @@ impl Session {
         if let Some(bytes) = settings.bytes_max {
             connector = connector.request_bytes_max(bytes).answer_bytes_max(bytes);
         }
+        if let Some(timeout) = settings.request_timeout {
+            connector = connector.request_timeout(timeout);
+        }
+        let states = connector.session_events();
         let client = connector.start(host)?;
-        let (states, heard) = (client.session_events(), client.notifications());
+        let heard = client.notifications();
         Ok(Self { client, watches: Watches::default(), states, heard })
     }
 

@@ -405,3 +405,26 @@ fn masters_workers_and_clients_are_played_by_hand() {
     client.shows(&told("NodeChildrenChanged", &format!("/tasks/{task}")));
     client.answers(&format!("get {status}"), "done");
 }
+
+/// API-26: what the client does is told to who wants to know it, apart from what the commands say.
+#[test]
+fn the_clients_log_is_shown_where_it_is_asked_for() {
+    let server = Server::start();
+    let address = server.address.as_str();
+    let (code, quiet, silence) = server.run(&["-q", "ls", "/"]);
+    assert_eq!((code, silence.as_str()), (Some(0), ""));
+    let (code, stdout, log) = server.run(&["-q", "-log", "info", "ls", "/"]);
+    assert_eq!((code, &stdout), (Some(0), &quiet));
+    for line in [
+        "client environment: zebu-client ",
+        &format!("opening a session with {address}, timeout 30000 ms"),
+        &format!("opening a connection to {address}"),
+        &format!("connected to {address} from 127.0.0.1:"),
+        &format!("established on {address}, negotiated timeout 30000 ms"),
+        "session over: Closed",
+    ] {
+        assert!(log.contains(line), "{line:?} in {log}");
+    }
+    let (code, _, log) = server.run(&["-q", "-log", "error", "ls", "/"]);
+    assert_eq!((code, log.as_str()), (Some(0), ""));
+}

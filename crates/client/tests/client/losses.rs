@@ -208,3 +208,32 @@ async fn a_request_does_not_wait_for_ever() {
     let patient = Retry { attempts: 100, ..Retry::default() };
     soon(patient.reads(|| client.get_data("/"))).await.unwrap();
 }
+
+/// ERR-10: who does not want to wait for an answer for ever does not, and the session goes on elsewhere.
+#[tokio::test]
+async fn an_answer_that_does_not_come_is_not_waited_for() {
+    let server = Server::start(&[]);
+    let proxy = Proxy::new(server.address()).await;
+    let observer = connect(server.address(), TIMEOUT).await;
+    let mut connector = zebu_client::Connector::new().request_timeout(Duration::from_secs(1));
+    let mut events = connector.session_events();
+    let connector = connector.session_timeout(Duration::from_secs(40));
+    let client = soon(connector.connect(&proxy.address.to_string())).await.unwrap();
+    reach(&mut events, SessionState::Connected).await;
+    let id = client.session_id();
+    proxy.mute();
+    let create = client.create("/a", "", CreateMode::Persistent, &Acls::open_to_all());
+    is_there(&observer, "/a").await;
+    let error = soon(create).await.unwrap_err();
+    assert_eq!((error.kind(), error.code().0), (ErrorKind::Unknown, -122));
+    reach(&mut events, SessionState::Disconnected).await;
+    proxy.refuse();
+    // Without a connection, what is not sent in time is certainly not executed.
+    let unsent = soon(client.create("/b", "", CreateMode::Persistent, &Acls::open_to_all())).await;
+    let unsent = unsent.unwrap_err();
+    assert_eq!((unsent.kind(), unsent.code().0), (ErrorKind::NotExecuted, -122));
+    proxy.heal();
+    reach(&mut events, SessionState::Connected).await;
+    assert_eq!(client.session_id(), id);
+    assert!(soon(observer.exists("/b")).await.unwrap().is_none());
+}

@@ -193,3 +193,67 @@ async fn connect_strings_that_make_no_sense_are_refused() {
         assert_eq!(error.kind(), ErrorKind::Invalid, "{servers}");
     }
 }
+
+/// API-12: who asks to be told before the session is opened hears of its first connection, however late it listens.
+#[tokio::test]
+async fn the_first_connection_is_told() {
+    let server = Server::start(&[]);
+    let mut connector = Connector::new();
+    let (mut early, mut other) = (connector.session_events(), connector.session_events());
+    let client = soon(connector.clone().connect(&server.address().to_string())).await.unwrap();
+    assert_eq!(soon(early.next()).await, Some(SessionState::Connected));
+    // A stream has the changes of all sessions that are opened with its connector, and ends with the last.
+    let second = soon(connector.connect(&server.address().to_string())).await.unwrap();
+    assert_eq!(soon(early.next()).await, Some(SessionState::Connected));
+    soon(client.close()).await.unwrap();
+    assert_eq!(soon(early.next()).await, Some(SessionState::Closed));
+    soon(second.close()).await.unwrap();
+    let states = [SessionState::Connected, SessionState::Connected];
+    let endings = [SessionState::Closed, SessionState::Closed];
+    for state in states.into_iter().chain(endings) {
+        assert_eq!(soon(other.next()).await, Some(state));
+    }
+    assert_eq!(soon(other.next()).await, None);
+}
+
+/// API-12: a connector that opens nothing leaves nobody waiting.
+#[tokio::test]
+async fn a_session_that_is_not_opened_has_no_events() {
+    let mut connector = Connector::new();
+    let mut events = connector.session_events();
+    connector.start("no such:string").unwrap_err();
+    assert_eq!(soon(events.next()).await, None);
+}
+
+/// CST-02: a name with several addresses stands for a server at each, all with the same port.
+#[tokio::test]
+async fn names_stand_for_all_their_addresses() {
+    let server = Server::start(&[]);
+    let port = server.address().port();
+    // It may be ::1 as well, where nobody listens.
+    let client = soon(Connector::new().connect(&format!("localhost:{port}"))).await.unwrap();
+    assert_eq!(client.server(), Some(server.address()));
+}
+
+/// Names that cannot be resolved are named, and do no harm to the others.
+#[tokio::test]
+async fn names_that_cannot_be_resolved_are_named() {
+    struct Unknown;
+
+    impl HostProvider for Unknown {
+        fn servers(&self) -> Servers<'_> {
+            Box::pin(async { Err(std::io::Error::other("zk9.invalid is not known")) })
+        }
+    }
+
+    let server = Server::start(&[]);
+    let servers = format!("zk9.invalid:2181,{}", server.address());
+    let connector = Connector::new().session_timeout(Duration::from_secs(40));
+    soon(connector.connect(&servers)).await.unwrap();
+    let client =
+        Connector::new().connection_wait(Duration::from_secs(1)).start_with(Unknown).unwrap();
+    let error = soon(client.get_data("/a")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotExecuted);
+    assert_eq!(error.reason(), Some("zk9.invalid is not known"));
+    assert_eq!(error.to_string(), "no connection: /a: zk9.invalid is not known");
+}

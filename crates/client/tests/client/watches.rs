@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use zebu_client::{
-    Acls, Connector, CreateMode, ErrorKind, EventKind, Notice, SessionState, Version, WatchMode,
-    WatcherType,
+    Acls, Connector, CreateMode, Ending, ErrorKind, EventKind, Notice, SessionState, Signal,
+    Version, WatchMode, WatcherType,
 };
 
 use crate::embedded::Server;
 use crate::proxy::Proxy;
-use crate::{connect, reach, soon};
+use crate::{QUICK, connect, reach, soon};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -148,4 +148,82 @@ async fn forgotten_watches_end_with_their_connection() {
     assert_eq!(soon(always.next()).await.unwrap_err().kind(), ErrorKind::Gone);
     soon(client.connected()).await.unwrap();
     assert!(!soon(client.check_watches("/", WatcherType::Any)).await.unwrap());
+}
+
+/// WAT-13: whoever waits for a change is told when changes cannot be heard of, and when they can again.
+#[tokio::test]
+async fn watches_tell_of_their_connection() {
+    let server = Server::start(&[]);
+    let proxy = Proxy::new(server.address()).await;
+    let client = connect(proxy.address, TIMEOUT).await;
+    let (_, _, mut data) = soon(client.watch_data("/")).await.unwrap();
+    let (_, mut absent) = soon(client.watch_exists("/absent")).await.unwrap();
+    let (_, _, mut children) = soon(client.watch_children("/")).await.unwrap();
+    proxy.refuse();
+    for watch in [&mut data, &mut absent, &mut children] {
+        let told = soon(watch.next()).await.unwrap();
+        assert_eq!(told, Signal::Session(SessionState::Disconnected));
+    }
+    proxy.heal();
+    for watch in [&mut data, &mut absent, &mut children] {
+        let told = soon(watch.next()).await.unwrap();
+        assert_eq!(told, Signal::Session(SessionState::Connected));
+    }
+    // The watch still stands. Its event is the last that it has to say.
+    soon(client.set_data("/", "new", Version::ANY)).await.unwrap();
+    let Signal::Event(event) = soon(data.next()).await.unwrap() else { panic!("an event") };
+    assert_eq!(event.kind, EventKind::DataChanged);
+    assert_eq!(soon(data.next()).await.unwrap_err().kind(), ErrorKind::Gone);
+}
+
+/// WAT-13: who is slow need not read of everything that came and went, but knows that it may have missed something,
+/// and how things are now.
+#[tokio::test]
+async fn watches_keep_what_matters_of_their_connections() {
+    let server = Server::start(&[]);
+    let proxy = Proxy::new(server.address()).await;
+    let client = connect(proxy.address, TIMEOUT).await;
+    let mut events = client.session_events();
+    let (_, _, mut watch) = soon(client.watch_data("/")).await.unwrap();
+    for _ in 0..3 {
+        proxy.refuse();
+        reach(&mut events, SessionState::Disconnected).await;
+        proxy.heal();
+        reach(&mut events, SessionState::Connected).await;
+    }
+    for state in [SessionState::Disconnected, SessionState::Connected] {
+        assert_eq!(soon(watch.next()).await.unwrap(), Signal::Session(state));
+    }
+    proxy.cut();
+    reach(&mut events, SessionState::Disconnected).await;
+    // Who awaits the event alone is not disturbed.
+    reach(&mut events, SessionState::Connected).await;
+    soon(client.set_data("/", "new", Version::ANY)).await.unwrap();
+    assert_eq!(soon(watch).await.unwrap().kind, EventKind::DataChanged);
+}
+
+/// WAT-13: the end of the session is told as what it was.
+#[tokio::test]
+async fn watches_tell_of_the_end_of_their_session() {
+    let server = Server::start(QUICK);
+    let proxy = Proxy::new(server.address()).await;
+    let client = connect(proxy.address, Duration::from_millis(500)).await;
+    let observer = connect(server.address(), TIMEOUT).await;
+    soon(client.create("/mine", "", CreateMode::Ephemeral, &Acls::creator())).await.unwrap();
+    let (_, _, mut watch) = soon(client.watch_data("/")).await.unwrap();
+    let (_, gone) = soon(observer.watch_exists("/mine")).await.unwrap();
+    proxy.refuse();
+    soon(gone).await.unwrap();
+    proxy.heal();
+    let mut told = Vec::new();
+    let over = loop {
+        match soon(watch.next()).await {
+            Ok(Signal::Session(state)) => told.push(state),
+            Ok(Signal::Event(event)) => panic!("{event:?}"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(told.last(), Some(&SessionState::Expired));
+    assert!(told.contains(&SessionState::Disconnected), "{told:?}");
+    assert_eq!(over.ending(), Some(Ending::Expired));
 }

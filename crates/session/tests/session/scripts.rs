@@ -33,6 +33,7 @@ fn options(words: &[&str]) -> Options {
             "small" => options.request_bytes_max = 20,
             "forgetful" => options.restore_watches = false,
             "few" => options.pending_max = 2,
+            "hasty" => options.request_timeout = Some(Duration::from_secs(2)),
             "impatient" => options.give_up = Some(Duration::from_secs(20)),
             "resume" => {
                 options.resume = Some(Ticket { id: SessionId(0x55), password: [7; 16] });
