@@ -95,10 +95,7 @@ public final class CuratorMaster implements LeaderSelectorListener, AutoCloseabl
     public static void main(String[] words) throws Exception {
         CuratorFramework client = Program.open(words);
         CuratorMaster master = new CuratorMaster(client, Program.id());
-        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
-            master.close();
-            client.close();
-        }));
+        Program.closeAtEnd(master, client);
         master.runForMaster();
         if (master.awaitLeadership()) {
             Program.say("leading");

@@ -62,14 +62,7 @@ public final class CuratorMasterLatch implements LeaderLatchListener, AutoClosea
     public static void main(String[] words) throws Exception {
         CuratorFramework client = Program.open(words);
         CuratorMasterLatch master = new CuratorMasterLatch(client, Program.id());
-        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
-            try {
-                master.close();
-            } catch (IOException failure) {
-                System.err.println("close: " + failure);
-            }
-            client.close();
-        }));
+        Program.closeAtEnd(master, client);
         master.runForMaster();
         System.exit(master.awaitClose());
     }

@@ -31,6 +31,19 @@ final class Program {
         System.out.println(line);
     }
 
+    /** Closes these, in this order, when the process is asked to stop. */
+    static void closeAtEnd(AutoCloseable... all) {
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+            for (AutoCloseable each : all) {
+                try {
+                    each.close();
+                } catch (Exception failure) {
+                    System.err.println("close: " + failure);
+                }
+            }
+        }));
+    }
+
     /** An id for whoever looks below /master. */
     static String id() {
         return Long.toHexString(ProcessHandle.current().pid());

@@ -1,4 +1,7 @@
-//! The client for programs without an asynchronous runtime.
+//! The client for programs without an asynchronous runtime: it does everything that the asynchronous one does.
+//!
+//! What takes time waits for its result. Watches and streams are those of the asynchronous client; [`Client::wait`]
+//! waits for them, too.
 //!
 //! ```
 //! # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -16,16 +19,22 @@
 //! # Ok::<(), zebu_client::Error>(())
 //! ```
 
+mod ensemble;
+mod lifetime;
+mod opening;
+mod outcome;
+mod tree;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 use zebu_proto::{Acl, Stat, Version};
 
 use crate::{
-    Acls, Connector, CreateMode, Created, Pending, PersistentWatch, Result, Results, SessionState,
-    Transaction, Watch, WatchMode,
+    Acls, Connector, CreateMode, Created, PersistentWatch, Result, Results, Transaction, Watch,
+    WatchMode,
 };
 
 /// A session whose methods wait for their results, shared by all its clones and threads.
@@ -109,15 +118,12 @@ impl Client {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn open(connector: Connector, connect_string: &str) -> Result<Self> {
-        let mut builder = Builder::new_multi_thread();
-        builder.worker_threads(1).thread_name("zebu-client").enable_all();
-        let runtime = builder.build().expect("a thread can be started");
+        let runtime = opening::runtime();
         let client = runtime.block_on(connector.connect(connect_string))?;
-        Ok(Self { client, runtime: Arc::new(Background(Some(runtime))) })
+        Ok(Self::of(client, runtime))
     }
 
-    /// The asynchronous client of the same session, for what has no method here, and for many requests at
-    /// once.
+    /// The asynchronous client of the same session, for many requests at once.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -148,7 +154,7 @@ impl Client {
     /// let series = client.series();
     /// series.create("/first", "", CreateMode::Persistent, &Acls::creator())?;
     /// series.create("/second", "", CreateMode::Persistent, &Acls::creator())?;
-    /// assert!(!series.asynchronous().is_broken());
+    /// assert!(!series.is_broken());
     /// # Ok::<(), Error>(())
     /// ```
     #[must_use]
@@ -567,46 +573,5 @@ impl Client {
     /// ```
     pub fn authenticate(&self, scheme: &str, auth: impl AsRef<[u8]>) -> Result<()> {
         self.wait(self.client.authenticate(scheme, auth))
-    }
-
-    /// As [`Client::state`](crate::Client::state).
-    ///
-    /// ```
-    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
-    /// # let server = embedded::Server::start(&[]);
-    /// # let address = server.address().to_string();
-    /// # use zebu_client::blocking::Client;
-    /// # use zebu_client::*;
-    /// # let connector = Connector::new().authenticate("digest", "amy:secret");
-    /// # let client = Client::open(connector, &address)?;
-    /// assert_eq!(client.state(), SessionState::Connected);
-    /// # Ok::<(), Error>(())
-    /// ```
-    pub fn state(&self) -> SessionState {
-        self.client.state()
-    }
-
-    /// As [`Client::close`](crate::Client::close).
-    ///
-    /// Without it the servers end the session when its timeout has passed.
-    ///
-    /// # Errors
-    /// As [`Client::close`](crate::Client::close).
-    ///
-    /// ```
-    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
-    /// # let server = embedded::Server::start(&[]);
-    /// # let address = server.address().to_string();
-    /// # use zebu_client::blocking::Client;
-    /// # use zebu_client::*;
-    /// # let connector = Connector::new().authenticate("digest", "amy:secret");
-    /// # let client = Client::open(connector, &address)?;
-    /// client.close()?;
-    /// assert!(client.state().is_over());
-    /// # Ok::<(), Error>(())
-    /// ```
-    pub fn close(&self) -> Result<()> {
-        let closed: Pending<()> = self.client.close();
-        self.wait(closed)
     }
 }

@@ -12,6 +12,15 @@ use tokio::task::JoinSet;
 use zebu_proto::HostPort;
 
 /// The servers a client may use at the moment, as [`HostProvider::servers`] promises them.
+///
+/// ```
+/// use zebu_client::Servers;
+///
+/// let servers: Servers<'_> = Box::pin(async { Ok(vec!["127.0.0.1:2181".parse().expect("an address")]) });
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// assert_eq!(servers.await.unwrap().len(), 1);
+/// # });
+/// ```
 pub type Servers<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'a>>;
 
 /// Knows where the servers of an ensemble are.
@@ -40,6 +49,29 @@ pub type Servers<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> 
 /// ```
 pub trait HostProvider: Send + Sync + 'static {
     /// The servers' addresses now. An error or an empty list leaves the client with those it knew.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::with_server(async |server| {
+    /// use std::net::SocketAddr;
+    /// use zebu_client::{Connector, HostProvider, Servers};
+    ///
+    /// /// One server, known by a file's content.
+    /// struct Written(String);
+    ///
+    /// impl HostProvider for Written {
+    ///     fn servers(&self) -> Servers<'_> {
+    ///         Box::pin(async {
+    ///             let server: Result<SocketAddr, _> = self.0.trim().parse();
+    ///             Ok(vec![server.map_err(std::io::Error::other)?])
+    ///         })
+    ///     }
+    /// }
+    ///
+    /// let client = Connector::new().connect_to(Written(format!("{}\n", server.address()))).await?;
+    /// # drop(client);
+    /// # Ok(()) });
+    /// ```
     fn servers(&self) -> Servers<'_>;
 
     /// How far away one of them is: in each round, servers of a smaller rank are tried before all others. By default
@@ -94,7 +126,7 @@ pub trait HostProvider: Send + Sync + 'static {
     /// }
     ///
     /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
-    /// let connector = Connector::new().connection_wait(std::time::Duration::from_millis(50));
+    /// let connector = Connector::new().connection_wait(std::time::Duration::from_secs(1));
     /// let error = connector.connect_to(Half).await.unwrap_err();
     /// assert_eq!(error.to_string(), "no connection: the other half is not in the directory");
     /// # });

@@ -30,9 +30,35 @@
 //! A client looks for servers until one is found, or [`Connector::give_up_after`]; near ones first, where
 //! [`Connector::prefer`] says which are.
 //!
-//! [`Client::state`] and [`Client::session_events`] tell how it stands. Whoever acts as a leader stops at
+//! [`Client::state`] and [`Connector::session_events`] tell how it stands. Whoever acts as a leader stops at
 //! [`SessionState::Disconnected`]: others may have seen the session end already. Between processes a session
 //! is handed on with [`Client::leave`] and [`Connector::resume`].
+//!
+//! ```
+//! # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+//! # embedded::with_server(async |server| {
+//! # let address = server.address().to_string();
+//! use std::time::Duration;
+//! use zebu_client::{Connector, SessionState};
+//!
+//! let mut connector = Connector::new().session_timeout(Duration::from_secs(15));
+//! let mut events = connector.session_events();
+//! let client = connector.connect(&address).await?;
+//! let leading = tokio::spawn(async move {
+//!     while let Some(state) = events.next().await {
+//!         match state {
+//!             SessionState::Connected => println!("go on"),
+//!             SessionState::Disconnected => println!("rest: somebody else may lead already"),
+//!             over if over.is_over() => return over,
+//!             _ => {}
+//!         }
+//!     }
+//!     SessionState::Closed
+//! });
+//! client.close().await?;
+//! assert_eq!(leading.await?, SessionState::Closed);
+//! # Ok(()) });
+//! ```
 //!
 //! # Requests
 //! Each operation is a method that puts the request into its place when it is *called* and returns a
@@ -41,27 +67,128 @@
 //! travel together. [`Pending`] says what cancelling means. [`Client::transaction`] makes several writes one;
 //! [`Client::reads`] puts several reads into one request.
 //!
+//! ```
+//! # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+//! # embedded::run(async |client| {
+//! use zebu_client::{Acls, CreateMode, Version};
+//!
+//! let acl = Acls::creator();
+//! client.create("/n", "", CreateMode::Persistent, &acl).await?;
+//! // All on their way before the first is answered.
+//! let created: Vec<_> = (0..100)
+//!     .map(|n| client.create(&format!("/n/{n}"), "", CreateMode::Persistent, &acl))
+//!     .collect();
+//! let children = client.get_children("/n");
+//! for created in created {
+//!     created.await?;
+//! }
+//! assert_eq!(children.await?.0.len(), 100);
+//!
+//! // All of it, or none.
+//! let mut transaction = client.transaction();
+//! transaction.check("/n/0", Version(0));
+//! transaction.delete("/n/1", Version::ANY);
+//! let moved = transaction.create("/n/last", "", CreateMode::Persistent, &acl);
+//! let results = transaction.commit().await?;
+//! assert_eq!(results.get(moved).path, "/n/last");
+//! # Ok(()) });
+//! ```
+//!
 //! # Errors
 //! [`Error::kind`] sorts errors by what can be done about them, [`Error::code`] says exactly what it was. The
 //! one that deserves thought is [`ErrorKind::Unknown`]: the connection was lost after the request was sent,
 //! so it may have been executed. Such a request is never repeated by the client. A read can be repeated
 //! ([`Retry::reads`]); of a write [`Client::after_lost_create`] and its siblings find out what became of it,
 //! and [`Client::create_protected`] does both. Where later requests must not be executed without earlier ones, they
-//! are made through a [`Client::series`].
+//! are made through a [`Client::series`]. A request is waited for as long as its connection stands, or no longer than
+//! [`Connector::request_timeout`].
+//!
+//! ```
+//! # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+//! # embedded::run(async |client| {
+//! use zebu_client::{Acls, Client, CreateMode, ErrorKind, Outcome, Result};
+//!
+//! /// Becomes the master, if nobody else is.
+//! async fn try_to_lead(client: &Client, name: &str) -> Result<bool> {
+//!     match client.create("/master", name, CreateMode::Ephemeral, &Acls::creator()).await {
+//!         Ok(_) => Ok(true),
+//!         Err(error) if error.kind() == ErrorKind::Conflict => Ok(false),
+//!         // The answer was lost: is it ours?
+//!         Err(error) if error.kind() == ErrorKind::Unknown => {
+//!             match client.after_lost_create("/master", name, CreateMode::Ephemeral).await? {
+//!                 Outcome::Happened(_) => Ok(true),
+//!                 _ => Ok(false),
+//!             }
+//!         }
+//!         Err(error) => Err(error),
+//!     }
+//! }
+//!
+//! assert!(try_to_lead(&client, "host 1").await?);
+//! assert!(!try_to_lead(&client, "host 2").await?);
+//! # Ok(()) });
+//! ```
 //!
 //! # Watches
 //! A read can leave a watch: a value that is awaited for one [`Event`], and dropped when it is not needed any
-//! more. [`Client::watch`] leaves one that reports every change. A notification reaches this client before
-//! any answer that shows the change.
+//! more. [`Watch::next`] also tells when changes cannot be heard of. [`Client::watch`] leaves a watch that reports
+//! every change. A notification reaches this client before any answer that shows the change.
+//!
+//! ```
+//! # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+//! # embedded::run(async |client| {
+//! use zebu_client::{Acls, Client, CreateMode, Result, Version};
+//! # client.create("/config", "1", CreateMode::Persistent, &Acls::creator()).await?;
+//!
+//! /// Waits for a value, and misses none that stays: reading and watching are one step.
+//! async fn wait_for(client: &Client, wanted: &str) -> Result<()> {
+//!     loop {
+//!         let (data, _stat, changed) = client.watch_data("/config").await?;
+//!         if data == wanted {
+//!             return Ok(());
+//!         }
+//!         changed.await?;
+//!     }
+//! }
+//!
+//! let waiting = client.clone();
+//! let waiting = tokio::spawn(async move { wait_for(&waiting, "2").await });
+//! client.set_data("/config", "2", Version::ANY).await?;
+//! waiting.await??;
+//! # Ok(()) });
+//! ```
 //!
 //! # Access
 //! Every create names an ACL, see [`Acls`]; there is no default.
 //!
+//! ```
+//! # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+//! # embedded::with_server(async |server| {
+//! # let address = server.address().to_string();
+//! use zebu_client::{Acls, Client, Connector, CreateMode, ErrorKind, Perms};
+//!
+//! let amy = Connector::new().authenticate("digest", "amy:secret").connect(&address).await?;
+//! let acl = Acls::creator().and(Acls::user("dom", "password", Perms::READ));
+//! amy.create("/shared", "for dom", CreateMode::Persistent, &acl).await?;
+//!
+//! let dom = Client::connect(&address).await?;
+//! assert_eq!(dom.get_data("/shared").await.unwrap_err().kind(), ErrorKind::Denied);
+//! dom.authenticate("digest", "dom:password").await?;
+//! assert_eq!(dom.get_data("/shared").await?.0, "for dom");
+//! # Ok(()) });
+//! ```
+//!
 //! # Servers
-//! A connect string lists servers of one ensemble, never of two, `zk1:2181,zk2:2181/app`, whose names are resolved again for each round of attempts to
-//! connect. With the feature `dns-srv` of this crate it may name a service of the DNS instead,
+//! A connect string lists servers of one ensemble, never of two, `zk1:2181,zk2:2181/app`, whose names are resolved
+//! again for each round of attempts to connect; those that cannot be are named by errors ([`Error::reason`]) and in
+//! the log. With the feature `dns-srv` of this crate it may name a service of the DNS instead,
 //! `dns-srv://_zookeeper._tcp.example.com/app`, whose SRV records are servers; those of a smaller priority are tried
 //! first. Where servers are found in another way, see [`HostProvider`].
+//!
+//! # Log
+//! What a client does is told to [`tracing`](https://docs.rs/tracing), with the target `zebu_client`: at the level
+//! `INFO` its surroundings, the servers it tries, the connections and sessions it gets and loses, at `WARN` what is
+//! wrong with servers and their names. Secrets are not.
 //!
 //! # Without async
 //! [`blocking`] has the same client for programs without a runtime.
@@ -105,10 +232,170 @@ pub use retry::Retry;
 pub use state::{SessionEvents, SessionState};
 pub use transaction::{CreatedNode, OpResult, Results, Ticket, Transaction};
 pub use watch::{Event, EventKind, Notice, PersistentWatch, Signal, Watch};
-pub use zebu_proto::{
-    Acl, ErrorCode, EventType, Id, Perms, SessionId, Stat, Version, WatcherType, Zxid,
-};
-pub use zebu_session::{Ending, Ticket as SessionTicket};
+
+/// One entry of an ACL, as it stands at a znode; [`Acls`] builds lists of them.
+///
+/// ```
+/// use zebu_client::{Acl, Id, Perms};
+///
+/// let entry = Acl { perms: Perms::READ, id: Id::new("ip", "10.11.12.0/24") };
+/// assert_eq!(zebu_client::Acls::address("10.11.12.0/24", Perms::READ).entries(), [entry]);
+/// ```
+pub use zebu_proto::Acl;
+
+/// The codes of the protocol, see [`Error::code`] and [`Error::check`].
+///
+/// ```
+/// use zebu_client::ErrorCode;
+///
+/// assert_eq!(ErrorCode(-101), ErrorCode::NO_NODE);
+/// assert_eq!(ErrorCode::NO_NODE.name(), Some("NO_NODE"));
+/// ```
+pub use zebu_proto::ErrorCode;
+
+/// What a [`Notification`] is about.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// use zebu_client::EventType;
+///
+/// let mut notifications = client.notifications();
+/// let (_, _, _watch) = client.watch_data("/").await?;
+/// client.set_data("/", "new", zebu_client::Version::ANY).await?;
+/// let notification = notifications.next().await.expect("the session lasts");
+/// assert_eq!(notification.kind, EventType::NODE_DATA_CHANGED);
+/// # Ok(()) });
+/// ```
+pub use zebu_proto::EventType;
+
+/// Whom an entry of an ACL is for.
+///
+/// ```
+/// use zebu_client::{Acls, Id, Perms};
+///
+/// assert_eq!(Acls::anyone(Perms::READ).entries()[0].id, Id::new("world", "anyone"));
+/// ```
+pub use zebu_proto::Id;
+
+/// What an entry of an ACL allows.
+///
+/// ```
+/// use zebu_client::{Acls, Perms};
+///
+/// let acl = Acls::user("amy", "secret", Perms::READ.or(Perms::WRITE));
+/// assert_ne!(acl.entries()[0].perms, Perms::ALL);
+/// ```
+pub use zebu_proto::Perms;
+
+/// The id of a session, which its ephemeral znodes carry.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// use zebu_client::{Acls, CreateMode, SessionId};
+///
+/// let mine = client.create("/mine", "", CreateMode::Ephemeral, &Acls::creator()).await?;
+/// assert_eq!(SessionId(mine.stat.ephemeral_owner), client.session_id());
+/// # Ok(()) });
+/// ```
+pub use zebu_proto::SessionId;
+
+/// What a server keeps about a znode beside its data.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// use zebu_client::{Stat, Version};
+///
+/// let before: Stat = client.exists("/").await?.expect("the root is always there");
+/// let after = client.set_data("/", "new", Version(before.version)).await?;
+/// assert_eq!((after.version, after.data_length), (before.version + 1, 3));
+/// # Ok(()) });
+/// ```
+pub use zebu_proto::Stat;
+
+/// How often a znode's data, or its ACL, were set: what makes a write conditional.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// use zebu_client::{ErrorKind, Version};
+///
+/// let (_data, stat) = client.get_data("/").await?;
+/// client.set_data("/", "mine", Version(stat.version)).await?;
+/// let error = client.set_data("/", "late", Version(stat.version)).await.unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::Conflict);
+/// client.set_data("/", "whatever was there", Version::ANY).await?;
+/// # Ok(()) });
+/// ```
+pub use zebu_proto::Version;
+
+/// Which watches of a znode are meant, see [`Client::remove_watches`].
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// use zebu_client::WatcherType;
+///
+/// let (_data, _stat, _watch) = client.watch_data("/").await?;
+/// assert!(client.check_watches("/", WatcherType::Data).await?);
+/// assert!(!client.check_watches("/", WatcherType::Children).await?);
+/// # Ok(()) });
+/// ```
+pub use zebu_proto::WatcherType;
+
+/// The number of a transaction: what happened later, anywhere in the ensemble, has a larger one.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// use zebu_client::{Acls, CreateMode};
+///
+/// let acl = Acls::creator();
+/// let first = client.create("/a", "", CreateMode::Persistent, &acl).await?;
+/// let second = client.create("/b", "", CreateMode::Persistent, &acl).await?;
+/// assert!(first.stat.czxid < second.stat.czxid);
+/// # Ok(()) });
+/// ```
+pub use zebu_proto::Zxid;
+
+/// Why a session is over, see [`Error::ending`].
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// use zebu_client::Ending;
+///
+/// client.close().await?;
+/// let error = client.exists("/").await.unwrap_err();
+/// assert_eq!(error.ending(), Some(Ending::Closed));
+/// # Ok(()) });
+/// ```
+pub use zebu_session::Ending;
+
+/// What lets another client go on with a session: keep it secret. See [`Connector::resume`].
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// use zebu_client::SessionTicket;
+///
+/// let ticket: SessionTicket = client.ticket().expect("it is connected");
+/// assert_eq!(ticket.id, client.session_id());
+/// // The password is not shown.
+/// assert!(!format!("{ticket:?}").contains("password"));
+/// # Ok(()) });
+/// ```
+pub use zebu_session::Ticket as SessionTicket;
 
 /// The result of everything that can fail here.
+///
+/// ```
+/// use zebu_client::{Client, Result};
+///
+/// async fn children(client: &Client, path: &str) -> Result<usize> {
+///     Ok(client.get_children(path).await?.0.len())
+/// }
+/// ```
 pub type Result<T> = std::result::Result<T, Error>;

@@ -23,6 +23,7 @@
 //! ```
 
 mod agreement;
+mod announcements;
 mod barrier;
 mod children;
 mod cleanup;
@@ -38,6 +39,7 @@ mod settings;
 mod value;
 
 pub use agreement::{Agreement, Decision, Proposal};
+pub use announcements::{Announced, Announcement, Announcements};
 pub use barrier::{DoubleBarrier, Inside};
 pub use children::Children;
 pub use election::{Candidate, Election};

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use zebu_jute::{Decode, Encode};
 use zebu_proto::reply::{ConnectResponse, PASSWORD_BYTES, ReplyHeader, WatcherEvent};
 use zebu_proto::request::ConnectRequest;
@@ -485,7 +485,7 @@ impl Session {
             }
             Phase::Connected(link) if link.attempt == from => {
                 link.heard = now;
-                self.answered(now, &frame, out)
+                self.answered(now, frame, out)
             }
             _ => return,
         };
@@ -557,12 +557,11 @@ impl Session {
     }
 
     /// Any later frame. `None` when it makes no sense.
-    fn answered(&mut self, now: Duration, frame: &Bytes, out: &mut Vec<Output>) -> Option<()> {
-        let header = ReplyHeader::from_bytes(frame).ok()?;
+    fn answered(&mut self, now: Duration, mut frame: Bytes, out: &mut Vec<Output>) -> Option<()> {
+        let header = ReplyHeader::from_bytes(&frame).ok()?;
+        frame.advance(REPLY_HEADER_BYTES);
         match header.xid {
-            Xid::NOTIFICATION => {
-                self.notified(header.zxid, &frame.slice(REPLY_HEADER_BYTES..), out)?
-            }
+            Xid::NOTIFICATION => self.notified(header.zxid, &frame, out)?,
             Xid::PING => {}
             Xid::AUTH => self.authenticated(&header, out)?,
             Xid::SET_WATCHES => (header.err == ErrorCode::OK).then_some(())?,
@@ -610,12 +609,7 @@ impl Session {
         Some(())
     }
 
-    fn replied(
-        &mut self,
-        header: &ReplyHeader,
-        frame: &Bytes,
-        out: &mut Vec<Output>,
-    ) -> Option<()> {
+    fn replied(&mut self, header: &ReplyHeader, body: Bytes, out: &mut Vec<Output>) -> Option<()> {
         let Phase::Connected(link) = &mut self.phase else { return None };
         let awaited = link.answered(header.xid)?;
         if header.zxid > Zxid::ZERO {
@@ -633,7 +627,6 @@ impl Session {
                         }
                     }
                 }
-                let body = frame.slice(REPLY_HEADER_BYTES..);
                 let answer = Answer { zxid: header.zxid, err: header.err, body };
                 out.push(Output::Done(id, Ok(answer)));
             }

@@ -237,3 +237,37 @@ async fn an_answer_that_does_not_come_is_not_waited_for() {
     assert_eq!(client.session_id(), id);
     assert!(soon(observer.exists("/b")).await.unwrap().is_none());
 }
+
+/// ERR-12: servers hang up on a request that is too large, where this client was told to send it; so does the client on
+/// an answer larger than it wants. The session goes on.
+#[tokio::test]
+async fn what_is_too_large_costs_the_connection_not_the_session() {
+    let server = Server::start(&[]);
+    let address = server.address().to_string();
+    let mut connector = zebu_client::Connector::new().request_bytes_max(8 << 20);
+    let mut events = connector.session_events();
+    let client = soon(connector.answer_bytes_max(64 << 10).connect(&address)).await.unwrap();
+    let id = client.session_id();
+    let error = soon(client.set_data("/", vec![b'x'; 2 << 20], Version::ANY)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown);
+    reach(&mut events, SessionState::Disconnected).await;
+    assert_eq!(soon(client.get_data("/")).await.unwrap().1.version, 0);
+
+    // Each request and each answer is small, but for the list of all.
+    let acl = Acls::open_to_all();
+    let name = "n".repeat(1000);
+    let created: Vec<_> = (0..100)
+        .map(|n| client.create(&format!("/{name}{n}"), "", CreateMode::Persistent, &acl))
+        .collect();
+    for created in created {
+        soon(created).await.unwrap();
+    }
+    let error = soon(client.get_children("/")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown);
+    reach(&mut events, SessionState::Disconnected).await;
+    assert_eq!(soon(client.get_data("/")).await.unwrap().1.num_children, 101);
+    assert_eq!(client.session_id(), id);
+    // By default both are more than enough for it.
+    let other = connect(&address, TIMEOUT).await;
+    assert_eq!(soon(other.get_children("/")).await.unwrap().0.len(), 101);
+}

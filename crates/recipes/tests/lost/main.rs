@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use zebu_client::{Acls, Client, Connector, CreateMode, Version};
 use zebu_recipes::{
-    Agreement, Decision, DoubleBarrier, Error, Ids, Lock, News, Proposal, Queue, Settings,
+    Agreement, Announcements, Decision, DoubleBarrier, Error, Ids, Lock, News, Proposal, Queue,
+    Settings,
 };
 
 use embedded::Server;
@@ -282,4 +283,60 @@ async fn a_holder_is_told_how_it_stands() {
     let mut held = lock.exclusive().await.unwrap();
     client.close().await.unwrap();
     assert_eq!(soon(held.news()).await, News::Lost);
+}
+
+/// RCP-19: an announcement stands once, whichever answer is lost.
+#[tokio::test]
+async fn an_announcement_stands_once() {
+    with_every_answer_lost(
+        async |client, path| {
+            Announcements::new(client, path, &Acls::creator()).announce("me", 7).await
+        },
+        async |observer, path, announced| {
+            let leaders = Announcements::new(observer, path, &Acls::creator());
+            let leader = leaders.leader().await.unwrap().unwrap();
+            assert_eq!((leader.name.as_str(), leader.term), ("me", 7));
+            assert_eq!(names(observer, path).await.len(), 1);
+            announced.withdraw().await;
+            assert_eq!(leaders.leader().await.unwrap(), None);
+        },
+    )
+    .await;
+}
+
+/// RCP-19: the resource's lock decides, not the session: who holds it leads on with another session, and who is late
+/// hides nobody.
+#[tokio::test]
+async fn who_holds_the_resources_lock_leads() {
+    let server = Server::start(&[]);
+    let lock = std::sync::Arc::new(tokio::sync::Mutex::new(0_u64));
+    let (first, second) = (connect(server.address()).await, connect(server.address()).await);
+    let acl = Acls::creator();
+    let leaders = Announcements::new(&second, "/leaders", &acl);
+    let leader = async || soon(leaders.leader()).await.unwrap().map(|leader| leader.name);
+
+    let mut held = lock.clone().lock_owned().await;
+    *held += 1;
+    let firsts = Announcements::new(&first, "/leaders", &acl);
+    let announced = soon(firsts.announce("first", *held)).await.unwrap();
+    assert_eq!(leader().await.as_deref(), Some("first"));
+    // Its session is left behind, and will end some time: the leader leads on, and what it says now counts.
+    let again = connect(server.address()).await;
+    let firsts = Announcements::new(&again, "/leaders", &acl);
+    let announced_again = soon(firsts.announce("first", *held)).await.unwrap();
+    assert_eq!(names(&second, "/leaders").await.len(), 1);
+    let stat = second.exists("/leaders/00000000000000000001").await.unwrap().unwrap();
+    assert_eq!(stat.ephemeral_owner, again.session_id().0);
+
+    // The lock goes on to the next one.
+    let late = *held;
+    drop(held);
+    let mut held = lock.lock_owned().await;
+    *held += 1;
+    let _announced_too = soon(leaders.announce("second", *held)).await.unwrap();
+    assert_eq!(leader().await.as_deref(), Some("second"));
+    soon(announced_again.withdraw()).await;
+    let _late = soon(firsts.announce("first", late)).await.unwrap();
+    assert_eq!(leader().await.as_deref(), Some("second"));
+    drop(announced);
 }

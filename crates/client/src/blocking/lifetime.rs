@@ -1,0 +1,217 @@
+//! The session of a blocking client: how it stands, and how it ends.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use zebu_proto::SessionId;
+
+use crate::blocking::Client;
+use crate::{Notifications, Pending, Result, SessionEvents, SessionState, SessionTicket};
+
+impl Client {
+    /// How the session stands.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # let server = embedded::Server::start(&[]);
+    /// # let address = server.address().to_string();
+    /// # use zebu_client::blocking::Client;
+    /// # use zebu_client::*;
+    /// # let connector = Connector::new().authenticate("digest", "amy:secret");
+    /// # let client = Client::open(connector, &address)?;
+    /// assert_eq!(client.state(), SessionState::Connected);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn state(&self) -> SessionState {
+        self.client.state()
+    }
+
+    /// Every change of the session's state from now on; [`Client::wait`] waits for the next. To hear of the first
+    /// connection, ask the [`Connector`](crate::Connector::session_events).
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # let server = embedded::Server::start(&[]);
+    /// # let address = server.address().to_string();
+    /// # use zebu_client::blocking::Client;
+    /// # use zebu_client::*;
+    /// # let connector = Connector::new().authenticate("digest", "amy:secret");
+    /// # let client = Client::open(connector, &address)?;
+    /// let mut events = client.session_events();
+    /// client.close()?;
+    /// assert_eq!(client.wait(events.next()), Some(SessionState::Closed));
+    /// assert_eq!(client.wait(events.next()), None);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn session_events(&self) -> SessionEvents {
+        self.client.session_events()
+    }
+
+    /// Every notification that fires one of this client's watches, from now on and each once.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # let server = embedded::Server::start(&[]);
+    /// # let address = server.address().to_string();
+    /// # use zebu_client::blocking::Client;
+    /// # use zebu_client::*;
+    /// # let connector = Connector::new().authenticate("digest", "amy:secret");
+    /// # let client = Client::open(connector, &address)?;
+    /// let mut notifications = client.notifications();
+    /// let (_, _, _watch) = client.watch_data("/")?;
+    /// client.set_data("/", "new", Version::ANY)?;
+    /// let notification = client.wait(notifications.next()).expect("the session lasts");
+    /// assert_eq!(notification.to_string(), "NodeDataChanged /");
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn notifications(&self) -> Notifications {
+        self.client.notifications()
+    }
+
+    /// Waits until the session is connected, to a server of whichever kind.
+    ///
+    /// # Errors
+    /// The session is over.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # let server = embedded::Server::start(&[]);
+    /// # let address = server.address().to_string();
+    /// # use zebu_client::blocking::Client;
+    /// # use zebu_client::*;
+    /// # let connector = Connector::new().authenticate("digest", "amy:secret");
+    /// # let client = Client::open(connector, &address)?;
+    /// let client = Client::start(Connector::new(), &address)?;
+    /// client.connected()?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn connected(&self) -> Result<()> {
+        self.wait(self.client.connected())
+    }
+
+    /// The session's id, or [`SessionId::NONE`] before there is one.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # let server = embedded::Server::start(&[]);
+    /// # let address = server.address().to_string();
+    /// # use zebu_client::blocking::Client;
+    /// # use zebu_client::*;
+    /// # let connector = Connector::new().authenticate("digest", "amy:secret");
+    /// # let client = Client::open(connector, &address)?;
+    /// assert_ne!(client.session_id(), SessionId::NONE);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn session_id(&self) -> SessionId {
+        self.client.session_id()
+    }
+
+    /// What lets another client go on with this session: keep it secret.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # let server = embedded::Server::start(&[]);
+    /// # let address = server.address().to_string();
+    /// # use zebu_client::blocking::Client;
+    /// # use zebu_client::*;
+    /// # let connector = Connector::new().authenticate("digest", "amy:secret");
+    /// # let client = Client::open(connector, &address)?;
+    /// assert_eq!(client.ticket().expect("it is connected").id, client.session_id());
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn ticket(&self) -> Option<SessionTicket> {
+        self.client.ticket()
+    }
+
+    /// The session timeout, as settled with the servers.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # let server = embedded::Server::start(&[]);
+    /// # let address = server.address().to_string();
+    /// # use zebu_client::blocking::Client;
+    /// # use zebu_client::*;
+    /// # let connector = Connector::new().authenticate("digest", "amy:secret");
+    /// # let client = Client::open(connector, &address)?;
+    /// assert_eq!(client.session_timeout().as_secs(), 10);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn session_timeout(&self) -> Duration {
+        self.client.session_timeout()
+    }
+
+    /// The server the session lives on, if it is connected.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # let server = embedded::Server::start(&[]);
+    /// # let address = server.address().to_string();
+    /// # use zebu_client::blocking::Client;
+    /// # use zebu_client::*;
+    /// # let connector = Connector::new().authenticate("digest", "amy:secret");
+    /// # let client = Client::open(connector, &address)?;
+    /// assert_eq!(client.server(), Some(server.address()));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn server(&self) -> Option<SocketAddr> {
+        self.client.server()
+    }
+
+    /// The znode that is this client's root, as the servers call it.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # let server = embedded::Server::start(&[]);
+    /// # let address = server.address().to_string();
+    /// # use zebu_client::blocking::Client;
+    /// # use zebu_client::*;
+    /// # let connector = Connector::new().authenticate("digest", "amy:secret");
+    /// # let client = Client::open(connector, &address)?;
+    /// assert_eq!(client.chroot(), "/");
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn chroot(&self) -> &str {
+        self.client.chroot()
+    }
+
+    /// Ends the session, after all requests made before: its ephemerals are gone when this returns.
+    ///
+    /// # Errors
+    /// As [`Client::close`](crate::Client::close).
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # let server = embedded::Server::start(&[]);
+    /// # let address = server.address().to_string();
+    /// # use zebu_client::blocking::Client;
+    /// # use zebu_client::*;
+    /// # let connector = Connector::new().authenticate("digest", "amy:secret");
+    /// # let client = Client::open(connector, &address)?;
+    /// client.close()?;
+    /// assert_eq!(client.state(), SessionState::Closed);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn close(&self) -> Result<()> {
+        let closed: Pending<()> = self.client.close();
+        self.wait(closed)
+    }
+
+    /// Ends this client but not the session, see [`Client::leave`](crate::Client::leave).
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # let server = embedded::Server::start(&[]);
+    /// # let address = server.address().to_string();
+    /// # use zebu_client::blocking::Client;
+    /// # use zebu_client::*;
+    /// # let connector = Connector::new().authenticate("digest", "amy:secret");
+    /// # let client = Client::open(connector, &address)?;
+    /// let ticket = client.leave().expect("it was connected");
+    /// let again = Client::open(Connector::new().resume(ticket), &address)?;
+    /// assert_eq!(again.session_id(), ticket.id);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn leave(&self) -> Option<SessionTicket> {
+        self.client.leave()
+    }
+}
