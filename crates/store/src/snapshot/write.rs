@@ -103,7 +103,7 @@ impl SnapshotWriter {
             zxid,
             name,
             generation,
-            sink: Some(Compressor::new(Appending { file, at: 0 }, compression)),
+            sink: Some(Compressor::new(Appending::new(file), compression)),
             shared,
             temporary,
             block: HEADER.to_vec(),
@@ -247,12 +247,7 @@ impl SnapshotWriter {
             self.seal()?;
         }
         let sink = self.sink.take().expect("taken once");
-        let done = sink.finish().and_then(|Appending { mut file, at }| {
-            if !zebu_proto::mutant!("snapshot fsync removed") {
-                file.sync()?;
-            }
-            Ok(at)
-        });
+        let done = sink.finish().and_then(Appending::finish);
         done.map_err(StoreError::io("write snapshot", &self.path))
     }
 
