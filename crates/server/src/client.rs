@@ -25,6 +25,7 @@ use batch::Batch;
 
 use crate::conn::{Conn, OutboxEnd};
 use crate::conns;
+use crate::load::Several;
 use crate::shared::{Shared, StopOnPanic};
 use crate::words;
 
@@ -283,7 +284,7 @@ impl Client {
     fn is_held(&self) -> bool {
         let in_flight = self.conn.in_flight.load(Ordering::Acquire);
         let queued_reads = self.conn.queued_reads.load(Ordering::Acquire);
-        batch::is_held(&self.shared, in_flight, queued_reads)
+        batch::is_held(&self.shared, in_flight, queued_reads, &Several::default())
     }
 
     /// Whether so much waits to be sent that this comes first.

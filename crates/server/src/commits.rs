@@ -8,11 +8,16 @@ use std::time::Duration;
 use zebu_replica::{Origin, Request};
 
 use crate::between::ms;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Repeated};
 
 /// The effects of one turn.
 #[derive(Debug)]
-pub struct Commits {
+pub struct Commits<'m> {
+    metrics: &'m Metrics,
+    own: Repeated<'m>,
+    local: Repeated<'m>,
+    server: Repeated<'m>,
+    waited: Repeated<'m>,
     /// When what was to be done became known.
     known: Duration,
     /// When it was begun with.
@@ -21,34 +26,45 @@ pub struct Commits {
     reads: i64,
 }
 
-impl Commits {
+impl<'m> Commits<'m> {
     /// The effects of what became `known`, from when they `began`.
-    pub fn new(known: Duration, began: Duration) -> Self {
-        Self { known, began, writes: 0, reads: 0 }
+    pub fn new(metrics: &'m Metrics, known: Duration, began: Duration) -> Self {
+        Self {
+            metrics,
+            own: metrics.write_commitproc_time_ms.gather(),
+            local: metrics.local_write_committed_time_ms.gather(),
+            server: metrics.server_write_committed_time_ms.gather(),
+            waited: metrics.read_commitproc_time_ms.gather(),
+            known,
+            began,
+            writes: 0,
+            reads: 0,
+        }
     }
 
     /// A write is applied, of this server's client or of another's. A leader counts all as its own.
-    pub fn applied(&mut self, metrics: &Metrics, origin: Option<&Origin>, leads: bool) {
+    pub fn applied(&mut self, origin: Option<&Origin>, leads: bool) {
         self.writes += 1;
         let committed = self.since(self.known);
         if let Some(origin) = origin {
-            metrics.write_commitproc_time_ms.add(self.since(origin.received));
+            self.own.add(self.since(origin.received));
         }
         if leads || origin.is_some() {
-            metrics.local_write_committed_time_ms.add(committed);
+            self.local.add(committed);
         } else {
-            metrics.server_write_committed_time_ms.add(committed);
+            self.server.add(committed);
         }
     }
 
     /// A read that waited is answered.
-    pub fn answered(&mut self, metrics: &Metrics, request: &Request) {
+    pub fn answered(&mut self, request: &Request) {
         self.reads += 1;
-        metrics.read_commitproc_time_ms.add(self.since(request.received));
+        self.waited.add(self.since(request.received));
     }
 
     /// The turn has taken this long.
-    pub fn ended(self, metrics: &Metrics, took: Duration) {
+    pub fn ended(self, took: Duration) {
+        let metrics = self.metrics;
         if self.writes + self.reads == 0 {
             return;
         }

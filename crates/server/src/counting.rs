@@ -9,9 +9,47 @@ use zebu_replica::{Counts, frame};
 
 use crate::metrics::{Gather, Metrics, ResponseSizes, ServerStats, namespace};
 
-/// Counts one answered request by its kind.
-pub fn count_op(metrics: &Metrics, op: OpCode) {
-    metrics.op_count_total.add(1);
+/// Answered requests, which mostly are of one kind for several in a row; counted when it is dropped at the latest.
+#[derive(Debug)]
+pub struct Ops<'m> {
+    metrics: &'m Metrics,
+    op: OpCode,
+    count: u64,
+}
+
+impl<'m> Ops<'m> {
+    /// None so far.
+    pub fn new(metrics: &'m Metrics) -> Self {
+        Self { metrics, op: OpCode::PING, count: 0 }
+    }
+
+    /// Another one.
+    pub fn add(&mut self, op: OpCode) {
+        if self.op != op {
+            self.record();
+            self.op = op;
+        }
+        self.count += 1;
+    }
+
+    /// Counts those there were.
+    pub fn record(&mut self) {
+        let count = std::mem::take(&mut self.count);
+        if count > 0 {
+            count_ops(self.metrics, self.op, count);
+        }
+    }
+}
+
+impl Drop for Ops<'_> {
+    fn drop(&mut self) {
+        self.record();
+    }
+}
+
+/// Counts answered requests by their kind.
+fn count_ops(metrics: &Metrics, op: OpCode, count: u64) {
+    metrics.op_count_total.add(count);
     let counter = match op {
         OpCode::ADD_WATCH => &metrics.op_count_add_watch,
         OpCode::CHECK_WATCHES => &metrics.op_count_check_watches,
@@ -39,7 +77,7 @@ pub fn count_op(metrics: &Metrics, op: OpCode) {
         OpCode::WHO_AM_I => &metrics.op_count_who_am_i,
         _ => return,
     };
-    counter.add(1);
+    counter.add(count);
 }
 
 /// Answers made in a row, to be counted together.
@@ -58,13 +96,6 @@ impl Default for Answers {
 }
 
 impl Answers {
-    /// One answer.
-    pub fn one(frame_bytes: usize) -> Self {
-        let mut answers = Self::default();
-        answers.add(frame_bytes);
-        answers
-    }
-
     /// Notes an answer whose frame has so many bytes; without any it was not sent.
     pub fn add(&mut self, frame_bytes: usize) {
         let Some(payload) = frame_bytes.checked_sub(frame::LENGTH_BYTES) else { return };

@@ -14,22 +14,23 @@ use tracing::{error, info, warn};
 use zebu_jute::Encode as _;
 use zebu_proto::reply::ConnectResponse;
 use zebu_proto::txn::TxnRecord;
-use zebu_proto::{Acl, ErrorCode, EventType, OpCode, Perms, SessionId, Xid, Zxid};
+use zebu_proto::{ErrorCode, OpCode, SessionId, Xid, Zxid};
 use zebu_replica::{
-    After, Input, Now, Origin, Output, Reader, Replica, Request, Session, frame, gate, write_reply,
+    After, Input, Now, Origin, Output, Reader, Replica, Request, Session, frame, write_reply,
 };
 use zebu_state::membership;
-use zebu_tree::{Events, Tree, WatcherId};
+use zebu_tree::Tree;
 use zebu_zab::{ConfigChange, Role};
 
 use crate::between::Between;
 use crate::commits::Commits;
-use crate::conn::Conn;
+use crate::conn::{Conn, Outbox};
 use crate::conns;
-use crate::counting::{Answers, bytes_read, count_event, count_op, count_replica, gather_written};
+use crate::counting::{Ops, bytes_read, count_replica, gather_written};
+use crate::delivery::{Delivery, Kind, Notifier};
 use crate::four_letter::{Mode, ProposalSizes};
 use crate::journal::{Command, Job, Journal};
-use crate::metrics::Gather;
+use crate::metrics::{Gather, Metrics, Repeated};
 use crate::peers;
 use crate::shared::{Leading, SessionDeadline, Shared, Status};
 use crate::snapshotter::Snapshotter;
@@ -58,28 +59,12 @@ pub struct Engine {
     snapshotter: Snapshotter,
     /// The network between servers, in an ensemble.
     peers: Option<peers::Handle>,
-    dirty: Vec<Dirty>,
+    delivery: Delivery,
     touched: Duration,
     /// Since when this server leads, and what it has proposed.
     leading: Option<(Duration, ProposalSizes)>,
     /// What it counts of its dealings with the others, in an ensemble.
     between: Option<Between>,
-}
-
-/// When effects are carried out.
-#[derive(Clone, Copy)]
-struct Moment {
-    /// The time their step was told.
-    now: Now,
-    /// When it was their turn.
-    began: Duration,
-}
-
-/// A connection whose task is to be woken.
-struct Dirty {
-    conn: Arc<Conn>,
-    /// Requests of it that are done with.
-    done: u32,
 }
 
 impl Engine {
@@ -93,7 +78,7 @@ impl Engine {
         snapshotter: Snapshotter,
         peers: Option<peers::Handle>,
     ) -> Self {
-        let (dirty, touched) = (Vec::new(), Duration::ZERO);
+        let (delivery, touched) = (Delivery::default(), Duration::ZERO);
         let between = peers.as_ref().map(|_| Between::new(shared.clone()));
         Self {
             shared,
@@ -102,7 +87,7 @@ impl Engine {
             log,
             snapshotter,
             peers,
-            dirty,
+            delivery,
             touched,
             leading: None,
             between,
@@ -194,6 +179,7 @@ impl Engine {
         let throttle = &self.shared.config.throttle;
         let look_for_stale = throttle.requests_max.is_none() && throttle.stale_by_connection;
         let (mut asked, mut stale) = (0, 0);
+        let mut waits = metrics.prep_processor_queue_time_ms.gather();
         let conns = self.shared.conns.view();
         for input in inputs {
             match input {
@@ -201,7 +187,7 @@ impl Engine {
                 Input::Request(request) => {
                     asked += 1;
                     let waited = now.monotonic.saturating_sub(request.received);
-                    metrics.prep_processor_queue_time_ms.add(waited.as_millis() as i64);
+                    waits.add(waited.as_millis() as i64);
                     let cleans_up = request.op == OpCode::CLOSE_SESSION;
                     if look_for_stale && !cleans_up && !conns.has(request.conn) {
                         stale += 1;
@@ -275,15 +261,14 @@ impl Engine {
         let mut refused = Vec::new();
         let mut batch = 0;
         let began = shared.clock.monotonic();
-        let mut stage = Commits::new(now.monotonic, began);
-        let mut written = shared.metrics.write_per_namespace.gather();
-        let mut read = shared.metrics.read_per_namespace.gather();
+        let mut stage = Commits::new(&shared.metrics, now.monotonic, began);
+        let mut counts = Counts::new(&shared.metrics);
         for output in outputs.drain(..) {
             match output {
                 Output::Append { zxid, record } => {
                     if let Some((_, sizes)) = &mut self.leading {
                         sizes.add(record.len());
-                        shared.metrics.proposal_count.add(1);
+                        counts.proposals += 1;
                     }
                     if let Some(between) = &mut self.between {
                         between.logged(zxid, &record);
@@ -297,24 +282,21 @@ impl Engine {
                 }
                 Output::Apply { zxid, record, origin } => {
                     let tree = tree.get_or_insert_with(|| shared.tree.write());
-                    if self.leading.is_some() {
-                        shared.metrics.commit_count.add(1);
-                    }
+                    counts.commits += u64::from(self.leading.is_some());
                     if let Some(between) = &mut self.between {
                         between.applied(now, zxid);
                         let leads = self.leading.is_some();
-                        stage.applied(&shared.metrics, origin.as_ref(), leads);
+                        stage.applied(origin.as_ref(), leads);
                     }
-                    let at = Moment { now, began };
-                    self.apply(at, tree, zxid, &record, origin, &mut written);
+                    self.apply(now, tree, zxid, &record, origin, &mut counts);
                     applied = Some(zxid);
                 }
                 Output::Answer(request) => {
                     if self.between.is_some() {
-                        stage.answered(&shared.metrics, &request);
+                        stage.answered(&request);
                     }
                     let tree = tree.get_or_insert_with(|| shared.tree.write());
-                    self.answer(began, tree, &request, &mut read);
+                    self.answer(tree, &request, &mut counts);
                 }
                 Output::Reply { origin, zxid, err } => {
                     let zxid = zxid.unwrap_or_else(|| match &tree {
@@ -323,22 +305,14 @@ impl Engine {
                     });
                     match err {
                         ErrorCode::THROTTLED_OP => shared.metrics.throttled_ops.add(1),
-                        ErrorCode::OK => count_op(&shared.metrics, origin.op),
+                        ErrorCode::OK => counts.ops.add(origin.op),
                         _ => {}
                     }
-                    if let Some(conn) = self.answered(&origin) {
-                        let reply = |out: &mut Vec<u8>| {
-                            frame::bare_reply(out, origin.xid, zxid, err);
-                        };
-                        let answer = Answers::one(conn.outbox.lock().put(reply));
-                        self.count_answer(&conn, &origin, zxid, answer);
-                    }
+                    let reply = |out: &mut Vec<u8>| frame::bare_reply(out, origin.xid, zxid, err);
+                    self.delivery
+                        .answer(&shared, &origin, Kind::Neither, zxid, |outbox| outbox.put(reply));
                 }
-                Output::Abandon(origin) => {
-                    if let Some(conn) = self.done(&origin) {
-                        conn.outbox.lock().close();
-                    }
-                }
+                Output::Abandon(origin) => self.delivery.abandon(&shared, &origin),
                 Output::Accept { conn, session, timeout_ms, password } => {
                     if let Some(conn) = shared.conn(conn) {
                         let read_only = self.read_only_byte(&conn);
@@ -354,7 +328,7 @@ impl Engine {
                         };
                         self.welcome(&conn, &response, Some(zxid));
                         conn.set_session(session, timeout_ms);
-                        self.touch(conn);
+                        self.delivery.touch(conn);
                     }
                 }
                 Output::Refuse(conn) => {
@@ -364,7 +338,7 @@ impl Engine {
                         let response = ConnectResponse::refused(read_only);
                         self.welcome(&conn, &response, None);
                         conn.outbox.lock().close();
-                        self.touch(conn);
+                        self.delivery.touch(conn);
                     }
                 }
                 Output::Deny(conn) => {
@@ -380,7 +354,7 @@ impl Engine {
                         drop(outbox);
                         conn.stats.sent.fetch_add(1, Ordering::Relaxed);
                         shared.stats.packets_sent.add(1);
-                        self.touch(conn);
+                        self.delivery.touch(conn);
                     }
                 }
                 Output::ReadOnly(on) => self.serve_readers(on),
@@ -391,21 +365,23 @@ impl Engine {
                 Output::Disconnect(conn) => {
                     if let Some(conn) = shared.conn(conn) {
                         conn.outbox.lock().close();
-                        self.touch(conn);
+                        self.delivery.touch(conn);
                     }
                 }
             }
             batch += 1;
             if batch % APPLY_BATCH == 0 {
                 tree = None;
-                self.wake_all();
+                counts.record();
+                self.delivery.end(&shared, began);
             }
         }
         drop(tree);
-        self.wake_all();
+        drop(counts);
+        self.delivery.end(&shared, began);
         if self.between.is_some() {
             let took = shared.clock.monotonic().saturating_sub(began);
-            stage.ended(&shared.metrics, took);
+            stage.ended(took);
         }
         self.append_or_commit(&mut records)?;
         for peer in refused {
@@ -593,22 +569,18 @@ impl Engine {
 
     fn apply(
         &mut self,
-        at: Moment,
+        now: Now,
         tree: &mut Tree,
         zxid: Zxid,
         record: &[u8],
         origin: Option<Origin>,
-        written: &mut Gather<'_>,
+        counts: &mut Counts<'_>,
     ) {
-        let shared = self.shared.clone();
+        let shared = &*self.shared;
         let record = TxnRecord::decode(record).expect("the replica made this record");
-        let mut events = Notifier::new(self);
-        let applied = tree.apply(&record, &mut events);
-        events.finish();
+        let applied = tree.apply(&record, &mut Notifier::new(shared, &mut self.delivery));
         let metrics = &shared.metrics;
-        metrics
-            .propagation_latency
-            .add(at.now.wall_ms.saturating_sub(record.header.time_ms).max(0));
+        counts.propagation.add(now.wall_ms.saturating_sub(record.header.time_ms).max(0));
         if !applied.digest_matches {
             if metrics.digest_mismatches_count.value() == 0 {
                 error!("the tree's digest after {zxid} is not the one in the transaction");
@@ -616,38 +588,30 @@ impl Engine {
             metrics.digest_mismatches_count.add(1);
         }
         if applied.err == ErrorCode::OK {
-            gather_written(&record.txn, written);
+            gather_written(&record.txn, &mut counts.written);
         }
-        count_op(metrics, origin.map_or(record.header.op, |origin| origin.op));
+        counts.ops.add(origin.map_or(record.header.op, |origin| origin.op));
         let Some(origin) = origin else { return };
-        let Some(conn) = self.answered(&origin) else { return };
         let reply = |out: &mut Vec<u8>| write_reply(out, origin.op, origin.xid, zxid, &applied);
-        let answer = Answers::one(conn.outbox.lock().put(reply));
-        let (done, latency_ms) = self.count_answer(&conn, &origin, zxid, answer);
-        metrics.updatelatency.add(latency_ms);
-        let took = done.saturating_sub(at.began).as_millis() as i64;
-        metrics.write_final_proc_time_ms.add(took);
+        self.delivery.answer(shared, &origin, Kind::Write, zxid, |outbox| outbox.put(reply));
     }
 
-    fn answer(&mut self, began: Duration, tree: &Tree, request: &Request, read: &mut Gather<'_>) {
-        let shared = self.shared.clone();
-        let Request { session, xid, op, body, ids, .. } = request;
-        let origin = request.origin();
-        let Some(conn) = self.answered(&origin) else { return };
+    fn answer(&mut self, tree: &Tree, request: &Request, counts: &mut Counts<'_>) {
+        let shared = &*self.shared;
+        let Request { conn, session, xid, op, body, ids, .. } = request;
         let reader = Reader {
             schemes: &shared.schemes,
-            watcher: conns::watcher(conn.id),
+            watcher: conns::watcher(*conn),
             session: *session,
             ids,
         };
         let mut after = After::Keep;
-        let bytes = {
-            let mut outbox = conn.outbox.lock();
+        let put = |outbox: &mut Outbox| {
             let bytes = outbox.put(|out| {
                 let at = out.len();
                 after = reader.answer(tree, *xid, *op, body, out);
                 if let Some((path, bytes)) = bytes_read(*op, body, &out[at..]) {
-                    read.add(path, bytes);
+                    counts.read.add(path, bytes);
                 }
             });
             if after == After::Close {
@@ -655,131 +619,62 @@ impl Engine {
             }
             bytes
         };
-        if after == After::Keep {
-            count_op(&shared.metrics, *op);
+        let zxid = tree.last_zxid();
+        let is_there = self.delivery.answer(shared, &request.origin(), Kind::Read, zxid, put);
+        if is_there && after == After::Keep {
+            counts.ops.add(*op);
         }
-        let answer = Answers::one(bytes);
-        let (done, latency_ms) = self.count_answer(&conn, &origin, tree.last_zxid(), answer);
-        shared.metrics.readlatency.add(latency_ms);
-        let took = done.saturating_sub(began).as_millis() as i64;
-        shared.metrics.read_final_proc_time_ms.add(took);
     }
+}
 
-    /// Counts an answer that was just given; says when that was, and how many milliseconds after the
-    /// request.
-    fn count_answer(
-        &self,
-        conn: &Conn,
-        origin: &Origin,
-        zxid: Zxid,
-        answer: Answers,
-    ) -> (Duration, i64) {
-        let shared = &self.shared;
-        let now = shared.clock.monotonic();
-        let latency = now.saturating_sub(origin.received).as_millis() as u64;
-        let latency_ms = i64::try_from(latency).unwrap_or(i64::MAX);
-        answer.record(&shared.stats, &shared.metrics, latency_ms);
-        let now_ms = now.as_millis() as u64;
-        conn.stats.sent.fetch_add(1, Ordering::Relaxed);
-        conn.stats.answered(1, origin.op, origin.xid.0, zxid.0, now_ms, latency);
-        (now, latency_ms)
-    }
+/// What is counted of the effects of one turn, together for those that are alike.
+struct Counts<'m> {
+    metrics: &'m Metrics,
+    ops: Ops<'m>,
+    written: Gather<'m>,
+    read: Gather<'m>,
+    propagation: Repeated<'m>,
+    proposals: u64,
+    commits: u64,
+}
 
-    /// A request is answered: the answer goes into the outbox of the connection returned before
-    /// anybody is woken. None when the connection is gone.
-    fn answered(&mut self, origin: &Origin) -> Option<Arc<Conn>> {
-        let conn = self.done(origin);
-        if conn.is_none() {
-            self.shared.metrics.stale_replies.add(1);
-        }
-        conn
-    }
-
-    /// A request is done with, answered or not; its connection, if it is still there.
-    fn done(&mut self, origin: &Origin) -> Option<Arc<Conn>> {
-        self.shared.load.leave(origin.bytes);
-        let conn = self.shared.conn(origin.conn)?;
-        if gate::is_read(origin.op) {
-            conn.queued_reads.fetch_sub(1, Ordering::AcqRel);
-        }
-        self.touch(conn.clone());
-        self.dirty.last_mut().expect("it was just touched").done += 1;
-        Some(conn)
-    }
-
-    /// Remembers to wake the connection's task.
-    fn touch(&mut self, conn: Arc<Conn>) {
-        if self.dirty.last().is_none_or(|last| !Arc::ptr_eq(&last.conn, &conn)) {
-            self.dirty.push(Dirty { conn, done: 0 });
+impl<'m> Counts<'m> {
+    fn new(metrics: &'m Metrics) -> Self {
+        Self {
+            metrics,
+            ops: Ops::new(metrics),
+            written: metrics.write_per_namespace.gather(),
+            read: metrics.read_per_namespace.gather(),
+            propagation: metrics.propagation_latency.gather(),
+            proposals: 0,
+            commits: 0,
         }
     }
 
-    /// Wakes the tasks of all connections that have something to send, or to go on with.
-    ///
-    /// Only now their requests count as answered: what a task answers by itself from here on comes
-    /// behind the answers that are in its outbox.
-    fn wake_all(&mut self) {
-        for Dirty { conn, done } in self.dirty.drain(..) {
-            if done > 0 {
-                conn.in_flight.fetch_sub(done, Ordering::AcqRel);
+    /// Counts what there was so far.
+    fn record(&mut self) {
+        self.ops.record();
+        self.written.record();
+        self.read.record();
+        self.propagation.record();
+        for (counter, count) in [
+            (&self.metrics.proposal_count, &mut self.proposals),
+            (&self.metrics.commit_count, &mut self.commits),
+        ] {
+            let count = std::mem::take(count);
+            if count > 0 {
+                counter.add(count);
             }
-            conn.wake();
         }
+    }
+}
+
+impl Drop for Counts<'_> {
+    fn drop(&mut self) {
+        self.record();
     }
 }
 
 fn bytes_of(records: &[(Zxid, bytes::Bytes)]) -> usize {
     records.iter().map(|(_, record)| record.len()).sum()
-}
-
-/// Puts notifications into the outboxes, in front of every answer that could show their cause.
-struct Notifier<'e> {
-    engine: &'e mut Engine,
-    /// The event being delivered, and to how many connections it went so far.
-    event: Option<EventType>,
-    path: String,
-    connections: i64,
-}
-
-impl<'e> Notifier<'e> {
-    fn new(engine: &'e mut Engine) -> Self {
-        Self { engine, event: None, path: String::new(), connections: 0 }
-    }
-
-    fn count(&mut self, event: EventType, path: &str) {
-        if self.event != Some(event) || self.path != path {
-            self.finish();
-            self.event = Some(event);
-            self.path.clear();
-            self.path.push_str(path);
-        }
-        self.connections += 1;
-    }
-
-    fn finish(&mut self) {
-        if let Some(event) = self.event.take() {
-            count_event(&self.engine.shared.metrics, event, self.connections);
-            self.connections = 0;
-        }
-    }
-}
-
-impl Events for Notifier<'_> {
-    fn notify(&mut self, watcher: WatcherId, event: EventType, path: &str, zxid: Zxid) {
-        let Some(conn) = self.engine.shared.conns.by_watcher(watcher) else { return };
-        let bytes = conn.outbox.lock().put(|out| frame::notification(out, event, path, zxid));
-        conn.stats.sent.fetch_add(1, Ordering::Relaxed);
-        self.engine.shared.metrics.watch_bytes.add(bytes as u64);
-        self.engine.shared.stats.packets_sent.add(1);
-        self.count(event, path);
-        self.engine.touch(conn);
-    }
-
-    fn may_read(&mut self, watcher: WatcherId, acl: &[Acl]) -> bool {
-        let shared = &self.engine.shared;
-        shared
-            .conns
-            .by_watcher(watcher)
-            .is_some_and(|conn| conn.with_ids(|ids| shared.schemes.permits(acl, Perms::READ, ids)))
-    }
 }

@@ -320,11 +320,13 @@ impl Batch {
                 metrics.sync_processor_queue_size.add(queued as i64);
                 metrics.sync_processor_queue_time_ms.add_many(ms_since(since), count as u64);
                 let began = Instant::now();
+                let mut bytes = 0;
                 for (zxid, record) in records {
                     log.append(zxid, &record);
-                    shared.log_queue_bytes.fetch_sub(record.len(), Ordering::Relaxed);
+                    bytes += record.len();
                     self.last = Some(zxid);
                 }
+                shared.log_queue_bytes.fetch_sub(bytes, Ordering::Relaxed);
                 metrics.sync_process_time.add(ms_since(began));
                 self.records += count;
                 self.arrivals.push((since, count));

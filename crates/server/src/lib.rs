@@ -45,6 +45,7 @@ pub mod config;
 mod conn;
 mod conns;
 mod counting;
+mod delivery;
 mod descriptors;
 mod engine;
 mod ensemble;

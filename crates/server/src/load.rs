@@ -10,6 +10,14 @@ use crate::config::LimitConfig;
 /// What part of the requests that may be in progress one connection always may have.
 const SHARES: u32 = 32;
 
+/// Requests and their bytes, to be counted together.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Several {
+    requests: usize,
+    bytes: usize,
+    large_bytes: usize,
+}
+
 /// Requests in progress.
 #[derive(Debug)]
 pub struct Load {
@@ -35,12 +43,12 @@ impl Load {
         self.requests.load(Ordering::Relaxed)
     }
 
-    /// A request is handed to the replica; `bytes` is the length of its frame. False when there is
+    /// A request is to be handed to the replica with `others`; `bytes` is the length of its frame. False when there is
     /// no room for a request of that length, and then nothing has happened.
     ///
     /// Source: `ZooKeeperServer.checkRequestSizeWhenMessageReceived`.
     #[must_use]
-    pub fn enter(&self, bytes: usize) -> bool {
+    pub fn enter(&self, bytes: usize, others: &mut Several) -> bool {
         if self.is_large(bytes) {
             let most = self.limits.large_requests_bytes_max as usize;
             let before = self.large_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -49,31 +57,48 @@ impl Load {
                 return false;
             }
         }
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        others.requests += 1;
+        others.bytes += bytes;
         true
     }
 
-    /// A request is answered or given up.
-    pub fn leave(&self, bytes: usize) {
-        self.requests.fetch_sub(1, Ordering::Relaxed);
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    /// They are handed in.
+    pub fn entered(&self, several: Several) {
+        self.requests.fetch_add(several.requests, Ordering::Relaxed);
+        self.bytes.fetch_add(several.bytes, Ordering::Relaxed);
+    }
+
+    /// A request is answered or given up, as `others` are.
+    pub fn leave(&self, bytes: usize, others: &mut Several) {
+        others.requests += 1;
+        others.bytes += bytes;
         if self.is_large(bytes) {
-            self.large_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            others.large_bytes += bytes;
         }
     }
 
-    /// Whether a connection that waits for `in_flight` answers has to wait before it sends more.
+    /// They are in progress no more.
+    pub fn left(&self, several: Several) {
+        self.requests.fetch_sub(several.requests, Ordering::Relaxed);
+        self.bytes.fetch_sub(several.bytes, Ordering::Relaxed);
+        if several.large_bytes > 0 {
+            self.large_bytes.fetch_sub(several.large_bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a connection that waits for `in_flight` answers has to wait before it sends more; `entering` is
+    /// what it is about to hand in.
     ///
     /// When there are too many requests, a connection may still have its share of them in progress:
     /// one by one they would each pay for a round trip of their own. Source:
     /// `ZooKeeperServer.shouldThrottle`, whose share is one.
-    pub fn holds(&self, in_flight: u32) -> bool {
+    pub fn holds(&self, in_flight: u32, entering: &Several) -> bool {
         let LimitConfig { outstanding_requests, outstanding_bytes, .. } = self.limits;
         let share = (outstanding_requests / SHARES).max(1);
         in_flight > 0
-            && (in_flight >= share && self.requests() > outstanding_requests as usize
-                || self.bytes.load(Ordering::Relaxed) > outstanding_bytes)
+            && (in_flight >= share
+                && self.requests() + entering.requests > outstanding_requests as usize
+                || self.bytes.load(Ordering::Relaxed) + entering.bytes > outstanding_bytes)
     }
 
     /// Whether a request of that length counts against `largeRequestMaxBytes`.
@@ -108,40 +133,65 @@ mod tests {
         })
     }
 
+    impl Load {
+        fn enter_one(&self, bytes: usize) -> bool {
+            let mut one = Several::default();
+            let has_room = self.enter(bytes, &mut one);
+            self.entered(one);
+            has_room
+        }
+
+        fn leave_one(&self, bytes: usize) {
+            let mut one = Several::default();
+            self.leave(bytes, &mut one);
+            self.left(one);
+        }
+
+        fn holds_now(&self, in_flight: u32) -> bool {
+            self.holds(in_flight, &Several::default())
+        }
+    }
+
     #[test]
     fn requests_and_bytes_fill_the_server() {
         for (load, bytes) in [(load(2, 10_000), 1), (load(1_000, 2_000), 1_000)] {
-            (0..2).for_each(|_| assert!(load.enter(bytes)));
-            assert!(!load.holds(1));
-            assert!(load.enter(bytes));
-            assert!(load.holds(1) && !load.holds(0));
-            load.leave(bytes);
-            assert!(!load.holds(1));
-            (0..2).for_each(|_| load.leave(bytes));
+            (0..2).for_each(|_| assert!(load.enter_one(bytes)));
+            assert!(!load.holds_now(1));
+            let mut third = Several::default();
+            assert!(load.enter(bytes, &mut third));
+            assert!(!load.holds_now(1) && load.holds(1, &third), "who hands it in knows of it");
+            load.entered(third);
+            assert!(load.holds_now(1) && !load.holds_now(0));
+            load.leave_one(bytes);
+            assert!(!load.holds_now(1));
+            let mut rest = Several::default();
+            (0..2).for_each(|_| load.leave(bytes, &mut rest));
+            load.left(rest);
             assert_eq!((load.requests(), load.bytes.into_inner()), (0, 0));
+            assert_eq!(load.large_bytes.into_inner(), 0);
         }
     }
 
     #[test]
     fn each_connection_has_its_share_of_the_requests_but_not_of_the_bytes() {
         let full = load(64, 10_000);
-        (0..65).for_each(|_| assert!(full.enter(1)));
-        assert!(!full.holds(1) && full.holds(2));
+        (0..65).for_each(|_| assert!(full.enter_one(1)));
+        assert!(!full.holds_now(1) && full.holds_now(2));
         let full = load(64, 10_000);
-        (0..11).for_each(|_| assert!(full.enter(999)));
-        assert!(full.holds(1));
+        (0..11).for_each(|_| assert!(full.enter_one(999)));
+        assert!(full.holds_now(1));
     }
 
     #[test]
     fn only_large_requests_count_as_large() {
         let load = load(2, 10_000);
         assert!(load.has_room_for(1_000), "not large, so it never counts");
-        assert!(load.enter(1_000));
-        assert!(load.enter(3_000));
-        assert!(!load.enter(1_001), "what is too much is not counted");
+        assert!(load.enter_one(1_000));
+        assert!(load.enter_one(3_000));
+        assert!(!load.enter_one(1_001), "what is too much is not counted");
         assert!(!load.has_room_for(1_001));
         assert!(load.has_room_for(1_000));
-        load.leave(3_000);
+        load.leave_one(3_000);
         assert!(load.has_room_for(4_000));
         assert!(!load.has_room_for(4_001));
     }

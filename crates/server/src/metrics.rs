@@ -17,7 +17,7 @@ pub use namespaced::{
     CounterSet, Gather, NAMESPACES_MAX, PercentileSummarySet, SummarySet, namespace,
 };
 pub use server_stats::{ResponseSizes, ServerStats};
-pub use summary::{Gathered, PercentileSummary, Summary};
+pub use summary::{Gathered, PercentileSummary, Repeated, Summary};
 
 /// A number that only grows, until it is reset.
 #[derive(Debug, Default)]

@@ -20,7 +20,8 @@ use super::{End, OUTBOX_BYTES_HIGH, frame_length};
 use crate::config::LimitConfig;
 use crate::conn::{Conn, OUTBOX_BYTES_MAX, Outbox};
 use crate::conns;
-use crate::counting::{Answers, bytes_read, count_op};
+use crate::counting::{Answers, Ops, bytes_read};
+use crate::load::Several;
 use crate::metrics::Gather;
 use crate::shared::Shared;
 
@@ -63,7 +64,10 @@ pub(super) struct Batch<'s> {
     tree: Option<RwLockReadGuard<'s, Tree>>,
     frames: u64,
     bytes: usize,
+    /// What goes to the replica.
+    entering: Several,
     answers: Answers,
+    ops: Ops<'s>,
     read: Gather<'s>,
     last: (OpCode, Xid, Zxid),
 }
@@ -82,7 +86,9 @@ impl<'s> Batch<'s> {
             tree: None,
             frames: 0,
             bytes: 0,
+            entering: Several::default(),
             answers: Answers::default(),
+            ops: Ops::new(&shared.metrics),
             read: shared.metrics.read_per_namespace.gather(),
             last: (OpCode::PING, Xid(-1), Zxid::ZERO),
         }
@@ -115,7 +121,7 @@ impl<'s> Batch<'s> {
             Some(length) if input.len() >= frame::LENGTH_BYTES + length => length,
             _ => return Ok(Next::Enough),
         };
-        if is_held(self.shared, self.in_flight, self.queued_reads) {
+        if is_held(self.shared, self.in_flight, self.queued_reads, &self.entering) {
             return Ok(Next::Enough);
         }
         let bytes = &input[frame::LENGTH_BYTES..frame::LENGTH_BYTES + length];
@@ -164,7 +170,7 @@ impl<'s> Batch<'s> {
                 self.answer(xid, op, body)
             }
             _ => {
-                if !self.shared.load.enter(length) {
+                if !self.shared.load.enter(length, &mut self.entering) {
                     return Err(End::TooLarge);
                 }
                 let mut payload = input.split_to(frame::LENGTH_BYTES + length);
@@ -252,7 +258,7 @@ impl<'s> Batch<'s> {
             outbox.close();
             return Next::Enough;
         }
-        count_op(&shared.metrics, op);
+        self.ops.add(op);
         if outbox.len() > OUTBOX_BYTES_HIGH { Next::Enough } else { Next::Frame }
     }
 
@@ -260,6 +266,7 @@ impl<'s> Batch<'s> {
     fn finish(mut self, submitted: &mut Vec<Input>) {
         self.outbox = None;
         self.tree = None;
+        self.ops.record();
         let Self { shared, conn, .. } = self;
         let stats = &conn.stats;
         let answered = self.answers.count();
@@ -281,6 +288,7 @@ impl<'s> Batch<'s> {
             let reads = submitted.iter().filter(|input| is_queued_read(input)).count() as u32;
             conn.queued_reads.fetch_add(reads, Ordering::AcqRel);
             conn.in_flight.fetch_add(submitted.len() as u32, Ordering::AcqRel);
+            shared.load.entered(self.entering);
             shared.inbox.push_all(submitted);
         }
     }
@@ -289,8 +297,13 @@ impl<'s> Batch<'s> {
 /// Whether a connection has to wait for one of its answers before more is taken from its input.
 ///
 /// Who waits for nothing is never held: nothing would wake it.
-pub(super) fn is_held(shared: &Shared, in_flight: u32, queued_reads: u32) -> bool {
-    shared.load.holds(in_flight) || (in_flight > 0 && queued_reads >= QUEUED_READS_MAX)
+pub(super) fn is_held(
+    shared: &Shared,
+    in_flight: u32,
+    queued_reads: u32,
+    entering: &Several,
+) -> bool {
+    shared.load.holds(in_flight, entering) || (in_flight > 0 && queued_reads >= QUEUED_READS_MAX)
 }
 
 fn is_queued_read(input: &Input) -> bool {

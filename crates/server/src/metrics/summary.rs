@@ -196,6 +196,11 @@ impl PercentileSummary {
         }
     }
 
+    /// For values that mostly are the same several times in a row.
+    pub fn gather(&self) -> Repeated<'_> {
+        Repeated { summary: self, value: 0, count: 0 }
+    }
+
     /// The parts without percentiles.
     pub fn summary(&self) -> &Summary {
         &self.summary
@@ -209,6 +214,39 @@ impl PercentileSummary {
             self.sample[..filled].iter().map(|slot| slot.load(Relaxed)).collect();
         values.sort_unstable();
         [0.5, 0.95, 0.99, 0.999].map(|quantile| quantile_of(&values, quantile))
+    }
+}
+
+/// Gathers how often a value comes in a row, and records it when it is dropped at the latest.
+#[derive(Debug)]
+pub struct Repeated<'s> {
+    summary: &'s PercentileSummary,
+    value: i64,
+    count: u64,
+}
+
+impl Repeated<'_> {
+    /// Gathers a value.
+    pub fn add(&mut self, value: i64) {
+        if self.value != value {
+            self.record();
+            self.value = value;
+        }
+        self.count += 1;
+    }
+
+    /// Records what was gathered.
+    pub fn record(&mut self) {
+        let count = std::mem::take(&mut self.count);
+        if count > 0 {
+            self.summary.add_many(self.value, count);
+        }
+    }
+}
+
+impl Drop for Repeated<'_> {
+    fn drop(&mut self) {
+        self.record();
     }
 }
 
@@ -252,6 +290,21 @@ fn scatter(n: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_gathered_is_what_was_added() {
+        let (one_by_one, gathered) = (PercentileSummary::default(), PercentileSummary::default());
+        let mut row = gathered.gather();
+        for value in [0, 0, 3, 3, 3, 1, 0, 9] {
+            one_by_one.add(value);
+            row.add(value);
+        }
+        assert_eq!(gathered.summary().count(), 7, "the last may still be repeated");
+        drop(row);
+        assert_eq!(gathered.percentiles(), one_by_one.percentiles());
+        let parts = |summary: &Summary| (summary.count(), summary.sum(), summary.max());
+        assert_eq!(parts(gathered.summary()), parts(one_by_one.summary()));
+    }
 
     #[test]
     fn nothing_recorded_is_zero_everywhere() {
