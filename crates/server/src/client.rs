@@ -23,6 +23,7 @@ use zebu_replica::{Connect, Input, frame};
 
 use batch::Batch;
 
+use crate::aside;
 use crate::conn::{Conn, OutboxEnd};
 use crate::conns;
 use crate::load::Several;
@@ -166,6 +167,7 @@ impl Client {
         let mut linger = None;
         loop {
             self.conn.looking();
+            aside::passes(&self.shared);
             if self.phase == Phase::Open && self.conn.worker.load(Ordering::Relaxed) != worker {
                 return Ok(Turn::Elsewhere);
             }

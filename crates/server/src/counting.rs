@@ -207,8 +207,9 @@ pub fn count_replica(metrics: &Metrics, counts: &mut Counts) {
     for deficit in &counts.token_deficits {
         metrics.connection_token_deficit.add(i64::from(*deficit));
     }
+    let mut waits = metrics.request_throttle_queue_time_ms.gather();
     for ms in &counts.intake_ms {
-        metrics.request_throttle_queue_time_ms.add(i64::try_from(*ms).unwrap_or(i64::MAX));
+        waits.add(i64::try_from(*ms).unwrap_or(i64::MAX));
     }
     for path in &counts.quota_refusals {
         if let Some(name) = namespace(path) {

@@ -1,7 +1,11 @@
-//! The replica's thread: feeds it what happened and carries out what it asks for.
+//! What drives the replica: feeds it what happened and carries out what it asks for.
 //!
 //! Decides nothing about the protocol. Inputs are taken in batches: all of a batch are validated
 //! under one read lock of the tree, and everything it commits is applied under one write lock.
+//!
+//! The replica has a thread of its own, which waits for inputs and for the time. A network worker with nothing else to
+//! do takes a turn itself, see [`crate::aside`]. **Invariant:** inputs leave the inbox only under the engine's lock, so
+//! that they are taken in the order in which they came.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -50,7 +54,61 @@ const COMMIT_HERE_MAX: usize = 128;
 /// Inputs after which the replica's own counts are looked at in between.
 const COUNT_EVERY: usize = 512;
 
-/// Drives a replica until the server stops.
+/// Runs the replica's thread until nothing is in the inbox any more, and nothing comes.
+pub fn run(engine: &Mutex<Engine>, shared: &Shared) {
+    if let Err(failure) = drive(engine, shared) {
+        error!("{failure:#}");
+        shared.stop(Err(failure));
+    }
+}
+
+fn drive(engine: &Mutex<Engine>, shared: &Shared) -> anyhow::Result<()> {
+    let mut ending = None;
+    engine.lock().begin();
+    loop {
+        let until = engine.lock().next();
+        let wait = until.saturating_sub(shared.clock.monotonic()).max(Duration::from_millis(1));
+        let open = shared.inbox.wait(wait);
+        let mut engine = engine.lock();
+        if engine.over {
+            return Ok(());
+        }
+        if !open && shared.inbox.is_empty() {
+            // What is in progress may still be finished, so that what was logged is applied.
+            let most = shared.config.throttle.shutdown_timeout;
+            let now = shared.clock.monotonic();
+            let since: Duration = *ending.get_or_insert(now);
+            let idle = engine.replica.in_process() == 0 && engine.replica.waiting() == 0;
+            if idle || now >= since + most || shared.has_failed() {
+                engine.over = true;
+                return Ok(());
+            }
+        }
+        let done = engine.turn();
+        engine.over = done.is_err();
+        done?;
+    }
+}
+
+/// Takes a turn on the thread of the caller, unless somebody else does at the moment: then what is in the inbox is
+/// seen to there.
+pub fn turn_here(engine: &Mutex<Engine>, shared: &Shared) {
+    // Whoever could not get it while this thread had it relies on this thread.
+    while !shared.inbox.is_empty()
+        && let Some(mut engine) = engine.try_lock()
+        && !engine.over
+    {
+        if let Err(failure) = engine.turn() {
+            engine.over = true;
+            drop(engine);
+            error!("{failure:#}");
+            shared.stop(Err(failure));
+            return;
+        }
+    }
+}
+
+/// A replica and what its effects go to.
 pub struct Engine {
     shared: Arc<Shared>,
     replica: Replica,
@@ -65,6 +123,15 @@ pub struct Engine {
     leading: Option<(Duration, ProposalSizes)>,
     /// What it counts of its dealings with the others, in an ensemble.
     between: Option<Between>,
+    /// What was made durable in this turn, and is not reported yet.
+    flushed: Option<Zxid>,
+    /// When it looked at its inputs last.
+    looked: Duration,
+    /// Nothing is taken from the inbox any more.
+    over: bool,
+    /// Their room, used again.
+    inputs: Vec<Input>,
+    outputs: Vec<Output>,
 }
 
 impl Engine {
@@ -91,85 +158,92 @@ impl Engine {
             touched,
             leading: None,
             between,
+            flushed: None,
+            looked: Duration::ZERO,
+            over: false,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
         }
     }
 
-    /// Runs until the inbox has ended.
-    pub fn run(mut self) {
-        if let Err(failure) = self.drive() {
-            error!("{failure:#}");
-            self.shared.stop(Err(failure));
-        }
-    }
-
-    fn drive(&mut self) -> anyhow::Result<()> {
-        let shared = self.shared.clone();
-        let mut inputs = Vec::new();
-        let mut outputs = Vec::new();
-        let mut ending = None;
+    /// To be called once, before the first turn.
+    fn begin(&mut self) {
         match &mut self.between {
             // The whole log has been applied.
-            None => shared.tree.write().trust_digests(Zxid::ZERO),
+            None => self.shared.tree.write().trust_digests(Zxid::ZERO),
             Some(between) => between.looks(),
         }
-        let mut heard = shared.clock.monotonic();
+        self.looked = self.shared.clock.monotonic();
+    }
+
+    /// When it has to be looked at next, whatever happens.
+    fn next(&self) -> Duration {
+        self.replica.next_tick().min(self.touched + TOUCH_INTERVAL)
+    }
+
+    /// Takes what is in the inbox and carries it out, and what comes of that; nothing once it is over.
+    fn turn(&mut self) -> anyhow::Result<()> {
+        let mut inputs = std::mem::take(&mut self.inputs);
         loop {
-            let until = self.replica.next_tick().min(self.touched + TOUCH_INTERVAL);
-            let wait = until.saturating_sub(shared.clock.monotonic()).max(Duration::from_millis(1));
-            let open = shared.inbox.take(&mut inputs, wait);
-            let now = shared.clock.now();
-            // Its clients' pings are still in their sockets: a stopped process, a machine that slept.
-            let stood = now.monotonic.saturating_sub(until.max(heard));
-            if stood > STALL_MIN {
-                warn!("this server stood still for {} ms", stood.as_millis());
-                inputs.insert(0, Input::Stalled(stood));
-            }
-            heard = now.monotonic;
-            if !open && inputs.is_empty() {
-                // What is in progress may still be finished, so that what was logged is applied.
-                let most = shared.config.throttle.shutdown_timeout;
-                let since: Duration = *ending.get_or_insert(now.monotonic);
-                let idle = self.replica.in_process() == 0 && self.replica.waiting() == 0;
-                if idle || now.monotonic >= since + most || shared.has_failed() {
-                    return Ok(());
-                }
-            }
-            let asked = self.count_inputs(now, &inputs);
-            if let Some(between) = &mut self.between {
-                for input in &inputs {
-                    if let Input::Zab(input) = input {
-                        between.hears(now, input);
-                    }
-                }
-            }
-            if now.monotonic >= self.touched + TOUCH_INTERVAL {
-                self.report_touched(now, &mut inputs);
-            }
-            if now.monotonic >= self.replica.next_tick() {
-                // Nobody expires who was heard of just now.
-                self.report_touched(now, &mut inputs);
-                inputs.push(Input::Tick);
-            }
-            {
-                let tree = shared.tree.read();
-                for (number, input) in inputs.drain(..).enumerate() {
-                    self.replica.step(now, &tree, &shared.schemes, input, &mut outputs)?;
-                    if number % COUNT_EVERY == COUNT_EVERY - 1 {
-                        count_replica(&shared.metrics, self.replica.counts());
-                    }
-                }
-            }
-            count_replica(&shared.metrics, self.replica.counts());
-            self.report_sessions();
-            if asked > 0 {
-                let took = shared.clock.monotonic().saturating_sub(now.monotonic);
-                shared.metrics.prep_process_time.add(took.as_millis() as i64);
-            }
-            // What was applied may have been what a new role waited for.
-            while !outputs.is_empty() {
-                self.carry_out(now, &mut outputs)?;
+            self.shared.inbox.take(&mut inputs);
+            inputs.extend(self.flushed.take().map(Input::Flushed));
+            self.batch(&mut inputs)?;
+            if self.flushed.is_none() {
+                break;
             }
         }
+        self.inputs = inputs;
+        Ok(())
+    }
+
+    fn batch(&mut self, inputs: &mut Vec<Input>) -> anyhow::Result<()> {
+        let shared = self.shared.clone();
+        let now = shared.clock.now();
+        // Its clients' pings are still in their sockets: a stopped process, a machine that slept.
+        let stood = now.monotonic.saturating_sub(self.next().max(self.looked));
+        if stood > STALL_MIN {
+            warn!("this server stood still for {} ms", stood.as_millis());
+            inputs.insert(0, Input::Stalled(stood));
+        }
+        self.looked = now.monotonic;
+        let asked = self.count_inputs(now, inputs);
+        if let Some(between) = &mut self.between {
+            for input in inputs.iter() {
+                if let Input::Zab(input) = input {
+                    between.hears(now, input);
+                }
+            }
+        }
+        if now.monotonic >= self.touched + TOUCH_INTERVAL {
+            self.report_touched(now, inputs);
+        }
+        if now.monotonic >= self.replica.next_tick() {
+            // Nobody expires who was heard of just now.
+            self.report_touched(now, inputs);
+            inputs.push(Input::Tick);
+        }
+        let mut outputs = std::mem::take(&mut self.outputs);
+        {
+            let tree = shared.tree.read();
+            for (number, input) in inputs.drain(..).enumerate() {
+                self.replica.step(now, &tree, &shared.schemes, input, &mut outputs)?;
+                if number % COUNT_EVERY == COUNT_EVERY - 1 {
+                    count_replica(&shared.metrics, self.replica.counts());
+                }
+            }
+        }
+        count_replica(&shared.metrics, self.replica.counts());
+        self.report_sessions();
+        if asked > 0 {
+            let took = shared.clock.monotonic().saturating_sub(now.monotonic);
+            shared.metrics.prep_process_time.add(took.as_millis() as i64);
+        }
+        // What was applied may have been what a new role waited for.
+        while !outputs.is_empty() {
+            self.carry_out(now, &mut outputs)?;
+        }
+        self.outputs = outputs;
+        Ok(())
     }
 
     /// Counts what connections handed in; says how much that is.
@@ -544,9 +618,7 @@ impl Engine {
             shared.metrics.sync_processor_request_queued.add(records.len() as u64);
             shared.log_queue.fetch_add(records.len(), Ordering::Relaxed);
             shared.log_queue_bytes.fetch_add(bytes_of(records), Ordering::Relaxed);
-            if let Some(last) = journal.append_now(std::mem::take(records), shared)? {
-                shared.inbox.push(Input::Flushed(last));
-            }
+            self.flushed = journal.append_now(std::mem::take(records), shared)?.or(self.flushed);
         }
         self.append(records)
     }

@@ -37,6 +37,24 @@ impl Inbox {
         }
     }
 
+    /// Hands in several without waking whoever waits: the caller sees to them itself, or calls [`Inbox::wake`].
+    pub fn push_quietly(&self, inputs: &mut Vec<Input>) {
+        self.waiting.lock().inputs.append(inputs);
+    }
+
+    /// Wakes whoever waits, if there is something to take.
+    pub fn wake(&self) {
+        let mut waiting = self.waiting.lock();
+        if !waiting.inputs.is_empty() && std::mem::take(&mut waiting.asleep) {
+            self.filled.notify_one();
+        }
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.lock().inputs.is_empty()
+    }
+
     /// Hands in several that hold this many bytes together.
     pub fn push_sized(&self, inputs: &mut Vec<Input>, bytes: usize) {
         if !inputs.is_empty() {
@@ -80,20 +98,24 @@ impl Inbox {
         self.filled.notify_one();
     }
 
-    /// Waits for inputs, at most as long as given, and takes them all; false when connections hand
-    /// in nothing any more.
-    pub fn take(&self, into: &mut Vec<Input>, wait: Duration) -> bool {
-        assert!(into.is_empty(), "the last batch is done");
+    /// Waits for inputs, at most as long as given; false when connections hand in nothing any more.
+    pub fn wait(&self, most: Duration) -> bool {
         let mut waiting = self.waiting.lock();
         let look_up = std::mem::take(&mut waiting.look_up);
         if waiting.inputs.is_empty() && !look_up {
             waiting.asleep = true;
-            self.filled.wait_for(&mut waiting, wait);
+            self.filled.wait_for(&mut waiting, most);
             waiting.asleep = false;
         }
+        !waiting.stop
+    }
+
+    /// Takes all that wait.
+    pub fn take(&self, into: &mut Vec<Input>) {
+        assert!(into.is_empty(), "the last batch is done");
+        let mut waiting = self.waiting.lock();
         std::mem::swap(into, &mut waiting.inputs);
         waiting.bytes = 0;
-        !waiting.stop
     }
 }
 
@@ -109,7 +131,8 @@ mod tests {
         inbox.push_sized(&mut vec![Input::Tick], 50);
         assert_eq!(inbox.load(), (4, 750));
         let mut taken = Vec::new();
-        assert!(inbox.take(&mut taken, Duration::ZERO));
+        assert!(inbox.wait(Duration::ZERO));
+        inbox.take(&mut taken);
         assert_eq!((taken.len(), inbox.load()), (4, (0, 0)));
         inbox.push_sized(&mut Vec::new(), 9);
         assert_eq!(inbox.load(), (0, 0));

@@ -37,6 +37,7 @@
 //!
 //! **Invariant:** no file or socket is touched while the tree is locked for writing.
 
+mod aside;
 mod between;
 pub mod cli;
 mod client;

@@ -9,15 +9,18 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use parking_lot::Mutex;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::TcpListener;
 use tokio::runtime::RuntimeMetrics;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing::{debug, info, warn};
 
+use crate::aside;
 use crate::client::{self, Client};
 use crate::config::NetConfig;
 use crate::conn::{Conn, Outbox};
+use crate::engine::Engine;
 use crate::shared::{Shared, StopOnPanic};
 use crate::spread::{self, Load, Spread};
 use crate::usage;
@@ -125,17 +128,24 @@ impl Worker {
 }
 
 impl Workers {
-    /// Starts `count` workers.
+    /// Starts `count` workers; whether they take turns of the replica's is said, too.
     ///
     /// # Errors
     /// When the system has no more threads.
-    pub fn start(shared: &Arc<Shared>, count: usize) -> anyhow::Result<Self> {
+    pub fn start(
+        shared: &Arc<Shared>,
+        engine: &Arc<Mutex<Engine>>,
+        takes_turns: bool,
+        count: usize,
+    ) -> anyhow::Result<Self> {
         let mut all = Vec::new();
         let mut parts = Vec::new();
         for _ in 0..count {
             let (to, from) = unbounded_channel();
+            let (engine, theirs) = (engine.clone(), shared.clone());
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
+                .on_thread_park(move || aside::carry_out(&engine, &theirs))
                 .build()
                 .context("a network worker cannot start")?;
             let metrics = runtime.handle().metrics();
@@ -151,6 +161,9 @@ impl Workers {
                 .name(format!("zebu-net-{number}"))
                 .spawn(move || {
                     let _guard = StopOnPanic::new(&shared, "a network worker");
+                    if takes_turns {
+                        aside::allow();
+                    }
                     let _ = all[number].thread.set(usage::this_thread());
                     runtime.block_on(work(&shared, &all, number, from));
                     runtime.shutdown_timeout(Duration::from_millis(100));

@@ -22,7 +22,7 @@ use zebu_store::{EpochFiles, OsVfs, Recovered, Snapshots, Store};
 use zebu_tree::Options as TreeOptions;
 
 use crate::config::{Compression, Config};
-use crate::engine::Engine;
+use crate::engine::{self, Engine};
 use crate::ensemble;
 use crate::journal::{self, Journal, Reports};
 use crate::membership::check_hand_made;
@@ -50,7 +50,7 @@ pub struct Server {
 struct Threads {
     workers: Workers,
     acceptor: JoinHandle<()>,
-    engine: JoinHandle<()>,
+    replica: JoinHandle<()>,
     log: JoinHandle<()>,
     housekeeper: JoinHandle<()>,
     snapshotter: Snapshotter,
@@ -67,6 +67,8 @@ impl Server {
     pub fn start(config: Config, providers: Vec<Box<dyn AuthProvider>>) -> anyhow::Result<Self> {
         let clock = Clock::start();
         let metrics = Metrics::default();
+        // What providers of others do may take its time: the network workers do not wait for them.
+        let takes_turns = config.ensemble.is_none() && providers.is_empty();
         let schemes = schemes(&config, providers)?;
         let began = Instant::now();
         let vfs = Arc::new(OsVfs);
@@ -166,9 +168,11 @@ impl Server {
         let handle = peers.as_ref().map(Peers::handle);
         let engine =
             Engine::new(shared.clone(), replica, journal, to_log, snapshotter.clone(), handle);
-        let engine = spawn(&shared, "zebu-replica", move |_| engine.run())?;
+        let engine = Arc::new(Mutex::new(engine));
+        let driven = engine.clone();
+        let replica = spawn(&shared, "zebu-replica", move |shared| engine::run(&driven, shared))?;
         let count = std::thread::available_parallelism().map_or(1, NonZero::get);
-        let workers = Workers::start(&shared, count)?;
+        let workers = Workers::start(&shared, &engine, takes_turns, count)?;
         let handle = workers.handle();
         if alone {
             shared.serving.store(true, Ordering::Release);
@@ -178,7 +182,7 @@ impl Server {
         })?;
         let housekeeper = spawn(&shared, "zebu-purge", move |shared| purge(shared, &snapshots))?;
         std::mem::forget(unfinished);
-        let threads = Threads { workers, acceptor, engine, log, housekeeper, snapshotter, peers };
+        let threads = Threads { workers, acceptor, replica, log, housekeeper, snapshotter, peers };
         let threads = Some(threads);
         Ok(Self { shared, threads, port })
     }
@@ -228,7 +232,7 @@ impl Server {
                 peers.stop();
             }
             self.shared.inbox.stop();
-            let _ = threads.engine.join();
+            let _ = threads.replica.join();
             let _ = threads.log.join();
             let _ = threads.housekeeper.join();
             threads.snapshotter.join();

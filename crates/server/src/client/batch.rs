@@ -17,6 +17,7 @@ use zebu_replica::{After, Input, Reader, Request, frame};
 use zebu_tree::Tree;
 
 use super::{End, OUTBOX_BYTES_HIGH, frame_length};
+use crate::aside;
 use crate::config::LimitConfig;
 use crate::conn::{Conn, OUTBOX_BYTES_MAX, Outbox};
 use crate::conns;
@@ -271,6 +272,7 @@ impl<'s> Batch<'s> {
         let stats = &conn.stats;
         let answered = self.answers.count();
         if answered > 0 {
+            aside::serves(conn.id, self.received);
             let (op, xid, zxid) = self.last;
             let now = shared.clock.monotonic();
             let latency = now.saturating_sub(self.received).as_millis() as u64;
@@ -289,7 +291,7 @@ impl<'s> Batch<'s> {
             conn.queued_reads.fetch_add(reads, Ordering::AcqRel);
             conn.in_flight.fetch_add(submitted.len() as u32, Ordering::AcqRel);
             shared.load.entered(self.entering);
-            shared.inbox.push_all(submitted);
+            aside::hand_in(shared, conn.id, self.received, submitted);
         }
     }
 }
