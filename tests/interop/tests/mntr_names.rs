@@ -1,0 +1,142 @@
+//! The names that `mntr` of the original has: each is told here as well, or there is a reason why not.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Result, ensure};
+use zebu_interop::ensemble::{Ensemble, options};
+use zebu_interop::raw::Session;
+use zebu_interop::server::Kind::{self, Java395, Zebu};
+use zebu_interop::server::{Options, Server};
+
+/// What the original counts that this server has not got, and why.
+const EXEMPT: [(&str, &[&str]); 9] = [
+    (
+        "requests pass no processors with queues of their own: what a session waits for is in the replica's one queue",
+        &[
+            "concurrent_request_processing_in_commit_processor",
+            "learner_request_processor_queue_size",
+            "pending_session_queue_size",
+            "read_commit_proc_req_queued",
+            "reads_after_write_in_session_queue",
+            "reads_issued_from_session_queue",
+            "request_commit_queued",
+            "requests_in_session_queue",
+            "requests_not_forwarded_to_commit_processor",
+            "session_queues_drained",
+            "skip_learner_request_to_next_processor_count",
+            "time_waiting_empty_pool_in_commit_processor_read_ms",
+            "write_commit_proc_req_queued",
+        ],
+    ),
+    (
+        "a proposal, or the end of a session, is one step among others, too short to be timed",
+        &[
+            "close_session_prep_time",
+            "om_commit_process_time_ms",
+            "om_proposal_process_time_ms",
+            "proposal_process_time",
+        ],
+    ),
+    (
+        "the watches of a connection that is gone are removed by whoever has time, without a queue or a cleaner",
+        &[
+            "add_dead_watcher_stall_time",
+            "dead_watchers_cleaner_latency",
+            "dead_watchers_cleared",
+            "dead_watchers_queued",
+        ],
+    ),
+    (
+        "there is no TLS, no SASL and no `ensemble` scheme yet",
+        &[
+            "auth_failed_count",
+            "ensemble_auth_fail",
+            "ensemble_auth_skip",
+            "ensemble_auth_success",
+            "non_mtls_local_conn_count",
+            "non_mtls_remote_conn_count",
+            "outstanding_tls_handshake",
+            "tls_handshake_exceeded",
+            "unsuccessful_handshake",
+        ],
+    ),
+    (
+        "there is no HTTP console, which takes and restores snapshots",
+        &[
+            "insecure_admin_count",
+            "restore_error_count",
+            "restore_rate_limited_count",
+            "restore_time",
+            "snapshot_rate_limited_count",
+        ],
+    ),
+    (
+        "answers are not cached",
+        &[
+            "response_packet_cache_hits",
+            "response_packet_cache_misses",
+            "response_packet_get_children_cache_hits",
+            "response_packet_get_children_cache_misses",
+        ],
+    ),
+    ("there is no JVM and no Netty", &["jvm_pause_time_ms", "netty_queued_buffer_capacity"]),
+    (
+        "the process ends, or nobody waits for it",
+        &["socket_closing_time", "unrecoverable_error_count"],
+    ),
+    (
+        "a leader does not ask whom its voters would elect; who does not serve tells no numbers",
+        &["cnxn_closed_without_zk_server_running", "quit_leading_due_to_disloyal_voter"],
+    ),
+];
+
+/// The name of what is counted, without the kind of number that is told of it, and without whom it is told of.
+fn base(line: &str) -> Option<String> {
+    let name = line.split_once('\t')?.0.strip_prefix("zk_")?;
+    let kinds = ["avg_", "min_", "max_", "cnt_", "sum_", "p50_", "p95_", "p99_", "p999_"];
+    let name = kinds.iter().find_map(|kind| name.strip_prefix(kind)).unwrap_or(name);
+    let of_learner = name.trim_start_matches(|c: char| c.is_ascii_digit());
+    let name = of_learner.strip_prefix('_').filter(|_| of_learner != name).unwrap_or(name);
+    Some(name.to_owned())
+}
+
+/// What a server tells of, after a client has written and read there.
+fn told(server: &Server) -> Result<BTreeSet<String>> {
+    let mut session = Session::open(server.address(), 60_000)?;
+    session.create("/zk_names-", b"", 2)?;
+    session.close()?;
+    let text = server.four_letter_word("mntr")?;
+    ensure!(text.contains("zk_server_state"), "{text}");
+    Ok(text.lines().filter_map(base).collect())
+}
+
+/// The same of a leader, two followers and an observer, and of a server that stands alone.
+fn all(kind: Kind) -> Result<Vec<(String, BTreeSet<String>)>> {
+    let mut ensemble = Ensemble::prepare_with_observers(&[kind; 4], 1, &options())?.started()?;
+    let leader = ensemble.leader(None)?;
+    let follower = (0..3).find(|index| *index != leader).expect("one of two");
+    let alone = Server::start(kind, &Options::default())?;
+    let members = ensemble.members();
+    let servers = [
+        ("leader", &members[leader]),
+        ("follower", &members[follower]),
+        ("observer", &members[3]),
+        ("standalone", &alone),
+    ];
+    servers.into_iter().map(|(role, server)| Ok((role.to_owned(), told(server)?))).collect()
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn every_name_of_the_original_is_told_or_exempt() {
+    let [theirs, ours] =
+        [Java395, Zebu].map(|kind| all(kind).unwrap_or_else(|e| panic!("{kind:?}: {e:?}")));
+    let exempt: BTreeSet<&str> =
+        EXEMPT.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+    for ((role, theirs), (_, ours)) in theirs.iter().zip(&ours) {
+        // Those that a namespace was written or read in.
+        let is_own = |name: &&str| !name.ends_with("_per_namespace");
+        let lacks = theirs.difference(ours).map(String::as_str).filter(is_own).collect();
+        assert_eq!(exempt, lacks, "{role}: those without a reason, or with one and not needed");
+    }
+}
