@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::dump::SUPER;
 use crate::ensemble::options;
+use crate::network::Place;
 use crate::raw::{Reply, Session};
 use crate::server::{Kind, Options, PATIENCE, Server, free_port, free_ports};
 use crate::wire::{Reader, Writer, op};
@@ -30,6 +32,8 @@ pub struct Members {
     servers: BTreeMap<Id, Server>,
     ports: BTreeMap<Id, Ports>,
     options: Options,
+    /// Each has an address of its own, so that all of them can have the same ports.
+    apart: bool,
 }
 
 impl Members {
@@ -39,9 +43,17 @@ impl Members {
     /// # Errors
     /// One does not come up.
     pub fn start(kinds: &[Kind], alone: bool) -> Result<Self> {
-        let options = options().config("reconfigEnabled", "true").keep_config();
-        let options = options.config("standaloneEnabled", !alone);
-        let mut members = Self { servers: BTreeMap::new(), ports: BTreeMap::new(), options };
+        Self::start_with(kinds, options().config("standaloneEnabled", !alone), false)
+    }
+
+    /// The same with more options, and `apart` with an address for each.
+    ///
+    /// # Errors
+    /// One does not come up.
+    pub fn start_with(kinds: &[Kind], options: Options, apart: bool) -> Result<Self> {
+        let options = options.config("reconfigEnabled", "true").keep_config();
+        let (servers, ports) = (BTreeMap::new(), BTreeMap::new());
+        let mut members = Self { servers, ports, options, apart };
         let ids: Vec<Id> = (1..).take(kinds.len()).collect();
         for id in &ids {
             members.choose_ports(*id);
@@ -65,14 +77,19 @@ impl Members {
         self.ports.insert(id, Ports { quorum, election: quorum + 1 });
     }
 
+    fn host(&self, id: Id) -> Ipv4Addr {
+        Ipv4Addr::new(127, 0, 0, if self.apart { 10 + id } else { 1 })
+    }
+
     fn prepare(&mut self, id: Id, kind: Kind, lines: &[(Id, &str)]) -> Result<()> {
         let mut options = self.options.clone();
         for (member, role) in lines {
             let Ports { quorum, election } = self.ports[member];
-            let line = format!("127.0.0.1:{quorum}:{election}:{role}");
+            let line = format!("{}:{quorum}:{election}:{role}", self.host(*member));
             options = options.config(&format!("server.{member}"), line);
         }
-        let server = Server::prepare(kind, &options, |data| {
+        let place = Place { host: self.host(id), namespace: None };
+        let server = Server::prepare_at(place, kind, &options, |data| {
             Ok(fs::write(data.join("myid"), format!("{id}\n"))?)
         })?;
         self.servers.insert(id, server);
@@ -104,7 +121,8 @@ impl Members {
     pub fn entry(&mut self, id: Id, role: &str) -> String {
         let Ports { quorum, election } = self.ports[&id];
         let client = self.server(id).port();
-        format!("server.{id}=127.0.0.1:{quorum}:{election}:{role};127.0.0.1:{client}")
+        let host = self.host(id);
+        format!("server.{id}={host}:{quorum}:{election}:{role};{host}:{client}")
     }
 
     /// The same, with another port for clients, from which it is expected to serve them.

@@ -1,0 +1,121 @@
+//! Reconfigurations where observers learn from followers, and in hierarchical groups: the same story on the original
+//! and on ours.
+
+use anyhow::{Result, ensure};
+use zebu_interop::ensemble::options;
+use zebu_interop::members::{Id, Members};
+use zebu_interop::server::Kind::{self, Java395, Zebu};
+use zebu_interop::server::free_port;
+
+/// What two observers that learn from followers come through: one becomes a voter and an observer again, voters are
+/// removed and come back, and in between all of them see what is written anywhere.
+fn observers_behind_followers(kinds: [Kind; 3], observers: Kind) -> Result<()> {
+    let options = options().config("observerMasterPort", free_port());
+    let mut members = Members::start_with(&kinds, options, true)?;
+    let mut all: Vec<Id> = vec![1, 2, 3];
+    for id in [4, 5] {
+        members.join(id, observers, &[1, 2, 3])?;
+        all.push(id);
+        let entry = members.entry(id, "observer");
+        let config = members.change(1, &[entry], &[])?;
+        members.expect(&all, &config)?;
+        members.expect_mode(id, "observer")?;
+    }
+    members.write(&all, "observed")?;
+
+    let entry = members.entry(4, "participant");
+    let config = members.change(5, &[entry], &[])?;
+    members.expect(&all, &config)?;
+    members.expect_mode(4, "follower")?;
+    members.write(&all, "voting")?;
+
+    // A follower goes, which observers may learn from.
+    let leader = members.leader(&all)?;
+    let gone = if leader == 1 { 2 } else { 1 };
+    let config = members.change(leader, &[], &[gone])?;
+    let rest: Vec<Id> = all.iter().copied().filter(|id| *id != gone).collect();
+    members.expect(&rest, &config)?;
+    members.server(gone).stop()?;
+    members.write(&rest, "without")?;
+    // And the leader.
+    members.server(leader).kill()?;
+    let left: Vec<Id> = rest.iter().copied().filter(|id| *id != leader).collect();
+    members.leader(&left)?;
+    members.write(&left, "led")?;
+    members.server(leader).spawn()?;
+    members.expect(&rest, &config)?;
+
+    let entry = members.entry(4, "observer");
+    let config = members.change(leader, &[entry], &[])?;
+    members.expect(&rest, &config)?;
+    members.expect_mode(4, "observer")?;
+    members.write(&rest, "again")
+}
+
+/// What servers in groups say to reconfigurations, and to some that cannot be read.
+fn groups(kind: Kind) -> Result<(Vec<i32>, Vec<i32>)> {
+    let options = options().config("group.1", "1:2:3");
+    let options =
+        [1, 2, 3].iter().fold(options, |options, id| options.config(&format!("weight.{id}"), 1));
+    let mut members = Members::start_with(&[kind; 3], options, false)?;
+    let leader = members.leader(&[1, 2, 3])?;
+    let lines = [1, 2, 3].map(|id| members.entry(id, "participant")).join(",");
+    let stranger = "server.9=127.0.0.1:7001:7002:participant;127.0.0.1:7003";
+    let weights = "weight.1=1,weight.2=1,weight.3=1";
+    let refused = [
+        // One group has a stranger; somebody is in none, or in two.
+        format!("{lines},group.1=1:2:9,{weights}"),
+        format!("{lines},group.1=1:2,{weights}"),
+        format!("{lines},group.1=1:2,group.2=2:3,{weights}"),
+    ];
+    let unreadable =
+        [format!("{lines},group.1=1:x:3,{weights}"), format!("{lines},group.1=1:2:3,weight.1=x")];
+    let taken = [
+        // Nobody's weight, one more member, and all as before.
+        format!("{lines},group.1=1:2:3,weight.9=1"),
+        format!("{lines},{stranger},group.1=1:2:3:9,{weights}"),
+        format!("{lines},group.1=1:2:3,{weights}"),
+    ];
+    let mut ask = |joining: Option<&str>, leaving: Option<&str>, whole: Option<&str>| {
+        members.ask(leader, joining, leaving, whole, -1).map(|reply| reply.err)
+    };
+    // Only majorities are changed bit by bit.
+    let mut said = vec![ask(Some(stranger), None, None)?, ask(None, Some("3"), None)?];
+    for whole in &refused {
+        said.push(ask(None, None, Some(whole))?);
+    }
+    let unreadable: Result<_> =
+        unreadable.iter().map(|whole| ask(None, None, Some(whole))).collect();
+    let unreadable = unreadable?;
+    let config = members.shown(leader)?;
+    ensure!(config.contains("group.1=1:2:3"), "{config}");
+    ensure!(config.ends_with("version=100000000"), "{config}");
+    for whole in &taken {
+        said.push(members.ask(leader, None, None, Some(whole), -1)?.err);
+    }
+    Ok((said, unreadable))
+}
+
+fn done(result: Result<()>) {
+    result.unwrap_or_else(|failure| panic!("{failure:?}"));
+}
+
+#[test]
+fn observers_behind_followers_are_reconfigured() {
+    done(observers_behind_followers([Zebu; 3], Zebu));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn observers_behind_followers_of_the_original_are_reconfigured() {
+    done(observers_behind_followers([Java395; 3], Java395));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn groups_are_changed_as_by_the_original() {
+    let [theirs, ours] = [Java395, Zebu].map(|kind| groups(kind).unwrap());
+    assert_eq!(ours.0, theirs.0);
+    // Whoever wrote them is wrong; the original has an error of its own instead.
+    assert_eq!((ours.1, theirs.1), (vec![-8; 2], vec![-5; 2]));
+}
