@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::plan::{Change, Fault, Left, Meant, Plan, Planned, Side, Target, When};
+use crate::plan::{Acks, Change, Fault, Left, Meant, Plan, Planned, Side, Target, When};
 use crate::random::Random;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -41,10 +41,14 @@ pub enum Aim {
     BadDisks,
     /// Sessions that their servers alone know, until they want an ephemeral znode.
     LocalSessions,
+    /// Some reach each other only in part, or in one direction, for long, and leaders fail meanwhile.
+    BadLinks,
+    /// Followers that acknowledge as the original's do, and groups with weights.
+    OtherKinds,
 }
 
 /// All of them.
-pub const AIMS: [Aim; 14] = [
+pub const AIMS: [Aim; 16] = [
     Aim::LoneLeader,
     Aim::BrokenPromises,
     Aim::CopyThenLead,
@@ -59,6 +63,8 @@ pub const AIMS: [Aim; 14] = [
     Aim::Regions,
     Aim::BadDisks,
     Aim::LocalSessions,
+    Aim::BadLinks,
+    Aim::OtherKinds,
 ];
 
 /// The faults of a plan, in any order.
@@ -93,6 +99,8 @@ impl Aim {
             Self::Regions => regions(plan, random, &mut script),
             Self::BadDisks => bad_disks(plan, random, &mut script),
             Self::LocalSessions => local_sessions(plan, random, &mut script),
+            Self::BadLinks => bad_links(plan, random, &mut script),
+            Self::OtherKinds => other_kinds(plan, random, &mut script),
         }
         script.0.sort_by_key(|planned| planned.at);
         script.0.retain(|planned| planned.at < plan.length);
@@ -227,7 +235,12 @@ fn stale_leader(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.syncs = 85;
     let mut at = SECOND * 5;
     while at < plan.length {
-        let stands = plan.tick * 8 + random.ms(0, 3000);
+        let stands = if random.one_in(3) {
+            // Its learners are as patient as it is, and have been heard a little before it stops.
+            plan.tick * 4 + random.ms(0, plan.tick.as_millis() as u64)
+        } else {
+            plan.tick * 8 + random.ms(0, 3000)
+        };
         script.at(
             at,
             match random.below(3) {
@@ -506,4 +519,77 @@ fn local_sessions(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.masters = random.one_in(2);
     plan.clients = random.between(2, 5) as usize;
     script.0 = plan.draw_faults(random);
+}
+
+/// One server, or a few pairs, are out of reach in part, for so long that the others could do without.
+fn bad_links(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.voters = *random.pick(&[3, 5, 5]);
+    plan.observers = *random.pick(&[0, 0, 1]);
+    plan.tick = Duration::from_millis(500);
+    let long = plan.tick * 60 + SECOND * 30;
+    plan.length = SECOND * 20 + (long + SECOND * 10) * 3;
+    let servers = plan.members();
+    let mut at = SECOND * 4;
+    while at < plan.length {
+        let one = random.below(servers as u64) as usize;
+        let friend = (one + 1 + random.below(servers as u64 - 1) as usize) % servers;
+        let ways = random.below(3);
+        let mut pairs = Vec::new();
+        for other in (0..servers).filter(|other| *other != one) {
+            if other == friend || random.one_in(4) {
+                continue;
+            }
+            if ways != 1 {
+                pairs.push((one, other));
+            }
+            if ways != 0 {
+                pairs.push((other, one));
+            }
+        }
+        if random.one_in(3) {
+            let (a, b) = (random.below(servers as u64), random.below(servers as u64));
+            pairs.extend((a != b).then_some((a as usize, b as usize)));
+        }
+        let lasts = long + random.ms(0, 10_000);
+        if random.one_in(3) {
+            // What nobody else has: its history is the best.
+            let alone = Fault::PauseOthers(Target::Server(one), random.ms(200, 2_000));
+            script.at(at.saturating_sub(SECOND), alone);
+        }
+        script.at(at, Fault::Cut(pairs, lasts));
+        for _ in 0..random.between(1, 3) {
+            let target = *random.pick(&[Target::Leader, Target::Server(one), Target::Other(0)]);
+            let when = at + random.ms(0, 6_000);
+            script.at(when, Fault::Kill(target, random.below(6), random.ms(10, 3_000)));
+        }
+        at += lasts + random.ms(2_000, 8_000);
+    }
+}
+
+fn other_kinds(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.voters = *random.pick(&[3, 3, 5]);
+    plan.observers = *random.pick(&[0, 1]);
+    plan.always_copy = random.one_in(8);
+    let kinds = [Acks::Late, Acks::Early, Acks::Early, Acks::Again];
+    plan.acks = (0..plan.members()).map(|_| *random.pick(&kinds)).collect();
+    if random.one_in(2) {
+        plan.voters = *random.pick(&[5, 6]);
+        plan.groups = (0..plan.voters)
+            .map(|voter| (voter as u64 % 3, random.between(u64::from(voter < 3), 2)))
+            .collect();
+    }
+    script.0 = plan.draw_faults(random);
+    let mut at = SECOND * 4;
+    while at < plan.length {
+        let when = *random.pick(&[When::AckNewLeader, When::UpToDate, When::Ack, When::NewLeader]);
+        let end = *random.pick(&[Target::Here, Target::There]);
+        let away = random.ms(20, plan.tick.as_millis() as u64 * 4);
+        let fault = match random.below(3) {
+            0 => Fault::Kill(end, random.below(8), away),
+            1 => Fault::PowerCut(end, random.below(8), Left::Some(random.next()), away),
+            _ => Fault::CutOff(end, Side::Servers, random.one_in(2), away),
+        };
+        script.at(at, Fault::Ambush(when, random.below(4) as u32, Box::new(fault)));
+        at += random.ms(2_000, 9_000);
+    }
 }

@@ -7,6 +7,7 @@ pub(crate) mod joint;
 pub(crate) mod leaders;
 pub(crate) mod legality;
 pub(crate) mod order;
+pub(crate) mod progress;
 pub(crate) mod promises;
 pub(crate) mod reads;
 pub(crate) mod reference;
@@ -48,6 +49,8 @@ pub(crate) struct Checks {
     pub(crate) configs: configs::Configs,
     joint: joint::Joint,
     removed: removed::Removed,
+    /// `None` while it is looked at.
+    pub(crate) progress: Option<progress::Progress>,
     pub(crate) durability: durability::Durability,
     pub(crate) state: state::States,
     pub(crate) expiry: expiry::Expiry,
@@ -74,12 +77,14 @@ pub(crate) struct Checks {
 impl Checks {
     pub(crate) fn new(plan: &Plan) -> Self {
         let servers = plan.servers();
+        let first = members::first(plan);
         Self {
             now: Duration::ZERO,
             broken: Vec::new(),
             order: order::Order::new(servers),
             leaders: leaders::Leaders::default(),
-            configs: configs::Configs::new(members::first(plan), servers),
+            progress: Some(progress::Progress::new(plan, &first)),
+            configs: configs::Configs::new(first, servers),
             joint: joint::Joint::default(),
             removed: removed::Removed::default(),
             durability: durability::Durability::new(servers),
@@ -173,6 +178,11 @@ impl Checks {
 
     pub(crate) fn fuzzy(&self, server: usize) -> (Zxid, Zxid) {
         self.state.fuzzy_of(server)
+    }
+
+    /// Whether somebody has lost data, and not been given them again.
+    pub(crate) fn has_lost_data(&self) -> bool {
+        self.durability.any_wiped() || self.rotten.contains(&true)
     }
 
     pub(crate) fn is_rotten(&self, server: usize) -> bool {

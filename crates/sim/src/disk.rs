@@ -106,6 +106,11 @@ impl Disk {
         self.state.full.store(full, Ordering::Relaxed);
     }
 
+    /// Whether nothing more fits.
+    pub(crate) fn is_full(&self) -> bool {
+        self.state.full.load(Ordering::Relaxed)
+    }
+
     /// How many calls have failed.
     pub(crate) fn failures(&self) -> u64 {
         self.state.failed.load(Ordering::Relaxed)

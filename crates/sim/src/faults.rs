@@ -145,7 +145,12 @@ impl World {
                     self.power_cut(server, calls, left.crash(), back + spread);
                 }
             }
-            Fault::Break(a, b) => self.break_between(a, b),
+            Fault::Break(a, b) => {
+                self.break_between(a, b);
+                if let Some(progress) = &mut self.checks.progress {
+                    progress.broke(a, b);
+                }
+            }
             Fault::Cut(pairs, time) => {
                 if pairs.is_empty() {
                     return None;
@@ -326,7 +331,17 @@ impl World {
         let mut missed = std::mem::take(&mut it.missed);
         if self.random.one_in(2) {
             // What is in its sockets may be read before it looks at its clock.
-            missed.sort_by_key(|happening| !matches!(happening, Happening::Arrive { .. }));
+            // Who dialled is known before what comes from there.
+            let is_network = |happening: &Happening| {
+                matches!(
+                    happening,
+                    Happening::Tell { .. }
+                        | Happening::Arrive { .. }
+                        | Happening::Release { .. }
+                        | Happening::Reset { .. }
+                )
+            };
+            missed.sort_by_key(|happening| !is_network(happening));
         }
         for happening in missed {
             self.happen(happening);

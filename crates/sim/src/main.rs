@@ -26,8 +26,8 @@ usage: zebu-sim [options]
 
 /// How many seeds are run unless given.
 const SEEDS: u64 = 100;
-/// How many seeds a mutant gets unless given: each aim comes once in sixteen.
-const MUTANT_SEEDS: u64 = 256;
+/// How many seeds a mutant gets unless given: each aim comes once in thirty-two.
+const MUTANT_SEEDS: u64 = 512;
 
 struct Options {
     first: u64,
@@ -181,7 +181,7 @@ fn mutants(first: u64, seeds: u64) -> Result<bool> {
     for mutant in zebu_sim::mutants::MUTANTS {
         zebu_proto::mutants::choose(mutant.name);
         let found = (0..seeds).find_map(|number| {
-            let outcome = run(&Plan::new(first + number));
+            let outcome = run(&mutant.plan(first + number));
             outcome.broken.first().map(|what| (number + 1, what.clone()))
         });
         let (count, what) = match found {

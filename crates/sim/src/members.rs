@@ -1,6 +1,7 @@
 //! The members of a simulated ensemble: what operators write into files, how a start reads them, what
 //! servers tell each other of them, and the changes that an operator asks for.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -48,6 +49,14 @@ pub(crate) fn first_file(plan: &Plan, machine: usize) -> String {
         let role = if member < plan.voters { Role::Participant } else { Role::Observer };
         text.push_str(&entry(member, role, 2888));
         text.push('\n');
+    }
+    let mut groups: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+    for (voter, (group, weight)) in plan.groups.iter().enumerate() {
+        groups.entry(*group).or_default().push((voter + 1).to_string());
+        text.push_str(&format!("weight.{}={weight}\n", voter + 1));
+    }
+    for (group, voters) in groups {
+        text.push_str(&format!("group.{}={}\n", group + 1, voters.join(":")));
     }
     text
 }
@@ -246,10 +255,23 @@ impl World {
         Some(request.to_bytes())
     }
 
-    /// The operator of a server that was removed puts its first list back: it is needed once more.
+    /// The operator of a server that was removed gives it the members there are now, and itself without a
+    /// vote: it is needed once more. With its first list it might lead who was removed with it.
     pub(crate) fn readmit(&mut self, server: usize) {
-        self.reached("a removed server is given its first list again");
-        self.write_first_file(server);
+        self.reached("a removed server is given the members there are");
+        let mut text = String::from("tickTime=2000\n");
+        let newest = self.checks.configs.newest(&self.checks.order);
+        for member in newest.members() {
+            let port = member.addresses[0].quorum_port;
+            text.push_str(&entry(machine(member.id), member.role, port));
+            text.push('\n');
+        }
+        if newest.member(id(server)).is_none() {
+            text.push_str(&entry(server, Role::Observer, 2888));
+            text.push('\n');
+        }
+        self.servers[server].disk.put(Path::new(FILE), text.as_bytes());
+        self.checks.configs.rewritten(server);
     }
 
     pub(crate) fn write_first_file(&mut self, server: usize) {

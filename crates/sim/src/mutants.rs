@@ -1,15 +1,34 @@
 //! The faults that can be put into the code on purpose, and what they are for.
 
+use crate::aims::Aim;
+use crate::plan::Plan;
+
 /// A fault: its name in the code, and what it stands for.
 pub struct Mutant {
     /// Its name.
     pub name: &'static str,
     /// The bug it is an example of, or the rule it breaks.
     pub source: &'static str,
+    /// What every other seed is aimed at, for what chance seldom shows.
+    pub aim: Option<Aim>,
+}
+
+impl Mutant {
+    /// The plan of a seed in which it is looked for.
+    pub fn plan(&self, seed: u64) -> Plan {
+        match self.aim {
+            Some(aim) if !seed.is_multiple_of(2) => Plan::aimed(aim, seed),
+            _ => Plan::new(seed),
+        }
+    }
 }
 
 const fn mutant(name: &'static str, source: &'static str) -> Mutant {
-    Mutant { name, source }
+    Mutant { name, source, aim: None }
+}
+
+const fn aimed(name: &'static str, source: &'static str, aim: Aim) -> Mutant {
+    Mutant { name, source, aim: Some(aim) }
 }
 
 /// All of them.
@@ -20,6 +39,8 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("applied before fsync", "S-8"),
     mutant("fsync removed", "F2"),
     mutant("directory fsync removed", "F4"),
+    mutant("found directory not made durable", "S-8"),
+    aimed("initialize used up at once", "PAI-42", Aim::EmptyVoter),
     mutant("small file fsync removed", "B-13"),
     mutant("rename not made durable", "B-13"),
     mutant("snapshot fsync removed", "B-16"),
@@ -33,11 +54,10 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("better follower ignored", "P-10"),
     mutant("observers counted", "B-24"),
     mutant("empty server counted", "B-26"),
-    mutant("empty server leads", "B-26"),
     mutant("diff instead of trunc", "B-18"),
     mutant("unknown transaction kept", "B-18"),
     mutant("truncation keeps one more", "B-02"),
-    mutant("truncation trusts every snapshot", "B-01"),
+    aimed("truncation trusts every snapshot", "B-01", Aim::SlowSnapshot),
     mutant("old logs stay beside a copy", "B-16"),
     mutant("copy without its end", "P-11"),
     mutant("memory with a hole", "B-09"),
@@ -50,6 +70,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("one quorum for an election", "R-2, B-25"),
     mutant("older configuration comes back", "S-13, B-25"),
     mutant("configuration not kept", "S-13"),
+    aimed("elected for ever", "progress", Aim::BadLinks),
     mutant("sync without proof", "FUT-06"),
     mutant("stale sync", "FUT-06"),
     mutant("sync answered before it is applied", "B7"),

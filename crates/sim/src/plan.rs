@@ -124,6 +124,17 @@ pub enum Left {
     Some(u64),
 }
 
+/// How a follower acknowledges what comes in a synchronization. The original's releases differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acks {
+    /// What is not committed, and after it has been told to serve: as 3.9.2 does, and ours.
+    Late,
+    /// Everything, before it acknowledges the leader's history (ZOOKEEPER-4685).
+    Early,
+    /// What is committed as well, once more when it serves.
+    Again,
+}
+
 /// Which configuration a change is meant for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meant {
@@ -262,6 +273,10 @@ pub struct Plan {
     pub voters: usize,
     /// Servers without one.
     pub observers: usize,
+    /// Of each voter its group and its weight; empty where the majority decides.
+    pub groups: Vec<(u64, u64)>,
+    /// How each server acknowledges; those that are not named as ours do.
+    pub acks: Vec<Acks>,
     /// Machines that are no members at first, but may become ones.
     pub spares: usize,
     /// Whether the members may change.
@@ -358,6 +373,8 @@ impl Plan {
             seed,
             voters: 3,
             observers: 0,
+            groups: Vec::new(),
+            acks: Vec::new(),
             spares: 0,
             reconfig: false,
             regions: 1,

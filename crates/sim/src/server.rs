@@ -95,6 +95,8 @@ pub(crate) struct Process {
     pub(crate) jobs_done: u64,
     pub(crate) taking: Option<Taking>,
     pub(crate) attempt: u64,
+    /// To whom it has acknowledged a leader's history.
+    pub(crate) proven: Option<LinkId>,
     /// The second in which it dialled a leader last, and how often.
     dialled_in: (u64, u32),
     pub(crate) arriving: BTreeMap<LinkId, Arriving>,
@@ -320,8 +322,14 @@ impl World {
     fn interrupted_start(&mut self, server: usize) {
         self.reached("start interrupted");
         let left = crate::plan::Left::Some(self.random.next());
+        let killed = self.random.one_in(2);
         let it = &mut self.servers[server];
-        it.disk = it.disk.crash(left.crash());
+        if killed {
+            // The machine goes on: what is not durable is there all the same.
+            it.disk.resume();
+        } else {
+            it.disk = it.disk.crash(left.crash());
+        }
         let process = it.number;
         let after = self.random.ms(1, 300);
         self.after(after, Happening::Boot { server, process });
@@ -407,6 +415,7 @@ impl World {
             jobs_done: 0,
             taking: None,
             attempt: 0,
+            proven: None,
             dialled_in: (0, 0),
             arriving: BTreeMap::new(),
             leaving: BTreeMap::new(),

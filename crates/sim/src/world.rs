@@ -9,6 +9,7 @@ use zebu_replica::auth::Schemes;
 
 use crate::app::App;
 use crate::checks::Checks;
+use crate::checks::progress::INTERVAL;
 use crate::client::Client;
 use crate::faults::Ambush;
 use crate::links::{Dial, Port};
@@ -207,6 +208,8 @@ pub struct World {
     pub(crate) wanted: VecDeque<Wanted>,
     pub(crate) asked_change: Option<Wanted>,
     pub(crate) outcome: Outcome,
+    /// When it is looked at progress next.
+    look_at: Duration,
     queue: BinaryHeap<Reverse<Planned>>,
     order: u64,
 }
@@ -237,6 +240,7 @@ impl World {
             wanted: VecDeque::new(),
             asked_change: None,
             outcome: Outcome::default(),
+            look_at: INTERVAL,
             queue: BinaryHeap::new(),
             order: 0,
             plan,
@@ -314,6 +318,12 @@ impl World {
                 break;
             }
             let Some(Reverse(Planned { at, order, happening })) = self.queue.pop() else { break };
+            while self.look_at <= at && self.checks.broken.is_empty() {
+                self.now = self.look_at;
+                self.checks.now = self.now;
+                self.look_at += INTERVAL;
+                self.look_at_progress();
+            }
             self.now = at;
             self.checks.now = at;
             self.trace(at.as_nanos() as u64, order);
@@ -439,6 +449,18 @@ impl World {
         self.checks.calm_since = Some(self.now);
         self.run_until(self.now + SECOND * 10);
         self.busy = false;
+        self.come_to_rest();
+        if self.checks.broken.is_empty() {
+            self.rest();
+        }
+        // A session may have ended meanwhile, and that not be everywhere yet.
+        self.come_to_rest();
+        if self.checks.broken.is_empty() {
+            self.compare_trees();
+        }
+    }
+
+    fn come_to_rest(&mut self) {
         let limit = self.now + self.patience();
         while !self.at_rest() && self.checks.broken.is_empty() {
             if self.now >= limit {
@@ -446,12 +468,6 @@ impl World {
                 return;
             }
             self.run_until(self.now + SECOND);
-        }
-        if self.checks.broken.is_empty() {
-            self.rest();
-        }
-        if self.checks.broken.is_empty() {
-            self.compare_trees();
         }
     }
 

@@ -83,6 +83,25 @@ fn a_member_without_its_first_snapshot_goes_on_from_its_logs() {
     holds_aimed(Aim::BadDisks, 17);
 }
 
+/// Who has the best history reached one other server only, and was elected again and again.
+#[test]
+fn who_is_out_of_most_servers_reach_is_not_elected_for_ever() {
+    holds_aimed(Aim::BadLinks, 20);
+    holds_aimed(Aim::BadLinks, 60);
+}
+
+/// A first start was interrupted, and had used up what allows an empty database to be a new one.
+#[test]
+fn a_first_start_that_was_interrupted_is_repeated() {
+    holds_aimed(Aim::EmptyVoter, 14);
+}
+
+/// A removed server was given its first list again, in which nobody else had a vote: it led alone.
+#[test]
+fn a_removed_server_that_comes_back_leads_nobody() {
+    holds_aimed(Aim::ChangingMembers, 110281);
+}
+
 /// An observer none of whose masters took it looked for a leader again at once, and so on.
 #[test]
 fn an_observer_without_a_master_does_not_look_without_end() {

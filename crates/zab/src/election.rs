@@ -461,8 +461,7 @@ impl Election {
             ballots.iter().filter(|(_, ballot)| same(ballot)).map(|(sid, _)| *sid).collect();
         let leads = if leader == self.me {
             // They may have elected it when it had what it has lost since.
-            let lost = self.initial.zxid == Zxid(-1);
-            self.round == round && (!lost || zebu_proto::mutant!("empty server leads"))
+            self.round == round && self.initial.zxid != Zxid(-1)
         } else {
             ballots.get(&leader).is_some_and(|ballot| ballot.state == State::Leading)
         };

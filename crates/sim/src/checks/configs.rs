@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use zebu_proto::{Epoch, ServerId, Zxid};
 use zebu_zab::ConfigChange;
-use zebu_zab::config::Membership;
+use zebu_zab::config::{Membership, Verifier};
 
 use crate::checks::durability::Durability;
 use crate::checks::joint::Joint;
 use crate::checks::order::Order;
-use crate::members::txn_of;
+use crate::members::{machine, txn_of};
 use crate::server::Server;
 
 #[derive(Clone, Copy, Default)]
@@ -186,9 +186,22 @@ impl Configs {
     }
 }
 
-/// Whether those for which `has` holds are a majority of those who vote.
+/// Whether those for which `has` holds are a quorum of those who vote.
 pub(crate) fn is_quorum(config: &Membership, mut has: impl FnMut(usize) -> bool) -> bool {
+    if let Verifier::Hierarchical(groups) = config.verifier() {
+        let mut weights = Vec::new();
+        for (_, members) in groups.groups() {
+            let (mut whole, mut found) = (0, 0);
+            for member in members {
+                whole += groups.weight(*member);
+                found += if has(machine(*member)) { groups.weight(*member) } else { 0 };
+            }
+            weights.extend((whole > 0).then_some((whole, found)));
+        }
+        let won = weights.iter().filter(|(whole, found)| found * 2 > *whole).count();
+        return won * 2 > weights.len();
+    }
     let voters: Vec<ServerId> = config.voters().collect();
-    let found = voters.iter().filter(|voter| has(crate::members::machine(**voter))).count();
+    let found = voters.iter().filter(|voter| has(machine(**voter))).count();
     found * 2 > voters.len()
 }
