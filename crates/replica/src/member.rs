@@ -64,6 +64,11 @@ enum Client {
 enum Syncing {
     Here,
     Learner(LinkId),
+    /// A client whose session this leader does not know: one that has been replaced without knowing it
+    /// would refuse those that are newer.
+    Refused(ConnId),
+    /// The same at a learner.
+    Invalid(LinkId, SessionId),
 }
 
 /// This server's place in its ensemble.
@@ -302,7 +307,11 @@ impl Replica {
         let ensemble = self.ensemble();
         ensemble.serving = Serving::Nobody;
         ensemble.early.clear();
-        ensemble.syncing.clear();
+        for (_, syncing) in ensemble.syncing.drain(..) {
+            if let Syncing::Refused(conn) = syncing {
+                out.push(Output::Disconnect(conn));
+            }
+        }
         ensemble.syncs_asked.clear();
         ensemble.overtaken_since = None;
         ensemble.touched.clear();
@@ -615,10 +624,33 @@ impl Replica {
                         let packet = QuorumPacket::new(PacketKind::SYNC, Zxid::ZERO);
                         self.send_to_learner(link, packet, out);
                     }
+                    Syncing::Refused(conn) => out.push(Output::Refuse(conn)),
+                    Syncing::Invalid(link, session) => self.revalidated(link, session, false, out),
                 }
                 Ok(())
             }
         }
+    }
+
+    /// Refuses a client whose session is over, as soon as it is certain that this server still leads.
+    pub(crate) fn refuse(&mut self, world: World<'_>, conn: ConnId, out: &mut Vec<Output>) {
+        if matches!(self.role(), Some(Role::Leading(_))) {
+            self.confirm(world, Syncing::Refused(conn), out);
+        } else {
+            out.push(Output::Refuse(conn));
+        }
+    }
+
+    fn revalidated(
+        &mut self,
+        link: LinkId,
+        session: SessionId,
+        valid: bool,
+        out: &mut Vec<Output>,
+    ) {
+        let data = Revalidated { session, valid }.to_bytes();
+        let packet = QuorumPacket::with_data(PacketKind::REVALIDATE, NO_ZXID, data);
+        self.send_to_learner(link, packet, out);
     }
 
     fn confirm(&mut self, world: World<'_>, syncing: Syncing, out: &mut Vec<Output>) {
@@ -663,14 +695,15 @@ impl Replica {
                 let is_live = |live: &Session| !live.closing && !live.local;
                 let valid = self.sessions.get(session).is_some_and(is_live)
                     && !zebu_proto::mutant!("live session refused");
-                if valid {
-                    let owner = Owner::Link(link);
-                    if let Some(before) = self.sessions.attach(session, owner, timeout_ms, now) {
-                        out.push(Output::Disconnect(before));
-                    }
+                if !valid {
+                    self.confirm(world, Syncing::Invalid(link, session), out);
+                    return Ok(());
                 }
-                let data = Some(Revalidated { session, valid }.to_bytes().into());
-                self.send_to_learner(link, QuorumPacket { data, ..packet }, out);
+                let owner = Owner::Link(link);
+                if let Some(before) = self.sessions.attach(session, owner, timeout_ms, now) {
+                    out.push(Output::Disconnect(before));
+                }
+                self.revalidated(link, session, true, out);
                 Ok(())
             }
             PacketKind::REQUEST => {

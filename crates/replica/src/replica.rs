@@ -397,7 +397,11 @@ impl Replica {
         }
         if self.sessions.get(session).is_none_or(|live| live.closing) {
             let may_be_alive = self.only_reads() && self.may_live_elsewhere(world.tree, session);
-            out.push(if may_be_alive { Output::Disconnect(conn) } else { Output::Refuse(conn) });
+            if may_be_alive {
+                out.push(Output::Disconnect(conn));
+            } else {
+                self.refuse(world, conn, out);
+            }
             return Ok(());
         }
         let owner = Owner::Conn(conn);

@@ -102,6 +102,12 @@ fn a_removed_server_that_comes_back_leads_nobody() {
     holds_aimed(Aim::ChangingMembers, 110281);
 }
 
+/// A leader that had stood still, and been replaced without knowing it, refused a session that was newer.
+#[test]
+fn a_leader_refuses_a_session_only_while_it_leads() {
+    holds(300460);
+}
+
 /// An observer none of whose masters took it looked for a leader again at once, and so on.
 #[test]
 fn an_observer_without_a_master_does_not_look_without_end() {
