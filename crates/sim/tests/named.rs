@@ -87,7 +87,7 @@ fn a_member_without_its_first_snapshot_goes_on_from_its_logs() {
 #[test]
 fn who_is_out_of_most_servers_reach_is_not_elected_for_ever() {
     holds_aimed(Aim::BadLinks, 20);
-    holds_aimed(Aim::BadLinks, 60);
+    holds_aimed(Aim::BadLinks, 5);
 }
 
 /// A first start was interrupted, and had used up what allows an empty database to be a new one.
