@@ -64,7 +64,8 @@ pub(crate) fn warm_up(
 ) -> anyhow::Result<()> {
     let spec = mixed_load(bout);
     prepare(servers[0], &spec)?;
-    if bout.args.server_warmup > 0.0 {
+    // What only answers, inside this process, has nothing to compile.
+    if bout.args.server_warmup > 0.0 && !bout.contestant.is_bound() {
         let spec = LoadSpec { seconds: bout.args.server_warmup, warmup: 0.0, ..spec };
         measure(servers, processes, &spec)?;
     }

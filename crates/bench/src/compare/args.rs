@@ -163,7 +163,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "PER_SECOND", value_delimiter = ',', default_values_t = [1000.0, 4000.0])]
     pub(crate) rates: Vec<f64>,
     /// latency: length of the measured window of each rate
-    #[arg(long, value_name = "S", default_value_t = 3.0, default_value_if("quick", "true", "1"))]
+    #[arg(long, value_name = "S", default_value_t = 2.0, default_value_if("quick", "true", "1"))]
     pub(crate) rate_seconds: f64,
     /// cores: how many the server is kept to; the generator has the others, or shares them where none are left
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 2])]
@@ -201,7 +201,7 @@ pub(crate) struct CompareArgs {
     #[arg(
         long,
         value_name = "N",
-        default_value_t = 300_000,
+        default_value_t = 200_000,
         default_value_if("quick", "true", "100000")
     )]
     pub(crate) rejoin_count: usize,

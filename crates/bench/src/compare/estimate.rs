@@ -90,11 +90,11 @@ fn time(seconds: f64) -> String {
 /// One round of one suite with one server.
 fn seconds(args: &CompareArgs, suite: Suite, contestant: &Contestant) -> f64 {
     let pace = Pace::of(contestant);
-    let warm = args.server_warmup + 0.5;
     let window = args.seconds + args.warmup + 0.1;
     let depths = args.depths.len() as f64;
     let sessions = args.sessions as f64 / pace.sessions;
     let has_process = !contestant.is_bound();
+    let warm = if has_process { args.server_warmup + 0.5 } else { 0.2 };
     match suite {
         Suite::All => 0.0,
         Suite::Pipeline => {
