@@ -122,7 +122,11 @@ impl Failure {
 
     fn answered(code: ErrorCode, path: &str) -> Self {
         let message = match prefix(code) {
-            Some(prefix) => format!("{prefix}{}", if path.is_empty() { "null" } else { path }),
+            // The original looks at ACLs before it looks at the path.
+            Some(prefix) if code == ErrorCode::INVALID_ACL && path.is_empty() => {
+                format!("{prefix}null")
+            }
+            Some(prefix) => format!("{prefix}{path}"),
             None => match sentence(code) {
                 Some(sentence) => sentence.to_owned(),
                 None if path.is_empty() => format!("KeeperErrorCode = {}", words(code)),
@@ -279,6 +283,8 @@ mod tests {
         let text = |code, path| Failure::answered(code, path).message;
         assert_eq!(text(ErrorCode::NO_NODE, "/a"), "Node does not exist: /a");
         assert_eq!(text(ErrorCode::INVALID_ACL, ""), "Acl is not valid : null");
+        // As of a reconfiguration, which has no path.
+        assert_eq!(text(ErrorCode::BAD_ARGUMENTS, ""), "Arguments are not valid : ");
         assert_eq!(text(ErrorCode::NO_WATCHER, "/a"), "KeeperErrorCode = No such watcher for /a");
         assert_eq!(
             text(ErrorCode::RECONFIG_DISABLED, ""),

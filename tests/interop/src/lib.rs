@@ -21,5 +21,6 @@ pub mod replay;
 pub mod run;
 pub mod scenario;
 pub mod server;
+pub mod shell;
 pub mod wire;
 pub mod znode;

@@ -94,6 +94,22 @@ impl Program {
         Ok(input.flush()?)
     }
 
+    /// Gives it a script line by line. `# await 15` waits until so many notifications have been printed.
+    ///
+    /// # Errors
+    /// It does not listen any more, or does not print them.
+    pub fn play(&mut self, script: &str, limit: Duration) -> Result<()> {
+        for line in script.lines() {
+            if let Some(events) = line.strip_prefix("# await ") {
+                let events: usize = events.parse()?;
+                self.wait_for(limit, |text| text.matches("WATCHER::").count() >= events)?;
+            } else {
+                self.say(line)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Whether it has not ended yet.
     ///
     /// # Errors

@@ -40,14 +40,7 @@ fn apart(output: &str) -> String {
 /// The script says how many events must have been seen before it goes on: `# await 15`.
 fn session(version: Kind, server: &Server, script: &str) -> Result<String> {
     let mut program = Program::start(&mut cli(version, server))?;
-    for line in script.lines() {
-        if let Some(events) = line.strip_prefix("# await ") {
-            let events: usize = events.parse()?;
-            program.wait_for(PATIENCE, |text| text.matches("WATCHER::").count() >= events)?;
-        } else {
-            program.say(line)?;
-        }
-    }
+    program.play(script, PATIENCE)?;
     program.say("quit")?;
     let output = program.finish(PATIENCE)?;
     Ok(format!("{}{}\n", apart(&text(&output.text)), output.status))

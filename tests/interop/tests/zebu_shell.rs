@@ -2,42 +2,13 @@
 //! same output.
 
 use std::fs;
-use std::process::Command;
 use std::time::Duration;
 
-use anyhow::Result;
 use zebu_interop::deps;
-use zebu_interop::normalise::text;
 use zebu_interop::run::{Program, run};
 use zebu_interop::scenario::compare;
-use zebu_interop::server::{Kind, Options, PATIENCE, Server, java};
-
-/// Whose shell it is.
-#[derive(Clone, Copy, Debug)]
-enum Shell {
-    Original,
-    Ours,
-}
-
-impl Shell {
-    fn command(self, server: &Server) -> Command {
-        let mut command = match self {
-            Self::Original => {
-                let mut command = java(Kind::Java395);
-                command.arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=off");
-                command.arg("org.apache.zookeeper.ZooKeeperMain");
-                command
-            }
-            Self::Ours => {
-                let mut command = Command::new(deps::zebu());
-                command.arg("shell");
-                command
-            }
-        };
-        command.args(["-server", &server.connect_string()]);
-        command
-    }
-}
+use zebu_interop::server::{Kind, Options, PATIENCE, Server};
+use zebu_interop::shell::{Shell, said, shown};
 
 fn options() -> Options {
     Options::default().config("extendedTypesEnabled", true).config("reconfigEnabled", true)
@@ -47,67 +18,13 @@ fn script(name: &str) -> String {
     fs::read_to_string(deps::client("java-cli").join(name)).expect("a script")
 }
 
-/// What is printed, without what depends on the run. Notifications come when they come, among the lines of the
-/// commands: they are put apart. Which znode of a subtree goes first is left to the order in which the server
-/// names children.
-fn shown(output: &str) -> String {
-    let output = text(output);
-    let (watches, main): (Vec<&str>, Vec<&str>) = output
-        .lines()
-        .filter(|line| !line.is_empty() && *line != "WATCHER::")
-        // The original may have ended before it says so.
-        .filter(|line| !line.starts_with("WatchedEvent state:Closed"))
-        .partition(|line| line.starts_with("WatchedEvent "));
-    let watches = watches.into_iter().map(|line| match line.split_once(" zxid: ") {
-        Some((event, _)) if line.contains("type:NodeDeleted") => event,
-        _ => line,
-    });
-    let watches: Vec<&str> = watches.collect();
-    format!("{}\n---- watches\n{}\n", main.join("\n"), watches.join("\n"))
-}
-
-/// What is said on stderr, where the two are to agree: hints are ours, and the usage of a command whose options
-/// exclude each other; the list of all commands, and the names of Java's classes, are the original's.
-fn said(errors: &str) -> String {
-    let lines = errors.lines().map(str::trim_end).filter(|line| {
-        let ours = line.starts_with("hint: ")
-            || *line == "setquota -n|-b|-N|-B val path"
-            || *line == "delquota [-n|-b|-N|-B] path";
-        let original = line.starts_with("ZooKeeper -server ")
-            || line.starts_with('\t')
-            || line.starts_with("KeeperErrorCode = InvalidACL")
-            || line.starts_with("org.apache.commons.cli.")
-            || line.starts_with("Unrecognized option")
-            || line.starts_with("Missing argument");
-        !ours && !original && !line.is_empty()
-    });
-    let lines = lines
-        .map(|line| line.replace("Command not found: Command not found ", "Command not found: "));
-    lines.collect::<Vec<_>>().join("\n")
-}
-
-/// Feeds a script to a shell. `# await 15` waits for so many events.
-fn session(shell: Shell, server: &Server, script: &str) -> Result<String> {
-    let mut program = Program::start_apart(&mut shell.command(server))?;
-    for line in script.lines() {
-        if let Some(events) = line.strip_prefix("# await ") {
-            let events: usize = events.parse()?;
-            program.wait_for(PATIENCE, |text| text.matches("WATCHER::").count() >= events)?;
-        } else {
-            program.say(line)?;
-        }
-    }
-    program.say("quit")?;
-    let output = program.finish(PATIENCE)?;
-    Ok(format!("{}---- stderr\n{}\n{}\n", shown(&output.text), said(&output.errors), output.status))
-}
-
 /// Gives a script to both shells, each with a fresh server, for each kind of server.
 fn alike(name: &str, script: &str) {
     for kind in [Kind::Java395, Kind::Zebu] {
         let [original, ours] = [Shell::Original, Shell::Ours].map(|shell| {
             let server = Server::start(kind, &options()).expect("a server");
-            session(shell, &server, script)
+            shell
+                .session(&server.connect_string(), script)
                 .unwrap_or_else(|error| panic!("{name} with {shell:?}: {error:#}"))
         });
         compare(&format!("{name}-{kind:?}"), &original, &ours);
@@ -157,7 +74,7 @@ fn single_commands_and_their_exit_codes_are_the_same() {
             let server = Server::start(kind, &options()).expect("a server");
             let mut transcript = String::new();
             for words in commands {
-                let mut command = shell.command(&server);
+                let mut command = shell.command(&server.connect_string());
                 let program = Program::start_apart(command.args(words)).expect("it starts");
                 let output = program.finish(Duration::from_secs(120)).expect("it ends");
                 let (shown, said) = (shown(&output.text), said(&output.errors));
@@ -195,8 +112,8 @@ fn what_is_ours_alone_works_with_the_originals_server() {
         "deleteall /again",
         "watch -t 0 /",
     ];
-    let mut program =
-        Program::start_apart(Shell::Ours.command(&server).arg("-q")).expect("it starts");
+    let mut program = Program::start_apart(Shell::Ours.command(&server.connect_string()).arg("-q"))
+        .expect("it starts");
     for line in lines {
         program.say(line).expect("it listens");
     }
@@ -221,7 +138,10 @@ fn what_is_ours_alone_works_with_the_originals_server() {
     ];
     let expected: String = expected.iter().map(|line| format!("{line}\n")).collect();
     assert_eq!(output.text, expected);
-    let ended = run(Shell::Ours.command(&server).args(["-q", "--json", "ls", "/"]), PATIENCE)
-        .expect("it runs");
+    let ended = run(
+        Shell::Ours.command(&server.connect_string()).args(["-q", "--json", "ls", "/"]),
+        PATIENCE,
+    )
+    .expect("it runs");
     assert!(ended.text.contains("\"children\":[\"a\",\"copy\",\"zookeeper\"]"), "{}", ended.text);
 }
