@@ -8,6 +8,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use registry::{Fate, Part};
 use sources::{Given, Merged};
@@ -169,6 +170,14 @@ pub fn load(sources: &Sources<'_>) -> Result<Loaded, ConfigError> {
         // As one reads a file; sources in the order of their strength.
         merged.problems.sort_by_key(|problem| problem.origin.order());
         merged.problems.dedup();
+        // What is missing is missing in the file.
+        if let Start::File(path) = &sources.start {
+            for problem in &mut merged.problems {
+                if problem.origin == Origin::Default {
+                    problem.origin = Origin::File { path: Arc::from(path.as_path()), line: 0 };
+                }
+            }
+        }
         Err(ConfigError { problems: merged.problems })
     }
 }

@@ -240,6 +240,13 @@ impl<'a> Reader<'a> {
         let mut client_address = self
             .text("clientPortAddress")
             .map(|host| host.trim_start_matches('[').trim_end_matches(']').to_owned());
+        // Names are resolved at the start; what no name can be is a slip of the pen.
+        let no_host =
+            |host: &&String| host.contains(|c: char| c.is_whitespace() || c == ',' || c == '/');
+        if let Some(host) = client_address.as_ref().filter(no_host) {
+            let text = format!("clientPortAddress={host}: expected a name or an address");
+            self.problem("clientPortAddress", text);
+        }
         if let Some((member, origin)) = &members.client {
             let member_host = (!member.is_wildcard()).then_some(&member.host);
             let differs = match (&client_port, &client_address, member_host) {

@@ -93,7 +93,8 @@ pub(super) fn members(merged: &mut Merged, sources: &Sources<'_>, rules: Rules) 
             // Without a data directory there is a greater problem.
             if let Some(path) = my_id_path(merged) {
                 let origin = Origin::File { path: Arc::from(path.as_path()), line: 0 };
-                merged.problems.push(Problem::new(origin, "myid file is missing".to_owned()));
+                let text = "myid file is missing\nhint: write this server's number into it, that of its line server.N=...";
+                merged.problems.push(Problem::new(origin, text.to_owned()));
             }
             return unusable;
         }

@@ -344,6 +344,17 @@ pub fn near(key: &str) -> Option<&'static str> {
         .filter(|&(distance, _)| distance <= distance_max)
         .min_by_key(|&(distance, _)| distance)
         .map(|(_, key)| key)
+        .or_else(|| ending_in(&wanted))
+}
+
+/// The only setting whose last part is `wanted`, which is in lower case: `superDigest` says enough.
+fn ending_in(wanted: &str) -> Option<&'static str> {
+    let mut found = SETTINGS
+        .iter()
+        .map(|setting| setting.key)
+        .filter(|key| key.rsplit_once('.').is_some_and(|(_, last)| last.to_lowercase() == wanted));
+    let first = found.next()?;
+    found.next().is_none().then_some(first)
 }
 
 /// Insertions, deletions and replacements that turn one text into the other. Both are short.

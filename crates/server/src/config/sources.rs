@@ -107,6 +107,9 @@ impl fmt::Display for Origin {
     }
 }
 
+/// What people take for a setting.
+const MY_ID: &str = "myid";
+
 /// A known setting with a value.
 #[derive(Debug, Clone)]
 pub(super) struct Given {
@@ -176,6 +179,9 @@ impl Merged {
 
     fn unknown(&mut self, origin: &Origin, name: &str) {
         let hint = match registry::near(name) {
+            None if name == MY_ID => {
+                format!("\nhint: a server's number stands in the file {MY_ID} in dataDir")
+            }
             Some(near) => format!("\nhint: did you mean {near}?"),
             None => String::new(),
         };

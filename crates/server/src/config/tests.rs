@@ -252,6 +252,24 @@ fn properties_without_prefix_work_everywhere() {
     assert_eq!(config.log.fsync_warning, 20 * MS);
 }
 
+/// What operators write who mean well.
+#[test]
+fn slips_of_the_pen_are_named() {
+    let notes = Case::file("tickTime=3000\ntickTime=4000\nsuperDigest=a:b\nmyid=1").notes();
+    assert_eq!(
+        notes,
+        [
+            "zoo.cfg:3: tickTime is set again further down, which wins",
+            "zoo.cfg:5: superDigest is no known setting and has no effect\n\
+             hint: did you mean DigestAuthenticationProvider.superDigest?",
+            "zoo.cfg:6: myid is no known setting and has no effect\n\
+             hint: a server's number stands in the file myid in dataDir",
+        ]
+    );
+    Case::file("clientPortAddress=10.0.0.1, 10.0.0.2")
+        .fails("zoo.cfg:3: clientPortAddress=10.0.0.1, 10.0.0.2: expected a name or an address");
+}
+
 #[test]
 fn names_that_do_nothing_are_told() {
     let case = Case::file("tickTme=2000\nzookeeper.snapCount=1")
@@ -285,7 +303,7 @@ fn names_that_do_nothing_are_told() {
 
 #[test]
 fn texts_of_the_original() {
-    Case::raw_file("clientPort=1").fails("dataDir is not set");
+    Case::raw_file("clientPort=1").fails("zoo.cfg: dataDir is not set");
     Case::raw_file("dataDir=/d\nclientPortAddress=::1")
         .fails("zoo.cfg:2: clientPortAddress is set but clientPort is not set");
     Case::file("tickTime=0").fails("zoo.cfg:3: tickTime is not set");
@@ -545,7 +563,12 @@ fn groups_and_roles_are_read() {
 fn faults_of_an_ensemble() {
     let file = |lines: &str| Case::raw_file(&format!("dataDir=/d\nclientPort=2181\n{lines}"));
     let two = "server.1=a:1:2\nserver.2=b:1:2";
-    file(two).fails("/d/myid: myid file is missing\ninitLimit is not set\nsyncLimit is not set");
+    file(two).fails(
+        "/d/myid: myid file is missing\n\
+         hint: write this server's number into it, that of its line server.N=...\n\
+         zoo.cfg: initLimit is not set\n\
+         zoo.cfg: syncLimit is not set",
+    );
     let limits = "initLimit=1\nsyncLimit=1";
     file(&format!("{two}\n{limits}"))
         .with("/d/myid", "x")
