@@ -4,14 +4,16 @@
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use zebu_client::blocking::Client;
+use zebu_client::{Connector, ErrorCode, ErrorKind, EventKind, Reconfiguration};
 use zebu_interop::deps;
 use zebu_interop::dump::{self, SUPER};
 use zebu_interop::faults::PROGRESS;
 use zebu_interop::load::Load;
 use zebu_interop::members::Members;
 use zebu_interop::raw::{Incoming, Reply, Session};
-use zebu_interop::run::succeed;
+use zebu_interop::run::{Program, succeed};
 use zebu_interop::server::Kind::{self, Java395, Zebu};
 use zebu_interop::server::PATIENCE;
 use zebu_interop::wire::{Reader, Writer, op};
@@ -345,4 +347,68 @@ fn kazoo_changes_the_members() {
         Ok(())
     };
     run().unwrap();
+}
+
+/// Our client, asynchronous and blocking, and our shell change the members; what they are told fits.
+fn ours_change_the_members(kind: Kind) -> Result<()> {
+    let mut members = Members::start(&[kind; 3], false)?;
+    members.join(4, kind, &[1, 2, 3])?;
+    let entry = members.entry(4, "observer");
+    let address = members.server(2).connect_string();
+    let connector = Connector::new()
+        .session_timeout(Duration::from_secs(20))
+        .request_timeout(PATIENCE)
+        .authenticate("digest", SUPER);
+    let client = Client::open(connector, &address)?;
+
+    let (before, _stat, changed) = client.watch_config()?;
+    let before = String::from_utf8(before.to_vec())?;
+    ensure!(before.contains("server.3=") && !before.contains("server.4="), "{before}");
+    let join = Reconfiguration::Change { joining: &[&entry], leaving: &[] };
+    let (joined, _stat) = client.reconfigure(join, None)?;
+    let joined = String::from_utf8(joined.to_vec())?;
+    ensure!(joined.contains(&entry), "{joined}");
+    let event = client.wait_timeout(PATIENCE, changed).context("no event")??;
+    ensure!(event.kind == EventKind::DataChanged, "{event:?}");
+    members.expect(&[1, 2, 3, 4], &joined)?;
+
+    // The version makes it conditional.
+    let (_, version) = joined.rsplit_once("version=").context("no version")?;
+    let version = i64::from_str_radix(version, 16)?;
+    let leave = Reconfiguration::Change { joining: &[], leaving: &["4"] };
+    let error = client.reconfigure(leave, Some(version - 1)).expect_err("another version");
+    ensure!(
+        (error.kind(), error.code()) == (ErrorKind::Conflict, ErrorCode::BAD_VERSION),
+        "{error}"
+    );
+    let (left, _stat) = client.reconfigure(leave, Some(version))?;
+    ensure!(!String::from_utf8(left.to_vec())?.contains("server.4="));
+    // The whole, as it is now.
+    let lines = [1, 2, 3].map(|id| members.entry(id, "participant"));
+    let whole: Vec<&str> = lines.iter().map(String::as_str).collect();
+    client.reconfigure(Reconfiguration::Members(&whole), None)?;
+    client.close()?;
+
+    // CLI-18.
+    let script = format!(
+        "addauth digest {SUPER}\nreconfig -add {entry}\nreconfig -remove 4\nconfig\nquit\n"
+    );
+    let mut shell = Command::new(deps::zebu());
+    let mut shell = Program::start_apart(shell.args(["shell", "-q", "-server", &address]))?;
+    shell.say(script.trim_end())?;
+    let said = shell.finish(PATIENCE)?;
+    let committed = said.text.matches("Committed new configuration:").count();
+    ensure!(committed == 2 && said.status.success(), "{} {}", said.text, said.errors);
+    let configs = said.text.matches("version=").count();
+    let with_four = said.text.matches(&entry).count();
+    ensure!((configs, with_four) == (3, 1), "{}", said.text);
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn our_client_and_shell_change_the_members() {
+    for kind in [Zebu, Java395] {
+        ours_change_the_members(kind).unwrap_or_else(|error| panic!("{kind:?}: {error:#}"));
+    }
 }

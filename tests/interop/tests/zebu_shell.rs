@@ -34,7 +34,7 @@ fn alike(name: &str, script: &str) {
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn every_command_prints_the_same() {
-    // The original has no `help`, and says which version it is.
+    // CLI-08 to CLI-18. The original has no `help`, and says which version it is.
     let ours_alone = |line: &&str| *line != "help" && *line != "version";
     let script: Vec<_> = script("commands.txt").lines().map(str::to_owned).collect();
     let mut script: Vec<&str> = script.iter().map(String::as_str).filter(ours_alone).collect();

@@ -215,7 +215,7 @@ async fn an_answer_that_does_not_come_is_not_waited_for() {
     let server = Server::start(&[]);
     let proxy = Proxy::new(server.address()).await;
     let observer = connect(server.address(), TIMEOUT).await;
-    let mut connector = zebu_client::Connector::new().request_timeout(Duration::from_secs(1));
+    let mut connector = zebu_client::Connector::new().request_timeout(Duration::from_secs(2));
     let mut events = connector.session_events();
     let connector = connector.session_timeout(Duration::from_secs(40));
     let client = soon(connector.connect(&proxy.address.to_string())).await.unwrap();

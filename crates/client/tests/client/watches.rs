@@ -207,7 +207,7 @@ async fn watches_keep_what_matters_of_their_connections() {
 async fn watches_tell_of_the_end_of_their_session() {
     let server = Server::start(QUICK);
     let proxy = Proxy::new(server.address()).await;
-    let client = connect(proxy.address, Duration::from_millis(500)).await;
+    let client = connect(proxy.address, Duration::from_secs(2)).await;
     let observer = connect(server.address(), TIMEOUT).await;
     soon(client.create("/mine", "", CreateMode::Ephemeral, &Acls::creator())).await.unwrap();
     let (_, _, mut watch) = soon(client.watch_data("/")).await.unwrap();
