@@ -11,6 +11,9 @@ use zebu_proto::HostPort;
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
 
+/// How long an address may be silent after another one has refused.
+const SILENCE: Duration = Duration::from_secs(1);
+
 /// Listens on an address, or on its port of every address of this machine.
 pub async fn listen(at: &HostPort, everywhere: bool) -> std::io::Result<TcpListener> {
     let addresses: Vec<SocketAddr> = if everywhere {
@@ -41,10 +44,11 @@ fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
 }
 
 /// Dials one address after the other, at this pace, until one answers; earlier ones may still do so
-/// meanwhile. Names are resolved anew each time.
+/// meanwhile. Names are resolved anew each time. Once one has refused, those that are silent are not waited for any
+/// longer than [`SILENCE`]: it may take the next connection, and they may be cut off.
 ///
 /// # Errors
-/// What was wrong with the last one, or `TimedOut` when none has answered within `patience`.
+/// What was wrong with the last one that failed, or `TimedOut` when none has answered within `patience`.
 pub async fn dial(
     addresses: &[HostPort],
     pace: Duration,
@@ -52,6 +56,7 @@ pub async fn dial(
 ) -> std::io::Result<TcpStream> {
     let first = async {
         let mut failure = std::io::Error::other("there is no address to dial");
+        let mut has_failed = false;
         let mut untried = addresses.iter().cloned();
         let mut dials = JoinSet::new();
         loop {
@@ -60,10 +65,14 @@ pub async fn dial(
             }
             let answer = if untried.len() > 0 {
                 tokio::time::timeout(pace, dials.join_next()).await
+            } else if has_failed {
+                tokio::time::timeout(SILENCE, dials.join_next()).await
             } else {
                 Ok(dials.join_next().await)
             };
+            has_failed |= matches!(answer, Ok(Some(Ok(Err(_)))));
             match answer {
+                Err(_) if untried.len() == 0 && has_failed => return Err(failure),
                 // The next one beside those that do not answer.
                 Err(_) => {}
                 Ok(None) => return Err(failure),
@@ -143,7 +152,11 @@ mod tests {
             let stream = dial(&addresses, PACE, PATIENCE).await.unwrap();
             assert_eq!(at(stream.peer_addr().unwrap()), good, "{addresses:?}");
         }
-        let error = dial(&[refuses.clone(), refuses], PACE, PATIENCE).await.unwrap_err();
+        let error = dial(&[refuses.clone(), refuses.clone()], PACE, PATIENCE).await.unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
+        // Whoever refuses now may listen soon.
+        let patience = Duration::from_secs(3_600);
+        let error = dial(&[refuses, silent.clone()], PACE, patience).await.unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
         let error = dial(&[silent], PACE, PACE).await.unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
