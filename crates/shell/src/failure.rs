@@ -15,6 +15,9 @@ const NOT_FOUND: u8 = 127;
 /// The exit code after Ctrl-C, as shells have it.
 pub(crate) const INTERRUPTED: u8 = 130;
 
+/// The exit code when nobody reads any more what is written, as shells have it.
+const UNREAD: u8 = 141;
+
 /// Why a command failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -176,6 +179,10 @@ impl From<Error> for Failure {
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            // Who has seen enough need not be told.
+            return Self { exit_code: UNREAD, ..Self::new("") };
+        }
         Self::new(error.to_string())
     }
 }

@@ -1,7 +1,11 @@
 //! Why a tool ends before it is through.
 
 use std::fmt;
+use std::io;
 use std::process::ExitCode;
+
+/// The exit code when nobody reads any more what is written, as shells have it.
+const UNREAD: u8 = 141;
 
 /// What is said on stderr, and the exit code.
 #[derive(Debug)]
@@ -23,8 +27,20 @@ impl Failure {
 
     /// Says it.
     pub(crate) fn report(&self) -> ExitCode {
-        eprintln!("{}", self.message);
+        // Who has seen enough need not be told.
+        if self.code != UNREAD {
+            eprintln!("{}", self.message);
+        }
         ExitCode::from(self.code)
+    }
+}
+
+/// Ends a tool that is `done`; what it has found before a failure is shown first.
+pub(crate) fn end(done: Result<(), Failure>, out: &mut dyn io::Write) -> ExitCode {
+    let shown = out.flush().map_err(Failure::from);
+    match done.and(shown) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
     }
 }
 
@@ -34,8 +50,10 @@ impl fmt::Display for Failure {
     }
 }
 
-impl<E: std::error::Error> From<E> for Failure {
+impl<E: std::error::Error + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
-        Self::new(format_args!("error: {error}"))
+        let io = (&error as &(dyn std::error::Error + 'static)).downcast_ref::<io::Error>();
+        let is_unread = io.is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe);
+        Self::with_code(if is_unread { UNREAD } else { 1 }, format_args!("error: {error}"))
     }
 }

@@ -8,11 +8,11 @@ mod records;
 mod text;
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Write as _};
+use std::io::{self, BufReader, BufWriter};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use records::Records;
 
 /// How much of a file is read at once.
@@ -66,13 +66,7 @@ pub struct LogArgs {
 pub fn run(args: &LogArgs) -> ExitCode {
     let mut out = BufWriter::new(io::stdout().lock());
     let done = act(args, &mut out);
-    // What was found before a failure is shown; nobody may be reading it.
-    out.flush().ok();
-    drop(out);
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
-    }
+    failure::end(done, &mut out)
 }
 
 fn act(args: &LogArgs, out: &mut dyn io::Write) -> Result<(), Failure> {

@@ -9,11 +9,11 @@ mod image;
 mod show;
 mod summary;
 
-use std::io::{self, BufWriter, Write as _};
+use std::io::{self, BufWriter};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use image::Image;
 
 /// Arguments of `zebu snapshot`.
@@ -82,13 +82,7 @@ pub fn run(args: &SnapshotArgs) -> ExitCode {
         Command::Summary(args) => summary(args, &mut out),
         Command::Compare(args) => compare::run(args, &mut io::stdin().lock(), &mut out),
     };
-    // Nobody may be reading it.
-    out.flush().ok();
-    drop(out);
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
-    }
+    failure::end(done, &mut out)
 }
 
 fn show(args: &ShowArgs, out: &mut dyn io::Write) -> Result<(), Failure> {

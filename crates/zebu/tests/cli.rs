@@ -40,6 +40,24 @@ fn digests_are_printed() {
     assert_eq!(output(dir.path(), &["digest", "amy"]).0, Some(1));
 }
 
+/// A pipe that nobody reads.
+fn unread() -> Stdio {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    writer.into()
+}
+
+/// As with `| head`: whoever has seen enough is told nothing.
+#[test]
+fn output_that_nobody_reads_ends_a_tool_quietly() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/fixtures/zookeeper-3.9.5/basic/version-2/log.49");
+    let mut command = zebu(dir.path(), &["log", log.to_str().unwrap()]);
+    let (code, _, stderr) = finished(command.stdout(unread()).output().unwrap());
+    assert_eq!((code, stderr.as_str()), (Some(141), ""));
+}
+
 /// A server that has said where it listens.
 struct Running {
     child: Child,

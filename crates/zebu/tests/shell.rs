@@ -57,6 +57,17 @@ impl Server {
     }
 }
 
+/// As with `| head`: whoever has seen enough is told nothing.
+#[test]
+fn output_that_nobody_reads_ends_the_shell_quietly() {
+    let server = Server::start();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = server.shell(&["ls", "-R", "/"]);
+    let (code, _, stderr) = finished(command.stdout(writer).output().unwrap());
+    assert_eq!((code, stderr.as_str()), (Some(141), ""));
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         self.child.kill().ok();
