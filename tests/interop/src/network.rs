@@ -42,6 +42,8 @@ enum Links {
     },
     Proxied(Proxies),
     Routed(Namespaces),
+    /// The same with two addresses for each, of which only the first can be cut off.
+    RoutedTwice(Namespaces),
 }
 
 /// The network of one ensemble.
@@ -95,12 +97,21 @@ impl Network {
         Ok(Self { links: Links::Proxied(Proxies::start(&targets)?), ports })
     }
 
+    /// A network where each member has two addresses, and one path to each of them: cuts are of the first ones.
+    ///
+    /// # Errors
+    /// This machine has no network namespaces.
+    pub fn two_paths(members: usize) -> Result<Self> {
+        let links = Links::RoutedTwice(Namespaces::make(members)?);
+        Ok(Self { links, ports: vec![2888; members] })
+    }
+
     /// What it is, for people.
     pub fn kind(&self) -> &'static str {
         match self.links {
             Links::Direct | Links::Addressed | Links::Twofold { .. } => "loopback",
             Links::Proxied(_) => "proxies on loopback",
-            Links::Routed(_) => "network namespaces",
+            Links::Routed(_) | Links::RoutedTwice(_) => "network namespaces",
         }
     }
 
@@ -111,7 +122,7 @@ impl Network {
             Links::Addressed | Links::Twofold { .. } => {
                 Place { host: loopback(10, member), namespace: None }
             }
-            Links::Routed(namespaces) => namespaces.place(member),
+            Links::Routed(namespaces) | Links::RoutedTwice(namespaces) => namespaces.place(member),
         }
     }
 
@@ -128,6 +139,10 @@ impl Network {
                 let (first, election) = (loopback(first, member), port + 1);
                 format!("{first}:{port}:{election}|{host}:{port}:{election}")
             }
+            Links::RoutedTwice(namespaces) => {
+                let (second, election) = (namespaces.other(member), port + 1);
+                format!("{host}:{port}:{election}|{second}:{port}:{election}")
+            }
             _ => format!("{host}:{port}:{}", port + 1),
         }
     }
@@ -142,7 +157,9 @@ impl Network {
                 anyhow::bail!("loopback cannot be cut")
             }
             Links::Proxied(proxies) => proxies.cut(from, to),
-            Links::Routed(namespaces) => return namespaces.cut(from, to),
+            Links::Routed(namespaces) | Links::RoutedTwice(namespaces) => {
+                return namespaces.cut(from, to);
+            }
         }
         Ok(())
     }
@@ -158,7 +175,7 @@ impl Network {
                 proxies.heal();
                 Ok(())
             }
-            Links::Routed(namespaces) => namespaces.heal(),
+            Links::Routed(namespaces) | Links::RoutedTwice(namespaces) => namespaces.heal(),
         }
     }
 }

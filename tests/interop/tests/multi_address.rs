@@ -1,7 +1,9 @@
 //! Members with several addresses each.
 
+use std::time::Instant;
+
 use anyhow::{Result, ensure};
-use zebu_interop::ensemble::{Ensemble, options};
+use zebu_interop::ensemble::{Ensemble, LONG, options, quick_options};
 use zebu_interop::faults::PROGRESS;
 use zebu_interop::load::Load;
 use zebu_interop::network::Network;
@@ -29,6 +31,56 @@ fn survive(kinds: &[Kind], one_is_dead: bool) -> Result<()> {
         ensure!(line("server.1=").contains('|') && !line("quorumPort=").contains('|'), "{conf}");
     }
     Ok(())
+}
+
+/// All paths to first addresses are cut while clients write: members go on over the second ones.
+fn lose_a_path(kind: Kind) -> Result<()> {
+    let network = match Network::two_paths(3) {
+        Ok(network) => network,
+        Err(error) => {
+            eprintln!("no network namespaces on this machine: {error:#}");
+            return Ok(());
+        }
+    };
+    let options = quick_options().property("zookeeper.multiAddress.enabled", "true");
+    let mut ensemble = Ensemble::prepare_on(network, &[kind; 3], 0, &options)?.started()?;
+    let load = Load::start(&ensemble.addresses())?;
+    load.wait_for(PROGRESS)?;
+    for from in 0..3 {
+        for to in (0..3).filter(|to| *to != from) {
+            ensemble.network().cut(from, to)?;
+        }
+    }
+    let start = Instant::now();
+    // Who was heard before counts for as long as the limits say.
+    std::thread::sleep(LONG);
+    load.wait_for(PROGRESS)?;
+    ensemble.wait_for_all()?;
+    println!("{kind:?} goes on after {:.1?}", start.elapsed());
+    // Nor does it matter who leads.
+    let leader = ensemble.leader(None)?;
+    ensemble.member(leader).kill()?;
+    ensemble.leader(Some(leader))?;
+    load.wait_for(PROGRESS)?;
+    println!("{kind:?} has another leader after {:.1?}", start.elapsed());
+    ensemble.member(leader).spawn()?;
+    ensemble.wait_for_all()?;
+    ensemble.network().heal()?;
+    load.wait_for(PROGRESS)?;
+    let told = load.finish()?;
+    told.check(&ensemble.agreed_tree()?)?;
+    Ok(())
+}
+
+#[test]
+fn members_go_on_over_the_other_path() {
+    done(lose_a_path(Zebu));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn members_of_the_original_go_on_over_the_other_path() {
+    done(lose_a_path(Java395));
 }
 
 fn done(result: Result<()>) {

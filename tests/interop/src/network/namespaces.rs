@@ -42,6 +42,16 @@ impl Namespaces {
         Ipv4Addr::new(198, 18, self.slot, last)
     }
 
+    /// A member's other address. What it sends of itself comes from the first.
+    fn second(&self, last: u8) -> Ipv4Addr {
+        self.host(last + 100)
+    }
+
+    /// The address of a member that cuts do not concern.
+    pub(super) fn other(&self, member: usize) -> Ipv4Addr {
+        self.second(number(member))
+    }
+
     fn router(&self) -> String {
         format!("zebu-{}-router", self.slot)
     }
@@ -71,11 +81,14 @@ impl Namespaces {
                 "link add name {link} netns {router} type veth peer name eth0 netns {member}"
             ))?;
             ip(&format!("-n {member} addr add {host}/32 dev eth0"))?;
+            let second = self.second(last);
+            ip(&format!("-n {member} addr add {second}/32 dev eth0"))?;
             ip(&format!("-n {member} link set eth0 up"))?;
             ip(&format!("-n {member} route add {gateway} dev eth0"))?;
             ip(&format!("-n {member} route add default via {gateway} dev eth0"))?;
             ip(&format!("-n {router} link set {link} up"))?;
             ip(&format!("-n {router} route add {host} dev {link}"))?;
+            ip(&format!("-n {router} route add {second} dev {link}"))?;
         }
         let (link, host) = (self.link(HERE), self.host(HERE));
         ip(&format!("link add name {link} type veth peer name outside netns {router}"))?;
