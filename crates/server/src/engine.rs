@@ -56,7 +56,11 @@ const COUNT_EVERY: usize = 512;
 
 /// Runs the replica's thread until nothing is in the inbox any more, and nothing comes.
 pub fn run(engine: &Mutex<Engine>, shared: &Shared) {
-    if let Err(failure) = drive(engine, shared) {
+    stop_on_failure(shared, drive(engine, shared));
+}
+
+fn stop_on_failure(shared: &Shared, done: anyhow::Result<()>) {
+    if let Err(failure) = done {
         error!("{failure:#}");
         shared.stop(Err(failure));
     }
@@ -84,9 +88,7 @@ fn drive(engine: &Mutex<Engine>, shared: &Shared) -> anyhow::Result<()> {
                 return Ok(());
             }
         }
-        let done = engine.turn();
-        engine.over = done.is_err();
-        done?;
+        engine.turn()?;
     }
 }
 
@@ -98,13 +100,9 @@ pub fn turn_here(engine: &Mutex<Engine>, shared: &Shared) {
         && let Some(mut engine) = engine.try_lock()
         && !engine.over
     {
-        if let Err(failure) = engine.turn() {
-            engine.over = true;
-            drop(engine);
-            error!("{failure:#}");
-            shared.stop(Err(failure));
-            return;
-        }
+        let done = engine.turn();
+        drop(engine);
+        stop_on_failure(shared, done);
     }
 }
 
@@ -181,8 +179,14 @@ impl Engine {
         self.replica.next_tick().min(self.touched + TOUCH_INTERVAL)
     }
 
-    /// Takes what is in the inbox and carries it out, and what comes of that; nothing once it is over.
+    /// Takes what is in the inbox and carries it out, and what comes of that. After a failure it is over.
     fn turn(&mut self) -> anyhow::Result<()> {
+        let done = self.batches();
+        self.over |= done.is_err();
+        done
+    }
+
+    fn batches(&mut self) -> anyhow::Result<()> {
         let mut inputs = std::mem::take(&mut self.inputs);
         loop {
             self.shared.inbox.take(&mut inputs);
@@ -601,7 +605,6 @@ impl Engine {
         }
     }
 
-    /// Hands records to the log.
     /// Makes the records of a turn durable at once where that is the fastest, else orders it.
     ///
     /// A server that stands alone has nothing else to do for the clients it would keep waiting, except
@@ -623,6 +626,7 @@ impl Engine {
         self.append(records)
     }
 
+    /// Hands records to the log.
     fn append(&mut self, records: &mut Vec<(Zxid, bytes::Bytes)>) -> anyhow::Result<()> {
         if records.is_empty() {
             return Ok(());
