@@ -23,6 +23,14 @@ pub(crate) enum Next {
     Broken,
 }
 
+/// A part of the log on disk, as it was read.
+pub(crate) struct LogRead {
+    /// In the first part, the newest transaction at or below where reading began.
+    pub(crate) floor: Option<Zxid>,
+    pub(crate) txns: Vec<(Zxid, Bytes)>,
+    pub(crate) end: LogEnd,
+}
+
 /// How a learner gets a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
@@ -111,9 +119,7 @@ impl Catchup {
         ctx: &mut Ctx<'_>,
         id: LinkId,
         end: Zxid,
-        floor: Option<Zxid>,
-        txns: Vec<(Zxid, Bytes)>,
-        log_end: LogEnd,
+        LogRead { floor, txns, end: log_end }: LogRead,
     ) -> Next {
         let mut usable = log_end != LogEnd::Unusable;
         if let Some(floor) = floor.filter(|_| self.floor.is_none()) {

@@ -6,16 +6,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use zebu_proto::quorum::{
-    EpochAck, LearnerInfo, NO_ZXID, PacketKind, QuorumPacket, protocol_version,
-};
+use zebu_proto::quorum::{NO_ZXID, PacketKind, QuorumPacket};
 use zebu_proto::{Epoch, ServerId, Zxid};
 
-use crate::catchup::{Catchup, Next, Way, proposal};
+use crate::catchup::{LogRead, proposal};
 use crate::config::Membership;
 use crate::history::{History, Txn};
-use crate::io::{EpochKind, Learners, LinkId, LogEnd, Output, Role, Up};
+use crate::io::{EpochKind, Learners, LinkId, Output, Role, Up};
+use crate::links::{self, Links, Stage, Todo};
 use crate::peer::{Ctx, Leave};
 
 mod liveness;
@@ -38,42 +36,9 @@ enum Phase {
     Leading,
 }
 
-/// How far a learner has come.
-#[derive(Clone, Debug)]
-enum Stage {
-    /// It has not said who it is.
-    New,
-    /// It has said which epoch it promised last.
-    Told,
-    /// It has been told the new epoch.
-    Asked,
-    /// It has accepted the new epoch.
-    Counted,
-    /// The log on disk is being read for it.
-    Reading(Catchup),
-    /// The whole tree is on its way to it, as of this.
-    Copying(Zxid),
-    /// Everything is on its way to it, and it has been asked to acknowledge.
-    Sent,
-    /// It has acknowledged the leader's history.
-    Proven,
-    /// It has been told to serve.
-    Serving,
-}
-
+/// What a leader keeps of a learner.
 #[derive(Debug)]
-struct Link {
-    server: ServerId,
-    observer: bool,
-    stage: Stage,
-    /// How it is being brought up to date; `None` before and after that.
-    way: Option<Way>,
-    /// Its newest zxid, as it said.
-    zxid: Zxid,
-    /// It has a history of its own.
-    synced_before: bool,
-    /// When its silence ends it.
-    deadline: Duration,
+struct Follow {
     /// Until when it counts as alive.
     alive_until: Duration,
     acked: Zxid,
@@ -83,12 +48,7 @@ struct Link {
     pings_answered: u64,
 }
 
-impl Link {
-    /// Whether proposals and commits are sent to it.
-    fn is_registered(&self) -> bool {
-        matches!(self.stage, Stage::Sent | Stage::Proven | Stage::Serving)
-    }
-}
+type Link = links::Link<Follow>;
 
 /// Somebody wants to know that this server still leads.
 #[derive(Debug)]
@@ -120,19 +80,16 @@ pub(crate) struct Leader {
     electing: BTreeSet<ServerId>,
     proven: BTreeSet<ServerId>,
     current_saved: bool,
-    links: BTreeMap<LinkId, Link>,
+    links: Links<Follow>,
     /// The newest transaction that counts: the end of the initial history, then what is committed.
     end: Zxid,
     proposed: Zxid,
-    ping_at: Duration,
     check_at: Duration,
     confirmations: VecDeque<Confirmation>,
     /// Whose quorums transactions need.
     needed: reconfig::Needed,
     /// Who leads the configuration that is in force now: this server commits nothing more.
     successor: Option<reconfig::Successor>,
-    /// Learners for which the log on disk has proven to be of no use.
-    copy_next: BTreeSet<ServerId>,
 }
 
 impl Leader {
@@ -156,15 +113,13 @@ impl Leader {
             electing: BTreeSet::new(),
             proven: BTreeSet::new(),
             current_saved: false,
-            links: BTreeMap::new(),
+            links: Links::new(Duration::MAX),
             end: last,
             proposed: last,
-            ping_at: Duration::MAX,
             check_at: Duration::MAX,
             confirmations: VecDeque::new(),
             needed: reconfig::Needed::default(),
             successor: None,
-            copy_next: BTreeSet::new(),
         }
     }
 
@@ -247,23 +202,21 @@ impl Leader {
 
     /// Whether a connection is a learner's that takes part in the broadcast.
     pub(crate) fn serves(&self, link: LinkId) -> bool {
-        self.links.get(&link).is_some_and(|link| matches!(link.stage, Stage::Serving))
+        self.links.serves(link)
     }
 
     pub(crate) fn deadline(&self) -> Duration {
-        let links = self.links.values().map(|link| link.deadline);
         let mut phase = if self.phase == Phase::Leading { Duration::MAX } else { self.give_up_at };
         if self.waits_to_go_alone {
             phase = phase.min(self.alone_from);
         }
         let successor = self.successor.map_or(Duration::MAX, |successor| successor.until());
-        links.fold(phase.min(self.ping_at).min(self.check_at).min(successor), Duration::min)
+        self.links.deadline().min(phase).min(self.check_at).min(successor)
     }
 
     /// Closes everything.
     pub(crate) fn leave(self, out: &mut Vec<Output>) {
-        out.push(Output::Unlisten);
-        out.extend(self.links.into_keys().map(Output::Close));
+        self.links.leave(out);
     }
 
     // ---- discovery
@@ -308,9 +261,8 @@ impl Leader {
                     let first = Membership::clone(seen).with_version(Zxid::new(epoch, 0));
                     ctx.config_proposed(Arc::new(first));
                 }
-                let told: Vec<LinkId> = self.in_stage(|stage| matches!(stage, Stage::Told));
-                for link in told {
-                    self.ask(ctx, link);
+                for link in self.links.which(|link| matches!(link.stage, Stage::Told)) {
+                    self.links.ask(ctx, link, epoch);
                 }
                 self.elect(ctx, ctx.options.me)?;
             }
@@ -321,19 +273,6 @@ impl Leader {
             EpochKind::Accepted => {}
         }
         Ok(())
-    }
-
-    fn in_stage(&self, is: impl Fn(&Stage) -> bool) -> Vec<LinkId> {
-        self.links.iter().filter(|(_, link)| is(&link.stage)).map(|(id, _)| *id).collect()
-    }
-
-    /// Tells a learner the new epoch.
-    fn ask(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
-        let Some(link) = self.links.get_mut(&id) else { return };
-        link.stage = Stage::Asked;
-        let zxid = Zxid::new(self.epoch, 0);
-        let packet = QuorumPacket::with_data(PacketKind::LEADERINFO, zxid, protocol_version());
-        ctx.out.push(Output::Send(id, packet));
     }
 
     /// A voter has accepted the epoch, and its history is not better.
@@ -351,7 +290,7 @@ impl Leader {
             self.phase = Phase::Syncing;
             self.give_up_at = ctx.now + ctx.options.init_time();
             ctx.save_epoch(EpochKind::Current, self.epoch);
-            for link in self.in_stage(|stage| matches!(stage, Stage::Counted)) {
+            for link in self.links.which(|link| matches!(link.stage, Stage::Counted)) {
                 self.synchronize(ctx, link);
             }
         }
@@ -361,32 +300,19 @@ impl Leader {
     // ---- links
 
     pub(crate) fn accepted(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
-        let options = ctx.options;
-        let link = Link {
-            server: ServerId(0),
-            observer: false,
-            stage: Stage::New,
-            way: None,
-            zxid: Zxid::ZERO,
-            synced_before: false,
-            deadline: ctx.now + options.init_time(),
-            alive_until: ctx.now + options.init_time() + options.sync_time(),
+        let follow = Follow {
+            alive_until: ctx.now + ctx.options.init_time() + ctx.options.sync_time(),
             acked: Zxid::ZERO,
             unacked: None,
             pings_sent: 0,
             pings_answered: 0,
         };
-        self.links.insert(id, link);
+        self.links.accepted(ctx, id, follow);
     }
 
     fn link_down(&mut self, ctx: &mut Ctx<'_>, id: LinkId) -> Result<(), Leave> {
-        self.links.remove(&id);
+        self.links.remove(id);
         self.retire(ctx)
-    }
-
-    fn close(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
-        ctx.out.push(Output::Close(id));
-        self.links.remove(&id);
     }
 
     /// A packet of a learner. What it does wrong costs it its connection, nothing more.
@@ -396,13 +322,10 @@ impl Leader {
         id: LinkId,
         packet: QuorumPacket,
     ) -> Result<(), Leave> {
-        let Some(link) = self.links.get_mut(&id) else { return Ok(()) };
-        let serving = matches!(link.stage, Stage::Serving);
-        let proven = serving || matches!(link.stage, Stage::Proven);
-        let limit = if proven { ctx.options.sync_time() } else { ctx.options.init_time() };
-        link.deadline = ctx.now + limit;
-        if serving {
-            link.alive_until = ctx.now + limit;
+        let Some(link) = self.links.get_mut(id) else { return Ok(()) };
+        let limit = link.heard(ctx.now, ctx.options);
+        if link.is_serving() {
+            link.own.alive_until = ctx.now + limit;
         }
         match (&link.stage, packet.kind) {
             (Stage::New, PacketKind::FOLLOWERINFO | PacketKind::OBSERVERINFO) => {
@@ -413,7 +336,7 @@ impl Leader {
                 self.acked(ctx, id, packet.zxid)?;
             }
             (Stage::Proven | Stage::Serving, PacketKind::PING) => {
-                link.pings_answered += 1;
+                link.own.pings_answered += 1;
                 ctx.out.push(Output::Up(Up::FromLearner(id, packet)));
                 self.confirm_by_pings(ctx);
             }
@@ -422,7 +345,7 @@ impl Leader {
             }
             // Whatever else an established learner says is of no use, but does no harm.
             (Stage::Proven | Stage::Serving, _) => {}
-            _ => self.close(ctx, id),
+            _ => self.links.close(ctx, id),
         }
         Ok(())
     }
@@ -433,9 +356,8 @@ impl Leader {
         id: LinkId,
         packet: &QuorumPacket,
     ) -> Result<(), Leave> {
-        let info = LearnerInfo::decode(packet.data.as_deref()).ok().flatten();
-        let Some(info) = info.filter(LearnerInfo::acknowledges_epochs) else {
-            self.close(ctx, id);
+        let Some(info) = links::introduction(packet) else {
+            self.links.close(ctx, id);
             return Ok(());
         };
         let committed = ctx.quorums.committed();
@@ -445,7 +367,7 @@ impl Leader {
             // Voters would come again and again; who looks for a leader is told. The original waits
             // until discovery has taken too long.
             let misses = newer && known && committed.is_voter(info.server);
-            self.close(ctx, id);
+            self.links.close(ctx, id);
             return if misses && self.phase < Phase::Leading {
                 Err(Leave("a learner knows a later configuration"))
             } else {
@@ -461,19 +383,12 @@ impl Leader {
             // It may follow nobody in this epoch, nor anybody who would be elected without it.
             return Err(Leave("a learner has promised a later epoch"));
         }
-        let same = |link: &&Link| link.server == info.server && !matches!(link.stage, Stage::New);
-        let older = self.links.iter().find(|(_, link)| same(link)).map(|(id, _)| *id);
-        if let Some(older) = older {
-            self.close(ctx, older);
-        }
-        let Some(link) = self.links.get_mut(&id) else { return Ok(()) };
-        link.server = info.server;
-        link.observer = packet.kind == PacketKind::OBSERVERINFO;
-        link.stage = Stage::Told;
+        let observer = packet.kind == PacketKind::OBSERVERINFO;
+        self.links.introduced(ctx, id, info.server, observer);
         match self.phase {
             Phase::Choosing => self.join(ctx, info.server, packet.epoch()),
             Phase::Promising => {}
-            _ => self.ask(ctx, id),
+            _ => self.links.ask(ctx, id, self.epoch),
         }
         Ok(())
     }
@@ -484,22 +399,16 @@ impl Leader {
         id: LinkId,
         packet: &QuorumPacket,
     ) -> Result<(), Leave> {
-        let Ok(ack) = EpochAck::decode(packet.data.as_deref()) else {
-            self.close(ctx, id);
-            return Ok(());
-        };
-        let Some(link) = self.links.get_mut(&id) else { return Ok(()) };
+        let Some(ack) = self.links.counted(ctx, id, packet) else { return Ok(()) };
+        let Some(link) = self.links.get(id) else { return Ok(()) };
         let (server, observer) = (link.server, link.observer);
-        link.zxid = packet.zxid;
-        link.synced_before = packet.zxid != Zxid::ZERO || ack.current_epoch != Some(Epoch(0));
-        link.stage = Stage::Counted;
         if self.phase == Phase::Electing
             && let Some(current) = ack.current_epoch
         {
             if (current, packet.zxid) > self.summary
                 && !zebu_proto::mutant!("better follower ignored")
             {
-                self.close(ctx, id);
+                self.links.close(ctx, id);
                 let votes = !observer && ctx.quorums.is_voter(server);
                 return if votes { Err(Leave("a follower has a better history")) } else { Ok(()) };
             }
@@ -509,7 +418,7 @@ impl Leader {
             }
         }
         if self.phase >= Phase::Syncing
-            && self.links.get(&id).is_some_and(|link| matches!(link.stage, Stage::Counted))
+            && self.links.get(id).is_some_and(|link| matches!(link.stage, Stage::Counted))
         {
             self.synchronize(ctx, id);
         }
@@ -518,71 +427,33 @@ impl Leader {
 
     // ---- synchronization
 
-    /// Decides how a learner gets this leader's history, and begins.
+    /// Begins to bring a learner to this leader's history.
     fn synchronize(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
-        let Some(link) = self.links.get(&id) else { return };
-        let mut catchup = Catchup::new(link.zxid, link.synced_before);
-        let mark = ctx.out.len();
-        let next = if self.copy_next.remove(&link.server) {
-            Next::Copy
-        } else {
-            catchup.begin(ctx, id, self.end)
-        };
-        if next != Next::Copy && !self.admits(ctx, id, Way::Diff) {
-            ctx.out.truncate(mark);
-            return self.close(ctx, id);
-        }
-        self.go_on(ctx, id, catchup, next);
+        let todo = self.links.synchronize(ctx, id, self.end);
+        self.go_on(ctx, id, todo);
     }
 
     /// A part of the log on disk has been read.
-    pub(crate) fn log_read(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        id: LinkId,
-        floor: Option<Zxid>,
-        txns: Vec<(Zxid, Bytes)>,
-        end: LogEnd,
-    ) {
-        let Some(link) = self.links.get_mut(&id) else { return };
-        let Stage::Reading(catchup) = &mut link.stage else { return };
-        link.deadline = ctx.now + ctx.options.init_time();
-        let mut catchup = catchup.clone();
-        let next = catchup.log_read(ctx, id, self.end, floor, txns, end);
-        self.go_on(ctx, id, catchup, next);
+    pub(crate) fn log_read(&mut self, ctx: &mut Ctx<'_>, id: LinkId, read: LogRead) {
+        let todo = self.links.log_read(ctx, id, self.end, read);
+        self.go_on(ctx, id, todo);
     }
 
-    /// Whether a learner may be brought up to date this way now; it counts if so.
-    ///
-    /// Source: `LearnerSyncThrottler`.
-    fn admits(&mut self, ctx: &Ctx<'_>, id: LinkId, way: Way) -> bool {
-        let is_other = |(other, link): &(&LinkId, &Link)| **other != id && link.way == Some(way);
-        let others = self.links.iter().filter(is_other).count();
-        let Some(link) = self.links.get_mut(&id) else { return false };
-        let admitted = !link.observer || others < way.most(ctx.options);
-        link.way = admitted.then_some(way);
-        admitted
+    /// The whole tree has been sent.
+    pub(crate) fn copy_sent(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
+        let todo = self.links.copy_sent(ctx, id, self.end);
+        self.go_on(ctx, id, todo);
     }
 
-    fn go_on(&mut self, ctx: &mut Ctx<'_>, id: LinkId, catchup: Catchup, next: Next) {
-        match next {
-            Next::Reading => {
-                if let Some(link) = self.links.get_mut(&id) {
-                    link.stage = Stage::Reading(catchup);
-                }
-            }
-            Next::Copy if !self.admits(ctx, id, Way::Copy) => self.close(ctx, id),
-            Next::Copy => self.copy(ctx, id),
-            Next::Done => self.register(ctx, id, self.end),
-            Next::Broken => {
-                self.copy_next.extend(self.links.get(&id).map(|link| link.server));
-                self.close(ctx, id);
-            }
+    fn go_on(&mut self, ctx: &mut Ctx<'_>, id: LinkId, todo: Todo) {
+        match todo {
+            Todo::Nothing => {}
+            Todo::Copy => self.copy(ctx, id),
+            Todo::Register => self.register(ctx, id),
         }
     }
 
-    /// Sends the whole tree. What happens meanwhile is kept nowhere for the learner: afterwards it
-    /// gets that like anybody else who is behind.
+    /// Sends the whole tree.
     ///
     /// A copy takes away everything the learner has. A quorum may count on what it has of this
     /// history, so that must be in the copy itself: what follows it may never get to its disk.
@@ -591,46 +462,29 @@ impl Leader {
             // Nobody is served yet; should this leader fail, it cuts what another one does not have.
             self.deliver_initial(ctx);
         }
-        let had = self.links.get(&id).map_or(Zxid::ZERO, |link| link.zxid.min(self.end));
+        let had = self.links.get(id).map_or(Zxid::ZERO, |link| link.zxid.min(self.end));
         if ctx.history.delivered() < had && !zebu_proto::mutant!("copy without its end") {
             // This leader's own disk is behind: the learner may come again.
-            return self.close(ctx, id);
+            return self.links.close(ctx, id);
         }
-        ctx.out.push(Output::SendCopy(id));
-        if let Some(link) = self.links.get_mut(&id) {
-            link.stage = Stage::Copying(ctx.history.delivered());
-        }
-    }
-
-    /// The whole tree has been sent.
-    pub(crate) fn copy_sent(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
-        let Some(link) = self.links.get_mut(&id) else { return };
-        let Stage::Copying(copy) = link.stage else { return };
-        link.deadline = ctx.now + ctx.options.init_time();
-        let mut catchup = Catchup::behind(copy);
-        let next = catchup.go_on(ctx, id, self.end);
-        self.go_on(ctx, id, catchup, next);
+        self.links.copy(ctx, id);
     }
 
     /// From here on the learner gets everything as it happens.
-    fn register(&mut self, ctx: &mut Ctx<'_>, id: LinkId, sent: Zxid) {
-        let Some(link) = self.links.get_mut(&id) else { return };
-        link.stage = Stage::Sent;
+    fn register(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
+        let Some(link) = self.links.get(id) else { return };
         if !link.observer {
-            for txn in ctx.history.pending_above(sent) {
+            for txn in ctx.history.pending_above(self.end) {
                 ctx.out.push(Output::Send(id, proposal(txn)));
             }
         }
         // A new leader's learners complete what it found proposed. Later they hear of a
         // reconfiguration as of every transaction: it may yet fail.
-        let quorums = &ctx.quorums;
         let leads = self.phase == Phase::Leading;
+        let quorums = ctx.quorums.clone();
         let config = if leads { quorums.committed() } else { quorums.last_seen() };
-        let text = config.to_string();
-        let zxid = Zxid::new(self.epoch, 0);
-        let packet = QuorumPacket::with_data(PacketKind::NEWLEADER, zxid, text);
-        ctx.out.push(Output::Send(id, packet));
-        self.ping_at = self.ping_at.min(ctx.now + ctx.options.tick / 2);
+        self.links.register(ctx, id, self.epoch, config);
+        self.links.ping_soon(ctx);
     }
 
     /// A server has this leader's history on its disk.
@@ -644,24 +498,23 @@ impl Leader {
         }
         self.phase = Phase::Leading;
         self.proposed = Zxid::new(self.epoch, 0);
-        self.ping_at = self.ping_at.min(ctx.now + ctx.options.tick / 2);
+        self.links.ping_soon(ctx);
         self.check_at = ctx.now + ctx.options.tick;
         let stays = self.complete(ctx);
         self.deliver(ctx);
         if stays {
             ctx.out.push(Output::Role(Role::Leading(self.epoch)));
         }
-        for link in self.in_stage(|stage| matches!(stage, Stage::Proven)) {
+        for link in self.links.which(|link| matches!(link.stage, Stage::Proven)) {
             self.serve(ctx, link);
         }
         if stays { Ok(()) } else { Err(Leave("the new configuration has another leader")) }
     }
 
     fn serve(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
-        let Some(link) = self.links.get_mut(&id) else { return };
-        link.stage = Stage::Serving;
-        link.alive_until = link.alive_until.max(ctx.now + ctx.options.sync_time());
-        ctx.out.push(Output::Send(id, QuorumPacket::new(PacketKind::UPTODATE, NO_ZXID)));
+        let Some(link) = self.links.get_mut(id) else { return };
+        link.own.alive_until = link.own.alive_until.max(ctx.now + ctx.options.sync_time());
+        self.links.serve(ctx, id);
     }
 
     // ---- broadcast
@@ -674,23 +527,21 @@ impl Leader {
         let Txn { zxid, record } = txn.clone();
         ctx.history.push(txn.clone());
         ctx.out.push(Output::Append { zxid, record });
-        for (id, link) in &mut self.links {
+        for (id, link) in self.links.iter_mut() {
             let left_out =
                 zebu_proto::mutant!("proposal left out") && zxid.counter().is_multiple_of(32);
             if link.is_registered() && !link.observer && !left_out {
-                link.unacked.get_or_insert((zxid, ctx.now));
-                ctx.out.push(Output::Send(*id, proposal(&txn)));
+                link.own.unacked.get_or_insert((zxid, ctx.now));
+                ctx.out.push(Output::Send(id, proposal(&txn)));
             }
         }
     }
 
     fn acked(&mut self, ctx: &mut Ctx<'_>, id: LinkId, zxid: Zxid) -> Result<(), Leave> {
-        let Some(link) = self.links.get_mut(&id) else { return Ok(()) };
+        let Some(link) = self.links.get_mut(id) else { return Ok(()) };
         if zxid == Zxid::new(self.epoch, 0) {
             if matches!(link.stage, Stage::Sent) {
-                link.stage = Stage::Proven;
-                link.way = None;
-                link.deadline = ctx.now + ctx.options.sync_time();
+                link.proves(ctx.now, ctx.options);
                 let (server, observer) = (link.server, link.observer);
                 if self.phase == Phase::Leading {
                     self.serve(ctx, id);
@@ -705,9 +556,9 @@ impl Leader {
         if zxid > self.proposed || zxid.counter() == 0 {
             return Ok(());
         }
-        link.acked = link.acked.max(zxid);
-        if link.unacked.is_some_and(|(oldest, _)| oldest <= zxid) {
-            link.unacked = (self.proposed > zxid).then_some((self.proposed, ctx.now));
+        link.own.acked = link.own.acked.max(zxid);
+        if link.own.unacked.is_some_and(|(oldest, _)| oldest <= zxid) {
+            link.own.unacked = (self.proposed > zxid).then_some((self.proposed, ctx.now));
         }
         // What is committed needs no more acknowledgements.
         if zxid > self.end {
@@ -776,7 +627,7 @@ impl Leader {
             if Some(txn.zxid) == reconfig {
                 continue;
             }
-            for (id, link) in self.links.iter().filter(|(_, link)| link.is_registered()) {
+            for (id, link) in self.links.registered() {
                 if zebu_proto::mutant!("commit out of order") && txn.zxid < safe {
                     continue;
                 }
@@ -785,23 +636,23 @@ impl Leader {
                 } else {
                     QuorumPacket::new(PacketKind::COMMIT, txn.zxid)
                 };
-                ctx.out.push(Output::Send(*id, packet));
+                ctx.out.push(Output::Send(id, packet));
             }
         }
     }
 
     /// The newest transaction that a quorum of `config` has on its disks.
     fn durable(
-        links: &BTreeMap<LinkId, Link>,
+        links: &Links<Follow>,
         me: ServerId,
         history: &History,
         config: &Membership,
     ) -> Zxid {
         let mut acked: Vec<(Zxid, ServerId)> = links
             .values()
-            .filter(|link| matches!(link.stage, Stage::Proven | Stage::Serving))
+            .filter(|link| link.is_proven())
             .filter(|link| config.is_voter(link.server) && !link.observer)
-            .map(|link| (link.acked, link.server))
+            .map(|link| (link.own.acked, link.server))
             .collect();
         if config.is_voter(me) {
             let early = zebu_proto::mutant!("leader counts before fsync");

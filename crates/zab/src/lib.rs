@@ -10,6 +10,7 @@ pub mod history;
 mod io;
 mod leader;
 mod learner;
+mod links;
 pub mod mesh;
 mod peer;
 pub mod quorums;

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use zebu_proto::quorum::{NO_ZXID, QuorumPacket};
 use zebu_proto::{Epoch, ServerId, Zxid};
 
+use crate::catchup::LogRead;
 use crate::config::Membership;
 use crate::election::{Ballot, Decision, Election, Post, State, Tell, Vote};
 use crate::history::{History, Txn};
@@ -422,7 +423,7 @@ impl Peer {
                     Part::Leading(leader) => leader.accepted(&mut ctx, link),
                     Part::Learning(learner) if learner.relay().is_some() => {
                         let relay = learner.relay_mut().expect("it was just seen");
-                        relay.accepted(&mut ctx, link);
+                        relay.accepted(&ctx, link);
                     }
                     _ => ctx.out.push(Output::Close(link)),
                 }
@@ -560,12 +561,13 @@ impl Peer {
                 }
             }
             Input::LogRead { link, floor, txns, end } => {
+                let read = LogRead { floor, txns, end };
                 let (part, mut ctx) = self.split(now, out);
                 match part {
-                    Part::Leading(leader) => leader.log_read(&mut ctx, link, floor, txns, end),
+                    Part::Leading(leader) => leader.log_read(&mut ctx, link, read),
                     Part::Learning(learner) => {
                         if let Some(relay) = learner.relay_mut() {
-                            relay.log_read(&mut ctx, link, floor, txns, end);
+                            relay.log_read(&mut ctx, link, read);
                         }
                     }
                     _ => {}

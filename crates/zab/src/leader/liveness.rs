@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use zebu_proto::ServerId;
-use zebu_proto::quorum::{PacketKind, QuorumPacket};
 
-use super::{Confirmation, Leader, Link, Phase, Stage};
-use crate::io::{LinkId, Output, Up};
+use super::{Confirmation, Leader, Link, Phase};
+use crate::io::{Output, Up};
 use crate::peer::{Ctx, Leave};
 
 impl Leader {
@@ -16,11 +15,7 @@ impl Leader {
         if self.phase != Phase::Leading && self.give_up_at <= now {
             return Err(Leave("no quorum has come in time"));
         }
-        let silent: Vec<LinkId> =
-            self.links.iter().filter(|(_, l)| l.deadline <= now).map(|(id, _)| *id).collect();
-        for link in silent {
-            self.close(ctx, link);
-        }
+        self.links.close_silent(ctx);
         if self.alone_from <= now {
             self.waits_to_go_alone = false;
         }
@@ -31,7 +26,7 @@ impl Leader {
             let mut alive: BTreeSet<ServerId> = self
                 .links
                 .values()
-                .filter(|link| !link.observer && link.alive_until >= now)
+                .filter(|link| !link.observer && link.own.alive_until >= now)
                 .map(|link| link.server)
                 .collect();
             alive.insert(ctx.options.me);
@@ -42,14 +37,12 @@ impl Leader {
                 return Err(Leave("a quorum of the configuration before is gone"));
             }
         }
-        if self.ping_at <= now {
-            self.ping_at = now + ctx.options.tick / 2;
+        if self.links.ping_is_due(ctx) {
             let limit = ctx.options.sync_time();
-            let late = |link: &Link| link.unacked.is_some_and(|(_, since)| since + limit <= now);
-            let slow: Vec<LinkId> =
-                self.links.iter().filter(|(_, link)| late(link)).map(|(id, _)| *id).collect();
-            for link in slow {
-                self.close(ctx, link);
+            let is_late =
+                |link: &Link| link.own.unacked.is_some_and(|(_, since)| since + limit <= now);
+            for link in self.links.which(is_late) {
+                self.links.close(ctx, link);
             }
             self.ping(ctx);
         }
@@ -59,28 +52,26 @@ impl Leader {
     /// This server stood still: its learners' words of that time are still to be heard.
     pub(crate) fn postpone(&mut self, time: Duration) {
         self.give_up_at += time;
-        for link in self.links.values_mut() {
-            link.deadline += time;
-            link.alive_until += time;
-            if let Some((_, since)) = &mut link.unacked {
+        self.links.postpone(time);
+        for (_, link) in self.links.iter_mut() {
+            link.own.alive_until += time;
+            if let Some((_, since)) = &mut link.own.unacked {
                 *since += time;
             }
         }
     }
 
     fn ping(&mut self, ctx: &mut Ctx<'_>) {
-        for (id, link) in self.links.iter_mut().filter(|(_, link)| link.is_registered()) {
-            if matches!(link.stage, Stage::Serving) {
-                link.pings_sent += 1;
-            }
-            ctx.out.push(Output::Send(*id, QuorumPacket::new(PacketKind::PING, self.proposed)));
+        for (_, link) in self.links.iter_mut().filter(|(_, link)| link.is_serving()) {
+            link.own.pings_sent += 1;
         }
+        self.links.ping(ctx, self.proposed);
     }
 
     /// Reports [`Up::Confirmed`] once everything proposed so far is committed and it is certain that
     /// this server has led until after this call.
     pub(crate) fn confirm(&mut self, ctx: &mut Ctx<'_>, token: u64) {
-        let pings = self.links.iter().map(|(id, link)| (*id, link.pings_sent)).collect();
+        let pings = self.links.iter().map(|(id, link)| (id, link.own.pings_sent)).collect();
         if zebu_proto::mutant!("sync without proof") {
             ctx.out.push(Output::Up(Up::Confirmed(token)));
             return;
@@ -105,10 +96,10 @@ impl Leader {
                 return false;
             }
             // Whoever was not there yet has answered later pings only.
-            let sent = |id| confirmation.pings.get(id).copied().unwrap_or(0);
+            let sent = |id| confirmation.pings.get(&id).copied().unwrap_or(0);
             let mut servers: BTreeSet<ServerId> = links
                 .iter()
-                .filter(|(id, link)| !link.observer && link.pings_answered > sent(*id))
+                .filter(|(id, link)| !link.observer && link.own.pings_answered > sent(*id))
                 .map(|(_, link)| link.server)
                 .collect();
             servers.insert(me);

@@ -84,7 +84,7 @@ impl Leader {
     pub(crate) fn reaches(&self, now: Duration, me: ServerId, config: &Membership) -> bool {
         let follows = |server| {
             let mut links = self.links.values().filter(|link| link.server == server);
-            links.any(|link| link.is_registered() && !link.observer && link.alive_until >= now)
+            links.any(|link| link.is_registered() && !link.observer && link.own.alive_until >= now)
         };
         config.has_quorum(|server| server == me || follows(server))
     }
@@ -116,14 +116,14 @@ impl Leader {
         };
         ctx.config_committed(config.clone());
         self.needed.begin(Zxid(self.proposed.0 + 1), ctx.quorums);
-        for (id, link) in self.links.iter().filter(|(_, link)| link.is_registered()) {
+        for (id, link) in self.links.registered() {
             let (kind, txn_data) = if link.observer {
                 (PacketKind::INFORMANDACTIVATE, txn.record.clone())
             } else {
                 (PacketKind::COMMITANDACTIVATE, bytes::Bytes::new())
             };
             let data = Activate { leader, txn: txn_data }.to_data();
-            ctx.out.push(Output::Send(*id, QuorumPacket::with_data(kind, txn.zxid, data)));
+            ctx.out.push(Output::Send(id, QuorumPacket::with_data(kind, txn.zxid, data)));
         }
         if leader != me {
             let until = ctx.now + ctx.options.sync_time();
@@ -141,9 +141,9 @@ impl Leader {
             config.is_voter(link.server)
                 && !link.observer
                 && link.server != me
-                && link.acked >= zxid
+                && link.own.acked >= zxid
         });
-        let best = candidates.max_by_key(|link| (link.acked, std::cmp::Reverse(link.server)));
+        let best = candidates.max_by_key(|link| (link.own.acked, std::cmp::Reverse(link.server)));
         best.map_or(me, |link| link.server)
     }
 

@@ -1,0 +1,391 @@
+//! Connections of those who learn from a server: how far each has come, how it is brought up to date,
+//! and when its silence ends it.
+//!
+//! A leader and a follower that serves observers both have them. What they tell their learners, and
+//! what they make of the answers, is theirs.
+
+use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Values};
+use std::time::Duration;
+
+use zebu_proto::quorum::{
+    EpochAck, LearnerInfo, NO_ZXID, PacketKind, QuorumPacket, protocol_version,
+};
+use zebu_proto::{Epoch, ServerId, Zxid};
+
+use crate::catchup::{Catchup, LogRead, Next, Way};
+use crate::config::Membership;
+use crate::io::{LinkId, Options, Output};
+use crate::peer::Ctx;
+
+/// How far a learner has come.
+#[derive(Clone, Debug)]
+pub(crate) enum Stage {
+    /// It has not said who it is.
+    New,
+    /// It has said which epoch it promised last.
+    Told,
+    /// It has been told the epoch.
+    Asked,
+    /// It has accepted the epoch, and waits for its turn.
+    Counted,
+    /// The log on disk is being read for it.
+    Reading(Catchup),
+    /// The whole tree is on its way to it, as of this.
+    Copying(Zxid),
+    /// Everything is on its way to it, and it has been asked to acknowledge.
+    Sent,
+    /// It has acknowledged the history.
+    Proven,
+    /// It has been told to serve.
+    Serving,
+}
+
+/// A learner's connection, with what only its owner keeps of it.
+#[derive(Debug)]
+pub(crate) struct Link<T> {
+    pub(crate) server: ServerId,
+    pub(crate) observer: bool,
+    pub(crate) stage: Stage,
+    /// Its newest zxid, as it said.
+    pub(crate) zxid: Zxid,
+    /// When its silence ends it.
+    pub(crate) deadline: Duration,
+    pub(crate) own: T,
+    /// It has a history of its own.
+    synced_before: bool,
+    /// How it is being brought up to date; `None` before and after that.
+    way: Option<Way>,
+}
+
+impl<T> Link<T> {
+    /// Whether it hears of everything that happens.
+    pub(crate) fn is_registered(&self) -> bool {
+        matches!(self.stage, Stage::Sent | Stage::Proven | Stage::Serving)
+    }
+
+    /// Whether it has the history that it was sent.
+    pub(crate) fn is_proven(&self) -> bool {
+        matches!(self.stage, Stage::Proven | Stage::Serving)
+    }
+
+    pub(crate) fn is_serving(&self) -> bool {
+        matches!(self.stage, Stage::Serving)
+    }
+
+    /// It has said something; returns for how long it may be silent now.
+    pub(crate) fn heard(&mut self, now: Duration, options: &Options) -> Duration {
+        let limit = if self.is_proven() { options.sync_time() } else { options.init_time() };
+        self.deadline = now + limit;
+        limit
+    }
+
+    /// It has acknowledged the history that it was sent.
+    pub(crate) fn proves(&mut self, now: Duration, options: &Options) {
+        self.stage = Stage::Proven;
+        self.way = None;
+        self.deadline = now + options.sync_time();
+    }
+}
+
+/// What the owner has to do for a learner that is being brought up to date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Todo {
+    /// Nothing, for now or for ever.
+    Nothing,
+    /// Send it the whole tree.
+    Copy,
+    /// Ask it to acknowledge: everything up to the end is on its way.
+    Register,
+}
+
+/// Who has come, as it says itself; `None` when that cannot be read, or is from before epochs.
+pub(crate) fn introduction(packet: &QuorumPacket) -> Option<LearnerInfo> {
+    let info = LearnerInfo::decode(packet.data.as_deref()).ok().flatten();
+    info.filter(LearnerInfo::acknowledges_epochs)
+}
+
+/// The connections of those who learn from a server.
+#[derive(Debug)]
+pub(crate) struct Links<T> {
+    links: BTreeMap<LinkId, Link<T>>,
+    ping_at: Duration,
+    /// Learners for which the log on disk has proven to be of no use.
+    copy_next: BTreeSet<ServerId>,
+}
+
+impl<T> Links<T> {
+    /// Nobody has come yet; the first ping is due then.
+    pub(crate) fn new(ping_at: Duration) -> Self {
+        Self { links: BTreeMap::new(), ping_at, copy_next: BTreeSet::new() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.links.len()
+    }
+
+    pub(crate) fn get(&self, id: LinkId) -> Option<&Link<T>> {
+        self.links.get(&id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: LinkId) -> Option<&mut Link<T>> {
+        self.links.get_mut(&id)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (LinkId, &Link<T>)> {
+        self.links.iter().map(|(id, link)| (*id, link))
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (LinkId, &mut Link<T>)> {
+        self.links.iter_mut().map(|(id, link)| (*id, link))
+    }
+
+    pub(crate) fn values(&self) -> Values<'_, LinkId, Link<T>> {
+        self.links.values()
+    }
+
+    /// Those who hear of everything that happens.
+    pub(crate) fn registered(&self) -> impl Iterator<Item = (LinkId, &Link<T>)> {
+        self.iter().filter(|(_, link)| link.is_registered())
+    }
+
+    /// Whose link is like this.
+    pub(crate) fn which(&self, is: impl Fn(&Link<T>) -> bool) -> Vec<LinkId> {
+        self.iter().filter(|(_, link)| is(link)).map(|(id, _)| id).collect()
+    }
+
+    /// Whether a connection is a learner's that takes part in the broadcast.
+    pub(crate) fn serves(&self, id: LinkId) -> bool {
+        self.get(id).is_some_and(Link::is_serving)
+    }
+
+    // ---- coming and going
+
+    /// Somebody has connected.
+    pub(crate) fn accepted(&mut self, ctx: &Ctx<'_>, id: LinkId, own: T) {
+        let link = Link {
+            server: ServerId(0),
+            observer: false,
+            stage: Stage::New,
+            zxid: Zxid::ZERO,
+            deadline: ctx.now + ctx.options.init_time(),
+            own,
+            synced_before: false,
+            way: None,
+        };
+        self.links.insert(id, link);
+    }
+
+    /// A connection is gone.
+    pub(crate) fn remove(&mut self, id: LinkId) {
+        self.links.remove(&id);
+    }
+
+    pub(crate) fn close(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
+        ctx.out.push(Output::Close(id));
+        self.remove(id);
+    }
+
+    /// Closes everything.
+    pub(crate) fn leave(self, out: &mut Vec<Output>) {
+        out.push(Output::Unlisten);
+        out.extend(self.links.into_keys().map(Output::Close));
+    }
+
+    /// It is known who a connection is from. An older one of the same server is closed.
+    pub(crate) fn introduced(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        id: LinkId,
+        server: ServerId,
+        observer: bool,
+    ) {
+        let same = |link: &Link<T>| link.server == server && !matches!(link.stage, Stage::New);
+        for older in self.which(same) {
+            self.close(ctx, older);
+        }
+        let Some(link) = self.get_mut(id) else { return };
+        (link.server, link.observer, link.stage) = (server, observer, Stage::Told);
+    }
+
+    /// Tells a learner the epoch.
+    pub(crate) fn ask(&mut self, ctx: &mut Ctx<'_>, id: LinkId, epoch: Epoch) {
+        let Some(link) = self.get_mut(id) else { return };
+        link.stage = Stage::Asked;
+        let zxid = Zxid::new(epoch, 0);
+        let packet = QuorumPacket::with_data(PacketKind::LEADERINFO, zxid, protocol_version());
+        ctx.out.push(Output::Send(id, packet));
+    }
+
+    /// A learner has accepted the epoch, and says what it has: the epoch that it followed in last, if it
+    /// tells. `None` when its words make no sense; its connection is closed then.
+    pub(crate) fn counted(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        id: LinkId,
+        packet: &QuorumPacket,
+    ) -> Option<EpochAck> {
+        let Ok(ack) = EpochAck::decode(packet.data.as_deref()) else {
+            self.close(ctx, id);
+            return None;
+        };
+        let link = self.get_mut(id)?;
+        link.zxid = packet.zxid;
+        link.synced_before = packet.zxid != Zxid::ZERO || ack.current_epoch != Some(Epoch(0));
+        link.stage = Stage::Counted;
+        Some(ack)
+    }
+
+    // ---- silence
+
+    /// When something is due: a ping, or the end of who has been silent for too long.
+    pub(crate) fn deadline(&self) -> Duration {
+        self.values().map(|link| link.deadline).fold(self.ping_at, Duration::min)
+    }
+
+    /// Closes the connections of those who have been silent for too long.
+    pub(crate) fn close_silent(&mut self, ctx: &mut Ctx<'_>) {
+        let now = ctx.now;
+        for id in self.which(|link| link.deadline <= now) {
+            self.close(ctx, id);
+        }
+    }
+
+    /// This server stood still: its learners' words of that time are still to be heard.
+    pub(crate) fn postpone(&mut self, time: Duration) {
+        for link in self.links.values_mut() {
+            link.deadline += time;
+        }
+    }
+
+    /// Pings are due within half a tick.
+    pub(crate) fn ping_soon(&mut self, ctx: &Ctx<'_>) {
+        self.ping_at = self.ping_at.min(ctx.now + ctx.options.tick / 2);
+    }
+
+    /// Whether pings are due; if so, the next ones are in half a tick.
+    pub(crate) fn ping_is_due(&mut self, ctx: &Ctx<'_>) -> bool {
+        let is_due = self.ping_at <= ctx.now;
+        if is_due {
+            self.ping_at = ctx.now + ctx.options.tick / 2;
+        }
+        is_due
+    }
+
+    /// Shows all who hear of everything how far that is.
+    pub(crate) fn ping(&self, ctx: &mut Ctx<'_>, zxid: Zxid) {
+        for (id, _) in self.registered() {
+            ctx.out.push(Output::Send(id, QuorumPacket::new(PacketKind::PING, zxid)));
+        }
+    }
+
+    // ---- synchronization
+
+    /// Decides how a learner gets the history up to `end`, and begins.
+    pub(crate) fn synchronize(&mut self, ctx: &mut Ctx<'_>, id: LinkId, end: Zxid) -> Todo {
+        let Some(link) = self.get(id) else { return Todo::Nothing };
+        let server = link.server;
+        let mut catchup = Catchup::new(link.zxid, link.synced_before);
+        let mark = ctx.out.len();
+        let next =
+            if self.copy_next.remove(&server) { Next::Copy } else { catchup.begin(ctx, id, end) };
+        if next != Next::Copy && !self.admits(ctx, id, Way::Diff) {
+            ctx.out.truncate(mark);
+            self.close(ctx, id);
+            return Todo::Nothing;
+        }
+        self.go_on(ctx, id, catchup, next)
+    }
+
+    /// A part of the log on disk has been read.
+    pub(crate) fn log_read(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        id: LinkId,
+        end: Zxid,
+        read: LogRead,
+    ) -> Todo {
+        let Some(link) = self.get_mut(id) else { return Todo::Nothing };
+        let Stage::Reading(catchup) = &mut link.stage else { return Todo::Nothing };
+        link.deadline = ctx.now + ctx.options.init_time();
+        let mut catchup = catchup.clone();
+        let next = catchup.log_read(ctx, id, end, read);
+        self.go_on(ctx, id, catchup, next)
+    }
+
+    /// Sends the whole tree, as of what has been delivered. What happens meanwhile is kept nowhere for
+    /// the learner: afterwards it gets that like anybody else who is behind.
+    pub(crate) fn copy(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
+        ctx.out.push(Output::SendCopy(id));
+        if let Some(link) = self.get_mut(id) {
+            link.stage = Stage::Copying(ctx.history.delivered());
+        }
+    }
+
+    /// The whole tree has been sent: what has happened meanwhile follows.
+    pub(crate) fn copy_sent(&mut self, ctx: &mut Ctx<'_>, id: LinkId, end: Zxid) -> Todo {
+        let Some(link) = self.get_mut(id) else { return Todo::Nothing };
+        let Stage::Copying(copy) = link.stage else { return Todo::Nothing };
+        link.deadline = ctx.now + ctx.options.init_time();
+        let mut catchup = Catchup::behind(copy);
+        let next = catchup.go_on(ctx, id, end);
+        self.go_on(ctx, id, catchup, next)
+    }
+
+    fn go_on(&mut self, ctx: &mut Ctx<'_>, id: LinkId, catchup: Catchup, next: Next) -> Todo {
+        match next {
+            Next::Reading => {
+                if let Some(link) = self.get_mut(id) {
+                    link.stage = Stage::Reading(catchup);
+                }
+                Todo::Nothing
+            }
+            Next::Copy if !self.admits(ctx, id, Way::Copy) => {
+                self.close(ctx, id);
+                Todo::Nothing
+            }
+            Next::Copy => Todo::Copy,
+            Next::Done => Todo::Register,
+            Next::Broken => {
+                self.copy_next.extend(self.links.get(&id).map(|link| link.server));
+                self.close(ctx, id);
+                Todo::Nothing
+            }
+        }
+    }
+
+    /// Whether a learner may be brought up to date this way now; it counts if so.
+    ///
+    /// Source: `LearnerSyncThrottler`.
+    fn admits(&mut self, ctx: &Ctx<'_>, id: LinkId, way: Way) -> bool {
+        let others = self.iter().filter(|(other, link)| *other != id && link.way == Some(way));
+        let others = others.count();
+        let Some(link) = self.get_mut(id) else { return false };
+        let admitted = !link.observer || others < way.most(ctx.options);
+        link.way = admitted.then_some(way);
+        admitted
+    }
+
+    /// From here on a learner hears of everything as it happens: it is asked to acknowledge, and told
+    /// who is a member.
+    pub(crate) fn register(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        id: LinkId,
+        epoch: Epoch,
+        config: &Membership,
+    ) {
+        let Some(link) = self.get_mut(id) else { return };
+        link.stage = Stage::Sent;
+        let (zxid, text) = (Zxid::new(epoch, 0), config.to_string());
+        let packet = QuorumPacket::with_data(PacketKind::NEWLEADER, zxid, text);
+        ctx.out.push(Output::Send(id, packet));
+    }
+
+    /// A learner may serve.
+    pub(crate) fn serve(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
+        let Some(link) = self.get_mut(id) else { return };
+        link.stage = Stage::Serving;
+        ctx.out.push(Output::Send(id, QuorumPacket::new(PacketKind::UPTODATE, NO_ZXID)));
+    }
+}
