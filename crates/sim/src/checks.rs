@@ -31,9 +31,10 @@ use zebu_zab::election::State;
 use zebu_zab::{ConfigChange, EpochKind, Epochs, Role};
 
 use crate::checks::configs::is_quorum;
+use crate::disk::Disk;
 use crate::members;
 use crate::plan::Plan;
-use crate::server::Server;
+use crate::server::{Backup, Server};
 use crate::world::World;
 
 /// Why a leader ends its role in the step in which it was established.
@@ -169,15 +170,18 @@ impl Checks {
         is_sound && self.durability.may_roll_back(server, self.voters, &self.order)
     }
 
-    pub(crate) fn rolled_back(&mut self, server: usize, (from, to): (Zxid, Zxid)) {
-        self.durability.rolled_back(server);
+    pub(crate) fn rolled_back(&mut self, server: usize, backup: &Backup) {
+        let (from, to) = backup.fuzzy;
+        self.durability.rolled_back(server, backup.lost);
         self.order.wiped(server);
         self.state.fuzzy(server, from, to);
         self.configs.rewritten(server);
     }
 
-    pub(crate) fn fuzzy(&self, server: usize) -> (Zxid, Zxid) {
-        self.state.fuzzy_of(server)
+    /// What is to be known of a copy of a server's data.
+    pub(crate) fn back_up(&self, server: usize, disk: Disk) -> Backup {
+        let (fuzzy, lost) = (self.state.fuzzy_of(server), self.durability.is_wiped(server));
+        Backup { disk, fuzzy, lost }
     }
 
     /// Whether somebody has lost data, and not been given them again.

@@ -231,17 +231,18 @@ impl World {
                 let server = self.aim(target)?;
                 let it = &mut self.servers[server];
                 it.process.as_ref().filter(|_| !self.checks.is_rotten(server))?;
-                it.backup = Some((it.disk.crash(Left::All.crash()), self.checks.fuzzy(server)));
+                let disk = it.disk.crash(Left::All.crash());
+                it.backup = Some(self.checks.back_up(server, disk));
             }
             Fault::RollBack(target, back) => {
                 let server = self.aim(target)?;
-                let (disk, fuzzy) = self.servers[server].backup.take()?;
+                let backup = self.servers[server].backup.take()?;
                 if self.plan.reconfig || !self.checks.may_roll_back(server) {
                     return None;
                 }
                 self.power_cut(server, 0, Left::Nothing.crash(), back);
-                self.servers[server].disk = disk;
-                self.checks.rolled_back(server, fuzzy);
+                self.checks.rolled_back(server, &backup);
+                self.servers[server].disk = backup.disk;
             }
             Fault::Rot(target, seed, back) => {
                 let server = self.aim(target)?;

@@ -178,6 +178,12 @@ impl World {
     }
 
     fn heard(&mut self, server: usize, number: u64, id: u64, ballot: Ballot, said: Configs) {
+        self.tell(|| {
+            let from = self.net.connections.get(&id).map(|it| it.ends[1 - it.side(server)]);
+            let Ballot { vote, round, state, .. } = ballot;
+            let Vote { leader, zxid, .. } = vote;
+            format!("server {server} hears {from:?}: {state:?} {leader:?} {zxid} round {round}")
+        });
         let input = zebu_zab::Input::Heard { wire: WireId(id), ballot, said };
         self.input(server, number, Input::Zab(input));
     }

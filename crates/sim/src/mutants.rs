@@ -71,6 +71,8 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("older configuration comes back", "S-13, B-25"),
     mutant("configuration not kept", "S-13"),
     aimed("elected for ever", "progress", Aim::BadLinks),
+    aimed("elected by those it hears itself", "progress", Aim::BadLinks),
+    aimed("looks answer looks", "progress", Aim::BadDisks),
     mutant("sync without proof", "FUT-06"),
     mutant("stale sync", "FUT-06"),
     mutant("sync answered before it is applied", "B7"),

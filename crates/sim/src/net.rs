@@ -62,6 +62,8 @@ pub(crate) struct Net {
     pub(crate) slow: u32,
     /// Messages between servers so far.
     pub(crate) sent: u64,
+    /// Messages about elections since somebody looked.
+    pub(crate) ballots: u64,
 }
 
 impl Net {
@@ -132,9 +134,8 @@ impl World {
         if !connection.open[side] {
             return;
         }
-        if connection.kind != Kind::Client {
-            self.net.sent += 1;
-        }
+        self.net.sent += u64::from(connection.kind != Kind::Client);
+        self.net.ballots += u64::from(connection.kind == Kind::Election);
         let to = 1 - side;
         let at = (now + delay).max(connection.clock[to]);
         connection.clock[to] = at;

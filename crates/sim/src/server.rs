@@ -54,8 +54,16 @@ pub(crate) struct Server {
     /// Counts its processes.
     pub(crate) number: u64,
     pub(crate) process: Option<Box<Process>>,
-    /// A copy of its data, and from where to where what is in it may have traces of what is to come.
-    pub(crate) backup: Option<(Disk, (Zxid, Zxid))>,
+    pub(crate) backup: Option<Backup>,
+}
+
+/// A copy of a server's data.
+pub(crate) struct Backup {
+    pub(crate) disk: Disk,
+    /// From where to where what is in it may have traces of what is to come.
+    pub(crate) fuzzy: (Zxid, Zxid),
+    /// Whether it was made when the server had lost its data.
+    pub(crate) lost: bool,
 }
 
 /// A running server.

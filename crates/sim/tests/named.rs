@@ -90,6 +90,19 @@ fn who_is_out_of_most_servers_reach_is_not_elected_for_ever() {
     holds_aimed(Aim::BadLinks, 5);
 }
 
+/// Two were elected in turn, by some who could not know it: they heard too few of those who had voted likewise.
+#[test]
+fn who_is_elected_is_followed_by_those_who_hear_few_others() {
+    holds_aimed(Aim::BadLinks, 2329);
+    holds_aimed(Aim::BadLinks, 60);
+}
+
+/// An observer in a later round and a member without data, both looking for a leader, corrected each other.
+#[test]
+fn who_looks_for_a_leader_does_not_answer_without_end() {
+    holds_aimed(Aim::BadDisks, 53);
+}
+
 /// A first start was interrupted, and had used up what allows an empty database to be a new one.
 #[test]
 fn a_first_start_that_was_interrupted_is_repeated() {

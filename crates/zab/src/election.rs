@@ -214,6 +214,13 @@ impl Election {
         self.decide_at = None;
     }
 
+    /// What a server that has been elected says to those who have voted for it: some of them may not
+    /// reach enough of the others to know.
+    pub fn result(&self) -> Ballot {
+        let (vote, round) = self.current;
+        self.ballot(vote, round)
+    }
+
     /// Forgets the rounds, as after a change of the members.
     pub fn restart(&mut self) {
         self.round = 0;
@@ -280,9 +287,11 @@ impl Election {
         out: &mut Vec<Post>,
     ) -> Option<Decision> {
         if !quorums.is_voter(from) {
-            // Whoever has no vote asks; two servers that take each other for that must not answer
-            // each other for ever.
-            if ballot.state == State::Looking {
+            // Whoever has no vote asks who leads. While that is not known there is no answer: it
+            // might be answered in turn, and so on for ever.
+            let is_known =
+                self.state != State::Looking || zebu_proto::mutant!("looks answer looks");
+            if ballot.state == State::Looking && is_known {
                 let (vote, _) = self.current;
                 out.push((Tell::One(from), self.ballot(vote, self.round)));
             }
@@ -296,7 +305,10 @@ impl Election {
             return None;
         }
         if ballot.state == State::Looking && ballot.round < self.round {
-            out.push((Tell::One(from), self.ballot(self.proposal, self.round)));
+            // Only a voter's round is of interest.
+            if quorums.is_voter(self.me) || zebu_proto::mutant!("looks answer looks") {
+                out.push((Tell::One(from), self.ballot(self.proposal, self.round)));
+            }
             return None;
         }
         if !quorums.is_voter(ballot.vote.leader) {
@@ -424,7 +436,12 @@ impl Election {
                 _ => other.vote.leader == leader,
             };
             let have_quorum = |agree: &_| quorums.all_have_quorum(agree);
-            if self.backed(&self.received, leader, ballot.round, same, have_quorum) {
+            // It has been elected with this server's vote, though by some whom only it can hear.
+            let by_my_vote = ballot.state == State::Leading
+                && from == leader
+                && self.proposal.leader == leader
+                && !zebu_proto::mutant!("elected by those it hears itself");
+            if by_my_vote || self.backed(&self.received, leader, ballot.round, same, have_quorum) {
                 return Some(self.decide(ballot.vote, self.round, quorums));
             }
         }

@@ -730,6 +730,13 @@ impl Peer {
             }
         }
         let supporters = self.election.supporters();
+        if decision.state == State::Leading {
+            let result = self.election.result();
+            let me = self.options.me;
+            for supporter in supporters.iter().filter(|supporter| **supporter != me) {
+                self.notify(*supporter, result, out);
+            }
+        }
         let (_, mut ctx) = self.split(now, out);
         let part = match decision.state {
             State::Leading => Part::Leading(Box::new(Leader::new(&mut ctx, supporters))),

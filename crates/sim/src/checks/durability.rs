@@ -75,9 +75,15 @@ impl Durability {
         !self.any_wiped() && others.map(|(_, track)| track).all(has_all)
     }
 
-    /// A server has older data than it had, and owes nobody anything.
-    pub(crate) fn rolled_back(&mut self, server: usize) {
-        self.0[server] = Track::default();
+    /// Whether a server has lost what it had, and has not been given it again.
+    pub(crate) fn is_wiped(&self, server: usize) -> bool {
+        self.0[server].wiped
+    }
+
+    /// A server has older data than it had, and owes nobody anything. Data of a time when it had lost
+    /// everything are no data.
+    pub(crate) fn rolled_back(&mut self, server: usize, lost: bool) {
+        self.0[server] = Track { wiped: lost, ..Track::default() };
     }
 
     /// Its disk leads nowhere: the leader sends a copy.

@@ -1,5 +1,5 @@
 //! Progress: a sound quorum, whose members run undisturbed and reach each other for long enough, is led
-//! and commits, whatever is wrong with everybody else.
+//! and commits, whatever is wrong with everybody else. And nobody talks without end about who leads.
 
 use std::time::Duration;
 
@@ -12,6 +12,9 @@ use crate::world::World;
 
 /// How often it is looked at.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
+
+/// How many messages about elections there may be in that time: five times what is seen.
+const BALLOTS_MAX: u64 = 1000;
 
 /// What is known of one smallest quorum.
 struct Quorum {
@@ -72,6 +75,10 @@ impl World {
     /// Looks whether those who can do what an ensemble is for do it.
     pub(crate) fn look_at_progress(&mut self) {
         let now = self.now;
+        let ballots = std::mem::take(&mut self.net.ballots);
+        if ballots > BALLOTS_MAX {
+            self.checks.found(format!("{ballots} messages about elections within {INTERVAL:?}"));
+        }
         let leader = self.servers.iter().position(|server| server.leads().is_some());
         let waits = leader.and_then(|leader| {
             let peer = self.servers[leader].peer()?;

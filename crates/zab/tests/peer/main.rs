@@ -1,7 +1,7 @@
 //! Scripts: what happens to a server, a line each after `> `, and what it asks for.
 //!
 //! Its disk is quick unless a script says otherwise, and its election network gets through; what it
-//! says there is left out. `UPDATE_EXPECT=1` rewrites the scripts; read the difference before you
+//! says there is left out unless it says it aloud. `UPDATE_EXPECT=1` rewrites the scripts; read the difference before you
 //! keep it.
 
 mod run;

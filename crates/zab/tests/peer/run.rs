@@ -29,6 +29,8 @@ struct Run {
     /// What the disk has been asked for, while it is slow.
     disk: VecDeque<Input>,
     slow: bool,
+    /// Whether the script has what it says on the election network.
+    aloud: bool,
     copied: Zxid,
     /// The configuration that the tree which comes has.
     copied_config: Option<Membership>,
@@ -46,6 +48,7 @@ pub fn script(script: &str) -> String {
         knocked: BTreeMap::new(),
         disk: VecDeque::new(),
         slow: false,
+        aloud: false,
         copied: Zxid::ZERO,
         copied_config: None,
         text: String::new(),
@@ -237,6 +240,7 @@ impl Run {
 
     fn start(&mut self, words: &[&str]) {
         self.me = ServerId(number(words[0]));
+        self.aloud = words.contains(&"aloud");
         let mut options = Options::new(self.me);
         let ms = |key| value(words, key).map(|ms| Duration::from_millis(number(ms) as u64));
         options.epoch_wait_max = ms("epoch_wait");
@@ -397,6 +401,13 @@ impl Run {
                     self.wires.insert(peer, wire);
                     self.disk.push_back(Input::Mesh(mesh::Input::Dialled { wire, peer }));
                     continue;
+                }
+                Output::Mesh(mesh::Output::Send(wire, ballot)) if self.aloud => {
+                    let to = self.wires.iter().find(|(_, other)| **other == wire);
+                    let to = to.expect("a connection").0.0;
+                    let Ballot { vote, round, state, .. } = ballot;
+                    let vote = format!("{} {}", vote.leader.0, show(vote.zxid));
+                    format!("tell {to}: {state:?} {vote}, round {round}")
                 }
                 Output::Mesh(_) => continue,
                 Output::Listen => "listen".to_owned(),
