@@ -15,6 +15,7 @@ mod io;
 mod local;
 mod member;
 mod outstanding;
+mod pack;
 mod prep;
 mod read;
 mod read_only;

@@ -75,7 +75,7 @@ impl Replica {
             return Ok(());
         }
         let mut prep = self.prep(world, &[], session, 0)?;
-        let record = prep.own(OpCode::CREATE_SESSION, &Txn::CreateSession { timeout_ms }).into();
+        let record = prep.own(OpCode::CREATE_SESSION, &Txn::CreateSession { timeout_ms });
         self.append(world, record, None, Then::Nothing, out)
     }
 

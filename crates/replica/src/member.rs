@@ -356,7 +356,7 @@ impl Replica {
         for session in orphans {
             let mut prep = self.prep(world, &[], session, 0)?;
             let txn = prep.close_session();
-            let record = prep.own(OpCode::CLOSE_SESSION, &txn).into();
+            let record = prep.own(OpCode::CLOSE_SESSION, &txn);
             self.append(world, record, None, Then::Nothing, out)?;
         }
         Ok(())
@@ -768,7 +768,7 @@ impl Replica {
                 return self.fail(world, session, cxid, None, ErrorCode::SESSION_EXPIRED, out);
             }
             let mut prep = self.prep(world, &[], session, cxid)?;
-            let record = prep.own(op, &Txn::CreateSession { timeout_ms }).into();
+            let record = prep.own(op, &Txn::CreateSession { timeout_ms });
             self.sessions.add(session, timeout_ms, Some(owner), world.now.monotonic);
             return self.append(world, record, None, Then::Nothing, out);
         }
@@ -796,7 +796,7 @@ impl Replica {
         match prep.record(op, &body) {
             Ok(record) => {
                 let then = self.ends(op, session);
-                self.append(world, record.into(), None, then, out)
+                self.append(world, record, None, then, out)
             }
             Err(Malformed) => {
                 self.fail(world, session, cxid, None, ErrorCode::MARSHALLING_ERROR, out)

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use hashbrown::hash_map::EntryRef;
 use zebu_proto::{Acl, StatPersisted, Zxid};
 use zebu_tree::{Node, Tree, digest_counts, node_digest};
 
@@ -112,6 +113,15 @@ impl View<'_> {
         }
     }
 
+    /// The znode with another stat and other data; ACL and child count stay.
+    pub(crate) fn with_data(&self, stat: StatPersisted, data: Option<Bytes>) -> Pending {
+        let acl = match self {
+            Self::Applied(_) => None,
+            Self::Pending { pending, .. } => pending.acl.clone(),
+        };
+        Pending { stat, children: self.children(), acl, data: Some(data), digest: 0 }
+    }
+
     /// The znode with another stat and child count; data and ACL stay.
     pub(crate) fn with(&self, stat: StatPersisted, children: u32) -> Pending {
         let (acl, data) = match self {
@@ -203,11 +213,12 @@ impl Outstanding {
             }
         }
         let change = Change { zxid, znode };
-        let key = match self.changes.get_key_value(path) {
-            Some((key, _)) => key.clone(),
-            None => Arc::from(path),
+        let after = change.owner();
+        let (key, before) = match self.changes.entry_ref(path) {
+            EntryRef::Occupied(mut there) => (there.key().clone(), Some(there.insert(change))),
+            EntryRef::Vacant(free) => (free.insert_entry(change).key().clone(), None),
         };
-        let before = self.replace(&key, Some(change));
+        self.change_owner(&key, before.as_ref().map_or(0, Change::owner), after);
         if self.in_multi {
             self.undo.push((key.clone(), before));
         }
@@ -236,7 +247,12 @@ impl Outstanding {
     pub(crate) fn take_back(&mut self, to: Savepoint) {
         self.in_multi = false;
         while let Some((path, before)) = self.undo.pop() {
-            self.replace(&path, before);
+            let to = before.as_ref().map_or(0, Change::owner);
+            let undone = match before {
+                Some(change) => self.changes.insert(path.clone(), change),
+                None => self.changes.remove(&path),
+            };
+            self.change_owner(&path, undone.as_ref().map_or(0, Change::owner), to);
         }
         self.removed += (self.order.len() - to.order) as u64;
         self.order.truncate(to.order);
@@ -250,32 +266,29 @@ impl Outstanding {
         {
             let (_, path) = self.order.pop_front().expect("the front was there");
             self.removed += 1;
-            if self.changes.get(&path).is_some_and(|change| change.zxid <= up_to) {
-                self.replace(&path, None);
+            if let EntryRef::Occupied(there) = self.changes.entry_ref(&*path)
+                && there.get().zxid <= up_to
+            {
+                let owner = there.remove().owner();
+                self.change_owner(&path, owner, 0);
             }
         }
     }
 
-    /// Puts a change in the place of another, or of none.
-    fn replace(&mut self, path: &Arc<str>, change: Option<Change>) -> Option<Change> {
-        let after = change.as_ref().map_or(0, Change::owner);
-        let before = match change {
-            Some(change) => self.changes.insert(path.clone(), change),
-            None => self.changes.remove(path),
-        };
-        let owner = before.as_ref().map_or(0, Change::owner);
-        if owner != after {
-            if let Some(paths) = self.owned.get_mut(&owner) {
-                paths.remove(path);
-                if paths.is_empty() {
-                    self.owned.remove(&owner);
-                }
-            }
-            if after != 0 {
-                self.owned.entry(after).or_default().insert(path.clone());
+    /// Notes that the znode at `path` will belong to `after` rather than to `before`.
+    fn change_owner(&mut self, path: &Arc<str>, before: i64, after: i64) {
+        if before == after {
+            return;
+        }
+        if let Some(paths) = self.owned.get_mut(&before) {
+            paths.remove(path);
+            if paths.is_empty() {
+                self.owned.remove(&before);
             }
         }
-        before
+        if after != 0 {
+            self.owned.entry(after).or_default().insert(path.clone());
+        }
     }
 
     /// Paths in flight whose znodes will be the owner's.

@@ -23,6 +23,7 @@ use zebu_zab::{Peer, config};
 use crate::auth::{EXPANDED_BYTES_MAX, Schemes};
 use crate::counts::Counts;
 use crate::outstanding::{Outstanding, View};
+use crate::pack::Pack;
 
 /// What a server's configuration says about writes.
 #[derive(Clone, Copy, Debug)]
@@ -94,6 +95,7 @@ pub(crate) fn well_formed(op: OpCode, body: &[u8]) -> bool {
 pub(crate) struct Prep<'p> {
     pub(crate) tree: &'p Tree,
     pub(crate) outstanding: &'p mut Outstanding,
+    pub(crate) pack: &'p mut Pack,
     pub(crate) schemes: &'p Schemes,
     pub(crate) peer: Option<&'p Peer>,
     pub(crate) now: Duration,
@@ -113,8 +115,8 @@ impl Prep<'_> {
     ///
     /// # Errors
     /// [`Refusal::Malformed`]: no record, no zxid.
-    pub(crate) fn record(&mut self, op: OpCode, body: &Bytes) -> Result<Vec<u8>, Malformed> {
-        let mut record = Vec::with_capacity(body.len() + 96);
+    pub(crate) fn record(&mut self, op: OpCode, body: &Bytes) -> Result<Bytes, Malformed> {
+        let mut record = self.pack.begin(body.len() + 96);
         let mut out = Encoder::new(&mut record);
         self.header(op, &mut out);
         let body_at = out.position();
@@ -131,26 +133,26 @@ impl Prep<'_> {
             }
             Err(Refusal::Malformed) => return Err(Malformed),
         }
-        Ok(record)
+        Ok(self.pack.end(record))
     }
 
     /// The log record of something the server does by itself.
-    pub(crate) fn own(&mut self, op: OpCode, txn: &Txn<'_>) -> Vec<u8> {
-        let mut record = Vec::with_capacity(64);
+    pub(crate) fn own(&mut self, op: OpCode, txn: &Txn<'_>) -> Bytes {
+        let mut record = self.pack.begin(64);
         let mut out = Encoder::new(&mut record);
         self.header(op, &mut out);
         txn.encode(op, &mut out);
         self.end(&mut out);
-        record
+        self.pack.end(record)
     }
 
     /// The log record of a request that fails whatever it says.
-    pub(crate) fn failed(&mut self, code: ErrorCode) -> Vec<u8> {
-        let mut record = Vec::with_capacity(64);
+    pub(crate) fn failed(&mut self, code: ErrorCode) -> Bytes {
+        let mut record = self.pack.begin(64);
         let mut out = Encoder::new(&mut record);
         self.header(OpCode::ERROR, &mut out);
         Txn::Error(code).encode(OpCode::ERROR, &mut out);
-        record
+        self.pack.end(record)
     }
 
     fn header(&self, op: OpCode, out: &mut Encoder<'_>) {
@@ -398,8 +400,7 @@ impl Prep<'_> {
         }
         let version = next_version(stat.version);
         let stat = StatPersisted { version, mzxid: self.zxid, mtime: self.time_ms, ..stat };
-        let mut after = znode.with(stat, znode.children());
-        after.data = Some(data.map(|data| body.slice_ref(data)));
+        let after = znode.with_data(stat, data.map(|data| body.slice_ref(data)));
         let before = self.outstanding.part(&path, Some(&znode));
         self.outstanding.replace_seen(self.tree, self.zxid, &path, before, Some(after));
         Txn::SetData { path, data, version }.encode(OpCode::SET_DATA, out);

@@ -24,6 +24,7 @@ use crate::io::{Connect, Input, Now, Options, Origin, Output, Request};
 use crate::local::makes_ephemeral;
 use crate::member::Ensemble;
 use crate::outstanding::Outstanding;
+use crate::pack::Pack;
 use crate::prep::{Malformed, Prep};
 use crate::reaper::Reaper;
 use crate::schedule::SnapshotSchedule;
@@ -113,6 +114,7 @@ pub struct Replica {
     /// clients at a learner. Local ones are where their clients are.
     pub(crate) sessions: Sessions,
     pub(crate) outstanding: Outstanding,
+    pack: Pack,
     pub(crate) work: VecDeque<Work>,
     next_session: SessionId,
     pub(crate) committed: Zxid,
@@ -142,6 +144,7 @@ impl Replica {
         Self {
             sessions: Sessions::new(options.tick, Expiry::Local),
             outstanding: Outstanding::new(options.rules.digest),
+            pack: Pack::default(),
             work: VecDeque::new(),
             next_session: options.first_session,
             committed: tree.last_zxid(),
@@ -379,7 +382,7 @@ impl Replica {
             }
             let txn = Txn::CreateSession { timeout_ms };
             let mut prep = self.prep(world, &[], session, 0)?;
-            let record = prep.own(OpCode::CREATE_SESSION, &txn).into();
+            let record = prep.own(OpCode::CREATE_SESSION, &txn);
             self.sessions.add(session, timeout_ms, Some(Owner::Conn(conn)), now.monotonic);
             let then = Then::Accept { conn, session, timeout_ms };
             return self.append(world, record, None, then, out);
@@ -507,7 +510,7 @@ impl Replica {
         match prep.record(op, &request.body) {
             Ok(record) => {
                 let then = self.ends(op, session);
-                self.append(world, record.into(), Some(origin), then, out)?;
+                self.append(world, record, Some(origin), then, out)?;
             }
             Err(Malformed) => self.reply(origin, None, ErrorCode::MARSHALLING_ERROR, out),
         }
@@ -552,7 +555,7 @@ impl Replica {
                 return Err(spent);
             }
         };
-        let record = prep.failed(code).into();
+        let record = prep.failed(code);
         self.append(world, record, origin, Then::Nothing, out)
     }
 
@@ -568,7 +571,7 @@ impl Replica {
         } else if self.tracks_sessions() && self.sessions.close(session) {
             let mut prep = self.prep(world, &[], session, 0)?;
             let txn = prep.close_session();
-            let record = prep.own(OpCode::CLOSE_SESSION, &txn).into();
+            let record = prep.own(OpCode::CLOSE_SESSION, &txn);
             self.append(world, record, None, Then::End(session), out)?;
         }
         Ok(())
@@ -587,7 +590,7 @@ impl Replica {
             let mut prep = self.prep(world, &[], SessionId::NONE, 0)?;
             let body = Bytes::from(path);
             if let Ok(record) = prep.record(OpCode::DELETE_CONTAINER, &body) {
-                self.append(world, record.into(), None, Then::Nothing, out)?;
+                self.append(world, record, None, Then::Nothing, out)?;
             }
         }
         Ok(())
@@ -618,6 +621,7 @@ impl Replica {
         Ok(Prep {
             tree,
             outstanding: &mut self.outstanding,
+            pack: &mut self.pack,
             schemes,
             peer,
             now: now.monotonic,

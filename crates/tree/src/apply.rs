@@ -283,8 +283,7 @@ impl Tree {
         let id = self.arena.lookup(path).ok_or(ErrorCode::NO_NODE)?;
         let path = if id == ROOT { "/" } else { path };
         let before = self.arena.get(id).data_length() as i64;
-        self.replace_data(id, path, data);
-        self.change_stat(id, path, |record| {
+        self.change_data(id, path, data, |record| {
             record.version = version;
             record.mzxid = header.zxid;
             record.mtime = header.time_ms;
@@ -322,8 +321,7 @@ impl Tree {
     pub fn show_configuration(&mut self, text: &[u8], version: Zxid, time_ms: i64) {
         let path = path::reserved::CONFIG;
         let Some(id) = self.arena.lookup(path) else { return };
-        self.replace_data(id, path, Some(text));
-        self.change_stat(id, path, |record| {
+        self.change_data(id, path, Some(text), |record| {
             record.version = -1;
             record.mzxid = version;
             record.mtime = time_ms;

@@ -180,8 +180,7 @@ impl Loader {
         }
         let acl = self.acl_slot(acl_id);
         self.tree.replace_acl(ROOT, acl);
-        self.tree.change_stat(ROOT, "/", |root| root.set_stat(stat));
-        self.tree.replace_data(ROOT, "/", data);
+        self.tree.change_data(ROOT, "/", data, |root| root.set_stat(stat));
         Ok(())
     }
 

@@ -439,6 +439,17 @@ impl Tree {
 
     /// Replaces data, and nothing else.
     pub(crate) fn replace_data(&mut self, id: u32, path: &str, data: Option<&[u8]>) {
+        self.change_data(id, path, data, |_| {});
+    }
+
+    /// Replaces data and changes the stat.
+    pub(crate) fn change_data(
+        &mut self,
+        id: u32,
+        path: &str,
+        data: Option<&[u8]>,
+        change: impl FnOnce(&mut Record),
+    ) {
         let counts = digest_counts(path);
         self.count_out(id, counts);
         let names = if id == ROOT { 2 } else { 1 };
@@ -446,6 +457,7 @@ impl Tree {
         self.data_size += names * data.map_or(0, <[u8]>::len) as u64;
         self.arena.set_data(id, data);
         self.set_crc(id, path);
+        change(self.arena.get_mut(id));
         self.count_in(id, counts);
     }
 

@@ -17,6 +17,12 @@ pub fn namespace(path: &str) -> Option<&str> {
     path.strip_prefix('/')?.split('/').next().filter(|name| !name.is_empty())
 }
 
+/// Whether `name` is the first component of the path.
+fn is_below(path: &str, name: &str) -> bool {
+    let below = path.strip_prefix('/').and_then(|path| path.strip_prefix(name));
+    below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 #[derive(Debug)]
 struct Set<M>(RwLock<BTreeMap<Arc<str>, Arc<M>>>);
 
@@ -105,8 +111,8 @@ pub struct Gather<'s> {
 impl Gather<'_> {
     /// Gathers a value of the namespace that `path` is in.
     pub fn add(&mut self, path: &str, value: i64) {
-        let Some(name) = namespace(path) else { return };
-        if self.current.as_ref().is_none_or(|(current, _)| **current != *name) {
+        if !self.current.as_ref().is_some_and(|(current, _)| is_below(path, current)) {
+            let Some(name) = namespace(path) else { return };
             self.record();
             self.current = self.set.0.get(name);
         }
@@ -191,7 +197,9 @@ mod tests {
     fn a_gathered_row_is_recorded_by_namespace() {
         let set = SummarySet::default();
         let mut row = set.gather();
-        for (path, value) in [("/a/b", 3), ("/a", 5), ("/", 100), ("/b", 7), ("/a/c", 1)] {
+        for (path, value) in
+            [("/a/b", 3), ("/a", 5), ("/", 100), ("/b", 7), ("/bc", 9), ("/a/c", 1)]
+        {
             row.add(path, value);
         }
         drop(row);
@@ -200,6 +208,6 @@ mod tests {
             (summary.count(), summary.sum(), summary.min(), summary.max())
         };
         assert_eq!((of("a"), of("b")), ((3, 9, 1, 5), (1, 7, 7, 7)));
-        assert_eq!(set.0.entries().len(), 2);
+        assert_eq!((of("bc").0, set.0.entries().len()), (1, 3));
     }
 }
