@@ -202,7 +202,8 @@ impl Session {
 
     /// When a request that was sent has gone unanswered for too long.
     fn overdue_at(&self, link: &Link) -> Option<Duration> {
-        Some(link.oldest()? + self.options.request_timeout?)
+        let timeout = self.options.request_timeout;
+        Some(link.oldest()? + timeout.filter(|_| !zebu_proto::mutant!("request timeout ignored"))?)
     }
 
     /// How the session stands.
@@ -426,7 +427,8 @@ impl Session {
         let timeout = self.options.request_timeout;
         out.extend(link.into_lost().map(|(id, made)| {
             let is_overdue = timeout.is_some_and(|timeout| made + timeout <= now);
-            let overdue = Failure::TimedOut { is_sent: true };
+            let is_sent = !zebu_proto::mutant!("sent request said to be unsent");
+            let overdue = Failure::TimedOut { is_sent };
             Output::Done(id, Err(if is_overdue { overdue } else { Failure::Lost }))
         }));
         self.refuse_broken(out);

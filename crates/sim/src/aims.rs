@@ -5,7 +5,9 @@
 
 use std::time::Duration;
 
-use crate::plan::{Acks, Change, Fault, Left, Meant, Plan, Planned, Side, Target, When};
+use crate::plan::{
+    Acks, Change, Fault, Leads, Left, Meant, Moves, Plan, Planned, Side, Target, When,
+};
 use crate::random::Random;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -45,10 +47,20 @@ pub enum Aim {
     BadLinks,
     /// Followers that acknowledge as the original's do, and groups with weights.
     OtherKinds,
+    /// Programs that only want to read for a while, on servers that have no leader.
+    Readers,
+    /// Programs that wait for so long only, behind disks and networks that are slow.
+    Impatience,
+    /// Members change with their groups, weights and ports, as a whole or one by one.
+    Groups,
+    /// Members change while disks are lost, rot, or are what they were.
+    ChangingDisks,
+    /// Leaders that do what the original's do and should not.
+    OtherLeaders,
 }
 
 /// All of them.
-pub const AIMS: [Aim; 16] = [
+pub const AIMS: [Aim; 21] = [
     Aim::LoneLeader,
     Aim::BrokenPromises,
     Aim::CopyThenLead,
@@ -65,6 +77,11 @@ pub const AIMS: [Aim; 16] = [
     Aim::LocalSessions,
     Aim::BadLinks,
     Aim::OtherKinds,
+    Aim::Readers,
+    Aim::Impatience,
+    Aim::Groups,
+    Aim::ChangingDisks,
+    Aim::OtherLeaders,
 ];
 
 /// The faults of a plan, in any order.
@@ -101,6 +118,11 @@ impl Aim {
             Self::LocalSessions => local_sessions(plan, random, &mut script),
             Self::BadLinks => bad_links(plan, random, &mut script),
             Self::OtherKinds => other_kinds(plan, random, &mut script),
+            Self::Readers => readers(plan, random, &mut script),
+            Self::Impatience => impatience(plan, random, &mut script),
+            Self::Groups => groups(plan, random, &mut script),
+            Self::ChangingDisks => changing_disks(plan, random, &mut script),
+            Self::OtherLeaders => other_leaders(plan, random, &mut script),
         }
         script.0.sort_by_key(|planned| planned.at);
         script.0.retain(|planned| planned.at < plan.length);
@@ -357,8 +379,14 @@ fn some_change(plan: &Plan, random: &mut Random) -> Change {
         _ => Meant::Any,
     };
     let whole = random.one_in(4);
-    let mut change =
-        Change { joining: Vec::new(), leaving: Vec::new(), moves: false, whole, meant };
+    let mut change = Change {
+        joining: Vec::new(),
+        leaving: Vec::new(),
+        moves: Moves::default(),
+        groups: None,
+        whole,
+        meant,
+    };
     let who = somebody(plan, random);
     match random.below(8) {
         0..3 => change.joining.push((who, true)),
@@ -366,7 +394,7 @@ fn some_change(plan: &Plan, random: &mut Random) -> Change {
         4 | 5 => change.leaving.push(who),
         6 => {
             change.joining.push((who, true));
-            change.moves = true;
+            change.moves.quorum = true;
         }
         _ => {
             for machine in 0..plan.servers() {
@@ -449,7 +477,8 @@ fn halves(plan: &mut Plan, random: &mut Random, script: &mut Script) {
         let change = Change {
             joining: comes(true),
             leaving: goes,
-            moves: false,
+            moves: Moves::default(),
+            groups: None,
             whole: random.one_in(2),
             meant: Meant::Any,
         };
@@ -591,5 +620,157 @@ fn other_kinds(plan: &mut Plan, random: &mut Random, script: &mut Script) {
         };
         script.at(at, Fault::Ambush(when, random.below(4) as u32, Box::new(fault)));
         at += random.ms(2_000, 9_000);
+    }
+}
+
+/// Again and again nobody has a quorum, for so long that sessions look elsewhere.
+fn readers(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.read_only = true;
+    // Others than its own server do not know a session that a reader gets.
+    plan.local_sessions = !random.one_in(4);
+    plan.voters = *random.pick(&[3, 3, 5]);
+    plan.observers = *random.pick(&[0, 0, 1]);
+    plan.sessions = random.between(2, 4) as usize;
+    plan.clients = random.between(1, 2) as usize;
+    plan.tick = Duration::from_millis(*random.pick(&[500, 1000]));
+    plan.think = Duration::from_millis(100);
+    script.0 = plan.draw_faults(random);
+    script.0.retain(|_| random.one_in(3));
+    let mut at = SECOND * 6;
+    while at < plan.length {
+        let away = plan.tick * 8 + random.ms(2_000, 25_000);
+        let apart = random.one_in(2);
+        for server in 0..plan.members() {
+            let target = Target::Server(server);
+            match random.below(if apart { 2 } else { 6 }) {
+                0 | 1 => script.at(at, Fault::CutOff(target, Side::Servers, true, away)),
+                2 => {
+                    let left = Left::Some(random.next());
+                    script.at(at, Fault::PowerCut(target, random.below(8), left, away));
+                }
+                3 => {
+                    script.at(at + random.ms(0, 5_000), Fault::Kill(target, 0, random.ms(50, 900)))
+                }
+                _ => {}
+            }
+        }
+        at += away + random.ms(2_000, 15_000);
+    }
+}
+
+fn impatience(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.impatient = true;
+    plan.sessions = random.between(2, 4) as usize;
+    plan.clients = random.between(1, 2) as usize;
+    plan.think = Duration::from_millis(*random.pick(&[20, 100]));
+    script.0 = plan.draw_faults(random);
+    let mut at = SECOND * 4;
+    while at < plan.length {
+        let slow = random.ms(500, 8_000);
+        let party = plan.clients + random.below(plan.sessions as u64) as usize;
+        script.at(
+            at,
+            match random.below(5) {
+                0 => Fault::SlowNetwork(random.between(5, 200) as u32, slow),
+                1 => Fault::SlowDisk(Target::Leader, random.between(20, 300) as u32, slow),
+                2 => Fault::Pause(Target::Leader, slow),
+                3 => Fault::ClientCut(party, random.one_in(2), slow),
+                _ => Fault::ClientSilent(party, slow),
+            },
+        );
+        at += random.ms(500, 6_000);
+    }
+}
+
+/// Members change in all that they can have, the leader above all, and it fails meanwhile.
+fn groups(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.reconfig = true;
+    plan.voters = *random.pick(&[3, 5, 6]);
+    plan.observers = *random.pick(&[0, 0, 1]);
+    plan.spares = random.between(0, 2) as usize;
+    plan.tick = Duration::from_millis(*random.pick(&[500, 1000]));
+    if random.one_in(2) {
+        plan.groups = (0..plan.voters)
+            .map(|voter| (voter as u64 % 3, random.between(u64::from(voter < 3), 2)))
+            .collect();
+    }
+    script.0 = plan.draw_faults(random);
+    script.0.retain(|_| random.one_in(2));
+    let mut at = SECOND * 4;
+    while at < plan.length {
+        let mut change = some_change(plan, random);
+        if random.one_in(2) {
+            change.whole = true;
+            change.groups = random.one_in(2).then(|| random.next());
+        }
+        if random.one_in(2) {
+            let who = somebody(plan, random);
+            change.joining.push((who, !random.one_in(4)));
+            let [quorum, election, client] = [(); 3].map(|()| random.one_in(2));
+            change.moves = Moves { quorum, election, client };
+        }
+        if random.one_in(3) {
+            let away = random.ms(50, plan.tick.as_millis() as u64 * 10);
+            let end = *random.pick(&[Target::Here, Target::There]);
+            let fault = match random.below(3) {
+                0 => Fault::Kill(end, random.below(12), away),
+                1 => Fault::PowerCut(end, random.below(12), Left::Some(random.next()), away),
+                _ => Fault::CutOff(end, Side::Servers, random.one_in(2), away),
+            };
+            let when = *random.pick(&[When::Change, When::Activate, When::NewLeader]);
+            script.at(at, Fault::Ambush(when, random.below(3) as u32, Box::new(fault)));
+        }
+        script.at(at, Fault::Change(change));
+        at += random.ms(2_000, 14_000);
+    }
+}
+
+fn changing_disks(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.reconfig = true;
+    plan.voters = *random.pick(&[3, 3, 4, 5]);
+    plan.observers = *random.pick(&[0, 1]);
+    plan.spares = random.between(0, 2) as usize;
+    script.0 = plan.draw_faults(random);
+    // Something has to be at rest for a while, or nobody else ever has everything.
+    script.0.retain(|_| random.one_in(3));
+    let mut at = SECOND * 5;
+    while at < plan.length {
+        let target = Target::Server(random.below(plan.servers() as u64) as usize);
+        let back = random.ms(10, 6_000);
+        let fault = match random.below(6) {
+            0 => Fault::Rot(target, random.next(), back),
+            1 => Fault::RollBack(target, back),
+            2 => Fault::Wipe(target, back),
+            3 => Fault::BackUp(target),
+            _ => Fault::Change(some_change(plan, random)),
+        };
+        script.at(at, fault);
+        at += random.ms(500, 6_000);
+    }
+}
+
+fn other_leaders(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.voters = *random.pick(&[3, 3, 5]);
+    plan.observers = *random.pick(&[0, 1]);
+    plan.always_copy = random.one_in(8);
+    plan.think = Duration::from_millis(100);
+    let kinds = [Leads::Well, Leads::Again, Leads::Again, Leads::Holes];
+    plan.leads = (0..plan.members()).map(|_| *random.pick(&kinds)).collect();
+    let acks = [Acks::Late, Acks::Early, Acks::Again];
+    plan.acks = (0..plan.members()).map(|_| *random.pick(&acks)).collect();
+    script.0 = plan.draw_faults(random);
+    script.0.retain(|_| random.one_in(2));
+    let mut at = SECOND * 4;
+    while at < plan.length {
+        let away = random.ms(20, plan.tick.as_millis() as u64 * 6);
+        let target = *random.pick(&[Target::Leader, Target::Other(0), Target::Other(1)]);
+        let fault = match random.below(4) {
+            0 => Fault::Kill(target, random.below(8), away),
+            1 => Fault::PowerCut(target, random.below(8), Left::Some(random.next()), away),
+            2 => Fault::CutOff(target, Side::Servers, random.one_in(2), away),
+            _ => Fault::Pause(target, away),
+        };
+        script.at(at, fault);
+        at += random.ms(1_000, 8_000);
     }
 }

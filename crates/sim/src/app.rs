@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use zebu_jute::Encode as _;
 use zebu_proto::request::AddWatch;
-use zebu_proto::{ErrorCode, OpCode, SessionId};
+use zebu_proto::{ErrorCode, OpCode, SessionId, Zxid};
 use zebu_session::{
     Answer, Attempt, Effect, Ending, Failure, Frame, Input, Options, Output, Probe, Registration,
     RequestId, Session, State, Submission, WatchKind, WatcherId,
@@ -21,6 +21,7 @@ use crate::checks::promises::{Held, Promises, Told};
 use crate::checks::reads::Asked;
 use crate::checks::watches::Kind;
 use crate::net::Message;
+use crate::plan::Plan;
 use crate::random::Random;
 use crate::requests::{self, Wish};
 use crate::world::{Happening, World};
@@ -28,21 +29,42 @@ use crate::world::{Happening, World};
 /// Requests of one program under way at a time.
 const PENDING_MAX: usize = 4;
 
+/// How much later than it should a timer rings.
+const LATE_MAX: Duration = Duration::from_millis(5);
+
+/// Whether a request that has failed for this reason was never sent.
+fn is_unsent(failure: Failure) -> bool {
+    !matches!(failure, Failure::Lost | Failure::TimedOut { is_sent: true })
+}
+
+/// A request of a program.
+struct Pending {
+    id: RequestId,
+    asked: Asked,
+    watch: Option<Registration>,
+    made: Duration,
+    /// What it writes, if it is written once.
+    tag: Vec<u8>,
+}
+
 /// A program with a session.
 pub(crate) struct App {
     random: Random,
     number: usize,
     options: Options,
     session: Session,
-    /// The id of the session, once it has one.
+    /// The id of the session, once it has one, and whether others than its own server know it.
     id: SessionId,
+    is_global: bool,
+    /// Whether its server only answers reads.
+    only_reads: bool,
     /// The connection that came of an attempt.
     conn: Option<(Attempt, u64)>,
     /// The attempt under way.
     dialling: Option<Attempt>,
     timer: u64,
     /// What was asked and not answered, oldest first.
-    pending: VecDeque<(RequestId, Asked, Option<Registration>)>,
+    pending: VecDeque<Pending>,
     next_request: u64,
     next_watcher: u64,
     promises: Promises,
@@ -53,6 +75,8 @@ pub(crate) struct App {
     /// When it wants something next.
     wants_at: Duration,
     pub(crate) silent: bool,
+    /// When it stood still last.
+    stood: Duration,
     unread: Vec<(u64, Option<Bytes>)>,
     outputs: VecDeque<Output>,
     /// The frame that is being taken.
@@ -71,18 +95,26 @@ fn server_at(address: SocketAddr) -> usize {
 }
 
 impl App {
-    pub(crate) fn new(number: usize, seed: u64) -> Self {
+    pub(crate) fn new(number: usize, plan: &Plan) -> Self {
+        let seed = plan.seed;
         let mut random = Random::new(seed, 200 + number as u64);
         let timeout = Duration::from_millis(random.between(2_000, 30_000));
         let connection_wait = Duration::from_millis(random.between(200, 20_000));
-        let options =
+        let mut options =
             Options { timeout, connection_wait, seed: random.next(), ..Options::default() };
+        let mut wishes = Random::new(seed, 300 + number as u64);
+        options.read_only = plan.read_only;
+        if plan.impatient {
+            options.request_timeout = Some(wishes.ms(20, 6_000));
+        }
         Self {
             number,
             session: Session::new(options.clone()),
             options,
             random,
             id: SessionId::NONE,
+            is_global: false,
+            only_reads: false,
             conn: None,
             dialling: None,
             timer: 0,
@@ -94,6 +126,7 @@ impl App {
             ends: false,
             wants_at: Duration::ZERO,
             silent: false,
+            stood: Duration::ZERO,
             unread: Vec::new(),
             outputs: VecDeque::new(),
             payload: Bytes::new(),
@@ -143,7 +176,24 @@ impl World {
                 return;
             }
         }
+        self.answered_in_time(app);
         self.arm_app(app);
+    }
+
+    /// Who waits for so long only is not left waiting.
+    fn answered_in_time(&mut self, app: usize) {
+        let it = &self.apps[app];
+        let Some(limit) = it.options.request_timeout else { return };
+        if it.silent || self.now < it.stood + LATE_MAX {
+            return;
+        }
+        let late = |pending: &&Pending| pending.made + limit + LATE_MAX < self.now;
+        if let Some(Pending { asked, made, .. }) = it.pending.iter().find(late) {
+            let what = format!(
+                "ERR-10: {asked:?} of program {app}, made at {made:?}, is not answered in {limit:?}"
+            );
+            self.checks.found(what);
+        }
     }
 
     /// Sees to it that a session hears of its deadline.
@@ -239,7 +289,10 @@ impl World {
         let effect = registration.clone().map_or(Effect::None, Effect::Watch);
         // Its number on the wire is the session's affair.
         let asked = Asked { xid: 0, op, path, completed };
-        it.pending.push_back((id, asked, registration));
+        // Every request that writes data writes the same in all its parts.
+        let tag = requests::tag(it.number, id.0);
+        let tag = if op.is_write() { tag.to_vec() } else { Vec::new() };
+        it.pending.push_back(Pending { id, asked, watch: registration, made: self.now, tag });
         let frame = Frame::new(op, |out| out.raw(&body));
         self.app_step(app, Input::Submit(Submission { id, frame, effect, series: None }));
     }
@@ -273,7 +326,10 @@ impl World {
                 }
             }
             Output::Probe(server) => {
-                let serves = self.servers[server_at(server)].serves();
+                let at = server_at(server);
+                let reached = self.net.reaches(place, at) && !self.net.dark.contains(&at);
+                let runs = self.servers[at].paused.is_none();
+                let serves = reached && runs && self.servers[at].serves();
                 let probe = if serves { Probe::ReadWrite } else { Probe::Other };
                 self.app_step(app, Input::Probed(server, probe));
             }
@@ -304,11 +360,26 @@ impl World {
         match state {
             State::Connected => {
                 let ticket = it.session.ticket().ok_or("connected without a session")?;
-                if it.id != SessionId::NONE && it.id != ticket.id {
+                if it.is_global && it.id != ticket.id {
                     return Err(format!("{} goes on as {}", it.id, ticket.id));
                 }
                 it.id = ticket.id;
+                it.is_global = true;
+                it.only_reads = false;
                 self.checks.expiry.is_present(it.id, Some(now));
+            }
+            State::ConnectedReadOnly if it.options.read_only => {
+                let ticket = it.session.ticket().ok_or("connected without a session")?;
+                if it.is_global && it.id != ticket.id {
+                    return Err(format!("{} goes on as {} to read", it.id, ticket.id));
+                }
+                it.id = ticket.id;
+                it.only_reads = true;
+                if !it.conn.is_none_or(|(_, conn)| self.checks.shows_committed(conn)) {
+                    it.promises.doubt();
+                    self.reached("read of what may not last");
+                }
+                self.reached("session on a server that only answers reads");
             }
             State::Connecting | State::Disconnected => {
                 self.checks.expiry.is_present(it.id, None);
@@ -343,11 +414,25 @@ impl World {
             it.closing = None;
             return Ok(());
         }
-        let at = it.pending.iter().position(|(other, ..)| *other == id);
+        let at = it.pending.iter().position(|pending| pending.id == id);
         let at = at.ok_or_else(|| format!("{id:?} is answered, and nobody waits for it"))?;
-        let (_, mut asked, registration) = it.pending.remove(at).expect("it was found there");
+        let pending = it.pending.remove(at).expect("it was found there");
+        let Pending { mut asked, watch: registration, made, tag, .. } = pending;
+        let limit = it.options.request_timeout;
+        if let Err(failure) = result
+            && is_unsent(failure)
+        {
+            self.checks.reference.never_sent(tag)?;
+        }
+        let it = &mut self.apps[app];
         let answer = match result {
             Ok(answer) => answer,
+            Err(Failure::TimedOut { .. })
+                if limit.is_some_and(|limit| made + limit <= self.now) =>
+            {
+                self.reached("request of a session given up in time");
+                return Ok(());
+            }
             Err(Failure::Lost | Failure::NoConnection | Failure::Over(_)) => {
                 self.reached("request of a session without an answer");
                 return Ok(());
@@ -355,7 +440,7 @@ impl World {
             Err(failure) => return Err(format!("{asked:?} fails: {failure:?}")),
         };
         if at > 0 {
-            let before = &it.pending[0].1;
+            let before = &it.pending[0].asked;
             return Err(format!("ORD: {asked:?} is answered before {before:?}"));
         }
         self.outcome.answered += 1;
@@ -365,12 +450,39 @@ impl World {
             return Err(format!("{asked:?} is answered with another body than the server's"));
         }
         let Answer { zxid, err, .. } = answer;
+        if it.only_reads || err == ErrorCode::NOT_READ_ONLY {
+            let refused = err == ErrorCode::NOT_READ_ONLY;
+            if refused != (it.only_reads && (asked.op.is_write() || asked.op == OpCode::SYNC)) {
+                let on =
+                    if it.only_reads { "a server that only answers reads" } else { "a leader's" };
+                return Err(format!("B-22: {asked:?} is answered with {err:?} on {on}"));
+            }
+            if refused || !self.checks.order.is_committed(zxid) {
+                let conn = it.connection();
+                it.promises.answered(&self.checks.reference, conn, zxid)?;
+                return self.app_watches(app, asked, registration, err, zxid);
+            }
+        }
         let checks = &mut self.checks;
         let (session, seen) = (it.id, it.promises.seen());
         let (told, reads) = checks.told();
         reads.answered(told, session, seen, &asked, &payload)?;
         let conn = it.connection();
         it.promises.answered(&checks.reference, conn, zxid)?;
+        self.app_watches(app, asked, registration, err, zxid)
+    }
+
+    /// A request that was to leave a watch has been answered.
+    fn app_watches(
+        &mut self,
+        app: usize,
+        asked: Asked,
+        registration: Option<Registration>,
+        err: ErrorCode,
+        zxid: Zxid,
+    ) -> Result<(), String> {
+        let it = &mut self.apps[app];
+        let conn = it.connection();
         if let Some(Registration { watcher, kind, .. }) = registration {
             let kind = match (kind, err) {
                 (WatchKind::Exist, ErrorCode::NO_NODE) => Some(Kind::Exist),
@@ -422,13 +534,15 @@ impl World {
     pub(crate) fn app_anew(&mut self, app: usize) {
         self.app_hang_up(app);
         let it = &mut self.apps[app];
-        if let Some((_, asked, _)) = it.pending.front() {
+        if let Some(Pending { asked, .. }) = it.pending.front() {
             let what = format!("program {app}: {asked:?} was never answered");
             return self.checks.found(what);
         }
         it.options.seed = it.random.next();
         it.session = Session::new(it.options.clone());
         it.id = SessionId::NONE;
+        it.is_global = false;
+        it.only_reads = false;
         it.closing = None;
         it.ends = false;
         it.dialling = None;
@@ -468,6 +582,7 @@ impl World {
         if !std::mem::replace(&mut self.apps[app].silent, false) {
             return;
         }
+        self.apps[app].stood = self.now;
         // A program that stood still has its timers first, as likely as what has come meanwhile.
         if self.random.one_in(2) {
             self.app_step(app, Input::Tick);

@@ -33,7 +33,7 @@ use zebu_zab::{ConfigChange, EpochKind, Epochs, Role};
 use crate::checks::configs::is_quorum;
 use crate::disk::Disk;
 use crate::members;
-use crate::plan::Plan;
+use crate::plan::{Leads, Plan};
 use crate::server::{Backup, Server};
 use crate::world::World;
 
@@ -63,6 +63,8 @@ pub(crate) struct Checks {
     extents: BTreeMap<u64, Zxid>,
     /// What was committed when a copy was sent, by its connection.
     sent: BTreeMap<u64, Zxid>,
+    /// What a server without a leader shows, by its clients' connections.
+    shown: BTreeMap<u64, Zxid>,
     /// Whether what is done is not to be told.
     silent: bool,
     /// The epoch that each server leads in.
@@ -72,6 +74,9 @@ pub(crate) struct Checks {
     /// Whose disk has rotted.
     rotten: Vec<bool>,
     voters: usize,
+    reconfig: bool,
+    /// Whether some leaders leave something out.
+    holes: bool,
     local_sessions: bool,
 }
 
@@ -96,11 +101,14 @@ impl Checks {
             calm_since: None,
             extents: BTreeMap::new(),
             sent: BTreeMap::new(),
+            shown: BTreeMap::new(),
             silent: false,
             leads: vec![None; servers],
             stood: vec![false; servers],
             rotten: vec![false; servers],
             voters: plan.voters,
+            reconfig: plan.reconfig,
+            holes: plan.leads.contains(&Leads::Holes),
             local_sessions: plan.local_sessions,
         }
     }
@@ -167,7 +175,11 @@ impl Checks {
     /// votes has all that it has.
     pub(crate) fn may_roll_back(&self, server: usize) -> bool {
         let is_sound = !self.rotten.contains(&true);
-        is_sound && self.durability.may_roll_back(server, self.voters, &self.order)
+        let newest = self.configs.newest(&self.order);
+        let votes = |other: usize| {
+            if self.reconfig { newest.is_voter(members::id(other)) } else { other < self.voters }
+        };
+        is_sound && self.durability.may_roll_back(server, votes, &self.order)
     }
 
     pub(crate) fn rolled_back(&mut self, server: usize, backup: &Backup) {
@@ -179,9 +191,9 @@ impl Checks {
     }
 
     /// What is to be known of a copy of a server's data.
-    pub(crate) fn back_up(&self, server: usize, disk: Disk) -> Backup {
+    pub(crate) fn back_up(&self, server: usize, disk: Disk, version: Zxid) -> Backup {
         let (fuzzy, lost) = (self.state.fuzzy_of(server), self.durability.is_wiped(server));
-        Backup { disk, fuzzy, lost }
+        Backup { disk, fuzzy, lost, version }
     }
 
     /// Whether somebody has lost data, and not been given them again.
@@ -202,6 +214,10 @@ impl Checks {
 
     /// A server has decided to log a transaction.
     pub(crate) fn append(&mut self, server: usize, it: &Server, zxid: Zxid, record: &Bytes) {
+        if it.process.as_ref().is_some_and(|process| process.only_reads) {
+            // Nobody orders anything here, nor brings this server to a history.
+            self.found(format!("B-22: server {server} logs {zxid} while it serves readers only"));
+        }
         // It may have given up its epoch in the step after.
         let led = self.leaders.of(zxid.epoch()) == Some(server);
         let is_new = !self.order.knows(zxid);
@@ -324,6 +340,17 @@ impl Checks {
         self.sent.insert(link, self.order.last());
     }
 
+    /// A server without a leader serves a client, which only reads, from a tree as of `zxid`.
+    pub(crate) fn shows(&mut self, conn: u64, zxid: Zxid) {
+        self.shown.insert(conn, zxid);
+    }
+
+    /// Whether what a client is shown is committed. What a start has found in its log may never be: a
+    /// server without a leader cannot know.
+    pub(crate) fn shows_committed(&self, conn: u64) -> bool {
+        self.shown.get(&conn).is_none_or(|zxid| self.order.is_committed(*zxid))
+    }
+
     pub(crate) fn extent(&self, link: u64) -> Zxid {
         self.extents.get(&link).copied().unwrap_or_default()
     }
@@ -335,7 +362,7 @@ impl Checks {
     }
 
     pub(crate) fn stepped(&mut self, server: usize, it: &Server) {
-        let held = legality::check(server, it);
+        let held = legality::check(server, it, self.holes);
         self.hold(held);
         let held = self.durability.check(server, it);
         self.hold(held);

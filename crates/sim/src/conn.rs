@@ -93,7 +93,7 @@ impl World {
             };
             let mut payload = rest.split_to(4 + length as usize);
             let payload = payload.split_off(4);
-            let serves = self.servers[server].serves();
+            let serves = self.servers[server].serves() || self.only_reads(server);
             let Some(conn) = self.conn(server, ConnId(id)) else { return };
             conn.heard = heard;
             if !conn.greeted {
@@ -227,6 +227,11 @@ impl World {
             }
             Output::Accept { conn: id, session, timeout_ms, password } => {
                 let read_only = Some(self.only_reads(server));
+                if let Some(process) = &self.servers[server].process
+                    && process.only_reads
+                {
+                    self.checks.shows(id.0, process.tree.last_zxid());
+                }
                 let response =
                     ConnectResponse { timeout_ms, session_id: session, password, read_only };
                 if let Some(conn) = self.conn(server, id) {

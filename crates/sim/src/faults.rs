@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use zebu_proto::quorum::QuorumPacket;
 use zebu_store::vfs::{Crash, Names, Unsynced};
+use zebu_zab::config::Membership;
 
+use crate::checks::configs::is_quorum;
 use crate::disk::Disk;
 use crate::plan::{Fault, Left, Side, Target, When};
 use crate::world::{Happening, World};
@@ -219,25 +221,33 @@ impl World {
             }
             Fault::Wipe(target, back) => {
                 let server = self.aim(target)?;
-                if self.plan.reconfig || !self.checks.may_wipe(server) {
+                if !self.checks.may_wipe(server) || !self.is_dispensable(server) {
                     return None;
                 }
                 self.power_cut(server, 0, Left::Nothing.crash(), back);
                 self.servers[server].disk = Disk::new();
                 self.checks.wiped(server);
-                self.write_first_file(server);
+                if self.plan.reconfig {
+                    self.readmit(server);
+                } else {
+                    self.write_first_file(server);
+                }
             }
             Fault::BackUp(target) => {
                 let server = self.aim(target)?;
                 let it = &mut self.servers[server];
                 it.process.as_ref().filter(|_| !self.checks.is_rotten(server))?;
                 let disk = it.disk.crash(Left::All.crash());
-                it.backup = Some(self.checks.back_up(server, disk));
+                let version = it.process.as_ref()?.said.committed().version();
+                it.backup = Some(self.checks.back_up(server, disk, version));
             }
             Fault::RollBack(target, back) => {
                 let server = self.aim(target)?;
                 let backup = self.servers[server].backup.take()?;
-                if self.plan.reconfig || !self.checks.may_roll_back(server) {
+                // Nobody else could tell it of members that it has forgotten.
+                let newest = self.checks.configs.newest_version(&self.checks.order);
+                let is_old = self.plan.reconfig && backup.version != newest;
+                if is_old || !self.checks.may_roll_back(server) || !self.is_dispensable(server) {
                     return None;
                 }
                 self.power_cut(server, 0, Left::Nothing.crash(), back);
@@ -246,7 +256,7 @@ impl World {
             }
             Fault::Rot(target, seed, back) => {
                 let server = self.aim(target)?;
-                if self.plan.reconfig || !self.checks.may_wipe(server) {
+                if !self.checks.may_wipe(server) || !self.is_dispensable(server) {
                     return None;
                 }
                 self.power_cut(server, 0, Left::All.crash(), back);
@@ -288,6 +298,24 @@ impl World {
         Some(())
     }
 
+    /// Whether the others can do without a server for ever, whatever change of the members is under way.
+    fn is_dispensable(&self, server: usize) -> bool {
+        if !self.plan.reconfig {
+            return true;
+        }
+        let newest = self.checks.configs.newest(&self.checks.order);
+        let without = |config: &Membership| is_quorum(config, |voter| voter != server);
+        let others = self.servers.iter().all(|it| {
+            it.peer().is_some_and(|peer| {
+                let quorums = peer.quorums();
+                without(quorums.last_seen()) && without(quorums.committed())
+            })
+        });
+        // Nobody knows who will have to be there when that is in force.
+        let asked = self.asked_change.is_some();
+        !asked && others && without(newest)
+    }
+
     fn power_cut(&mut self, server: usize, calls: u64, crash: Crash, back: Duration) {
         self.net.dark.insert(server);
         self.drop_all(server, false);
@@ -308,6 +336,12 @@ impl World {
         it.disk.resume();
         let process = it.number;
         self.after(back, Happening::Boot { server, process });
+    }
+
+    /// An operator starts a server again.
+    pub(crate) fn restart(&mut self, server: usize) {
+        let back = self.random.ms(100, 1000);
+        self.kill(server, 0, back);
     }
 
     fn pause(&mut self, server: usize, time: Duration) -> Option<()> {

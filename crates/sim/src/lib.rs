@@ -21,6 +21,7 @@ mod members;
 #[cfg(feature = "mutants")]
 pub mod mutants;
 mod net;
+mod others;
 pub mod plan;
 mod random;
 mod requests;

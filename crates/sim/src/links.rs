@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use zebu_jute::Encode as _;
+use zebu_proto::ServerId;
 use zebu_proto::quorum::{
     NOTIFICATION_VERSION, Notification, PacketKind, QuorumPacket, ServerState,
 };
-use zebu_proto::{ServerId, Zxid};
 use zebu_replica::{ConnId, Input};
 use zebu_zab::config::Membership;
 use zebu_zab::election::{Ballot, State, Vote};
@@ -17,12 +17,8 @@ use zebu_zab::{Configs, LinkId};
 
 use crate::members::{self, machine};
 use crate::net::{Kind, Message};
-use crate::plan::Acks;
 use crate::server::Process;
 use crate::world::{Happening, World};
-
-/// How many transactions are acknowledged once more.
-const AGAIN_MAX: usize = 20;
 
 const FIELD_BYTES_MAX: usize = 1 << 20;
 
@@ -100,35 +96,8 @@ impl World {
         self.send(wire.0, server, message);
     }
 
-    /// Sends a packet, with the acknowledgements around it that a server of another kind would send.
-    pub(crate) fn send_packet(&mut self, server: usize, link: LinkId, packet: QuorumPacket) {
-        if packet.kind != PacketKind::ACK || packet.zxid.counter() != 0 {
-            return self.send_one(server, link, packet);
-        }
-        let acks = self.plan.acks.get(server).copied().unwrap_or(Acks::Late);
-        let Some(process) = &mut self.servers[server].process else { return };
-        let first = process.proven.replace(link) != Some(link);
-        let peer = process.replica.peer().expect("a member");
-        let (history, flushed) = (peer.history(), peer.history().flushed());
-        let txns: Vec<Zxid> = match (acks, first) {
-            (Acks::Early, true) => history.pending().map(|txn| txn.zxid).collect(),
-            (Acks::Again, false) => history.all().map(|txn| txn.zxid).collect(),
-            _ => Vec::new(),
-        };
-        let newest = txns.len().saturating_sub(AGAIN_MAX);
-        let extra = txns[newest..].iter().filter(|zxid| **zxid <= flushed);
-        let mut packets: Vec<QuorumPacket> =
-            extra.map(|zxid| QuorumPacket::new(PacketKind::ACK, *zxid)).collect();
-        if !packets.is_empty() {
-            self.reached("acknowledged as others do");
-        }
-        packets.insert(if first { packets.len() } else { 0 }, packet);
-        for packet in packets {
-            self.send_one(server, link, packet);
-        }
-    }
-
-    fn send_one(&mut self, server: usize, link: LinkId, packet: QuorumPacket) {
+    /// Sends a packet, as it is.
+    pub(crate) fn send_one(&mut self, server: usize, link: LinkId, packet: QuorumPacket) {
         self.trace(server as u64 ^ 4 << 40, packet.zxid.0 as u64 ^ (packet.kind.0 as u64) << 48);
         self.checks.send(server, &self.servers[server], &packet);
         self.tell_packet(server, link, &packet);
@@ -250,7 +219,17 @@ impl World {
             return;
         }
         let there = self.servers[to].number;
-        if given_up || self.servers[to].process.is_none() {
+        let Some(process) = &self.servers[server].process else { return };
+        let (known, own) = (process.said.electors(peer), process.said.election_addresses());
+        let is_there = self.servers[to].process.as_mut().is_some_and(|process| {
+            let listens = process.said.election_addresses();
+            let reached = !given_up && listens.iter().any(|address| known.contains(address));
+            if reached {
+                process.said.meet(members::id(server), own);
+            }
+            reached
+        });
+        if !is_there {
             let refused = zebu_zab::Input::Mesh(Mesh::Refused(peer));
             return self.input(server, number, Input::Zab(refused));
         }

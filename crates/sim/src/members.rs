@@ -1,7 +1,7 @@
 //! The members of a simulated ensemble: what operators write into files, how a start reads them, what
 //! servers tell each other of them, and the changes that an operator asks for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,10 +11,11 @@ use zebu_proto::request::Reconfig;
 use zebu_proto::{ErrorCode, HostPort, ServerId, Zxid, properties};
 use zebu_store::Vfs;
 use zebu_store::vfs::read;
-use zebu_zab::config::{Member, Membership, Role, Rules, files, is_config_key};
+use zebu_zab::config::{Member, Membership, Role, Rules, Verifier, files, is_config_key};
 use zebu_zab::{ConfigChange, Configs};
 
-use crate::plan::{Change, Meant, Plan, Target};
+use crate::plan::{Change, Meant, Moves, Plan, Target};
+use crate::random::Random;
 use crate::world::World;
 
 /// The operator's file.
@@ -36,9 +37,57 @@ pub(crate) fn machine(server: ServerId) -> usize {
     server.0 as usize - 1
 }
 
-fn entry(machine: usize, role: Role, quorum_port: u16) -> String {
+/// Where a machine listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ports {
+    quorum: u16,
+    election: u16,
+    client: u16,
+}
+
+impl Ports {
+    const FIRST: Self = Self { quorum: 2888, election: 3888, client: 2181 };
+
+    fn of(member: &Member) -> Self {
+        let at = &member.addresses[0];
+        let client = member.client.as_ref().map_or(Self::FIRST.client, |client| client.port);
+        Self { quorum: at.quorum_port, election: at.election_port, client }
+    }
+
+    fn moved(self, moves: Moves) -> Self {
+        Self {
+            quorum: self.quorum + u16::from(moves.quorum),
+            election: self.election + u16::from(moves.election),
+            client: self.client + u16::from(moves.client),
+        }
+    }
+}
+
+fn entry(machine: usize, role: Role, Ports { quorum, election, client }: Ports) -> String {
     let n = machine + 1;
-    format!("server.{n}=10.0.0.{n}:{quorum_port}:3888:{role};10.0.0.{n}:2181")
+    format!("server.{n}=10.0.0.{n}:{quorum}:{election}:{role};10.0.0.{n}:{client}")
+}
+
+/// The lines that put these voters, each with its group and weight, into groups.
+fn group_lines(voters: impl Iterator<Item = (ServerId, u64, u64)>) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut groups: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+    for (ServerId(voter), group, weight) in voters {
+        groups.entry(group).or_default().push(voter.to_string());
+        lines.push(format!("weight.{voter}={weight}"));
+    }
+    let groups = groups.into_iter();
+    lines.extend(groups.map(|(group, voters)| format!("group.{}={}", group + 1, voters.join(":"))));
+    lines
+}
+
+/// The same for the members there are.
+fn groups_of(config: &Membership) -> Vec<String> {
+    let Verifier::Hierarchical(groups) = config.verifier() else { return Vec::new() };
+    let all = groups.groups().flat_map(|(group, members)| {
+        members.iter().map(move |member| (*member, group as u64 - 1, groups.weight(*member)))
+    });
+    group_lines(all)
 }
 
 /// What the operator writes before a machine starts for the first time: the first members, and who is
@@ -47,16 +96,13 @@ pub(crate) fn first_file(plan: &Plan, machine: usize) -> String {
     let mut text = String::from("tickTime=2000\n");
     for member in (0..plan.members()).chain((machine >= plan.members()).then_some(machine)) {
         let role = if member < plan.voters { Role::Participant } else { Role::Observer };
-        text.push_str(&entry(member, role, 2888));
+        text.push_str(&entry(member, role, Ports::FIRST));
         text.push('\n');
     }
-    let mut groups: BTreeMap<u64, Vec<String>> = BTreeMap::new();
-    for (voter, (group, weight)) in plan.groups.iter().enumerate() {
-        groups.entry(*group).or_default().push((voter + 1).to_string());
-        text.push_str(&format!("weight.{}={weight}\n", voter + 1));
-    }
-    for (group, voters) in groups {
-        text.push_str(&format!("group.{}={}\n", group + 1, voters.join(":")));
+    let voters = plan.groups.iter().enumerate();
+    for line in group_lines(voters.map(|(voter, (group, weight))| (id(voter), *group, *weight))) {
+        text.push_str(&line);
+        text.push('\n');
     }
     text
 }
@@ -111,6 +157,8 @@ pub(crate) struct Said {
     heard: Option<Arc<Membership>>,
     /// This server, where it was last known to be: it may have been removed.
     me: Member,
+    /// Where others say that they are heard in elections.
+    met: BTreeMap<ServerId, Vec<HostPort>>,
 }
 
 impl Said {
@@ -120,7 +168,8 @@ impl Said {
         proposed: Option<Membership>,
     ) -> Self {
         let me = committed.member(me).expect("who starts is a member").clone();
-        Self { committed, proposed: proposed.map(Arc::new), heard: None, me }
+        let proposed = proposed.map(Arc::new);
+        Self { committed, proposed, heard: None, me, met: BTreeMap::new() }
     }
 
     pub(crate) fn committed(&self) -> &Arc<Membership> {
@@ -153,11 +202,31 @@ impl Said {
         self.me.quorum_addresses()
     }
 
-    /// Where a server is dialled.
-    pub(crate) fn addresses(&self, server: ServerId) -> Vec<HostPort> {
+    /// What is known of a server.
+    fn known(&self, server: ServerId) -> impl Iterator<Item = &Member> {
         let known = [Some(&self.committed), self.proposed.as_ref(), self.heard.as_ref()];
-        let members = known.into_iter().flatten().filter_map(|config| config.member(server));
-        members.flat_map(Member::quorum_addresses).collect()
+        known.into_iter().flatten().filter_map(move |config| config.member(server))
+    }
+
+    /// Where a server is dialled to learn from it.
+    pub(crate) fn addresses(&self, server: ServerId) -> Vec<HostPort> {
+        self.known(server).flat_map(Member::quorum_addresses).collect()
+    }
+
+    /// Where this server is heard in elections.
+    pub(crate) fn election_addresses(&self) -> Vec<HostPort> {
+        self.me.election_addresses()
+    }
+
+    /// Where a server is dialled for an election: who has dialled has said where it is.
+    pub(crate) fn electors(&self, server: ServerId) -> Vec<HostPort> {
+        let met = self.met.get(&server).into_iter().flatten().cloned();
+        self.known(server).flat_map(Member::election_addresses).chain(met).collect()
+    }
+
+    /// A server has dialled this one.
+    pub(crate) fn meet(&mut self, server: ServerId, addresses: Vec<HostPort>) {
+        self.met.insert(server, addresses);
     }
 }
 
@@ -175,6 +244,10 @@ impl World {
 
     /// The next change as a request, if there is one.
     pub(crate) fn next_change(&mut self) -> Option<Vec<u8>> {
+        // Who has lost what it had may be needed by those who would remain.
+        if self.checks.has_lost_data() {
+            return None;
+        }
         let Wanted { change, tries } = self.wanted.pop_front()?;
         let body = self.request_of(&change);
         if body.is_some() {
@@ -207,14 +280,14 @@ impl World {
         let newest = self.checks.configs.newest(&self.checks.order).clone();
         let machine = |target: &Target| self.aim(*target);
         let leaving: Vec<usize> = change.leaving.iter().filter_map(machine).collect();
-        let mut joining = Vec::new();
+        let mut joining: Vec<(usize, Role, String)> = Vec::new();
         for (target, votes) in &change.joining {
             let at = self.aim(*target)?;
             let role = if *votes { Role::Participant } else { Role::Observer };
-            let before =
-                newest.member(id(at)).map_or(2888, |member| member.addresses[0].quorum_port);
-            let port = if change.moves { before + 1 } else { before };
-            joining.push((at, entry(at, role, port)));
+            let before = newest.member(id(at)).map_or(Ports::FIRST, Ports::of);
+            if joining.iter().all(|(other, ..)| *other != at) {
+                joining.push((at, role, entry(at, role, before.moved(change.moves))));
+            }
         }
         let config_id = match change.meant {
             Meant::Any => -1,
@@ -225,20 +298,27 @@ impl World {
         if change.whole {
             let stays = |member: &&Member| {
                 let at = self::machine(member.id);
-                !leaving.contains(&at) && joining.iter().all(|(other, _)| *other != at)
+                !leaving.contains(&at) && joining.iter().all(|(other, ..)| *other != at)
             };
-            let mut lines: Vec<String> = newest
-                .members()
-                .filter(stays)
-                .map(|member| {
-                    let port = member.addresses[0].quorum_port;
-                    entry(self::machine(member.id), member.role, port)
-                })
-                .collect();
-            lines.extend(joining.into_iter().map(|(_, entry)| entry));
+            let stay = || newest.members().filter(stays);
+            let kept = stay().map(|it| entry(self::machine(it.id), it.role, Ports::of(it)));
+            let mut lines: Vec<String> = kept.collect();
+            lines.extend(joining.iter().map(|(.., entry)| entry.clone()));
+            if let Some(seed) = change.groups {
+                let kept = stay().filter(|it| it.role == Role::Participant).map(|it| it.id);
+                let new = joining.iter().filter(|(_, role, _)| *role == Role::Participant);
+                let voters: BTreeSet<ServerId> = kept.chain(new.map(|(at, ..)| id(*at))).collect();
+                let mut random = Random::new(seed, 4);
+                let count = random.between(1, 3);
+                let drawn = voters.into_iter().enumerate().map(|(place, voter)| {
+                    let counts = (place as u64) < count;
+                    (voter, place as u64 % count, random.between(u64::from(counts), 2))
+                });
+                lines.extend(group_lines(drawn));
+            }
             members = Some(lines.join("\n"));
         } else {
-            let joining: Vec<String> = joining.into_iter().map(|(_, entry)| entry).collect();
+            let joining: Vec<String> = joining.into_iter().map(|(.., entry)| entry).collect();
             let leaving: Vec<String> = leaving.iter().map(|at| id(*at).0.to_string()).collect();
             joins = Some(joining.join(",")).filter(|list| !list.is_empty());
             leaves = Some(leaving.join(",")).filter(|list| !list.is_empty());
@@ -261,17 +341,40 @@ impl World {
         self.reached("a removed server is given the members there are");
         let mut text = String::from("tickTime=2000\n");
         let newest = self.checks.configs.newest(&self.checks.order);
-        for member in newest.members() {
-            let port = member.addresses[0].quorum_port;
-            text.push_str(&entry(machine(member.id), member.role, port));
-            text.push('\n');
-        }
-        if newest.member(id(server)).is_none() {
-            text.push_str(&entry(server, Role::Observer, 2888));
+        let members = newest.members();
+        let known = members.map(|it| entry(machine(it.id), it.role, Ports::of(it)));
+        let stranger = newest.member(id(server)).is_none();
+        let itself = stranger.then(|| entry(server, Role::Observer, Ports::FIRST));
+        for line in known.chain(itself).chain(groups_of(newest)) {
+            text.push_str(&line);
             text.push('\n');
         }
         self.servers[server].disk.put(Path::new(FILE), text.as_bytes());
         self.checks.configs.rewritten(server);
+    }
+
+    /// An operator looks after servers that cannot find the others: all who vote, as far as they know,
+    /// are heard elsewhere by now. Nobody asks those without a vote.
+    pub(crate) fn look_after_strangers(&mut self) {
+        for server in 0..self.plan.servers() {
+            let it = &self.servers[server];
+            let Some(process) = it.process.as_ref().filter(|_| !it.serves()) else { continue };
+            let mut others = self.servers.iter().enumerate().filter(|(other, _)| *other != server);
+            let is_known = others.any(|(other, it)| {
+                let mut members = process.said.known(id(other));
+                if !members.any(|member| member.role == Role::Participant) {
+                    return false;
+                }
+                let known = process.said.electors(id(other));
+                let there = it.process.as_ref().map(|process| process.said.election_addresses());
+                there.is_none_or(|there| there.iter().any(|address| known.contains(address)))
+            });
+            if !is_known {
+                self.tell(|| format!("server {server} knows nobody's address any more"));
+                self.readmit(server);
+                self.restart(server);
+            }
+        }
     }
 
     pub(crate) fn write_first_file(&mut self, server: usize) {

@@ -63,6 +63,8 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("memory with a hole", "B-09"),
     mutant("digests trusted at once", "S-10"),
     mutant("proposal left out", "B-08"),
+    aimed("gap accepted", "B-08, B-09", Aim::OtherLeaders),
+    aimed("what comes again is logged again", "B-27", Aim::OtherLeaders),
     mutant("commit out of order", "P-13"),
     mutant("commit without quorum", "P-4"),
     mutant("counter overflows", "B-21"),
@@ -82,6 +84,9 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("touch forgotten", "SES-07"),
     mutant("touches not relayed", "SES-07"),
     mutant("read overtakes", "ORD-04"),
+    aimed("readers may write", "B-22", Aim::Readers),
+    aimed("request timeout ignored", "ERR-10", Aim::Impatience),
+    aimed("sent request said to be unsent", "ERR-10", Aim::Impatience),
     mutant("watch dropped", "WAT-14"),
     mutant("missed events dropped", "WAT-19"),
 ];

@@ -135,6 +135,30 @@ pub enum Acks {
     Again,
 }
 
+/// How a leader treats its learners where the original's differ from ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leads {
+    /// As ours do.
+    Well,
+    /// It proposes an error in the place of what it has proposed last, now and then, as 3.9 does after a
+    /// request that cannot be read (B-27).
+    Again,
+    /// It leaves out what is missing in its own memory, now and then, when it brings a learner up to
+    /// date (ZOOKEEPER-2846, ZOOKEEPER-4925).
+    Holes,
+}
+
+/// Which of its ports a member changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moves {
+    /// The one for learners.
+    pub quorum: bool,
+    /// The one for elections.
+    pub election: bool,
+    /// The one for clients.
+    pub client: bool,
+}
+
 /// Which configuration a change is meant for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meant {
@@ -153,8 +177,10 @@ pub struct Change {
     pub joining: Vec<(Target, bool)>,
     /// Who leaves.
     pub leaving: Vec<Target>,
-    /// Whether those who join listen for learners elsewhere from then on.
-    pub moves: bool,
+    /// Which ports those who join change.
+    pub moves: Moves,
+    /// Groups and weights of the new members, drawn by this seed; only where all are named.
+    pub groups: Option<u64>,
     /// Whether the request names all members, not only those who come and go.
     pub whole: bool,
     /// Which configuration it is to change.
@@ -277,6 +303,8 @@ pub struct Plan {
     pub groups: Vec<(u64, u64)>,
     /// How each server acknowledges; those that are not named as ours do.
     pub acks: Vec<Acks>,
+    /// How each server leads; those that are not named as ours do.
+    pub leads: Vec<Leads>,
     /// Machines that are no members at first, but may become ones.
     pub spares: usize,
     /// Whether the members may change.
@@ -289,6 +317,10 @@ pub struct Plan {
     pub masters: bool,
     /// Whether new sessions are known to their servers only, until they want an ephemeral znode.
     pub local_sessions: bool,
+    /// Whether servers that have no leader serve clients that only read, and whether programs want that.
+    pub read_only: bool,
+    /// Whether some programs wait for an answer for so long only.
+    pub impatient: bool,
     /// How long the sending of a whole tree may stand still between two of its steps.
     pub copy_pause: Duration,
     /// Clients that speak the protocol themselves.
@@ -375,12 +407,15 @@ impl Plan {
             observers: 0,
             groups: Vec::new(),
             acks: Vec::new(),
+            leads: Vec::new(),
             spares: 0,
             reconfig: false,
             regions: 1,
             distance: Duration::ZERO,
             masters: false,
             local_sessions: false,
+            read_only: false,
+            impatient: false,
             copy_pause: Duration::from_millis(10),
             clients: 2,
             sessions: 1,

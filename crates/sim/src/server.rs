@@ -1,7 +1,7 @@
 //! One server: the shipped replica, tree and store, and a driver that does what the real one does,
 //! in the same order.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,6 +64,8 @@ pub(crate) struct Backup {
     pub(crate) fuzzy: (Zxid, Zxid),
     /// Whether it was made when the server had lost its data.
     pub(crate) lost: bool,
+    /// The members that were in force.
+    pub(crate) version: Zxid,
 }
 
 /// A running server.
@@ -105,6 +107,8 @@ pub(crate) struct Process {
     pub(crate) attempt: u64,
     /// To whom it has acknowledged a leader's history.
     pub(crate) proven: Option<LinkId>,
+    /// What it has left out of synchronizations, and must not commit there.
+    pub(crate) left_out: BTreeSet<(LinkId, Zxid)>,
     /// The second in which it dialled a leader last, and how often.
     dialled_in: (u64, u32),
     pub(crate) arriving: BTreeMap<LinkId, Arriving>,
@@ -256,6 +260,7 @@ fn replica_options(plan: &Plan, server: usize, process: u64, wall_ms: i64) -> Op
         member: MemberOptions {
             local_sessions: plan.local_sessions,
             upgrade_local_sessions: plan.local_sessions,
+            read_only_after: plan.read_only.then_some(plan.tick),
             ..MemberOptions::default()
         },
         seed: plan.seed ^ (server as u64) << 32 ^ process,
@@ -424,6 +429,7 @@ impl World {
             taking: None,
             attempt: 0,
             proven: None,
+            left_out: BTreeSet::new(),
             dialled_in: (0, 0),
             arriving: BTreeMap::new(),
             leaving: BTreeMap::new(),

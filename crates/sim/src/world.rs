@@ -222,7 +222,7 @@ impl World {
         let mut random = Random::new(plan.seed, 2);
         let servers = (0..plan.servers()).map(|_| Server::new(&mut random)).collect();
         let clients = (0..plan.clients).map(|n| Client::new(n, plan.seed)).collect();
-        let apps = (0..plan.sessions).map(|n| App::new(n, plan.seed)).collect();
+        let apps = (0..plan.sessions).map(|n| App::new(n, &plan)).collect();
         let mut world = Self {
             now: Duration::ZERO,
             random,
@@ -444,6 +444,7 @@ impl World {
                 self.checks.found(format!("liveness: not all serve\n{}", self.status()));
                 return;
             }
+            self.look_after_strangers();
             self.run_until(self.now + SECOND);
         }
         self.checks.calm_since = Some(self.now);

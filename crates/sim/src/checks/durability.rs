@@ -67,9 +67,15 @@ impl Durability {
     }
 
     /// Whether everybody else has all that a server has, and has promised as much.
-    pub(crate) fn may_roll_back(&self, server: usize, voters: usize, order: &Order) -> bool {
+    pub(crate) fn may_roll_back(
+        &self,
+        server: usize,
+        votes: impl Fn(usize) -> bool,
+        order: &Order,
+    ) -> bool {
         let it = self.0[server];
-        let others = self.0[..voters].iter().enumerate().filter(|(other, _)| *other != server);
+        let others =
+            self.0.iter().enumerate().filter(|(other, _)| *other != server && votes(*other));
         let has_all =
             |other: &Track| order.has(other.flushed, it.flushed) && other.accepted >= it.accepted;
         !self.any_wiped() && others.map(|(_, track)| track).all(has_all)

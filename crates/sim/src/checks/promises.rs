@@ -63,6 +63,8 @@ impl Held {
 pub(crate) struct Promises {
     seen: Zxid,
     held: BTreeMap<WatcherId, Held>,
+    /// It may have seen what is never committed: of its watches nothing is certain.
+    in_doubt: bool,
 }
 
 /// An event as a program hears of it.
@@ -78,6 +80,11 @@ impl Promises {
     /// The newest transaction that the program knows of.
     pub(crate) fn seen(&self) -> Zxid {
         self.seen
+    }
+
+    /// The program was shown what may never be committed, by a server that has no leader.
+    pub(crate) fn doubt(&mut self) {
+        self.in_doubt = true;
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -100,7 +107,7 @@ impl Promises {
         }
         self.seen = zxid;
         for held in self.held.values_mut() {
-            if let Some(what) = held.missed(reference, conn, zxid) {
+            if let Some(what) = held.missed(reference, conn, zxid).filter(|_| !self.in_doubt) {
                 return Err(format!(
                     "WAT-14: an answer at {zxid} comes before the {:?} watch on {}, left at {}, is \
                      told of {what}",
@@ -133,6 +140,7 @@ impl Promises {
             Some(zxid) if zxid < self.seen => {
                 return Err(format!("ORD: {kind:?} of {path} at {zxid} behind {}", self.seen));
             }
+            zxid if self.in_doubt => self.seen = zxid.unwrap_or(self.seen),
             Some(zxid) => {
                 let this = events
                     .position(|event| (event.zxid, event.kind, &*event.path) == (zxid, kind, path));

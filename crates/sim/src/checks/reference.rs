@@ -2,7 +2,7 @@
 //! notifications are compared with.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use zebu_proto::txn::{Txn, TxnRecord};
@@ -47,6 +47,8 @@ pub(crate) struct Reference {
     requests: BTreeMap<(SessionId, i32), Zxid>,
     /// Data that is written once.
     tags: BTreeMap<Vec<u8>, Zxid>,
+    /// Such data of requests whose program was told that they were never sent.
+    unsent: BTreeSet<Vec<u8>>,
 }
 
 impl Reference {
@@ -58,9 +60,22 @@ impl Reference {
             replies: BTreeMap::new(),
             requests: BTreeMap::new(),
             tags: BTreeMap::new(),
+            unsent: BTreeSet::new(),
         };
         reference.note(Zxid::ZERO, "/");
         reference
+    }
+
+    /// A program is told that the request that writes this was never sent.
+    pub(crate) fn never_sent(&mut self, tag: Vec<u8>) -> Result<(), String> {
+        if tag.is_empty() {
+            return Ok(());
+        }
+        if let Some(zxid) = self.tags.get(&tag) {
+            return Err(format!("ERR-10: {tag:x?} was never sent, and is in {zxid}"));
+        }
+        self.unsent.insert(tag);
+        Ok(())
     }
 
     pub(crate) fn tree(&self) -> &Tree {
@@ -80,6 +95,9 @@ impl Reference {
             Txn::SetData { data, .. } => *data,
             _ => None,
         };
+        if let Some(tag) = data.filter(|data| self.unsent.contains(*data)) {
+            return Err(format!("ERR-10: {tag:x?} is in {zxid}, and was never sent, it was said"));
+        }
         if let Some(tag) = data.filter(|data| is_tag(data))
             && let Some(before) = self.tags.insert(tag.to_vec(), zxid)
         {

@@ -1,0 +1,115 @@
+//! Servers of other kinds: what the original's releases say to each other beyond what ours do, or
+//! instead of it.
+//!
+//! A follower may acknowledge early, late or twice (`quorum-protocol.md` §7.2). A leader may propose an
+//! error in the place of what it proposed last (B-27), or leave out of a synchronization what is
+//! missing in its memory (ZOOKEEPER-2846, ZOOKEEPER-4925). Whoever learns from it goes on, or leaves it.
+
+use bytes::Bytes;
+use zebu_jute::Encoder;
+use zebu_proto::quorum::{PacketKind, QuorumPacket};
+use zebu_proto::txn::{Txn, TxnHeader, TxnRecord};
+use zebu_proto::{ErrorCode, OpCode, SessionId, Zxid};
+use zebu_zab::LinkId;
+
+use crate::plan::{Acks, Leads};
+use crate::world::World;
+
+/// How many transactions are acknowledged once more.
+const AGAIN_MAX: usize = 20;
+
+/// An error as it is proposed for a request that could not be read, under a zxid that is taken.
+fn error_at(zxid: Zxid) -> Bytes {
+    let (session, cxid) = (SessionId(0x0100_0000_0000_0001), 1);
+    let header = TxnHeader { session, cxid, zxid, time_ms: 0, op: OpCode::ERROR };
+    let txn = Txn::Error(ErrorCode::MARSHALLING_ERROR);
+    let mut bytes = Vec::new();
+    TxnRecord { header, txn, digest: None }.encode(&mut Encoder::new(&mut bytes));
+    bytes.into()
+}
+
+impl World {
+    /// Sends a packet, as a server of its kind does.
+    pub(crate) fn send_packet(&mut self, server: usize, link: LinkId, packet: QuorumPacket) {
+        if packet.kind == PacketKind::ACK && packet.zxid.counter() == 0 {
+            return self.acknowledge(server, link, packet);
+        }
+        let (kind, zxid) = (packet.kind, packet.zxid);
+        match self.plan.leads.get(server).copied() {
+            Some(Leads::Holes) if self.is_left_out(server, link, &packet) => return,
+            Some(Leads::Again) => {
+                self.send_one(server, link, packet);
+                return self.propose_again(server, link, kind, zxid);
+            }
+            _ => {}
+        }
+        self.send_one(server, link, packet);
+    }
+
+    /// The acknowledgement of a leader's history, with those around it that other kinds send.
+    fn acknowledge(&mut self, server: usize, link: LinkId, packet: QuorumPacket) {
+        let acks = self.plan.acks.get(server).copied().unwrap_or(Acks::Late);
+        let Some(process) = &mut self.servers[server].process else { return };
+        let first = process.proven.replace(link) != Some(link);
+        let peer = process.replica.peer().expect("a member");
+        let (history, flushed) = (peer.history(), peer.history().flushed());
+        let txns: Vec<Zxid> = match (acks, first) {
+            (Acks::Early, true) => history.pending().map(|txn| txn.zxid).collect(),
+            (Acks::Again, false) => history.all().map(|txn| txn.zxid).collect(),
+            _ => Vec::new(),
+        };
+        let newest = txns.len().saturating_sub(AGAIN_MAX);
+        let extra = txns[newest..].iter().filter(|zxid| **zxid <= flushed);
+        let mut packets: Vec<QuorumPacket> =
+            extra.map(|zxid| QuorumPacket::new(PacketKind::ACK, *zxid)).collect();
+        if !packets.is_empty() {
+            self.reached("acknowledged as others do");
+        }
+        packets.insert(if first { packets.len() } else { 0 }, packet);
+        for packet in packets {
+            self.send_one(server, link, packet);
+        }
+    }
+
+    /// Something about a transaction that is the same each time it is asked.
+    fn lot(&self, zxid: Zxid, salt: u64) -> u64 {
+        let mixed = (zxid.0 as u64 ^ self.plan.seed << 20 ^ salt << 44).wrapping_add(1);
+        mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40
+    }
+
+    /// Whether a leader with a hole in its memory does not send this. Never the last it has, nor two in
+    /// a row: nobody could know then.
+    fn is_left_out(&mut self, server: usize, link: LinkId, packet: &QuorumPacket) -> bool {
+        let zxid = packet.zxid;
+        let lot = self.lot(zxid, link.0);
+        let healing = self.healing;
+        let Some(process) = &mut self.servers[server].process else { return false };
+        match packet.kind {
+            PacketKind::COMMIT => process.left_out.remove(&(link, zxid)),
+            PacketKind::PROPOSAL => {
+                let last = process.replica.peer().map_or(Zxid::ZERO, |peer| peer.history().last());
+                let goes_on = zxid < last && zxid.epoch() == last.epoch();
+                let out = !healing && goes_on && zxid.0 % 2 == 0 && lot.is_multiple_of(16);
+                if out {
+                    process.left_out.insert((link, zxid));
+                    self.reached("left out of a synchronization");
+                }
+                out
+            }
+            _ => false,
+        }
+    }
+
+    /// A leader proposes an error in the place of a transaction, to all or to nobody: behind it, or
+    /// when it is committed.
+    fn propose_again(&mut self, server: usize, link: LinkId, kind: PacketKind, zxid: Zxid) {
+        let leads = self.servers[server].leads() == Some(zxid.epoch());
+        let lot = self.lot(zxid, 0);
+        let when = if lot.is_multiple_of(2) { PacketKind::PROPOSAL } else { PacketKind::COMMIT };
+        if leads && kind == when && (lot / 2).is_multiple_of(8) {
+            self.reached("proposed once more as an error");
+            let again = QuorumPacket::with_data(PacketKind::PROPOSAL, zxid, error_at(zxid));
+            self.send_one(server, link, again);
+        }
+    }
+}
