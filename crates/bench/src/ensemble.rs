@@ -115,13 +115,15 @@ impl<'a> Ensemble<'a> {
         (0..MEMBERS).try_for_each(|index| self.wait_for(index))
     }
 
-    /// Whoever leads.
+    /// Whoever leads, once nobody else believes it does: who stood still does so for a while.
     pub(crate) fn leader(&self) -> anyhow::Result<usize> {
         let start = Instant::now();
         while start.elapsed() < START_LIMIT {
-            let leads = |member: &Option<Running>| member.as_ref()?.leads();
-            if let Some(index) = self.members.iter().position(|it| leads(it) == Some(true)) {
-                return Ok(index);
+            let leads = |it: &Option<Running>| it.as_ref().and_then(Running::leads) == Some(true);
+            let led = |(index, member)| leads(member).then_some(index);
+            let leaders: Vec<usize> = self.members.iter().enumerate().filter_map(led).collect();
+            if let [leader] = leaders[..] {
+                return Ok(leader);
             }
             thread::sleep(LOOK);
         }

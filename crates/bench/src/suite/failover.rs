@@ -27,8 +27,8 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
     for (name, is_killed) in [("leader killed", true), ("leader paused", false)] {
         let mut gaps = Vec::new();
         for _ in 0..bout.args.faults {
-            ensemble.wait_for_all()?;
             let leader = ensemble.leader()?;
+            ensemble.wait_for_all()?;
             let others = ensemble.others(leader);
             // Both are known to take writes before anything happens.
             for server in &others {
