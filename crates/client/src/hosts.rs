@@ -1,15 +1,20 @@
 //! Where servers are.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::net::lookup_host;
 use tokio::task::JoinSet;
 use zebu_proto::HostPort;
+
+/// How long the last resolvers may be silent after another one has answered.
+const SILENCE: Duration = Duration::from_millis(250);
 
 /// The servers a client may use at the moment, as [`HostProvider::servers`] promises them.
 ///
@@ -163,30 +168,50 @@ impl<H: HostProvider> HostProvider for Ranked<H> {
 #[derive(Debug)]
 pub(crate) struct Names {
     names: Vec<HostPort>,
+    /// Where each was the last time its resolver answered.
+    known: Mutex<BTreeMap<HostPort, Vec<SocketAddr>>>,
     /// Those that could not be resolved the last time, and why.
     missing: Mutex<Option<String>>,
 }
 
 impl Names {
     pub(crate) fn new(names: Vec<HostPort>) -> Self {
-        Self { names, missing: Mutex::default() }
+        Self { names, known: Mutex::default(), missing: Mutex::default() }
     }
 
-    async fn look_up(&self) -> io::Result<Vec<SocketAddr>> {
-        // All at once: a name whose resolver is slow does not keep the others waiting.
+    /// Asks for all names at once. Once one is found, a resolver that is silent does not keep its servers waiting for
+    /// longer than [`SILENCE`]: what it has said the last time still counts.
+    async fn look_up<R>(&self, resolve: impl Fn(HostPort) -> R) -> io::Result<Vec<SocketAddr>>
+    where
+        R: Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'static,
+    {
         let mut asked = JoinSet::new();
-        for HostPort { host, port } in self.names.iter().cloned() {
-            asked.spawn(async move {
-                let found = lookup_host((host.as_str(), port)).await;
-                found.map(Vec::from_iter).map_err(|error| format!("{host} ({error})"))
-            });
+        for name in &self.names {
+            let (name, answer) = (name.clone(), resolve(name.clone()));
+            asked.spawn(async move { (name, answer.await) });
         }
         let (mut found, mut missing) = (Vec::new(), Vec::new());
-        while let Some(asked) = asked.join_next().await {
-            match asked.map_err(io::Error::other)? {
-                Ok(addresses) => found.extend(addresses),
-                Err(error) => missing.push(error),
+        let mut silent = self.names.clone();
+        loop {
+            let next = if found.is_empty() {
+                asked.join_next().await
+            } else {
+                tokio::time::timeout(SILENCE, asked.join_next()).await.unwrap_or(None)
+            };
+            let Some(answer) = next else { break };
+            let (name, answer) = answer.map_err(io::Error::other)?;
+            silent.retain(|other| *other != name);
+            match answer {
+                Ok(addresses) => {
+                    found.extend_from_slice(&addresses);
+                    self.known.lock().insert(name, addresses);
+                }
+                Err(error) => missing.push(format!("{} ({error})", name.host)),
             }
+        }
+        for name in silent {
+            found.extend(self.known.lock().get(&name).into_iter().flatten());
+            missing.push(format!("{} (no answer yet)", name.host));
         }
         missing.sort_unstable();
         missing.dedup();
@@ -202,7 +227,9 @@ impl Names {
 
 impl HostProvider for Names {
     fn servers(&self) -> Servers<'_> {
-        Box::pin(self.look_up())
+        Box::pin(self.look_up(|HostPort { host, port }| async move {
+            lookup_host((host.as_str(), port)).await.map(Vec::from_iter)
+        }))
     }
 
     fn missing(&self) -> Option<String> {
@@ -227,6 +254,30 @@ mod tests {
         let found = names(&["localhost"]).servers().await.unwrap();
         assert_eq!(found, expected);
         assert!(found.iter().all(|server| server.port() == 7 && server.ip().is_loopback()));
+    }
+
+    /// PAI-46: a name whose resolver is silent does not hold up the others, and loses no server that it had.
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_resolver_holds_up_nobody() {
+        let at = |n| SocketAddr::from(([10, 0, 0, n], 7));
+        let names = names(&["quick", "slow"]);
+        let answers = |slow: Option<u8>| {
+            move |name: HostPort| async move {
+                match (name.host.as_str(), slow) {
+                    ("quick", _) => Ok(vec![at(1)]),
+                    (_, Some(n)) => Ok(vec![at(n)]),
+                    _ => std::future::pending().await,
+                }
+            }
+        };
+        assert_eq!(names.look_up(answers(None)).await.unwrap(), [at(1)]);
+        let missing = names.missing().unwrap();
+        assert_eq!(missing, "names that cannot be resolved: slow (no answer yet)");
+        let mut both = names.look_up(answers(Some(2))).await.unwrap();
+        both.sort_unstable();
+        assert_eq!(both, [at(1), at(2)]);
+        assert_eq!(names.missing(), None);
+        assert_eq!(names.look_up(answers(None)).await.unwrap(), [at(1), at(2)]);
     }
 
     #[tokio::test]
