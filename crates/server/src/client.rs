@@ -68,6 +68,8 @@ enum Turn {
 enum End {
     /// Its bytes are not what they claim; nothing more is sent.
     Broken(&'static str),
+    /// Nobody is served.
+    NotServing,
     /// It wants to send a large request while there is no room for it.
     TooLarge,
     /// It asked a four-letter word.
@@ -116,6 +118,7 @@ pub async fn serve(
     let conn = &client.conn;
     match end {
         Ok(()) | Err(End::Word(_)) => {}
+        Err(End::NotServing) => shared.refused.say(conn.peer),
         Err(End::Broken(why)) => info!("closing the connection from {}: {why}", conn.peer),
         Err(End::TooLarge) => {
             shared.metrics.large_requests_rejected.add(1);
@@ -335,7 +338,7 @@ impl Client {
         self.input.advance(frame::LENGTH_BYTES);
         let payload = self.input.split_to(length);
         if !self.shared.serving.load(Ordering::Acquire) {
-            return Err(End::Broken("not serving"));
+            return Err(End::NotServing);
         }
         let request = ConnectRequest::from_bytes(&payload)
             .map_err(|_| End::Broken("its first frame is not a connect request"))?;

@@ -575,7 +575,9 @@ impl Engine {
         let shared = &self.shared;
         *shared.mode.lock() = mode;
         shared.serving.store(serves && !shared.is_stopping(), Ordering::Release);
-        if !serves {
+        if serves {
+            shared.refused.end();
+        } else {
             for conn in shared.conns.all() {
                 conn.outbox.lock().close();
                 conn.wake();

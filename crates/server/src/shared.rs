@@ -24,6 +24,7 @@ use crate::four_letter::{Mode, ProposalSizes, TRACE_MASK_DEFAULT, Whitelist};
 use crate::inbox::Inbox;
 use crate::load::Load;
 use crate::metrics::{Metrics, ServerStats};
+use crate::refused::Refused;
 
 /// The server's clock.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +72,8 @@ pub struct Shared {
     conn_limits: ConnLimits,
     /// Whether requests are served.
     pub serving: AtomicBool,
+    /// Who came while they were not.
+    pub refused: Refused,
     /// What this server is.
     pub mode: Mutex<Mode>,
     /// Set once, when the server is to stop, with the reason if that is a failure.
@@ -308,6 +311,7 @@ impl Shared {
             clock,
             conns: Conns::default(),
             serving: AtomicBool::new(false),
+            refused: Refused::default(),
             mode: Mutex::new(Mode::Standalone),
             stopping: Mutex::new(None),
             stop: Notify::new(),

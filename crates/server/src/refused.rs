@@ -1,0 +1,55 @@
+//! Clients that are sent away while this server serves nobody: a line for the first of such a time and one for how many
+//! there were, however often they come again.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tracing::{debug, info};
+
+/// How many have been sent away since this server served last.
+#[derive(Debug, Default)]
+pub struct Refused(AtomicU64);
+
+impl Refused {
+    /// One more. True for the first.
+    fn count(&self) -> bool {
+        self.0.fetch_add(1, Ordering::Relaxed) == 0
+    }
+
+    /// How many there were, as the time ends.
+    fn take(&self) -> u64 {
+        self.0.swap(0, Ordering::Relaxed)
+    }
+
+    /// Says that a client is sent away.
+    pub fn say(&self, peer: SocketAddr) {
+        if self.count() {
+            info!("closing the connection from {peer}, and those that follow: not serving");
+        } else {
+            debug!("closing the connection from {peer}: not serving");
+        }
+    }
+
+    /// Clients are served from now on.
+    pub fn end(&self) {
+        match self.take() {
+            0 => {}
+            count => info!("connections closed while nobody was served: {count}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_of_each_time_is_told_and_all_are_counted() {
+        let refused = Refused::default();
+        assert_eq!(refused.take(), 0);
+        let told = |count| (0..count).filter(|_| refused.count()).count();
+        assert_eq!((told(5), refused.take()), (1, 5));
+        assert_eq!((told(2), refused.take()), (1, 2));
+        assert_eq!(refused.take(), 0);
+    }
+}
