@@ -443,12 +443,15 @@ impl<'a> Reader<'a> {
 
     /// Keys of ensembles the original checks in any case.
     fn check_ensemble_keys(&self) {
-        if self.given("electionAlg").is_some() && self.number("electionAlg") != Some(3) {
-            self.problem("electionAlg", "Invalid electionAlg value. Only 3 is supported.");
+        if let Some(given) = self.given("electionAlg")
+            && self.number("electionAlg") != Some(3)
+        {
+            let text = "Invalid electionAlg value. Only 3 is supported.";
+            self.problem("electionAlg", format!("electionAlg={}: {text}", given.value()));
         }
         let peer_type = self.text("peerType").unwrap_or_default();
         if let Err(fault) = peer_type.parse::<Role>() {
-            self.problem("peerType", fault.to_string());
+            self.problem("peerType", format!("peerType={peer_type}: {fault}"));
         }
     }
 

@@ -308,8 +308,9 @@ fn texts_of_the_original() {
         .fails("zoo.cfg:2: clientPortAddress is set but clientPort is not set");
     Case::file("tickTime=0").fails("zoo.cfg:3: tickTime is not set");
     Case::file("tickTime=-5").fails("zoo.cfg:3: tickTime=-5: must be positive");
-    Case::file("electionAlg=0").fails("zoo.cfg:3: Invalid electionAlg value. Only 3 is supported.");
-    Case::file("peerType=voter").fails("zoo.cfg:3: Unrecognised peertype: voter");
+    Case::file("electionAlg=0")
+        .fails("zoo.cfg:3: electionAlg=0: Invalid electionAlg value. Only 3 is supported.");
+    Case::file("peerType=voter").fails("zoo.cfg:3: peerType=voter: Unrecognised peertype: voter");
     Case::file("reconfigEnabled=yes")
         .fails("zoo.cfg:3: Invalid option yes for reconfigEnabled. Choose 'true' or 'false.'");
     Case::file("minSessionTimeout=9\nmaxSessionTimeout=8")
