@@ -403,15 +403,14 @@ impl Election {
         None
     }
 
-    /// The oracle has spoken.
-    pub fn oracle_spoke(
+    /// The oracle has spoken, or others are absent than when the last vote came.
+    pub fn reconsider(
         &mut self,
         now: Duration,
         quorums: &Quorums,
         absent: &BTreeSet<ServerId>,
     ) -> Option<Decision> {
-        let votes = self.state == State::Looking && !self.received.is_empty();
-        if votes { self.consider(now, quorums, absent) } else { None }
+        if self.received.is_empty() { None } else { self.consider(now, quorums, absent) }
     }
 
     fn matches_proposal(&self, ballot: &Ballot) -> bool {

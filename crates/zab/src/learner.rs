@@ -20,8 +20,12 @@ use crate::peer::{Ctx, Leave};
 use crate::reconfig::leader_stays;
 use crate::relay::Relay;
 
-/// Attempts to connect to a leader.
+/// Attempts to connect to a leader, a whole pause apart.
 const CONNECT_TRIES: u32 = 5;
+
+/// The first pause before a leader is dialled again. It doubles until it is a whole one, and these attempts
+/// do not count: a leader listens from its own decision on, which may come a moment after this server's.
+const QUICK_PAUSE: Duration = Duration::from_millis(2);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
@@ -64,7 +68,10 @@ pub(crate) struct Learner {
     relay: Option<Relay>,
     stage: Stage,
     link: Option<LinkId>,
+    /// Attempts that count.
     tries: u32,
+    /// The next pause that does not make its attempt count.
+    quick_pause: Duration,
     retry_at: Duration,
     /// Whether nobody is dialled any more, and the role ends then.
     gives_up: bool,
@@ -103,7 +110,8 @@ impl Learner {
             relay: None,
             stage: Stage::Connecting,
             link: None,
-            tries: u32::from(!waits),
+            tries: 0,
+            quick_pause: QUICK_PAUSE,
             retry_at: if waits { ctx.now + pause } else { Duration::MAX },
             gives_up: false,
             deadline: ctx.now + pause + limit,
@@ -227,10 +235,17 @@ impl Learner {
             self.retry_at = ctx.now + ctx.options.connect_pause;
             return Ok(());
         }
-        if self.tries >= CONNECT_TRIES {
-            return Err(Leave("the leader cannot be reached"));
+        let mut pause = ctx.options.connect_pause;
+        if self.quick_pause < pause {
+            pause = self.quick_pause;
+            self.quick_pause *= 2;
+        } else {
+            self.tries += 1;
+            if self.tries >= CONNECT_TRIES {
+                return Err(Leave("the leader cannot be reached"));
+            }
         }
-        self.retry_at = ctx.now + ctx.options.connect_pause;
+        self.retry_at = ctx.now + pause;
         Ok(())
     }
 
@@ -243,7 +258,6 @@ impl Learner {
                 return Err(Leave("no observer master can be reached"));
             }
             self.retry_at = Duration::MAX;
-            self.tries += 1;
             self.dial(ctx);
         }
         if let Some(relay) = &mut self.relay {

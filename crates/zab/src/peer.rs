@@ -130,6 +130,8 @@ pub struct Peer {
     part: Part,
     /// What was heard before this server could vote.
     early: BTreeMap<ServerId, Ballot>,
+    /// Who has begun to look for a leader while this server had one, and when.
+    ahead: BTreeMap<ServerId, (Duration, Ballot)>,
     /// A leader that has said nothing for too long, until it is heard of again.
     silent: Option<ServerId>,
     /// Whom it has followed in vain last.
@@ -174,6 +176,7 @@ impl Peer {
             mesh: Mesh::new(options.me),
             part: Part::Settling,
             early: BTreeMap::new(),
+            ahead: BTreeMap::new(),
             silent: None,
             vain: Vain::default(),
             rest_until: Duration::ZERO,
@@ -407,9 +410,13 @@ impl Peer {
                 out.push(Output::Mesh(mesh::Output::Close(wire)));
             }
             Input::Mesh(input) => {
-                let mut done = Vec::new();
+                let (mut done, absent) = (Vec::new(), self.mesh.absent().len());
                 self.mesh.step(input, &mut done);
                 out.extend(done.into_iter().map(Output::Mesh));
+                if self.mesh.absent().len() > absent {
+                    // It may be the last one whose vote was waited for.
+                    self.reconsider(now, out)?;
+                }
             }
             Input::Heard { wire, ballot, said } => {
                 let Some(from) = self.mesh.peer(wire) else { return Ok(()) };
@@ -496,9 +503,7 @@ impl Peer {
             }
             Input::Oracle(allows_alone) => {
                 self.quorums.set_oracle(allows_alone);
-                let absent = self.mesh.absent();
-                let decision = self.election.oracle_spoke(now, &self.quorums, absent);
-                self.post(now, Vec::new(), decision, out)?;
+                self.reconsider(now, out)?;
                 let (part, mut ctx) = self.split(now, out);
                 if let Part::Leading(leader) = part {
                     leader.go_on_alone(&mut ctx)?;
@@ -653,10 +658,26 @@ impl Peer {
         let absent = &self.absent();
         let decision = self.election.receive(now, from, ballot, &self.quorums, absent, &mut posts);
         self.post(now, posts, decision, out)?;
+        if matches!(self.part, Part::Leading(_) | Part::Learning(_)) {
+            match ballot.state {
+                State::Looking => self.ahead.insert(from, (now, ballot)),
+                _ => self.ahead.remove(&from),
+            };
+        }
         match &self.part {
             Part::Leading(leader) if ballot.state == State::Looking => leader.looks(now, from),
             _ => Ok(()),
         }
+    }
+
+    /// What was heard in this election may be enough now.
+    fn reconsider(&mut self, now: Duration, out: &mut Vec<Output>) -> Result<(), Leave> {
+        if !matches!(self.part, Part::Looking) {
+            return Ok(());
+        }
+        let absent = &self.absent();
+        let decision = self.election.reconsider(now, &self.quorums, absent);
+        self.post(now, Vec::new(), decision, out)
     }
 
     /// Sends notifications, those to this server itself at once, until something is decided.
@@ -800,6 +821,12 @@ impl Peer {
                 learner.leave(out);
             }
             Part::Settling | Part::Looking => return,
+        }
+        // They were the first to notice, and do not repeat soon what they want.
+        for (from, (at, ballot)) in std::mem::take(&mut self.ahead) {
+            if now < at + self.options.patience.resend_min {
+                self.early.insert(from, ballot);
+            }
         }
         self.election.wait();
         out.push(Output::Role(Role::Looking));

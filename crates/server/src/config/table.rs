@@ -293,7 +293,7 @@ pub static SETTINGS: &[Setting] = &[
     ensemble(full("leader.nodelay", Kind::JavaBool, "true", "TCP_NODELAY to learners")),
     ensemble(full("follower.nodelay", Kind::JavaBool, "true", "TCP_NODELAY to the leader")),
     stages(prop("learner.*", Kind::Text, "", "tuning of learners").unset()),
-    ensemble(prop("leaderConnectDelayDuringRetryMs", ms(0), "100", "pause between tries to connect to the leader")),
+    ensemble(prop("leaderConnectDelayDuringRetryMs", ms(0), "100", "pause between tries to connect to the leader; the first ones come sooner, after 2 ms, 4 ms ...")),
     ensemble(prop("observer.reconnectDelayMs", ms(0), "0", "pause before an observer connects again")),
     ensemble(prop("observer.election.DelayMs", ms(0), "200", "longest pause before an observer looks for a leader again")),
     ensemble(prop("observerMaster.sizeLimit", number(0, I32_MAX, "bytes"), "33554432", "txns a follower keeps for its observers")),

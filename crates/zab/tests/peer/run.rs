@@ -182,6 +182,17 @@ impl Run {
             "accepted" => self.step(Input::Accepted(link())),
             "connected" => self.step(Input::Connected(link())),
             "refused" => self.step(Input::ConnectFailed),
+            // Every dial is refused until it looks for a leader again.
+            "unreachable" => {
+                while self.peer().state() != State::Looking {
+                    self.step(Input::ConnectFailed);
+                    let due = self.peer().deadline();
+                    if self.peer().state() != State::Looking {
+                        self.now = self.now.max(due);
+                        self.step(Input::Tick);
+                    }
+                }
+            }
             "down" => self.step(Input::LinkDown(link())),
             "propose" => self.propose(number(words[0])),
             // reconfigure voters=1,2 observers=3
