@@ -144,6 +144,7 @@ mod tests {
         text.parse::<ConnectString>().map(|parsed| parsed.to_string())
     }
 
+    /// CST-01, CST-04, CST-07.
     #[test]
     fn forms_that_are_understood() {
         for (text, meaning) in [

@@ -50,7 +50,8 @@ fn look_closely(path: &str) -> Result<(), PathError> {
     for name in rest.split('/') {
         match name {
             "" => return Err(PathError::EmptyName(at)),
-            "." | ".." => return Err(PathError::Dots(at)),
+            // The last dot is the one to blame.
+            "." | ".." => return Err(PathError::Dots(at + name.len() - 1)),
             _ => {}
         }
         for char in name.chars() {
@@ -156,6 +157,10 @@ mod tests {
             "/\u{1f600}",
         ] {
             assert!(validate(bad).is_err(), "{bad:?}");
+        }
+        // As the original words it.
+        for (bad, at) in [("/.", 1), ("/..", 2), ("/a/./b", 3), ("/a/../b", 4)] {
+            assert_eq!(validate(bad), Err(PathError::Dots(at)), "{bad}");
         }
     }
 

@@ -206,6 +206,7 @@ mod tests {
         Options::parse(&words).map_err(|failure| failure.message().to_owned())
     }
 
+    /// CLI-08, SES-28.
     #[test]
     fn options_come_before_the_command() {
         assert_eq!(parse("").unwrap(), Options::default());

@@ -76,7 +76,7 @@ pub(crate) const COMMANDS: &[Spec] = &[
     original(
         "addauth",
         "scheme auth",
-        (1, 2),
+        (1, ANY),
         &[],
         "say who you are, for example: addauth digest user:password",
     ),
@@ -336,6 +336,12 @@ pub(crate) fn similar(name: &str) -> Option<&'static str> {
 }
 
 impl Spec {
+    /// Whether the original has it and, without a session, says so before it looks at the arguments.
+    pub(crate) fn is_refused_without_session(&self) -> bool {
+        self.origin == Origin::Original
+            && !matches!(self.name, "connect" | "history" | "printwatches" | "quit" | "redo")
+    }
+
     /// The command and its arguments.
     pub(crate) fn syntax(&self) -> String {
         format!("{} {}", self.name, self.arguments).trim_end().to_owned()

@@ -91,6 +91,12 @@ impl Failure {
         Self::answered(ErrorCode::NO_WATCHER, path)
     }
 
+    /// What was to be a path is none.
+    pub(crate) fn of_path(wrong: PathError, path: &str) -> Self {
+        let failure = Self::new(bad_path(wrong, path));
+        failure.hint("a path is /, or names each with a / in front: /app/config")
+    }
+
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
@@ -158,10 +164,12 @@ impl From<Error> for Failure {
         if text.starts_with("invalid connect string") {
             return Self::new(text).hint("servers are host:port[,host:port...][/chroot]");
         }
+        if text == PathError::Empty.to_string() {
+            return Self::of_path(PathError::Empty, "");
+        }
         if error.kind() == ErrorKind::Invalid && !place.is_empty() {
             if let Err(wrong) = path::validate(place) {
-                let failure = Self::new(bad_path(wrong, place));
-                return failure.hint("a path is /, or names each with a / in front: /app/config");
+                return Self::of_path(wrong, place);
             }
             // The client's own refusals say more than the code for them.
             if error.code() == ErrorCode::BAD_ARGUMENTS && !text.starts_with("invalid") {

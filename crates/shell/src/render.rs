@@ -3,7 +3,10 @@
 use std::fmt::Write as _;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::alphabet;
+use base64::engine::general_purpose::{
+    GeneralPurpose, GeneralPurposeConfig, NO_PAD, PAD, STANDARD,
+};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
@@ -107,7 +110,10 @@ pub(crate) fn acl_entry(acl: &Acl) -> String {
 /// Source: `AclParser`.
 pub(crate) fn parse_acl(text: &str, wrong: &mut impl FnMut(String)) -> Vec<Acl> {
     let mut entries = Vec::new();
-    for entry in text.split(',') {
+    // Nothing behind the last comma is no entry, as in Java's `split`.
+    let list = text.trim_end_matches(',');
+    let count = if list.is_empty() && !text.is_empty() { 0 } else { usize::MAX };
+    for entry in list.split(',').take(count) {
         let parts = entry.split_once(':').and_then(|(scheme, rest)| {
             rest.rsplit_once(':').map(|(id, letters)| (scheme, id, letters))
         });
@@ -162,9 +168,14 @@ pub(crate) fn for_screen(bytes: &[u8]) -> String {
     text.chars().map(shown).collect()
 }
 
-/// Base64 as it is written on a command line.
+/// Base64 as it is written on a command line: with its padding or without, and bits that are left over mean nothing.
+/// Source: `java.util.Base64.getDecoder`.
 pub(crate) fn from_base64(text: &str) -> Result<Vec<u8>, Failure> {
-    STANDARD.decode(text).map_err(|error| Failure::new(format!("not base64: {error}")))
+    const fn engine(padding: GeneralPurposeConfig) -> GeneralPurpose {
+        GeneralPurpose::new(&alphabet::STANDARD, padding.with_decode_allow_trailing_bits(true))
+    }
+    let engine = if text.contains('=') { engine(PAD) } else { engine(NO_PAD) };
+    engine.decode(text).map_err(|error| Failure::new(format!("not base64: {error}")))
 }
 
 /// Data in base64.
@@ -219,6 +230,30 @@ mod tests {
                 "x:y does not have the form scheme:id:perm"
             ]
         );
+    }
+
+    #[test]
+    fn an_acl_ends_with_its_last_entry() {
+        let read = |text| {
+            let mut wrong = 0;
+            let entries = parse_acl(text, &mut |_| wrong += 1).len();
+            (entries, wrong)
+        };
+        assert_eq!(read("world:anyone:r,"), (1, 0));
+        assert_eq!(read("world:anyone:r,,ip:::1:r,,"), (2, 1));
+        assert_eq!(read(","), (0, 0));
+        assert_eq!(read(""), (0, 1));
+    }
+
+    #[test]
+    fn base64_needs_no_padding() {
+        for text in ["YQ==", "YQ", "YR"] {
+            assert_eq!(from_base64(text).unwrap(), b"a", "{text}");
+        }
+        for text in ["YQ=", "Y", "!!!", "YQ==YQ"] {
+            from_base64(text).unwrap_err();
+        }
+        assert_eq!(from_base64("").unwrap(), b"");
     }
 
     #[test]

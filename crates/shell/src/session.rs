@@ -150,6 +150,7 @@ impl Session {
 mod tests {
     use super::*;
 
+    /// CLI-10, WAT-06.
     #[test]
     fn events_are_told_as_the_original_tells_them() {
         assert_eq!(

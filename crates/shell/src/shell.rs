@@ -300,6 +300,10 @@ impl Shell {
         let Some(spec) = command::find(name) else {
             return Err(Failure::unknown_command(name, command::similar(name)));
         };
+        if spec.is_refused_without_session() {
+            // The original looks at this first, whatever the arguments are.
+            self.is_connected()?;
+        }
         let args = Arguments::parse(spec, rest)?;
         match spec.name {
             "quit" | "exit" => {
@@ -317,15 +321,21 @@ impl Shell {
         Ok(After::Go)
     }
 
+    /// Fails when the session is over.
+    fn is_connected(&self) -> Result {
+        if !self.session.client.state().is_over() {
+            return Ok(());
+        }
+        if self.out.is_json() {
+            return Err(Failure::new("Not connected").hint("connect opens a session"));
+        }
+        self.out.text_only("Not connected")?;
+        Err(Failure::silent())
+    }
+
     /// Runs a command that needs the session.
     async fn ask(&mut self, name: &str, args: &Arguments) -> Result {
-        if self.session.client.state().is_over() {
-            if self.out.is_json() {
-                return Err(Failure::new("Not connected").hint("connect opens a session"));
-            }
-            self.out.text_only("Not connected")?;
-            return Err(Failure::silent());
-        }
+        self.is_connected()?;
         let cx = Context {
             client: self.session.client.clone(),
             out: self.out.clone(),

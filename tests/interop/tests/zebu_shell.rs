@@ -31,10 +31,11 @@ fn alike(name: &str, script: &str) {
     }
 }
 
+/// CLI-08 to CLI-18, ERR-03.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn every_command_prints_the_same() {
-    // CLI-08 to CLI-18. The original has no `help`, and says which version it is.
+    // The original has no `help`, and says which version it is.
     let ours_alone = |line: &&str| *line != "help" && *line != "version";
     let script: Vec<_> = script("commands.txt").lines().map(str::to_owned).collect();
     let mut script: Vec<&str> = script.iter().map(String::as_str).filter(ours_alone).collect();
@@ -49,6 +50,14 @@ fn rare_forms_print_the_same() {
     alike("shell-forms", &script("forms.txt"));
 }
 
+/// Wrong arguments, odd spacing and quoting, options in every order.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn odd_forms_print_the_same() {
+    alike("shell-odd", &script("odd.txt"));
+}
+
+/// CLI-10, WAT-06.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn watches_print_the_same() {

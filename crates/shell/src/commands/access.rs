@@ -65,6 +65,10 @@ pub(super) async fn set_acl(cx: &Context, args: &Arguments) -> Result {
 pub(super) async fn add_auth(cx: &Context, args: &Arguments) -> Result {
     let scheme = args.word(0);
     let auth = args.try_word(1).unwrap_or_default();
+    if scheme == "digest" && args.count() == 1 {
+        // Servers refuse it, and with it the session.
+        return Err(Failure::new("no credentials").hint("addauth digest user:password"));
+    }
     cx.client.authenticate(scheme, auth).await?;
     cx.credentials.lock().push((scheme.to_owned(), auth.to_owned()));
     cx.out.json_only(|| json!({ "scheme": scheme, "authenticated": true }))

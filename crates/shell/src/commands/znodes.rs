@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use zebu_client::{
     Acls, Client, CreateMode, ErrorCode, ErrorKind, Pending, Results, Stat, Version,
 };
-use zebu_proto::TTL_MS_MAX;
+use zebu_proto::{TTL_MS_MAX, path};
 
 use super::Context;
 use crate::failure::{Failure, Result};
@@ -334,7 +334,9 @@ pub(super) async fn sync(cx: &Context, args: &Arguments) -> Result {
 }
 
 pub(super) async fn ephemerals(cx: &Context, args: &Arguments) -> Result {
-    let paths = cx.client.ephemerals(args.try_word(0).unwrap_or("/")).await?;
+    let prefix = args.try_word(0).unwrap_or("/");
+    path::validate(prefix).map_err(|wrong| Failure::of_path(wrong, prefix))?;
+    let paths = cx.client.ephemerals(prefix).await?;
     cx.out.emit(|| format!("[{}]", paths.join(", ")), || json!({ "ephemerals": paths }))
 }
 

@@ -243,6 +243,7 @@ async fn history_is_numbered_and_run_again() {
     stage.end().await;
 }
 
+/// ERR-17.
 #[tokio::test]
 async fn a_session_that_is_over_is_replaced_by_connect() {
     let mut stage = Stage::new().await;
