@@ -64,6 +64,7 @@ fn blocking() -> BTreeSet<String> {
     methods(&files, "Client")
 }
 
+/// API-15.
 #[test]
 fn nothing_is_left_out() {
     let mut files = sources("src");
@@ -112,6 +113,7 @@ impl HostProvider for One {
     }
 }
 
+/// API-10, API-12, API-25, SES-03.
 #[test]
 fn sessions_are_opened_looked_at_and_ended() {
     let (server, client) = amy();
@@ -143,6 +145,7 @@ fn sessions_are_opened_looked_at_and_ended() {
     observer.wait(watch).unwrap_err();
 }
 
+/// API-01 to API-06, API-08.
 #[test]
 fn znodes_are_made_read_changed_and_removed() {
     let (_server, client) = amy();
@@ -181,6 +184,7 @@ fn znodes_are_made_read_changed_and_removed() {
     client.wait(pending).unwrap();
 }
 
+/// API-24, WAT-02, WAT-04, WAT-07, WAT-09, WAT-10, WAT-12, WAT-24.
 #[test]
 fn watches_fire_and_go() {
     let (_server, client) = amy();
@@ -205,6 +209,7 @@ fn watches_fire_and_go() {
     assert_eq!(client.wait(watch).unwrap().kind, EventKind::WatchRemoved);
 }
 
+/// API-07, API-09.
 #[test]
 fn identities_and_the_ensemble_are_known() {
     let (server, client) = amy();

@@ -13,6 +13,7 @@ use crate::{connect, reach, soon};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
+/// API-09, ACL-05.
 #[tokio::test]
 async fn credentials_are_presented_to_every_server() {
     let server = Server::start(&[]);
@@ -35,7 +36,7 @@ async fn credentials_are_presented_to_every_server() {
     assert!(shown.iter().all(|entry| entry.id.id.ends_with(":x")), "{shown:?}");
 }
 
-/// SES-24: refused credentials end the session.
+/// ERR-08, WAT-05, SES-24: refused credentials end the session.
 #[tokio::test]
 async fn refused_credentials_end_the_session() {
     let server = Server::start(&[]);
@@ -49,6 +50,7 @@ async fn refused_credentials_end_the_session() {
     reach(&mut events, SessionState::AuthFailed).await;
 }
 
+/// CST-04.
 #[tokio::test]
 async fn a_chroot_is_the_root() {
     let server = Server::start(&[]);
@@ -81,6 +83,7 @@ async fn a_chroot_is_the_root() {
     assert_eq!((error.kind(), error.path()), (ErrorKind::Gone, Some("/zookeeper")));
 }
 
+/// CST-04.
 #[tokio::test]
 async fn a_chroot_that_is_missing_is_not_made() {
     let server = Server::start(&[]);
@@ -102,7 +105,7 @@ async fn znodes_with_a_time_to_live() {
     assert_eq!(soon(create).await.unwrap_err().kind(), ErrorKind::Invalid);
 }
 
-/// What is not built yet is refused by its name, before anything is sent.
+/// ACL-13, ACL-15: what is not built yet is refused by its name, before anything is sent.
 #[tokio::test]
 async fn sasl_is_refused_by_name() {
     let server = Server::start(&[]);

@@ -18,7 +18,7 @@ async fn is_there(observer: &Client, path: &str) {
     }
 }
 
-/// ORD-13: what was sent and not answered is reported, each request once, and never sent again.
+/// ERR-02, ORD-13: what was sent and not answered is reported, each request once, and never sent again.
 #[tokio::test]
 async fn what_is_lost_is_reported_and_not_repeated() {
     let server = Server::start(&[]);
@@ -124,6 +124,7 @@ async fn a_protected_create_that_was_never_sent_did_not_happen() {
     assert_eq!(soon(client.get_children("/")).await.unwrap().0, ["zookeeper"]);
 }
 
+/// PAI-07, FUT-07, ERR-18.
 #[tokio::test]
 async fn the_outcome_of_lost_writes_is_found_out() {
     let server = Server::start(&[]);
@@ -168,7 +169,7 @@ async fn the_outcome_of_lost_writes_is_found_out() {
     assert_eq!(outcome, Outcome::Happened(()));
 }
 
-/// PAI-18: cancelling has a meaning.
+/// API-23, ERR-11, PAI-18: cancelling has a meaning.
 #[tokio::test]
 async fn what_is_cancelled_before_it_was_sent_does_not_happen() {
     let server = Server::start(&[]);
@@ -192,6 +193,7 @@ async fn what_is_cancelled_before_it_was_sent_does_not_happen() {
     assert_eq!(soon(create("/sent").cancel()).await.unwrap().path, "/sent");
 }
 
+/// ERR-16.
 #[tokio::test]
 async fn a_request_does_not_wait_for_ever() {
     let mut server = Server::start(&[]);

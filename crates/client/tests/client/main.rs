@@ -1,6 +1,7 @@
 //! The client against a server in this process, with a network in between that can be cut.
 
 mod access;
+mod errors;
 mod losses;
 mod order;
 mod proxy;

@@ -9,6 +9,7 @@ use crate::{connect, soon};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
+/// API-16 to API-18.
 #[tokio::test]
 async fn the_order_is_that_of_the_calls_not_of_the_polls() {
     let server = Server::start(&[]);
@@ -25,7 +26,7 @@ async fn the_order_is_that_of_the_calls_not_of_the_polls() {
     soon(parent).await.unwrap();
 }
 
-/// NUM-02: ten thousand reads need not wait for each other.
+/// API-20, API-21, NUM-02: ten thousand reads need not wait for each other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_znodes_are_read_at_once() {
     const ZNODES: usize = 10_000;
@@ -55,6 +56,7 @@ async fn ten_thousand_znodes_are_read_at_once() {
     assert!(soon(client.exists("/n")).await.unwrap().is_none());
 }
 
+/// API-19.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tasks_share_a_client() {
     let server = Server::start(&[]);
@@ -96,6 +98,7 @@ async fn a_large_value_goes_there_and_back() {
     assert_eq!(soon(client.get_data("/")).await.unwrap().0.len(), value.len());
 }
 
+/// MUL-02 to MUL-10.
 #[tokio::test]
 async fn a_transaction_has_a_result_for_each_operation() {
     let server = Server::start(&[]);

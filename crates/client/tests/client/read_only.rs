@@ -58,6 +58,7 @@ async fn frame(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
     Ok(frame)
 }
 
+/// API-13, ERR-13, SES-29, WAT-05.
 #[tokio::test]
 async fn a_read_only_server_is_left_for_a_better_one() {
     let lonely = lonely_server().await;
@@ -77,6 +78,7 @@ async fn a_read_only_server_is_left_for_a_better_one() {
     soon(client.set_data("/", "", Version::ANY)).await.unwrap();
 }
 
+/// API-13.
 #[tokio::test]
 async fn a_read_only_server_is_refused_by_those_who_did_not_ask_for_it() {
     let lonely = lonely_server().await;

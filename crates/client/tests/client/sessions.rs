@@ -15,6 +15,7 @@ use crate::{QUICK, connect, reach, soon};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
+/// SES-04, SES-12, SES-14.
 #[tokio::test]
 async fn a_session_survives_its_server() {
     let mut server = Server::start(&[]);
@@ -35,7 +36,7 @@ async fn a_session_survives_its_server() {
     soon(client.delete("/mine", zebu_client::Version(0))).await.unwrap();
 }
 
-/// SES-21, SES-22: an expired session is over, and nothing takes its place.
+/// ERR-06, SES-23, WAT-08, SES-21, SES-22: an expired session is over, and nothing takes its place.
 #[tokio::test]
 async fn an_expired_session_is_over() {
     let server = Server::start(QUICK);
@@ -61,6 +62,7 @@ async fn an_expired_session_is_over() {
     }
 }
 
+/// API-10, SES-01.
 #[tokio::test]
 async fn closing_and_dropping_end_the_session() {
     let server = Server::start(&[]);
@@ -81,6 +83,7 @@ async fn closing_and_dropping_end_the_session() {
     }
 }
 
+/// SES-19, SES-20.
 #[tokio::test]
 async fn another_client_goes_on_with_a_session() {
     let server = Server::start(&[]);
@@ -106,6 +109,7 @@ async fn another_client_goes_on_with_a_session() {
     soon(second.get_data("/mine")).await.unwrap();
 }
 
+/// SES-04, PAI-46, CST-03, CST-05.
 #[tokio::test]
 async fn names_are_resolved_again() {
     struct Moving(Arc<Mutex<Vec<SocketAddr>>>);
@@ -131,6 +135,7 @@ async fn names_are_resolved_again() {
     assert_eq!((client.server(), client.session_id()), (Some(new.address), id));
 }
 
+/// CST-01, SES-05.
 #[tokio::test]
 async fn servers_that_are_not_there_are_passed_over() {
     let server = Server::start(&[]);
@@ -167,7 +172,7 @@ async fn a_session_without_servers_is_given_up() {
     assert_eq!(again.session_id(), ticket.id);
 }
 
-/// FUT-12, PAI-46: near servers are tried first, whatever the order in which they are named.
+/// CST-08, FUT-12, PAI-46: near servers are tried first, whatever the order in which they are named.
 #[tokio::test]
 async fn near_servers_are_preferred() {
     let (mut near, far) = (Server::start(&[]), Server::start(&[]));
@@ -214,6 +219,30 @@ async fn the_first_connection_is_told() {
         assert_eq!(soon(other.next()).await, Some(state));
     }
     assert_eq!(soon(other.next()).await, None);
+}
+
+/// SES-03, SES-12 to SES-14: who begins before the servers do waits for them without a word, and goes on looking for them
+/// whenever they are gone.
+#[tokio::test]
+async fn servers_may_come_later() {
+    let mut server = Server::start(&[]);
+    server.stop();
+    let mut connector = Connector::new().session_timeout(TIMEOUT);
+    let mut events = connector.session_events();
+    let client = connector.start(&server.address().to_string()).unwrap();
+    assert_eq!(client.state(), SessionState::Connecting);
+    let told = tokio::time::timeout(Duration::from_millis(200), events.next()).await;
+    assert!(told.is_err(), "{told:?}");
+    server.launch(&[]);
+    assert_eq!(soon(events.next()).await, Some(SessionState::Connected));
+    let id = client.session_id();
+    server.stop();
+    assert_eq!(soon(events.next()).await, Some(SessionState::Disconnected));
+    server.launch(&[]);
+    assert_eq!(soon(events.next()).await, Some(SessionState::Connected));
+    assert_eq!(client.session_id(), id);
+    soon(client.close()).await.unwrap();
+    assert_eq!(client.state(), SessionState::Closed);
 }
 
 /// API-12: a connector that opens nothing leaves nobody waiting.

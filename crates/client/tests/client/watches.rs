@@ -13,7 +13,7 @@ use crate::{QUICK, connect, reach, soon};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// WAT-19: what changed while there was no connection is reported, the rest is watched again.
+/// SES-15, WAT-18, WAT-19: what changed while there was no connection is reported, the rest is watched again.
 #[tokio::test]
 async fn watches_survive_a_lost_connection() {
     let server = Server::start(&[]);
@@ -68,6 +68,50 @@ async fn watches_survive_a_lost_connection() {
     assert_eq!(told, ["/same", "/quiet/a", "/later"]);
 }
 
+/// WAT-01, WAT-16, WAT-17, WAT-22: a watch is told once, of many changes too, and of the client's own; who reads again
+/// with a new watch sees what came in between.
+#[tokio::test]
+async fn one_event_stands_for_many_changes() {
+    let server = Server::start(&[]);
+    let client = connect(server.address(), TIMEOUT).await;
+    let (_, stat, mut watch) = soon(client.watch_data("/")).await.unwrap();
+    let sets: Vec<_> = (0..10).map(|n| client.set_data("/", n.to_string(), Version::ANY)).collect();
+    for set in sets {
+        soon(set).await.unwrap();
+    }
+    let Signal::Event(event) = soon(watch.next()).await.unwrap() else { panic!("an event") };
+    assert_eq!((event.kind, event.path.as_str()), (EventKind::DataChanged, "/"));
+    assert_eq!(soon(watch.next()).await.unwrap_err().kind(), ErrorKind::Gone);
+    let (data, now, mut next) = soon(client.watch_data("/")).await.unwrap();
+    assert_eq!(data, "9");
+    assert_eq!(now.version, stat.version + 10);
+    soon(client.sync("/")).await.unwrap();
+    let nothing_new = tokio::time::timeout(Duration::from_millis(1), next.next()).await;
+    assert!(nothing_new.is_err());
+}
+
+/// WAT-21: what came and went while there was no connection is not told, and the watch still stands.
+#[tokio::test]
+async fn what_came_and_went_meanwhile_is_not_told() {
+    let server = Server::start(&[]);
+    let proxy = Proxy::new(server.address()).await;
+    let other = connect(server.address(), TIMEOUT).await;
+    let client = connect(proxy.address, TIMEOUT).await;
+    let (_, mut appears) = soon(client.watch_exists("/brief")).await.unwrap();
+    let mut events = client.session_events();
+    proxy.refuse();
+    reach(&mut events, SessionState::Disconnected).await;
+    let create = || other.create("/brief", "", CreateMode::Persistent, &Acls::creator());
+    soon(create()).await.unwrap();
+    soon(other.delete("/brief", Version::ANY)).await.unwrap();
+    proxy.heal();
+    reach(&mut events, SessionState::Connected).await;
+    soon(client.sync("/")).await.unwrap();
+    assert!(tokio::time::timeout(Duration::from_millis(1), &mut appears).await.is_err());
+    soon(create()).await.unwrap();
+    assert_eq!(soon(appears).await.unwrap().kind, EventKind::Created);
+}
+
 /// WAT-14: the notification is there before an answer that shows the change.
 #[tokio::test]
 async fn notifications_come_before_what_they_announce() {
@@ -83,6 +127,7 @@ async fn notifications_come_before_what_they_announce() {
     }
 }
 
+/// WAT-24.
 #[tokio::test]
 async fn a_dropped_watch_is_removed() {
     let server = Server::start(&[]);
@@ -109,6 +154,7 @@ async fn a_dropped_watch_is_removed() {
     assert!(!has(WatcherType::Any).await);
 }
 
+/// WAT-02, WAT-11.
 #[tokio::test]
 async fn a_watch_stands_only_when_its_request_succeeded() {
     let server = Server::start(&[]);
@@ -120,6 +166,7 @@ async fn a_watch_stands_only_when_its_request_succeeded() {
     assert_eq!(error.kind(), ErrorKind::Gone);
 }
 
+/// WAT-18, SES-23.
 #[tokio::test]
 async fn watches_end_with_their_session() {
     let server = Server::start(&[]);
