@@ -428,6 +428,7 @@ impl std::error::Error for Error {}
 mod tests {
     use super::*;
 
+    /// ERR-15.
     #[test]
     fn what_can_be_done_about_it() {
         for (code, kind) in [
@@ -447,7 +448,7 @@ mod tests {
         assert_eq!(Error::answered(ErrorCode::NO_NODE, "").ending(), None);
     }
 
-    /// API-22: each code of the protocol is an error with that code, and each but 0 has words of its own.
+    /// ERR-01, API-22: each code of the protocol is an error with that code, and each but 0 has words of its own.
     #[test]
     fn codes_are_errors_and_errors_have_codes() {
         for code in ErrorCode::ALL.iter().copied().chain([ErrorCode(-99), ErrorCode(7)]) {

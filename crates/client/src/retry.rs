@@ -129,6 +129,7 @@ mod tests {
         assert_eq!(pauses, [3, 6, 10, 10]);
     }
 
+    /// ERR-21.
     #[tokio::test(start_paused = true)]
     async fn only_what_may_be_repeated_is_and_not_for_ever() {
         let tried = |failure: Error, reads: bool| async move {

@@ -123,6 +123,7 @@ mod tests {
         assert_eq!(round(&mut servers), [1, 2]);
     }
 
+    /// SES-05.
     #[test]
     fn the_order_is_random_and_no_server_is_tried_twice_in_a_row() {
         let mut firsts = [0; 3];

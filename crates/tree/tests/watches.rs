@@ -15,6 +15,7 @@ fn fire(tree: &mut Tree, seen: &mut Recorder, txn: &zebu_proto::txn::TxnRecord<'
     seen.text()
 }
 
+/// WAT-01.
 #[test]
 fn one_shot_watches_fire_once() {
     let (mut tree, mut seen) = (tree(), Recorder::default());
@@ -32,6 +33,7 @@ fn one_shot_watches_fire_once() {
     assert_eq!(seen.zxids, [Zxid(1), Zxid(3), Zxid(4)]);
 }
 
+/// WAT-03, WAT-07, WAT-08, WAT-10.
 #[test]
 fn the_measured_sequence_of_all_modes_on_one_connection() {
     let (mut tree, mut seen) = (tree(), Recorder::default());
@@ -127,6 +129,7 @@ fn cve_2024_23944_events_of_unreadable_znodes_are_dropped_and_one_shots_spent() 
     assert_eq!(fire(&mut tree, &mut seen, &create(4, "/w/open", b"")), "1 created /w/open");
 }
 
+/// WAT-03.
 #[test]
 fn what_changes_no_znode_fires_nothing() {
     let (mut tree, mut seen) = (tree(), Recorder::default());
@@ -164,6 +167,7 @@ fn operations_of_a_multi_fire_one_after_the_other() {
     assert_eq!(twos, expected);
 }
 
+/// WAT-08.
 #[test]
 fn ephemerals_of_a_closed_session_fire_as_deletions() {
     let (mut tree, mut seen) = (tree(), Recorder::default());
@@ -205,6 +209,7 @@ fn each_type_of_removal_takes_its_own_kind() {
     }
 }
 
+/// WAT-26.
 #[test]
 fn a_connection_that_goes_leaves_nothing() {
     let (mut tree, mut seen) = (tree(), Recorder::default());
@@ -309,6 +314,7 @@ fn the_empty_path_is_no_watch_on_the_root() {
     assert_eq!(fire(&mut tree, &mut seen, &set(2, "", b"", 1)), "2 changed /");
 }
 
+/// WAT-23.
 #[test]
 fn ten_thousand_watchers_of_one_znode_all_hear_of_it() {
     struct Count(usize);

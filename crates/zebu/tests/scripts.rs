@@ -90,6 +90,7 @@ impl Drop for Place {
     }
 }
 
+/// CLI-01, CLI-03.
 #[test]
 fn a_server_is_started_looked_after_and_stopped() {
     let place = Place::new();
@@ -125,6 +126,7 @@ fn a_server_is_started_looked_after_and_stopped() {
     assert_eq!(place.server(&["status"]), (1, none));
 }
 
+/// CLI-02, CLI-04 to CLI-06.
 #[test]
 fn a_server_runs_in_the_foreground_with_settings_from_files() {
     let place = Place::new();
@@ -269,6 +271,7 @@ fn directories_are_initialized_once() {
     );
 }
 
+/// CLI-07.
 #[test]
 fn old_files_are_cleaned_up() {
     let place = Place::new();

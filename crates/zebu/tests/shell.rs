@@ -174,6 +174,7 @@ const DELETE: &str = "\x1b[3~";
 /// The editor gives the terminal back: pasted text is not marked any more.
 const LINE_IS_OVER: &str = "\x1b[?2004l";
 
+/// CLI-09, CLI-16.
 #[test]
 fn lines_are_edited_completed_and_remembered() {
     let server = Server::start();

@@ -52,6 +52,7 @@ fn programs_survive_the_death_of_a_leader(kind: Kind) {
     assert!(lines[0].ends_with(": done: after all"), "{lines:?}");
 }
 
+/// SES-16, ERR-22, WAT-27.
 #[test]
 fn programs_survive_the_death_of_our_leader() {
     programs_survive_the_death_of_a_leader(Kind::Zebu);

@@ -53,7 +53,8 @@ impl System {
     }
 }
 
-/// MWK-01, MWK-49 to 51: every role, and a task that comes before anybody who could execute it.
+/// SYS-31, MWK-11, MWK-16, MWK-18, MWK-19, MWK-21, MWK-23, MWK-31, MWK-36, MWK-38, MWK-01, MWK-49 to 51: every role,
+/// and a task that comes before anybody who could execute it.
 #[test]
 fn tasks_wait_for_a_worker_and_are_executed() {
     let system = System::new();
@@ -78,7 +79,8 @@ fn tasks_wait_for_a_worker_and_are_executed() {
     worker.stop();
 }
 
-/// MWK-02, MWK-04: the master dies while it hands out tasks; another one takes over, and nothing is lost.
+/// MWK-13, MWK-14, MWK-17, MWK-24, MWK-25, MWK-28, MUL-12, MWK-02, MWK-04: the master dies while it hands out tasks;
+/// another one takes over, and nothing is lost.
 #[test]
 fn a_master_dies_and_another_takes_over() {
     let system = System::new();
@@ -109,7 +111,7 @@ fn a_master_dies_and_another_takes_over() {
     third.says("leading in epoch 3");
 }
 
-/// MWK-05, MWK-30: a worker dies while it executes; its tasks go to another.
+/// MWK-29, SES-18, MWK-05, MWK-30: a worker dies while it executes; its tasks go to another.
 #[test]
 fn a_worker_dies_and_its_tasks_go_to_others() {
     let system = System::new();
@@ -130,8 +132,8 @@ fn a_worker_dies_and_its_tasks_go_to_others() {
     until("w1 has no place any more", || !system.show().contains("w1"));
 }
 
-/// MWK-06: a worker stands still for so long that it is believed dead. Its task is executed again, and has one
-/// result; the worker comes back as a new one.
+/// MWK-20, MWK-35, SES-25, ERR-17, MWK-06: a worker stands still for so long that it is believed dead. Its task is
+/// executed again, and has one result; the worker comes back as a new one.
 #[test]
 fn a_worker_that_was_paused_does_no_harm() {
     let system = System::new();
@@ -158,7 +160,8 @@ fn a_worker_that_was_paused_does_no_harm() {
     assert_eq!(lines, ["task-0000000001: done: again"]);
 }
 
-/// MWK-41, RCP-17: a master stands still, another takes over, and the first one goes on: it steps down.
+/// MUL-11, MWK-40, SES-25, MWK-41, RCP-17: a master stands still, another takes over, and the first one goes on: it
+/// steps down.
 #[test]
 fn a_master_that_was_paused_steps_down() {
     let system = System::new();
@@ -181,7 +184,8 @@ fn a_master_that_was_paused_steps_down() {
     assert_eq!(system.run(&["submit", "echo three"]).succeed(), ["task-0000000002: done: three"]);
 }
 
-/// Somebody deletes the master's znode by hand: who was master notices, and one of them is elected.
+/// MWK-26, MWK-27, MWK-52: somebody deletes the master's znode by hand: who was master notices, and one of them is
+/// elected.
 #[test]
 fn a_master_whose_znode_was_deleted_runs_again() {
     let system = System::new();
@@ -192,7 +196,7 @@ fn a_master_whose_znode_was_deleted_runs_again() {
     master.says("leading in epoch 2");
 }
 
-/// MWK-03: a task outlives its client; its result is there for whoever asks by name.
+/// MWK-37, MWK-38, MWK-03: a task outlives its client; its result is there for whoever asks by name.
 #[test]
 fn a_task_outlives_its_client() {
     let system = System::new();
@@ -221,8 +225,8 @@ fn everybody_survives_a_restart_of_the_server() {
     assert_eq!(system.results(&tasks), ["task-0000000000: done", "task-0000000001: done: later"]);
 }
 
-/// MWK-33: a task is in one place at a time, whatever is killed in between. Everybody is killed again and again
-/// while tasks are submitted; each of them has one result in the end.
+/// MWK-22, MWK-32, MWK-33: a task is in one place at a time, whatever is killed in between. Everybody is killed again
+/// and again while tasks are submitted; each of them has one result in the end.
 #[test]
 fn nothing_is_lost_when_everybody_is_killed_again_and_again() {
     let system = System::new();

@@ -29,7 +29,7 @@ fn token(line: &str) -> i64 {
     i64::from_str_radix(digits, 16).unwrap()
 }
 
-/// RCP-01 to RCP-04: in order, one at a time; whoever dies lets the next one in, and only that one.
+/// SYS-35, RCP-01 to RCP-04: in order, one at a time; whoever dies lets the next one in, and only that one.
 #[test]
 fn a_lock_goes_to_the_next_in_line_when_its_holder_dies() {
     let (_server, servers) = server();
@@ -153,7 +153,8 @@ fn a_resource_refuses_a_leader_of_yesterday() {
     assert!(tokens.is_sorted());
 }
 
-/// A leader that looks at its session stops by itself, and a new one is elected at once when it goes in peace.
+/// RCP-05, RCP-18, SYS-35: a leader that looks at its session stops by itself, and a new one is elected at once when it
+/// goes in peace.
 #[test]
 fn a_leader_steps_down() {
     let (_server, servers) = server();
@@ -204,8 +205,8 @@ impl Site {
     }
 }
 
-/// RCP-09 to RCP-15, FUT-16, PAI-63, SYS-37: every page is read, whoever dies in the middle of one; what was read is
-/// not read again.
+/// SYS-34, SYS-36, RCP-09 to RCP-15, FUT-16, PAI-63, SYS-37: every page is read, whoever dies in the middle of one;
+/// what was read is not read again.
 #[test]
 fn crawlers_die_and_every_page_is_read() {
     let (_server, servers) = server();
@@ -266,7 +267,7 @@ fn a_group_knows_its_members() {
     watcher.says_after(seen, "one has come");
 }
 
-/// RCP-07, RCP-20: changes are seen whole; a watcher that was away sees what is now.
+/// RCP-21, MUL-13, RCP-07, RCP-20: changes are seen whole; a watcher that was away sees what is now.
 #[test]
 fn settings_change_together() {
     let (mut server, servers) = server();

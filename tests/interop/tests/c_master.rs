@@ -61,6 +61,7 @@ fn story(program: &Path, server: &mut Server) -> Result<String> {
     Ok(text.into_inner())
 }
 
+/// SYS-32.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn a_master_in_c_with_threads() {
@@ -70,6 +71,7 @@ fn a_master_in_c_with_threads() {
     same("c-master-threads", &options, |server| story(&program, server));
 }
 
+/// SYS-32.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn a_master_in_c_without_threads() {

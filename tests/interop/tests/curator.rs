@@ -131,12 +131,14 @@ fn masters_die(class: &str) {
     same(class, &options, |server| deaths(classes.path(), class, server));
 }
 
+/// SYS-33.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn masters_with_a_selector_die() {
     masters_die(SELECTOR);
 }
 
+/// SYS-33.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn masters_with_a_latch_die() {

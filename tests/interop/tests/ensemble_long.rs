@@ -15,7 +15,7 @@ const TIMEOUT_MS: i32 = 8_000;
 /// More than what a leader keeps in memory for those who are behind.
 const MANY: usize = 1_500;
 
-/// While nobody leads, no session gets older; once somebody does, one that nobody renews ends.
+/// SES-11: while nobody leads, no session gets older; once somebody does, one that nobody renews ends.
 fn sessions_wait_for_a_leader(kind: Kind) -> Result<()> {
     let mut ensemble = Ensemble::start(&[kind; 3], &options())?;
     let address = ensemble.member(0).address();

@@ -305,6 +305,7 @@ fn an_ensemble_that_has_agreed_does_not_let_its_members_be_changed_by_hand() {
     members.expect(&[3], &config).unwrap();
 }
 
+/// ERR-14.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn what_is_refused_is_refused_as_by_the_original() {
@@ -405,6 +406,7 @@ fn ours_change_the_members(kind: Kind) -> Result<()> {
     Ok(())
 }
 
+/// API-11.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn our_client_and_shell_change_the_members() {

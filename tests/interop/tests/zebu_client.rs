@@ -278,6 +278,7 @@ async fn story(server: &mut Server) -> Result<String> {
     Ok(out.0)
 }
 
+/// API-14, ACL-06, ERR-05, MUL-10.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn zebu_client() {

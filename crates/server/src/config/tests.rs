@@ -684,6 +684,7 @@ fn the_dynamic_file_is_read() {
         .fails("zoo.cfg:4: parameter: server.1 must be in a separate dynamic config file");
 }
 
+/// ACL-14, ACL-16.
 #[test]
 fn parts_not_built_are_refused_when_switched_on() {
     for (line, text) in [

@@ -13,6 +13,7 @@ fn protected(client: &mut Client, path: &str, acl: &[(i32, &str, &str)]) {
     client.create_with(path, b"secret", acl, 0).unwrap();
 }
 
+/// ACL-10.
 #[test]
 fn an_ip_acl_admits_addresses_and_ranges() {
     let running = Running::new(&[]);
@@ -26,6 +27,7 @@ fn an_ip_acl_admits_addresses_and_ranges() {
     assert_eq!(client.create_with("/x", b"", &[(ALL, "ip", "a.b")], 0), Err(err::INVALID_ACL));
 }
 
+/// ACL-05, ACL-07.
 #[test]
 fn a_password_admits_who_knows_it() {
     let running = Running::new(&[]);
@@ -71,6 +73,7 @@ fn the_hash_of_passwords_is_the_configured_one() {
     assert!(text.contains("super:WTA5ucCHTdJq645xIMibj8HviTPeB5mMuJ4/+v1dIEw="), "{text}");
 }
 
+/// ACL-11, ACL-12, CLI-05.
 #[test]
 fn the_super_user_may_do_everything() {
     // `echo -n super:secret | openssl sha1 -binary | base64`

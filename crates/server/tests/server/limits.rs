@@ -76,6 +76,7 @@ fn frames_of_impossible_lengths_end_the_connection() {
     }
 }
 
+/// WAT-25.
 #[test]
 fn who_does_not_read_is_cut_off_and_costs_nobody_else_anything() {
     // Long enough that it is not its silence that ends it.
@@ -235,6 +236,7 @@ fn without_a_client_port_nobody_connects_and_it_stops_all_the_same() {
     stop();
 }
 
+/// MIS-18.
 #[test]
 fn a_dropped_server_gives_its_port_and_directory_back() {
     let dir = tempfile::tempdir().unwrap();

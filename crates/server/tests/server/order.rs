@@ -35,6 +35,7 @@ fn mixed_reads_and_writes_are_answered_in_order_and_see_what_came_before() {
     }
 }
 
+/// WAT-15.
 #[test]
 fn a_notification_comes_before_the_reply_to_the_write_that_caused_it() {
     let running = Running::new(&[]);
@@ -49,8 +50,8 @@ fn a_notification_comes_before_the_reply_to_the_write_that_caused_it() {
     }
 }
 
-/// One client changes one znode after the other; no other client may see the second change before it
-/// was told of the first.
+/// WAT-14: one client changes one znode after the other; no other client may see the second change before it was told
+/// of the first.
 #[test]
 fn no_read_shows_what_follows_a_change_before_its_notification() {
     let running = Running::new(&[]);

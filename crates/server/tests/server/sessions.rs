@@ -16,6 +16,7 @@ fn refused(running: &Running, hello: &Hello) -> NoSession {
     Client::hello(running.port, hello).map(|_| ()).unwrap_err()
 }
 
+/// SES-02.
 #[test]
 fn a_session_outlives_its_connection_and_the_server() {
     let running = Running::new(&[]);
@@ -40,6 +41,7 @@ fn a_session_outlives_its_connection_and_the_server() {
     assert!(!running.client().exists("/mine"));
 }
 
+/// SES-07, SES-18, SES-26.
 #[test]
 fn a_silent_session_expires_and_one_that_pings_does_not() {
     let running = Running::new(&[]);
@@ -58,6 +60,7 @@ fn a_silent_session_expires_and_one_that_pings_does_not() {
     assert_eq!(running.metric("stale_sessions_expired"), Some(1.0));
 }
 
+/// SES-11.
 #[test]
 fn sessions_that_nobody_renews_after_a_restart_expire() {
     let running = Running::new(&[]);
@@ -98,6 +101,7 @@ fn a_session_goes_on_at_the_last_connection_that_renewed_it() {
     assert_eq!(running.metric("connection_revalidate_count"), Some(1.0));
 }
 
+/// SES-06.
 #[test]
 fn a_client_that_has_seen_more_than_the_server_is_not_let_in() {
     let running = Running::new(&[]);
@@ -106,6 +110,7 @@ fn a_client_that_has_seen_more_than_the_server_is_not_let_in() {
     running.client();
 }
 
+/// SES-09.
 #[test]
 fn timeouts_are_brought_into_the_servers_range() {
     let timeout = |running: &Running, wish| {
