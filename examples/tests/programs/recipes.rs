@@ -153,6 +153,46 @@ fn a_resource_refuses_a_leader_of_yesterday() {
     assert!(tokens.is_sorted());
 }
 
+/// RCP-19: where the resource elects by a lock of its own, whoever holds it leads, whatever becomes of its session; who
+/// that is can be looked up.
+#[test]
+fn who_has_locked_the_file_leads() {
+    let (_server, servers) = server();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ledger").display().to_string();
+    let write = |name| Program::start("ledger", &servers, &["write", &file, "--name", name]);
+    let who = Program::start("ledger", &servers, &["who"]);
+    let (told, _) = who.says_after(0, "nobody says that it leads");
+    let first = write("a");
+    first.says("leading, term 1");
+    let (told, _) = who.says_after(told, "a leads, term 1");
+    let second = write("b");
+    second.says("waiting");
+    first.pause();
+    let (told, _) = who.says_after(told, "nobody says that it leads");
+    let before = first.count();
+    let written = fs::read_to_string(&file).unwrap();
+    first.go_on();
+    let (before, _) = first.says_after(before, "session over");
+    first.says_after(before, "announced");
+    let (told, _) = who.says_after(told, "a leads, term 1");
+    until("it writes on", || fs::read_to_string(&file).unwrap().len() > written.len());
+    assert_eq!(second.lines(), ["waiting"]);
+    first.kill();
+    second.says("leading, term 2");
+    who.says_after(told, "b leads, term 2");
+    second.stop();
+    who.stop();
+    let terms: Vec<u64> = fs::read_to_string(&file)
+        .unwrap()
+        .lines()
+        .filter(|line| !line.is_empty())
+        .map(|line| line.split(' ').next().unwrap().parse().unwrap())
+        .collect();
+    assert!(terms.is_sorted());
+    assert_eq!(terms.last(), Some(&2));
+}
+
 /// RCP-05, RCP-18, SYS-35: a leader that looks at its session stops by itself, and a new one is elected at once when it
 /// goes in peace.
 #[test]
