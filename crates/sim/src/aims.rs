@@ -278,6 +278,9 @@ fn stale_leader(plan: &mut Plan, random: &mut Random, script: &mut Script) {
 fn empty_voter(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.voters = 3;
     plan.observers = 0;
+    if plan.seed % 8 == 3 {
+        return empty_leader(plan, random, script);
+    }
     let mut at = SECOND * 6;
     while at < plan.length {
         let behind = random.below(3) as usize;
@@ -289,6 +292,20 @@ fn empty_voter(plan: &mut Plan, random: &mut Random, script: &mut Script) {
         script.at(end + random.ms(0, 10), Fault::Wipe(Target::Server(other), random.ms(10, 900)));
         at = end + plan.tick * 8 + random.ms(5_000, 12_000);
     }
+}
+
+/// The first leader comes back with nothing, to one that has elected it and has not heard of it since;
+/// who has everything goes away.
+fn empty_leader(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.tick = Duration::from_millis(*random.pick(&[1000, 2000]));
+    // Among equals the last is elected.
+    let leader = 2;
+    let (one, other) = *random.pick(&[(0, 1), (1, 0)]);
+    let at = SECOND * 2 + random.ms(0, 2_000);
+    script.at(random.ms(0, 300), Fault::Cut(vec![(leader, other)], at));
+    script.at(at + SECOND, Fault::Wipe(Target::Server(leader), random.ms(10, 200)));
+    let away = plan.tick * 10;
+    script.at(at + SECOND + random.ms(300, 900), Fault::Kill(Target::Server(one), 0, away));
 }
 
 fn loyal_observers(plan: &mut Plan, random: &mut Random, script: &mut Script) {
@@ -592,6 +609,16 @@ fn bad_links(plan: &mut Plan, random: &mut Random, script: &mut Script) {
             script.at(when, Fault::Kill(target, random.below(6), random.ms(10, 3_000)));
         }
         at += lasts + random.ms(2_000, 8_000);
+    }
+    if plan.seed % 4 == 3 {
+        // The members change meanwhile, now and then.
+        plan.reconfig = true;
+        plan.spares = random.between(1, 2) as usize;
+        let mut at = SECOND * 3;
+        while at < plan.length {
+            script.at(at, Fault::Change(some_change(plan, random)));
+            at += random.ms(5_000, 40_000);
+        }
     }
 }
 

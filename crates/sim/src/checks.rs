@@ -40,6 +40,9 @@ use crate::world::World;
 /// Why a leader ends its role in the step in which it was established.
 const HANDED_OVER: &str = "the new configuration has another leader";
 
+/// Why a leader ends its role that has heard too few followers for too long.
+const DESERTED: &str = "a quorum of followers is out of reach";
+
 /// Everything that is checked.
 pub(crate) struct Checks {
     pub(crate) now: Duration,
@@ -89,7 +92,7 @@ impl Checks {
             broken: Vec::new(),
             order: order::Order::new(servers),
             leaders: leaders::Leaders::default(),
-            progress: Some(progress::Progress::new(plan, &first)),
+            progress: Some(progress::Progress::new(plan)),
             configs: configs::Configs::new(first, servers),
             joint: joint::Joint::default(),
             removed: removed::Removed::default(),
@@ -373,6 +376,9 @@ impl Checks {
         {
             // Whoever completes a change that it has no part in leads for no time at all.
             leads = Some(peer.epochs().current);
+        }
+        if stood && !stands && it.peer().is_some_and(|peer| peer.left() == DESERTED) {
+            self.progress.iter_mut().for_each(|progress| progress.deserted(server, self.now));
         }
         if let Some(epoch) = leads
             && self.leads[server] != leads

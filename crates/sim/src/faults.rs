@@ -189,16 +189,16 @@ impl World {
             Fault::PauseOthers(target, time) => {
                 let server = self.aim(target)?;
                 for other in (0..self.servers.len()).filter(|other| *other != server) {
-                    self.pause(other, time);
+                    self.pause(other, time, false);
                 }
             }
             Fault::Pause(target, time) => {
                 let server = self.aim(target)?;
-                self.pause(server, time)?;
+                self.pause(server, time, false)?;
             }
             Fault::PauseAll(time) => {
                 for server in 0..self.servers.len() {
-                    self.pause(server, time);
+                    self.pause(server, time, true);
                 }
             }
             Fault::SlowDisk(target, factor, time) => {
@@ -344,7 +344,8 @@ impl World {
         self.kill(server, 0, back);
     }
 
-    fn pause(&mut self, server: usize, time: Duration) -> Option<()> {
+    /// A process stands still, `with_all` others or not.
+    fn pause(&mut self, server: usize, time: Duration, with_all: bool) -> Option<()> {
         let it = &mut self.servers[server];
         it.process.as_ref()?;
         if it.paused.is_some() {
@@ -353,6 +354,8 @@ impl World {
         it.pauses += 1;
         let pause = it.pauses;
         it.paused = Some(pause);
+        let mut progress = self.checks.progress.iter_mut();
+        progress.by_ref().for_each(|progress| progress.stands_still(server, with_all));
         self.after(time, Happening::Resume { server, pause });
         Some(())
     }

@@ -197,9 +197,11 @@ impl Said {
         Configs { committed: Some(self.committed.clone()), proposed: self.proposed.clone() }
     }
 
-    /// Where this server listens for learners.
+    /// Where this server listens for learners: who is no member yet, where it is to be one.
     pub(crate) fn quorum_addresses(&self) -> Vec<HostPort> {
-        self.me.quorum_addresses()
+        let id = self.me.id;
+        let joins = self.proposed.as_ref().filter(|_| self.committed.member(id).is_none());
+        joins.and_then(|config| config.member(id)).unwrap_or(&self.me).quorum_addresses()
     }
 
     /// What is known of a server.

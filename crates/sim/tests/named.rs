@@ -103,6 +103,13 @@ fn who_looks_for_a_leader_does_not_answer_without_end() {
     holds_aimed(Aim::BadDisks, 53);
 }
 
+/// Who was to become a member at another port than its operator had given it was elected, and listened at
+/// its operator's.
+#[test]
+fn who_is_to_become_a_member_leads_where_the_others_find_it() {
+    holds_aimed(Aim::BrokenChange, 267);
+}
+
 /// A first start was interrupted, and had used up what allows an empty database to be a new one.
 #[test]
 fn a_first_start_that_was_interrupted_is_repeated() {

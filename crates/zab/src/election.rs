@@ -477,7 +477,8 @@ impl Election {
             ballots.iter().filter(|(_, ballot)| same(ballot)).map(|(sid, _)| *sid).collect();
         let leads = if leader == self.me {
             // They may have elected it when it had what it has lost since.
-            self.round == round && self.initial.zxid != Zxid(-1)
+            let lost = self.initial.zxid == Zxid(-1) && !zebu_proto::mutant!("empty server leads");
+            self.round == round && !lost
         } else {
             ballots.get(&leader).is_some_and(|ballot| ballot.state == State::Leading)
         };

@@ -398,6 +398,7 @@ impl Peer {
                     }
                 }
             }
+            Input::Stalled(_) if zebu_proto::mutant!("pause taken for silence") => {}
             Input::Stalled(time) => {
                 // Who has spoken meanwhile has not been heard yet.
                 match &mut self.part {
@@ -560,7 +561,9 @@ impl Peer {
                 self.unlogged = false;
                 self.history.reset(zxid);
                 let (part, mut ctx) = self.split(now, out);
-                ctx.config_found(config);
+                if !zebu_proto::mutant!("copied change is hearsay") {
+                    ctx.config_found(config);
+                }
                 if let Part::Learning(learner) = part {
                     learner.restored(&mut ctx, zxid)?;
                 }
@@ -845,7 +848,10 @@ impl Peer {
         {
             self.distrust_memory();
             // Whoever has lost what it had leads nobody, though it be appointed.
-            let able = |it: &Appointed| self.has_database || it.leader != self.options.me;
+            let able = |it: &Appointed| {
+                let has = self.has_database || zebu_proto::mutant!("empty server leads");
+                has || it.leader != self.options.me
+            };
             let begun = match self.appointed.take().filter(able) {
                 Some(appointed) => self.go_over(now, appointed, out),
                 None => {

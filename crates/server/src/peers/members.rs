@@ -50,8 +50,11 @@ impl Members {
         self.proposed = config;
     }
 
+    /// This server, where the others find it: who is no member yet, where it is to be one.
     pub(super) fn me(&self) -> &Member {
-        &self.me
+        let id = self.me.id;
+        let joins = self.proposed.as_ref().filter(|_| self.committed.member(id).is_none());
+        joins.and_then(|config| config.member(id)).unwrap_or(&self.me)
     }
 
     /// The configuration in force, and what is proposed, as texts.
@@ -78,5 +81,34 @@ impl Members {
             }
         }
         addresses
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(version: u64, ports: &[(i64, u16)]) -> Arc<Membership> {
+        let mut text = String::new();
+        for (server, port) in ports {
+            text.push_str(&format!("server.{server}=127.0.0.{server}:{port}:3888:participant\n"));
+        }
+        text.push_str(&format!("version={version:x}"));
+        Arc::new(Membership::agreed(text.as_bytes()).expect("members"))
+    }
+
+    #[test]
+    fn who_is_to_become_a_member_is_where_the_others_will_find_it() {
+        let port = |members: &Members| members.me().quorum_addresses()[0].port;
+        let own = config(0, &[(1, 2888), (2, 2888)]);
+        let mut members = Members::new(own.clone(), own.member(ServerId(2)).expect("it").clone());
+        members.change(&ConfigChange::Proposed(config(5, &[(1, 2888), (2, 2889)])));
+        assert_eq!(port(&members), 2888, "what is in force comes first");
+        members.change(&ConfigChange::Committed(config(6, &[(1, 2888)])));
+        assert_eq!(port(&members), 2888, "where it was last");
+        members.change(&ConfigChange::Proposed(config(7, &[(1, 2888), (2, 2890)])));
+        assert_eq!(port(&members), 2890);
+        members.change(&ConfigChange::Withdrawn);
+        assert_eq!(port(&members), 2888);
     }
 }

@@ -1,6 +1,13 @@
 //! Progress: a sound quorum, whose members run undisturbed and reach each other for long enough, is led
 //! and commits, whatever is wrong with everybody else. And nobody talks without end about who leads.
+//!
+//! A leader whose quorum is sound does not take it for gone; that everybody stands still for a while is no
+//! reason.
+//!
+//! Where members change, those are a quorum that are one of the configuration in force, as far as any of
+//! them knows, and of whatever is proposed in the history of one of them.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use zebu_proto::Zxid;
@@ -16,16 +23,38 @@ pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
 /// How many messages about elections there may be in that time: five times what is seen.
 const BALLOTS_MAX: u64 = 1000;
 
-/// What is known of one smallest quorum.
-struct Quorum {
-    members: Vec<usize>,
-    /// Since when it has been sound, and which processes it had then.
-    sound: Option<(Duration, Vec<(u64, u64)>)>,
+/// A set of machines, a bit for each.
+type Set = usize;
+
+fn members(set: Set) -> impl Iterator<Item = usize> + Clone {
+    (0..Set::BITS as usize).filter(move |machine| set >> machine & 1 == 1)
+}
+
+/// What is known of one machine.
+#[derive(Clone, Default)]
+struct Machine {
+    /// Which process it was when it was last looked at, and how often that had been paused.
+    process: (u64, u64),
+    /// Since when that has been sound.
+    sound: Option<Duration>,
+    /// Since when it reaches each of the others.
+    reaches: Vec<Option<Duration>>,
+    /// What it takes to be in force, and the newest it has seen.
+    configs: [Zxid; 2],
+    /// Since when it has been sound, but for what stands still with everybody else.
+    steady: Option<Duration>,
+    /// Whether it stands still with everybody else, and whether it did so alone since the last look.
+    stands_still: bool,
+    stood_alone: bool,
 }
 
 /// All that is watched.
 pub(crate) struct Progress {
-    quorums: Vec<Quorum>,
+    machines: Vec<Machine>,
+    /// By version, which sets are quorums of it.
+    quorums: BTreeMap<Zxid, Vec<bool>>,
+    /// Since when each set has been a quorum of all that counts for it.
+    since: Vec<Option<Duration>>,
     /// When somebody led last.
     led: Duration,
     /// The oldest transaction that its leader has not seen committed, and since when.
@@ -34,34 +63,98 @@ pub(crate) struct Progress {
     broken: Vec<(usize, usize)>,
     /// What long enough is.
     patience: Duration,
+    /// Leaders that have missed their quorum since the last look.
+    deserted: Vec<(usize, Duration)>,
+    /// How long a quorum takes to be one again.
+    settles: Duration,
 }
 
 impl Progress {
-    /// Watches the quorums of members that never change.
-    pub(crate) fn new(plan: &Plan, members: &Membership) -> Self {
-        let voters: Vec<usize> = members.voters().map(machine).collect();
-        let is_quorum = |set: &[usize]| members.has_quorum(|voter| set.contains(&machine(voter)));
-        let mut quorums = Vec::new();
-        let subsets = if plan.reconfig { 0 } else { 1_u32 << voters.len() };
-        for subset in 0..subsets {
-            let chosen = |(at, _): &(usize, &usize)| subset >> at & 1 == 1;
-            let set: Vec<usize> =
-                voters.iter().enumerate().filter(chosen).map(|(_, voter)| *voter).collect();
-            let without = |left: usize| {
-                let rest: Vec<usize> = set.iter().copied().filter(|it| *it != left).collect();
-                is_quorum(&rest)
-            };
-            if is_quorum(&set) && !set.iter().any(|left| without(*left)) {
-                quorums.push(Quorum { members: set, sound: None });
-            }
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let servers = plan.servers();
+        let machine = Machine { reaches: vec![None; servers], ..Machine::default() };
+        Self {
+            machines: vec![machine; servers],
+            quorums: BTreeMap::new(),
+            since: vec![None; 1 << servers],
+            led: Duration::ZERO,
+            waits: None,
+            broken: Vec::new(),
+            patience: plan.tick * 40 + Duration::from_secs(20),
+            deserted: Vec::new(),
+            settles: plan.tick * 15 + Duration::from_secs(5),
         }
-        let patience = plan.tick * 40 + Duration::from_secs(20);
-        Self { quorums, led: Duration::ZERO, waits: None, broken: Vec::new(), patience }
     }
 
     /// Connections between two machines break.
     pub(crate) fn broke(&mut self, a: usize, b: usize) {
         self.broken.push((a, b));
+    }
+
+    /// A machine begins to stand still, with everybody else or alone.
+    pub(crate) fn stands_still(&mut self, server: usize, with_all: bool) {
+        self.machines[server].stands_still |= with_all;
+        self.machines[server].stood_alone |= !with_all;
+    }
+
+    /// A leader says that its quorum is gone.
+    pub(crate) fn deserted(&mut self, server: usize, now: Duration) {
+        self.deserted.push((server, now));
+    }
+
+    /// A leader that says so although there is one.
+    fn wrongly_deserted(&mut self, newest: Zxid) -> Option<(usize, Set)> {
+        let sets = 1..self.since.len();
+        for (leader, at) in std::mem::take(&mut self.deserted) {
+            let begun = at.saturating_sub(self.settles);
+            let whole = |set: &Set| {
+                let early = |since: Option<Duration>| since.is_some_and(|since| since <= begun);
+                let steady = |it: usize| early(self.machines[it].steady);
+                let reaches =
+                    |it: usize| members(*set).all(|to| early(self.machines[it].reaches[to]));
+                *set >> leader & 1 == 1
+                    && members(*set).all(|it| steady(it) && reaches(it))
+                    && self.is_quorum(*set, newest)
+            };
+            if let Some(set) = sets.clone().find(whole) {
+                return Some((leader, set));
+            }
+        }
+        None
+    }
+
+    fn meet(&mut self, config: &Membership) -> Zxid {
+        let sets = 0..self.since.len();
+        let is_quorum = |set: Set| config.has_quorum(|voter| set >> machine(voter) & 1 == 1);
+        let all = || sets.map(is_quorum).collect();
+        self.quorums.entry(config.version()).or_insert_with(all);
+        config.version()
+    }
+
+    /// Whether these are a quorum of what is in force and of all that is proposed to one of them.
+    fn is_quorum(&self, set: Set, newest: Zxid) -> bool {
+        let configs = members(set).map(|machine| self.machines[machine].configs);
+        let known = configs.clone().map(|[committed, _]| committed).max().unwrap_or_default();
+        let proposed = configs.map(|[_, seen]| seen).filter(|seen| *seen > known);
+        let mut counting = proposed.chain([known, newest]);
+        counting.all(|version| self.quorums.get(&version).is_some_and(|sets| sets[set]))
+    }
+
+    /// Since when a set has been sound, connected and a quorum; it is looked at now.
+    fn sound_since(&mut self, set: Set, newest: Zxid, now: Duration) -> Option<Duration> {
+        let mut since = Duration::ZERO;
+        for machine in members(set) {
+            let machine = &self.machines[machine];
+            since = since.max(machine.sound?);
+            for other in members(set) {
+                since = since.max(machine.reaches[other]?);
+            }
+        }
+        if !self.is_quorum(set, newest) {
+            self.since[set] = None;
+            return None;
+        }
+        Some(since.max(*self.since[set].get_or_insert(now)))
     }
 }
 
@@ -69,7 +162,37 @@ impl World {
     /// Whether nothing is wrong with a machine, as far as its place in the ensemble goes.
     fn is_sound(&self, server: usize) -> bool {
         let it = &self.servers[server];
-        it.process.is_some() && it.paused.is_none() && it.disk_factor == 1 && !it.disk.is_full()
+        it.peer().is_some() && it.paused.is_none() && it.disk_factor == 1 && !it.disk.is_full()
+    }
+
+    /// Sees how the machines are.
+    fn look_at_machines(&self, progress: &mut Progress) {
+        let now = self.now;
+        // Nobody knows what a server that has lost its data would have said.
+        let disturbed = self.net.slow > 1 || self.checks.has_lost_data();
+        let broken = std::mem::take(&mut progress.broken);
+        for (at, server) in self.servers.iter().enumerate() {
+            let process = (server.number, server.pauses);
+            let sound = !disturbed && self.is_sound(at);
+            if let Some(quorums) = server.peer().map(zebu_zab::Peer::quorums) {
+                let configs = [quorums.committed(), quorums.last_seen()];
+                progress.machines[at].configs = configs.map(|config| progress.meet(config));
+            }
+            let it = &mut progress.machines[at];
+            let before = it.sound.filter(|_| it.process == process);
+            it.sound = sound.then_some(before.unwrap_or(now));
+            let runs = it.process.0 == server.number && !std::mem::take(&mut it.stood_alone);
+            let still = sound || server.paused.is_some() && it.stands_still && !disturbed;
+            it.steady = (runs && still).then_some(it.steady.unwrap_or(now));
+            it.stands_still &= server.paused.is_some();
+            it.process = process;
+            for (other, reaches) in it.reaches.iter_mut().enumerate() {
+                let is_between =
+                    |(a, b): &(usize, usize)| [(*a, *b), (*b, *a)].contains(&(at, other));
+                let whole = self.net.reaches(at, other) && !broken.iter().any(is_between);
+                *reaches = whole.then_some(reaches.unwrap_or(now));
+            }
+        }
     }
 
     /// Looks whether those who can do what an ensemble is for do it.
@@ -84,8 +207,6 @@ impl World {
             let peer = self.servers[leader].peer()?;
             peer.history().pending().next().map(|txn| txn.zxid)
         });
-        // Nobody knows what a server that has lost its data would have said.
-        let disturbed = self.net.slow > 1 || self.checks.has_lost_data();
         let mut progress = std::mem::take(&mut self.checks.progress).expect("it is put back");
         if leader.is_some() {
             progress.led = now;
@@ -93,29 +214,25 @@ impl World {
         if waits != progress.waits.map(|(zxid, _)| zxid) {
             progress.waits = waits.map(|zxid| (zxid, now));
         }
-        let broken = std::mem::take(&mut progress.broken);
-        let mut found = None;
-        for quorum in &mut progress.quorums {
-            let members = &quorum.members;
-            let reach = |a: &usize, b: &usize| self.net.reaches(*a, *b);
-            let connected = members.iter().all(|a| members.iter().all(|b| a == b || reach(a, b)));
-            let broke = broken.iter().any(|(a, b)| members.contains(a) && members.contains(b));
-            let sound = members.iter().all(|member| self.is_sound(*member));
-            if disturbed || broke || !connected || !sound {
-                quorum.sound = None;
-                continue;
-            }
-            let processes: Vec<(u64, u64)> = members
-                .iter()
-                .map(|member| (self.servers[*member].number, self.servers[*member].pauses))
-                .collect();
-            let since = match quorum.sound.take() {
-                Some((since, before)) if before == processes => since,
-                _ => now,
-            };
-            quorum.sound = Some((since, processes));
+        self.look_at_machines(&mut progress);
+        let newest = self.checks.configs.newest(&self.checks.order).clone();
+        let newest = progress.meet(&newest);
+        // Those who come and go lead for as long as it takes to hand over.
+        let wrongly = progress.wrongly_deserted(newest).filter(|_| !self.plan.reconfig);
+        if let Some((leader, set)) = wrongly {
+            let names: Vec<i64> = members(set).map(|member| id(member).0).collect();
+            self.checks.found(format!(
+                "progress: server {leader} misses its quorum, and the servers {names:?} are there"
+            ));
+        }
+        let (mut found, mut sound_for_long) = (None, false);
+        for set in 1..progress.since.len() {
+            let Some(since) = progress.sound_since(set, newest, now) else { continue };
             let long = |last: Duration| since.max(last) + progress.patience <= now;
-            let names: Vec<i64> = members.iter().map(|member| id(*member).0).collect();
+            if self.plan.reconfig && long(since) {
+                sound_for_long = true;
+            }
+            let names: Vec<i64> = members(set).map(|member| id(member).0).collect();
             if long(progress.led) {
                 found =
                     Some(format!("progress: the servers {names:?} are sound, and nobody leads"));
@@ -127,6 +244,9 @@ impl World {
             }
         }
         self.checks.progress = Some(progress);
+        if sound_for_long {
+            self.reached("look at a sound quorum of changing members");
+        }
         if let Some(found) = found {
             let status = self.status();
             self.checks.found(format!("{found}\n{status}"));
