@@ -130,6 +130,11 @@ impl Aim {
     }
 }
 
+/// Whether a plan takes the second form of its aim, if that has one: every fourth of them does.
+fn other_form(plan: &Plan) -> bool {
+    plan.seed / 64 % 4 == 2
+}
+
 /// Nobody else is heard for a while; then the leader is gone, and back when they have gone on, or
 /// before.
 fn lone_leader(plan: &mut Plan, random: &mut Random, script: &mut Script) {
@@ -278,7 +283,7 @@ fn stale_leader(plan: &mut Plan, random: &mut Random, script: &mut Script) {
 fn empty_voter(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.voters = 3;
     plan.observers = 0;
-    if plan.seed % 8 == 3 {
+    if other_form(plan) {
         return empty_leader(plan, random, script);
     }
     let mut at = SECOND * 6;
@@ -442,6 +447,9 @@ fn changing_members(plan: &mut Plan, random: &mut Random, script: &mut Script) {
 
 fn broken_change(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.reconfig = true;
+    if other_form(plan) {
+        return copied_change(plan, random, script);
+    }
     plan.voters = *random.pick(&[2, 3, 3, 4]);
     plan.observers = 0;
     plan.spares = random.between(1, 2) as usize;
@@ -472,6 +480,43 @@ fn broken_change(plan: &mut Plan, random: &mut Random, script: &mut Script) {
         change.meant = Meant::Any;
         script.at(at, Fault::Change(change));
         at += plan.tick * 4 + random.ms(1_000, 12_000);
+    }
+}
+
+/// A candidate has a change that is not in force, and gives it away in a copy; before it has said more it
+/// is gone, and with it those who are to join.
+fn copied_change(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.voters = 3;
+    plan.observers = 0;
+    plan.spares = 2;
+    plan.always_copy = true;
+    plan.tick = Duration::from_millis(500);
+    plan.think = Duration::from_millis(100);
+    let spares = [3, 4];
+    let change = |join: bool| {
+        let spares = || spares.iter().map(|spare| Target::Server(*spare));
+        let joining = if join { spares().map(|it| (it, true)).collect() } else { Vec::new() };
+        let leaving = if join { Vec::new() } else { spares().collect() };
+        let (moves, whole, meant) = (Moves::default(), false, Meant::Any);
+        Fault::Change(Change { joining, leaving, moves, groups: None, whole, meant })
+    };
+    let mut at = SECOND * 6;
+    while at < plan.length {
+        let away = plan.tick * 12 + random.ms(0, 3_000);
+        // Those who are to join follow as observers, and hear of what is proposed.
+        let gone = Fault::Kill(Target::Here, random.below(8), random.ms(10, 300));
+        script.at(at, Fault::Ambush(When::Change, random.below(3) as u32, Box::new(gone)));
+        script.at(at, change(true));
+        let begun = at + plan.tick;
+        for spare in spares {
+            let cut = Fault::CutOff(Target::Server(spare), Side::Servers, true, away);
+            script.at(begun, Fault::Ambush(When::NewLeader, 0, Box::new(cut)));
+        }
+        let left = Fault::Sever(Target::Here, Side::Servers, away);
+        script.at(begun, Fault::Ambush(When::NewLeader, random.below(2) as u32, Box::new(left)));
+        at = begun + away + plan.tick * 12;
+        script.at(at, change(false));
+        at += SECOND * 4;
     }
 }
 
@@ -610,7 +655,7 @@ fn bad_links(plan: &mut Plan, random: &mut Random, script: &mut Script) {
         }
         at += lasts + random.ms(2_000, 8_000);
     }
-    if plan.seed % 4 == 3 {
+    if other_form(plan) {
         // The members change meanwhile, now and then.
         plan.reconfig = true;
         plan.spares = random.between(1, 2) as usize;

@@ -1,7 +1,7 @@
 //! Progress: a sound quorum, whose members run undisturbed and reach each other for long enough, is led
 //! and commits, whatever is wrong with everybody else. And nobody talks without end about who leads.
 //!
-//! A leader whose quorum is sound does not take it for gone; that everybody stands still for a while is no
+//! A leader whose quorum is sound and has followed it does not take it for gone; that everybody stands still for a while is no
 //! reason.
 //!
 //! Where members change, those are a quorum that are one of the configuration in force, as far as any of
@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use zebu_proto::Zxid;
+use zebu_zab::Role;
 use zebu_zab::config::Membership;
 
 use crate::members::{id, machine};
@@ -43,6 +44,8 @@ struct Machine {
     configs: [Zxid; 2],
     /// Since when it has been sound, but for what stands still with everybody else.
     steady: Option<Duration>,
+    /// Since when it leads or follows somebody; looked at last.
+    serves: Option<Duration>,
     /// Whether it stands still with everybody else, and whether it did so alone since the last look.
     stands_still: bool,
     stood_alone: bool,
@@ -109,7 +112,10 @@ impl Progress {
             let begun = at.saturating_sub(self.settles);
             let whole = |set: &Set| {
                 let early = |since: Option<Duration>| since.is_some_and(|since| since <= begun);
-                let steady = |it: usize| early(self.machines[it].steady);
+                let steady = |it: usize| {
+                    let machine = &self.machines[it];
+                    early(machine.steady) && early(machine.serves)
+                };
                 let reaches =
                     |it: usize| members(*set).all(|to| early(self.machines[it].reaches[to]));
                 *set >> leader & 1 == 1
@@ -217,9 +223,14 @@ impl World {
         self.look_at_machines(&mut progress);
         let newest = self.checks.configs.newest(&self.checks.order).clone();
         let newest = progress.meet(&newest);
+        // Who has left since the last look may have left for nothing, too.
+        let wrongly = progress.wrongly_deserted(newest);
+        for (machine, server) in progress.machines.iter_mut().zip(&self.servers) {
+            let serves = matches!(server.role(), Role::Following(_) | Role::Leading(_));
+            machine.serves = serves.then_some(machine.serves.unwrap_or(now));
+        }
         // Those who come and go lead for as long as it takes to hand over.
-        let wrongly = progress.wrongly_deserted(newest).filter(|_| !self.plan.reconfig);
-        if let Some((leader, set)) = wrongly {
+        if let Some((leader, set)) = wrongly.filter(|_| !self.plan.reconfig) {
             let names: Vec<i64> = members(set).map(|member| id(member).0).collect();
             self.checks.found(format!(
                 "progress: server {leader} misses its quorum, and the servers {names:?} are there"
