@@ -88,6 +88,8 @@ pub(crate) struct Ensemble {
     /// Since when the forwarded request whose turn it is has been overtaken by one that looks like a
     /// later one.
     overtaken_since: Option<Duration>,
+    /// What the peer asks for, between two steps; its room is used again.
+    asked: Vec<zebu_zab::Output>,
     /// Sessions heard of since the leader last asked, with their timeouts in milliseconds.
     touched: BTreeMap<SessionId, i32>,
 }
@@ -127,6 +129,7 @@ impl Replica {
             syncs_asked: VecDeque::new(),
             next_token: 0,
             touched: BTreeMap::new(),
+            asked: Vec::new(),
         };
         Self::with_order(options, Order::Ensemble(Box::new(ensemble)), tree, now)
     }
@@ -209,8 +212,9 @@ impl Replica {
             self.applied = world.tree.last_zxid();
             self.committed = self.applied;
         }
-        let mut asked = Vec::new();
-        self.ensemble().peer.step(world.now.monotonic, input, &mut asked);
+        let ensemble = self.ensemble();
+        let mut asked = std::mem::take(&mut ensemble.asked);
+        ensemble.peer.step(world.now.monotonic, input, &mut asked);
         self.obey(world, asked, out)
     }
 
@@ -245,10 +249,10 @@ impl Replica {
     fn obey(
         &mut self,
         world: World<'_>,
-        asked: Vec<zebu_zab::Output>,
+        mut asked: Vec<zebu_zab::Output>,
         out: &mut Vec<Output>,
     ) -> Result<(), Fatal> {
-        for output in asked {
+        for output in asked.drain(..) {
             match output {
                 zebu_zab::Output::Append { zxid, record } => {
                     let serves = self.serves();
@@ -269,6 +273,7 @@ impl Replica {
                 output => out.push(Output::Zab(output)),
             }
         }
+        self.ensemble().asked = asked;
         Ok(())
     }
 
@@ -373,9 +378,9 @@ impl Replica {
         then: Then,
         out: &mut Vec<Output>,
     ) -> Result<(), Fatal> {
-        let mut asked = Vec::new();
-        let peer = &mut self.ensemble().peer;
-        let zxid = peer.propose(world.now.monotonic, record.clone(), &mut asked);
+        let ensemble = self.ensemble();
+        let mut asked = std::mem::take(&mut ensemble.asked);
+        let zxid = ensemble.peer.propose(world.now.monotonic, record.clone(), &mut asked);
         self.work.push_back(Work::Txn { zxid, record, origin, then });
         self.obey(world, asked, out)
     }
@@ -440,9 +445,9 @@ impl Replica {
     // ---- at a learner
 
     fn send_to_leader(&mut self, packet: QuorumPacket, out: &mut Vec<Output>) {
-        let mut asked = Vec::new();
-        self.ensemble().peer.send_to_leader(packet, &mut asked);
-        out.extend(asked.into_iter().map(Output::Zab));
+        let ensemble = self.ensemble();
+        ensemble.peer.send_to_leader(packet, &mut ensemble.asked);
+        out.extend(ensemble.asked.drain(..).map(Output::Zab));
     }
 
     fn send_request(
@@ -665,9 +670,9 @@ impl Replica {
     }
 
     fn send_to_learner(&mut self, link: LinkId, packet: QuorumPacket, out: &mut Vec<Output>) {
-        let mut asked = Vec::new();
-        self.ensemble().peer.send_to_learner(link, packet, &mut asked);
-        out.extend(asked.into_iter().map(Output::Zab));
+        let ensemble = self.ensemble();
+        ensemble.peer.send_to_learner(link, packet, &mut ensemble.asked);
+        out.extend(ensemble.asked.drain(..).map(Output::Zab));
     }
 
     fn learner_says(

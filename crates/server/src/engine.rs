@@ -115,6 +115,8 @@ pub struct Engine {
     snapshotter: Snapshotter,
     /// The network between servers, in an ensemble.
     peers: Option<peers::Handle>,
+    /// What is on its way to them.
+    post: peers::Post,
     delivery: Delivery,
     touched: Duration,
     /// Since when this server leads, and what it has proposed.
@@ -152,6 +154,7 @@ impl Engine {
             log,
             snapshotter,
             peers,
+            post: peers::Post::default(),
             delivery,
             touched,
             leading: None,
@@ -438,7 +441,21 @@ impl Engine {
                 Output::ReadOnly(on) => self.serve_readers(on),
                 Output::Zab(output) => {
                     tree = None;
-                    self.between_servers(now, output, &mut records)?;
+                    if let Some(between) = &mut self.between {
+                        between.asked(now, &output);
+                    }
+                    match output {
+                        zebu_zab::Output::Send(link, packet) => {
+                            if self.post.add(link, packet) {
+                                self.hand_over();
+                            }
+                        }
+                        output => {
+                            // A link's packets come before its end.
+                            self.hand_over();
+                            self.between_servers(output, &mut records)?;
+                        }
+                    }
                 }
                 Output::Disconnect(conn) => {
                     if let Some(conn) = shared.conn(conn) {
@@ -456,6 +473,7 @@ impl Engine {
         }
         drop(tree);
         drop(counts);
+        self.hand_over();
         self.delivery.end(&shared, began);
         if self.between.is_some() {
             let took = shared.clock.monotonic().saturating_sub(began);
@@ -475,17 +493,20 @@ impl Engine {
         Ok(())
     }
 
+    /// Hands packets for other servers to the network.
+    fn hand_over(&mut self) {
+        if let Some(peers) = self.peers.as_ref().filter(|_| !self.post.is_empty()) {
+            peers.send(&mut self.post);
+        }
+    }
+
     /// Carries out what concerns other servers, or the disk of a member of an ensemble.
     fn between_servers(
         &mut self,
-        now: Now,
         output: zebu_zab::Output,
         records: &mut Vec<(Zxid, bytes::Bytes)>,
     ) -> anyhow::Result<()> {
         let peers = self.peers.clone().context("this server runs alone")?;
-        if let Some(between) = &mut self.between {
-            between.asked(now, &output);
-        }
         let job = match output {
             zebu_zab::Output::SaveEpoch(kind, epoch) => Job::SaveEpoch(kind, epoch),
             zebu_zab::Output::Config(change) => {

@@ -38,11 +38,14 @@ mod history;
 mod links;
 mod members;
 mod oracle;
+mod post;
 mod sockets;
 mod strangers;
 
 use backlog::Backlog;
 use members::Members;
+
+pub use post::Post;
 
 /// Inputs waiting for the replica at which nothing more is read from peers.
 const INPUTS_MAX: usize = 20_000;
@@ -66,8 +69,8 @@ pub struct Peers {
 /// What a link's writer is told.
 #[derive(Debug)]
 enum ToLink {
-    /// A packet, and since when it waits, if that is to be measured.
-    Packet(QuorumPacket, Option<Instant>),
+    /// Packets, and since when they wait, if that is to be measured.
+    Packets(Vec<QuorumPacket>, Option<Instant>),
     /// A snapshot, piece by piece, with its packet in front.
     Copy(tokio::sync::mpsc::Receiver<Bytes>),
 }
@@ -259,7 +262,7 @@ impl Handle {
     /// Carries out what concerns the network.
     ///
     /// # Panics
-    /// For what concerns the disk or clients.
+    /// For what concerns the disk or clients, and for packets: see [`Handle::send`].
     pub fn carry_out(&self, output: Output) {
         let net = &self.net;
         match output {
@@ -287,17 +290,6 @@ impl Handle {
                     task.abort();
                 }
             }
-            Output::Send(link, packet) => {
-                let mut fits = true;
-                if let Some(handle) = net.links.lock().get(&link) {
-                    fits = handle.backlog.add(&packet);
-                    let since = handle.backlog.marks().then(Instant::now);
-                    let _ = handle.to.send(ToLink::Packet(packet, since));
-                }
-                if !fits {
-                    links::give_up(net, link);
-                }
-            }
             Output::Close(link) => links::close(net, link),
             Output::ReadLog { link, after, up_to, share } => {
                 let net = net.clone();
@@ -306,6 +298,25 @@ impl Handle {
                 self.thread("zebu-history", move || history::read(&net, stretch));
             }
             other => unreachable!("not the network's: {other:?}"),
+        }
+    }
+
+    /// Hands the packets to the writers of their links.
+    pub fn send(&self, post: &mut Post) {
+        let mut misfits = Vec::new();
+        {
+            let links = self.net.links.lock();
+            for (link, packets) in post.take() {
+                let Some(handle) = links.get(&link) else { continue };
+                if !handle.backlog.add(&packets) {
+                    misfits.push(link);
+                }
+                let since = handle.backlog.marks(packets.len()).then(Instant::now);
+                let _ = handle.to.send(ToLink::Packets(packets, since));
+            }
+        }
+        for link in misfits {
+            links::give_up(&self.net, link);
         }
     }
 

@@ -112,6 +112,12 @@ impl History {
         self.pending.range(start..)
     }
 
+    /// What is in memory above `after`, oldest first.
+    pub fn above(&self, after: Zxid) -> impl Iterator<Item = &Txn> {
+        let start = self.recent.partition_point(|txn| txn.zxid <= after);
+        self.recent.range(start..).chain(self.pending_above(after))
+    }
+
     /// Everything in memory, oldest first.
     pub fn all(&self) -> impl Iterator<Item = &Txn> {
         self.recent.iter().chain(&self.pending)

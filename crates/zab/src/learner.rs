@@ -637,10 +637,10 @@ impl Learner {
         if zebu_proto::mutant!("ack before fsync") {
             flushed = ctx.history.last();
         }
-        let durable = ctx.history.all().skip_while(|txn| txn.zxid <= self.acked);
-        for txn in durable.take_while(|txn| txn.zxid <= flushed) {
-            let packet = QuorumPacket::new(PacketKind::ACK, txn.zxid);
-            ctx.out.extend(self.link.map(|link| Output::Send(link, packet)));
+        if let Some(link) = self.link {
+            let durable = ctx.history.above(self.acked).take_while(|txn| txn.zxid <= flushed);
+            let ack = |txn: &Txn| QuorumPacket::new(PacketKind::ACK, txn.zxid);
+            ctx.out.extend(durable.map(|txn| Output::Send(link, ack(txn))));
         }
         self.acked = self.acked.max(flushed);
     }

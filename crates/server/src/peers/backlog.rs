@@ -21,15 +21,24 @@ const MARKED_EVERY: usize = 1000;
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
     bytes: AtomicUsize,
+    /// All packets there ever were, and those that wait.
     packets: AtomicUsize,
+    waiting: AtomicUsize,
     /// The learner at the other end, once it has said who it is.
     learner: OnceLock<String>,
 }
 
 impl Backlog {
-    /// Counts a packet that is to be sent; false when too much waits in front of it.
-    pub(super) fn add(&self, packet: &QuorumPacket) -> bool {
-        self.bytes.fetch_add(packet_bytes(packet), Ordering::Relaxed) <= BACKLOG_BYTES_MAX
+    /// Counts packets that are to be sent; false when too much waits in front of them.
+    pub(super) fn add(&self, packets: &[QuorumPacket]) -> bool {
+        let bytes = packets.iter().map(packet_bytes).sum();
+        self.waiting.fetch_add(packets.len(), Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed) <= BACKLOG_BYTES_MAX
+    }
+
+    /// How many packets wait, when as many as given are taken to be sent next.
+    pub(super) fn taken(&self, packets: usize) -> usize {
+        self.waiting.fetch_sub(packets, Ordering::Relaxed)
     }
 
     /// Counts a piece of a tree that is to be sent.
@@ -37,9 +46,11 @@ impl Backlog {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Whether it is to be measured how long the next packet waits.
-    pub(super) fn marks(&self) -> bool {
-        self.packets.fetch_add(1, Ordering::Relaxed).is_multiple_of(MARKED_EVERY)
+    /// Whether it is to be measured how long the next ones wait, which are so many.
+    pub(super) fn marks(&self, packets: usize) -> bool {
+        let before = self.packets.fetch_add(packets, Ordering::Relaxed);
+        before.is_multiple_of(MARKED_EVERY)
+            || before / MARKED_EVERY != (before + packets - 1) / MARKED_EVERY
     }
 
     /// A learner has said who it is.

@@ -326,23 +326,25 @@ async fn speak(
     let mut batch = Vec::new();
     let (mut bytes, mut leaving) = (Vec::new(), 0);
     while orders.recv_many(&mut batch, BATCH_PACKETS).await > 0 {
-        if let Some(learner) = backlog.learner() {
-            let waiting = orders.len() + batch.len() - 1;
-            metrics.learner_handler_qp_size.add(learner, waiting as i64);
-        }
         for order in batch.drain(..) {
             match order {
-                ToLink::Packet(packet, since) => {
-                    if let (Some(since), Some(learner)) = (since, backlog.learner()) {
-                        let waited = since.elapsed().as_millis() as i64;
-                        metrics.learner_handler_qp_time_ms.add(learner, waited);
+                ToLink::Packets(packets, since) => {
+                    let waiting = backlog.taken(packets.len());
+                    if let Some(learner) = backlog.learner() {
+                        metrics.learner_handler_qp_size.add(learner, waiting as i64 - 1);
+                        if let Some(since) = since {
+                            let waited = since.elapsed().as_millis() as i64;
+                            metrics.learner_handler_qp_time_ms.add(learner, waited);
+                        }
                     }
-                    packet.encode(&mut Encoder::new(&mut bytes));
-                    leaving += packet_bytes(&packet);
-                    if bytes.len() > BATCH_BYTES {
-                        to.write_all(&bytes).await?;
-                        bytes.clear();
-                        backlog.sent(std::mem::take(&mut leaving));
+                    for packet in packets {
+                        packet.encode(&mut Encoder::new(&mut bytes));
+                        leaving += packet_bytes(&packet);
+                        if bytes.len() > BATCH_BYTES {
+                            to.write_all(&bytes).await?;
+                            bytes.clear();
+                            backlog.sent(std::mem::take(&mut leaving));
+                        }
                     }
                 }
                 ToLink::Copy(mut pieces) => {
@@ -401,11 +403,11 @@ mod tests {
         let backlog = Arc::new(Backlog::default());
         let (sender, orders) = unbounded_channel();
         let mut fitting = 0;
-        while backlog.add(&packet) {
-            sender.send(ToLink::Packet(packet.clone(), None)).unwrap();
+        while backlog.add(std::slice::from_ref(&packet)) {
+            sender.send(ToLink::Packets(vec![packet.clone()], None)).unwrap();
             fitting += 1;
         }
-        sender.send(ToLink::Packet(packet.clone(), None)).unwrap();
+        sender.send(ToLink::Packets(vec![packet.clone()], None)).unwrap();
         assert_eq!(fitting, 1 + BACKLOG_BYTES_MAX / packet_bytes(&packet));
         drop(sender);
         backlog.set_learner(ServerId(7));

@@ -1,0 +1,75 @@
+//! Packets on their way to other servers, handed to each link's writer together.
+
+use zebu_proto::quorum::QuorumPacket;
+use zebu_zab::LinkId;
+
+/// Packets at which they are handed over without waiting for more.
+const FULL: usize = 64;
+
+/// Packets by link, each link's in order.
+#[derive(Debug, Default)]
+pub struct Post {
+    links: Vec<(LinkId, Vec<QuorumPacket>)>,
+    packets: usize,
+}
+
+impl Post {
+    /// Adds a packet; true when all should be handed over.
+    pub fn add(&mut self, link: LinkId, packet: QuorumPacket) -> bool {
+        match self.links.iter_mut().find(|(known, _)| *known == link) {
+            Some((_, packets)) => packets.push(packet),
+            None => self.links.push((link, vec![packet])),
+        }
+        self.packets += 1;
+        self.packets >= FULL
+    }
+
+    /// Whether there is nothing to hand over.
+    pub fn is_empty(&self) -> bool {
+        self.packets == 0
+    }
+
+    /// Takes everything.
+    pub(super) fn take(&mut self) -> impl Iterator<Item = (LinkId, Vec<QuorumPacket>)> {
+        self.packets = 0;
+        self.links.drain(..)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zebu_proto::Zxid;
+    use zebu_proto::quorum::PacketKind;
+
+    use super::*;
+
+    #[test]
+    fn each_link_gets_its_packets_in_order() {
+        let mut post = Post::default();
+        let packet = |zxid| QuorumPacket::new(PacketKind::COMMIT, Zxid(zxid));
+        let sent = [(1, 10), (2, 10), (1, 11), (1, 12), (2, 11)];
+        for (link, zxid) in sent {
+            assert!(!post.add(LinkId(link), packet(zxid)));
+        }
+        let taken: Vec<_> = post.take().collect();
+        let of_first = vec![packet(10), packet(11), packet(12)];
+        let of_second = vec![packet(10), packet(11)];
+        assert_eq!(taken, [(LinkId(1), of_first), (LinkId(2), of_second)]);
+        assert!(post.is_empty());
+        assert_eq!(post.take().count(), 0);
+    }
+
+    #[test]
+    fn it_is_full_once_and_then_empty() {
+        let mut post = Post::default();
+        for round in 0..2 {
+            let full: Vec<bool> = (0..FULL)
+                .map(|n| {
+                    post.add(LinkId(n as u64 % 3), QuorumPacket::new(PacketKind::PING, Zxid(0)))
+                })
+                .collect();
+            assert_eq!(full.iter().position(|full| *full), Some(FULL - 1), "round {round}");
+            assert_eq!(post.take().map(|(_, packets)| packets.len()).sum::<usize>(), FULL);
+        }
+    }
+}
