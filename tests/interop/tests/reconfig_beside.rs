@@ -1,5 +1,7 @@
-//! Reconfigurations where observers learn from followers, and in hierarchical groups: the same story on the original
-//! and on ours.
+//! Reconfigurations where observers learn from followers, in hierarchical groups, and beside an oracle: the same story
+//! on the original and on ours.
+
+use std::fs;
 
 use anyhow::{Result, ensure};
 use zebu_interop::ensemble::options;
@@ -96,6 +98,47 @@ fn groups(kind: Kind) -> Result<(Vec<i32>, Vec<i32>)> {
     Ok((said, unreadable))
 }
 
+/// Two members with an oracle become three with votes, which go by their majority, and two again.
+fn with_an_oracle(kinds: [Kind; 3]) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let oracle = folder.path().join("oracle");
+    fs::write(&oracle, "0")?;
+    let options = options().config("oraclePath", oracle.to_string_lossy());
+    let mut members = Members::start_with(&kinds[..2], options, false)?;
+    let lose_one_of_two = |members: &mut Members, gone: Id, name: &str| -> Result<()> {
+        members.server(gone).kill()?;
+        fs::write(&oracle, "1")?;
+        members.write(&[3 - gone], name)?;
+        // It speaks to both of them here, and two may not go on alone.
+        fs::write(&oracle, "0")?;
+        members.server(gone).spawn()?;
+        members.server(gone).wait_until_serving()?;
+        members.write(&[1, 2], &format!("{name}-and-back"))
+    };
+    members.write(&[1, 2], "two")?;
+    lose_one_of_two(&mut members, 2, "alone")?;
+
+    members.join(3, kinds[2], &[1, 2])?;
+    let entry = members.entry(3, "participant");
+    let config = members.change(1, &[entry], &[])?;
+    members.expect(&[1, 2, 3], &config)?;
+    members.write(&[1, 2, 3], "three")?;
+    // Any two of them go on, and no oracle is asked.
+    let leader = members.leader(&[1, 2, 3])?;
+    members.server(leader).kill()?;
+    let rest: Vec<Id> = [1, 2, 3].into_iter().filter(|id| *id != leader).collect();
+    members.leader(&rest)?;
+    members.write(&rest, "rest")?;
+    members.server(leader).spawn()?;
+    members.expect(&[1, 2, 3], &config)?;
+
+    let config = members.change(1, &[], &[3])?;
+    members.server(3).stop()?;
+    members.expect(&[1, 2], &config)?;
+    members.write(&[1, 2], "two-again")?;
+    lose_one_of_two(&mut members, 1, "alone-again")
+}
+
 fn done(result: Result<()>) {
     result.unwrap_or_else(|failure| panic!("{failure:?}"));
 }
@@ -118,4 +161,22 @@ fn groups_are_changed_as_by_the_original() {
     assert_eq!(ours.0, theirs.0);
     // Whoever wrote them is wrong; the original has an error of its own instead.
     assert_eq!((ours.1, theirs.1), (vec![-8; 2], vec![-5; 2]));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn observers_behind_followers_of_either_kind_are_reconfigured() {
+    done(observers_behind_followers([Zebu, Java395, Zebu], Java395));
+    done(observers_behind_followers([Java395, Zebu, Java395], Zebu));
+}
+
+#[test]
+fn two_with_an_oracle_become_three_and_two_again() {
+    done(with_an_oracle([Zebu; 3]));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn two_of_the_original_with_an_oracle_become_three_and_two_again() {
+    done(with_an_oracle([Java395; 3]));
 }
