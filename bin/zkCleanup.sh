@@ -11,4 +11,4 @@ if [ -z "$ZOODATADIR" ]; then
     exit 1
 fi
 
-exec "$ZEBU" purge "${ZOODATALOGDIR:-$ZOODATADIR}" "$ZOODATADIR" "$@"
+exec "$ZEBU" purge ${ZOODATALOGDIR:+"$ZOODATALOGDIR"} "$ZOODATADIR" "$@"

@@ -27,6 +27,7 @@ echo "Using config: $ZOOCFG" >&2
 ZOO_DATADIR="$(zoo_setting dataDir "$ZOOCFG")"
 ZOO_DATALOGDIR="$(zoo_setting dataLogDir "$ZOOCFG")"
 DEFINES=()
+SETTINGS=
 if [ -n "$ZOO_DATADIR_AUTOCREATE_DISABLE" ]; then
     missing() {
         echo "ZooKeeper $1 directory is missing at $2 fix the path or run initialize"
@@ -65,6 +66,7 @@ start() {
     for _ in 1 2 3 4 5 6 7 8 9 10; do
         if ! is_running "$pid"; then
             echo FAILED TO START
+            grep -s '^error: ' "$ZOO_OUT" >&2
             echo "hint: $ZOO_OUT says why" >&2
             exit 1
         fi
@@ -159,7 +161,13 @@ start-foreground)
         exec "$ZEBU" server "${DEFINES[@]}" "$ZOOCFG"
     fi
     ;;
-print-cmd) echo "\"$ZEBU\" server${DEFINES[*]:+ ${DEFINES[*]}} \"$ZOOCFG\" > \"$ZOO_OUT\" 2>&1 < /dev/null" ;;
+print-cmd)
+    # Who runs the line has not read the files that set these.
+    for name in SERVER_JVMFLAGS JVMFLAGS; do
+        [ -z "${!name}" ] || SETTINGS+=" $(printf '%s=%q' "$name" "${!name//[$'\n\t']/ }")"
+    done
+    echo "${SETTINGS:+env$SETTINGS }\"$ZEBU\" server${DEFINES[*]:+ ${DEFINES[*]}} \"$ZOOCFG\" > \"$ZOO_OUT\" 2>&1 < /dev/null"
+    ;;
 stop) stop ;;
 version) exec "$ZEBU" version ;;
 restart)

@@ -217,6 +217,11 @@ fn what_is_run_is_printed() {
     let (zebu, config) = (env!("CARGO_BIN_EXE_zebu"), place.path("conf/zoo.cfg"));
     assert_eq!(code, 0);
     assert!(out.starts_with(&format!("\"{zebu}\" server \"{}\" > ", config.display())), "{out}");
+    // Who runs it has not read where the settings come from.
+    let settings = [("JVMFLAGS", "-Da=b -Dc=d")];
+    let (_, out, _) = place.run_with("zkServer.sh", &["print-cmd"], &settings);
+    let command = format!("env JVMFLAGS=-Da=b\\ -Dc=d \"{zebu}\" server \"");
+    assert!(out.starts_with(&command), "{out}");
     let (code, out) = place.server(&["version"]);
     assert_eq!(code, 0);
     assert!(out.starts_with("Apache ZooKeeper, version 3.9.5-"), "{out}");
@@ -291,6 +296,8 @@ fn old_files_are_cleaned_up() {
     let (code, _, err) = place.run("zkCleanup.sh", &["-n", "2"]);
     assert_eq!(code, 1);
     assert!(err.contains("count should be greater than or equal to 3"), "{err}");
+    let (code, out, err) = place.run("zkCleanup.sh", &["-n"]);
+    assert!(code == 1 && err.is_empty() && out.starts_with("Usage:\n"), "{out}{err}");
     let (code, out, err) = place.run("zkCleanup.sh", &["-n", "3"]);
     assert_eq!(code, 0, "{err}");
     assert!(out.starts_with("Removing file: ") && out.ends_with("/snapshot.1\n"), "{out}");
