@@ -614,6 +614,9 @@ fn local_sessions(plan: &mut Plan, random: &mut Random, script: &mut Script) {
 
 /// One server, or a few pairs, are out of reach in part, for so long that the others could do without.
 fn bad_links(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    if plan.seed / 64 % 4 == 3 {
+        return unheard(plan, random, script);
+    }
     plan.voters = *random.pick(&[3, 5, 5]);
     plan.observers = *random.pick(&[0, 0, 1]);
     plan.tick = Duration::from_millis(500);
@@ -664,6 +667,34 @@ fn bad_links(plan: &mut Plan, random: &mut Random, script: &mut Script) {
             script.at(at, Fault::Change(some_change(plan, random)));
             at += random.ms(5_000, 40_000);
         }
+    }
+}
+
+/// The third form: whoever has the best history hears everybody and is heard by one, and of the others two do not hear
+/// each other.
+fn unheard(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.voters = 5;
+    plan.observers = 0;
+    plan.tick = Duration::from_millis(500);
+    let long = plan.tick * 60 + SECOND * 30;
+    plan.length = SECOND * 20 + (long + SECOND * 10) * 3;
+    let mut at = SECOND * 6;
+    while at < plan.length {
+        let mut servers: Vec<usize> = (0..plan.voters).collect();
+        let mut draw = |_| servers.swap_remove(random.below(servers.len() as u64) as usize);
+        let [best, friend, a, b, c] = std::array::from_fn(&mut draw);
+        let mut pairs: Vec<_> = [a, b, c].map(|other| (best, other)).into();
+        pairs.push((a, b));
+        if random.one_in(2) {
+            pairs.push((b, a));
+        }
+        let alone = Fault::PauseOthers(Target::Server(best), random.ms(200, 2_000));
+        script.at(at - SECOND, alone);
+        let lasts = long + random.ms(0, 10_000);
+        script.at(at, Fault::Cut(pairs, lasts));
+        let target = *random.pick(&[Target::Leader, Target::Server(friend)]);
+        script.at(at + random.ms(0, 3_000), Fault::Kill(target, 0, random.ms(10, 3_000)));
+        at += lasts + random.ms(2_000, 8_000);
     }
 }
 

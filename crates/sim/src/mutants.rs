@@ -9,7 +9,7 @@ pub struct Mutant {
     pub name: &'static str,
     /// The bug it is an example of, or the rule it breaks.
     pub source: &'static str,
-    /// What every other seed is aimed at, for what chance seldom shows.
+    /// What every seed is aimed at, for what chance seldom shows.
     pub aim: Option<Aim>,
 }
 
@@ -17,8 +17,8 @@ impl Mutant {
     /// The plan of a seed in which it is looked for.
     pub fn plan(&self, seed: u64) -> Plan {
         match self.aim {
-            Some(aim) if !seed.is_multiple_of(2) => Plan::aimed(aim, seed),
-            _ => Plan::new(seed),
+            Some(aim) => Plan::aimed(aim, seed),
+            None => Plan::new(seed),
         }
     }
 }
@@ -77,7 +77,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("pause taken for silence", "steady"),
     aimed("elected for ever", "progress", Aim::BadLinks),
     aimed("elected by those it hears itself", "progress", Aim::BadLinks),
-    aimed("looks answer looks", "progress", Aim::BadDisks),
+    aimed("looks answer looks", "progress", Aim::ChangingMembers),
     mutant("sync without proof", "FUT-06"),
     mutant("stale sync", "FUT-06"),
     mutant("sync answered before it is applied", "B7"),

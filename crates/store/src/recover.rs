@@ -562,9 +562,9 @@ impl<'s> Recovery<'s> {
                 self.damage(path, record.offset, DamageKind::Chain)?;
                 return Ok(());
             }
-            let more = i64::from(zebu_proto::mutant!("truncation keeps one more"));
-            if self.limit.is_some_and(|limit| limit.0 + more < record.zxid.0) {
-                kept.get_or_insert(before);
+            if self.limit.is_some_and(|limit| limit < record.zxid) {
+                let one_more = zebu_proto::mutant!("truncation keeps one more");
+                kept.get_or_insert(if one_more { seen } else { before });
                 continue;
             }
             if kept.is_some() {
