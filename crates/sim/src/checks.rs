@@ -74,6 +74,8 @@ pub(crate) struct Checks {
     leads: Vec<Option<zebu_proto::Epoch>>,
     /// Whether each server led or stood for it after its last step.
     stood: Vec<bool>,
+    /// Whether each has left last because another leads what it has completed.
+    handed: Vec<bool>,
     /// Whose disk has rotted.
     rotten: Vec<bool>,
     voters: usize,
@@ -108,6 +110,7 @@ impl Checks {
             silent: false,
             leads: vec![None; servers],
             stood: vec![false; servers],
+            handed: vec![false; servers],
             rotten: vec![false; servers],
             voters: plan.voters,
             reconfig: plan.reconfig,
@@ -159,6 +162,7 @@ impl Checks {
         self.expiry.restarted(server);
         self.leads[server] = None;
         self.stood[server] = false;
+        self.handed[server] = false;
     }
 
     pub(crate) fn wiped(&mut self, server: usize) {
@@ -372,9 +376,10 @@ impl Checks {
         let mut leads = it.peer().and_then(zebu_zab::Peer::leads);
         let stands = it.peer().is_some_and(|peer| peer.state() == State::Leading);
         let stood = std::mem::replace(&mut self.stood[server], stands);
-        if let Some(peer) = it.peer().filter(|peer| stood && !stands && peer.left() == HANDED_OVER)
-        {
-            // Whoever completes a change that it has no part in leads for no time at all.
+        let handed = it.peer().is_some_and(|peer| peer.left() == HANDED_OVER);
+        let first = !std::mem::replace(&mut self.handed[server], handed);
+        if let Some(peer) = it.peer().filter(|_| handed && stood && (first || !stands)) {
+            // Whoever completes a change that it has no part in, or another one, leads for no time at all.
             leads = Some(peer.epochs().current);
         }
         if stood && !stands && it.peer().is_some_and(|peer| peer.left() == DESERTED) {

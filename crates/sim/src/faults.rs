@@ -128,6 +128,17 @@ impl World {
         if self.carry_out_fault(fault).is_some() {
             *self.outcome.faults.entry(class).or_default() += 1;
         }
+        self.note_cuts();
+    }
+
+    /// What is cut now may be whole again when it is looked at progress next.
+    fn note_cuts(&mut self) {
+        let Some(progress) = &mut self.checks.progress else { return };
+        for a in 0..self.servers.len() {
+            for b in (0..self.servers.len()).filter(|b| !self.net.reaches(a, *b)) {
+                progress.broke(a, b);
+            }
+        }
     }
 
     fn carry_out_fault(&mut self, fault: Fault) -> Option<()> {
