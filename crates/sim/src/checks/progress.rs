@@ -229,8 +229,10 @@ impl World {
             let serves = matches!(server.role(), Role::Following(_) | Role::Leading(_));
             machine.serves = serves.then_some(machine.serves.unwrap_or(now));
         }
-        // Those who come and go lead for as long as it takes to hand over.
-        if let Some((leader, set)) = wrongly.filter(|_| !self.plan.reconfig) {
+        // Those who come and go lead for as long as it takes to hand over, and nobody stays with a leader that leaves
+        // something out.
+        let expected = self.plan.reconfig || self.checks.holes;
+        if let Some((leader, set)) = wrongly.filter(|_| !expected) {
             let names: Vec<i64> = members(set).map(|member| id(member).0).collect();
             self.checks.found(format!(
                 "progress: server {leader} misses its quorum, and the servers {names:?} are there"
