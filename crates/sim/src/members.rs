@@ -210,6 +210,12 @@ impl Said {
         known.into_iter().flatten().filter_map(move |config| config.member(server))
     }
 
+    /// Whether a server is asked who leads: what was only heard of says where somebody is, not who votes.
+    fn asks(&self, server: ServerId) -> bool {
+        let configs = [Some(&self.committed), self.proposed.as_ref()];
+        configs.into_iter().flatten().any(|config| config.is_voter(server))
+    }
+
     /// Where a server is dialled to learn from it.
     pub(crate) fn addresses(&self, server: ServerId) -> Vec<HostPort> {
         self.known(server).flat_map(Member::quorum_addresses).collect()
@@ -363,8 +369,7 @@ impl World {
             let Some(process) = it.process.as_ref().filter(|_| !it.serves()) else { continue };
             let mut others = self.servers.iter().enumerate().filter(|(other, _)| *other != server);
             let is_known = others.any(|(other, it)| {
-                let mut members = process.said.known(id(other));
-                if !members.any(|member| member.role == Role::Participant) {
+                if !process.said.asks(id(other)) {
                     return false;
                 }
                 let known = process.said.electors(id(other));
