@@ -362,14 +362,16 @@ impl World {
     }
 
     /// An operator looks after servers that cannot find the others: all who vote, as far as they know,
-    /// are heard elsewhere by now. Nobody asks those without a vote.
-    pub(crate) fn look_after_strangers(&mut self) {
+    /// are heard elsewhere by now. Nobody asks those without a vote. In the end it is not enough that they reach others
+    /// who are as lost as they.
+    pub(crate) fn look_after_strangers(&mut self, in_the_end: bool) {
+        let led = self.servers.iter().any(|it| it.leads().is_some());
         for server in 0..self.plan.servers() {
             let it = &self.servers[server];
             let Some(process) = it.process.as_ref().filter(|_| !it.serves()) else { continue };
             let mut others = self.servers.iter().enumerate().filter(|(other, _)| *other != server);
             let is_known = others.any(|(other, it)| {
-                if !process.said.asks(id(other)) {
+                if !process.said.asks(id(other)) || in_the_end && led && !it.serves() {
                     return false;
                 }
                 let known = process.said.electors(id(other));

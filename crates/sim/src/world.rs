@@ -438,13 +438,14 @@ impl World {
     fn converge(&mut self) {
         self.heal();
         let limit = self.now + self.patience();
+        let end = self.now + self.patience() / 2;
         // Clients go on for a while, so that there is something to agree on.
         while !self.all_serve() && self.checks.broken.is_empty() {
             if self.now >= limit {
                 self.checks.found(format!("liveness: not all serve\n{}", self.status()));
                 return;
             }
-            self.look_after_strangers();
+            self.look_after_strangers(self.now >= end);
             self.run_until(self.now + SECOND);
         }
         self.checks.calm_since = Some(self.now);
