@@ -244,8 +244,8 @@ impl Order {
         if led {
             self.said = self.said.max(zxid);
         }
-        if candidate && zxid > self.last() && !self.is_said(zxid) {
-            // Its own history, for a copy: nobody is served, and it is not committed.
+        if candidate && !self.is_committed(zxid) && !self.is_said(zxid) {
+            // Its own history, for a copy: nobody is served, and it is not committed. Others may have gone on without it.
             return Ok(());
         }
         if zxid > self.said {
