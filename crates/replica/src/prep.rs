@@ -461,8 +461,7 @@ impl Prep<'_> {
         let text = Bytes::from(changed.to_string());
         let version = -1;
         let stat = StatPersisted { version, mzxid: self.zxid, mtime: self.time_ms, ..znode.stat() };
-        let mut after = znode.with(stat, znode.children());
-        after.data = Some(Some(text.clone()));
+        let after = znode.with_data(stat, Some(text.clone()));
         self.outstanding.set(self.tree, self.zxid, path, Some(after));
         let txn = Txn::SetData { path: path.into(), data: Some(&text), version };
         txn.encode(OpCode::RECONFIG, out);

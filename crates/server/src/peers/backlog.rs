@@ -49,8 +49,7 @@ impl Backlog {
     /// Whether it is to be measured how long the next ones wait, which are so many.
     pub(super) fn marks(&self, packets: usize) -> bool {
         let before = self.packets.fetch_add(packets, Ordering::Relaxed);
-        before.is_multiple_of(MARKED_EVERY)
-            || before / MARKED_EVERY != (before + packets - 1) / MARKED_EVERY
+        before.next_multiple_of(MARKED_EVERY) < before + packets
     }
 
     /// A learner has said who it is.
@@ -76,4 +75,19 @@ impl Backlog {
 /// What a packet costs while it waits, roughly.
 pub(super) fn packet_bytes(packet: &QuorumPacket) -> usize {
     size_of::<QuorumPacket>() + packet.data.as_ref().map_or(0, Bytes::len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_every_thousand_is_measured_however_they_come() {
+        for together in [1, 7, 64, 1000] {
+            let backlog = Backlog::default();
+            let rows = 5 * MARKED_EVERY / together;
+            let marked = (0..rows).filter(|_| backlog.marks(together)).count();
+            assert_eq!(marked, (rows * together).div_ceil(MARKED_EVERY), "{together} at a time");
+        }
+    }
 }
