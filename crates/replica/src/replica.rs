@@ -214,7 +214,7 @@ impl Replica {
             }
             Input::Touched { session, at } => self.touch(session, at),
             Input::Stalled(time) => {
-                self.sessions.postpone(time);
+                self.sessions.postpone(time, world.now.monotonic);
                 if matches!(self.order, Order::Ensemble(_)) {
                     self.zab(world, zebu_zab::Input::Stalled(time), out)?;
                 }

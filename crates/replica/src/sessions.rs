@@ -140,10 +140,18 @@ impl Sessions {
         }
     }
 
-    /// Gives every session more time, since this server did not hear anybody for so long.
-    pub fn postpone(&mut self, by: Duration) {
+    /// Gives every session more time, since this server did not hear anybody for so long until `now`.
+    ///
+    /// Nobody ends within the next tick: what was said meanwhile is still in sockets here, and at
+    /// learners that have not been asked for it.
+    pub fn postpone(&mut self, by: Duration, now: Duration) {
+        let hears = if zebu_proto::mutant!("pause leaves no time to hear") {
+            Duration::ZERO
+        } else {
+            self.tick
+        };
         for session in self.by_id.values_mut() {
-            session.deadline += by;
+            session.deadline = (session.deadline + by).max(now + hears);
         }
     }
 
@@ -287,9 +295,25 @@ mod tests {
     fn nobody_expires_for_a_time_in_which_nobody_was_heard() {
         let mut sessions = Sessions::new(ms(1000), Expiry::All);
         sessions.add(SessionId(1), 4000, None, ms(0));
-        sessions.postpone(ms(10_000));
+        sessions.postpone(ms(10_000), ms(11_000));
         assert_eq!(sessions.expired(ms(14_999)), []);
         assert_eq!(sessions.expired(ms(15_000)), [SessionId(1)]);
+    }
+
+    #[test]
+    fn who_was_due_when_the_server_stood_still_may_yet_be_heard() {
+        let mut sessions = Sessions::new(ms(1000), Expiry::All);
+        for id in [1, 2] {
+            sessions.add(SessionId(id), 4000, None, ms(0));
+        }
+        // It was to look again when they fell due, and looks 6.7 s later.
+        let now = ms(11_700);
+        sessions.postpone(ms(6_700), now);
+        assert_eq!(sessions.expired(now), []);
+        sessions.touch(SessionId(1), now);
+        assert_eq!(sessions.expired(ms(12_699)), []);
+        assert_eq!(sessions.expired(ms(12_700)), [SessionId(2)]);
+        assert_eq!(sessions.expired(ms(16_000)), [SessionId(1)]);
     }
 
     #[test]

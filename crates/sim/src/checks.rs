@@ -22,7 +22,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use zebu_proto::quorum::{PacketKind, QuorumPacket};
 use zebu_proto::{SessionId, Zxid};
-use zebu_replica::Input;
+use zebu_replica::{Input, Output};
 use zebu_state::membership;
 use zebu_store::Recovered;
 use zebu_tree::Tree;
@@ -100,7 +100,7 @@ impl Checks {
             removed: removed::Removed::default(),
             durability: durability::Durability::new(servers),
             state: state::States::new(servers),
-            expiry: expiry::Expiry::new(servers),
+            expiry: expiry::Expiry::new(servers, plan.tick),
             reads: reads::Reads::default(),
             reference: reference::Reference::new(),
             calm_since: None,
@@ -240,8 +240,20 @@ impl Checks {
             }
         }
         if it.peer().is_some_and(|peer| peer.leads().is_some()) {
-            let held = self.expiry.proposed(server, record, self.now, self.calm_since);
-            self.hold(held);
+            self.expiry.proposed(server, record, self.now);
+        }
+    }
+
+    /// A server has decided on something, which it will carry out perhaps a little later.
+    pub(crate) fn decided(&mut self, server: usize, it: &Server, outputs: &[Output]) {
+        if it.peer().is_none_or(|peer| peer.leads().is_none()) {
+            return;
+        }
+        for output in outputs {
+            if let Output::Append { record, .. } = output {
+                let held = self.expiry.decided(server, record, self.now, self.calm_since);
+                self.hold(held);
+            }
         }
     }
 

@@ -84,6 +84,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("session goes back", "SES-06"),
     mutant("live session refused", "SES-10"),
     mutant("early expiry", "SES-07"),
+    mutant("pause leaves no time to hear", "SES-07"),
     mutant("touch forgotten", "SES-07"),
     mutant("touches not relayed", "SES-07"),
     mutant("read overtakes", "ORD-04"),

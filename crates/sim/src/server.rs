@@ -554,6 +554,7 @@ impl World {
                     self.checks.attached(server, *session, *timeout_ms, greeting);
                 }
             }
+            self.checks.decided(server, &self.servers[server], &outputs);
             let Some(process) = self.process(server, number) else { return };
             process.outputs.extend(outputs);
             if let Err(fatal) = stepped {
@@ -612,6 +613,8 @@ impl World {
             let mut outputs = Vec::new();
             let input = Input::Applied(zxid);
             let stepped = process.replica.step(now, &process.tree, &schemes, input, &mut outputs);
+            self.checks.decided(server, &self.servers[server], &outputs);
+            let Some(process) = self.process(server, number) else { return };
             process.outputs.extend(outputs);
             if let Err(fatal) = stepped {
                 return self.stop(server, &fatal.to_string());

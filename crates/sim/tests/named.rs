@@ -27,6 +27,13 @@ fn the_last_word_of_a_connection_counts_for_its_session() {
     holds(398);
 }
 
+/// A session was due when its leader, which had stood still, was to look next: it was called over at once,
+/// with its client's words still unread.
+#[test]
+fn who_spoke_while_the_leader_stood_still_is_heard_before_it_expires() {
+    holds(2_000_190);
+}
+
 /// A server that had promised an epoch that nobody else ever heard of could follow no leader of an
 /// earlier one, and stayed outside until there was an election for another reason.
 #[test]

@@ -1,5 +1,6 @@
-//! No session expires early, measured in true time at the leader that ends it; and none at all whose
-//! client is there while nothing goes wrong (SES-07).
+//! No session expires early, measured in true time at the leader that ends it, nor before it can have
+//! heard what was said while it stood still; and none at all whose client is there while nothing goes
+//! wrong (SES-07).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,21 +24,27 @@ pub(crate) struct Expiry {
     ended: BTreeSet<SessionId>,
     /// Sessions of clients that are there.
     present: BTreeMap<SessionId, Duration>,
+    tick: Duration,
+    /// When each server noticed last that it had stood still.
+    stood: Vec<Option<Duration>>,
 }
 
 impl Expiry {
-    pub(crate) fn new(servers: usize) -> Self {
+    pub(crate) fn new(servers: usize, tick: Duration) -> Self {
         Self {
             heard: vec![BTreeMap::new(); servers],
             leads_since: vec![Duration::ZERO; servers],
             timeouts: BTreeMap::new(),
             ended: BTreeSet::new(),
             present: BTreeMap::new(),
+            tick,
+            stood: vec![None; servers],
         }
     }
 
     pub(crate) fn restarted(&mut self, server: usize) {
         self.heard[server].clear();
+        self.stood[server] = None;
     }
 
     /// A server has given a client its session.
@@ -66,6 +73,9 @@ impl Expiry {
 
     /// What a leader hears of sessions.
     pub(crate) fn input(&mut self, server: usize, it: &Server, input: &Input, now: Duration) {
+        if let Input::Stalled(_) = input {
+            self.stood[server] = Some(now);
+        }
         let Input::Zab(zebu_zab::Input::Packet(_, packet)) = input else { return };
         if it.leads().is_none() {
             return;
@@ -91,37 +101,53 @@ impl Expiry {
         self.heard[server].insert(session, (now, "its client spoke"));
     }
 
-    /// A leader proposes something: perhaps the end of a session.
-    pub(crate) fn proposed(
-        &mut self,
+    /// A leader proposes something.
+    pub(crate) fn proposed(&mut self, server: usize, record: &Bytes, now: Duration) {
+        let Some(header) = header(record) else { return };
+        match header.op {
+            OpCode::CREATE_SESSION => {
+                self.heard[server].insert(header.session, (now, "it was created"));
+            }
+            OpCode::CLOSE_SESSION => drop(self.ended.insert(header.session)),
+            _ => {}
+        }
+    }
+
+    /// A leader has decided on something: perhaps the end of a session. What it hears before it has said
+    /// so comes too late.
+    pub(crate) fn decided(
+        &self,
         server: usize,
         record: &Bytes,
         now: Duration,
         calm_since: Option<Duration>,
     ) -> Result<(), String> {
-        let Ok(header) = TxnHeader::decode(&mut Decoder::new(record)) else { return Ok(()) };
+        let Some(header) = header(record).filter(|header| header.op == OpCode::CLOSE_SESSION)
+        else {
+            return Ok(());
+        };
         let session = header.session;
-        match header.op {
-            OpCode::CREATE_SESSION => {
-                self.heard[server].insert(session, (now, "it was created"));
-                return Ok(());
-            }
-            OpCode::CLOSE_SESSION => {}
-            _ => return Ok(()),
-        }
-        self.ended.insert(session);
         if header.cxid != 0 {
             return Ok(());
         }
         let Some(timeout) = self.timeouts.get(&session).copied() else { return Ok(()) };
+        // Clocks may be wrong by so much, and count whole milliseconds.
+        let nearly = |time: Duration| time - time / 2000 - Duration::from_millis(2);
         let (heard, how) = self.heard[server].get(&session).copied().unwrap_or_default();
         let since = heard.max(self.leads_since[server]);
-        // Clocks may be wrong by so much, and count whole milliseconds.
-        let least = timeout - timeout / 2000 - Duration::from_millis(2);
-        if now - since < least {
+        if now - since < nearly(timeout) {
             return Err(format!(
                 "SES-07: {session} expires {:?} after {how}, its timeout is {timeout:?}",
                 now - since
+            ));
+        }
+        if let Some(stood) = self.stood[server]
+            && now - stood < nearly(self.tick)
+        {
+            return Err(format!(
+                "SES-07: {session} expires {:?} after server {server} has stood still: what was said \
+                 meanwhile cannot have been heard",
+                now - stood
             ));
         }
         if let (Some(calm), Some(present)) = (calm_since, self.present.get(&session))
@@ -131,4 +157,8 @@ impl Expiry {
         }
         Ok(())
     }
+}
+
+fn header(record: &Bytes) -> Option<TxnHeader> {
+    TxnHeader::decode(&mut Decoder::new(record)).ok()
 }
