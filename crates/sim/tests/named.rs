@@ -97,6 +97,15 @@ fn who_is_out_of_most_servers_reach_is_not_elected_for_ever() {
     holds_aimed(Aim::BadLinks, 5);
 }
 
+/// Who was refused at once avoided the candidate while those who got no answer still dialled it, and was done with that when
+/// they began; two candidates were elected in turn.
+#[test]
+fn those_who_avoid_a_candidate_do_so_at_the_same_time() {
+    holds(2001539);
+    holds(3000509);
+    holds_aimed(Aim::BadLinks, 252);
+}
+
 /// Two were elected in turn, by some who could not know it: they heard too few of those who had voted likewise.
 #[test]
 fn who_is_elected_is_followed_by_those_who_hear_few_others() {

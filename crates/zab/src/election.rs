@@ -123,18 +123,11 @@ pub struct Election {
     resend_at: Duration,
     resend_after: Duration,
     decide_at: Option<Duration>,
-    /// Who is not voted for, nor followed, until then.
-    avoided: Option<Avoided>,
+    avoided: Avoided,
 }
 
-/// A server that others have followed in vain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Avoided {
-    /// Who.
-    pub server: ServerId,
-    /// Until when.
-    pub until: Duration,
-}
+/// Who is not voted for, nor followed, and until when.
+pub type Avoided = BTreeMap<ServerId, Duration>;
 
 impl Election {
     /// A server that has not voted yet.
@@ -153,7 +146,7 @@ impl Election {
             resend_at: Duration::MAX,
             resend_after: patience.resend_min,
             decide_at: None,
-            avoided: None,
+            avoided: Avoided::new(),
         }
     }
 
@@ -181,14 +174,26 @@ impl Election {
         self.announce(out);
     }
 
-    /// From the next round on this server is neither voted for nor followed, for so long: it may have
+    /// From the next round on these servers are neither voted for nor followed, for so long: they may have
     /// the best history, and yet be out of most servers' reach.
-    pub fn avoid(&mut self, avoided: Option<Avoided>) {
+    pub fn avoid(&mut self, avoided: Avoided) {
         self.avoided = avoided;
     }
 
+    /// Who is avoided.
+    pub fn avoided(&self) -> &Avoided {
+        &self.avoided
+    }
+
+    /// Nobody else can be elected any more: the next tick, which is due, ends that they are avoided.
+    pub fn avoid_no_longer(&mut self, now: Duration) {
+        for until in self.avoided.values_mut() {
+            *until = now.min(*until);
+        }
+    }
+
     fn avoids(&self, server: ServerId) -> bool {
-        self.avoided.is_some_and(|avoided| avoided.server == server)
+        self.avoided.contains_key(&server)
     }
 
     /// The role is over, and the next round cannot start yet.
@@ -196,7 +201,7 @@ impl Election {
         self.state = State::Looking;
         self.resend_at = Duration::MAX;
         self.decide_at = None;
-        self.avoided = None;
+        self.avoided.clear();
     }
 
     /// The epoch of the leader is now known: answers name it from here on.
@@ -229,7 +234,7 @@ impl Election {
     /// When [`Election::tick`] is due.
     pub fn deadline(&self) -> Duration {
         if self.state == State::Looking {
-            let avoided = self.avoided.map_or(Duration::MAX, |avoided| avoided.until);
+            let avoided = self.avoided.values().copied().min().unwrap_or(Duration::MAX);
             self.decide_at.unwrap_or(Duration::MAX).min(self.resend_at).min(avoided)
         } else {
             Duration::MAX
@@ -257,15 +262,15 @@ impl Election {
         if self.decide_at.is_some_and(|at| at <= now) {
             return Some(self.decide(self.proposal, self.round, quorums));
         }
-        if self.avoided.is_some_and(|it| it.until <= now) {
-            self.avoided = None;
+        if self.avoided.values().any(|until| *until <= now) {
+            self.avoided.retain(|_, until| *until > now);
             for ballot in self.received.values().filter(|ballot| ballot.state == State::Looking) {
                 if self.better(&ballot.vote, &self.proposal, quorums) {
                     self.proposal = ballot.vote;
                     self.decide_at = None;
                 }
             }
-            // Those who follow it answer once more.
+            // Those who follow them answer once more.
             self.resend_at = now;
         }
         if self.resend_at <= now {

@@ -148,6 +148,11 @@ impl Learner {
         self.dialled
     }
 
+    /// Until when it would have dialled its leader, if it has not reached it.
+    pub(crate) fn dials_until(&self) -> Option<Duration> {
+        (self.stage == Stage::Connecting).then_some(self.deadline)
+    }
+
     /// The observers that learn from this server.
     pub(crate) fn relay(&self) -> Option<&Relay> {
         self.relay.as_ref()

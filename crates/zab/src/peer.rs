@@ -13,7 +13,7 @@ use zebu_proto::{Epoch, ServerId, Zxid};
 
 use crate::catchup::LogRead;
 use crate::config::Membership;
-use crate::election::{Ballot, Decision, Election, Post, State, Tell, Vote};
+use crate::election::{Avoided, Ballot, Decision, Election, Post, State, Tell, Vote};
 use crate::history::{History, Txn};
 use crate::io::{Configs, EpochKind, Input, Learners, LinkId, Options, Output, Role};
 use crate::leader::Leader;
@@ -678,6 +678,9 @@ impl Peer {
         if !matches!(self.part, Part::Looking) {
             return Ok(());
         }
+        if !self.can_do_without(self.election.avoided()) {
+            self.election.avoid_no_longer(now);
+        }
         let absent = &self.absent();
         let decision = self.election.reconsider(now, &self.quorums, absent);
         self.post(now, Vec::new(), decision, out)
@@ -724,11 +727,23 @@ impl Peer {
         self.mesh.absent().iter().copied().chain(self.silent).collect()
     }
 
-    /// Whether those who can be reached are a quorum without this one.
-    fn can_do_without(&self, server: ServerId) -> bool {
+    /// Whether those who can be reached are a quorum without these.
+    fn can_do_without(&self, servers: &Avoided) -> bool {
         let mut others: BTreeSet<ServerId> = self.quorums.voters().collect();
-        others.retain(|other| *other != server && !self.mesh.absent().contains(other));
+        others.retain(|it| !servers.contains_key(it) && !self.mesh.absent().contains(it));
         self.quorums.all_have_quorum(&others)
+    }
+
+    /// Whom this server has followed in vain again and again, as long as the others are enough.
+    fn avoided(&self, now: Duration) -> Avoided {
+        let mut avoided = Avoided::new();
+        for (server, until) in self.vain.avoided(now) {
+            avoided.insert(server, until);
+            if !self.can_do_without(&avoided) {
+                avoided.remove(&server);
+            }
+        }
+        avoided
     }
 
     fn notify(&mut self, server: ServerId, ballot: Ballot, out: &mut Vec<Output>) {
@@ -923,8 +938,7 @@ impl Peer {
             Vote { zxid, epoch, ..Vote::NONE }
         };
         let mut posts = Vec::new();
-        let avoided = self.vain.avoided(now).filter(|avoided| self.can_do_without(avoided.server));
-        self.election.avoid(avoided);
+        self.election.avoid(self.avoided(now));
         self.election.look(now, own, &mut posts);
         self.post(now, posts, None, out)?;
         for (from, ballot) in std::mem::take(&mut self.early) {
