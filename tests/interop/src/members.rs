@@ -125,6 +125,47 @@ impl Members {
         format!("server.{id}={host}:{quorum}:{election}:{role};{host}:{client}")
     }
 
+    /// The same with other addresses for its peers.
+    pub fn entry_at(&mut self, id: Id, hosts: &[Ipv4Addr], role: &str) -> String {
+        let Ports { quorum, election } = self.ports[&id];
+        let address = |host: &Ipv4Addr| format!("{host}:{quorum}:{election}");
+        let addresses: Vec<String> = hosts.iter().map(address).collect();
+        let (host, client) = (self.host(id), self.server(id).port());
+        format!("server.{id}={}:{role};{host}:{client}", addresses.join("|"))
+    }
+
+    /// A configuration that does not tell who chose the ports, nor when it came into force.
+    pub fn without_ports(&self, config: &str) -> String {
+        let is_member = |line: &&str| !line.starts_with("version=");
+        let mut text: String =
+            config.lines().filter(is_member).flat_map(|line| [line, "\n"]).collect();
+        for (id, Ports { quorum, election }) in &self.ports {
+            let client = self.servers.get(id).map_or(0, Server::port);
+            let names = [(*quorum, "quorum"), (*election, "election"), (client, "client")];
+            for (port, name) in names {
+                text = text.replace(&format!(":{port}"), &format!(":{name}-{id}"));
+            }
+        }
+        text
+    }
+
+    /// Waits until a server has a configuration in its file; what stands there.
+    ///
+    /// # Errors
+    /// It never has.
+    pub fn dynamic_file(&mut self, id: Id, config: &str) -> Result<String> {
+        let (_, version) = config.rsplit_once("version=").context("no version")?;
+        let name = format!("{}.dynamic.{version}", self.server(id).config().display());
+        let start = Instant::now();
+        loop {
+            match fs::read_to_string(&name) {
+                Ok(text) if !text.is_empty() => return Ok(text),
+                said => ensure!(start.elapsed() < PATIENCE, "{name}: {said:?}"),
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// The same, with another port for clients, from which it is expected to serve them.
     pub fn moved_entry(&mut self, id: Id, role: &str) -> String {
         self.server(id).moved(free_port());
@@ -160,11 +201,29 @@ impl Members {
         let joining = joining.join(",");
         let leaving: Vec<String> = leaving.iter().map(Id::to_string).collect();
         let leaving = leaving.join(",");
-        let some = |list: &str| (!list.is_empty()).then(|| list.to_owned());
-        let (joining, leaving) = (some(&joining), some(&leaving));
+        let some = |list: String| (!list.is_empty()).then_some(list);
+        self.insist(at, some(joining).as_deref(), some(leaving).as_deref(), None)
+    }
+
+    /// Gives the ensemble these members, named as by [`Members::entry`]; the new configuration.
+    ///
+    /// # Errors
+    /// As of [`Members::change`].
+    pub fn replace(&mut self, at: Id, members: &[String]) -> Result<String> {
+        self.insist(at, None, None, Some(&members.join(",")))
+    }
+
+    /// Asks for a reconfiguration until somebody leads who says yes.
+    fn insist(
+        &mut self,
+        at: Id,
+        joining: Option<&str>,
+        leaving: Option<&str>,
+        members: Option<&str>,
+    ) -> Result<String> {
         let start = Instant::now();
         loop {
-            let reply = self.ask(at, joining.as_deref(), leaving.as_deref(), None, -1);
+            let reply = self.ask(at, joining, leaving, members, -1);
             match reply {
                 Ok(reply) if reply.err == 0 => {
                     let text = Reader::new(&reply.body).buffer()?.context("no data")?.to_vec();

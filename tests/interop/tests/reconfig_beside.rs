@@ -1,7 +1,8 @@
-//! Reconfigurations where observers learn from followers, in hierarchical groups, and beside an oracle: the same story
-//! on the original and on ours.
+//! Reconfigurations where observers learn from followers, in hierarchical groups, beside an oracle, and of servers with
+//! several addresses: the same story on the original and on ours.
 
 use std::fs;
+use std::net::Ipv4Addr;
 
 use anyhow::{Result, ensure};
 use zebu_interop::ensemble::options;
@@ -139,6 +140,94 @@ fn with_an_oracle(kinds: [Kind; 3]) -> Result<()> {
     lose_one_of_two(&mut members, 1, "alone-again")
 }
 
+/// What becomes of a request for a server that does not exist, with these addresses and roles: the error, and the
+/// server's line in the configuration and in the file of it.
+fn stranger(members: &mut Members, at: Id, line: &str) -> Result<(i32, String, String)> {
+    let joining = format!("server.9={line};127.0.0.1:7003");
+    let reply = members.ask(at, Some(&joining), None, None, -1)?;
+    if reply.err != 0 {
+        return Ok((reply.err, String::new(), String::new()));
+    }
+    let config = members.shown(at)?;
+    let file = members.dynamic_file(at, &config)?;
+    let of_it = |text: &str| {
+        let line = text.lines().find(|line| line.starts_with("server.9="));
+        line.unwrap_or_default().to_owned()
+    };
+    let said = (0, of_it(&config), of_it(&file));
+    members.change(at, &[], &[9])?;
+    Ok(said)
+}
+
+/// What is said to servers with several addresses, where that is allowed or not.
+fn addresses(kind: Kind, allowed: bool) -> Result<Vec<(i32, String, String)>> {
+    let options = options().property("zookeeper.multiAddress.enabled", allowed);
+    let mut members = Members::start_with(&[kind; 3], options, false)?;
+    let leader = members.leader(&[1, 2, 3])?;
+    let lines = [
+        "127.0.0.1:7001:7002:observer|127.0.0.2:7001:7002:observer",
+        // In the order of their texts.
+        "127.0.0.9:7001:7002:observer|127.0.0.10:7004:7005:observer|127.0.0.1:7006:7007:observer",
+        // The role once only.
+        "127.0.0.1:7001:7002|127.0.0.2:7001:7002:observer",
+        "127.0.0.1:7001:7002:observer|127.0.0.2:7001:7002",
+        // One address twice is one address.
+        "127.0.0.1:7001:7002:observer|127.0.0.1:7001:7002:observer",
+        "127.0.0.2:7001:7002:observer|127.0.0.1:7001:7002:observer|127.0.0.2:7001:7002:observer",
+        // Nothing behind the bar, before it, or between two.
+        "127.0.0.1:7001:7002:observer|",
+        "|127.0.0.1:7001:7002:observer",
+        "127.0.0.1:7001:7002:observer||127.0.0.2:7001:7002:observer",
+        // Different roles, one port for both, a missing port, an odd one.
+        "127.0.0.1:7001:7002:observer|127.0.0.2:7001:7002:participant",
+        "127.0.0.1:7001:7002:observer|127.0.0.2:7001:7001:observer",
+        "127.0.0.1:7001:7002:observer|127.0.0.2:7001",
+        "127.0.0.1:7001:7002:observer|127.0.0.2:x:7002:observer",
+    ];
+    lines.iter().map(|line| stranger(&mut members, leader, line)).collect()
+}
+
+/// Servers get a second address one after the other, then all lose their first; what each of them shows, and has in its
+/// file, after each step.
+fn moves(kinds: [Kind; 3]) -> Result<Vec<String>> {
+    let options = options().property("zookeeper.multiAddress.enabled", "true");
+    let mut members = Members::start_with(&kinds, options, true)?;
+    let all = [1, 2, 3];
+    let first = |id: Id| Ipv4Addr::new(127, 0, 0, 10 + id);
+    let second = |id: Id| Ipv4Addr::new(127, 0, 0, 20 + id);
+    let mut told = Vec::new();
+    let mut tell = |members: &mut Members, config: &str, name: &str| -> Result<()> {
+        members.expect(&all, config)?;
+        told.push(members.without_ports(config));
+        for id in all {
+            let file = members.dynamic_file(id, config)?;
+            told.push(members.without_ports(&file));
+        }
+        members.write(&all, name)
+    };
+    for id in all {
+        // Each asks for itself: one of them leads.
+        let entry = members.entry_at(id, &[second(id), first(id)], "participant");
+        let config = members.change(id, &[entry], &[])?;
+        tell(&mut members, &config, &format!("two-{id}"))?;
+    }
+    let entries = all.map(|id| members.entry_at(id, &[second(id)], "participant"));
+    let config = members.change(1, &entries, &[])?;
+    tell(&mut members, &config, "second")?;
+    // Whoever comes back finds the others where they are now.
+    let leader = members.leader(&all)?;
+    members.server(leader).kill()?;
+    let rest: Vec<Id> = all.into_iter().filter(|id| *id != leader).collect();
+    members.leader(&rest)?;
+    members.server(leader).spawn()?;
+    tell(&mut members, &config, "back")?;
+    // The whole at once, and back to where they were.
+    let whole = all.map(|id| members.entry_at(id, &[first(id), second(id)], "participant"));
+    let config = members.replace(1, &whole)?;
+    tell(&mut members, &config, "whole")?;
+    Ok(told)
+}
+
 fn done(result: Result<()>) {
     result.unwrap_or_else(|failure| panic!("{failure:?}"));
 }
@@ -179,4 +268,24 @@ fn two_with_an_oracle_become_three_and_two_again() {
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn two_of_the_original_with_an_oracle_become_three_and_two_again() {
     done(with_an_oracle([Java395; 3]));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn servers_with_several_addresses_join_as_at_the_original() {
+    for allowed in [true, false] {
+        let [theirs, ours] = [Java395, Zebu].map(|kind| addresses(kind, allowed).unwrap());
+        assert_eq!(ours, theirs, "allowed: {allowed}");
+    }
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn servers_move_to_other_addresses_as_those_of_the_original() {
+    let theirs = moves([Java395; 3]).unwrap_or_else(|failure| panic!("{failure:?}"));
+    let mixed = [[Zebu; 3], [Zebu, Java395, Zebu], [Java395, Zebu, Java395]];
+    for kinds in mixed {
+        let ours = moves(kinds).unwrap_or_else(|failure| panic!("{kinds:?}: {failure:?}"));
+        assert_eq!(ours, theirs, "{kinds:?}");
+    }
 }

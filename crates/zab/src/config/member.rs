@@ -111,7 +111,8 @@ impl Member {
         };
         let mut addresses = Vec::new();
         let mut role = None;
-        for address in servers.trim_end_matches('|').split('|') {
+        let servers = servers.trim_end_matches('|');
+        for address in servers.split('|') {
             let fields = split(address).ok_or_else(form)?;
             let (&host, ports, named) = match fields.as_slice() {
                 [host, quorum, election] => (host, [quorum, election], None),
@@ -128,9 +129,12 @@ impl Member {
                     return Err(ConfigFault::Roles);
                 }
             }
-            addresses.push(PeerAddress { host: host_of(host)?, quorum_port, election_port });
+            let address = PeerAddress { host: host_of(host)?, quorum_port, election_port };
+            if !addresses.iter().any(|known: &PeerAddress| known.is_same_as(&address)) {
+                addresses.push(address);
+            }
         }
-        if addresses.len() > 1 && !multi_address {
+        if servers.contains('|') && !multi_address {
             return Err(ConfigFault::MultiAddress);
         }
         // As the original sorts them when it prints them.

@@ -92,6 +92,17 @@ fn every_difference_is_met() {
     }
 }
 
+/// As the original has a set of them.
+#[test]
+fn an_address_that_is_named_twice_is_one() {
+    let parse = |text| Member::parse(ServerId(1), text, true).map(|member| member.to_string());
+    let twice = parse("b:2:3|127.0.0.1:2:3|B:2:3|127.0.0.1:2:3;4").unwrap();
+    assert_eq!(twice, "127.0.0.1:2:3|b:2:3:participant;0.0.0.0:4");
+    // To name it twice takes what several take.
+    let fault = Member::parse(ServerId(1), "b:2:3|b:2:3", false).unwrap_err();
+    assert_eq!(fault, ConfigFault::MultiAddress);
+}
+
 #[test]
 fn faults_name_their_line_and_cause() {
     let two = "server.1=a:2:3\nserver.2=b:2:3\n";
@@ -416,6 +427,7 @@ prop_compose! {
         secure_client in any_client(),
     ) -> Member {
         hosts.sort();
+        hosts.dedup();
         let address = |host| PeerAddress { host, quorum_port, election_port };
         Member {
             id: ServerId(id),
