@@ -35,6 +35,8 @@ pub struct Between {
     /// Since when it serves nobody.
     unavailable: Option<Duration>,
     leads: bool,
+    /// How often it gave up to lead before it had begun.
+    given_up: u64,
     /// Its own id.
     me: String,
     /// Whether its own acknowledgement of the marked proposal has been counted.
@@ -53,6 +55,7 @@ impl Between {
             looking: None,
             unavailable: None,
             leads: false,
+            given_up: 0,
             me,
             timed_own: false,
             proposals: Proposals::default(),
@@ -60,10 +63,12 @@ impl Between {
         }
     }
 
-    /// It looks for a leader from now on.
-    pub fn looks(&mut self) {
-        let now = self.shared.clock.monotonic();
-        self.shared.metrics.looking_count.add(1);
+    /// It looks for a leader from now on; so often it has given up to lead as a supporter looked for one again.
+    pub fn looks(&mut self, given_up: u64) {
+        let (now, metrics) = (self.shared.clock.monotonic(), &self.shared.metrics);
+        metrics.looking_count.add(1);
+        let before = std::mem::replace(&mut self.given_up, given_up);
+        metrics.quit_leading_due_to_disloyal_voter.add(given_up - before);
         self.looking = Some(now);
         self.unavailable.get_or_insert(now);
         self.leads = false;

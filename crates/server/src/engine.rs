@@ -172,7 +172,7 @@ impl Engine {
         match &mut self.between {
             // The whole log has been applied.
             None => self.shared.tree.write().trust_digests(Zxid::ZERO),
-            Some(between) => between.looks(),
+            Some(between) => between.looks(0),
         }
         self.looked = self.shared.clock.monotonic();
     }
@@ -545,7 +545,9 @@ impl Engine {
     fn change_role(&mut self, role: Role) {
         match (&mut self.between, role) {
             (None, _) => {}
-            (Some(between), Role::Looking) => between.looks(),
+            (Some(between), Role::Looking) => {
+                between.looks(self.replica.peer().map_or(0, |peer| peer.disloyal_supporters()));
+            }
             (Some(between), role) => between.serves(matches!(role, Role::Leading(_))),
         }
         let shared = &self.shared;

@@ -171,6 +171,8 @@ metrics! {
     looking_count: Counter,
     /// Milliseconds from there until there was one.
     election_time: Summary,
+    /// Leaderships given up before they began, as a supporter looked for a leader again.
+    quit_leading_due_to_disloyal_voter: Counter,
     /// Transactions proposed by this server.
     proposal_count: Counter,
     /// Those it has seen committed while it leads.

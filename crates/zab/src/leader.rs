@@ -167,7 +167,7 @@ impl Leader {
     pub(crate) fn looks(&self, now: Duration, server: ServerId) -> Result<(), Leave> {
         let disloyal = self.supporters.contains(&server) && now > self.disloyal_after;
         if self.phase == Phase::Choosing && disloyal {
-            return Err(Leave("a supporter looks for a leader again"));
+            return Err(Leave::DISLOYAL);
         }
         Ok(())
     }

@@ -32,6 +32,11 @@ const ACQUAINTANCES_MAX: usize = 512;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Leave(pub(crate) &'static str);
 
+impl Leave {
+    /// Of a leader that waits for the others: one that has voted for it votes again.
+    pub(crate) const DISLOYAL: Self = Self("a supporter looks for a leader again");
+}
+
 /// The epochs on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Epochs {
@@ -147,6 +152,8 @@ pub struct Peer {
     /// Who leads the configuration that ended the last role.
     appointed: Option<Appointed>,
     left: &'static str,
+    /// How often that was [`Leave::DISLOYAL`].
+    disloyal: u64,
 }
 
 impl Peer {
@@ -186,6 +193,7 @@ impl Peer {
             members_changed: false,
             appointed: None,
             left: "it has started",
+            disloyal: 0,
             options,
         }
     }
@@ -226,6 +234,11 @@ impl Peer {
     /// Why the last role ended.
     pub fn left(&self) -> &'static str {
         self.left
+    }
+
+    /// How often this server gave up to lead before it had begun, as a supporter looked for a leader again.
+    pub fn disloyal_supporters(&self) -> u64 {
+        self.disloyal
     }
 
     /// Whose connection of the election network this is.
@@ -825,6 +838,7 @@ impl Peer {
     /// Ends the role.
     fn leave(&mut self, now: Duration, why: Leave, out: &mut Vec<Output>) {
         self.left = why.0;
+        self.disloyal += u64::from(why == Leave::DISLOYAL);
         match std::mem::replace(&mut self.part, Part::Settling) {
             Part::Leading(leader) => leader.leave(out),
             Part::Learning(learner) => {

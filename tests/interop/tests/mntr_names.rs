@@ -9,7 +9,7 @@ use zebu_interop::server::Kind::{self, Java395, Zebu};
 use zebu_interop::server::{Options, Server};
 
 /// What the original counts that this server has not got, and why.
-const EXEMPT: [(&str, &[&str]); 9] = [
+const EXEMPT: [(&str, &[&str]); 8] = [
     (
         "requests pass no processors with queues of their own: what a session waits for is in the replica's one queue",
         &[
@@ -86,7 +86,6 @@ const EXEMPT: [(&str, &[&str]); 9] = [
         "the process ends, or nobody waits for it",
         &["socket_closing_time", "unrecoverable_error_count"],
     ),
-    ("why a leader steps down is in its log", &["quit_leading_due_to_disloyal_voter"]),
 ];
 
 /// The name of what is counted, without the kind of number that is told of it, and without whom it is told of.

@@ -10,7 +10,7 @@ use zebu_store::{Options, OsVfs, Store};
 
 use crate::client::{Bytes, Client, Hello, OPEN, create, multi, op, set_data};
 use crate::gate::Gate;
-use crate::members::{client_of, ensemble};
+use crate::members::{client_of, deserted, ensemble};
 use crate::running::Running;
 use crate::storage::Nothing;
 
@@ -174,6 +174,11 @@ fn every_metric_moves() {
             moved(member, &mut all);
         }
     }
+
+    // One that was voted for in vain.
+    let (_dir, members) = deserted();
+    assert_eq!(members[1].metric("quit_leading_due_to_disloyal_voter"), Some(1.0));
+    moved(&members[1], &mut all);
 
     let still: Vec<_> = Metrics::NAMES.iter().filter(|name| !all.contains(*name)).collect();
     assert_eq!(still, [""; 0].iter().collect::<Vec<_>>(), "nothing moves these");

@@ -1,6 +1,7 @@
 //! An ensemble in this process, for one test.
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -15,29 +16,118 @@ pub fn ports<const N: usize>() -> [u16; N] {
     listeners.map(|listener| listener.local_addr().unwrap().port())
 }
 
-/// Two voters and an observer, which serve; and where their data are.
-pub fn ensemble(settings: &[&str]) -> (TempDir, Vec<Running>) {
-    let ports = ports::<6>();
-    let roles = ["participant", "participant", "observer"];
-    let lines = (1..).zip(ports.chunks(2)).zip(roles).map(|((id, ports), role)| {
-        format!("server.{id}=127.0.0.1:{}:{}:{role}", ports[0], ports[1])
-    });
-    let lines: Vec<String> = lines.collect();
-    let mut all = vec!["initLimit=1000", "syncLimit=1000"];
-    all.extend(lines.iter().map(String::as_str));
-    all.extend(settings);
-    let dir = tempfile::tempdir().unwrap();
-    let start = |id: usize| {
-        let path = dir.path().join(id.to_string());
+/// What three members are configured with, and where their data are.
+struct Three {
+    dir: TempDir,
+    ports: [u16; 6],
+    settings: Vec<String>,
+}
+
+impl Three {
+    fn new(roles: [&str; 3], settings: &[&str]) -> Self {
+        let ports = ports();
+        let lines = (1..).zip(ports.chunks(2)).zip(roles).map(|((id, ports), role)| {
+            format!("server.{id}=127.0.0.1:{}:{}:{role}", ports[0], ports[1])
+        });
+        let limits = ["initLimit=1000", "syncLimit=1000"].into_iter();
+        let all = limits.chain(settings.iter().copied()).map(str::to_owned).chain(lines);
+        Self { dir: tempfile::tempdir().unwrap(), ports, settings: all.collect() }
+    }
+
+    fn start(&self, id: usize) -> Running {
+        let path = self.dir.path().join(id.to_string());
         std::fs::create_dir(&path).unwrap();
         std::fs::write(path.join("myid"), id.to_string()).unwrap();
-        Running::on(&path, &all)
-    };
-    let members: Vec<Running> = (1..=3).map(start).collect();
+        let settings: Vec<&str> = self.settings.iter().map(String::as_str).collect();
+        Running::on(&path, &settings)
+    }
+}
+
+/// Two voters and an observer, which serve; and where their data are.
+pub fn ensemble(settings: &[&str]) -> (TempDir, Vec<Running>) {
+    let three = Three::new(["participant", "participant", "observer"], settings);
+    let members: Vec<Running> = (1..=3).map(|id| three.start(id)).collect();
     for member in &members {
         client_of(member).close();
     }
-    (dir, members)
+    (three.dir, members)
+}
+
+/// A member that was voted for, and whose voter then looked for a leader again instead of following it; and one with
+/// which it serves now.
+pub fn deserted() -> (TempDir, [Running; 2]) {
+    let three = Three::new(["participant"; 3], &["leader.maxTimeToWaitForEpoch=0"]);
+    let deserted = three.start(2);
+    let mut voter = Voter::new(three.ports[3], 3);
+    let start = Instant::now();
+    // Whoever looks again does so in a later round.
+    while !voter.heard.contains(&(LOOKING, ROUND + 1)) {
+        assert!(start.elapsed() < DEADLINE, "{:?}", voter.heard);
+        voter.votes_for(2);
+        voter.listen();
+    }
+    drop(voter);
+    let other = three.start(1);
+    let members = [other, deserted];
+    members.iter().for_each(|member| client_of(member).close());
+    (three.dir, members)
+}
+
+const LOOKING: i32 = 0;
+const ROUND: i64 = 7;
+
+/// Somebody who votes, and does nothing else.
+struct Voter {
+    stream: TcpStream,
+    received: Vec<u8>,
+    /// State and round of what the other one said.
+    heard: Vec<(i32, i64)>,
+}
+
+impl Voter {
+    /// Introduces itself at a port for elections, as soon as somebody listens there.
+    fn new(port: u16, id: i64) -> Self {
+        let start = Instant::now();
+        let mut stream = loop {
+            match TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
+                Ok(stream) => break stream,
+                Err(error) => assert!(start.elapsed() < DEADLINE, "{error}"),
+            }
+            sleep(Duration::from_millis(20));
+        };
+        stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+        stream.write_all(&id.to_be_bytes()).unwrap();
+        Self { stream, received: Vec::new(), heard: Vec::new() }
+    }
+
+    /// A notification of old: that it looks for a leader, in the same round always, and for whom it is.
+    fn votes_for(&mut self, leader: i64) {
+        let mut message = 40_i32.to_be_bytes().to_vec();
+        message.extend(LOOKING.to_be_bytes());
+        for number in [leader, 0, ROUND, 0] {
+            message.extend(number.to_be_bytes());
+        }
+        let version = 0_i32;
+        message.extend(version.to_be_bytes());
+        self.stream.write_all(&message).unwrap();
+    }
+
+    /// Hears what comes, until it is silent.
+    fn listen(&mut self) {
+        let mut bytes = [0; 4096];
+        while let Ok(count) = self.stream.read(&mut bytes) {
+            assert!(count > 0, "the connection is closed: {:?}", self.heard);
+            self.received.extend(&bytes[..count]);
+        }
+        while let Some((length, rest)) = self.received.split_first_chunk::<4>() {
+            let length = i32::from_be_bytes(*length) as usize;
+            let Some(message) = rest.get(..length) else { break };
+            let state = i32::from_be_bytes(message[..4].try_into().unwrap());
+            let round = i64::from_be_bytes(message[20..28].try_into().unwrap());
+            self.heard.push((state, round));
+            self.received.drain(..4 + length);
+        }
+    }
 }
 
 /// A client of a member, as soon as it serves.
