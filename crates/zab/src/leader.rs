@@ -9,11 +9,11 @@ use std::time::Duration;
 use zebu_proto::quorum::{NO_ZXID, PacketKind, QuorumPacket};
 use zebu_proto::{Epoch, ServerId, Zxid};
 
-use crate::catchup::{LogRead, proposal};
+use crate::catchup::proposal;
 use crate::config::Membership;
 use crate::history::{History, Txn};
 use crate::io::{EpochKind, Learners, LinkId, Output, Role, Up};
-use crate::links::{self, Links, Stage, Todo};
+use crate::links::{self, Links, Progress, Stage, Todo};
 use crate::peer::{Ctx, Leave};
 
 mod liveness;
@@ -291,7 +291,7 @@ impl Leader {
             self.give_up_at = ctx.now + ctx.options.init_time();
             ctx.save_epoch(EpochKind::Current, self.epoch);
             for link in self.links.which(|link| matches!(link.stage, Stage::Counted)) {
-                self.synchronize(ctx, link);
+                self.advance(ctx, link, Progress::Begins);
             }
         }
         Ok(())
@@ -420,33 +420,16 @@ impl Leader {
         if self.phase >= Phase::Syncing
             && self.links.get(id).is_some_and(|link| matches!(link.stage, Stage::Counted))
         {
-            self.synchronize(ctx, id);
+            self.advance(ctx, id, Progress::Begins);
         }
         Ok(())
     }
 
     // ---- synchronization
 
-    /// Begins to bring a learner to this leader's history.
-    fn synchronize(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
-        let todo = self.links.synchronize(ctx, id, self.end);
-        self.go_on(ctx, id, todo);
-    }
-
-    /// A part of the log on disk has been read.
-    pub(crate) fn log_read(&mut self, ctx: &mut Ctx<'_>, id: LinkId, read: LogRead) {
-        let todo = self.links.log_read(ctx, id, self.end, read);
-        self.go_on(ctx, id, todo);
-    }
-
-    /// The whole tree has been sent.
-    pub(crate) fn copy_sent(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
-        let todo = self.links.copy_sent(ctx, id, self.end);
-        self.go_on(ctx, id, todo);
-    }
-
-    fn go_on(&mut self, ctx: &mut Ctx<'_>, id: LinkId, todo: Todo) {
-        match todo {
+    /// Brings a learner further to this leader's history.
+    pub(crate) fn advance(&mut self, ctx: &mut Ctx<'_>, id: LinkId, by: Progress) {
+        match self.links.advance(ctx, id, self.end, by) {
             Todo::Nothing => {}
             Todo::Copy => self.copy(ctx, id),
             Todo::Register => self.register(ctx, id),

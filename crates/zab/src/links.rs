@@ -88,6 +88,16 @@ impl<T> Link<T> {
     }
 }
 
+/// What brings a learner further that is brought up to date.
+pub(crate) enum Progress {
+    /// Its turn has come.
+    Begins,
+    /// A part of the log on disk has been read.
+    LogRead(LogRead),
+    /// The whole tree has been sent.
+    CopySent,
+}
+
 /// What the owner has to do for a learner that is being brought up to date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Todo {
@@ -281,8 +291,23 @@ impl<T> Links<T> {
 
     // ---- synchronization
 
+    /// Brings a learner further to the history up to `end`.
+    pub(crate) fn advance(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        id: LinkId,
+        end: Zxid,
+        by: Progress,
+    ) -> Todo {
+        match by {
+            Progress::Begins => self.begin(ctx, id, end),
+            Progress::LogRead(read) => self.log_read(ctx, id, end, read),
+            Progress::CopySent => self.copy_sent(ctx, id, end),
+        }
+    }
+
     /// Decides how a learner gets the history up to `end`, and begins.
-    pub(crate) fn synchronize(&mut self, ctx: &mut Ctx<'_>, id: LinkId, end: Zxid) -> Todo {
+    fn begin(&mut self, ctx: &mut Ctx<'_>, id: LinkId, end: Zxid) -> Todo {
         let Some(link) = self.get(id) else { return Todo::Nothing };
         let server = link.server;
         let mut catchup = Catchup::new(link.zxid, link.synced_before);
@@ -297,14 +322,7 @@ impl<T> Links<T> {
         self.go_on(ctx, id, catchup, next)
     }
 
-    /// A part of the log on disk has been read.
-    pub(crate) fn log_read(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        id: LinkId,
-        end: Zxid,
-        read: LogRead,
-    ) -> Todo {
+    fn log_read(&mut self, ctx: &mut Ctx<'_>, id: LinkId, end: Zxid, read: LogRead) -> Todo {
         let Some(link) = self.get_mut(id) else { return Todo::Nothing };
         let Stage::Reading(catchup) = &mut link.stage else { return Todo::Nothing };
         link.deadline = ctx.now + ctx.options.init_time();
@@ -322,8 +340,8 @@ impl<T> Links<T> {
         }
     }
 
-    /// The whole tree has been sent: what has happened meanwhile follows.
-    pub(crate) fn copy_sent(&mut self, ctx: &mut Ctx<'_>, id: LinkId, end: Zxid) -> Todo {
+    /// What has happened while the whole tree was sent follows.
+    fn copy_sent(&mut self, ctx: &mut Ctx<'_>, id: LinkId, end: Zxid) -> Todo {
         let Some(link) = self.get_mut(id) else { return Todo::Nothing };
         let Stage::Copying(copy) = link.stage else { return Todo::Nothing };
         link.deadline = ctx.now + ctx.options.init_time();

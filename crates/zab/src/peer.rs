@@ -18,6 +18,7 @@ use crate::history::{History, Txn};
 use crate::io::{Configs, EpochKind, Input, Learners, LinkId, Options, Output, Role};
 use crate::leader::Leader;
 use crate::learner::Learner;
+use crate::links::Progress;
 use crate::mesh::{self, Mesh};
 use crate::quorums::Quorums;
 use crate::random::Random;
@@ -488,18 +489,7 @@ impl Peer {
                     learner.copied(&mut ctx, link);
                 }
             }
-            Input::CopySent(link) => {
-                let (part, mut ctx) = self.split(now, out);
-                match part {
-                    Part::Leading(leader) => leader.copy_sent(&mut ctx, link),
-                    Part::Learning(learner) => {
-                        if let Some(relay) = learner.relay_mut() {
-                            relay.copy_sent(&mut ctx, link);
-                        }
-                    }
-                    _ => {}
-                }
-            }
+            Input::CopySent(link) => self.advance(now, link, Progress::CopySent, out),
             Input::LinkDown(link) => {
                 let (part, mut ctx) = self.split(now, out);
                 match part {
@@ -583,16 +573,7 @@ impl Peer {
             }
             Input::LogRead { link, floor, txns, end } => {
                 let read = LogRead { floor, txns, end };
-                let (part, mut ctx) = self.split(now, out);
-                match part {
-                    Part::Leading(leader) => leader.log_read(&mut ctx, link, read),
-                    Part::Learning(learner) => {
-                        if let Some(relay) = learner.relay_mut() {
-                            relay.log_read(&mut ctx, link, read);
-                        }
-                    }
-                    _ => {}
-                }
+                self.advance(now, link, Progress::LogRead(read), out);
             }
         }
         Ok(())
@@ -654,6 +635,20 @@ impl Peer {
             self.early.insert(from, *ballot);
         }
         differs
+    }
+
+    /// One who learns from this server is brought further.
+    fn advance(&mut self, now: Duration, link: LinkId, by: Progress, out: &mut Vec<Output>) {
+        let (part, mut ctx) = self.split(now, out);
+        match part {
+            Part::Leading(leader) => leader.advance(&mut ctx, link, by),
+            Part::Learning(learner) => {
+                if let Some(relay) = learner.relay_mut() {
+                    relay.advance(&mut ctx, link, by);
+                }
+            }
+            Part::Settling | Part::Looking => {}
+        }
     }
 
     /// A server has said what it is doing.

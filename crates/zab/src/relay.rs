@@ -9,10 +9,10 @@ use std::time::Duration;
 use zebu_proto::quorum::{Activate, PacketKind, QuorumPacket};
 use zebu_proto::{ServerId, Zxid};
 
-use crate::catchup::{LogRead, proposal};
+use crate::catchup::proposal;
 use crate::history::Txn;
 use crate::io::{LinkId, Output, Up};
-use crate::links::{self, Link, Links, Stage, Todo};
+use crate::links::{self, Link, Links, Progress, Stage, Todo};
 use crate::peer::Ctx;
 
 /// The observers of a follower, as long as it follows.
@@ -111,30 +111,14 @@ impl Relay {
             // The leader has committed that; nobody has to take it back. It waits for this server.
             return;
         }
-        self.synchronize(ctx, id);
+        self.advance(ctx, id, Progress::Begins);
     }
 
     // ---- synchronization
 
-    fn synchronize(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
-        let todo = self.links.synchronize(ctx, id, self.end);
-        self.go_on(ctx, id, todo);
-    }
-
-    /// A part of the log on disk has been read.
-    pub(crate) fn log_read(&mut self, ctx: &mut Ctx<'_>, id: LinkId, read: LogRead) {
-        let todo = self.links.log_read(ctx, id, self.end, read);
-        self.go_on(ctx, id, todo);
-    }
-
-    /// The whole tree has been sent.
-    pub(crate) fn copy_sent(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
-        let todo = self.links.copy_sent(ctx, id, self.end);
-        self.go_on(ctx, id, todo);
-    }
-
-    fn go_on(&mut self, ctx: &mut Ctx<'_>, id: LinkId, todo: Todo) {
-        match todo {
+    /// Brings a learner further to this follower's history.
+    pub(crate) fn advance(&mut self, ctx: &mut Ctx<'_>, id: LinkId, by: Progress) {
+        match self.links.advance(ctx, id, self.end, by) {
             Todo::Nothing => {}
             Todo::Copy => self.links.copy(ctx, id),
             Todo::Register => {
@@ -163,7 +147,7 @@ impl Relay {
         let is_due =
             |link: &Link<()>| matches!(link.stage, Stage::Counted) && link.zxid <= txn.zxid;
         for id in self.links.which(is_due) {
-            self.synchronize(ctx, id);
+            self.advance(ctx, id, Progress::Begins);
         }
     }
 }
