@@ -262,7 +262,7 @@ pub static SETTINGS: &[Setting] = &[
     file("standaloneEnabled", Kind::StrictBool, "true", "false: even one server runs the ensemble protocol").group(Group::Ensemble),
     file("electionAlg", count(I32_MIN), "3", "only 3 exists").group(Group::Ensemble),
     file("peerType", Kind::Text, "participant", "participant or observer; the server's line counts more").group(Group::Ensemble),
-    file("oraclePath", Kind::Path, "", "file whose first character says whether one of two servers may go on alone: 1").unset().group(Group::Ensemble),
+    file("oraclePath", Kind::Path, "", "file whose first character says whether one of two servers may go on alone: 1; an oracle that says so to both, while they do not hear each other, loses writes, as it does with the original").unset().group(Group::Ensemble),
     ensemble(file("group.*", Kind::Text, "", "group of a hierarchical quorum: `1:2:3`").unset()),
     ensemble(file("weight.*", Kind::Text, "", "weight of a server in a hierarchical quorum").unset()),
     ensemble(file("initLimit", number(I32_MIN, I32_MAX, "ticks"), "0", "time a learner has to synchronize; required in an ensemble")),
