@@ -281,7 +281,7 @@ impl Checks {
     pub(crate) fn truncate(&mut self, server: usize, zxid: Zxid) {
         let lost = self.order.lost_by_cut(server, zxid);
         self.may_lose(server, lost);
-        self.durability.truncate(server, zxid);
+        self.durability.replace(server, zxid);
     }
 
     /// P-11: what a server is made to forget is not committed, or a quorum of others has it: they may
@@ -318,6 +318,7 @@ impl Checks {
     /// A copy is about to be installed.
     pub(crate) fn restores(&mut self, server: usize, zxid: Zxid, extent: Zxid) {
         self.state.installs(server, zxid, extent);
+        self.durability.replace(server, zxid);
     }
 
     pub(crate) fn restored(

@@ -149,3 +149,10 @@ fn a_leader_refuses_a_session_only_while_it_leads() {
 fn an_observer_without_a_master_does_not_look_without_end() {
     holds_aimed(Aim::LocalSessions, 39);
 }
+
+/// A process was killed when a copy had taken the place of its history, and nobody had been told yet: what only the old
+/// one had was taken for lost.
+#[test]
+fn a_copy_counts_as_soon_as_it_is_installed() {
+    holds(5001370);
+}

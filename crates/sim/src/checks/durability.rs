@@ -24,8 +24,8 @@ struct Track {
     synced: Zxid,
     /// The epoch that a leader has told it last.
     told: Epoch,
-    /// Where it is being cut, if it is.
-    cutting: Option<Zxid>,
+    /// Where its history ends once it has been cut, or a copy has taken its place.
+    replacing: Option<Zxid>,
     wiped: bool,
 }
 
@@ -97,7 +97,7 @@ impl Durability {
         let track = &mut self.0[server];
         track.owed = Zxid::ZERO;
         track.flushed = Zxid::ZERO;
-        track.cutting = None;
+        track.replacing = None;
     }
 
     pub(crate) fn recovered(
@@ -109,8 +109,8 @@ impl Durability {
     ) -> Result<(), String> {
         let track = &mut self.0[server];
         track.flushed = last;
-        let owed = match track.cutting.take() {
-            // A truncation that was under way may be done or not.
+        let owed = match track.replacing.take() {
+            // A truncation that was under way, or a copy that was being installed, may be done or not.
             Some(zxid) if last == zxid => zxid,
             _ => track.owed,
         };
@@ -151,13 +151,14 @@ impl Durability {
         track.owed = track.owed.max(zxid);
     }
 
-    pub(crate) fn truncate(&mut self, server: usize, zxid: Zxid) {
-        self.0[server].cutting = Some(zxid);
+    /// The history of a server is about to be replaced by one that ends here.
+    pub(crate) fn replace(&mut self, server: usize, zxid: Zxid) {
+        self.0[server].replacing = Some(zxid);
     }
 
     pub(crate) fn cut(&mut self, server: usize, zxid: Zxid) {
         let track = &mut self.0[server];
-        track.cutting = None;
+        track.replacing = None;
         track.owed = track.owed.min(zxid);
         track.flushed = zxid;
     }
@@ -166,7 +167,7 @@ impl Durability {
         let track = &mut self.0[server];
         track.owed = zxid;
         track.flushed = zxid;
-        track.cutting = None;
+        track.replacing = None;
         if !silent {
             track.wiped = false;
         }
