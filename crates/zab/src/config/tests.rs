@@ -156,14 +156,50 @@ fn one_voter_is_an_ensemble_where_nothing_runs_alone() {
     assert_eq!(none.fault, ConfigFault::NoVoters);
 }
 
+/// So many voters, and what else the configuration says.
+fn voters(count: i64, rest: &str) -> Membership {
+    let lines: String = (1..=count).map(|id| format!("server.{id}=h{id}:2:3\n")).collect();
+    parse(&(lines + rest))
+}
+
+/// ENS-05, ENS-08.
 #[test]
 fn the_groups_of_the_document() {
-    let mut text: String = (1..=9).map(|id| format!("server.{id}=h{id}:2:3\n")).collect();
-    text.push_str("group.1=1:2:3\ngroup.2=4:5:6\ngroup.3=7:8:9\n");
-    let membership = parse(&text);
+    let membership = voters(9, "group.1=1:2:3\ngroup.2=4:5:6\ngroup.3=7:8:9\n");
     assert!(membership.is_quorum(&ids(&[1, 2, 4, 5])));
+    assert!(!membership.is_quorum(&ids(&[1, 2, 3, 4])));
     assert!(!membership.is_quorum(&ids(&[1, 2, 3, 4, 7])));
     assert!(!membership.is_quorum(&ids(&[])));
+    // Any one group may be away.
+    for group in [[1, 2, 3], [4, 5, 6], [7, 8, 9]] {
+        let rest: Vec<i64> = (1..=9).filter(|id| !group.contains(id)).collect();
+        assert!(membership.is_quorum(&ids(&rest)));
+        assert!(!membership.is_quorum(&ids(&group)));
+    }
+}
+
+/// ENS-06: seven votes of six servers, of which four are needed.
+#[test]
+fn the_weights_of_the_document() {
+    let membership = voters(6, "group.1=1:2:3:4:5:6\nweight.1=2\n");
+    assert!(membership.is_quorum(&ids(&[1, 2, 3])));
+    assert!(!membership.is_quorum(&ids(&[2, 3, 4])));
+    assert!(!membership.is_quorum(&ids(&[4, 5, 6])));
+    assert!(membership.is_quorum(&ids(&[2, 3, 4, 5])));
+    assert!(!membership.is_quorum(&ids(&[1, 2])));
+}
+
+/// ENS-02, ENS-07: two places with three servers and one with one; any of them may be away, and nothing more.
+#[test]
+fn a_majority_over_three_places() {
+    let membership = voters(7, "");
+    let all = [1, 2, 3, 4, 5, 6, 7];
+    for place in [&all[..3], &all[3..6], &all[6..]] {
+        let rest: Vec<i64> = all.into_iter().filter(|id| !place.contains(id)).collect();
+        assert!(membership.is_quorum(&ids(&rest)));
+        assert_eq!(membership.is_quorum(&ids(&rest[1..])), place.len() == 1);
+    }
+    assert!(!voters(4, "").is_quorum(&ids(&[1, 2])), "four servers outlive one, not two");
 }
 
 #[test]
