@@ -96,6 +96,11 @@ impl Members {
         Ok(())
     }
 
+    /// A line in the configuration of those that join from now on.
+    pub fn configure(&mut self, key: &str, value: &str) {
+        self.options = self.options.clone().config(key, value);
+    }
+
     /// Starts one more server, which knows the `others` and takes itself for an observer.
     ///
     /// # Errors

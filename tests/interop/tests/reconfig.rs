@@ -60,6 +60,48 @@ fn grow(kinds: [Kind; 3]) -> Result<()> {
     Ok(())
 }
 
+/// A server that stands alone, with data and a client, becomes an ensemble of one by its file, then of three.
+fn grow_from_standalone(kinds: [Kind; 3]) -> Result<()> {
+    let mut members = Members::start(&kinds[..1], false)?;
+    members.expect_mode(1, "standalone")?;
+    members.write(&[1], "standalone")?;
+    let address = members.server(1).address();
+    let mut session = Session::open(address, 60_000)?;
+    session.create("/ephemeral", b"", 1)?;
+    let (id, password) = (session.id, session.password.clone());
+    // As it is it cannot grow.
+    let stranger = "server.9=127.0.0.1:7001:7002:participant;127.0.0.1:7003";
+    let refused = members.ask(1, Some(stranger), None, None, -1)?;
+    ensure!(refused.err != 0, "a standalone server is reconfigured");
+    members.server(1).stop()?;
+    let file = members.server(1).config();
+    let text = std::fs::read_to_string(&file)?;
+    ensure!(text.contains("standaloneEnabled=true\n"), "{text}");
+    std::fs::write(&file, text.replace("standaloneEnabled=true", "standaloneEnabled=false"))?;
+    members.configure("standaloneEnabled", "false");
+    members.server(1).spawn()?;
+    members.expect_mode(1, "leader")?;
+
+    for (new, others) in [(2, vec![1]), (3, vec![1, 2])] {
+        members.join(new, kinds[usize::from(new) - 1], &others)?;
+        let entry = members.entry(new, "participant");
+        let config = members.change(1, &[entry], &[])?;
+        let all: Vec<u8> = (1..=new).collect();
+        members.expect(&all, &config)?;
+        members.write(&all, &format!("grown-{new}"))?;
+    }
+    let exists = |path| Writer::new().string(path).bool(false);
+    members.server(1).kill()?;
+    members.leader(&[2, 3])?;
+    let moved = members.server(3).address();
+    let mut session = Session::resume(moved, 60_000, id, &password)?;
+    for path in ["/standalone-1", "/ephemeral", "/grown-3-1"] {
+        session.expect(op::EXISTS, exists(path)).with_context(|| path.to_owned())?;
+    }
+    session.close()?;
+    members.write(&[2, 3], "without")
+}
+
 /// An observer is added, gets a vote, loses it; a follower is removed; clients are served elsewhere;
 /// the leader moves, and is removed.
 fn change(kinds: [Kind; 3], joiner: Kind) -> Result<()> {
@@ -254,6 +296,19 @@ fn refusals(kind: Kind) -> Result<Vec<i32>> {
 #[test]
 fn one_server_becomes_three() {
     grow([Zebu; 3]).unwrap();
+}
+
+/// FUT-04, PAI-45; REC-10: the original takes the same way.
+#[test]
+fn a_standalone_server_becomes_three() {
+    grow_from_standalone([Zebu; 3]).unwrap();
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn a_standalone_server_of_either_kind_becomes_three_of_both() {
+    grow_from_standalone([Java395, Zebu, Zebu]).unwrap();
+    grow_from_standalone([Zebu, Java395, Java395]).unwrap();
 }
 
 #[test]
