@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use regex::Regex;
 use zebu_interop::ensemble::{Ensemble, options, quick_options};
-use zebu_interop::load::{Figures, Load};
+use zebu_interop::load::{Client, Figures, Load};
 use zebu_interop::raw::Session;
 use zebu_interop::server::Kind::{self, Java380, Java395, Zebu};
 use zebu_interop::server::{Options, PATIENCE, Server};
@@ -193,6 +193,75 @@ fn let_lead(ensemble: &mut Ensemble, kind: Kind) -> Result<usize> {
     bail!("{kind:?} never leads")
 }
 
+/// How many transactions an epoch has before its counter is at its end.
+const EPOCH_TXNS: u32 = 60;
+
+/// Creates one more znode, whatever it takes; the zxid of the answer.
+fn create_one(clients: &mut [Client], created: &mut Vec<String>) -> Result<i64> {
+    let path = format!("/rolled-{}", created.len());
+    let client = &mut clients[created.len() % 3];
+    let start = Instant::now();
+    loop {
+        match client.create(&path, "", 0)? {
+            // Or it was created by an attempt whose answer was lost.
+            Some(reply) if reply.err == 0 || reply.err == -110 => {
+                created.push(path);
+                return Ok(reply.zxid);
+            }
+            said => ensure!(start.elapsed() < PATIENCE, "{path}: {:?}", said.map(|it| it.err)),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The counter of a leader of each kind comes to its end: there is another epoch, nothing is lost, and the sessions go on.
+///
+/// The original jumps to where its counter is to begin when it leads already, so not much may happen at that moment: ours
+/// follow nobody over a gap.
+fn roll_over(kinds: &[Kind]) -> Result<()> {
+    let first = (u32::MAX - EPOCH_TXNS).to_string();
+    let options = options().property("zookeeper.testingonly.initialZxid", first);
+    let mut ensemble = Ensemble::start(kinds, &options)?;
+    let addresses = ensemble.addresses();
+    let clients = (0..3).map(|first| Client::open(&addresses, first, 60_000));
+    let mut clients: Vec<Client> = clients.collect::<Result<_>>()?;
+    for (number, client) in clients.iter_mut().enumerate() {
+        let reply = client.create(&format!("/own-{number}"), "", 1)?.context("no answer")?;
+        ensure!(reply.err == 0, "error {}", reply.err);
+    }
+    let mut created = Vec::new();
+    for kind in [kinds[0], kinds[1]] {
+        let is_end = |zxid: i64| zxid as u32 > u32::MAX - 5;
+        let mut tries = 0..10;
+        loop {
+            ensure!(tries.next().is_some(), "{kind:?} never gets to the end of its counter");
+            let leader = let_lead(&mut ensemble, kind)?;
+            let mut last = create_one(&mut clients, &mut created)?;
+            // Nobody else leads meanwhile.
+            let leads = ensemble.leader(None)? == leader;
+            let next = loop {
+                let next = create_one(&mut clients, &mut created)?;
+                if next >> 32 > last >> 32 {
+                    break next;
+                }
+                last = next;
+            };
+            println!("{kind:?}: {last:x}, then {next:x}");
+            if leads && is_end(last) {
+                break;
+            }
+        }
+    }
+    let tree = ensemble.agreed_tree()?;
+    let own = (0..clients.len()).map(|number| format!("/own-{number}"));
+    for path in own.chain(created) {
+        let start = format!("{path} ");
+        ensure!(tree.lines().any(|line| line.starts_with(&start)), "{path} is lost");
+    }
+    clients.into_iter().for_each(Client::close);
+    Ok(())
+}
+
 /// A member of the original's stands still for a while, less and more than what is put up with, as leader of
 /// ours or as a follower of one, under load.
 ///
@@ -302,10 +371,14 @@ fn observe(voters: Kind, observer: Kind, options: &Options) -> Result<()> {
     session.create("/ephemeral", b"", 1)?;
     let (id, password) = (session.id, session.password.clone());
     // Late by some transactions; its client goes on at a voter meanwhile.
+    let copies = ensemble.member(leader).monitor("zk_snap_count")?;
     ensemble.member(2).kill()?;
     let mut session = Session::resume(ensemble.member(leader).address(), 60_000, id, &password)?;
     write(&mut ensemble, leader, "/meanwhile-", 30)?;
     ensemble.member(2).launch()?;
+    // Of a log of its own it goes on, and gets no more than it lacks.
+    let is_copied = ensemble.member(leader).monitor("zk_snap_count")? != copies;
+    ensure!(!is_copied, "the whole tree is sent to an observer that lacks 30 transactions");
     let tree = ensemble.agreed_tree()?;
     ensure!(tree.contains("/ephemeral ") && tree.contains("/observed-29 "), "{tree}");
     session.expect(op::CLOSE_SESSION, Writer::new())?;
@@ -578,4 +651,12 @@ fn a_former_java_380_leader_gets_the_tree_of_ours() {
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn ours_are_replaced_by_java_servers_and_back() {
     done(replace(Zebu, Java395));
+}
+
+/// ZAB-06, ZAB-21, B-21.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn counters_come_to_their_end_under_leaders_of_both_kinds() {
+    done(roll_over(&[Zebu, Java395, Zebu]));
+    done(roll_over(&[Java395, Zebu, Java395]));
 }
