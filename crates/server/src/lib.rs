@@ -59,6 +59,7 @@ mod membership;
 pub mod metrics;
 mod network;
 mod peers;
+mod recovery;
 mod refused;
 mod run;
 mod server;

@@ -16,8 +16,8 @@ use zebu_replica::{
     IntakeOptions, MemberOptions, Options as ReplicaOptions, ReaperOptions, Replica, Rules,
     SnapshotOptions, ThrottleOptions,
 };
+use zebu_state::Rebuilt;
 use zebu_state::membership::{self, ConfigFiles};
-use zebu_state::{Rebuild, Rebuilt};
 use zebu_store::{EpochFiles, OsVfs, Recovered, Snapshots, Store};
 use zebu_tree::Options as TreeOptions;
 
@@ -29,6 +29,7 @@ use crate::membership::check_hand_made;
 use crate::metrics::Metrics;
 use crate::network::{self, Workers};
 use crate::peers::Peers;
+use crate::recovery;
 use crate::shared::{Clock, Failure, Shared, StopOnPanic};
 use crate::snapshotter::Snapshotter;
 
@@ -73,8 +74,7 @@ impl Server {
         let began = Instant::now();
         let vfs = Arc::new(OsVfs);
         let mut store = Store::open(vfs.clone(), store_options(&config))?;
-        let mut rebuild = Rebuild::new(tree_options(&config));
-        let recovered = store.recover(&mut rebuild)?;
+        let (recovered, rebuilt) = recovery::recover(&mut store, tree_options(&config))?;
         if config.ensemble.is_none() && recovered.fresh && recovered.last_zxid < Zxid::ZERO {
             // Of a member others would know the history; alone, nobody does.
             anyhow::bail!(
@@ -83,7 +83,7 @@ impl Server {
                 config.data.logs().display()
             );
         }
-        let Rebuilt { mut tree, mismatches } = rebuild.finish();
+        let Rebuilt { mut tree, mismatches } = rebuilt;
         report(&recovered, mismatches);
         metrics.digest_mismatches_count.add(mismatches);
         let ms = |time: Duration| time.as_millis() as i64;

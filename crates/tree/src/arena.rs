@@ -137,6 +137,11 @@ impl Arena {
         self.live as usize
     }
 
+    #[cfg(test)]
+    pub(crate) fn index(&self) -> &Index {
+        &self.index
+    }
+
     /// All ids ever used are below this.
     pub(crate) fn end(&self) -> u32 {
         self.high

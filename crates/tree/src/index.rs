@@ -8,12 +8,14 @@ use crate::arena::{NONE, Record};
 
 const CHUNK_BITS: u32 = 11;
 const CHUNK: usize = 1 << CHUNK_BITS;
+/// An index that is filled at once has room for so many parts of its entries more.
+const FILL_ROOM: u32 = 2;
 
 /// The buckets; the chains run through [`Record::hash_next`].
 #[derive(Debug)]
 pub(crate) struct Index {
     chunks: Vec<Box<[u32; CHUNK]>>,
-    /// Number of buckets in use: at least one, at most one more than the entries.
+    /// Number of buckets in use: at least one.
     buckets: u32,
     /// Largest power of two that is at most `buckets`.
     level: u32,
@@ -65,7 +67,8 @@ impl Index {
     pub(crate) fn fill(&mut self, records: &mut impl Records, ids: std::ops::Range<u32>) {
         assert_eq!(self.entries, 0, "it has entries");
         self.entries = ids.len() as u32;
-        self.buckets = self.buckets.max(self.entries);
+        // With room, for what comes next is often the end of a log: growing costs as much as entering does.
+        self.buckets = self.buckets.max(self.entries + self.entries / FILL_ROOM);
         self.level = 1 << self.buckets.ilog2();
         let chunks = (self.buckets as usize).div_ceil(CHUNK);
         self.chunks.resize_with(chunks.max(self.chunks.len()), || Box::new([NONE; CHUNK]));
@@ -116,5 +119,34 @@ impl Index {
         if self.buckets == self.level * 2 {
             self.level *= 2;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zebu_proto::StatPersisted;
+
+    use crate::arena::{Arena, ROOT};
+
+    #[test]
+    fn an_index_that_was_filled_does_not_grow_at_once() {
+        let mut arena = Arena::new(7);
+        let stat = StatPersisted::default();
+        let names: Vec<String> = (0..6_000).map(|number| number.to_string()).collect();
+        for name in &names[..4_000] {
+            arena.append(ROOT, name, None, &stat);
+        }
+        arena.index_from(ROOT + 1).unwrap();
+        let buckets = arena.index().buckets;
+        for name in &names[4_000..] {
+            arena.link(ROOT, name, None, &stat);
+        }
+        assert_eq!(arena.index().buckets, buckets);
+        assert!(names.iter().all(|name| arena.child(ROOT, name).is_some()));
+        for number in 0..6_000 {
+            arena.link(ROOT, &format!("more-{number}"), None, &stat);
+        }
+        assert!(arena.index().buckets > buckets);
+        assert!(names.iter().all(|name| arena.child(ROOT, name).is_some()));
     }
 }
