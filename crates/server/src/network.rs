@@ -1,5 +1,6 @@
-//! Listeners and network workers: connections are accepted on one thread and served on several.
+//! Listeners and network workers: connections are accepted by the first worker and served by as many as have to.
 //!
+//! While one is enough, a connection does not change threads before it is served, which costs more than accepting it.
 //! Each worker is a runtime of its own, so that a connection moves between cores only when the workers'
 //! shares are made anew.
 
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use parking_lot::Mutex;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::RuntimeMetrics;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing::{debug, info, warn};
@@ -25,6 +26,8 @@ use crate::shared::{Shared, StopOnPanic};
 use crate::spread::{self, Load, Spread};
 use crate::usage;
 
+/// The worker that accepts connections.
+const ACCEPTING: usize = 0;
 /// Connections that may wait to be accepted, unless configured.
 const BACKLOG: i32 = 1024;
 
@@ -104,11 +107,13 @@ struct Worker {
     runtime: RuntimeMetrics,
 }
 
-/// A connection for a worker.
+/// Something for a worker.
 enum Arrival {
-    /// It was just accepted.
-    New(std::net::TcpStream),
-    /// Another worker has served it.
+    /// Where connections come that it accepts.
+    Listener(std::net::TcpListener),
+    /// A connection that another worker has accepted.
+    New(std::net::TcpStream, SocketAddr),
+    /// A connection that another worker has served.
     Moved(Client, std::net::TcpStream),
 }
 
@@ -174,9 +179,9 @@ impl Workers {
         Ok(Self { all, threads })
     }
 
-    /// What hands connections to the workers.
-    pub fn handle(&self) -> Handle {
-        Handle(self.all.clone())
+    /// Has connections accepted until the server stops.
+    pub fn listen(&self, listener: std::net::TcpListener) {
+        let _ = self.all[ACCEPTING].to.send(Arrival::Listener(listener)); // gone only when all stop
     }
 
     /// Waits until every worker has ended: the server has stopped.
@@ -187,57 +192,67 @@ impl Workers {
     }
 }
 
-/// Hands connections to the workers.
-pub struct Handle(Arc<[Worker]>);
-
-impl Handle {
-    /// Accepts connections and deals them out until the server stops, and sees to it that the workers
-    /// keep up.
-    pub async fn accept(&self, mut listener: TcpListener, shared: &Shared) {
-        let mut warnings = Warnings::default();
-        let mut at = shared.config.net.clone();
-        let mut watch = Watch::new(&self.0);
-        let mut look_at = tokio::time::Instant::now();
-        loop {
-            let accepted = tokio::select! {
-                biased;
-                _ = shared.stopped() => return,
-                () = shared.members_changed.notified() => {
-                    let Some(wanted) = moved(&at, shared) else { continue };
-                    drop(listener);
-                    let Some(bound) = bind_anew(&mut at, wanted, shared).await else { return };
-                    listener = bound;
-                    continue;
+/// Accepts connections and deals them out until the server stops, and sees to it that the workers keep up.
+async fn accept(shared: Arc<Shared>, workers: Arc<[Worker]>, listener: std::net::TcpListener) {
+    let _guard = StopOnPanic::new(&shared, "the listener");
+    let mut listener = match TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => {
+            let failure = anyhow::Error::new(error).context("the client port cannot be served");
+            shared.stop(Err(failure));
+            return;
+        }
+    };
+    let (mut warnings, mut refusals) = (Warnings::default(), Warnings::default());
+    let mut at = shared.config.net.clone();
+    let mut watch = Watch::new(&workers);
+    let mut look_at = tokio::time::Instant::now();
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            _ = shared.stopped() => return,
+            () = shared.members_changed.notified() => {
+                let Some(wanted) = moved(&at, &shared) else { continue };
+                drop(listener);
+                let Some(bound) = bind_anew(&mut at, wanted, &shared).await else { return };
+                listener = bound;
+                continue;
+            }
+            () = tokio::time::sleep_until(look_at), if workers.len() > 1 => {
+                let next = watch.look(&workers, &shared);
+                look_at = tokio::time::Instant::now() + next;
+                continue;
+            }
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, peer)) => match least(&workers, watch.spread.active()) {
+                ACCEPTING => {
+                    workers[ACCEPTING].conns.fetch_add(1, Ordering::Relaxed);
+                    let begun = begin(&shared, stream, peer, ACCEPTING, &mut refusals);
+                    go_on(begun, &workers, ACCEPTING);
                 }
-                () = tokio::time::sleep_until(look_at), if self.0.len() > 1 => {
-                    let next = watch.look(&self.0, shared);
-                    look_at = tokio::time::Instant::now() + next;
-                    continue;
-                }
-                accepted = listener.accept() => accepted,
-            };
-            match accepted {
-                Ok((stream, _)) => {
+                other => {
                     if let Ok(stream) = stream.into_std() {
-                        self.least(watch.spread.active()).hand(Arrival::New(stream));
+                        workers[other].hand(Arrival::New(stream, peer));
                     }
                 }
-                Err(error) => {
-                    // Out of descriptors, most likely: connections that end give some back.
-                    if warnings.is_due() {
-                        warn!("accepting a connection failed: {error}");
-                    }
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
+            },
+            Err(error) => {
+                // Out of descriptors, most likely: connections that end give some back.
+                if warnings.is_due() {
+                    warn!("accepting a connection failed: {error}");
                 }
+                tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
     }
+}
 
-    /// Who has the fewest connections of the first `active` workers.
-    fn least(&self, active: usize) -> &Worker {
-        let by_conns = |worker: &&Worker| worker.conns.load(Ordering::Relaxed);
-        self.0[..active].iter().min_by_key(by_conns).unwrap_or(&self.0[0])
-    }
+/// Who has the fewest connections of the first `active` workers.
+fn least(workers: &[Worker], active: usize) -> usize {
+    let conns = |worker: &usize| workers[*worker].conns.load(Ordering::Relaxed);
+    (0..active).min_by_key(conns).unwrap_or(ACCEPTING)
 }
 
 /// What the workers have done so far, and how connections are spread over them for that.
@@ -332,7 +347,7 @@ async fn work(
     me: usize,
     mut from: UnboundedReceiver<Arrival>,
 ) {
-    let mut warnings = Warnings::default();
+    let mut refusals = Warnings::default();
     loop {
         let arrival = tokio::select! {
             biased;
@@ -341,8 +356,13 @@ async fn work(
         };
         let Some(arrival) = arrival else { return };
         let begun = match arrival {
-            Arrival::New(stream) => begin(shared, stream, me, &mut warnings),
-            Arrival::Moved(client, stream) => match tokio::net::TcpStream::from_std(stream) {
+            Arrival::Listener(listener) => {
+                tokio::spawn(accept(shared.clone(), workers.clone(), listener));
+                continue;
+            }
+            Arrival::New(stream, peer) => TcpStream::from_std(stream)
+                .and_then(|stream| begin(shared, stream, peer, me, &mut refusals)),
+            Arrival::Moved(client, stream) => match TcpStream::from_std(stream) {
                 Ok(stream) => Ok(Some((client, stream))),
                 Err(error) => {
                     client.leave();
@@ -350,23 +370,28 @@ async fn work(
                 }
             },
         };
-        match begun {
-            Ok(Some((client, stream))) => {
-                tokio::spawn(serve(client, stream, workers.clone(), me));
-            }
-            Ok(None) => {
-                workers[me].conns.fetch_sub(1, Ordering::Relaxed);
-            }
-            Err(error) => {
-                debug!("a connection was gone before it was served: {error}");
-                workers[me].conns.fetch_sub(1, Ordering::Relaxed);
-            }
+        go_on(begun, workers, me);
+    }
+}
+
+/// Goes on with a connection that this worker, which is `me`, has begun to serve, unless it was refused.
+fn go_on(begun: std::io::Result<Option<(Client, TcpStream)>>, workers: &Arc<[Worker]>, me: usize) {
+    match begun {
+        Ok(Some((client, stream))) => {
+            tokio::spawn(serve(client, stream, workers.clone(), me));
+        }
+        Ok(None) => {
+            workers[me].conns.fetch_sub(1, Ordering::Relaxed);
+        }
+        Err(error) => {
+            debug!("a connection was gone before it was served: {error}");
+            workers[me].conns.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
 /// Serves a connection as the worker `me` until it ends or is another one's.
-async fn serve(client: Client, stream: tokio::net::TcpStream, workers: Arc<[Worker]>, me: usize) {
+async fn serve(client: Client, stream: TcpStream, workers: Arc<[Worker]>, me: usize) {
     let moved = client::serve(client, stream, me).await;
     workers[me].conns.fetch_sub(1, Ordering::Relaxed);
     if let Some((client, stream)) = moved {
@@ -377,15 +402,14 @@ async fn serve(client: Client, stream: tokio::net::TcpStream, workers: Arc<[Work
 
 fn begin(
     shared: &Arc<Shared>,
-    stream: std::net::TcpStream,
+    stream: TcpStream,
+    peer: SocketAddr,
     me: usize,
-    warnings: &mut Warnings,
-) -> std::io::Result<Option<(Client, tokio::net::TcpStream)>> {
-    let peer = stream.peer_addr()?;
+    refusals: &mut Warnings,
+) -> std::io::Result<Option<(Client, TcpStream)>> {
     let socket = SockRef::from(&stream);
     socket.set_tcp_nodelay(true)?;
     socket.set_keepalive(shared.config.net.tcp_keep_alive)?;
-    let stream = tokio::net::TcpStream::from_std(stream)?;
     let ids = shared.schemes.initial(peer.ip());
     let address = peer.ip().to_canonical();
     let now_ms = shared.clock.now().wall_ms;
@@ -393,7 +417,7 @@ fn begin(
     let Some(conn) = shared.enter(address, |id| Conn::new(id, peer, ids, now_ms, me, outbox))
     else {
         shared.metrics.connection_rejected.add(1);
-        if warnings.is_due() {
+        if refusals.is_due() {
             warn!("refusing connections, now from {address}: there are too many");
         }
         return Ok(None);

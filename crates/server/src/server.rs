@@ -50,7 +50,6 @@ pub struct Server {
 
 struct Threads {
     workers: Workers,
-    acceptor: JoinHandle<()>,
     replica: JoinHandle<()>,
     log: JoinHandle<()>,
     housekeeper: JoinHandle<()>,
@@ -173,16 +172,15 @@ impl Server {
         let replica = spawn(&shared, "zebu-replica", move |shared| engine::run(&driven, shared))?;
         let count = std::thread::available_parallelism().map_or(1, NonZero::get);
         let workers = Workers::start(&shared, &engine, takes_turns, count)?;
-        let handle = workers.handle();
         if alone {
             shared.serving.store(true, Ordering::Release);
         }
-        let acceptor = spawn(&shared, "zebu-accept", move |shared| {
-            accept(listener, shared, &handle);
-        })?;
+        if let Some(listener) = listener {
+            workers.listen(listener);
+        }
         let housekeeper = spawn(&shared, "zebu-purge", move |shared| purge(shared, &snapshots))?;
         std::mem::forget(unfinished);
-        let threads = Threads { workers, acceptor, replica, log, housekeeper, snapshotter, peers };
+        let threads = Threads { workers, replica, log, housekeeper, snapshotter, peers };
         let threads = Some(threads);
         Ok(Self { shared, threads, port })
     }
@@ -225,13 +223,12 @@ impl Server {
     fn end(&mut self) -> Result<(), Failure> {
         self.shared.stop(Ok(()));
         if let Some(threads) = self.threads.take() {
-            // A thread that panicked has said so itself.
-            let _ = threads.acceptor.join();
             threads.workers.join();
             if let Some(peers) = threads.peers {
                 peers.stop();
             }
             self.shared.inbox.stop();
+            // A thread that panicked has said so itself.
             let _ = threads.replica.join();
             let _ = threads.log.join();
             let _ = threads.housekeeper.join();
@@ -274,27 +271,6 @@ fn spawn(
             run(&shared);
         })
         .with_context(|| format!("the thread {name} cannot start"))
-}
-
-fn accept(listener: Option<std::net::TcpListener>, shared: &Shared, workers: &network::Handle) {
-    let run = || -> anyhow::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(async {
-            match listener {
-                None => {
-                    let _ = shared.stopped().await;
-                }
-                Some(listener) => {
-                    let listener = tokio::net::TcpListener::from_std(listener)?;
-                    workers.accept(listener, shared).await;
-                }
-            }
-            Ok(())
-        })
-    };
-    if let Err(failure) = run() {
-        shared.stop(Err(failure.context("the client port cannot be served")));
-    }
 }
 
 /// Removes old files at the configured interval, the first time at once.
