@@ -13,6 +13,9 @@ use crate::counting::{Answers, count_event};
 use crate::load::Several;
 use crate::shared::Shared;
 
+/// So many connections that only get notifications are woken together: theirs leave while others' are still made.
+const WOKEN_TOGETHER: usize = 256;
+
 /// Which latencies an answer counts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -28,6 +31,8 @@ pub enum Kind {
 #[derive(Debug, Default)]
 pub struct Delivery {
     rows: Vec<Row>,
+    /// How many of the last of them are there for notifications only.
+    notified: usize,
 }
 
 /// What one connection gets in a row.
@@ -136,6 +141,19 @@ impl Delivery {
         }
     }
 
+    /// The same, for a notification.
+    fn notify(&mut self, conn: Arc<Conn>) {
+        let before = self.rows.len();
+        self.touch(conn);
+        self.notified += self.rows.len() - before;
+        if self.notified == WOKEN_TOGETHER {
+            self.notified = 0;
+            for row in self.rows.drain(before + 1 - WOKEN_TOGETHER..) {
+                row.conn.wake();
+            }
+        }
+    }
+
     /// Counts everything, and wakes the tasks of all connections that have something to send, or to go on with. The
     /// effects that this belongs to `began` at a time.
     pub fn end(&mut self, shared: &Shared, began: Duration) {
@@ -143,6 +161,7 @@ impl Delivery {
             return;
         }
         let now = shared.clock.monotonic();
+        self.notified = 0;
         self.rows.drain(..).for_each(|row| row.end(shared, began, now));
     }
 
@@ -171,6 +190,7 @@ impl Delivery {
             };
             self.rows.push(Row::new(conn, None));
         }
+        self.notified = 0;
         let row = self.rows.last_mut()?;
         row.received = Some(received);
         Some(row)
@@ -225,7 +245,7 @@ impl Events for Notifier<'_> {
         self.shared.metrics.watch_bytes.add(bytes as u64);
         self.shared.stats.packets_sent.add(1);
         self.count(event, path);
-        self.delivery.touch(conn);
+        self.delivery.notify(conn);
     }
 
     fn may_read(&mut self, watcher: WatcherId, acl: &[Acl]) -> bool {
@@ -234,5 +254,39 @@ impl Events for Notifier<'_> {
             .conns
             .by_watcher(watcher)
             .is_some_and(|conn| conn.with_ids(|ids| shared.schemes.permits(acl, Perms::READ, ids)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future as _;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    fn conn(number: u64) -> Arc<Conn> {
+        let peer = ([127, 0, 0, 1], 1).into();
+        Arc::new(Conn::new(ConnId(number), peer, [].into(), 0, 0, Outbox::new(0)))
+    }
+
+    fn is_woken(conn: &Conn) -> bool {
+        pin!(conn.wake.notified()).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    #[test]
+    fn those_of_many_who_are_notified_first_do_not_wait_for_the_last() {
+        let mut delivery = Delivery::default();
+        let answered = conn(0);
+        delivery.touch(answered.clone());
+        let all: Vec<_> = (1..=2 * WOKEN_TOGETHER as u64 + 1).map(conn).collect();
+        for conn in &all {
+            delivery.notify(conn.clone());
+        }
+        let (woken, waiting) = all.split_at(2 * WOKEN_TOGETHER);
+        assert!(woken.iter().all(|conn| is_woken(conn)));
+        // Who is answered waits for the end of all that belongs to it.
+        assert!(!is_woken(&waiting[0]) && !is_woken(&answered));
+        assert_eq!(delivery.rows.len(), 2);
     }
 }
