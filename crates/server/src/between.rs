@@ -4,7 +4,7 @@
 //! A transaction's way is measured from the time in its header, which the leader's wall clock gave it; where the clocks
 //! disagree so much that it would be negative it is not counted.
 //!
-//! Source: `Request.logLatency`, `LearnerHandler`, `QuorumPeer.setZabState`.
+//! Source: `Request.logLatency`, `LearnerHandler`, `QuorumPeer.setZabState`, `Leader.lead`, `Follower.followLeader`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -75,6 +75,13 @@ impl Between {
         self.syncs.clear();
     }
 
+    /// Whether it has no part in elections.
+    fn observes(&self) -> bool {
+        let members = self.shared.members.lock();
+        let me = self.shared.config.ensemble.as_ref().map(|ensemble| ensemble.me);
+        members.as_ref().zip(me).is_some_and(|(members, me)| members.is_observer(me))
+    }
+
     /// It has a role now.
     pub fn serves(&mut self, leads: bool) {
         let metrics = &self.shared.metrics;
@@ -117,8 +124,8 @@ impl Between {
         let metrics = &self.shared.metrics;
         match output {
             Output::Listen | Output::Connect(_) | Output::ConnectToMaster(_) => {
-                // Whom to follow, or that nobody is to be followed, was decided just now.
-                if let Some(since) = self.looking.take() {
+                // Whom to follow, or that nobody is to be followed, was decided just now. Observers only look on.
+                if let Some(since) = self.looking.take().filter(|_| !self.observes()) {
                     let took = self.shared.clock.monotonic().saturating_sub(since);
                     metrics.election_time.add(ms(took));
                 }
