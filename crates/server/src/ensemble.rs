@@ -30,7 +30,8 @@ pub fn peer(
     let loaded = loaded.context("the epochs of this server cannot be used")?;
     if loaded.logged > loaded.current {
         warn!(
-            "synchronization with the leader of epoch {:x} was interrupted; the vote names epoch {:x}",
+            "a synchronization was interrupted: there are transactions of epoch {:x}, and no leader was followed after \
+             that of epoch {:x}",
             loaded.logged.0, loaded.current.0
         );
     }

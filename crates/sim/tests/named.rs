@@ -34,6 +34,13 @@ fn who_spoke_while_the_leader_stood_still_is_heard_before_it_expires() {
     holds(2_000_190);
 }
 
+/// A server whose disk had been lost had everything back from a copy, but had not followed that leader yet: its vote
+/// named no epoch, and one that had less led it.
+#[test]
+fn what_a_broken_synchronization_has_brought_is_not_given_up() {
+    holds(4_000_734);
+}
+
 /// A server that had promised an epoch that nobody else ever heard of could follow no leader of an
 /// earlier one, and stayed outside until there was an election for another reason.
 #[test]

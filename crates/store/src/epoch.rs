@@ -40,8 +40,7 @@ pub struct Epochs {
     pub accepted: Epoch,
     /// The last leader's whose history this member has taken over.
     pub current: Epoch,
-    /// That of the last transaction. Later than `current` when a synchronization was interrupted:
-    /// the member's vote says `current` then.
+    /// That of the last transaction. Later than `current` when a synchronization was interrupted.
     pub logged: Epoch,
 }
 

@@ -106,7 +106,7 @@ impl Leader {
             },
             supporters,
             disloyal_after: ctx.options.epoch_wait_max.map_or(Duration::MAX, |max| ctx.now + max),
-            summary: (ctx.epochs.current, last),
+            summary: (ctx.standing(), last),
             highest: Epoch(0),
             epoch: Epoch(0),
             connecting: BTreeSet::new(),

@@ -329,7 +329,7 @@ impl Learner {
         }
         match (kind, self.stage) {
             (EpochKind::Accepted, Stage::Promising) => {
-                self.accept(ctx, Some(ctx.epochs.current));
+                self.accept(ctx, Some(ctx.standing()));
             }
             (EpochKind::Current, Stage::Adopting) => {
                 self.stage = Stage::Proven;

@@ -105,11 +105,23 @@ impl Ctx<'_> {
         if self.has_database { self.history.last() } else { NO_ZXID }
     }
 
+    /// The epoch by which this server's history is compared with others'.
+    pub(crate) fn standing(&self) -> Epoch {
+        standing(self.epochs, self.history, self.has_database)
+    }
+
     /// Makes an epoch durable.
     pub(crate) fn save_epoch(&mut self, kind: EpochKind, epoch: Epoch) {
         self.busy.epochs.push_back((kind, epoch));
         self.out.push(Output::SaveEpoch(kind, epoch));
     }
+}
+
+/// That of the last leader whose history was taken over, or the newest that a transaction is of: whoever
+/// has that has all that its leader began with, and what came before it, though the synchronization that
+/// has brought it was broken off. It may be all that is left of what was acknowledged here.
+fn standing(epochs: Epochs, history: &History, has_database: bool) -> Epoch {
+    if has_database { epochs.current.max(history.last().epoch()) } else { epochs.current }
 }
 
 #[derive(Debug)]
@@ -202,6 +214,10 @@ impl Peer {
     /// What this server has.
     pub fn history(&self) -> &History {
         &self.history
+    }
+
+    fn standing(&self) -> Epoch {
+        standing(self.epochs, &self.history, self.has_database)
     }
 
     /// The epochs on disk.
@@ -620,7 +636,7 @@ impl Peer {
         let Configs { committed, proposed } = said;
         let committed = committed.filter(|_| self.quorums.is_member(from));
         let vote = ballot.vote;
-        let own = (i64::from(self.epochs.current.0), self.history.last());
+        let own = (i64::from(self.standing().0), self.history.last());
         let is_candidate = ballot.state == State::Looking && vote.leader == from;
         let proposed = proposed.filter(|config| {
             is_candidate && (vote.epoch, vote.zxid) > own && config.version() <= vote.zxid
@@ -936,7 +952,7 @@ impl Peer {
         if zebu_proto::mutant!("vote from the tree") {
             zxid = zxid.min(self.history.delivered());
         }
-        let epoch = self.epochs.current.0.into();
+        let epoch = self.standing().0.into();
         // Who is to get a vote may be the only one whose history is good enough to complete that; the
         // original lets it vote, but not stand.
         let own = if self.quorums.is_voter(me) {
