@@ -36,6 +36,7 @@ fn survive(ensemble: &mut Ensemble, faults: &[Fault]) {
     }
 }
 
+/// ORD-07, ENS-02.
 #[test]
 fn three_members_outlive_faults_of_one() {
     let mut ensemble = Ensemble::start(&[Kind::Zebu; 3], &quick_options()).unwrap();
@@ -92,6 +93,7 @@ fn ephemerals(ensemble: &Ensemble, index: usize) -> Result<Vec<String>> {
     Ok(kept.map(|line| line.split(' ').next().unwrap_or_default().to_owned()).collect())
 }
 
+/// SES-16, SES-18.
 #[test]
 fn sessions_outlive_their_leader_and_end_without_their_client() {
     let mut ensemble = Ensemble::start(&[Kind::Zebu; 3], &options()).unwrap();
@@ -136,6 +138,7 @@ fn sessions_outlive_their_leader_and_end_without_their_client() {
 
 /// A leader stands still until there is another one and a newer value, with a sync and a read of a
 /// client waiting for it. It may not answer them as if nothing had happened.
+/// ORD-11, ORD-12, FUT-06, PAI-26.
 #[test]
 fn a_leader_that_stood_still_does_not_answer_a_sync_with_what_is_old() {
     // Long enough that nobody else is missed.
@@ -168,6 +171,7 @@ fn a_leader_that_stood_still_does_not_answer_a_sync_with_what_is_old() {
 }
 
 /// The members serve only as long as most of them can hear each other.
+/// ZAB-08.
 #[test]
 fn nobody_serves_without_a_quorum() {
     let mut ensemble = Ensemble::start(&[Kind::Zebu; 3], &options()).unwrap();
@@ -194,6 +198,7 @@ fn nobody_serves_without_a_quorum() {
 
 /// Without reconfiguration members are changed in files: one voter at a time, or quorums of before and after need not
 /// have anybody in common.
+/// REC-11, PAI-44.
 #[test]
 fn voters_are_changed_by_hand_one_at_a_time_unless_more_are_accepted() {
     let options = options().property("zookeeper.snapCount", 10).keep_config();

@@ -509,6 +509,7 @@ fn done(result: Result<()>) {
     result.unwrap_or_else(|failure| panic!("{failure:?}"));
 }
 
+/// ZAB-29, PIP-11, FUT-05, PAI-56.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn our_observer_learns_from_java_servers() {
@@ -539,6 +540,7 @@ fn a_java_server_joins_ours() {
     done(join(Zebu, Java395));
 }
 
+/// ZAB-26.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn ours_joins_java_servers() {
@@ -557,6 +559,7 @@ fn ours_joins_java_380_servers() {
     done(join(Java380, Zebu));
 }
 
+/// ZAB-25, ZAB-27.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn our_former_leader_is_truncated_by_a_java_server() {

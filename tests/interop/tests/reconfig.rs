@@ -293,6 +293,7 @@ fn refusals(kind: Kind) -> Result<Vec<i32>> {
     Ok(said)
 }
 
+/// REC-01, REC-03, REC-04.
 #[test]
 fn one_server_becomes_three() {
     grow([Zebu; 3]).unwrap();

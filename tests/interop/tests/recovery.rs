@@ -138,6 +138,7 @@ fn done(result: Result<()>) {
     result.unwrap_or_else(|failure| panic!("{failure:?}"));
 }
 
+/// STO-23.
 #[test]
 fn an_ensemble_goes_on_with_the_history_of_one_server() {
     done(a_majority_loses_its_data());

@@ -10,6 +10,7 @@ fn read(path: &str) -> Bytes {
     Bytes::new().text(path).bool(false)
 }
 
+/// ORD-04, PIP-10.
 #[test]
 fn mixed_reads_and_writes_are_answered_in_order_and_see_what_came_before() {
     let running = Running::new(&[]);

@@ -63,6 +63,7 @@ fn directories_that_an_interrupted_start_has_created_are_made_durable_by_the_nex
     assert!(at > 4, "a first start makes only {at} changing calls");
 }
 
+/// STO-02.
 #[test]
 fn a_power_cut_at_any_call_loses_nothing_that_was_acknowledged() {
     let (disk, run) = finished();

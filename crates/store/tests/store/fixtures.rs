@@ -92,6 +92,7 @@ fn every_record_is_written_again_as_it_was() {
     }
 }
 
+/// STO-04, STO-12.
 #[test]
 fn our_log_files_are_the_originals() {
     // One commit for each record, as a single client caused them.

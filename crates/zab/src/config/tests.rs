@@ -202,6 +202,7 @@ fn a_majority_over_three_places() {
     assert!(!voters(4, "").is_quorum(&ids(&[1, 2])), "four servers outlive one, not two");
 }
 
+/// ZAB-32.
 #[test]
 fn only_voters_make_a_majority() {
     let membership =

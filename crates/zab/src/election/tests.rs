@@ -74,6 +74,7 @@ fn follows(leader: i64, decision: Option<Decision>) {
     assert_eq!(decision.vote.leader, ServerId(leader));
 }
 
+/// ZAB-10.
 #[test]
 fn equal_histories_elect_the_larger_server() {
     let mut voter = Voter::new(1, vote(1, 0x1_0000_0002, 1));
@@ -82,6 +83,7 @@ fn equal_histories_elect_the_larger_server() {
     follows(2, voter.wait());
 }
 
+/// ZAB-10.
 #[test]
 fn epoch_goes_before_zxid_and_zxid_before_server() {
     for (own, other) in [
@@ -95,6 +97,7 @@ fn epoch_goes_before_zxid_and_zxid_before_server() {
     }
 }
 
+/// ZAB-12, PAI-55.
 #[test]
 fn nobody_waits_for_those_who_cannot_come() {
     let mut voter = Voter::new(1, vote(1, 7, 1));
