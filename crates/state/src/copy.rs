@@ -56,15 +56,29 @@ impl Sending {
 /// A leader's tree that is being received: into memory, and into a file that is not in use yet.
 #[derive(Debug)]
 pub struct Receiving {
+    filing: Filing,
+    entering: Entering,
+}
+
+/// The half of it that goes to the disk.
+#[derive(Debug)]
+pub struct Filing {
     zxid: Zxid,
     reader: SnapshotReader,
-    loader: Loader,
     writer: SnapshotWriter,
     sessions: Vec<(SessionId, i32)>,
     acls: Vec<(i64, Vec<Acl>)>,
     /// Whether both tables were written.
     tables: bool,
     znodes: u64,
+}
+
+/// The half of it that becomes a tree in memory.
+#[derive(Debug)]
+pub struct Entering {
+    zxid: Zxid,
+    reader: SnapshotReader,
+    loader: Loader,
 }
 
 /// A leader's tree that was received, and is durable.
@@ -111,16 +125,22 @@ impl Receiving {
         options: Options,
         field_bytes_max: usize,
     ) -> Result<Self, StoreError> {
-        Ok(Self {
+        let reader = SnapshotReader::new(field_bytes_max);
+        let filing = Filing {
             zxid,
-            reader: SnapshotReader::new(field_bytes_max),
-            loader: Loader::new(options),
+            reader: reader.clone(),
             writer: snapshots.begin(zxid)?,
             sessions: Vec::new(),
             acls: Vec::new(),
             tables: false,
             znodes: 0,
-        })
+        };
+        Ok(Self { filing, entering: Entering { zxid, reader, loader: Loader::new(options) } })
+    }
+
+    /// Both halves, for threads of their own: what the first one takes is for the second one to take, too.
+    pub fn split(self) -> (Filing, Entering) {
+        (self.filing, self.entering)
     }
 
     /// Takes what is whole out of what was received; true when that was the end.
@@ -128,8 +148,43 @@ impl Receiving {
     /// # Errors
     /// The tree is of no use.
     pub fn take(&mut self, received: &mut BytesMut) -> Result<bool, CopyError> {
+        let bytes = self.filing.take(received)?;
+        self.entering.take(&received[..bytes])?;
+        received.advance(bytes);
+        Ok(self.filing.is_done())
+    }
+
+    /// Writes what was taken.
+    ///
+    /// # Errors
+    /// The disk; the tree is of no use.
+    pub fn flush(&mut self) -> Result<(), StoreError> {
+        self.filing.flush()
+    }
+
+    /// Makes everything durable, once the end was taken.
+    ///
+    /// # Errors
+    /// The disk, or a znode that came twice; the tree is of no use.
+    ///
+    /// # Panics
+    /// Before the end was taken.
+    pub fn complete(self) -> Result<Copied, CopyError> {
+        let tree = self.entering.complete()?;
+        let (file, znodes) = self.filing.complete()?;
+        Ok(Copied { tree, file, znodes })
+    }
+}
+
+impl Filing {
+    /// Takes what is whole at the front of what was received; says how many bytes that is.
+    ///
+    /// # Errors
+    /// The tree is of no use.
+    pub fn take(&mut self, received: &[u8]) -> Result<usize, CopyError> {
+        let mut at = 0;
         while !self.reader.is_done() {
-            let Some((record, bytes)) = self.reader.next(received)? else { return Ok(false) };
+            let Some((record, bytes)) = self.reader.next(&received[at..])? else { break };
             if matches!(record, SnapshotRecord::Node { .. } | SnapshotRecord::End)
                 && !std::mem::replace(&mut self.tables, true)
             {
@@ -137,29 +192,25 @@ impl Receiving {
                 self.writer.acls(&self.acls);
             }
             match record {
-                SnapshotRecord::Session { id, timeout_ms } => {
-                    self.loader.session(id, timeout_ms);
-                    self.sessions.push((id, timeout_ms));
-                }
-                SnapshotRecord::Acl { id, acl } => {
-                    self.loader.acl(id, acl.clone());
-                    self.acls.push((id, acl));
-                }
+                SnapshotRecord::Session { id, timeout_ms } => self.sessions.push((id, timeout_ms)),
+                SnapshotRecord::Acl { id, acl } => self.acls.push((id, acl)),
                 SnapshotRecord::Node { path, data, acl, stat } => {
-                    self.loader.node(&path, data, acl, &stat).map_err(|error| {
-                        CopyError::Znode { path: path.to_string(), reason: error.to_string() }
-                    })?;
                     self.writer.node(&path, data, acl, &stat);
                     self.znodes += 1;
                 }
                 SnapshotRecord::End => {}
             }
-            received.advance(bytes);
+            at += bytes;
         }
-        Ok(true)
+        Ok(at)
     }
 
-    /// How many bytes wait for [`Receiving::flush`].
+    /// Whether the end was taken.
+    pub fn is_done(&self) -> bool {
+        self.reader.is_done()
+    }
+
+    /// How many bytes wait for [`Filing::flush`].
     pub fn gathered_bytes(&self) -> usize {
         self.writer.gathered_bytes()
     }
@@ -172,19 +223,61 @@ impl Receiving {
         self.writer.flush()
     }
 
-    /// Makes everything durable, once the end was taken.
+    /// Makes everything durable, once the end was taken; the file, and how many znodes are in it.
     ///
     /// # Errors
-    /// The disk, or a znode that came twice; the tree is of no use.
+    /// The disk; the tree is of no use.
     ///
     /// # Panics
     /// Before the end was taken.
-    pub fn complete(self) -> Result<Copied, CopyError> {
+    pub fn complete(self) -> Result<(Received, u64), StoreError> {
+        assert!(self.is_done(), "a whole tree");
+        Ok((self.writer.complete(None, Some(self.zxid))?, self.znodes))
+    }
+}
+
+impl Entering {
+    /// Takes what [`Filing::take`] has taken.
+    ///
+    /// # Errors
+    /// The tree is of no use.
+    pub fn take(&mut self, received: &[u8]) -> Result<(), CopyError> {
+        let mut at = 0;
+        while !self.reader.is_done() {
+            let Some((record, bytes)) = self.reader.next(&received[at..])? else { break };
+            match record {
+                SnapshotRecord::Session { id, timeout_ms } => self.loader.session(id, timeout_ms),
+                SnapshotRecord::Acl { id, acl } => self.loader.acl(id, acl),
+                SnapshotRecord::Node { path, data, acl, stat } => {
+                    self.loader.node(&path, data, acl, &stat).map_err(|error| {
+                        CopyError::Znode { path: path.to_string(), reason: error.to_string() }
+                    })?;
+                }
+                SnapshotRecord::End => {}
+            }
+            at += bytes;
+        }
+        assert_eq!(at, received.len(), "whole records");
+        Ok(())
+    }
+
+    /// Whether the end was taken.
+    pub fn is_done(&self) -> bool {
+        self.reader.is_done()
+    }
+
+    /// The tree, once the end was taken; the leader went on changing it, so nobody knows its digest.
+    ///
+    /// # Errors
+    /// A znode came twice.
+    ///
+    /// # Panics
+    /// Before the end was taken.
+    pub fn complete(self) -> Result<Tree, DuplicateNode> {
         assert!(self.reader.is_done(), "a whole tree");
         let mut tree = self.loader.finish()?;
         tree.set_last_zxid(self.zxid);
         tree.distrust_digests();
-        let file = self.writer.complete(None, Some(self.zxid))?;
-        Ok(Copied { tree, file, znodes: self.znodes })
+        Ok(tree)
     }
 }

@@ -11,7 +11,7 @@ mod snapshot;
 mod start;
 mod stretch;
 
-pub use copy::{Copied, CopyError, Receiving, Sending};
+pub use copy::{Copied, CopyError, Entering, Filing, Receiving, Sending};
 pub use rebuild::{Rebuild, Rebuilt, truncate};
 pub use snapshot::{Outline, Step, Taking};
 pub use start::Found;

@@ -24,6 +24,33 @@ fn at(counter: u32) -> Zxid {
     Zxid::new(Epoch(1), counter)
 }
 
+/// What two threads take is what one does: the second has whole records only, however the bytes come.
+#[test]
+fn both_halves_of_what_is_received_end_together() {
+    let (mut tree, _, snapshots) = disk();
+    (1..=9).for_each(|counter| apply(&mut tree, counter));
+    let mut bytes = Vec::new();
+    let mut sending = Sending::begin(&tree, &mut bytes);
+    while sending.step(&tree, 1, &mut bytes) == Step::More {}
+    for part in [1, 7, 64, bytes.len()] {
+        let receiving = Receiving::begin(&snapshots, sending.zxid(), OPTIONS, 1 << 20).unwrap();
+        let (mut filing, mut entering) = receiving.split();
+        let mut received = Vec::new();
+        for part in bytes.chunks(part) {
+            received.extend_from_slice(part);
+            let taken = filing.take(&received).unwrap();
+            entering.take(&received[..taken]).unwrap();
+            received.drain(..taken);
+            assert_eq!(filing.is_done(), entering.is_done());
+        }
+        let entered = entering.complete().unwrap();
+        assert_eq!((entered.last_zxid(), entered.digest()), (at(9), tree.digest()));
+        assert!(entered.sessions().eq(tree.sessions()));
+        let (file, znodes) = filing.complete().unwrap();
+        assert_eq!((file.zxid(), znodes), (at(9), tree.znode_count() as u64));
+    }
+}
+
 /// The record of a new session, whose number is that of the transaction.
 fn record(counter: u32) -> Vec<u8> {
     let session = SessionId(counter.into());

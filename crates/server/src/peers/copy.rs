@@ -1,7 +1,8 @@
 //! The whole tree on its way from a leader to a learner.
 
-use std::io;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::{io, thread};
 
 use bytes::{Bytes, BytesMut};
 use parking_lot::RwLock;
@@ -12,22 +13,28 @@ use tracing::info;
 use zebu_jute::{Encode as _, Encoder};
 use zebu_proto::Zxid;
 use zebu_proto::quorum::{PacketKind, QuorumPacket};
-use zebu_state::{CopyError, Receiving, Sending, Step};
+use zebu_state::{Copied, CopyError, Entering, Receiving, Sending, Step};
 use zebu_tree::Tree;
 use zebu_zab::LinkId;
 
 use super::Net;
 use super::backlog::Backlog;
+use crate::shared::StopOnPanic;
 
 /// Znodes copied under one read lock.
 const STEP_ZNODES: usize = 512;
 /// Pieces that wait to be sent: the next one is made while one is sent.
 const PIECES_MAX: usize = 1;
+/// Pieces that wait to be entered into a learner's tree.
+const PIECES_ENTERING_MAX: usize = 4;
 /// Bytes of a piece, roughly.
 const PIECE_BYTES: usize = 256 << 10;
 /// Bytes that are copied under the first read lock, roughly: a tree that is no larger does not change
 /// while it is copied, so the transactions behind it find the digests they expect.
 const AT_ONCE_BYTES: usize = 2 << 20;
+
+/// What was received of a tree, in whole records.
+type Pieces = std::sync::mpsc::Receiver<Bytes>;
 
 /// A tree that is being sent.
 pub(super) struct Source {
@@ -79,7 +86,8 @@ impl Source {
     }
 }
 
-/// Receives a leader's tree: into memory, and into a file that is durable but not in use yet.
+/// Receives a leader's tree: into memory, and into a file that is durable but not in use yet. Each on a thread of
+/// its own, for either takes longer than all the rest.
 pub(super) async fn receive(
     net: &Net,
     link: LinkId,
@@ -88,23 +96,56 @@ pub(super) async fn receive(
     received: &mut BytesMut,
 ) -> io::Result<()> {
     let options = net.shared.tree.read().options();
-    let mut receiving =
-        Receiving::begin(&net.shared.snapshots, zxid, options, net.field_bytes_max())
-            .map_err(io::Error::other)?;
-    while !receiving.take(received).map_err(useless)? {
-        if receiving.gathered_bytes() > PIECE_BYTES {
-            tokio::task::block_in_place(|| receiving.flush()).map_err(io::Error::other)?;
+    let receiving = Receiving::begin(&net.shared.snapshots, zxid, options, net.field_bytes_max())
+        .map_err(io::Error::other)?;
+    let (mut filing, entering) = receiving.split();
+    let (to, pieces) = sync_channel(PIECES_ENTERING_MAX);
+    let shared = net.shared.clone();
+    let entering = thread::Builder::new().name("zebu-enter".into()).spawn(move || {
+        let _guard = StopOnPanic::new(&shared, "who enters a leader's tree");
+        enter(entering, pieces)
+    })?;
+    loop {
+        let bytes = filing.take(received).map_err(useless)?;
+        if bytes > 0 {
+            let piece = received.split_to(bytes).freeze();
+            if tokio::task::block_in_place(|| to.send(piece)).is_err() {
+                break; // why, it says itself
+            }
+        }
+        if filing.is_done() {
+            break;
+        }
+        if filing.gathered_bytes() > PIECE_BYTES {
+            tokio::task::block_in_place(|| filing.flush()).map_err(io::Error::other)?;
         }
         received.reserve(PIECE_BYTES);
         if from.read_buf(received).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }
-    let copied = tokio::task::block_in_place(|| receiving.complete()).map_err(io::Error::other)?;
+    drop(to);
+    let copied = tokio::task::block_in_place(|| {
+        let filed = filing.is_done().then(|| filing.complete()).transpose();
+        let entered = entering.join().map_err(|_| io::Error::other("a thread has panicked"))?;
+        let (tree, filed) = (entered.map_err(useless)?, filed.map_err(io::Error::other)?);
+        let whole = tree.zip(filed).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let (tree, (file, znodes)) = whole;
+        io::Result::Ok(Copied { tree, file, znodes })
+    })?;
     let (znodes, bytes) = (copied.znodes, copied.file.bytes());
     info!("received the leader's tree as of {zxid}: {znodes} znodes, {bytes} bytes");
     net.copied.lock().insert(link, copied);
     Ok(())
+}
+
+/// Enters a leader's tree into memory, piece by piece; nothing when not all of it comes.
+fn enter(mut entering: Entering, pieces: Pieces) -> Result<Option<Tree>, CopyError> {
+    for piece in pieces {
+        entering.take(&piece)?;
+    }
+    let whole = entering.is_done().then(|| entering.complete());
+    Ok(whole.transpose()?)
 }
 
 fn useless(error: CopyError) -> io::Error {
