@@ -29,6 +29,9 @@ const STOP_LIMIT: Duration = Duration::from_secs(60);
 const STATUS_BYTES_MAX: u64 = 64 << 10;
 /// Lines of a server's log that an error message shows.
 const LOG_LINES: usize = 15;
+/// Connections that may wait to be accepted: more than are ever opened at a time, so that none is refused. The original's
+/// own default is 50.
+pub(crate) const BACKLOG: usize = 1024;
 /// The original's main class.
 const JAVA_MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
 
@@ -197,6 +200,7 @@ fn configuration(data: &Path, address: SocketAddr, extra: &[String]) -> String {
          clientPort={}\n\
          clientPortAddress={}\n\
          maxClientCnxns=0\n\
+         clientPortListenBacklog={BACKLOG}\n\
          preAllocSize=65536\n\
          admin.enableServer=false\n",
         data.display(),

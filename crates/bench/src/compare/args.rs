@@ -217,6 +217,9 @@ pub(crate) struct CompareArgs {
         default_value_if("quick", "true", "1000")
     )]
     pub(crate) sessions: usize,
+    /// sessions: how many of them may be in the handshake at a time
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    pub(crate) opening: usize,
     /// sessions, moving: their timeout
     #[arg(long, value_name = "S", default_value_t = 10, default_value_if("quick", "true", "4"))]
     pub(crate) session_timeout: u64,
@@ -244,6 +247,12 @@ impl CompareArgs {
         ensure!(self.repeats > 0, "at least one change is needed");
         ensure!(self.faults > 0, "at least one fault is needed");
         ensure!(self.sessions > 0, "at least one session is needed");
+        ensure!(
+            (1..=contestant::BACKLOG).contains(&self.opening),
+            "servers let {} connections wait: {}",
+            contestant::BACKLOG,
+            self.opening
+        );
         ensure!(!self.cores.contains(&0), "a server needs at least one core");
         ensure!(
             (4..=40).contains(&self.session_timeout),
@@ -335,6 +344,7 @@ impl CompareArgs {
             "rejoin_count": self.rejoin_count,
             "faults": self.faults,
             "sessions": self.sessions,
+            "opening": self.opening,
             "session_timeout": self.session_timeout,
             "hold": self.hold().as_secs_f64(),
         })

@@ -7,7 +7,6 @@ use zebu_figures::number;
 use crate::board::{Better, Sheet};
 use crate::clock::Clock;
 use crate::compare::{Bout, progress};
-use crate::load::OPENING_MAX;
 use crate::process::Process;
 use crate::suite::{Memory, STEP_LIMIT, each, seconds};
 use crate::swarm::{Idle, Once, Plan, Swarm};
@@ -24,7 +23,7 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
     let clock = Clock::start();
     let mut swarm = Swarm::new(clock)?;
     let (start, cpu_start) = (clock.now(), cpu());
-    swarm.open(&[running.address], count, OPENING_MAX, timeout, STEP_LIMIT)?;
+    swarm.open(&[running.address], count, bout.args.opening, timeout, STEP_LIMIT)?;
     let opening = seconds(clock.now() - start);
     let cpu_open = cpu();
     progress(&format!("  {count} sessions open in {} s", number(opening)));
