@@ -25,7 +25,9 @@ use journal::Journal;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token, Waker};
 use replies::Replies;
+use socket2::{Domain, Protocol, Socket, Type};
 
+use crate::contestant::BACKLOG;
 use crate::wire::LENGTH_BYTES;
 
 /// Bytes read per system call.
@@ -69,8 +71,7 @@ impl EchoServer {
     }
 
     fn serving(address: SocketAddr, dir: Option<&Path>) -> anyhow::Result<Self> {
-        let mut listener =
-            TcpListener::bind(address).with_context(|| format!("listen on {address}"))?;
+        let mut listener = listen(address).with_context(|| format!("listen on {address}"))?;
         let address = listener.local_addr()?;
         let poll = Poll::new().context("create an epoll instance")?;
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
@@ -119,6 +120,16 @@ impl Drop for EchoServer {
             let _ = thread.join(); // as above
         }
     }
+}
+
+/// Listens with room for as many waiting connections as other servers are configured to have.
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG as i32)?;
+    Ok(TcpListener::from_std(socket.into()))
 }
 
 #[derive(Debug)]
@@ -329,5 +340,22 @@ impl Echo {
             self.syncing = covered;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream;
+
+    use super::*;
+
+    #[test]
+    fn many_connections_may_wait() {
+        let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let at = listener.local_addr().unwrap();
+        // Nobody accepts them. A full queue does not answer.
+        let connect = |_| TcpStream::connect_timeout(&at, Duration::from_secs(5)).unwrap();
+        let waiting: Vec<TcpStream> = (0..300).map(connect).collect();
+        assert_eq!(waiting.len(), 300);
     }
 }
