@@ -168,7 +168,8 @@ impl Said {
         proposed: Option<Membership>,
     ) -> Self {
         let me = committed.member(me).expect("who starts is a member").clone();
-        let proposed = proposed.map(Arc::new);
+        // The file may be older than what came into force: it binds nobody then, nor is anybody asked for it.
+        let proposed = proposed.filter(|it| it.version() > committed.version()).map(Arc::new);
         Self { committed, proposed, heard: None, me, met: BTreeMap::new() }
     }
 

@@ -163,3 +163,10 @@ fn an_observer_without_a_master_does_not_look_without_end() {
 fn a_copy_counts_as_soon_as_it_is_installed() {
     holds(5001370);
 }
+
+/// A server knew only an old port of the one that votes. A file of what had once been proposed named others, so its operator
+/// thought that it would ask them.
+#[test]
+fn what_was_proposed_before_what_is_in_force_is_no_reason_to_wait() {
+    holds_aimed(Aim::Groups, 6000087);
+}
