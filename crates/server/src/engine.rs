@@ -35,6 +35,7 @@ use crate::delivery::{Delivery, Kind, Notifier};
 use crate::four_letter::{Mode, ProposalSizes};
 use crate::journal::{Command, Job, Journal};
 use crate::metrics::{Gather, Metrics, Repeated};
+use crate::pace::Pace;
 use crate::peers;
 use crate::shared::{Leading, SessionDeadline, Shared, Status};
 use crate::snapshotter::Snapshotter;
@@ -48,11 +49,9 @@ const STALL_MIN: Duration = Duration::from_secs(1);
 /// Transactions applied under one write lock, so that readers get their turn.
 const APPLY_BATCH: usize = 512;
 
-/// Records of one turn that this thread may make durable itself.
-const COMMIT_HERE_MAX: usize = 128;
-
-/// Inputs after which the replica's own counts are looked at in between.
-const COUNT_EVERY: usize = 512;
+/// Inputs validated under one read lock. What comes of them is carried out before the next are looked at, so that the
+/// disk writes the first of many requests, and clients have their answers, while the replica sees to the others.
+const STEP_BATCH: usize = 256;
 
 /// Runs the replica's thread until nothing is in the inbox any more, and nothing comes.
 pub fn run(engine: &Mutex<Engine>, shared: &Shared) {
@@ -125,6 +124,9 @@ pub struct Engine {
     between: Option<Between>,
     /// What was made durable in this turn, and is not reported yet.
     flushed: Option<Zxid>,
+    pace: Pace,
+    /// Whether more inputs of this turn are to be seen to.
+    goes_on: bool,
     /// When it looked at its inputs last.
     looked: Duration,
     /// Nothing is taken from the inbox any more.
@@ -160,6 +162,8 @@ impl Engine {
             leading: None,
             between,
             flushed: None,
+            pace: Pace::default(),
+            goes_on: false,
             looked: Duration::ZERO,
             over: false,
             inputs: Vec::new(),
@@ -230,31 +234,34 @@ impl Engine {
             inputs.push(Input::Tick);
         }
         let mut outputs = std::mem::take(&mut self.outputs);
-        {
-            let tree = shared.tree.read();
-            for (number, input) in inputs.drain(..).enumerate() {
-                self.replica.step(now, &tree, &shared.schemes, input, &mut outputs)?;
-                if number % COUNT_EVERY == COUNT_EVERY - 1 {
-                    count_replica(&shared.metrics, self.replica.counts());
+        let mut inputs = inputs.drain(..);
+        let mut took = Duration::ZERO;
+        while inputs.len() > 0 {
+            let began = shared.clock.monotonic();
+            {
+                let tree = shared.tree.read();
+                for input in inputs.by_ref().take(STEP_BATCH) {
+                    self.replica.step(now, &tree, &shared.schemes, input, &mut outputs)?;
                 }
             }
+            took += shared.clock.monotonic().saturating_sub(began);
+            count_replica(&shared.metrics, self.replica.counts());
+            self.goes_on = inputs.len() > 0;
+            // What was applied may have been what a new role waited for.
+            while !outputs.is_empty() {
+                self.carry_out(now, &mut outputs)?;
+            }
         }
-        count_replica(&shared.metrics, self.replica.counts());
         self.report_sessions();
         if asked > 0 {
-            let took = shared.clock.monotonic().saturating_sub(now.monotonic);
             shared.metrics.prep_process_time.add(took.as_millis() as i64);
-        }
-        // What was applied may have been what a new role waited for.
-        while !outputs.is_empty() {
-            self.carry_out(now, &mut outputs)?;
         }
         self.outputs = outputs;
         Ok(())
     }
 
     /// Counts what connections handed in; says how much that is.
-    fn count_inputs(&self, now: Now, inputs: &[Input]) -> u64 {
+    fn count_inputs(&mut self, now: Now, inputs: &[Input]) -> u64 {
         let metrics = &self.shared.metrics;
         // With a limit the replica itself sees who is gone when a request's turn comes.
         let throttle = &self.shared.config.throttle;
@@ -267,6 +274,7 @@ impl Engine {
                 Input::Connect(_) => asked += 1,
                 Input::Request(request) => {
                     asked += 1;
+                    self.pace.asked_by(request.conn);
                     let waited = now.monotonic.saturating_sub(request.received);
                     waits.add(waited.as_millis() as i64);
                     let cleans_up = request.op == OpCode::CLOSE_SESSION;
@@ -631,13 +639,15 @@ impl Engine {
     }
 
     /// Makes the records of a turn durable at once where that is the fastest, else orders it.
-    ///
-    /// A server that stands alone has nothing else to do for the clients it would keep waiting, except
-    /// while there is much to do: then the next batch is better prepared meanwhile.
     fn append_or_commit(&mut self, records: &mut Vec<(Zxid, bytes::Bytes)>) -> anyhow::Result<()> {
+        if records.is_empty() {
+            return Ok(());
+        }
         let shared = &self.shared;
+        let is_leisurely = self.pace.is_leisurely(records.len());
         if self.peers.is_none()
-            && (1..=COMMIT_HERE_MAX).contains(&records.len())
+            && !self.goes_on
+            && is_leisurely
             && shared.log_queue.load(Ordering::Relaxed) == 0
             && shared.config.log.flush_delay == Duration::ZERO
             && let Some(mut journal) = self.journal.try_lock()

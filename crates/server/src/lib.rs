@@ -58,6 +58,7 @@ mod load;
 mod membership;
 pub mod metrics;
 mod network;
+mod pace;
 mod peers;
 mod recovery;
 mod refused;
