@@ -337,7 +337,7 @@ impl Client {
         }
         self.input.advance(frame::LENGTH_BYTES);
         let payload = self.input.split_to(length);
-        if !self.shared.serving.load(Ordering::Acquire) {
+        if self.shared.serving().is_none() {
             return Err(End::NotServing);
         }
         let request = ConnectRequest::from_bytes(&payload)

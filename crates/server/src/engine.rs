@@ -589,8 +589,7 @@ impl Engine {
             }
         }
         let leader_serves = shared.config.ensemble.as_ref().is_none_or(|it| it.leader_serves);
-        let serves = mode.is_some_and(|mode| mode != Mode::Leader || leader_serves);
-        self.serve(mode.unwrap_or(Mode::Standalone), serves);
+        self.serve(mode.filter(|mode| *mode != Mode::Leader || leader_serves));
     }
 
     /// Serves clients that only read, or nobody.
@@ -598,15 +597,14 @@ impl Engine {
         if on {
             info!("serving read-only clients");
         }
-        self.serve(if on { Mode::ReadOnly } else { Mode::Standalone }, on);
+        self.serve(on.then_some(Mode::ReadOnly));
     }
 
     /// Lets clients in, or sends all away.
-    fn serve(&self, mode: Mode, serves: bool) {
+    fn serve(&self, mode: Option<Mode>) {
         let shared = &self.shared;
-        *shared.mode.lock() = mode;
-        shared.serving.store(serves && !shared.is_stopping(), Ordering::Release);
-        if serves {
+        shared.serve(mode);
+        if mode.is_some() {
             shared.refused.end();
         } else {
             for conn in shared.conns.all() {
@@ -619,7 +617,7 @@ impl Engine {
     /// What the last byte of the answer to a connect request says; clients that do not send theirs
     /// get none.
     fn read_only_byte(&self, conn: &Conn) -> Option<bool> {
-        let read_only = *self.shared.mode.lock() == Mode::ReadOnly;
+        let read_only = self.shared.serving() == Some(Mode::ReadOnly);
         conn.says_read_only.load(Ordering::Relaxed).then_some(read_only)
     }
 

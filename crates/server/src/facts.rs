@@ -51,12 +51,8 @@ impl ServerFactsView<'_> {
 }
 
 impl Facts for ServerFactsView<'_> {
-    fn is_serving(&self) -> bool {
-        self.0.serving.load(Ordering::Acquire)
-    }
-
-    fn mode(&self) -> Mode {
-        *self.0.mode.lock()
+    fn serving(&self) -> Option<Mode> {
+        self.0.serving()
     }
 
     fn server(&self) -> ServerFacts {
@@ -213,7 +209,7 @@ impl Facts for ServerFactsView<'_> {
             membership: members.to_string(),
             voters: members.voters().count(),
             local_sessions: ensemble.local_sessions,
-            leader: leading.filter(|_| self.mode() == Mode::Leader).map(leader),
+            leader: leading.filter(|_| self.serving() == Some(Mode::Leader)).map(leader),
             observers,
             master,
         })

@@ -2,7 +2,6 @@
 
 use std::num::NonZero;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -24,6 +23,7 @@ use zebu_tree::Options as TreeOptions;
 use crate::config::{Compression, Config};
 use crate::engine::{self, Engine};
 use crate::ensemble;
+use crate::four_letter::Mode;
 use crate::journal::{self, Journal, Reports};
 use crate::membership::check_hand_made;
 use crate::metrics::Metrics;
@@ -173,7 +173,7 @@ impl Server {
         let count = std::thread::available_parallelism().map_or(1, NonZero::get);
         let workers = Workers::start(&shared, &engine, takes_turns, count)?;
         if alone {
-            shared.serving.store(true, Ordering::Release);
+            shared.serve(Some(Mode::Standalone));
         }
         if let Some(listener) = listener {
             workers.listen(listener);
@@ -437,6 +437,7 @@ fn report(recovered: &Recovered, mismatches: u64) {
 mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::TcpStream;
+    use std::sync::atomic::Ordering;
 
     use zebu_jute::Encoder;
     use zebu_proto::OpCode;

@@ -70,12 +70,11 @@ pub struct Shared {
     pub conns: Conns,
     /// How many there may be.
     conn_limits: ConnLimits,
-    /// Whether requests are served.
-    pub serving: AtomicBool,
-    /// Who came while they were not.
+    /// What this server is to its clients, while it serves any: one fact, so that nobody sees it serve as what it
+    /// is not any more.
+    serving: Mutex<Option<Mode>>,
+    /// Who came while it did not.
     pub refused: Refused,
-    /// What this server is.
-    pub mode: Mutex<Mode>,
     /// Set once, when the server is to stop, with the reason if that is a failure.
     stopping: Mutex<Option<Result<(), Failure>>>,
     stop: Notify,
@@ -310,9 +309,8 @@ impl Shared {
             metrics,
             clock,
             conns: Conns::default(),
-            serving: AtomicBool::new(false),
+            serving: Mutex::new(None),
             refused: Refused::default(),
-            mode: Mutex::new(Mode::Standalone),
             stopping: Mutex::new(None),
             stop: Notify::new(),
             status: Mutex::default(),
@@ -349,9 +347,21 @@ impl Shared {
             });
         }
         drop(stopping);
-        self.serving.store(false, Ordering::Release);
+        *self.serving.lock() = None;
         self.stop.notify_waiters();
         self.stop_sync.notify_all();
+    }
+
+    /// What this server is to its clients; `None` while it serves nobody.
+    pub fn serving(&self) -> Option<Mode> {
+        *self.serving.lock()
+    }
+
+    /// Serves clients as that, or nobody; who is to stop serves nobody any more.
+    pub fn serve(&self, mode: Option<Mode>) {
+        let mut serving = self.serving.lock();
+        // Whoever stops it says so first, and then takes this lock.
+        *serving = mode.filter(|_| !self.is_stopping());
     }
 
     /// Waits, blocking, until the server is asked to stop.

@@ -50,7 +50,7 @@ impl Question {
 /// Sends the answer, a piece at a time.
 pub async fn answer(shared: &Arc<Shared>, stream: &TcpStream, question: Question) {
     let Question::Word(word, argument) = question else { return };
-    let serving = shared.serving.load(Ordering::Acquire);
+    let serving = shared.serving().is_some();
     let (mut answer, effect) = Answer::begin(word, argument, &shared.whitelist, serving);
     match effect {
         Effect::None => {}

@@ -102,17 +102,23 @@ impl Answer {
     }
 
     fn start(&self, facts: &dyn Facts, out: &mut String) -> Stage {
-        if !self.word.works_always() && !facts.is_serving() {
-            match self.word {
-                Word::Isro => out.push_str("null"),
-                Word::Hash => out.push_str(NOT_SERVING),
-                _ => line(out, format_args!("{NOT_SERVING}")),
+        // One look for the whole answer: nothing says that it serves as what it is not any more.
+        let mode = match facts.serving() {
+            Some(mode) => mode,
+            // What these say has nothing to do with it.
+            None if self.word.works_always() => Mode::Standalone,
+            None => {
+                match self.word {
+                    Word::Isro => out.push_str("null"),
+                    Word::Hash => out.push_str(NOT_SERVING),
+                    _ => line(out, format_args!("{NOT_SERVING}")),
+                }
+                return Stage::Done;
             }
-            return Stage::Done;
-        }
+        };
         match self.word {
             Word::Ruok => out.push_str("imok"),
-            Word::Isro => out.push_str(if facts.mode() == Mode::ReadOnly { "ro" } else { "rw" }),
+            Word::Isro => out.push_str(if mode == Mode::ReadOnly { "ro" } else { "rw" }),
             Word::Gtmk => put(out, format_args!("{}", facts.trace_mask())),
             Word::Stmk => put(out, format_args!("{}", self.argument)),
             Word::Crst => line(out, format_args!("Connection stats reset.")),
@@ -140,7 +146,7 @@ impl Answer {
                     line(out, format_args!("{key}={value}"));
                 }
             }
-            Word::Srvr | Word::Stat => write_stat(facts, self.word == Word::Stat, out),
+            Word::Srvr | Word::Stat => write_stat(facts, mode, self.word == Word::Stat, out),
             Word::Wchs => {
                 let summary = facts.watch_summary();
                 line(
@@ -154,7 +160,7 @@ impl Answer {
             }
             Word::Wchp => return Stage::Paths(0, None),
             Word::Wchc => return Stage::Sessions(0, None),
-            Word::Mntr => write_monitor(facts, out),
+            Word::Mntr => write_monitor(facts, mode, out),
             Word::Hash => {
                 for (zxid, digest) in facts.digests() {
                     line(out, format_args!("{:x}: {digest}", zxid.0));
@@ -167,7 +173,7 @@ impl Answer {
 
 /// A whole answer at once, for tests and for callers without a slow reader.
 pub fn text(word: Word, argument: i64, whitelist: &Whitelist, facts: &dyn Facts) -> String {
-    let (mut answer, _) = Answer::begin(word, argument, whitelist, facts.is_serving());
+    let (mut answer, _) = Answer::begin(word, argument, whitelist, facts.serving().is_some());
     let mut out = String::new();
     while answer.next(facts, &mut out) {}
     out
@@ -357,9 +363,8 @@ fn write_connection_buckets(facts: &dyn Facts, out: &mut String) {
     }
 }
 
-fn write_stat(facts: &dyn Facts, with_clients: bool, out: &mut String) {
+fn write_stat(facts: &dyn Facts, mode: Mode, with_clients: bool, out: &mut String) {
     line(out, format_args!("Zookeeper version: {}", super::full_version()));
-    let mode = facts.mode();
     if mode == Mode::ReadOnly {
         out.push_str("READ-ONLY mode; serving only read-only clients\n");
     }
@@ -429,9 +434,8 @@ fn write_member(member: &MemberFacts, monitor: &mut Monitor<'_>) {
     }
 }
 
-fn write_monitor(facts: &dyn Facts, out: &mut String) {
+fn write_monitor(facts: &dyn Facts, mode: Mode, out: &mut String) {
     line(out, format_args!("zk_version\t{}", super::full_version()));
-    let mode = facts.mode();
     line(out, format_args!("zk_server_state\t{}", mode.name()));
     let member = facts.member();
     if member.is_some() {

@@ -19,10 +19,8 @@ pub type Cursor = u64;
 /// Each method is one look: what it returns is consistent in itself, two of them need not agree. Pages (`watches_*`,
 /// `ephemerals`) should be some hundred entries, taken under one lock; between two of them the lock is free.
 pub trait Facts {
-    /// Whether clients are served.
-    fn is_serving(&self) -> bool;
-    /// Role.
-    fn mode(&self) -> Mode;
+    /// What the server is to its clients; `None` while it serves nobody.
+    fn serving(&self) -> Option<Mode>;
     /// Numbers of the whole server.
     fn server(&self) -> ServerFacts;
     /// Metrics.

@@ -10,8 +10,7 @@ use crate::metrics::{Metrics, ResponseSizes};
 const SESSION: SessionId = SessionId(0x10000697ae10000);
 
 struct Fake {
-    is_serving: bool,
-    mode: Mode,
+    serving: Option<Mode>,
     member: Option<MemberFacts>,
     metrics: Metrics,
     watchers: Vec<Watcher>,
@@ -21,8 +20,7 @@ impl Default for Fake {
     fn default() -> Self {
         let watcher = |path: &str| Watcher { path: path.to_owned(), session: SESSION };
         Self {
-            is_serving: true,
-            mode: Mode::Standalone,
+            serving: Some(Mode::Standalone),
             member: None,
             metrics: Metrics::default(),
             watchers: ["/n0", "/n1", "/nope"].into_iter().map(watcher).collect(),
@@ -44,11 +42,8 @@ impl Fake {
 }
 
 impl Facts for Fake {
-    fn is_serving(&self) -> bool {
-        self.is_serving
-    }
-    fn mode(&self) -> Mode {
-        self.mode
+    fn serving(&self) -> Option<Mode> {
+        self.serving
     }
     fn member(&self) -> Option<MemberFacts> {
         self.member.clone()
@@ -287,7 +282,7 @@ fn member() -> Fake {
         observers: None,
         master: None,
     };
-    Fake { mode: Mode::Follower, member: Some(member), ..Fake::default() }
+    Fake { serving: Some(Mode::Follower), member: Some(member), ..Fake::default() }
 }
 
 #[test]
@@ -341,7 +336,7 @@ fn local_sessions_are_told_of_before_the_others() {
 #[test]
 fn a_leader_tells_of_its_learners() {
     let mut leader = member();
-    leader.mode = Mode::Leader;
+    leader.serving = Some(Mode::Leader);
     let mut proposals = ProposalSizes::default();
     assert_eq!((proposals.last, proposals.min, proposals.max), (-1, -1, -1));
     [48, 36, 40].into_iter().for_each(|bytes| proposals.add(bytes));
@@ -427,7 +422,7 @@ fn a_word_not_in_the_whitelist_is_refused_and_has_no_effect() {
 
 #[test]
 fn a_server_that_is_not_serving_says_so() {
-    let facts = Fake { is_serving: false, ..Fake::default() };
+    let facts = Fake { serving: None, ..Fake::default() };
     let sentence = "This ZooKeeper instance is not currently serving requests";
     for word in Word::ALL {
         let answer = text(word, 1, &all(), &facts);
@@ -445,7 +440,7 @@ fn a_server_that_is_not_serving_says_so() {
 
 #[test]
 fn read_only_servers_say_so() {
-    let facts = Fake { mode: Mode::ReadOnly, ..Fake::default() };
+    let facts = Fake { serving: Some(Mode::ReadOnly), ..Fake::default() };
     check(Word::Isro, &facts, "ro");
     let answer = text(Word::Srvr, 0, &all(), &facts);
     assert!(answer.lines().nth(1).unwrap().starts_with("READ-ONLY mode"));
