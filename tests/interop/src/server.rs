@@ -227,11 +227,22 @@ impl Server {
         self.port = port;
     }
 
-    /// Waits until the server serves clients.
+    /// Waits until the server serves clients, in an ensemble with read-only members perhaps only those that read.
     ///
     /// # Errors
     /// It ended, or does not come up; its log is in the message.
     pub fn wait_until_serving(&mut self) -> Result<()> {
+        self.wait_until_it_says("srvr", |text| text.contains("Mode:"))
+    }
+
+    /// Waits until its answer to a four-letter word is one that is `wanted`.
+    ///
+    /// A server closes every connection when its role changes, also one on which it was just asked something: no
+    /// answer is not an error.
+    ///
+    /// # Errors
+    /// It ended, or never says so; its log is in the message.
+    pub fn wait_until_it_says(&mut self, word: &str, wanted: impl Fn(&str) -> bool) -> Result<()> {
         let start = Instant::now();
         let mut patience = Duration::from_secs(1);
         loop {
@@ -241,12 +252,13 @@ impl Server {
             }
             // A connection made while the original starts is sometimes never answered, and on a busy machine
             // an answer takes its time.
-            if self.ask("srvr", patience).is_ok_and(|text| text.contains("Mode:")) {
+            let said = self.ask(word, patience);
+            if said.as_ref().is_ok_and(|text| wanted(text)) {
                 return Ok(());
             }
             patience += Duration::from_millis(100);
             if start.elapsed() > PATIENCE {
-                bail!("{:?} does not serve\n{}", self.kind, self.log());
+                bail!("{:?} says {said:?} to {word}\n{}", self.kind, self.log());
             }
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -17,6 +17,9 @@ use zebu_interop::server::Kind::{self, Java395, Zebu};
 use zebu_interop::server::{PATIENCE, java};
 use zebu_interop::wire::{Writer, op, open_acl};
 
+/// The timeout of sessions, all that a client may have: no test waits for the end of one.
+const TIMEOUT_MS: i32 = 60_000;
+
 /// The member that is left alone.
 const ALONE: usize = 0;
 
@@ -39,8 +42,12 @@ fn start(kind: Kind, local_sessions: bool) -> Result<Ensemble> {
     let options = options()
         .config("localSessionsEnabled", local_sessions)
         .property("readonlymode.enabled", true);
-    let ensemble = Ensemble::start(&[kind; 3], &options)?;
-    let mut session = Session::open(ensemble.members()[ALONE].address(), 20_000)?;
+    let mut ensemble = Ensemble::start(&[kind; 3], &options)?;
+    // One that came long before the others serves readers until they are there.
+    for index in 0..3 {
+        ensemble.member(index).wait_until_it_says("isro", |said| said == "rw")?;
+    }
+    let mut session = Session::open(ensemble.members()[ALONE].address(), TIMEOUT_MS)?;
     session.create("/x", b"1", 0)?;
     session.close()?;
     Ok(ensemble)
@@ -50,13 +57,13 @@ fn start(kind: Kind, local_sessions: bool) -> Result<Ensemble> {
 fn lose_quorum(ensemble: &mut Ensemble) -> Result<()> {
     ensemble.member(1).kill()?;
     ensemble.member(2).kill()?;
-    wait_until("read-only", || Ok(isro(ensemble)? == "ro"))
+    ensemble.member(ALONE).wait_until_it_says("isro", |said| said == "ro")
 }
 
 /// There is a quorum again.
 fn regain_quorum(ensemble: &mut Ensemble) -> Result<()> {
     ensemble.member(1).spawn()?;
-    wait_until("read and write", || Ok(isro(ensemble)? == "rw"))
+    ensemble.member(ALONE).wait_until_it_says("isro", |said| said == "rw")
 }
 
 /// A connection that has sent its connect request, the last byte as given, and what came back.
@@ -66,7 +73,7 @@ fn shake(
     read_only: Option<bool>,
 ) -> Result<(Connection, Incoming)> {
     let mut connection = Connection::open(ensemble.members()[ALONE].address())?;
-    let mut request = connect_request(20_000, id, password, 0);
+    let mut request = connect_request(TIMEOUT_MS, id, password, 0);
     request.pop();
     request.extend(read_only.map(u8::from));
     connection.send(&request)?;
@@ -94,7 +101,7 @@ fn story(kind: Kind, local_sessions: bool) -> Result<String> {
     let mut tell = |what: &str, said: String| told.push_str(&format!("{what}: {said}\n"));
     let mut ensemble = start(kind, local_sessions)?;
     tell("isro", isro(&mut ensemble)?);
-    let before = Session::open(ensemble.member(ALONE).address(), 60_000)?;
+    let before = Session::open(ensemble.member(ALONE).address(), TIMEOUT_MS)?;
     let (id, password) = (before.id, before.password.clone());
     lose_quorum(&mut ensemble)?;
     let srvr = ensemble.member(ALONE).four_letter_word("srvr")?;
