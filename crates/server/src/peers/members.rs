@@ -38,14 +38,15 @@ impl Members {
                 }
                 self.text = config.to_string().into();
                 self.committed = config.clone();
-                let version = config.version();
-                let proposed = self.proposed.take().filter(|it| it.version() > version);
+                let proposed = self.proposed.take();
                 self.propose(proposed);
             }
         }
     }
 
+    /// What was proposed before what is in force says nothing, as a file that has outlived its change.
     pub(super) fn propose(&mut self, config: Option<Arc<Membership>>) {
+        let config = config.filter(|it| it.version() > self.committed.version());
         self.proposed_text = config.as_ref().map(|config| config.to_string().into());
         self.proposed = config;
     }
@@ -110,5 +111,21 @@ mod tests {
         assert_eq!(port(&members), 2890);
         members.change(&ConfigChange::Withdrawn);
         assert_eq!(port(&members), 2888);
+    }
+    #[test]
+    fn what_was_proposed_before_what_is_in_force_is_nowhere() {
+        let own = config(6, &[(1, 2888), (2, 2888)]);
+        let mut members = Members::new(own.clone(), own.member(ServerId(1)).expect("it").clone());
+        members.propose(Some(config(5, &[(1, 2888), (2, 2999), (3, 2888)])));
+        let ports = |members: &Members, server| -> Vec<u16> {
+            let addresses = members.addresses(ServerId(server), Member::quorum_addresses);
+            addresses.iter().map(|address| address.port).collect()
+        };
+        assert_eq!((ports(&members, 2), ports(&members, 3)), (vec![2888], vec![]));
+        assert_eq!(members.texts().1, None, "nor do others hear of it");
+        members.propose(Some(config(7, &[(1, 2888), (2, 2999)])));
+        assert_eq!(ports(&members, 2), [2888, 2999]);
+        members.change(&ConfigChange::Committed(config(8, &[(1, 2888), (2, 2888)])));
+        assert_eq!((ports(&members, 2), members.texts().1), (vec![2888], None));
     }
 }
