@@ -170,3 +170,10 @@ fn a_copy_counts_as_soon_as_it_is_installed() {
 fn what_was_proposed_before_what_is_in_force_is_no_reason_to_wait() {
     holds_aimed(Aim::Groups, 6000087);
 }
+
+/// Leaders had a second each. Who had no data left took no part in electing them, and asked for the leader so rarely that each
+/// time the next election was under way.
+#[test]
+fn who_takes_no_part_in_elections_asks_soon_after_them() {
+    holds(4001186);
+}

@@ -120,6 +120,8 @@ pub struct Election {
     received: BTreeMap<ServerId, Ballot>,
     /// Those who already have a leader, of any round.
     settled: BTreeMap<ServerId, Ballot>,
+    /// The last round that each of the others was heard to vote in, while this server may not.
+    witnessed: BTreeMap<ServerId, i64>,
     resend_at: Duration,
     resend_after: Duration,
     decide_at: Option<Duration>,
@@ -143,6 +145,7 @@ impl Election {
             current: (own, -1),
             received: BTreeMap::new(),
             settled: BTreeMap::new(),
+            witnessed: BTreeMap::new(),
             resend_at: Duration::MAX,
             resend_after: patience.resend_min,
             decide_at: None,
@@ -168,6 +171,7 @@ impl Election {
         self.proposal = own;
         self.received.clear();
         self.settled.clear();
+        self.witnessed.clear();
         self.decide_at = None;
         self.resend_after = self.patience.resend_min;
         self.resend_at = now + self.resend_after;
@@ -309,6 +313,7 @@ impl Election {
             }
             return None;
         }
+        self.witness(now, from, &ballot);
         if ballot.state == State::Looking && ballot.round < self.round {
             // Only a voter's round is of interest.
             if quorums.is_voter(self.me) || zebu_proto::mutant!("looks answer looks") {
@@ -356,6 +361,20 @@ impl Election {
         }
         self.received.insert(from, ballot);
         self.consider(now, quorums, absent)
+    }
+
+    /// Others elect a leader, and this server, which takes no part, has to ask them for it: soon, since that one
+    /// may not last. Each round of each of them counts once, and who takes no part either does not count: nothing
+    /// that is asked or answered may lead to more questions. A server that starts again counts rounds anew.
+    fn witness(&mut self, now: Duration, from: ServerId, ballot: &Ballot) {
+        let elects = ballot.state == State::Looking && ballot.vote.zxid > Zxid(-1);
+        if self.initial.zxid != Zxid(-1) || !elects {
+            return;
+        }
+        if self.witnessed.insert(from, ballot.round) != Some(ballot.round) {
+            self.resend_after = self.patience.resend_min;
+            self.resend_at = self.resend_at.min(now + self.resend_after);
+        }
     }
 
     /// Who votes as this server does, in its round.
