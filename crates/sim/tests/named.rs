@@ -177,3 +177,9 @@ fn what_was_proposed_before_what_is_in_force_is_no_reason_to_wait() {
 fn who_takes_no_part_in_elections_asks_soon_after_them() {
     holds(4001186);
 }
+
+/// The way between the only two voters was cut for a minute, and when it was open again neither tried it.
+#[test]
+fn ways_that_are_open_again_are_found() {
+    holds_aimed(Aim::BadLinks, 8000142);
+}

@@ -6,10 +6,15 @@
 //! Source: `quorum-election.md` part I, `QuorumCnxManager`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use zebu_proto::ServerId;
 
 use crate::election::Ballot;
+
+/// How often servers that cannot be reached are dialled again while there is no leader. Votes are repeated more and
+/// more rarely, up to once a minute, and would be all that is dialled for; a new connection brings the newest one.
+pub(crate) const REDIAL_AFTER: Duration = Duration::from_secs(5);
 
 /// A connection of the election network: a number that is never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -67,12 +72,14 @@ pub struct Mesh {
     lines: BTreeMap<ServerId, Line>,
     wires: BTreeMap<WireId, ServerId>,
     absent: BTreeSet<ServerId>,
+    redial_at: Duration,
 }
 
 impl Mesh {
     /// No connections yet.
     pub fn new(me: ServerId) -> Self {
-        Self { me, lines: BTreeMap::new(), wires: BTreeMap::new(), absent: BTreeSet::new() }
+        let (lines, wires, absent) = Default::default();
+        Self { me, lines, wires, absent, redial_at: Duration::ZERO }
     }
 
     /// The servers that could not be reached when last tried, or whose connection has broken since.
@@ -114,6 +121,34 @@ impl Mesh {
             line.dialling = true;
             out.push(Output::Dial(peer));
         }
+    }
+
+    /// When [`Mesh::redial`] is due, for these servers.
+    pub fn redial_due(&self, mut peers: impl Iterator<Item = ServerId>) -> Duration {
+        if peers.any(|peer| self.absent.contains(&peer)) { self.redial_at } else { Duration::MAX }
+    }
+
+    /// Dials those of these servers again that cannot be reached, if it is time: the way to one of them may be
+    /// open again.
+    pub fn redial(
+        &mut self,
+        now: Duration,
+        peers: impl Iterator<Item = ServerId>,
+        out: &mut Vec<Output>,
+    ) {
+        if now >= self.redial_at {
+            self.redial_later(now);
+            for peer in peers {
+                if self.absent.contains(&peer) {
+                    self.dial(peer, out);
+                }
+            }
+        }
+    }
+
+    /// All are dialled now.
+    pub fn redial_later(&mut self, now: Duration) {
+        self.redial_at = now + REDIAL_AFTER;
     }
 
     /// Takes what happened.

@@ -268,7 +268,7 @@ impl Peer {
         let part = match &self.part {
             Part::Settling if self.is_settled() => self.rest_until,
             Part::Settling => Duration::MAX,
-            Part::Looking => self.election.deadline(),
+            Part::Looking => self.mesh.redial_due(self.quorums.voters()),
             Part::Leading(leader) => leader.deadline(),
             Part::Learning(learner) => learner.deadline(),
         };
@@ -425,6 +425,9 @@ impl Peer {
                         let mut posts = Vec::new();
                         let decision = self.election.tick(now, &self.quorums, &mut posts);
                         self.post(now, posts, decision, out)?;
+                        let mut dials = Vec::new();
+                        self.mesh.redial(now, self.quorums.voters(), &mut dials);
+                        out.extend(dials.into_iter().map(Output::Mesh));
                     }
                 }
             }
@@ -965,6 +968,7 @@ impl Peer {
         let mut posts = Vec::new();
         self.election.avoid(self.avoided(now));
         self.election.look(now, own, &mut posts);
+        self.mesh.redial_later(now);
         self.post(now, posts, None, out)?;
         for (from, ballot) in std::mem::take(&mut self.early) {
             if matches!(self.part, Part::Looking) || ballot.state == State::Looking {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::Rules;
-use crate::mesh::{self, WireId};
+use crate::mesh::{self, REDIAL_AFTER, WireId};
 
 fn members(first: &str, version: u64) -> Arc<Membership> {
     let text = format!(
@@ -24,21 +24,60 @@ fn vote(peer: &mut Peer) -> Zxid {
     sent.expect("a vote")
 }
 
+fn start(committed: Arc<Membership>) -> Start {
+    Start {
+        epochs: Epochs { accepted: Epoch(0), current: Epoch(0) },
+        committed,
+        last_seen: None,
+        last: Zxid(7),
+        recent: Vec::new(),
+        has_database: true,
+    }
+}
+
 #[test]
 fn who_gets_a_vote_does_not_vote_with_what_it_has_not_logged() {
     for (unlogged, expected) in [(false, Zxid(7)), (true, NO_ZXID)] {
-        let epochs = Epochs { accepted: Epoch(0), current: Epoch(0) };
-        let start = Start {
-            epochs,
-            committed: members("observer", 0),
-            last_seen: None,
-            last: Zxid(7),
-            recent: Vec::new(),
-            has_database: true,
-        };
-        let mut peer = Peer::new(Options::new(ServerId(1)), start);
+        let mut peer = Peer::new(Options::new(ServerId(1)), start(members("observer", 0)));
         peer.unlogged = unlogged;
         peer.quorums.commit(members("participant", 9));
         assert_eq!(vote(&mut peer), expected);
     }
+}
+
+/// When it dials server 2 until `end`. Server 1 is there, though it says nothing, and server 2 is if `there`.
+fn dials(peer: &mut Peer, from: Duration, end: Duration, there: bool) -> Vec<Duration> {
+    let (mut now, mut dials) = (from, Vec::new());
+    while now < end {
+        let mut inputs = vec![Input::Tick];
+        while let Some(input) = inputs.pop() {
+            let mut out = Vec::new();
+            peer.step(now, input, &mut out);
+            for output in out {
+                let Output::Mesh(mesh::Output::Dial(other)) = output else { continue };
+                if other == ServerId(2) {
+                    dials.push(now);
+                }
+                let wire = WireId(other.0 as u64);
+                inputs.push(Input::Mesh(match other {
+                    ServerId(2) if !there => mesh::Input::Refused(other),
+                    _ => mesh::Input::Dialled { wire, peer: other },
+                }));
+            }
+        }
+        now = peer.deadline();
+    }
+    dials
+}
+
+#[test]
+fn who_cannot_be_reached_is_dialled_every_few_seconds_while_there_is_no_leader() {
+    let seconds = Duration::from_secs;
+    let mut peer = Peer::new(Options::new(ServerId(3)), start(members("participant", 0)));
+    let lost = dials(&mut peer, Duration::ZERO, seconds(300), false);
+    // Votes alone would be a minute apart by then.
+    assert!(lost.windows(2).all(|pair| pair[1] - pair[0] <= REDIAL_AFTER), "{lost:?}");
+    assert!(lost.len() < 80, "{lost:?}");
+    let found = dials(&mut peer, seconds(300), seconds(600), true);
+    assert_eq!(found.len(), 1, "{found:?}");
 }
