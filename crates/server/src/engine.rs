@@ -125,8 +125,6 @@ pub struct Engine {
     /// What was made durable in this turn, and is not reported yet.
     flushed: Option<Zxid>,
     pace: Pace,
-    /// Whether more inputs of this turn are to be seen to.
-    goes_on: bool,
     /// When it looked at its inputs last.
     looked: Duration,
     /// Nothing is taken from the inbox any more.
@@ -163,7 +161,6 @@ impl Engine {
             between,
             flushed: None,
             pace: Pace::default(),
-            goes_on: false,
             looked: Duration::ZERO,
             over: false,
             inputs: Vec::new(),
@@ -246,10 +243,10 @@ impl Engine {
             }
             took += shared.clock.monotonic().saturating_sub(began);
             count_replica(&shared.metrics, self.replica.counts());
-            self.goes_on = inputs.len() > 0;
+            let is_last = inputs.len() == 0;
             // What was applied may have been what a new role waited for.
             while !outputs.is_empty() {
-                self.carry_out(now, &mut outputs)?;
+                self.carry_out(now, is_last, &mut outputs)?;
             }
         }
         self.report_sessions();
@@ -342,7 +339,13 @@ impl Engine {
         Some(Leading { since, learners, pending_syncs: self.replica.pending_syncs(), proposals })
     }
 
-    fn carry_out(&mut self, now: Now, outputs: &mut Vec<Output>) -> anyhow::Result<()> {
+    /// Carries out what the replica asks for; `is_last` says that no more inputs of the turn are to be seen to.
+    fn carry_out(
+        &mut self,
+        now: Now,
+        is_last: bool,
+        outputs: &mut Vec<Output>,
+    ) -> anyhow::Result<()> {
         let shared = self.shared.clone();
         let mut records = Vec::new();
         let mut tree: Option<RwLockWriteGuard<'_, Tree>> = None;
@@ -487,7 +490,7 @@ impl Engine {
             let took = shared.clock.monotonic().saturating_sub(began);
             stage.ended(took);
         }
-        self.append_or_commit(&mut records)?;
+        self.append_or_commit(is_last, &mut records)?;
         for peer in refused {
             info!("refusing to renew the session of {peer}");
         }
@@ -636,15 +639,20 @@ impl Engine {
         }
     }
 
-    /// Makes the records of a turn durable at once where that is the fastest, else orders it.
-    fn append_or_commit(&mut self, records: &mut Vec<(Zxid, bytes::Bytes)>) -> anyhow::Result<()> {
+    /// Makes the records of a turn durable at once where that is the fastest, and nothing else is left to do, else
+    /// orders it.
+    fn append_or_commit(
+        &mut self,
+        is_last: bool,
+        records: &mut Vec<(Zxid, bytes::Bytes)>,
+    ) -> anyhow::Result<()> {
         if records.is_empty() {
             return Ok(());
         }
         let shared = &self.shared;
         let is_leisurely = self.pace.is_leisurely(records.len());
         if self.peers.is_none()
-            && !self.goes_on
+            && is_last
             && is_leisurely
             && shared.log_queue.load(Ordering::Relaxed) == 0
             && shared.config.log.flush_delay == Duration::ZERO

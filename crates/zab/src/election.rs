@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use zebu_proto::quorum::NO_ZXID;
 use zebu_proto::{ServerId, Zxid};
 
 use crate::quorums::Quorums;
@@ -346,7 +347,7 @@ impl Election {
         out: &mut Vec<Post>,
     ) -> Option<Decision> {
         // Who has no database yet neither votes nor hears votes.
-        let nothing = self.initial.zxid == Zxid(-1) || ballot.vote.zxid == Zxid(-1);
+        let nothing = self.initial.zxid == NO_ZXID || ballot.vote.zxid == NO_ZXID;
         if nothing && !zebu_proto::mutant!("empty server counted") {
             return None;
         }
@@ -367,8 +368,8 @@ impl Election {
     /// may not last. Each round of each of them counts once, and who takes no part either does not count: nothing
     /// that is asked or answered may lead to more questions. A server that starts again counts rounds anew.
     fn witness(&mut self, now: Duration, from: ServerId, ballot: &Ballot) {
-        let elects = ballot.state == State::Looking && ballot.vote.zxid > Zxid(-1);
-        if self.initial.zxid != Zxid(-1) || !elects {
+        let elects = ballot.state == State::Looking && ballot.vote.zxid > NO_ZXID;
+        if self.initial.zxid != NO_ZXID || !elects {
             return;
         }
         if self.witnessed.insert(from, ballot.round) != Some(ballot.round) {
@@ -501,7 +502,7 @@ impl Election {
             ballots.iter().filter(|(_, ballot)| same(ballot)).map(|(sid, _)| *sid).collect();
         let leads = if leader == self.me {
             // They may have elected it when it had what it has lost since.
-            let lost = self.initial.zxid == Zxid(-1) && !zebu_proto::mutant!("empty server leads");
+            let lost = self.initial.zxid == NO_ZXID && !zebu_proto::mutant!("empty server leads");
             self.round == round && !lost
         } else {
             ballots.get(&leader).is_some_and(|ballot| ballot.state == State::Leading)

@@ -112,6 +112,7 @@ mod tests {
         members.change(&ConfigChange::Withdrawn);
         assert_eq!(port(&members), 2888);
     }
+
     #[test]
     fn what_was_proposed_before_what_is_in_force_is_nowhere() {
         let own = config(6, &[(1, 2888), (2, 2888)]);

@@ -65,7 +65,9 @@ fn dials(peer: &mut Peer, from: Duration, end: Duration, there: bool) -> Vec<Dur
                 }));
             }
         }
-        now = peer.deadline();
+        let due = peer.deadline();
+        assert!(due > now, "what was due at {now:?} is done");
+        now = due;
     }
     dials
 }
