@@ -44,8 +44,8 @@ pub(crate) struct Record {
     pub(crate) next: u32,
     pub(crate) previous: u32,
     pub(crate) children: u32,
-    /// CRC-32 of path and data, where the digest of the stat goes on.
-    pub(crate) crc: u32,
+    /// The znode's part of the tree digest, if there is one.
+    pub(crate) digest: u32,
     /// Of parent and name.
     pub(crate) hash: u32,
     /// Next record in the same bucket of the index; of a free record, the next free one.
@@ -262,7 +262,7 @@ impl Arena {
             next: NONE,
             previous: NONE,
             children: 0,
-            crc: 0,
+            digest: 0,
             hash: 0,
             hash_next: NONE,
             payload,

@@ -1,6 +1,6 @@
 //! The tree digest, version 2: a sum of CRCs, kept up to date change by change.
 
-use zebu_proto::StatPersisted;
+use zebu_proto::{STAT_PERSISTED_BYTES, StatPersisted};
 
 /// Whether a znode counts in the tree digest: all do but those below `/zookeeper`.
 ///
@@ -13,22 +13,30 @@ pub fn digest_counts(path: &str) -> bool {
 ///
 /// The root's path counts as empty. Source: `DigestCalculator.calculateDigest`.
 pub fn node_digest(path: &str, data: Option<&[u8]>, stat: &StatPersisted) -> u32 {
-    resume(start(path, data), stat)
-}
-
-/// The part of the CRC that only changes when the data do.
-pub(crate) fn start(path: &str, data: Option<&[u8]>) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     if path != "/" {
         hasher.update(path.as_bytes());
     }
     hasher.update(data.unwrap_or_default());
+    hasher.update(&stat_bytes(stat));
     hasher.finalize()
 }
 
-/// Goes on from [`start`] over the stat. Its order here is not the order of snapshots.
-pub(crate) fn resume(crc: u32, stat: &StatPersisted) -> u32 {
-    let mut bytes = [0; 60];
+/// A znode's part of the tree digest after its stat, and nothing else, went from `before` to `after`.
+///
+/// Path and data are not looked at: the sums of two messages of one length differ by what their difference gives.
+pub fn moved_digest(digest: u32, before: &StatPersisted, after: &StatPersisted) -> u32 {
+    let (before, mut difference) = (stat_bytes(before), stat_bytes(after));
+    difference.iter_mut().zip(before).for_each(|(byte, before)| *byte ^= before);
+    digest ^ crc32fast::hash(&difference) ^ UNCHANGED
+}
+
+/// The CRC-32 of a difference of stats that differ in nothing.
+const UNCHANGED: u32 = 0x0412_8908;
+
+/// A stat as it counts in the digest: its order here is not the order of snapshots.
+fn stat_bytes(stat: &StatPersisted) -> [u8; STAT_PERSISTED_BYTES] {
+    let mut bytes = [0; STAT_PERSISTED_BYTES];
     let longs = [stat.czxid.0, stat.mzxid.0, stat.pzxid.0, stat.ctime, stat.mtime];
     for (slot, long) in bytes.chunks_exact_mut(8).zip(longs) {
         slot.copy_from_slice(&long.to_be_bytes());
@@ -37,13 +45,13 @@ pub(crate) fn resume(crc: u32, stat: &StatPersisted) -> u32 {
     bytes[44..48].copy_from_slice(&stat.cversion.to_be_bytes());
     bytes[48..52].copy_from_slice(&stat.aversion.to_be_bytes());
     bytes[52..].copy_from_slice(&stat.ephemeral_owner.to_be_bytes());
-    let mut hasher = crc32fast::Hasher::new_with_initial(crc);
-    hasher.update(&bytes);
-    hasher.finalize()
+    bytes
 }
 
 #[cfg(test)]
 mod tests {
+    use zebu_proto::Zxid;
+
     use super::*;
 
     #[test]
@@ -53,6 +61,26 @@ mod tests {
         let sum = i64::from(node_digest("/", Some(b""), &stat))
             + i64::from(node_digest("/zookeeper", Some(b""), &stat));
         assert_eq!(sum, 1_371_985_504);
+    }
+
+    #[test]
+    fn a_digest_moves_with_the_stat_alone() {
+        let before = StatPersisted { mtime: 7, pzxid: Zxid(3), ..StatPersisted::default() };
+        let after = StatPersisted {
+            czxid: Zxid(-1),
+            ctime: i64::MIN,
+            version: -1,
+            cversion: 0x0102_0304,
+            aversion: i32::MAX,
+            ephemeral_owner: 1 << 56,
+            ..before
+        };
+        for (path, data) in [("/", None), ("/a", Some(&[][..])), ("/a/b", Some(&[0xff; 300]))] {
+            let digest = |stat| node_digest(path, data, stat);
+            assert_eq!(moved_digest(digest(&before), &before, &after), digest(&after));
+            assert_eq!(moved_digest(digest(&after), &after, &before), digest(&before));
+            assert_eq!(moved_digest(digest(&after), &after, &after), digest(&after));
+        }
     }
 
     #[test]

@@ -25,7 +25,7 @@ mod walk;
 mod watches;
 
 pub use apply::{Applied, OpResult, Outcome};
-pub use digest::{digest_counts, node_digest};
+pub use digest::{digest_counts, moved_digest, node_digest};
 pub use events::{Events, Silent, WatchLists};
 pub use load::{BadNode, DuplicateNode, Loader};
 pub use node::Node;

@@ -36,6 +36,11 @@ impl<'t> Node<'t> {
         self.tree.arena.data(self.id)
     }
 
+    /// How many bytes of data it has; 0 for null.
+    pub fn data_bytes(&self) -> usize {
+        self.record().data_length()
+    }
+
     /// The ACL.
     pub fn acl(&self) -> &'t [Acl] {
         self.acl_arc()
@@ -98,7 +103,7 @@ impl<'t> Node<'t> {
     /// The znode's part of the tree digest, whether or not it counts there.
     pub fn digest(&self) -> u32 {
         if self.tree.options.digest {
-            return digest::resume(self.record().crc, &self.persisted());
+            return self.record().digest;
         }
         digest::node_digest(&self.path(), self.data(), &self.persisted())
     }

@@ -9,7 +9,7 @@ use zebu_proto::{Acl, ExtendedTypes, Owner, SessionId, StatPersisted, WatcherTyp
 
 use crate::acl_table::{AclTable, OPEN};
 use crate::arena::{Arena, NONE, ROOT, Record};
-use crate::digest::{self, digest_counts};
+use crate::digest::{digest_counts, moved_digest, node_digest};
 use crate::node::Node;
 use crate::owners::Owners;
 use crate::quota::{self, Quota, QuotaPaths, QuotaText};
@@ -114,8 +114,10 @@ impl Tree {
             data_size: 1,
             found: Vec::new(),
         };
-        tree.set_crc(ROOT, "/");
-        tree.count_in(ROOT, true);
+        if options.digest {
+            let root = node_digest("/", Some(&[]), &StatPersisted::default());
+            tree.set_digest(ROOT, root, true);
+        }
         tree
     }
 
@@ -363,34 +365,23 @@ impl Tree {
 /// The changes of which transactions are made. The caller knows the paths, so they are passed
 /// along; each must be that of the id beside it.
 impl Tree {
-    fn digest_of(&self, record: &Record) -> u64 {
-        digest::resume(record.crc, &record.stat()).into()
-    }
-
-    fn set_crc(&mut self, id: u32, path: &str) {
-        if self.options.digest {
-            self.arena.get_mut(id).crc = digest::start(path, self.arena.data(id));
-        }
-    }
-
-    fn count_in(&mut self, id: u32, counts: bool) {
-        if self.options.digest && counts {
-            self.digest = self.digest.wrapping_add(self.digest_of(self.arena.get(id)));
-        }
-    }
-
-    fn count_out(&mut self, id: u32, counts: bool) {
-        if self.options.digest && counts {
-            self.digest = self.digest.wrapping_sub(self.digest_of(self.arena.get(id)));
+    /// Gives a znode its part of the digest in place of the one it had; `counts` says whether the tree's has it.
+    fn set_digest(&mut self, id: u32, digest: u32, counts: bool) {
+        let before = std::mem::replace(&mut self.arena.get_mut(id).digest, digest);
+        if counts {
+            self.digest = self.digest.wrapping_sub(before.into()).wrapping_add(digest.into());
         }
     }
 
     /// Changes a stat.
     pub(crate) fn change_stat(&mut self, id: u32, path: &str, change: impl FnOnce(&mut Record)) {
-        let counts = digest_counts(path);
-        self.count_out(id, counts);
-        change(self.arena.get_mut(id));
-        self.count_in(id, counts);
+        let record = self.arena.get_mut(id);
+        let before = record.stat();
+        change(record);
+        if self.options.digest {
+            let digest = moved_digest(record.digest, &before, &record.stat());
+            self.set_digest(id, digest, digest_counts(path));
+        }
     }
 
     /// Adds a znode that does not exist yet; its ACL is counted already.
@@ -418,8 +409,10 @@ impl Tree {
         stat: &StatPersisted,
     ) {
         self.arena.get_mut(id).acl = acl;
-        self.set_crc(id, path);
-        self.count_in(id, digest_counts(path));
+        if self.options.digest {
+            let digest = node_digest(path, data, stat);
+            self.set_digest(id, digest, digest_counts(path));
+        }
         self.owners.add(id, Owner::decode(stat.ephemeral_owner, self.options.types));
         self.data_size += characters(path) + data.map_or(0, <[u8]>::len) as u64;
     }
@@ -427,7 +420,9 @@ impl Tree {
     /// Removes a znode without children.
     pub(crate) fn remove(&mut self, id: u32, path: &str) {
         self.move_walks_past(id);
-        self.count_out(id, digest_counts(path));
+        if self.options.digest {
+            self.set_digest(id, 0, digest_counts(path));
+        }
         let record = self.arena.get(id);
         let (acl, length) = (record.acl, record.data_length() as u64);
         self.owners.remove(id, Owner::decode(record.owner, self.options.types));
@@ -450,15 +445,16 @@ impl Tree {
         data: Option<&[u8]>,
         change: impl FnOnce(&mut Record),
     ) {
-        let counts = digest_counts(path);
-        self.count_out(id, counts);
         let names = if id == ROOT { 2 } else { 1 };
         self.data_size -= names * self.arena.get(id).data_length() as u64;
         self.data_size += names * data.map_or(0, <[u8]>::len) as u64;
         self.arena.set_data(id, data);
-        self.set_crc(id, path);
-        change(self.arena.get_mut(id));
-        self.count_in(id, counts);
+        let record = self.arena.get_mut(id);
+        change(record);
+        if self.options.digest {
+            let digest = node_digest(path, data, &record.stat());
+            self.set_digest(id, digest, digest_counts(path));
+        }
     }
 
     /// Replaces the ACL by one that is counted already.
