@@ -3,25 +3,26 @@
 //! Source: `ZooKeeperServer.ChangeRecord`, `PrepRequestProcessor.getRecordForPath`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use foldhash::fast::FixedState;
-use hashbrown::HashMap;
-use hashbrown::hash_map::EntryRef;
+use hashbrown::HashTable;
+use hashbrown::hash_table;
 use zebu_proto::{Acl, StatPersisted, Zxid};
-use zebu_tree::{Node, Tree, digest_counts, node_digest};
+use zebu_tree::{Node, Tree, digest_counts, moved_digest, node_digest};
 
 /// A znode as it will be.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
-    pub(crate) stat: StatPersisted,
-    pub(crate) children: u32,
+    stat: StatPersisted,
+    children: u32,
     /// `None` while it is what the tree has.
-    pub(crate) acl: Option<Arc<[Acl]>>,
-    /// `None` while it is what the tree has.
-    pub(crate) data: Option<Option<Bytes>>,
-    pub(crate) digest: u32,
+    acl: Option<Arc<[Acl]>>,
+    /// `None` while the data are what the tree has.
+    data_bytes: Option<usize>,
+    /// What it adds to the digest.
+    digest: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -38,18 +39,23 @@ impl Change {
     }
 }
 
+#[derive(Debug)]
+struct Entry {
+    path: Arc<str>,
+    change: Change,
+}
+
 /// The changes in flight, by path, and the digest the tree will have after them.
 #[derive(Debug)]
 pub(crate) struct Outstanding {
-    changes: HashMap<Arc<str>, Change, FixedState>,
-    /// Those of `changes` whose znodes will have an owner, by owner: the end of one session must not
-    /// look at what all the others do.
-    owned: BTreeMap<i64, BTreeSet<Arc<str>>>,
-    /// Paths in the order their changes will be applied.
-    order: VecDeque<(Zxid, Arc<str>)>,
+    changes: HashTable<Entry>,
+    /// Those of `changes` whose znodes will have an owner.
+    owned: Owned,
+    /// Hashes of the paths in the order their changes will be applied.
+    order: VecDeque<(Zxid, u64)>,
     digest: i64,
     /// What a multi has replaced so far, newest last; empty outside of one.
-    undo: Vec<(Arc<str>, Option<Change>)>,
+    undo: Vec<(u64, Arc<str>, Option<Change>)>,
     in_multi: bool,
     with_digest: bool,
     /// Changes put in flight, and taken out of it, since somebody asked.
@@ -57,87 +63,114 @@ pub(crate) struct Outstanding {
     removed: u64,
 }
 
-/// What a znode adds to the digest.
+/// A path that was looked up: what is there will be replaced.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct DigestPart(u32);
+pub(crate) struct Seen {
+    hash: u64,
+    /// What the znode adds to the digest.
+    digest: u32,
+}
 
 /// A znode as a request must see it: the tree's, with what is in flight on top.
-pub(crate) enum View<'v> {
+pub(crate) struct View<'v> {
+    found: Found<'v>,
+    hash: u64,
+    /// Whether it counts in a digest that is wanted.
+    counts: bool,
+}
+
+enum Found<'v> {
     Applied(Node<'v>),
     Pending { pending: &'v Pending, under: Option<Node<'v>> },
 }
 
 impl View<'_> {
+    pub(crate) fn seen(&self) -> Seen {
+        Seen { hash: self.hash, digest: self.digest() }
+    }
+
     pub(crate) fn stat(&self) -> StatPersisted {
-        match self {
-            Self::Applied(node) => node.persisted(),
-            Self::Pending { pending, .. } => pending.stat,
+        match &self.found {
+            Found::Applied(node) => node.persisted(),
+            Found::Pending { pending, .. } => pending.stat,
         }
     }
 
     pub(crate) fn children(&self) -> u32 {
-        match self {
-            Self::Applied(node) => node.child_count(),
-            Self::Pending { pending, .. } => pending.children,
+        match &self.found {
+            Found::Applied(node) => node.child_count(),
+            Found::Pending { pending, .. } => pending.children,
         }
     }
 
     pub(crate) fn acl(&self) -> &[Acl] {
-        match self {
-            Self::Applied(node) => node.acl(),
-            Self::Pending { pending: Pending { acl: Some(acl), .. }, .. } => acl,
-            Self::Pending { under, .. } => under.as_ref().map_or(&[], |node| node.acl()),
+        match &self.found {
+            Found::Applied(node) => node.acl(),
+            Found::Pending { pending: Pending { acl: Some(acl), .. }, .. } => acl,
+            Found::Pending { under, .. } => under.as_ref().map_or(&[], |node| node.acl()),
         }
     }
 
-    pub(crate) fn data(&self) -> Option<&[u8]> {
-        match self {
-            Self::Applied(node) => node.data(),
-            Self::Pending { pending: Pending { data: Some(data), .. }, .. } => data.as_deref(),
-            Self::Pending { under, .. } => under.as_ref().and_then(|node| node.data()),
-        }
-    }
-
-    /// The znode as the tree has it, if it has.
-    pub(crate) fn applied(&self) -> Option<&Node<'_>> {
-        match self {
-            Self::Applied(node) => Some(node),
-            Self::Pending { under, .. } => under.as_ref(),
+    /// How many bytes of data the tree has here; where it has no znode, how many it will have.
+    pub(crate) fn applied_data_bytes(&self) -> usize {
+        match &self.found {
+            Found::Applied(node) | Found::Pending { under: Some(node), .. } => node.data_bytes(),
+            Found::Pending { pending, under: None } => pending.data_bytes.unwrap_or(0),
         }
     }
 
     fn digest(&self) -> u32 {
-        match self {
-            Self::Applied(node) => node.digest(),
-            Self::Pending { pending, .. } => pending.digest,
+        match &self.found {
+            _ if !self.counts => 0,
+            Found::Applied(node) => node.digest(),
+            Found::Pending { pending, .. } => pending.digest,
         }
     }
 
-    /// The znode with another stat and other data; ACL and child count stay.
-    pub(crate) fn with_data(&self, stat: StatPersisted, data: Option<Bytes>) -> Pending {
-        let acl = match self {
-            Self::Applied(_) => None,
-            Self::Pending { pending, .. } => pending.acl.clone(),
-        };
-        Pending { stat, children: self.children(), acl, data: Some(data), digest: 0 }
+    /// What is in flight of ACL and data.
+    fn in_flight(&self) -> (Option<Arc<[Acl]>>, Option<usize>) {
+        match &self.found {
+            Found::Applied(_) => (None, None),
+            Found::Pending { pending, .. } => (pending.acl.clone(), pending.data_bytes),
+        }
+    }
+
+    /// The znode, which is that of `path`, with another stat and other data; ACL and child count stay.
+    pub(crate) fn with_data(
+        &self,
+        path: &str,
+        stat: StatPersisted,
+        data: Option<&[u8]>,
+    ) -> Pending {
+        let digest = if self.counts { node_digest(path, data, &stat) } else { 0 };
+        let data_bytes = Some(data.map_or(0, <[u8]>::len));
+        Pending { stat, children: self.children(), acl: self.in_flight().0, data_bytes, digest }
     }
 
     /// The znode with another stat and child count; data and ACL stay.
     pub(crate) fn with(&self, stat: StatPersisted, children: u32) -> Pending {
-        let (acl, data) = match self {
-            Self::Applied(_) => (None, None),
-            Self::Pending { pending, .. } => (pending.acl.clone(), pending.data.clone()),
-        };
-        Pending { stat, children, acl, data, digest: 0 }
+        let before = self.digest();
+        let digest = if self.counts { moved_digest(before, &self.stat(), &stat) } else { 0 };
+        let (acl, data_bytes) = self.in_flight();
+        Pending { stat, children, acl, data_bytes, digest }
     }
+
+    /// The znode with another stat and ACL; data and child count stay.
+    pub(crate) fn with_acl(&self, stat: StatPersisted, acl: Arc<[Acl]>) -> Pending {
+        Pending { acl: Some(acl), ..self.with(stat, self.children()) }
+    }
+}
+
+fn hash(path: &str) -> u64 {
+    FixedState::default().hash_one(path)
 }
 
 impl Outstanding {
     /// Nothing in flight; `with_digest` says whether digests are wanted at all.
     pub(crate) fn new(with_digest: bool) -> Self {
         Self {
-            changes: HashMap::with_hasher(FixedState::default()),
-            owned: BTreeMap::new(),
+            changes: HashTable::new(),
+            owned: Owned::default(),
             order: VecDeque::new(),
             digest: 0,
             undo: Vec::new(),
@@ -164,65 +197,79 @@ impl Outstanding {
 
     /// The znode at `path`, as it will be when everything in flight is applied.
     pub(crate) fn view<'v>(&'v self, tree: &'v Tree, path: &str) -> Option<View<'v>> {
-        if !self.changes.is_empty()
-            && let Some(change) = self.changes.get(path)
-        {
-            let pending = change.znode.as_ref()?;
-            return Some(View::Pending { pending, under: tree.node(path) });
-        }
-        tree.node(path).map(View::Applied)
+        self.look(tree, path).ok()
     }
 
-    /// What the znode at `path` adds to the digest, for [`Outstanding::replace_seen`].
-    pub(crate) fn part(&self, path: &str, seen: Option<&View<'_>>) -> DigestPart {
-        match seen {
-            Some(znode) if self.with_digest && digest_counts(path) => DigestPart(znode.digest()),
-            _ => DigestPart(0),
-        }
+    /// The same; where there will be none, that was seen.
+    pub(crate) fn look<'v>(&'v self, tree: &'v Tree, path: &str) -> Result<View<'v>, Seen> {
+        let hash = hash(path);
+        let found = match self.change(hash, path) {
+            Some(Change { znode: Some(pending), .. }) => {
+                Some(Found::Pending { pending, under: tree.node(path) })
+            }
+            Some(Change { znode: None, .. }) => None,
+            None => tree.node(path).map(Found::Applied),
+        };
+        let found = found.ok_or(Seen { hash, digest: 0 })?;
+        Ok(View { found, hash, counts: self.counts(path) })
     }
 
-    /// Says that the znode at `path` will be `znode` from `zxid` on.
-    pub(crate) fn set(&mut self, tree: &Tree, zxid: Zxid, path: &str, znode: Option<Pending>) {
-        let before = self.part(path, self.view(tree, path).as_ref());
-        self.replace_seen(tree, zxid, path, before, znode);
+    fn change(&self, hash: u64, path: &str) -> Option<&Change> {
+        self.changes.find(hash, |entry| *entry.path == *path).map(|entry| &entry.change)
     }
 
-    /// As [`Outstanding::set`], by somebody who has just seen the znode.
-    pub(crate) fn replace_seen(
+    /// Whether the znode at `path` counts in a digest that is wanted.
+    fn counts(&self, path: &str) -> bool {
+        self.with_digest && digest_counts(path)
+    }
+
+    /// A znode that comes to be at `path`.
+    pub(crate) fn fresh(
+        &self,
+        path: &str,
+        stat: StatPersisted,
+        acl: Arc<[Acl]>,
+        data: Option<&[u8]>,
+    ) -> Pending {
+        let digest = if self.counts(path) { node_digest(path, data, &stat) } else { 0 };
+        let data_bytes = Some(data.map_or(0, <[u8]>::len));
+        Pending { stat, children: 0, acl: Some(acl), data_bytes, digest }
+    }
+
+    /// Says that the znode at `path`, where `seen` was seen, will be `znode` from `zxid` on.
+    pub(crate) fn set(
         &mut self,
         tree: &Tree,
         zxid: Zxid,
         path: &str,
-        before: DigestPart,
-        mut znode: Option<Pending>,
+        seen: Seen,
+        znode: Option<Pending>,
     ) {
         if self.with_digest {
             if self.order.is_empty() {
                 self.digest = tree.digest();
             }
-            if digest_counts(path) {
-                self.digest = self.digest.wrapping_sub(before.0.into());
-                if let Some(znode) = &mut znode {
-                    let data = match &znode.data {
-                        Some(data) => data.as_deref(),
-                        None => tree.node(path).and_then(|node| node.data()),
-                    };
-                    znode.digest = node_digest(path, data, &znode.stat);
-                    self.digest = self.digest.wrapping_add(znode.digest.into());
-                }
-            }
+            let digest = znode.as_ref().map_or(0, |znode| znode.digest);
+            self.digest = self.digest.wrapping_sub(seen.digest.into()).wrapping_add(digest.into());
         }
         let change = Change { zxid, znode };
         let after = change.owner();
-        let (key, before) = match self.changes.entry_ref(path) {
-            EntryRef::Occupied(mut there) => (there.key().clone(), Some(there.insert(change))),
-            EntryRef::Vacant(free) => (free.insert_entry(change).key().clone(), None),
+        let same = |entry: &Entry| *entry.path == *path;
+        let (entry, before) = match self.changes.entry(seen.hash, same, |entry| hash(&entry.path)) {
+            hash_table::Entry::Occupied(there) => {
+                let there = there.into_mut();
+                let before = std::mem::replace(&mut there.change, change);
+                (there, Some(before))
+            }
+            hash_table::Entry::Vacant(free) => {
+                (free.insert(Entry { path: path.into(), change }).into_mut(), None)
+            }
         };
-        self.change_owner(&key, before.as_ref().map_or(0, Change::owner), after);
+        self.owned.change(&entry.path, before.as_ref().map_or(0, Change::owner), after);
         if self.in_multi {
-            self.undo.push((key.clone(), before));
+            self.undo.push((seen.hash, entry.path.clone(), before));
         }
-        self.order.push_back((zxid, key));
+        self.order.push_back((zxid, seen.hash));
         self.queued += 1;
     }
 
@@ -246,13 +293,15 @@ impl Outstanding {
     /// Ends the list and takes its changes back.
     pub(crate) fn take_back(&mut self, to: Savepoint) {
         self.in_multi = false;
-        while let Some((path, before)) = self.undo.pop() {
+        while let Some((hash, path, before)) = self.undo.pop() {
+            let there = self.changes.find_entry(hash, |entry| entry.path == path);
+            let mut there = there.expect("what replaced it is there");
             let to = before.as_ref().map_or(0, Change::owner);
             let undone = match before {
-                Some(change) => self.changes.insert(path.clone(), change),
-                None => self.changes.remove(&path),
+                Some(before) => std::mem::replace(&mut there.get_mut().change, before),
+                None => there.remove().0.change,
             };
-            self.change_owner(&path, undone.as_ref().map_or(0, Change::owner), to);
+            self.owned.change(&path, undone.owner(), to);
         }
         self.removed += (self.order.len() - to.order) as u64;
         self.order.truncate(to.order);
@@ -261,44 +310,54 @@ impl Outstanding {
 
     /// Forgets the changes that the tree has by now.
     pub(crate) fn applied(&mut self, up_to: Zxid) {
-        while let Some((zxid, _)) = self.order.front()
-            && *zxid <= up_to
+        while let Some(&(zxid, hash)) = self.order.front()
+            && zxid <= up_to
         {
-            let (_, path) = self.order.pop_front().expect("the front was there");
+            self.order.pop_front();
             self.removed += 1;
-            if let EntryRef::Occupied(there) = self.changes.entry_ref(&*path)
-                && there.get().zxid <= up_to
-            {
-                let owner = there.remove().owner();
-                self.change_owner(&path, owner, 0);
+            // A later change may have taken its place. With the same hash there may be another path, whose turn is
+            // now as well.
+            let is_due = |entry: &Entry| entry.change.zxid <= up_to;
+            if let Ok(there) = self.changes.find_entry(hash, is_due) {
+                let Entry { path, change } = there.remove().0;
+                self.owned.change(&path, change.owner(), 0);
             }
-        }
-    }
-
-    /// Notes that the znode at `path` will belong to `after` rather than to `before`.
-    fn change_owner(&mut self, path: &Arc<str>, before: i64, after: i64) {
-        if before == after {
-            return;
-        }
-        if let Some(paths) = self.owned.get_mut(&before) {
-            paths.remove(path);
-            if paths.is_empty() {
-                self.owned.remove(&before);
-            }
-        }
-        if after != 0 {
-            self.owned.entry(after).or_default().insert(path.clone());
         }
     }
 
     /// Paths in flight whose znodes will be the owner's.
     pub(crate) fn owned(&self, owner: i64) -> impl Iterator<Item = &str> {
-        self.owned.get(&owner).into_iter().flatten().map(|path| &**path)
+        self.owned.paths.get(&owner).into_iter().flatten().map(|path| &**path)
     }
 
     /// Whether something is in flight at `path`.
     pub(crate) fn has(&self, path: &str) -> bool {
-        self.changes.contains_key(path)
+        self.change(hash(path), path).is_some()
+    }
+}
+
+/// Paths in flight whose znodes will have an owner, by owner: the end of one session must not look at what all the
+/// others do.
+#[derive(Debug, Default)]
+struct Owned {
+    paths: BTreeMap<i64, BTreeSet<Arc<str>>>,
+}
+
+impl Owned {
+    /// Notes that the znode at `path` will belong to `after` rather than to `before`.
+    fn change(&mut self, path: &Arc<str>, before: i64, after: i64) {
+        if before == after {
+            return;
+        }
+        if let Some(paths) = self.paths.get_mut(&before) {
+            paths.remove(path);
+            if paths.is_empty() {
+                self.paths.remove(&before);
+            }
+        }
+        if after != 0 {
+            self.paths.entry(after).or_default().insert(path.clone());
+        }
     }
 }
 

@@ -115,7 +115,7 @@ impl Prep<'_> {
     ///
     /// # Errors
     /// [`Refusal::Malformed`]: no record, no zxid.
-    pub(crate) fn record(&mut self, op: OpCode, body: &Bytes) -> Result<Bytes, Malformed> {
+    pub(crate) fn record(&mut self, op: OpCode, body: &[u8]) -> Result<Bytes, Malformed> {
         let mut record = self.pack.begin(body.len() + 96);
         let mut out = Encoder::new(&mut record);
         self.header(op, &mut out);
@@ -174,19 +174,19 @@ impl Prep<'_> {
     }
 
     /// Validates one request, appends its transaction and says under which type it is logged.
-    fn txn(&mut self, op: OpCode, body: &Bytes, out: &mut Encoder<'_>) -> Result<OpCode, Refusal> {
+    fn txn(&mut self, op: OpCode, body: &[u8], out: &mut Encoder<'_>) -> Result<OpCode, Refusal> {
         let from = &mut Decoder::new(body);
         match op {
             OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER => {
                 let Create { path, data, acl, flags } = Create::decode(from)?;
-                self.create(op, CreateTtl { path, data, acl, flags, ttl_ms: -1 }, body, out)?;
+                self.create(op, CreateTtl { path, data, acl, flags, ttl_ms: -1 }, out)?;
             }
-            OpCode::CREATE_TTL => self.create(op, CreateTtl::decode(from)?, body, out)?,
+            OpCode::CREATE_TTL => self.create(op, CreateTtl::decode(from)?, out)?,
             OpCode::DELETE => self.delete(PathVersion::decode(from)?, out)?,
-            OpCode::SET_DATA => self.set_data(SetData::decode(from)?, body, out)?,
+            OpCode::SET_DATA => self.set_data(SetData::decode(from)?, out)?,
             OpCode::SET_ACL => self.set_acl(SetAcl::decode(from)?, out)?,
             OpCode::MULTI => match multi_ops(from, false) {
-                Ok(ops) => self.multi(ops, body, out)?,
+                Ok(ops) => self.multi(ops, body.len(), out)?,
                 // Unlike other requests, a multi that cannot be read takes its zxid.
                 Err(DecodeError::Null { .. }) => return Err(Refusal::Malformed),
                 Err(_) => return Err(ErrorCode::MARSHALLING_ERROR.into()),
@@ -214,7 +214,6 @@ impl Prep<'_> {
         &mut self,
         op: OpCode,
         request: CreateTtl<'_>,
-        body: &Bytes,
         out: &mut Encoder<'_>,
     ) -> Result<(), ErrorCode> {
         let CreateTtl { path: asked, data, acl, flags, ttl_ms } = request;
@@ -251,9 +250,9 @@ impl Prep<'_> {
             asked.clone()
         };
         path::validate(&path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
-        if self.view(&path).is_some() {
+        let Err(seen) = self.outstanding.look(self.tree, &path) else {
             return Err(ErrorCode::NODE_EXISTS);
-        }
+        };
         let parent_owner = Owner::decode(parent_stat.ephemeral_owner, self.rules.types);
         if matches!(parent_owner, Owner::Session(_)) {
             return Err(ErrorCode::NO_CHILDREN_FOR_EPHEMERALS);
@@ -282,24 +281,20 @@ impl Prep<'_> {
             pzxid: if raised { self.zxid } else { parent_stat.pzxid },
             ..parent_stat
         };
+        let parent_seen = parent.seen();
         let parent = parent.with(parent_after, parent.children() + 1);
-        let znode = crate::outstanding::Pending {
-            stat: StatPersisted {
-                czxid: self.zxid,
-                mzxid: self.zxid,
-                pzxid: self.zxid,
-                ctime: self.time_ms,
-                mtime: self.time_ms,
-                ephemeral_owner: owner.encode(),
-                ..StatPersisted::default()
-            },
-            children: 0,
-            acl: Some(owned(&acl)),
-            data: Some(data.map(|data| body.slice_ref(data))),
-            digest: 0,
+        let stat = StatPersisted {
+            czxid: self.zxid,
+            mzxid: self.zxid,
+            pzxid: self.zxid,
+            ctime: self.time_ms,
+            mtime: self.time_ms,
+            ephemeral_owner: owner.encode(),
+            ..StatPersisted::default()
         };
-        self.outstanding.set(self.tree, self.zxid, parent_key, Some(parent));
-        self.outstanding.set(self.tree, self.zxid, &path, Some(znode));
+        let znode = self.outstanding.fresh(&path, stat, owned(&acl), data);
+        self.outstanding.set(self.tree, self.zxid, parent_key, parent_seen, Some(parent));
+        self.outstanding.set(self.tree, self.zxid, &path, seen, Some(znode));
         let txn = CreateTxn {
             path,
             data,
@@ -332,7 +327,7 @@ impl Prep<'_> {
     }
 
     /// Removal of a container or TTL znode by the reaper; the body is the path.
-    fn delete_container(&mut self, body: &Bytes, out: &mut Encoder<'_>) -> Result<(), ErrorCode> {
+    fn delete_container(&mut self, body: &[u8], out: &mut Encoder<'_>) -> Result<(), ErrorCode> {
         let path = String::from_utf8_lossy(body);
         let (parent_path, _) = deletable(&path)?;
         let znode = self.view(&path).ok_or(ErrorCode::NO_NODE)?;
@@ -366,26 +361,23 @@ impl Prep<'_> {
             let stat = parent.stat();
             let stat = StatPersisted { pzxid: stat.pzxid.max(self.zxid), ..stat };
             let after = parent.with(stat, parent.children().saturating_sub(1));
-            self.outstanding.set(self.tree, self.zxid, parent_key, Some(after));
+            let seen = parent.seen();
+            self.outstanding.set(self.tree, self.zxid, parent_key, seen, Some(after));
         }
-        self.outstanding.set(self.tree, self.zxid, path, None);
+        let seen = match self.outstanding.look(self.tree, path) {
+            Ok(znode) => znode.seen(),
+            Err(seen) => seen,
+        };
+        self.outstanding.set(self.tree, self.zxid, path, seen, None);
     }
 
-    fn set_data(
-        &mut self,
-        request: SetData<'_>,
-        body: &Bytes,
-        out: &mut Encoder<'_>,
-    ) -> Result<(), ErrorCode> {
+    fn set_data(&mut self, request: SetData<'_>, out: &mut Encoder<'_>) -> Result<(), ErrorCode> {
         let SetData { path, data, version } = request;
         let path = path.ok_or(ErrorCode::BAD_ARGUMENTS)?;
         path::validate(&path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
         let znode = self.outstanding.view(self.tree, &path).ok_or(ErrorCode::NO_NODE)?;
         self.permit(znode.acl(), Perms::WRITE)?;
-        let bytes_before = match znode.applied() {
-            Some(applied) => applied.data().map_or(0, <[u8]>::len) as i64,
-            None => znode.data().map_or(0, <[u8]>::len) as i64,
-        };
+        let bytes_before = znode.applied_data_bytes() as i64;
         let growth = data.map_or(0, <[u8]>::len) as i64 - bytes_before;
         if growth != 0
             && let Err(code) =
@@ -400,9 +392,8 @@ impl Prep<'_> {
         }
         let version = next_version(stat.version);
         let stat = StatPersisted { version, mzxid: self.zxid, mtime: self.time_ms, ..stat };
-        let after = znode.with_data(stat, data.map(|data| body.slice_ref(data)));
-        let before = self.outstanding.part(&path, Some(&znode));
-        self.outstanding.replace_seen(self.tree, self.zxid, &path, before, Some(after));
+        let (seen, after) = (znode.seen(), znode.with_data(&path, stat, data));
+        self.outstanding.set(self.tree, self.zxid, &path, seen, Some(after));
         Txn::SetData { path, data, version }.encode(OpCode::SET_DATA, out);
         Ok(())
     }
@@ -419,9 +410,9 @@ impl Prep<'_> {
             return Err(ErrorCode::BAD_VERSION);
         }
         let version = next_version(stat.aversion);
-        let mut after = znode.with(StatPersisted { aversion: version, ..stat }, znode.children());
-        after.acl = Some(owned(&acl));
-        self.outstanding.set(self.tree, self.zxid, &path, Some(after));
+        let after = znode.with_acl(StatPersisted { aversion: version, ..stat }, owned(&acl));
+        let seen = znode.seen();
+        self.outstanding.set(self.tree, self.zxid, &path, seen, Some(after));
         Txn::SetAcl { path, acl, version }.encode(OpCode::SET_ACL, out);
         Ok(())
     }
@@ -458,12 +449,12 @@ impl Prep<'_> {
         let path = path::reserved::CONFIG;
         let znode = self.view(path).ok_or(ErrorCode::NO_NODE)?;
         self.permit(znode.acl(), Perms::WRITE)?;
-        let text = Bytes::from(changed.to_string());
+        let text = changed.to_string();
         let version = -1;
         let stat = StatPersisted { version, mzxid: self.zxid, mtime: self.time_ms, ..znode.stat() };
-        let after = znode.with_data(stat, Some(text.clone()));
-        self.outstanding.set(self.tree, self.zxid, path, Some(after));
-        let txn = Txn::SetData { path: path.into(), data: Some(&text), version };
+        let (seen, after) = (znode.seen(), znode.with_data(path, stat, Some(text.as_bytes())));
+        self.outstanding.set(self.tree, self.zxid, path, seen, Some(after));
+        let txn = Txn::SetData { path: path.into(), data: Some(text.as_bytes()), version };
         txn.encode(OpCode::RECONFIG, out);
         Ok(())
     }
@@ -476,7 +467,7 @@ impl Prep<'_> {
     fn multi(
         &mut self,
         ops: Vec<MultiOp<'_>>,
-        body: &Bytes,
+        body_bytes: usize,
         out: &mut Encoder<'_>,
     ) -> Result<(), ErrorCode> {
         // The original looks all paths up before it looks at the first operation.
@@ -484,7 +475,7 @@ impl Prep<'_> {
             return Err(ErrorCode::MARSHALLING_ERROR);
         }
         let list_at = out.position();
-        let bytes_max = body.len() + SEQUENCE_DIGITS * ops.len() + EXPANDED_BYTES_MAX;
+        let bytes_max = body_bytes + SEQUENCE_DIGITS * ops.len() + EXPANDED_BYTES_MAX;
         out.count(ops.len());
         let start = self.outstanding.begin(self.tree);
         let mut failed = false;
@@ -493,11 +484,8 @@ impl Prep<'_> {
             out.int(0);
             out.int(0);
             let body_at = out.position();
-            let done = if failed {
-                Err(ErrorCode::RUNTIME_INCONSISTENCY)
-            } else {
-                self.multi_op(op, body, out)
-            };
+            let done =
+                if failed { Err(ErrorCode::RUNTIME_INCONSISTENCY) } else { self.multi_op(op, out) };
             // Only `auth` entries and the counters of sequential znodes make a record longer than its request.
             let done = done.and_then(|op| {
                 let is_too_long = out.position() - list_at > bytes_max;
@@ -527,15 +515,10 @@ impl Prep<'_> {
         Ok(())
     }
 
-    fn multi_op(
-        &mut self,
-        op: MultiOp<'_>,
-        body: &Bytes,
-        out: &mut Encoder<'_>,
-    ) -> Result<OpCode, ErrorCode> {
+    fn multi_op(&mut self, op: MultiOp<'_>, out: &mut Encoder<'_>) -> Result<OpCode, ErrorCode> {
         Ok(match op {
             MultiOp::Create(op, create) => {
-                self.create(op, create, body, out)?;
+                self.create(op, create, out)?;
                 op
             }
             MultiOp::Delete(delete) => {
@@ -543,7 +526,7 @@ impl Prep<'_> {
                 OpCode::DELETE
             }
             MultiOp::SetData(set) => {
-                self.set_data(set, body, out)?;
+                self.set_data(set, out)?;
                 OpCode::SET_DATA
             }
             MultiOp::Check(check) => {

@@ -591,8 +591,7 @@ impl Replica {
         }
         for path in self.reaper.due(world.tree, world.now) {
             let mut prep = self.prep(world, &[], SessionId::NONE, 0)?;
-            let body = Bytes::from(path);
-            if let Ok(record) = prep.record(OpCode::DELETE_CONTAINER, &body) {
+            if let Ok(record) = prep.record(OpCode::DELETE_CONTAINER, path.as_bytes()) {
                 self.append(world, record, None, Then::Nothing, out)?;
             }
         }
