@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::{Decode, DecodeError, Decoder, Encode, Encoder};
+use crate::{Decode, DecodeError, Decoder, Encode, Encoder, Fixed};
 
 impl Encode for i32 {
     fn encode(&self, out: &mut Encoder<'_>) {
@@ -16,6 +16,20 @@ impl Decode<'_> for i32 {
     }
 }
 
+impl Fixed for i32 {
+    const BYTES: usize = size_of::<Self>();
+
+    #[inline]
+    fn put(&self, to: &mut [u8]) {
+        to.copy_from_slice(&self.to_be_bytes());
+    }
+
+    #[inline]
+    fn get(from: &[u8]) -> Self {
+        Self::from_be_bytes(from.try_into().expect("there are so many bytes"))
+    }
+}
+
 impl Encode for i64 {
     fn encode(&self, out: &mut Encoder<'_>) {
         out.long(*self);
@@ -25,6 +39,20 @@ impl Encode for i64 {
 impl Decode<'_> for i64 {
     fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         from.long()
+    }
+}
+
+impl Fixed for i64 {
+    const BYTES: usize = size_of::<Self>();
+
+    #[inline]
+    fn put(&self, to: &mut [u8]) {
+        to.copy_from_slice(&self.to_be_bytes());
+    }
+
+    #[inline]
+    fn get(from: &[u8]) -> Self {
+        Self::from_be_bytes(from.try_into().expect("there are so many bytes"))
     }
 }
 
@@ -103,11 +131,59 @@ impl<'a, T: Decode<'a>> Decode<'a> for Option<Vec<T>> {
 
 /// Declares a record once: its fields, in wire order, are its struct, its encoder and its decoder.
 ///
-/// A borrowing record names its lifetime `'a`.
+/// A borrowing record names its lifetime `'a`; one of numbers only is `fixed`.
 #[macro_export]
 macro_rules! record {
     ($(#[$attr:meta])* $name:ident { $($(#[$field_attr:meta])* $field:ident: $type:ty,)* }) => {
         $crate::record!(@ [] [$(#[$attr])*] $name { $($(#[$field_attr])* $field: $type,)* });
+    };
+    ($(#[$attr:meta])* fixed $name:ident { $($(#[$field_attr:meta])* $field:ident: $type:ty,)* }) => {
+        $(#[$attr])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct $name {
+            $($(#[$field_attr])* pub $field: $type,)*
+        }
+
+        impl $crate::Fixed for $name {
+            const BYTES: usize = 0 $(+ <$type as $crate::Fixed>::BYTES)*;
+
+            #[inline]
+            fn put(&self, to: &mut [u8]) {
+                $(
+                    let (field, to) = to.split_at_mut(<$type as $crate::Fixed>::BYTES);
+                    $crate::Fixed::put(&self.$field, field);
+                )*
+                assert!(to.is_empty());
+            }
+
+            #[inline]
+            fn get(from: &[u8]) -> Self {
+                $(
+                    let ($field, from) = from.split_at(<$type as $crate::Fixed>::BYTES);
+                    let $field = $crate::Fixed::get($field);
+                )*
+                assert!(from.is_empty());
+                Self { $($field,)* }
+            }
+        }
+
+        impl $crate::Encode for $name {
+            fn encode(&self, out: &mut $crate::Encoder<'_>) {
+                let mut bytes = [0; <Self as $crate::Fixed>::BYTES];
+                $crate::Fixed::put(self, &mut bytes);
+                out.raw(&bytes);
+            }
+        }
+
+        impl $crate::Decode<'_> for $name {
+            fn decode(from: &mut $crate::Decoder<'_>) -> Result<Self, $crate::DecodeError> {
+                if let Some(bytes) = from.chunk::<{ <Self as $crate::Fixed>::BYTES }>() {
+                    return Ok($crate::Fixed::get(bytes));
+                }
+                // Which field is missing is for the error to say.
+                Ok(Self { $($field: $crate::Decode::decode(from)?,)* })
+            }
+        }
     };
     ($(#[$attr:meta])* $name:ident<$life:lifetime> {
         $($(#[$field_attr:meta])* $field:ident: $type:ty,)*
@@ -152,6 +228,20 @@ macro_rules! record {
 macro_rules! number {
     ($($name:ident: $type:ty),* $(,)?) => {
         $(
+            impl $crate::Fixed for $name {
+                const BYTES: usize = <$type as $crate::Fixed>::BYTES;
+
+                #[inline]
+                fn put(&self, to: &mut [u8]) {
+                    $crate::Fixed::put(&self.0, to);
+                }
+
+                #[inline]
+                fn get(from: &[u8]) -> Self {
+                    Self($crate::Fixed::get(from))
+                }
+            }
+
             impl $crate::Encode for $name {
                 fn encode(&self, out: &mut $crate::Encoder<'_>) {
                     $crate::Encode::encode(&self.0, out);

@@ -26,6 +26,18 @@ pub trait Encode {
     }
 }
 
+/// A field or a record that always has the same number of bytes. Such records are written and read at once.
+pub trait Fixed: Sized {
+    /// How many.
+    const BYTES: usize;
+
+    /// Writes it into these bytes, of which there are so many.
+    fn put(&self, to: &mut [u8]);
+
+    /// Reads it from these bytes, of which there are so many.
+    fn get(from: &[u8]) -> Self;
+}
+
 /// A record that can be read, borrowing from the bytes it came in.
 pub trait Decode<'a>: Sized {
     /// Reads one record and leaves the decoder behind its last byte.

@@ -45,48 +45,72 @@ pub enum DecodeError {
 /// Lengths are checked against the bytes that are left, so a promise of more costs nothing.
 #[derive(Clone, Debug)]
 pub struct Decoder<'a> {
-    bytes: &'a [u8],
-    at: usize,
+    /// What is left.
+    rest: &'a [u8],
+    /// How many bytes there were.
+    bytes: usize,
 }
 
 impl<'a> Decoder<'a> {
     /// A cursor at the first of `bytes`.
+    #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0 }
+        Self { rest: bytes, bytes: bytes.len() }
     }
 
     /// Offset of the next byte.
+    #[inline]
     pub fn position(&self) -> usize {
-        self.at
+        self.bytes - self.rest.len()
     }
 
     /// How many bytes are left.
+    #[inline]
     pub fn remaining(&self) -> usize {
-        self.bytes.len() - self.at
+        self.rest.len()
     }
 
     /// What is left.
+    #[inline]
     pub fn rest(&self) -> &'a [u8] {
-        &self.bytes[self.at..]
+        self.rest
     }
 
+    #[cold]
+    fn short(&self, length: usize) -> DecodeError {
+        DecodeError::Short { at: self.position(), missing: length - self.rest.len() }
+    }
+
+    #[inline]
     fn take(&mut self, length: usize) -> Result<&'a [u8], DecodeError> {
-        let left = self.rest();
-        let Some(taken) = left.get(..length) else {
-            return Err(DecodeError::Short { at: self.at, missing: length - left.len() });
+        let Some((taken, rest)) = self.rest.split_at_checked(length) else {
+            return Err(self.short(length));
         };
-        self.at += length;
+        self.rest = rest;
         Ok(taken)
     }
 
+    /// So many bytes, if they are there.
+    #[inline]
+    pub fn chunk<const N: usize>(&mut self) -> Option<&'a [u8; N]> {
+        let (taken, rest) = self.rest.split_first_chunk()?;
+        self.rest = rest;
+        Some(taken)
+    }
+
+    #[inline]
     fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
-        Ok(self.take(N)?.try_into().expect("take gives the length asked for"))
+        match self.chunk() {
+            Some(taken) => Ok(*taken),
+            None => Err(self.short(N)),
+        }
     }
 
     /// One byte.
     ///
     /// # Errors
     /// [`DecodeError::Short`].
+    #[inline]
     pub fn byte(&mut self) -> Result<u8, DecodeError> {
         Ok(self.array::<1>()?[0])
     }
@@ -95,6 +119,7 @@ impl<'a> Decoder<'a> {
     ///
     /// # Errors
     /// [`DecodeError::Short`].
+    #[inline]
     pub fn boolean(&mut self) -> Result<bool, DecodeError> {
         Ok(self.byte()? != 0)
     }
@@ -103,6 +128,7 @@ impl<'a> Decoder<'a> {
     ///
     /// # Errors
     /// [`DecodeError::Short`].
+    #[inline]
     pub fn int(&mut self) -> Result<i32, DecodeError> {
         self.array().map(i32::from_be_bytes)
     }
@@ -111,6 +137,7 @@ impl<'a> Decoder<'a> {
     ///
     /// # Errors
     /// [`DecodeError::Short`].
+    #[inline]
     pub fn long(&mut self) -> Result<i64, DecodeError> {
         self.array().map(i64::from_be_bytes)
     }
@@ -119,8 +146,9 @@ impl<'a> Decoder<'a> {
     ///
     /// # Errors
     /// [`DecodeError::Length`] below −1, [`DecodeError::Short`] when the bytes are not there.
+    #[inline]
     pub fn buffer(&mut self) -> Result<Option<&'a [u8]>, DecodeError> {
-        let at = self.at;
+        let at = self.position();
         match self.int()? {
             -1 => Ok(None),
             length => {
@@ -135,6 +163,7 @@ impl<'a> Decoder<'a> {
     ///
     /// # Errors
     /// As [`Decoder::buffer`].
+    #[inline]
     pub fn ustring(&mut self) -> Result<Option<Cow<'a, str>>, DecodeError> {
         Ok(self.buffer()?.map(|bytes| match std::str::from_utf8(bytes) {
             Ok(text) => Cow::Borrowed(text),
@@ -146,8 +175,9 @@ impl<'a> Decoder<'a> {
     ///
     /// # Errors
     /// As [`Decoder::buffer`], and [`DecodeError::Null`].
+    #[inline]
     pub fn text(&mut self) -> Result<Cow<'a, str>, DecodeError> {
-        let at = self.at;
+        let at = self.position();
         self.ustring()?.ok_or(DecodeError::Null { at })
     }
 
@@ -159,7 +189,7 @@ impl<'a> Decoder<'a> {
     /// # Errors
     /// [`DecodeError::Length`] for a count that the bytes left cannot hold.
     pub fn vector<T: Decode<'a>>(&mut self) -> Result<Option<Vec<T>>, DecodeError> {
-        let at = self.at;
+        let at = self.position();
         let count = self.int()?;
         if count == -1 {
             return Ok(None);
@@ -181,7 +211,7 @@ impl<'a> Decoder<'a> {
     /// # Errors
     /// As [`Decoder::vector`].
     pub fn elements<T: Decode<'a>>(&mut self) -> Result<Vector<'a, T>, DecodeError> {
-        let at = self.at;
+        let at = self.position();
         let count = self.int()?;
         let left = usize::try_from(count).unwrap_or(0);
         if left > self.remaining() {

@@ -10,31 +10,37 @@ pub struct Encoder<'b> {
 
 impl<'b> Encoder<'b> {
     /// Appends to `bytes`, keeping what is in it.
+    #[inline]
     pub fn new(bytes: &'b mut Vec<u8>) -> Self {
         Self { bytes }
     }
 
     /// One byte.
+    #[inline]
     pub fn byte(&mut self, value: u8) {
         self.bytes.push(value);
     }
 
     /// A boolean, as 0 or 1.
+    #[inline]
     pub fn boolean(&mut self, value: bool) {
         self.byte(value.into());
     }
 
     /// A 32-bit integer.
+    #[inline]
     pub fn int(&mut self, value: i32) {
         self.bytes.extend_from_slice(&value.to_be_bytes());
     }
 
     /// A 64-bit integer.
+    #[inline]
     pub fn long(&mut self, value: i64) {
         self.bytes.extend_from_slice(&value.to_be_bytes());
     }
 
     /// A length-prefixed run of bytes; `None` is length −1.
+    #[inline]
     pub fn buffer(&mut self, value: Option<&[u8]>) {
         match value {
             None => self.int(-1),
@@ -46,11 +52,13 @@ impl<'b> Encoder<'b> {
     }
 
     /// A UTF-8 string; `None` is length −1.
+    #[inline]
     pub fn ustring(&mut self, value: Option<&str>) {
         self.buffer(value.map(str::as_bytes));
     }
 
     /// A UTF-8 string.
+    #[inline]
     pub fn text(&mut self, value: &str) {
         self.buffer(Some(value.as_bytes()));
     }
@@ -59,6 +67,7 @@ impl<'b> Encoder<'b> {
     ///
     /// # Panics
     /// Above `i32::MAX`, which no ZooKeeper record can carry.
+    #[inline]
     pub fn count(&mut self, count: usize) {
         self.int(i32::try_from(count).expect("records are bounded far below 2 GiB"));
     }
@@ -77,11 +86,13 @@ impl<'b> Encoder<'b> {
     }
 
     /// Bytes that are encoded already.
+    #[inline]
     pub fn raw(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
     /// How many bytes the buffer holds.
+    #[inline]
     pub fn position(&self) -> usize {
         self.bytes.len()
     }
@@ -90,6 +101,7 @@ impl<'b> Encoder<'b> {
     ///
     /// # Panics
     /// When those bytes are not written yet.
+    #[inline]
     pub fn patch_int(&mut self, at: usize, value: i32) {
         self.bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
     }

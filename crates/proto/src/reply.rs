@@ -11,7 +11,7 @@ pub const PASSWORD_BYTES: usize = 16;
 
 record! {
     /// Prefixes every answer a server sends. Source: `zookeeper.jute`, `proto.ReplyHeader`.
-    ReplyHeader {
+    fixed ReplyHeader {
         /// Echo of the request's xid; negative for notifications (−1), pings (−2) and auth (−4).
         xid: Xid,
         /// Last zxid this server had applied when it answered.

@@ -11,7 +11,7 @@ type Data<'a> = Option<&'a [u8]>;
 
 record! {
     /// Prefixes every request after the first. Source: `zookeeper.jute`, `proto.RequestHeader`.
-    RequestHeader {
+    fixed RequestHeader {
         /// Echoed by the answer.
         xid: Xid,
         /// The operation.

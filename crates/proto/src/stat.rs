@@ -13,7 +13,7 @@ pub const STAT_PERSISTED_BYTES: usize = 60;
 record! {
     /// A znode's stat as clients see it.
     #[derive(Copy, Hash)]
-    Stat {
+    fixed Stat {
         /// Zxid of its creation.
         czxid: Zxid,
         /// Zxid of its last data change.
@@ -42,7 +42,7 @@ record! {
 record! {
     /// A znode's stat as snapshots keep it.
     #[derive(Copy, Default)]
-    StatPersisted {
+    fixed StatPersisted {
         /// Zxid of its creation.
         czxid: Zxid,
         /// Zxid of its last data change.

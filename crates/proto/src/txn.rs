@@ -20,7 +20,7 @@ pub const DIGEST_VERSION: i32 = 2;
 record! {
     /// Prefixes every logged transaction.
     #[derive(Copy)]
-    TxnHeader {
+    fixed TxnHeader {
         /// The session that asked, 0 for the server itself.
         session: SessionId,
         /// The request's xid.
@@ -37,7 +37,7 @@ record! {
 record! {
     /// The tree's digest after a transaction.
     #[derive(Copy)]
-    TxnDigest {
+    fixed TxnDigest {
         /// How it is computed; [`DIGEST_VERSION`].
         version: i32,
         /// The sum over all znodes.
