@@ -28,7 +28,7 @@ use crate::pack::Pack;
 use crate::prep::{Malformed, Prep};
 use crate::reaper::Reaper;
 use crate::schedule::SnapshotSchedule;
-use crate::sessions::{Expiry, Owner, Sessions};
+use crate::sessions::{Expiry, Owner, Session, Sessions};
 use crate::throttle::ConnectionThrottle;
 
 /// What waits for its turn.
@@ -212,7 +212,9 @@ impl Replica {
                     self.enter(world, input, out)?;
                 }
             }
-            Input::Touched { session, at } => self.touch(session, at),
+            Input::Touched { session, at } => {
+                self.touch(session, at);
+            }
             Input::Stalled(time) => {
                 self.sessions.postpone(time, world.now.monotonic);
                 if matches!(self.order, Order::Ensemble(_)) {
@@ -434,12 +436,11 @@ impl Replica {
     ) -> Result<(), Fatal> {
         let Request { conn, session, xid, op, .. } = request;
         let origin = request.origin();
-        let Some(live) = self.sessions.get(session).copied() else {
+        let Some(live) = self.touch(session, request.received) else {
             // The session ended before the request was taken in: it has no one to answer to.
             self.later(Work::Abandon(origin), out);
             return Ok(());
         };
-        self.touch(session, request.received);
         let waited = world.now.monotonic.saturating_sub(request.received);
         self.counts.taken_in(waited.as_millis() as u64);
         let patience = self.options.throttled_op_wait;
@@ -529,14 +530,15 @@ impl Replica {
         Then::End(session)
     }
 
-    /// Notes that a session was heard of.
-    pub(crate) fn touch(&mut self, session: SessionId, at: Duration) {
-        self.sessions.touch(session, at);
+    /// Notes that a session was heard of, and returns it.
+    pub(crate) fn touch(&mut self, session: SessionId, at: Duration) -> Option<Session> {
+        let live = self.sessions.touch(session, at)?;
         if let Order::Ensemble(ensemble) = &mut self.order
-            && let Some(live) = self.sessions.get(session).filter(|live| !live.local)
+            && !live.local
         {
             ensemble.touched(session, live.timeout_ms);
         }
+        Some(live)
     }
 
     /// Orders a request that fails whatever the tree says.

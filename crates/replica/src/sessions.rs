@@ -82,14 +82,6 @@ impl Sessions {
         Self { tick, expiry, by_id, buckets: BTreeMap::new(), locals: 0 }
     }
 
-    /// The first bucket boundary after `now` plus the timeout.
-    fn deadline(&self, now: Duration, timeout_ms: i32) -> Duration {
-        let early = if zebu_proto::mutant!("early expiry") { 2 } else { 1 };
-        let end = now + Duration::from_millis(timeout_ms.max(0) as u64) / early;
-        let ticks = end.as_nanos() / self.tick.as_nanos() + 1;
-        Duration::from_nanos((ticks * self.tick.as_nanos()) as u64)
-    }
-
     /// Starts to track a session of the whole ensemble, with its full timeout from `now`.
     pub fn add(&mut self, id: SessionId, timeout_ms: i32, owner: Option<Owner>, now: Duration) {
         self.insert(id, timeout_ms, owner, now, false);
@@ -108,7 +100,7 @@ impl Sessions {
         now: Duration,
         local: bool,
     ) {
-        let deadline = self.deadline(now, timeout_ms);
+        let deadline = deadline(self.tick, now, timeout_ms);
         let session = Session { timeout_ms, deadline, closing: false, owner, local };
         let before = self.by_id.insert(id, session);
         let expires = |local: bool| local || self.expiry == Expiry::All;
@@ -128,16 +120,14 @@ impl Sessions {
         Some(session.timeout_ms)
     }
 
-    /// Notes that a session was heard of at `now`. Unknown and closing sessions stay as they are.
-    pub fn touch(&mut self, id: SessionId, now: Duration) {
-        let Some(session) = self.by_id.get(&id) else { return };
-        let deadline = self.deadline(now, session.timeout_ms);
-        if let Some(session) = self.by_id.get_mut(&id)
-            && !session.closing
-            && !zebu_proto::mutant!("touch forgotten")
-        {
+    /// Notes that a session was heard of at `now`, and returns it. A closing session stays as it is.
+    pub fn touch(&mut self, id: SessionId, now: Duration) -> Option<Session> {
+        let session = self.by_id.get_mut(&id)?;
+        if !session.closing && !zebu_proto::mutant!("touch forgotten") {
+            let deadline = deadline(self.tick, now, session.timeout_ms);
             session.deadline = session.deadline.max(deadline);
         }
+        Some(*session)
     }
 
     /// Gives every session more time, since this server did not hear anybody for so long until `now`.
@@ -255,6 +245,15 @@ impl Sessions {
     }
 }
 
+/// The first boundary of buckets one `tick` wide after `now` plus the timeout.
+fn deadline(tick: Duration, now: Duration, timeout_ms: i32) -> Duration {
+    let early = if zebu_proto::mutant!("early expiry") { 2 } else { 1 };
+    let end = now + Duration::from_millis(timeout_ms.max(0) as u64) / early;
+    // Half a millennium fits into 64 bits.
+    let nanos = |time: Duration| time.as_nanos() as u64;
+    Duration::from_nanos((nanos(end) / nanos(tick) + 1) * nanos(tick))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -266,10 +265,9 @@ mod tests {
     #[test]
     fn deadlines_are_rounded_up_to_the_next_tick() {
         // The example of SRV-04: interval 2, time 10 gives 12.
-        let sessions = Sessions::new(ms(2), Expiry::All);
-        assert_eq!(sessions.deadline(ms(0), 10), ms(12));
-        assert_eq!(sessions.deadline(ms(1), 10), ms(12));
-        assert_eq!(sessions.deadline(ms(2), 10), ms(14));
+        assert_eq!(deadline(ms(2), ms(0), 10), ms(12));
+        assert_eq!(deadline(ms(2), ms(1), 10), ms(12));
+        assert_eq!(deadline(ms(2), ms(2), 10), ms(14));
     }
 
     #[test]
