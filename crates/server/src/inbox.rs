@@ -33,13 +33,13 @@ impl Inbox {
     /// Hands in several; `inputs` is empty afterwards and keeps its room.
     pub fn push_all(&self, inputs: &mut Vec<Input>) {
         if !inputs.is_empty() {
-            self.with(|waiting| waiting.append(inputs));
+            self.with(|waiting| add(waiting, inputs));
         }
     }
 
     /// Hands in several without waking whoever waits: the caller sees to them itself, or calls [`Inbox::wake`].
     pub fn push_quietly(&self, inputs: &mut Vec<Input>) {
-        self.waiting.lock().inputs.append(inputs);
+        add(&mut self.waiting.lock().inputs, inputs);
     }
 
     /// Wakes whoever waits, if there is something to take.
@@ -58,7 +58,7 @@ impl Inbox {
     /// Hands in several that hold this many bytes together.
     pub fn push_sized(&self, inputs: &mut Vec<Input>, bytes: usize) {
         if !inputs.is_empty() {
-            self.with_size(bytes, |waiting| waiting.append(inputs));
+            self.with_size(bytes, |waiting| add(waiting, inputs));
         }
     }
 
@@ -116,6 +116,15 @@ impl Inbox {
         let mut waiting = self.waiting.lock();
         std::mem::swap(into, &mut waiting.inputs);
         waiting.bytes = 0;
+    }
+}
+
+/// Adds `inputs` to those that wait, which are mostly none: then nothing is copied.
+fn add(waiting: &mut Vec<Input>, inputs: &mut Vec<Input>) {
+    if waiting.is_empty() {
+        std::mem::swap(waiting, inputs);
+    } else {
+        waiting.append(inputs);
     }
 }
 
