@@ -206,8 +206,12 @@ impl Replica {
         input: zebu_zab::Input,
         out: &mut Vec<Output>,
     ) -> Result<(), Fatal> {
-        let remade =
-            matches!(input, zebu_zab::Input::Truncated { .. } | zebu_zab::Input::Restored { .. });
+        let remade = matches!(
+            input,
+            zebu_zab::Input::Truncated { .. }
+                | zebu_zab::Input::Reloaded { .. }
+                | zebu_zab::Input::Restored { .. }
+        );
         if remade {
             self.applied = world.tree.last_zxid();
             self.committed = self.applied;

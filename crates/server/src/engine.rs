@@ -528,6 +528,7 @@ impl Engine {
                 Job::Config(change)
             }
             zebu_zab::Output::Truncate(zxid) => Job::Truncate(zxid),
+            zebu_zab::Output::Reload => Job::Reload,
             zebu_zab::Output::Restore(link) => match peers.take_copy(link) {
                 Some(copied) => Job::Restore(Box::new(copied)),
                 None => anyhow::bail!("the leader's tree is gone"),

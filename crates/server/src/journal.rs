@@ -52,6 +52,8 @@ pub enum Job {
     SaveEpoch(EpochKind, Epoch),
     /// Take back everything behind this.
     Truncate(Zxid),
+    /// Let the tree be what the disk has.
+    Reload,
     /// Make a leader's tree this server's.
     Restore(Box<Copied>),
 }
@@ -220,7 +222,7 @@ fn wait(commands: &Receiver<Command>, due: Instant, most: Duration) -> Option<Co
 impl Job {
     /// Whether it makes log and tree anew.
     pub fn remakes(&self) -> bool {
-        matches!(self, Self::Truncate(_) | Self::Restore(_))
+        matches!(self, Self::Truncate(_) | Self::Reload | Self::Restore(_))
     }
 
     fn run(self, log: &mut TxnLog, reports: &mut Reports, shared: &Shared) -> anyhow::Result<()> {
@@ -262,6 +264,14 @@ impl Job {
                     *shared.tree.write() = tree;
                 }
                 zebu_zab::Input::Truncated { end, config: config.map(Arc::new) }
+            }
+            Self::Reload => {
+                info!("this server gets a vote: it begins again with what its disk has");
+                let options = shared.tree.read().options();
+                let (end, mut tree) = zebu_state::reload(log, options)?;
+                show(&mut tree);
+                *shared.tree.write() = tree;
+                zebu_zab::Input::Reloaded { end }
             }
             Self::Restore(copied) => {
                 let Copied { mut tree, file, .. } = *copied;

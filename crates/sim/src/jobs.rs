@@ -30,6 +30,7 @@ pub(crate) enum Job {
     Config(ConfigChange),
     Epoch(EpochKind, Epoch),
     Truncate(Zxid),
+    Reload,
     Restore(LinkId),
 }
 
@@ -166,6 +167,14 @@ impl World {
                         end,
                         config: config.map(Arc::new),
                     }));
+                }
+                Job::Reload => {
+                    let (end, mut tree) =
+                        zebu_state::reload(&mut process.log, options).map_err(text)?;
+                    show(plan, &mut tree, process.config_files.committed(), wall_ms);
+                    process.tree = tree;
+                    self.checks.truncated(server, end, &process.tree);
+                    inputs.push(Input::Zab(zebu_zab::Input::Reloaded { end }));
                 }
                 Job::Restore(link) => {
                     let arriving = process.arriving.remove(&link).expect("a copy to restore");

@@ -707,6 +707,10 @@ impl World {
                 self.checks.truncate(server, zxid);
                 self.job(server, Job::Truncate(zxid));
             }
+            Zab::Reload => {
+                self.append_records(server);
+                self.job(server, Job::Reload);
+            }
             Zab::Restore(link) => {
                 self.append_records(server);
                 self.job(server, Job::Restore(link));

@@ -12,7 +12,7 @@ mod start;
 mod stretch;
 
 pub use copy::{Copied, CopyError, Entering, Filing, Receiving, Sending};
-pub use rebuild::{Rebuild, Rebuilt, truncate};
+pub use rebuild::{Rebuild, Rebuilt, reload, truncate};
 pub use snapshot::{Outline, Step, Taking};
 pub use start::Found;
 pub use stretch::{Stretch, read_log};

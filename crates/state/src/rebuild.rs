@@ -104,6 +104,18 @@ impl Recover for Rebuild {
     }
 }
 
+/// What a restart would find: where the log ends, and the tree.
+///
+/// An end of `None` is that of a disk with nothing that can be used: a leader has to send its whole tree.
+///
+/// # Errors
+/// The log cannot be used any more.
+pub fn reload(log: &mut TxnLog, options: Options) -> Result<(Option<Zxid>, Tree), StoreError> {
+    let mut rebuild = Rebuild::new(options);
+    let end = log.recover(&mut rebuild)?.last_zxid;
+    Ok((Some(end).filter(|end| *end >= Zxid::ZERO), rebuild.finish().tree))
+}
+
 /// Takes back everything behind `zxid`, on a leader's word: where the log ends then, and the tree that
 /// takes the place of one that has applied `applied`, if it cannot stay.
 ///

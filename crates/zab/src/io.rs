@@ -219,6 +219,11 @@ pub enum Input {
         /// The newest configuration that the tree has.
         config: Option<Arc<Membership>>,
     },
+    /// [`Output::Reload`] is done.
+    Reloaded {
+        /// Where log and tree end now. `None`: there is nothing that can be used.
+        end: Option<Zxid>,
+    },
     /// [`Output::Restore`] is done: tree and log are the copy's, durably.
     Restored {
         /// Their end.
@@ -295,6 +300,8 @@ pub enum Output {
     /// Remove everything above this from the log, and from the tree if it is there; report
     /// [`Input::Truncated`].
     Truncate(Zxid),
+    /// Let the tree be what a restart would find; report [`Input::Reloaded`].
+    Reload,
     /// Make the snapshot that came on this connection durable, take it as the tree, and let the log
     /// go on after it; report [`Input::Restored`].
     Restore(LinkId),

@@ -11,6 +11,7 @@ mod io;
 mod leader;
 mod learner;
 mod links;
+mod masters;
 pub mod mesh;
 mod peer;
 pub mod quorums;

@@ -19,6 +19,7 @@ use crate::io::{Configs, EpochKind, Input, Learners, LinkId, Options, Output, Ro
 use crate::leader::Leader;
 use crate::learner::Learner;
 use crate::links::Progress;
+use crate::masters::Masters;
 use crate::mesh::{self, Mesh};
 use crate::quorums::Quorums;
 use crate::random::Random;
@@ -70,12 +71,13 @@ pub struct Start {
 pub(crate) struct Busy {
     pub(crate) truncating: Option<Zxid>,
     pub(crate) restoring: bool,
+    reloading: bool,
     epochs: VecDeque<(EpochKind, Epoch)>,
 }
 
 impl Busy {
     fn changes_the_log(&self) -> bool {
-        self.truncating.is_some() || self.restoring
+        self.truncating.is_some() || self.restoring || self.reloading
     }
 
     fn any(&self) -> bool {
@@ -150,15 +152,16 @@ pub struct Peer {
     early: BTreeMap<ServerId, Ballot>,
     /// Who has begun to look for a leader while this server had one, and when.
     ahead: BTreeMap<ServerId, (Duration, Ballot)>,
+    /// Who has no vote, and has asked who leads while this server did not know.
+    asked: BTreeSet<ServerId>,
     /// A leader that has said nothing for too long, until it is heard of again.
     silent: Option<ServerId>,
     /// Whom it has followed in vain last.
     vain: Vain,
     /// Before this it does not look for a leader.
     rest_until: Duration,
-    /// At an observer: whom it may learn from, and which of them is next.
-    masters: Vec<ServerId>,
-    next_master: usize,
+    /// At an observer: whom it may learn from.
+    masters: Masters,
     random: Random,
     /// The members are others than those that the election network was made for.
     members_changed: bool,
@@ -197,11 +200,11 @@ impl Peer {
             part: Part::Settling,
             early: BTreeMap::new(),
             ahead: BTreeMap::new(),
+            asked: BTreeSet::new(),
             silent: None,
             vain: Vain::default(),
             rest_until: Duration::ZERO,
-            masters: Vec::new(),
-            next_master: 0,
+            masters: Masters::default(),
             random: Random::new(options.seed),
             members_changed: false,
             appointed: None,
@@ -576,6 +579,14 @@ impl Peer {
                     learner.truncated(&mut ctx, end.is_some())?;
                 }
             }
+            Input::Reloaded { end } => {
+                assert!(self.busy.reloading, "something was to be reloaded");
+                self.busy.reloading = false;
+                self.unlogged = false;
+                self.has_database = end.is_some();
+                // It stays bound by what it knows to be proposed, though the transaction comes anew.
+                self.history.reset(end.unwrap_or(Zxid::ZERO));
+            }
             Input::Restored { zxid, config } => {
                 assert!(self.busy.restoring, "something was to be restored");
                 self.busy.restoring = false;
@@ -688,6 +699,10 @@ impl Peer {
         let absent = &self.absent();
         let decision = self.election.receive(now, from, ballot, &self.quorums, absent, &mut posts);
         self.post(now, posts, decision, out)?;
+        let looks = ballot.state == State::Looking;
+        if looks && matches!(self.part, Part::Looking) && !self.quorums.is_voter(from) {
+            self.asked.insert(from);
+        }
         if matches!(self.part, Part::Leading(_) | Part::Learning(_)) {
             match ballot.state {
                 State::Looking => self.ahead.insert(from, (now, ballot)),
@@ -789,19 +804,23 @@ impl Peer {
         let observer = decision.state == State::Observing;
         let (mut masters, mut pause) = (VecDeque::new(), Duration::ZERO);
         if observer {
-            let all_tried;
-            (masters, all_tried) = self.masters_to_try(leader);
+            let mut all_tried = true;
+            if self.options.observer.masters {
+                let members = self.quorums.committed();
+                (masters, all_tried) = self.masters.untried(leader, members, &mut self.random);
+            }
             if masters.is_empty() || all_tried {
                 pause = self.pause_below(self.options.observer.connect_pause_max);
             }
         }
         let supporters = self.election.supporters();
+        let mut told = std::mem::take(&mut self.asked);
         if decision.state == State::Leading {
-            let result = self.election.result();
-            let me = self.options.me;
-            for supporter in supporters.iter().filter(|supporter| **supporter != me) {
-                self.notify(*supporter, result, out);
-            }
+            told.extend(supporters.iter().filter(|supporter| **supporter != self.options.me));
+        }
+        let result = self.election.result();
+        for server in told {
+            self.notify(server, result, out);
         }
         let (_, mut ctx) = self.split(now, out);
         let part = match decision.state {
@@ -815,33 +834,6 @@ impl Peer {
             Part::Leading(leader) => leader.begin(&mut ctx),
             _ => Ok(()),
         }
-    }
-
-    /// The servers an observer may learn from instead of the leader, beginning with the one behind
-    /// the last, and whether all of them have had their turn.
-    ///
-    /// Source: `QuorumPeer.updateObserverMasterList`, `nextObserverMaster`.
-    fn masters_to_try(&mut self, leader: ServerId) -> (VecDeque<ServerId>, bool) {
-        if !self.options.observer.masters {
-            return (VecDeque::new(), false);
-        }
-        let mut known = self.masters.clone();
-        known.sort_unstable();
-        let mut all_tried = false;
-        if !known.iter().copied().eq(self.quorums.committed().voters()) {
-            self.masters = self.quorums.committed().voters().collect();
-            for last in (1..self.masters.len()).rev() {
-                let other = self.random.below(last as u64 + 1) as usize;
-                self.masters.swap(last, other);
-            }
-            self.next_master = 0;
-        } else if self.masters[self.next_master..].iter().all(|master| *master == leader) {
-            self.next_master = 0;
-            all_tried = true;
-        }
-        // A leader has other things to do; without followers, there is only the leader.
-        let to_try = self.masters[self.next_master..].iter().copied();
-        (to_try.filter(|master| *master != leader).collect(), all_tried)
     }
 
     /// A random time below this, in whole milliseconds.
@@ -861,8 +853,7 @@ impl Peer {
                 if learner.is_observer() {
                     // Those who vote have enough to do with each other.
                     self.rest_until = now + self.pause_below(self.options.observer.look_pause_max);
-                    let tried = self.masters.iter().position(|m| *m == learner.master());
-                    self.next_master = tried.map_or(0, |tried| tried + 1);
+                    self.masters.left(&learner);
                 }
                 learner.leave(out);
             }
@@ -889,7 +880,9 @@ impl Peer {
             && self.is_settled()
             && (self.rest_until <= now || self.appointed.is_some())
         {
-            self.distrust_memory();
+            if self.forget_unlogged(out) {
+                return;
+            }
             // Whoever has lost what it had leads nobody, though it be appointed.
             let able = |it: &Appointed| {
                 let has = self.has_database || zebu_proto::mutant!("empty server leads");
@@ -917,11 +910,16 @@ impl Peer {
         }
     }
 
-    /// If it votes from now on, and its disk does not have what it would vote with, it has nothing.
-    fn distrust_memory(&mut self) {
-        if self.unlogged && !self.quorums.is_observer(self.options.me) {
-            self.has_database = false;
+    /// If it votes from now on, what it votes with has to be on its disk. Says whether that takes time.
+    ///
+    /// What it forgets was committed without it.
+    fn forget_unlogged(&mut self, out: &mut Vec<Output>) -> bool {
+        let forgets = self.unlogged && !self.quorums.is_observer(self.options.me);
+        if forgets {
+            self.busy.reloading = true;
+            out.push(Output::Reload);
         }
+        forgets
     }
 
     /// Goes over to the leader of the configuration that has come into force, which this server may

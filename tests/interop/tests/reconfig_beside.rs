@@ -7,8 +7,10 @@ use std::net::Ipv4Addr;
 use anyhow::{Result, ensure};
 use zebu_interop::ensemble::options;
 use zebu_interop::members::{Id, Members};
+use zebu_interop::raw::Session;
 use zebu_interop::server::Kind::{self, Java395, Zebu};
 use zebu_interop::server::free_port;
+use zebu_interop::wire::{Writer, op};
 
 /// What two observers that learn from followers come through: one becomes a voter and an observer again, voters are
 /// removed and come back, and in between all of them see what is written anywhere.
@@ -48,6 +50,15 @@ fn observers_behind_followers(kinds: [Kind; 3], observers: Kind) -> Result<()> {
     members.server(leader).spawn()?;
     members.expect(&rest, &config)?;
 
+    // One of the original that leads until it has no vote any more may be left with a transaction that nobody else has;
+    // the original's followers never serve it then.
+    while observers == Java395 && members.leader(&rest)? == 4 {
+        members.server(4).kill()?;
+        let others: Vec<Id> = rest.iter().copied().filter(|id| *id != 4).collect();
+        members.leader(&others)?;
+        members.server(4).spawn()?;
+        members.expect(&rest, &config)?;
+    }
     let entry = members.entry(4, "observer");
     let config = members.change(leader, &[entry], &[])?;
     members.expect(&rest, &config)?;
@@ -228,6 +239,45 @@ fn moves(kinds: [Kind; 3]) -> Result<Vec<String>> {
     Ok(told)
 }
 
+/// An observer that keeps no log gets a vote without which nothing is committed; what is committed then is on its disk.
+fn vote_without_a_log(kind: Kind) -> Result<()> {
+    let options = options().config("syncEnabled", "false");
+    let mut members = Members::start_with(&[kind; 2], options, true)?;
+    members.join(3, Zebu, &[1, 2])?;
+    let entry = members.entry(3, "observer");
+    let config = members.change(1, &[entry], &[])?;
+    members.expect(&[1, 2, 3], &config)?;
+    members.expect_mode(3, "observer")?;
+    members.write(&[1, 2, 3], "not-logged")?;
+
+    let entry = members.entry(3, "participant");
+    let config = members.change(1, &[entry], &[])?;
+    members.expect(&[1, 2, 3], &config)?;
+    members.expect_mode(3, "follower")?;
+    let config = members.change(1, &[], &[2])?;
+    members.server(2).stop()?;
+    members.expect(&[1, 3], &config)?;
+    members.write(&[1, 3], "logged")?;
+    let begun = members.server(3).log_lines(&["it begins again with what its disk has"]);
+    ensure!(begun.lines().count() == 1, "{begun}");
+
+    // Whoever leads has what was acknowledged, and both have all of it.
+    for id in [1, 3] {
+        members.server(id).kill()?;
+    }
+    for id in [1, 3] {
+        members.server(id).spawn()?;
+    }
+    members.write(&[1, 3], "restarted")?;
+    for id in [1, 3] {
+        let mut session = Session::open(members.server(id).address(), 60_000)?;
+        for path in ["/not-logged-1", "/not-logged-3", "/logged-1", "/logged-3"] {
+            session.expect(op::EXISTS, Writer::new().string(path).bool(false))?;
+        }
+    }
+    Ok(())
+}
+
 fn done(result: Result<()>) {
     result.unwrap_or_else(|failure| panic!("{failure:?}"));
 }
@@ -241,6 +291,17 @@ fn observers_behind_followers_are_reconfigured() {
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn observers_behind_followers_of_the_original_are_reconfigured() {
     done(observers_behind_followers([Java395; 3], Java395));
+}
+
+#[test]
+fn an_observer_without_a_log_gets_a_vote() {
+    done(vote_without_a_log(Zebu));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn an_observer_without_a_log_gets_a_vote_beside_the_original() {
+    done(vote_without_a_log(Java395));
 }
 
 #[test]

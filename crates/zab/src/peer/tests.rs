@@ -37,10 +37,18 @@ fn start(committed: Arc<Membership>) -> Start {
 
 #[test]
 fn who_gets_a_vote_does_not_vote_with_what_it_has_not_logged() {
-    for (unlogged, expected) in [(false, Zxid(7)), (true, NO_ZXID)] {
+    for (on_disk, expected) in [(Zxid(7), Zxid(7)), (Zxid(3), Zxid(3)), (NO_ZXID, NO_ZXID)] {
         let mut peer = Peer::new(Options::new(ServerId(1)), start(members("observer", 0)));
-        peer.unlogged = unlogged;
+        peer.unlogged = on_disk != Zxid(7);
         peer.quorums.commit(members("participant", 9));
+        if peer.unlogged {
+            let mut out = Vec::new();
+            peer.step(Duration::ZERO, Input::Tick, &mut out);
+            assert!(out.contains(&Output::Reload), "{out:?}");
+            assert!(!matches!(peer.part, Part::Looking));
+            let end = Some(on_disk).filter(|it| *it != NO_ZXID);
+            peer.step(Duration::ZERO, Input::Reloaded { end }, &mut out);
+        }
         assert_eq!(vote(&mut peer), expected);
     }
 }

@@ -61,6 +61,7 @@ impl Random {
 enum Job {
     Append(Txn),
     Truncate(Zxid),
+    Reload,
     Restore(LinkId),
     Epoch(EpochKind, Epoch),
     Config(ConfigChange),
@@ -595,6 +596,7 @@ impl World {
                     self.job(node, Job::Append(Txn { zxid, record }))
                 }
                 Output::Truncate(zxid) => self.job(node, Job::Truncate(zxid)),
+                Output::Reload => self.job(node, Job::Reload),
                 Output::Restore(link) => self.job(node, Job::Restore(link)),
                 Output::Deliver { zxid, record } => self.deliver(node, Txn { zxid, record }),
                 Output::Role(role) => self.role(node, role),
@@ -646,8 +648,9 @@ impl World {
 
     fn deliver(&mut self, node: usize, txn: Txn) {
         let at = self.nodes[node].tree.len();
-        if self.nodes[node].role == Role::Looking && at >= self.global.len() {
-            // A leader that is not confirmed yet prepares a copy: this is not committed.
+        if self.nodes[node].role == Role::Looking && self.global.get(at) != Some(&txn) {
+            // A leader that is not confirmed yet prepares a copy, or a learner takes what such a leader has: this is
+            // not committed, and may never be. What a server has is compared when it begins to serve.
             let it = &mut self.nodes[node];
             it.tree_zxid = txn.zxid;
             it.tree.push(txn);
@@ -749,6 +752,11 @@ impl World {
                     }
                     let config = newest(&it.tree);
                     Input::Truncated { end: reaches.then_some(zxid), config }
+                }
+                Some(Job::Reload) => {
+                    it.tree = it.disk.tree();
+                    it.tree_zxid = it.disk.last();
+                    Input::Reloaded { end: Some(it.tree_zxid) }
                 }
                 Some(Job::Restore(link)) => {
                     let (tree, zxid) = it.copies.remove(&link).expect("a copy to restore");

@@ -32,6 +32,8 @@ struct Run {
     /// Whether the script has what it says on the election network.
     aloud: bool,
     copied: Zxid,
+    /// What a restart would find.
+    on_disk: Zxid,
     /// The configuration that the tree which comes has.
     copied_config: Option<Membership>,
     text: String,
@@ -50,6 +52,7 @@ pub fn script(script: &str) -> String {
         slow: false,
         aloud: false,
         copied: Zxid::ZERO,
+        on_disk: Zxid::ZERO,
         copied_config: None,
         text: String::new(),
     };
@@ -288,6 +291,7 @@ impl Run {
             recent: value(words, "recent").map(txns).unwrap_or_default(),
             has_database: !words.contains(&"empty"),
         };
+        self.on_disk = start.last;
         self.peer = Some(Peer::new(options, start));
         self.wires.clear();
         self.knocked.clear();
@@ -478,6 +482,11 @@ impl Run {
                 Output::Truncate(zxid) => {
                     self.done(Input::Truncated { end: Some(zxid), config: None });
                     format!("truncate to {}", show(zxid))
+                }
+                Output::Reload => {
+                    let end = Some(self.on_disk);
+                    self.done(Input::Reloaded { end });
+                    format!("reload {}", show(self.on_disk))
                 }
                 Output::Restore(_) => {
                     let config = self.copied_config.take().map(Arc::new);
