@@ -69,12 +69,48 @@ fn look_closely(path: &str) -> Result<(), PathError> {
 /// this is quickly found out.
 fn is_plain(path: &[u8]) -> bool {
     let [b'/', .., last] = path else { return false };
-    // Without a branch for each byte.
-    let printable = path.iter().fold(true, |all, byte| all & matches!(byte, 0x20..=0x7e));
-    let named = path.windows(2).fold(true, |all, pair| {
-        all & !((pair[0] == b'/') & ((pair[1] == b'/') | (pair[1] == b'.')))
-    });
-    printable && named && *last != b'/'
+    if *last == b'/' {
+        return false;
+    }
+    let mut slash_before = false;
+    let (words, rest) = path.as_chunks::<WORD>();
+    for word in words {
+        if !is_plain_word(u64::from_be_bytes(*word), &mut slash_before) {
+            return false;
+        }
+    }
+    if rest.is_empty() {
+        return true;
+    }
+    let mut word = [b'a'; WORD];
+    word[..rest.len()].copy_from_slice(rest);
+    is_plain_word(u64::from_be_bytes(word), &mut slash_before)
+}
+
+/// Bytes that are looked at together.
+const WORD: usize = 8;
+
+/// The same for a part of a path; `slash_before` says whether a slash precedes it, and then whether it ends with one.
+fn is_plain_word(word: u64, slash_before: &mut bool) -> bool {
+    const fn each(byte: u8) -> u64 {
+        u64::from_be_bytes([byte; WORD])
+    }
+    // The highest bit of each byte is the answer for it. Where no byte of the word itself has it, no sum goes beyond
+    // its byte.
+    const ANSWERS: u64 = each(0x80);
+    if word & ANSWERS != 0 {
+        return false;
+    }
+    let is_not = |byte: u8| (word ^ each(byte)) + each(0x7f);
+    let is_printable = (word + each(0x80 - b' ')) & is_not(0x7f);
+    if is_printable & ANSWERS != ANSWERS {
+        return false;
+    }
+    let slashes = !is_not(b'/') & ANSWERS;
+    let dots = !is_not(b'.') & ANSWERS;
+    let behind_slashes = slashes >> 8 | u64::from(*slash_before) << 63;
+    *slash_before = slashes & 0x80 != 0;
+    behind_slashes & (slashes | dots) == 0
 }
 
 /// Control characters, what UTF-16 needs surrogates for, private use and specials.
@@ -129,6 +165,20 @@ mod tests {
             }
         }
         assert!(plain > 100);
+        // Wherever it is in a word.
+        for front in (0..18).map(|bytes| format!("/{}", "n".repeat(bytes))) {
+            for path in paths.iter().map(|path| format!("{front}{path}")) {
+                let names =
+                    path[1..].split('/').all(|name| !name.is_empty() && !name.starts_with('.'));
+                let plain = names && path.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+                assert_eq!(is_plain(path.as_bytes()), plain, "{path:?}");
+            }
+        }
+        for byte in 0..=u8::MAX {
+            let path = [b'/', b'a', byte, b'a'];
+            let plain = matches!(byte, b' '..=b'~');
+            assert_eq!(is_plain(&path), plain, "{byte:#x}");
+        }
         assert!(!is_plain(b"/a\x7f") && !is_plain(b""));
     }
 
