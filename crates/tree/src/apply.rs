@@ -148,8 +148,13 @@ impl Tree {
             },
             Txn::Delete { path } => done(self.delete(path, header.zxid, events).map(|()| None)),
             Txn::SetData { path, data, version } => {
-                let set = done(self.set_data(header, path, *data, *version, events).map(Some));
-                OpResult { data: data.filter(|_| op == OpCode::RECONFIG), ..set }
+                let set = self.set_data(header, path, *data, *version, events);
+                let (err, stat) = match set {
+                    Ok(stat) => (ErrorCode::OK, Some(stat)),
+                    Err(err) => (err, None),
+                };
+                let data = data.filter(|_| op == OpCode::RECONFIG);
+                OpResult { op, err, path: None, stat, data }
             }
             Txn::SetAcl { path, acl, version } => done(self.set_acl(path, acl, *version).map(Some)),
             Txn::CreateSession { timeout_ms } => {

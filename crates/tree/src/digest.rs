@@ -13,14 +13,26 @@ pub fn digest_counts(path: &str) -> bool {
 ///
 /// The root's path counts as empty. Source: `DigestCalculator.calculateDigest`.
 pub fn node_digest(path: &str, data: Option<&[u8]>, stat: &StatPersisted) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    if path != "/" {
-        hasher.update(path.as_bytes());
+    let path = if path == "/" { &[] } else { path.as_bytes() };
+    let data = data.unwrap_or_default();
+    let stat = stat_bytes(stat);
+    let (data_at, stat_at) = (path.len(), path.len() + data.len());
+    let mut together = [0; TOGETHER_MAX];
+    if let Some(together) = together.get_mut(..stat_at + stat.len()) {
+        together[..data_at].copy_from_slice(path);
+        together[data_at..stat_at].copy_from_slice(data);
+        together[stat_at..].copy_from_slice(&stat);
+        return crc32fast::hash(together);
     }
-    hasher.update(data.unwrap_or_default());
-    hasher.update(&stat_bytes(stat));
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(path);
+    hasher.update(data);
+    hasher.update(&stat);
     hasher.finalize()
 }
+
+/// Up to so many bytes are copied one behind the other, to be summed up at once: that is quicker than bit by bit.
+const TOGETHER_MAX: usize = 256;
 
 /// A znode's part of the tree digest after its stat, and nothing else, went from `before` to `after`.
 ///
@@ -80,6 +92,17 @@ mod tests {
             assert_eq!(moved_digest(digest(&before), &before, &after), digest(&after));
             assert_eq!(moved_digest(digest(&after), &after, &before), digest(&before));
             assert_eq!(moved_digest(digest(&after), &after, &after), digest(&after));
+        }
+    }
+
+    #[test]
+    fn it_is_the_sum_of_path_data_and_stat_whatever_their_length() {
+        let stat = StatPersisted { mtime: 7, ..StatPersisted::default() };
+        let path = format!("/{}", "p".repeat(20));
+        for bytes in 0..300 {
+            let data = vec![b'd'; bytes];
+            let all = [path.as_bytes(), &data, &stat_bytes(&stat)].concat();
+            assert_eq!(node_digest(&path, Some(&data), &stat), crc32fast::hash(&all), "{bytes}");
         }
     }
 

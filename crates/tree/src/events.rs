@@ -133,9 +133,9 @@ impl Tree {
                     events.notify(watcher, event, path, zxid);
                 }
             }
+            found.clear();
+            found.shrink_to(1024);
         }
-        found.clear();
-        found.shrink_to(1024);
         self.found = found;
     }
 

@@ -88,8 +88,10 @@ impl Payloads {
     }
 
     /// Whether a slot for `old` bytes serves `new` bytes just as well.
+    #[inline]
     pub(crate) fn same_slot(old: usize, new: usize) -> bool {
-        if old > SMALL_MAX || new > SMALL_MAX { old == new } else { class_of(old) == class_of(new) }
+        let are_small = old <= SMALL_MAX && new <= SMALL_MAX;
+        old == new || are_small && class_of(old) == class_of(new)
     }
 
     /// A slot of at least `length` bytes; what is in it is arbitrary.
