@@ -206,6 +206,14 @@ impl Prep<'_> {
         self.outstanding.view(self.tree, path)
     }
 
+    /// A list for what is in flight; mostly other znodes have the same one.
+    fn shared(&self, acl: &[AclRef<'_>]) -> Arc<[Acl]> {
+        match self.tree.known_acl(acl) {
+            Some(known) => known.clone(),
+            None => acl.iter().map(AclRef::to_owned).collect(),
+        }
+    }
+
     fn permit(&self, acl: &[Acl], wanted: Perms) -> Result<(), ErrorCode> {
         if self.schemes.permits(acl, wanted, self.ids) { Ok(()) } else { Err(ErrorCode::NO_AUTH) }
     }
@@ -292,7 +300,7 @@ impl Prep<'_> {
             ephemeral_owner: owner.encode(),
             ..StatPersisted::default()
         };
-        let znode = self.outstanding.fresh(&path, stat, owned(&acl), data);
+        let znode = self.outstanding.fresh(&path, stat, self.shared(&acl), data);
         self.outstanding.set(self.tree, self.zxid, parent_key, parent_seen, Some(parent));
         self.outstanding.set(self.tree, self.zxid, &path, seen, Some(znode));
         let txn = CreateTxn {
@@ -410,7 +418,7 @@ impl Prep<'_> {
             return Err(ErrorCode::BAD_VERSION);
         }
         let version = next_version(stat.aversion);
-        let after = znode.with_acl(StatPersisted { aversion: version, ..stat }, owned(&acl));
+        let after = znode.with_acl(StatPersisted { aversion: version, ..stat }, self.shared(&acl));
         let seen = znode.seen();
         self.outstanding.set(self.tree, self.zxid, &path, seen, Some(after));
         Txn::SetAcl { path, acl, version }.encode(OpCode::SET_ACL, out);
@@ -630,8 +638,4 @@ fn deletable(path: &str) -> Result<(&str, &str), ErrorCode> {
 /// Limits that are nobody's: directly below the root of the quotas.
 fn is_bad_quota_node(path: &str) -> bool {
     path.strip_prefix("/zookeeper/quota/") == Some(path::reserved::LIMITS)
-}
-
-fn owned(acl: &[AclRef<'_>]) -> Arc<[Acl]> {
-    acl.iter().map(AclRef::to_owned).collect()
 }

@@ -88,6 +88,14 @@ impl AclTable {
         self.next_id
     }
 
+    /// Where a list is that znodes have.
+    pub(crate) fn find(&self, list: &[AclRef<'_>]) -> Option<u32> {
+        let hash = hash(&self.hasher, list.iter().map(parts_ref));
+        let same =
+            |slot: &u32| self.entry(*slot).acl.iter().map(parts).eq(list.iter().map(parts_ref));
+        self.by_list.find(hash, same).copied()
+    }
+
     /// Counts one more znode with the list of a transaction and says where it is.
     ///
     /// No list at all means the open one without an entry.
@@ -95,11 +103,8 @@ impl AclTable {
         let slot = if list.is_empty() {
             OPEN
         } else {
-            let hash = hash(&self.hasher, list.iter().map(parts_ref));
-            let same =
-                |slot: &u32| self.entry(*slot).acl.iter().map(parts).eq(list.iter().map(parts_ref));
-            match self.by_list.find(hash, same) {
-                Some(slot) => *slot,
+            match self.find(list) {
+                Some(slot) => slot,
                 None => {
                     let acl = list.iter().map(AclRef::to_owned).collect();
                     let id = self.next_id;

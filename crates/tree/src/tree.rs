@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use zebu_proto::path::reserved;
-use zebu_proto::{Acl, ExtendedTypes, Owner, SessionId, StatPersisted, WatcherType, Zxid};
+use zebu_proto::{Acl, AclRef, ExtendedTypes, Owner, SessionId, StatPersisted, WatcherType, Zxid};
 
 use crate::acl_table::{AclTable, OPEN};
 use crate::arena::{Arena, NONE, ROOT, Record};
@@ -276,6 +276,11 @@ impl Tree {
     /// Number and list of all ACLs that snapshots need, by number.
     pub fn acl_table(&self) -> impl ExactSizeIterator<Item = (i64, Arc<[Acl]>)> + use<> {
         self.acls.iter().collect::<Vec<_>>().into_iter()
+    }
+
+    /// A list that znodes here have already.
+    pub fn known_acl(&self, list: &[AclRef<'_>]) -> Option<&Arc<[Acl]>> {
+        self.acls.find(list).map(|slot| self.acls.get(slot))
     }
 
     /// The deepest quota that `path` falls under.
