@@ -35,7 +35,7 @@ const STRAINED_LOOKS: u32 = 2;
 const CROWDED_LOOKS: u32 = 3;
 
 /// Looks in a row before workers with little to do become fewer.
-const LITTLE_LOOKS: u32 = 15;
+const LITTLE_LOOKS: u32 = 4;
 
 /// What a worker did since the last look.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
