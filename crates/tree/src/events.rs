@@ -126,16 +126,18 @@ impl Tree {
         zxid: Zxid,
         events: &mut impl Events,
     ) {
-        if !found.is_empty() {
-            let acl = self.acls.get(self.arena.get(id).acl);
-            for watcher in found.iter().copied().map(WatcherId) {
-                if events.may_read(watcher, acl) {
-                    events.notify(watcher, event, path, zxid);
-                }
-            }
-            found.clear();
-            found.shrink_to(1024);
+        if found.is_empty() {
+            self.found = found;
+            return;
         }
+        let acl = self.acls.get(self.arena.get(id).acl);
+        for watcher in found.iter().copied().map(WatcherId) {
+            if events.may_read(watcher, acl) {
+                events.notify(watcher, event, path, zxid);
+            }
+        }
+        found.clear();
+        found.shrink_to(1024);
         self.found = found;
     }
 

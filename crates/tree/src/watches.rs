@@ -270,8 +270,12 @@ impl Watches {
                 PATH | number
             }
         };
+        let shard = self.own_shard(key);
+        if shard.is_empty() {
+            return;
+        }
         let mut gone = Vec::new();
-        self.own_shard(key).take(key, mask, consume, |word| {
+        shard.take(key, mask, consume, |word| {
             found.push(word.watcher());
             if word.modes() & !consume == 0 {
                 gone.push(word.watcher());

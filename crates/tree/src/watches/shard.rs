@@ -203,12 +203,14 @@ impl Shard {
         }
     }
 
+    /// Whether nobody watches anything here.
+    pub(super) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
     /// Passes every registration of a key that has a mode in `mask`, and takes the modes in
     /// `consume` away from it.
     pub(super) fn take(&mut self, key: u32, mask: u8, consume: u8, mut pass: impl FnMut(Word)) {
-        if self.slots.is_empty() {
-            return;
-        }
         let mut inline = [Word(0); INLINE_MAX];
         let mut count = 0;
         let mut group = None;
