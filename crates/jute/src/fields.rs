@@ -5,12 +5,14 @@ use std::borrow::Cow;
 use crate::{Decode, DecodeError, Decoder, Encode, Encoder, Fixed};
 
 impl Encode for i32 {
+    #[inline]
     fn encode(&self, out: &mut Encoder<'_>) {
         out.int(*self);
     }
 }
 
 impl Decode<'_> for i32 {
+    #[inline]
     fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         from.int()
     }
@@ -31,12 +33,14 @@ impl Fixed for i32 {
 }
 
 impl Encode for i64 {
+    #[inline]
     fn encode(&self, out: &mut Encoder<'_>) {
         out.long(*self);
     }
 }
 
 impl Decode<'_> for i64 {
+    #[inline]
     fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         from.long()
     }
@@ -243,12 +247,14 @@ macro_rules! number {
             }
 
             impl $crate::Encode for $name {
+                #[inline]
                 fn encode(&self, out: &mut $crate::Encoder<'_>) {
                     $crate::Encode::encode(&self.0, out);
                 }
             }
 
             impl $crate::Decode<'_> for $name {
+                #[inline]
                 fn decode(from: &mut $crate::Decoder<'_>) -> Result<Self, $crate::DecodeError> {
                     <$type as $crate::Decode>::decode(from).map(Self)
                 }

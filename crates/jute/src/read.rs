@@ -98,6 +98,15 @@ impl<'a> Decoder<'a> {
         Some(taken)
     }
 
+    /// Passes over so many bytes.
+    ///
+    /// # Errors
+    /// [`DecodeError::Short`].
+    #[inline]
+    pub fn skip(&mut self, length: usize) -> Result<(), DecodeError> {
+        self.take(length).map(drop)
+    }
+
     #[inline]
     fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         match self.chunk() {

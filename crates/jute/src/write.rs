@@ -15,6 +15,12 @@ impl<'b> Encoder<'b> {
         Self { bytes }
     }
 
+    /// Makes room for so many bytes at once.
+    #[inline]
+    pub fn reserve(&mut self, bytes: usize) {
+        self.bytes.reserve(bytes);
+    }
+
     /// One byte.
     #[inline]
     pub fn byte(&mut self, value: u8) {

@@ -11,13 +11,19 @@ use std::borrow::Cow;
 use zebu_jute::{Decode, DecodeError, Decoder, Encode, Encoder};
 
 use crate::stream::{if_complete, limited};
-use crate::{Acl, Id, Perms, SessionId, StatPersisted};
+use crate::{Acl, Id, Perms, STAT_PERSISTED_BYTES, SessionId, StatPersisted};
 
 /// The path behind the last znode.
 const END: &str = "/";
 
 /// What comes behind the end.
 pub const SIGNATURE: &str = "BenWasHere";
+
+/// Bytes of both.
+const END_BYTES: usize = size_of::<i32>() + END.len() + size_of::<i32>() + SIGNATURE.len();
+
+/// Bytes of a znode beside its path and its data.
+const NODE_FIXED_BYTES: usize = 2 * size_of::<i32>() + size_of::<i64>() + STAT_PERSISTED_BYTES;
 
 /// A part of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +69,17 @@ enum Part {
     Done,
 }
 
+/// What was passed over by [`SnapshotReader::skip`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// How many bytes the caller is to take.
+    pub bytes: usize,
+    /// How many of them are in front of the end: what a file has, too.
+    pub content: usize,
+    /// How many znodes are in them.
+    pub znodes: u64,
+}
+
 /// Finds the records in a snapshot that arrives in pieces.
 #[derive(Clone, Debug)]
 pub struct SnapshotReader {
@@ -90,6 +107,7 @@ impl SnapshotReader {
     ///
     /// # Panics
     /// When the end has been seen.
+    #[inline]
     pub fn next<'b>(
         &mut self,
         received: &'b [u8],
@@ -105,6 +123,48 @@ impl SnapshotReader {
         Ok(Some((record, from.position())))
     }
 
+    /// Passes over all records that are whole in what has been received and not taken yet. What is in a znode is
+    /// not looked at: who reads it may still find it to be none.
+    ///
+    /// # Errors
+    /// As for [`SnapshotReader::next`].
+    pub fn skip(&mut self, received: &[u8]) -> Result<Skipped, DecodeError> {
+        let mut skipped = Skipped::default();
+        while !self.is_done() {
+            let rest = &received[skipped.bytes..];
+            if self.part == Part::Nodes
+                && let Some(bytes) = if_complete(self.node_bytes(rest))?.flatten()
+            {
+                skipped.bytes += bytes;
+                skipped.content = skipped.bytes;
+                skipped.znodes += 1;
+                continue;
+            }
+            let Some((record, bytes)) = self.next(rest)? else { break };
+            skipped.bytes += bytes;
+            skipped.content = skipped.bytes;
+            match record {
+                SnapshotRecord::Node { .. } => skipped.znodes += 1,
+                SnapshotRecord::End => skipped.content -= END_BYTES,
+                SnapshotRecord::Session { .. } | SnapshotRecord::Acl { .. } => {}
+            }
+        }
+        Ok(skipped)
+    }
+
+    /// How many bytes the znode at the front has; `None` when it is the end.
+    fn node_bytes(&self, received: &[u8]) -> Result<Option<usize>, DecodeError> {
+        let mut from = Decoder::new(received);
+        let path = limited(&mut from, self.record_bytes_max)?.ok_or(DecodeError::Null { at: 0 })?;
+        if path == END.as_bytes() {
+            return Ok(None);
+        }
+        limited(&mut from, self.record_bytes_max)?;
+        from.skip(size_of::<i64>() + STAT_PERSISTED_BYTES)?;
+        Ok(Some(from.position()))
+    }
+
+    #[inline]
     fn record<'b>(
         &self,
         part: &mut Part,
@@ -132,7 +192,9 @@ impl SnapshotReader {
                     let path = path.ok_or(DecodeError::Null { at })?;
                     if path != END.as_bytes() {
                         return Ok(SnapshotRecord::Node {
-                            path: String::from_utf8_lossy(path),
+                            // Nearly always it is text, which is found out faster than what else it is.
+                            path: std::str::from_utf8(path)
+                                .map_or_else(|_| String::from_utf8_lossy(path), Cow::Borrowed),
                             data: limited(from, self.record_bytes_max)?,
                             acl: from.long()?,
                             stat: StatPersisted::decode(from)?,
@@ -212,6 +274,7 @@ pub fn encode_node(
     out: &mut Encoder<'_>,
 ) {
     assert_ne!(path, END, "this path marks the end of the znodes");
+    out.reserve(NODE_FIXED_BYTES + path.len() + data.map_or(0, <[u8]>::len));
     out.text(path);
     out.buffer(data);
     out.long(acl);
@@ -277,12 +340,39 @@ mod tests {
     }
 
     #[test]
+    fn what_is_passed_over_ends_where_what_is_read_does() {
+        let mut bytes = sample();
+        let mut end = Vec::new();
+        encode_end(&mut Encoder::new(&mut end));
+        let (whole, content) = (bytes.len(), bytes.len() - end.len());
+        bytes.extend([0, 0, 0, 10]);
+        for step in [1, 2, 3, 7, 50, bytes.len()] {
+            let mut reader = SnapshotReader::new(1000);
+            let (mut all, mut there) = (Skipped::default(), 0);
+            while !reader.is_done() {
+                there = bytes.len().min(there + step);
+                let skipped = reader.skip(&bytes[all.bytes..there]).unwrap();
+                if skipped.content > 0 {
+                    all.content = all.bytes + skipped.content;
+                }
+                all.bytes += skipped.bytes;
+                all.znodes += skipped.znodes;
+            }
+            assert_eq!(all, Skipped { bytes: whole, content, znodes: 3 }, "{step}");
+        }
+        let mut reader = SnapshotReader::new(4);
+        assert!(matches!(reader.skip(&bytes), Err(DecodeError::Length { .. })), "hello");
+    }
+
+    #[test]
     fn an_empty_snapshot_ends_too() {
         let mut bytes = Vec::new();
         let none: [(i64, Vec<Acl>); 0] = [];
         encode_tables(&[], &none, &mut Encoder::new(&mut bytes));
         encode_end(&mut Encoder::new(&mut bytes));
         assert_eq!(read(&bytes, 1), Ok((vec!["End".to_owned()], bytes.len())));
+        let skipped = Skipped { bytes: bytes.len(), content: 8, znodes: 0 };
+        assert_eq!(SnapshotReader::new(1000).skip(&bytes), Ok(skipped), "both counts are content");
     }
 
     #[test]

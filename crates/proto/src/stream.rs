@@ -11,6 +11,7 @@ use zebu_jute::{DecodeError, Decoder};
 const COPY_BYTES_MAX: usize = 16 * 1024;
 
 /// Turns the end of what is there into `None`.
+#[inline]
 pub(crate) fn if_complete<T>(result: Result<T, DecodeError>) -> Result<Option<T>, DecodeError> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -20,6 +21,7 @@ pub(crate) fn if_complete<T>(result: Result<T, DecodeError>) -> Result<Option<T>
 }
 
 /// A buffer or string of at most `bytes_max` bytes; `None` for null.
+#[inline]
 pub(crate) fn limited<'a>(
     from: &mut Decoder<'a>,
     bytes_max: usize,

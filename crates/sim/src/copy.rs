@@ -44,7 +44,6 @@ impl Arriving {
         self.bytes.extend_from_slice(piece);
         let receiving = self.receiving.as_mut().ok_or("more than a snapshot")?;
         let done = receiving.take(&mut self.bytes).map_err(|error| error.to_string())?;
-        receiving.flush().map_err(|error| error.to_string())?;
         if !done {
             return Ok(false);
         }

@@ -2,10 +2,10 @@
 
 use bytes::{Buf as _, BytesMut};
 use zebu_jute::{DecodeError, Encoder};
+use zebu_proto::Zxid;
 use zebu_proto::snapshot::{
-    SnapshotReader, SnapshotRecord, encode_end, encode_node, encode_tables,
+    Skipped, SnapshotReader, SnapshotRecord, encode_end, encode_node, encode_tables,
 };
-use zebu_proto::{Acl, SessionId, Zxid};
 use zebu_store::{Received, SnapshotWriter, Snapshots, StoreError};
 use zebu_tree::{DuplicateNode, Loader, Options, Tree, Walk};
 
@@ -56,24 +56,26 @@ impl Sending {
 /// A leader's tree that is being received: into memory, and into a file that is not in use yet.
 #[derive(Debug)]
 pub struct Receiving {
+    cutting: Cutting,
     filing: Filing,
     entering: Entering,
 }
 
-/// The half of it that goes to the disk.
+/// The part of it that finds whole records, and the end.
 #[derive(Debug)]
-pub struct Filing {
-    zxid: Zxid,
+pub struct Cutting {
     reader: SnapshotReader,
-    writer: SnapshotWriter,
-    sessions: Vec<(SessionId, i32)>,
-    acls: Vec<(i64, Vec<Acl>)>,
-    /// Whether both tables were written.
-    tables: bool,
     znodes: u64,
 }
 
-/// The half of it that becomes a tree in memory.
+/// The part of it that goes to the disk, as it came.
+#[derive(Debug)]
+pub struct Filing {
+    zxid: Zxid,
+    writer: SnapshotWriter,
+}
+
+/// The part of it that becomes a tree in memory.
 #[derive(Debug)]
 pub struct Entering {
     zxid: Zxid,
@@ -126,40 +128,27 @@ impl Receiving {
         field_bytes_max: usize,
     ) -> Result<Self, StoreError> {
         let reader = SnapshotReader::new(field_bytes_max);
-        let filing = Filing {
-            zxid,
-            reader: reader.clone(),
-            writer: snapshots.begin(zxid)?,
-            sessions: Vec::new(),
-            acls: Vec::new(),
-            tables: false,
-            znodes: 0,
-        };
-        Ok(Self { filing, entering: Entering { zxid, reader, loader: Loader::new(options) } })
+        let cutting = Cutting { reader: reader.clone(), znodes: 0 };
+        let filing = Filing { zxid, writer: snapshots.begin_copy(zxid)? };
+        let entering = Entering { zxid, reader, loader: Loader::new(options) };
+        Ok(Self { cutting, filing, entering })
     }
 
-    /// Both halves, for threads of their own: what the first one takes is for the second one to take, too.
-    pub fn split(self) -> (Filing, Entering) {
-        (self.filing, self.entering)
+    /// Its parts, for threads of their own: what the first one has cut is for both others to take.
+    pub fn split(self) -> (Cutting, Filing, Entering) {
+        (self.cutting, self.filing, self.entering)
     }
 
-    /// Takes what is whole out of what was received; true when that was the end.
+    /// Takes what is whole out of what was received, and writes it; true when that was the end.
     ///
     /// # Errors
     /// The tree is of no use.
     pub fn take(&mut self, received: &mut BytesMut) -> Result<bool, CopyError> {
-        let bytes = self.filing.take(received)?;
-        self.entering.take(&received[..bytes])?;
-        received.advance(bytes);
-        Ok(self.filing.is_done())
-    }
-
-    /// Writes what was taken.
-    ///
-    /// # Errors
-    /// The disk; the tree is of no use.
-    pub fn flush(&mut self) -> Result<(), StoreError> {
-        self.filing.flush()
+        let cut = self.cutting.cut(received)?;
+        self.filing.take(&received[..cut.content])?;
+        self.entering.take(&received[..cut.bytes])?;
+        received.advance(cut.bytes);
+        Ok(self.cutting.is_done())
     }
 
     /// Makes everything durable, once the end was taken.
@@ -171,73 +160,53 @@ impl Receiving {
     /// Before the end was taken.
     pub fn complete(self) -> Result<Copied, CopyError> {
         let tree = self.entering.complete()?;
-        let (file, znodes) = self.filing.complete()?;
-        Ok(Copied { tree, file, znodes })
+        let file = self.filing.complete()?;
+        Ok(Copied { tree, file, znodes: self.cutting.znodes })
     }
 }
 
-impl Filing {
-    /// Takes what is whole at the front of what was received; says how many bytes that is.
+impl Cutting {
+    /// Finds what is whole at the front of what was received, and was not cut off yet.
     ///
     /// # Errors
     /// The tree is of no use.
-    pub fn take(&mut self, received: &[u8]) -> Result<usize, CopyError> {
-        let mut at = 0;
-        while !self.reader.is_done() {
-            let Some((record, bytes)) = self.reader.next(&received[at..])? else { break };
-            if matches!(record, SnapshotRecord::Node { .. } | SnapshotRecord::End)
-                && !std::mem::replace(&mut self.tables, true)
-            {
-                self.writer.sessions(&self.sessions);
-                self.writer.acls(&self.acls);
-            }
-            match record {
-                SnapshotRecord::Session { id, timeout_ms } => self.sessions.push((id, timeout_ms)),
-                SnapshotRecord::Acl { id, acl } => self.acls.push((id, acl)),
-                SnapshotRecord::Node { path, data, acl, stat } => {
-                    self.writer.node(&path, data, acl, &stat);
-                    self.znodes += 1;
-                }
-                SnapshotRecord::End => {}
-            }
-            at += bytes;
-        }
-        Ok(at)
+    pub fn cut(&mut self, received: &[u8]) -> Result<Skipped, DecodeError> {
+        let cut = self.reader.skip(received)?;
+        self.znodes += cut.znodes;
+        Ok(cut)
     }
 
-    /// Whether the end was taken.
+    /// Whether the end was found.
     pub fn is_done(&self) -> bool {
         self.reader.is_done()
     }
 
-    /// How many bytes wait for [`Filing::flush`].
-    pub fn gathered_bytes(&self) -> usize {
-        self.writer.gathered_bytes()
+    /// How many znodes came.
+    pub fn znodes(&self) -> u64 {
+        self.znodes
     }
+}
 
-    /// Writes what was taken.
+impl Filing {
+    /// Writes what is in front of the end, in pieces that may end anywhere.
     ///
     /// # Errors
     /// The disk; the tree is of no use.
-    pub fn flush(&mut self) -> Result<(), StoreError> {
-        self.writer.flush()
+    pub fn take(&mut self, content: &[u8]) -> Result<(), StoreError> {
+        self.writer.encoded(content)
     }
 
-    /// Makes everything durable, once the end was taken; the file, and how many znodes are in it.
+    /// Makes everything durable, once all was written.
     ///
     /// # Errors
     /// The disk; the tree is of no use.
-    ///
-    /// # Panics
-    /// Before the end was taken.
-    pub fn complete(self) -> Result<(Received, u64), StoreError> {
-        assert!(self.is_done(), "a whole tree");
-        Ok((self.writer.complete(None, Some(self.zxid))?, self.znodes))
+    pub fn complete(self) -> Result<Received, StoreError> {
+        self.writer.complete(None, Some(self.zxid))
     }
 }
 
 impl Entering {
-    /// Takes what [`Filing::take`] has taken.
+    /// Takes whole records.
     ///
     /// # Errors
     /// The tree is of no use.

@@ -11,7 +11,7 @@ mod snapshot;
 mod start;
 mod stretch;
 
-pub use copy::{Copied, CopyError, Entering, Filing, Receiving, Sending};
+pub use copy::{Copied, CopyError, Cutting, Entering, Filing, Receiving, Sending};
 pub use rebuild::{Rebuild, Rebuilt, reload, truncate};
 pub use snapshot::{Outline, Step, Taking};
 pub use start::Found;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use zebu_proto::Zxid;
 
 use crate::store::Shared;
-use crate::vfs::Vfs;
+use crate::vfs::{UNSYNCED_BYTES_MAX, Vfs};
 use crate::{Compression, LogFiles, Purged, StoreError, names, purge};
 
 pub use compress::decompressed;
@@ -24,6 +24,9 @@ const SEAL_END: [u8; 5] = [0, 0, 0, 1, b'/'];
 const SEAL_BYTES: usize = 8 + SEAL_END.len();
 /// Fewest bytes of a snapshot that is worth reading.
 const BYTES_MIN: u64 = 10;
+
+/// Bytes of a snapshot from a leader that may wait for the disk.
+const COPY_UNSYNCED_BYTES_MAX: u64 = 8 << 20;
 
 /// A snapshot on the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +66,16 @@ impl Snapshots {
     /// # Errors
     /// [`StoreError::Io`]; other snapshots are untouched.
     pub fn begin(&self, zxid: Zxid) -> Result<SnapshotWriter, StoreError> {
-        SnapshotWriter::begin(Arc::clone(&self.shared), zxid)
+        SnapshotWriter::begin(Arc::clone(&self.shared), zxid, UNSYNCED_BYTES_MAX)
+    }
+
+    /// Begins a snapshot that a leader sends: the log of who receives it does not move, so there is nobody who
+    /// would have to wait behind longer parts of it, which take the disk less time.
+    ///
+    /// # Errors
+    /// As for [`Snapshots::begin`].
+    pub fn begin_copy(&self, zxid: Zxid) -> Result<SnapshotWriter, StoreError> {
+        SnapshotWriter::begin(Arc::clone(&self.shared), zxid, COPY_UNSYNCED_BYTES_MAX)
     }
 
     /// Removes snapshots and logs that the newest `keep` snapshots, at least 3, do not need.

@@ -175,7 +175,7 @@ impl io::Read for Sequential {
 ///
 /// A disk that is given hundreds of megabytes at once makes every other sync wait behind them: those of the
 /// transaction log, and with them all writes.
-const UNSYNCED_BYTES_MAX: u64 = 1 << 20;
+pub(crate) const UNSYNCED_BYTES_MAX: u64 = 1 << 20;
 
 /// Writes a file from front to back, and makes it durable piece by piece.
 #[derive(Debug)]
@@ -184,12 +184,13 @@ pub(crate) struct Appending {
     at: u64,
     /// What is durable.
     synced: u64,
+    unsynced_bytes_max: u64,
 }
 
 impl Appending {
-    /// From the beginning of a file that has nothing yet.
-    pub(crate) fn new(file: Box<dyn VfsFile>) -> Self {
-        Self { file, at: 0, synced: 0 }
+    /// From the beginning of a file that has nothing yet; so many bytes may wait for the disk.
+    pub(crate) fn new(file: Box<dyn VfsFile>, unsynced_bytes_max: u64) -> Self {
+        Self { file, at: 0, synced: 0, unsynced_bytes_max }
     }
 
     /// Makes all of it durable; returns how long it is.
@@ -213,7 +214,7 @@ impl io::Write for Appending {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.file.write_at(bytes, self.at)?;
         self.at += bytes.len() as u64;
-        if self.at - self.synced >= UNSYNCED_BYTES_MAX {
+        if self.at - self.synced >= self.unsynced_bytes_max {
             self.sync()?;
         }
         Ok(bytes.len())
@@ -305,7 +306,7 @@ mod tests {
     #[test]
     fn a_long_file_never_keeps_much_from_the_disk() {
         let vfs = MemVfs::new(Path::new("/d"));
-        let mut file = Appending::new(vfs.create(Path::new("/d/f")).unwrap());
+        let mut file = Appending::new(vfs.create(Path::new("/d/f")).unwrap(), UNSYNCED_BYTES_MAX);
         for _ in 0..40 {
             file.write_all(&[7; 100_000]).unwrap();
             assert!(vfs.unsynced_sectors() * 512 < UNSYNCED_BYTES_MAX + 100_000);

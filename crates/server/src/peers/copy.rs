@@ -1,7 +1,8 @@
 //! The whole tree on its way from a leader to a learner.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
+use std::thread::JoinHandle;
 use std::{io, thread};
 
 use bytes::{Bytes, BytesMut};
@@ -10,10 +11,11 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tracing::info;
-use zebu_jute::{Encode as _, Encoder};
+use zebu_jute::{DecodeError, Encode as _, Encoder};
 use zebu_proto::Zxid;
 use zebu_proto::quorum::{PacketKind, QuorumPacket};
-use zebu_state::{Copied, CopyError, Entering, Receiving, Sending, Step};
+use zebu_state::{Copied, CopyError, Entering, Filing, Receiving, Sending, Step};
+use zebu_store::{Received, StoreError};
 use zebu_tree::Tree;
 use zebu_zab::LinkId;
 
@@ -27,14 +29,17 @@ const STEP_ZNODES: usize = 512;
 const PIECES_MAX: usize = 1;
 /// Pieces that wait to be entered into a learner's tree.
 const PIECES_ENTERING_MAX: usize = 4;
+/// Pieces that wait to be written into its file: while the disk is waited for, the tree goes on.
+const PIECES_FILING_MAX: usize = 16;
+/// Bytes there is room for when more is received.
+const READ_BYTES_MIN: usize = 64 << 10;
 /// Bytes of a piece, roughly.
 const PIECE_BYTES: usize = 256 << 10;
+/// Room for a piece: a znode of usual size more than enough.
+const PIECE_ROOM_BYTES: usize = PIECE_BYTES + (16 << 10);
 /// Bytes that are copied under the first read lock, roughly: a tree that is no larger does not change
 /// while it is copied, so the transactions behind it find the digests they expect.
 const AT_ONCE_BYTES: usize = 2 << 20;
-
-/// What was received of a tree, in whole records.
-type Pieces = std::sync::mpsc::Receiver<Bytes>;
 
 /// A tree that is being sent.
 pub(super) struct Source {
@@ -54,7 +59,7 @@ impl Source {
         let mut tables = Vec::new();
         let tree = tree.read();
         let mut sending = Sending::begin(&tree, &mut tables);
-        let mut piece = Vec::with_capacity(PIECE_BYTES);
+        let mut piece = Vec::with_capacity(AT_ONCE_BYTES + PIECE_BYTES);
         let packet = QuorumPacket::new(PacketKind::SNAP, sending.zxid());
         packet.encode(&mut Encoder::new(&mut piece));
         piece.append(&mut tables);
@@ -80,7 +85,7 @@ impl Source {
     }
 
     fn send(&mut self) -> bool {
-        let piece = std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE_BYTES));
+        let piece = std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE_ROOM_BYTES));
         self.backlog.grow(piece.len());
         self.to.blocking_send(piece.into()).is_ok()
     }
@@ -98,61 +103,125 @@ pub(super) async fn receive(
     let options = net.shared.tree.read().options();
     let receiving = Receiving::begin(&net.shared.snapshots, zxid, options, net.field_bytes_max())
         .map_err(io::Error::other)?;
-    let (mut filing, entering) = receiving.split();
-    let (to, pieces) = sync_channel(PIECES_ENTERING_MAX);
-    let shared = net.shared.clone();
-    let entering = thread::Builder::new().name("zebu-enter".into()).spawn(move || {
-        let _guard = StopOnPanic::new(&shared, "who enters a leader's tree");
-        enter(entering, pieces)
-    })?;
+    let (mut cutting, filing, entering) = receiving.split();
+    let (to_file, contents) = channel(PIECES_FILING_MAX);
+    let (to_tree, records) = channel(PIECES_ENTERING_MAX);
+    let filing = thread_of(net, "zebu-file", move || write(filing, contents))?;
+    let entering = thread_of(net, "zebu-enter", move || enter(entering, records))?;
+    let mut buffers = Buffers::default();
+    // What is whole in what was received: the file has all but the end of it.
+    let (mut whole, mut content) = (0, 0);
     loop {
-        let bytes = filing.take(received).map_err(useless)?;
-        if bytes > 0 {
-            let piece = received.split_to(bytes).freeze();
-            if tokio::task::block_in_place(|| to.send(piece)).is_err() {
-                break; // why, it says itself
+        let cut = cutting.cut(&received[whole..]).map_err(invalid)?;
+        content = if cut.content > 0 { whole + cut.content } else { content };
+        whole += cut.bytes;
+        if whole >= PIECE_BYTES / 2 || cutting.is_done() {
+            let next = buffers.next(&received[whole..]);
+            received.truncate(whole);
+            let piece = std::mem::replace(received, next).freeze();
+            let (filed, entered) = (piece.slice(..content), piece.clone());
+            buffers.lent.push_back(piece);
+            (whole, content) = (0, 0);
+            let is_end = cutting.is_done();
+            let dealt = async {
+                if !filed.is_empty() {
+                    to_file.send(filed).await.ok()?;
+                }
+                to_tree.send(entered).await.ok()?;
+                if is_end {
+                    to_file.send(Bytes::new()).await.ok()?;
+                }
+                Some(())
+            };
+            if dealt.await.is_none() || is_end {
+                break; // who takes no more says why
             }
         }
-        if filing.is_done() {
-            break;
-        }
-        if filing.gathered_bytes() > PIECE_BYTES {
-            tokio::task::block_in_place(|| filing.flush()).map_err(io::Error::other)?;
-        }
-        received.reserve(PIECE_BYTES);
+        received.reserve(READ_BYTES_MIN);
         if from.read_buf(received).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }
-    drop(to);
-    let copied = tokio::task::block_in_place(|| {
-        let filed = filing.is_done().then(|| filing.complete()).transpose();
-        let entered = entering.join().map_err(|_| io::Error::other("a thread has panicked"))?;
-        let (tree, filed) = (entered.map_err(useless)?, filed.map_err(io::Error::other)?);
-        let whole = tree.zip(filed).ok_or(io::ErrorKind::UnexpectedEof)?;
-        let (tree, (file, znodes)) = whole;
-        io::Result::Ok(Copied { tree, file, znodes })
-    })?;
-    let (znodes, bytes) = (copied.znodes, copied.file.bytes());
+    drop((to_file, to_tree));
+    let (entered, filed) = tokio::task::block_in_place(|| (entering.join(), filing.join()));
+    let panicked = |_| io::Error::other("a thread has panicked");
+    let (entered, filed) = (entered.map_err(panicked)?, filed.map_err(panicked)?);
+    let (tree, file) = (entered.map_err(useless)?, filed.map_err(io::Error::other)?);
+    let (tree, file) = tree.zip(file).ok_or(io::ErrorKind::UnexpectedEof)?;
+    let (znodes, bytes) = (cutting.znodes(), file.bytes());
     info!("received the leader's tree as of {zxid}: {znodes} znodes, {bytes} bytes");
-    net.copied.lock().insert(link, copied);
+    net.copied.lock().insert(link, Copied { tree, file, znodes });
     Ok(())
 }
 
+/// What pieces are received into: used again once they are dealt with.
+#[derive(Default)]
+struct Buffers {
+    lent: VecDeque<Bytes>,
+}
+
+impl Buffers {
+    /// A buffer that begins with these bytes.
+    fn next(&mut self, bytes: &[u8]) -> BytesMut {
+        let back = self.lent.pop_front().and_then(|oldest| match oldest.try_into_mut() {
+            // One that had to grow for a large znode is not kept.
+            Ok(buffer) => Some(buffer).filter(|buffer| buffer.capacity() <= 2 * PIECE_BYTES),
+            Err(lent) => {
+                self.lent.push_front(lent);
+                None
+            }
+        });
+        let mut buffer = back.unwrap_or_else(|| BytesMut::with_capacity(PIECE_BYTES));
+        buffer.clear();
+        buffer.extend_from_slice(bytes);
+        buffer
+    }
+}
+
+/// Writes a leader's tree into a file, piece by piece, of which an empty one is the last; nothing when that does not come.
+fn write(
+    mut filing: Filing,
+    mut contents: Receiver<Bytes>,
+) -> Result<Option<Received>, StoreError> {
+    while let Some(content) = contents.blocking_recv() {
+        if content.is_empty() {
+            return filing.complete().map(Some);
+        }
+        filing.take(&content)?;
+    }
+    Ok(None)
+}
+
 /// Enters a leader's tree into memory, piece by piece; nothing when not all of it comes.
-fn enter(mut entering: Entering, pieces: Pieces) -> Result<Option<Tree>, CopyError> {
-    for piece in pieces {
+fn enter(mut entering: Entering, mut records: Receiver<Bytes>) -> Result<Option<Tree>, CopyError> {
+    while let Some(piece) = records.blocking_recv() {
         entering.take(&piece)?;
     }
     let whole = entering.is_done().then(|| entering.complete());
     Ok(whole.transpose()?)
 }
 
+fn thread_of<T: Send + 'static>(
+    net: &Net,
+    name: &'static str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    let shared = net.shared.clone();
+    thread::Builder::new().name(name.to_owned()).spawn(move || {
+        let _guard = StopOnPanic::new(&shared, name);
+        run()
+    })
+}
+
 fn useless(error: CopyError) -> io::Error {
     match error {
-        CopyError::Decode(error) => io::Error::new(io::ErrorKind::InvalidData, error),
+        CopyError::Decode(error) => invalid(error),
         error => io::Error::other(error),
     }
+}
+
+fn invalid(error: DecodeError) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
 #[cfg(test)]

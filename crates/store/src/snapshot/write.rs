@@ -80,6 +80,8 @@ enum Part {
     Header,
     Sessions,
     Acls,
+    /// Everything as it was encoded elsewhere.
+    Encoded,
 }
 
 impl std::fmt::Debug for SnapshotWriter {
@@ -89,7 +91,11 @@ impl std::fmt::Debug for SnapshotWriter {
 }
 
 impl SnapshotWriter {
-    pub(super) fn begin(shared: Arc<Shared>, zxid: Zxid) -> Result<Self, StoreError> {
+    pub(super) fn begin(
+        shared: Arc<Shared>,
+        zxid: Zxid,
+        unsynced_bytes_max: u64,
+    ) -> Result<Self, StoreError> {
         let compression = shared.options.compression;
         let generation = *shared.generation();
         let name = names::snapshot(zxid, compression);
@@ -103,7 +109,7 @@ impl SnapshotWriter {
             zxid,
             name,
             generation,
-            sink: Some(Compressor::new(Appending::new(file), compression)),
+            sink: Some(Compressor::new(Appending::new(file, unsynced_bytes_max), compression)),
             shared,
             temporary,
             block: HEADER.to_vec(),
@@ -148,6 +154,22 @@ impl SnapshotWriter {
         out.buffer(data);
         out.long(acl);
         stat.encode(&mut out);
+    }
+
+    /// Writes what is encoded already: sessions, ACLs and znodes, in pieces that may end anywhere, and nothing beside
+    /// them.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn encoded(&mut self, records: &[u8]) -> Result<(), StoreError> {
+        assert!(matches!(self.part, Part::Header | Part::Encoded), "all of it is encoded, or none");
+        if self.part == Part::Header {
+            self.part = Part::Encoded;
+            self.flush()?;
+        }
+        self.adler.write(records);
+        let sink = self.sink.as_mut().expect("only finish takes it");
+        sink.write(records).map_err(StoreError::io("write snapshot", &self.temporary))
     }
 
     /// How many bytes wait for [`SnapshotWriter::flush`].
@@ -229,7 +251,8 @@ impl SnapshotWriter {
         digest: Option<(Zxid, i64)>,
         last_zxid: Option<Zxid>,
     ) -> Result<u64, StoreError> {
-        assert_eq!(self.part, Part::Acls, "a snapshot has sessions and ACLs, if only none");
+        let is_begun = matches!(self.part, Part::Acls | Part::Encoded);
+        assert!(is_begun, "a snapshot has sessions and ACLs, if only none");
         Encoder::new(&mut self.block).text("/");
         self.seal()?;
         if self.shared.options.digest {
