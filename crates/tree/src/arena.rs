@@ -142,11 +142,6 @@ impl Arena {
         &self.index
     }
 
-    /// All ids ever used are below this.
-    pub(crate) fn end(&self) -> u32 {
-        self.high
-    }
-
     pub(crate) fn get(&self, id: u32) -> &Record {
         self.chunks.record(id)
     }
@@ -199,7 +194,10 @@ impl Arena {
 
     /// Splits what follows the record in its payload: the name, and all that lies behind it.
     fn name_and_data(&self, record: &Record) -> (&[u8], &[u8]) {
-        let slot = self.payloads.slot(record.payload);
+        Self::split_slot(self.payloads.slot(record.payload))
+    }
+
+    fn split_slot(slot: &[u8]) -> (&[u8], &[u8]) {
         let (length, rest) = match slot[0] {
             LONG_NAME => {
                 let (length, rest) = slot[1..].split_at(4);
@@ -301,7 +299,7 @@ impl Arena {
         id
     }
 
-    /// Adds a child as [`Self::link`] does, but nobody finds it by its name until [`Self::index_from`] was
+    /// Adds a child as [`Self::link`] does, but nobody finds it by its name until [`Self::index_newest`] was
     /// called. Ids follow each other, as long as none was ever freed.
     pub(crate) fn append(
         &mut self,
@@ -326,13 +324,13 @@ impl Arena {
         id
     }
 
-    /// Lets all znodes from `first` on be found, which were appended.
+    /// Lets the newest znodes be found, which were appended: those with these hashes.
     ///
     /// # Errors
     /// One that has the name and the parent of another one. The arena is of no use then.
-    pub(crate) fn index_from(&mut self, first: u32) -> Result<(), u32> {
-        const MANY: u32 = 1 << 10;
-        if first > ROOT + 1 || self.high - first < MANY {
+    pub(crate) fn index_newest(&mut self, hashes: &[u32]) -> Result<(), u32> {
+        let first = self.high - hashes.len() as u32;
+        if first > ROOT + 1 {
             for id in first..self.high {
                 let record = self.get(id);
                 if self.child(record.parent, self.name(id)).is_some() {
@@ -342,21 +340,15 @@ impl Arena {
             }
             return Ok(());
         }
-        // In the order of their hashes, equal ones meet: the records themselves need not be visited.
-        let by_hash = |id| u64::from(self.get(id).hash) << 32 | u64::from(id);
-        let mut ids: Vec<u64> = (first..self.high).map(by_hash).collect();
-        ids.sort_unstable();
-        for equal in ids.chunk_by(|a, b| a >> 32 == b >> 32).filter(|equal| equal.len() > 1) {
-            let name = |id: &u64| (self.get(*id as u32).parent, self.name(*id as u32));
-            let mut known: Vec<(u32, &str)> = equal.iter().map(name).collect();
-            known.sort_unstable();
-            if let Some(twice) = known.windows(2).find(|pair| pair[0] == pair[1]) {
-                let is_it = |id: &&u64| name(id) == twice[0];
-                let id = equal.iter().rfind(is_it).expect("it is one of them");
-                return Err(*id as u32);
-            }
+        let Self { chunks, payloads, index, .. } = self;
+        let named = |id| {
+            let record = chunks.record(id);
+            (record.parent, Self::split_slot(payloads.slot(record.payload)).0)
+        };
+        let next = index.fill(first, hashes, |a, b| named(a) == named(b))?;
+        for (id, next) in (first..).zip(next) {
+            self.get_mut(id).hash_next = next;
         }
-        self.index.fill(&mut self.chunks, first..self.high);
         Ok(())
     }
 

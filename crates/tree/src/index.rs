@@ -62,21 +62,42 @@ impl Index {
         self.set_head(bucket, id);
     }
 
-    /// Adds many records, whose hashes are set, to an index without entries: it has its size at once, and
-    /// the records are visited in order.
-    pub(crate) fn fill(&mut self, records: &mut impl Records, ids: std::ops::Range<u32>) {
+    /// Adds many records at once, the first of which has this id, to an index without entries; returns what is next
+    /// to each in its chain. `same` says whether two of one hash have one name.
+    ///
+    /// The records themselves need not be visited: hashes and chains are few enough bytes to stay in a processor's cache.
+    ///
+    /// # Errors
+    /// One that has the name of another one. The index is of no use then.
+    pub(crate) fn fill(
+        &mut self,
+        first: u32,
+        hashes: &[u32],
+        same: impl Fn(u32, u32) -> bool,
+    ) -> Result<Vec<u32>, u32> {
         assert_eq!(self.entries, 0, "it has entries");
-        self.entries = ids.len() as u32;
+        self.entries = hashes.len() as u32;
         // With room, for what comes next is often the end of a log: growing costs as much as entering does.
         self.buckets = self.buckets.max(self.entries + self.entries / FILL_ROOM);
         self.level = 1 << self.buckets.ilog2();
         let chunks = (self.buckets as usize).div_ceil(CHUNK);
         self.chunks.resize_with(chunks.max(self.chunks.len()), || Box::new([NONE; CHUNK]));
-        for id in ids {
-            let bucket = self.bucket_of(records.record(id).hash);
-            records.record_mut(id).hash_next = self.head(bucket);
+        let mut next = Vec::with_capacity(hashes.len());
+        for (id, hash) in (first..).zip(hashes) {
+            let bucket = self.bucket_of(*hash);
+            let head = self.head(bucket);
+            let mut other = head;
+            while other != NONE {
+                let at = (other - first) as usize;
+                if hashes[at] == *hash && same(other, id) {
+                    return Err(id);
+                }
+                other = next[at];
+            }
+            next.push(head);
             self.set_head(bucket, id);
         }
+        Ok(next)
     }
 
     /// Removes a record.
@@ -133,10 +154,10 @@ mod tests {
         let mut arena = Arena::new(7);
         let stat = StatPersisted::default();
         let names: Vec<String> = (0..6_000).map(|number| number.to_string()).collect();
-        for name in &names[..4_000] {
-            arena.append(ROOT, name, None, &stat);
-        }
-        arena.index_from(ROOT + 1).unwrap();
+        let append = |name: &String| arena.append(ROOT, name, None, &stat);
+        let ids: Vec<u32> = names[..4_000].iter().map(append).collect();
+        let hashes: Vec<u32> = ids.into_iter().map(|id| arena.get(id).hash).collect();
+        arena.index_newest(&hashes).unwrap();
         let buckets = arena.index().buckets;
         for name in &names[4_000..] {
             arena.link(ROOT, name, None, &stat);

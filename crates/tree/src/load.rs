@@ -62,9 +62,9 @@ pub struct Loader {
     /// The last znode and all above it, each with the length of its path: nearly always the next one's
     /// parent is among them.
     above: Vec<(usize, u32)>,
-    /// The first znode that cannot be found by its name yet. All are entered when nothing more comes:
+    /// Hashes of the znodes that cannot be found by their names yet. All are entered when nothing more comes:
     /// that takes a small part of the time of entering one after the other.
-    unindexed: u32,
+    unindexed: Vec<u32>,
 }
 
 impl Loader {
@@ -77,7 +77,7 @@ impl Loader {
             root_seen: false,
             last: String::new(),
             above: Vec::new(),
-            unindexed: ROOT + 1,
+            unindexed: Vec::new(),
         }
     }
 
@@ -131,6 +131,7 @@ impl Loader {
         let parent = self.parent(parent_path)?;
         let acl = self.acl_slot(acl_id);
         let id = self.tree.arena.append(parent, name, data, stat);
+        self.unindexed.push(self.tree.arena.get(id).hash);
         self.tree.added(id, path, data, acl, stat);
         self.last.truncate(parent_path.len());
         self.last.push_str(&path[parent_path.len()..]);
@@ -164,8 +165,8 @@ impl Loader {
     /// Enters all znodes that were added; the path of one that was there before, if there is one.
     fn index(&mut self) -> Result<(), DuplicateNode> {
         let arena = &mut self.tree.arena;
-        arena.index_from(self.unindexed).map_err(|id| DuplicateNode { path: arena.path(id) })?;
-        self.unindexed = arena.end();
+        arena.index_newest(&self.unindexed).map_err(|id| DuplicateNode { path: arena.path(id) })?;
+        self.unindexed.clear();
         Ok(())
     }
 
