@@ -226,7 +226,12 @@ fn invalid(error: DecodeError) -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use zebu_proto::{Acl, ExtendedTypes, StatPersisted};
+    use zebu_state::Rebuild;
+    use zebu_store::Store;
+    use zebu_store::vfs::MemVfs;
     use zebu_tree::{Loader, Options};
 
     use super::*;
@@ -276,5 +281,53 @@ mod tests {
         let making = std::thread::spawn(move || source.run(&tree));
         drop(pieces);
         making.join().unwrap();
+    }
+
+    /// What comes of a tree whose bytes are cut after so many, as of the file and as of the memory.
+    fn received(bytes: &[u8], cut: usize) -> (Option<Received>, Option<Tree>) {
+        let vfs = Arc::new(MemVfs::new(Path::new("/d")));
+        let mut store = Store::open(vfs, zebu_store::Options::new("/d")).unwrap();
+        store.recover(&mut Rebuild::new(OPTIONS)).unwrap();
+        let (_log, snapshots) = store.split();
+        let receiving = Receiving::begin(&snapshots, Zxid(7), OPTIONS, 1 << 20).unwrap();
+        let (mut cutting, filing, entering) = receiving.split();
+        let ((to_file, contents), (to_tree, records)) = (channel(2), channel(1));
+        let cut = cutting.cut(&bytes[..cut]).unwrap();
+        to_file.try_send(Bytes::copy_from_slice(&bytes[..cut.content])).unwrap();
+        to_tree.try_send(Bytes::copy_from_slice(&bytes[..cut.bytes])).unwrap();
+        if cutting.is_done() {
+            to_file.try_send(Bytes::new()).unwrap();
+        }
+        drop((to_file, to_tree));
+        (write(filing, contents).unwrap(), enter(entering, records).unwrap())
+    }
+
+    #[test]
+    fn a_tree_whose_end_does_not_come_is_none() {
+        let tree = tree(9, 100);
+        let mut bytes = Vec::new();
+        let mut sending = Sending::begin(&tree.read(), &mut bytes);
+        while sending.step(&tree.read(), 1, &mut bytes) == Step::More {}
+        for cut in [bytes.len() - 1, bytes.len() - 19, bytes.len() / 2] {
+            let (file, entered) = received(&bytes, cut);
+            assert!(file.is_none() && entered.is_none(), "{cut}");
+        }
+        let (file, entered) = received(&bytes, bytes.len());
+        assert!(file.unwrap().bytes() > bytes.len() as u64 - 19);
+        assert_eq!(entered.unwrap().znode_count(), tree.read().znode_count());
+    }
+
+    #[test]
+    fn a_buffer_is_used_again_once_nobody_has_it() {
+        let mut buffers = Buffers::default();
+        let piece = buffers.next(b"a").freeze();
+        buffers.lent.push_back(piece.clone());
+        assert_ne!(buffers.next(b"").as_ptr(), piece.as_ptr(), "it is still read");
+        let at = piece.as_ptr();
+        drop(piece);
+        let again = buffers.next(b"bc");
+        assert_eq!((again.as_ptr(), &*again), (at, &b"bc"[..]));
+        buffers.lent.push_back(Bytes::from(vec![0; 1 << 20]));
+        assert_eq!(buffers.next(b"").capacity(), PIECE_BYTES, "a large one is not kept");
     }
 }
