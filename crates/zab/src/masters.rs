@@ -1,15 +1,17 @@
 //! Whom an observer learns from instead of the leader: one of those who vote, in turn.
 //!
-//! When all have had their turn in vain, the leader itself is asked. The original goes on with them for ever, though
-//! they may never be of use: its own masters let go of whoever has a transaction of an earlier epoch that nobody else
-//! has, as a leader that lost its vote may; and while a leader waits for the vote that the observer is to get,
-//! nobody else serves.
+//! When none has served it for as long as an ensemble may take to begin, the leader itself is asked. The original goes
+//! on with them for ever, though they may never be of use: its own masters let go of whoever has a transaction of an
+//! earlier epoch that nobody else has, as a leader that lost its vote may; and while a leader waits for the vote
+//! that the observer is to get, nobody else serves.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use zebu_proto::ServerId;
 
 use crate::config::Membership;
+use crate::io::Options;
 use crate::learner::Learner;
 use crate::random::Random;
 
@@ -19,8 +21,8 @@ pub(crate) struct Masters {
     /// Everybody who votes, in an order of this observer's own.
     known: Vec<ServerId>,
     next: usize,
-    /// Whether one of them has served it since the first had its turn.
-    served: bool,
+    /// Since when it has tried in vain.
+    vain_since: Option<Duration>,
 }
 
 impl Masters {
@@ -30,8 +32,10 @@ impl Masters {
     /// Source: `QuorumPeer.updateObserverMasterList`, `nextObserverMaster`.
     pub(crate) fn untried(
         &mut self,
+        now: Duration,
         leader: ServerId,
         members: &Membership,
+        options: &Options,
         random: &mut Random,
     ) -> (VecDeque<ServerId>, bool) {
         let mut known = self.known.clone();
@@ -46,7 +50,7 @@ impl Masters {
         } else if self.known[self.next..].iter().all(|master| *master == leader) {
             all_tried = true;
             self.next = 0;
-            if !std::mem::take(&mut self.served) {
+            if self.vain_since.is_some_and(|since| now >= since + options.init_time()) {
                 return (VecDeque::new(), all_tried);
             }
         }
@@ -56,10 +60,13 @@ impl Masters {
     }
 
     /// An observer's role has ended.
-    pub(crate) fn left(&mut self, learner: &Learner) {
+    pub(crate) fn left(&mut self, now: Duration, learner: &Learner) {
         let tried = self.known.iter().position(|master| *master == learner.master());
         let at_leader = learner.master() == learner.leader();
         self.next = tried.filter(|_| !at_leader).map_or(0, |tried| tried + 1);
-        self.served |= !at_leader && learner.serving().is_some();
+        self.vain_since = match learner.serving() {
+            Some(_) => None,
+            None => self.vain_since.filter(|_| !at_leader).or(Some(now)),
+        };
     }
 }

@@ -807,7 +807,8 @@ impl Peer {
             let mut all_tried = true;
             if self.options.observer.masters {
                 let members = self.quorums.committed();
-                (masters, all_tried) = self.masters.untried(leader, members, &mut self.random);
+                (masters, all_tried) =
+                    self.masters.untried(now, leader, members, &self.options, &mut self.random);
             }
             if masters.is_empty() || all_tried {
                 pause = self.pause_below(self.options.observer.connect_pause_max);
@@ -853,7 +854,7 @@ impl Peer {
                 if learner.is_observer() {
                     // Those who vote have enough to do with each other.
                     self.rest_until = now + self.pause_below(self.options.observer.look_pause_max);
-                    self.masters.left(&learner);
+                    self.masters.left(now, &learner);
                 }
                 learner.leave(out);
             }
