@@ -15,6 +15,7 @@ use crate::history::{History, Txn};
 use crate::io::{EpochKind, Learners, LinkId, Output, Role, Up};
 use crate::links::{self, Links, Progress, Stage, Todo};
 use crate::peer::{Ctx, Leave};
+use crate::quorums::Quorums;
 
 mod liveness;
 mod reconfig;
@@ -168,6 +169,19 @@ impl Leader {
         let disloyal = self.supporters.contains(&server) && now > self.disloyal_after;
         if self.phase == Phase::Choosing && disloyal {
             return Err(Leave::DISLOYAL);
+        }
+        Ok(())
+    }
+
+    /// A server that looks for a leader votes for another one in the election that this server has won: it was not
+    /// done with it. The original's are not for 200 ms.
+    pub(crate) fn turns_away(&mut self, quorums: &Quorums, server: ServerId) -> Result<(), Leave> {
+        let had_quorum = quorums.all_have_quorum(&self.supporters);
+        let lost = self.supporters.remove(&server)
+            && had_quorum
+            && !quorums.all_have_quorum(&self.supporters);
+        if self.phase == Phase::Choosing && lost {
+            return Err(Leave("its supporters have found another leader"));
         }
         Ok(())
     }

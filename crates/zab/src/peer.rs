@@ -709,8 +709,14 @@ impl Peer {
                 _ => self.ahead.remove(&from),
             };
         }
-        match &self.part {
-            Part::Leading(leader) if ballot.state == State::Looking => leader.looks(now, from),
+        match &mut self.part {
+            Part::Leading(leader) if looks => {
+                let same_election = ballot.round == self.election.round();
+                if same_election && ballot.vote.leader != self.options.me {
+                    leader.turns_away(&self.quorums, from)?;
+                }
+                leader.looks(now, from)
+            }
             _ => Ok(()),
         }
     }
