@@ -60,6 +60,8 @@ pub(crate) struct Net {
     /// Machines without power.
     pub(crate) dark: BTreeSet<usize>,
     pub(crate) slow: u32,
+    /// When the last of what was sent while it was slow has arrived.
+    pub(crate) slow_until: Option<Duration>,
     /// Messages between servers so far.
     pub(crate) sent: u64,
     /// Messages about elections since somebody looked.
@@ -97,7 +99,11 @@ impl World {
     pub(crate) fn delay(&mut self) -> Duration {
         let slow = self.random.one_in(30);
         let micros = self.random.between(100, if slow { 200_000 } else { 2_000 });
-        Duration::from_micros(micros) * self.net.slow.max(1)
+        let delay = Duration::from_micros(micros) * self.net.slow.max(1);
+        if self.net.slow > 1 {
+            self.net.slow_until = self.net.slow_until.max(Some(self.now + delay));
+        }
+        delay
     }
 
     /// How long something takes from one place to another. Clients are close to every server.

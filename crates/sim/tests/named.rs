@@ -183,3 +183,12 @@ fn who_takes_no_part_in_elections_asks_soon_after_them() {
 fn ways_that_are_open_again_are_found() {
     holds_aimed(Aim::BadLinks, 8000142);
 }
+
+/// The network is slow for a moment between two looks, and what was sent in it arrives seconds later: a leader that
+/// misses its quorum is right.
+#[test]
+fn what_a_slow_network_still_carries_is_no_silence_without_a_reason() {
+    for seed in [9101368, 9102214, 9104352] {
+        holds(seed);
+    }
+}

@@ -174,8 +174,10 @@ impl World {
     /// Sees how the machines are.
     fn look_at_machines(&self, progress: &mut Progress) {
         let now = self.now;
-        // Nobody knows what a server that has lost its data would have said.
-        let disturbed = self.net.slow > 1 || self.checks.has_lost_data();
+        // A slow network may be over since the last look, and what was sent meanwhile still on its way, with all that is
+        // behind it. Nobody knows what a server that has lost its data would have said.
+        let arrived = self.net.slow_until.is_none_or(|until| until + INTERVAL < now);
+        let disturbed = self.net.slow > 1 || !arrived || self.checks.has_lost_data();
         let broken = std::mem::take(&mut progress.broken);
         for (at, server) in self.servers.iter().enumerate() {
             let process = (server.number, server.pauses);
