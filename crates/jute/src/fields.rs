@@ -4,61 +4,41 @@ use std::borrow::Cow;
 
 use crate::{Decode, DecodeError, Decoder, Encode, Encoder, Fixed};
 
-impl Encode for i32 {
-    #[inline]
-    fn encode(&self, out: &mut Encoder<'_>) {
-        out.int(*self);
-    }
+/// An integer, and how encoder and decoder call it.
+macro_rules! integer {
+    ($type:ty, $method:ident) => {
+        impl Encode for $type {
+            #[inline]
+            fn encode(&self, out: &mut Encoder<'_>) {
+                out.$method(*self);
+            }
+        }
+
+        impl Decode<'_> for $type {
+            #[inline]
+            fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+                from.$method()
+            }
+        }
+
+        impl Fixed for $type {
+            const BYTES: usize = size_of::<Self>();
+
+            #[inline]
+            fn put(&self, to: &mut [u8]) {
+                to.copy_from_slice(&self.to_be_bytes());
+            }
+
+            #[inline]
+            fn get(from: &[u8]) -> Self {
+                Self::from_be_bytes(from.try_into().expect("there are so many bytes"))
+            }
+        }
+    };
 }
 
-impl Decode<'_> for i32 {
-    #[inline]
-    fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        from.int()
-    }
-}
-
-impl Fixed for i32 {
-    const BYTES: usize = size_of::<Self>();
-
-    #[inline]
-    fn put(&self, to: &mut [u8]) {
-        to.copy_from_slice(&self.to_be_bytes());
-    }
-
-    #[inline]
-    fn get(from: &[u8]) -> Self {
-        Self::from_be_bytes(from.try_into().expect("there are so many bytes"))
-    }
-}
-
-impl Encode for i64 {
-    #[inline]
-    fn encode(&self, out: &mut Encoder<'_>) {
-        out.long(*self);
-    }
-}
-
-impl Decode<'_> for i64 {
-    #[inline]
-    fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        from.long()
-    }
-}
-
-impl Fixed for i64 {
-    const BYTES: usize = size_of::<Self>();
-
-    #[inline]
-    fn put(&self, to: &mut [u8]) {
-        to.copy_from_slice(&self.to_be_bytes());
-    }
-
-    #[inline]
-    fn get(from: &[u8]) -> Self {
-        Self::from_be_bytes(from.try_into().expect("there are so many bytes"))
-    }
-}
+integer!(i32, int);
+integer!(i64, long);
 
 impl Encode for bool {
     fn encode(&self, out: &mut Encoder<'_>) {

@@ -229,13 +229,14 @@ impl Job {
         let Reports::Member(epochs, config) = reports else {
             unreachable!("a server alone has no jobs")
         };
-        let show = |tree: &mut Tree| {
+        let take = |mut tree: Tree| {
             let now_ms = shared.clock.now().wall_ms;
             if shared.config.reconfig_enabled {
-                membership::show(tree, config.committed(), now_ms);
+                membership::show(&mut tree, config.committed(), now_ms);
             } else {
-                membership::overwrite(tree, config.committed(), now_ms);
+                membership::overwrite(&mut tree, config.committed(), now_ms);
             }
+            *shared.tree.write() = tree;
         };
         let remakes = self.remakes();
         let done = match self {
@@ -259,28 +260,25 @@ impl Job {
                 let config = tree
                     .as_ref()
                     .map_or_else(|| membership::in_data(&shared.tree.read()), membership::in_data);
-                if let Some(mut tree) = tree {
-                    show(&mut tree);
-                    *shared.tree.write() = tree;
+                if let Some(tree) = tree {
+                    take(tree);
                 }
                 zebu_zab::Input::Truncated { end, config: config.map(Arc::new) }
             }
             Self::Reload => {
                 info!("this server gets a vote: it begins again with what its disk has");
                 let options = shared.tree.read().options();
-                let (end, mut tree) = zebu_state::reload(log, options)?;
-                show(&mut tree);
-                *shared.tree.write() = tree;
+                let (end, tree) = zebu_state::reload(log, options)?;
+                take(tree);
                 zebu_zab::Input::Reloaded { end }
             }
             Self::Restore(copied) => {
-                let Copied { mut tree, file, .. } = *copied;
+                let Copied { tree, file, .. } = *copied;
                 let zxid = file.zxid();
                 let written = log.install(file)?;
                 info!("{} is this server's state now", written.path.display());
                 let config = membership::in_data(&tree).map(Arc::new);
-                show(&mut tree);
-                *shared.tree.write() = tree;
+                take(tree);
                 zebu_zab::Input::Restored { zxid, config }
             }
         };
