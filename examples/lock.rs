@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 use clap::Parser;
 use tokio::process::Command;
+use zebu_examples::Stop;
 use zebu_examples::connection::{Connection, log};
 use zebu_recipes::{Held, Lock, News};
 
@@ -84,13 +85,11 @@ async fn run(args: Args) -> Result<ExitCode> {
             (true, true) => lock.try_shared().await?,
         })
     };
+    let mut stop = Stop::listen()?;
     println!("waiting");
     let held = tokio::select! {
         held = waiting => held?,
-        asked = zebu_examples::asked_to_stop() => {
-            asked?;
-            None
-        }
+        () = stop.asked() => None,
     };
     let Some(held) = held else {
         println!("not held");
@@ -98,17 +97,22 @@ async fn run(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::from(75));
     };
     println!("held, token {}", held.token());
-    let code = work(held, &args.command, args.yield_when_asked).await?;
+    let code = work(held, &args.command, args.yield_when_asked, &mut stop).await?;
     client.close().await?;
     Ok(code)
 }
 
 /// Runs the command as long as the lock is held for certain, then gives it back.
-async fn work(mut held: Held, command: &[String], yields: bool) -> Result<ExitCode> {
+async fn work(
+    mut held: Held,
+    command: &[String],
+    yields: bool,
+    stop: &mut Stop,
+) -> Result<ExitCode> {
     let token = held.token();
     let running = async {
         let [program, words @ ..] = command else {
-            zebu_examples::asked_to_stop().await?;
+            stop.asked().await;
             return anyhow::Ok(ExitCode::SUCCESS);
         };
         let mut command = Command::new(program);

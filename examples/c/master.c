@@ -15,7 +15,8 @@
  *     /status/TASK            what came of it
  *
  * A task moves from /tasks to /assign, and back when its worker is gone, in one transaction: it is always in one of
- * them. All callbacks run on one thread, so what they share needs no lock. A step whose connection was lost is
+ * them. All callbacks run on one thread, so what they share needs no lock; the main thread touches none of it before
+ * they are over. A step whose connection was lost is
  * repeated: each of them finds out whether it was done already. When the session is over this program ends; whoever
  * starts it again begins with what the servers know. */
 
@@ -33,7 +34,9 @@
 
 enum { SESSION_MS = 15000, PATH_MAX_BYTES = 512 };
 
+/* Set by the first callback, which may come before zookeeper_init has returned. */
 static zhandle_t *handle;
+static const char *credentials;
 static char server_id[17];
 static volatile int is_connected, is_master;
 static volatile sig_atomic_t is_over;
@@ -504,6 +507,8 @@ static void connected(void) {
     static int is_prepared;
     is_connected = 1;
     if (!is_prepared) {
+        /* In front of the first request. The library presents them to later servers itself. */
+        zoo_add_auth(handle, "digest", credentials, (int)strlen(credentials), NULL, NULL);
         create_parent("/workers");
         create_parent("/assign");
         create_parent("/tasks");
@@ -521,9 +526,10 @@ static void connected(void) {
 }
 
 static void session_watcher(zhandle_t *zh, int type, int state, const char *path, void *context) {
-    (void)zh, (void)path, (void)context;
+    (void)path, (void)context;
     if (type != ZOO_SESSION_EVENT)
         return;
+    handle = zh;
     if (state == ZOO_CONNECTED_STATE) {
         connected();
     } else {
@@ -541,8 +547,9 @@ static void stop(int signal) {
 }
 
 /* Until the program is to end. */
-static void run(void) {
+static void run(zhandle_t *zh) {
 #ifdef THREADED
+    (void)zh;
     struct timespec pause = {0, 100000000};
     while (!is_over)
         nanosleep(&pause, NULL);
@@ -552,7 +559,7 @@ static void run(void) {
     int interest, ready, events;
     while (!is_over) {
         wanted.fd = -1;
-        zookeeper_interest(handle, &wanted.fd, &interest, &limit);
+        zookeeper_interest(zh, &wanted.fd, &interest, &limit);
         wanted.events = (short)(((interest & ZOOKEEPER_READ) ? POLLIN : 0) | ((interest & ZOOKEEPER_WRITE) ? POLLOUT : 0));
         ready = poll(&wanted, wanted.fd >= 0, (int)(limit.tv_sec * 1000 + limit.tv_usec / 1000));
         events = 0;
@@ -562,16 +569,17 @@ static void run(void) {
             if (wanted.revents & POLLOUT)
                 events |= ZOOKEEPER_WRITE;
         }
-        zookeeper_process(handle, events);
+        zookeeper_process(zh, events);
     }
 #endif
 }
 
 int main(int argc, char **argv) {
-    const char *auth = getenv("ZK_AUTH");
+    zhandle_t *zh;
     unsigned seed = (unsigned)getpid() ^ (unsigned)time(NULL);
     struct sigaction action = {0};
-    if (argc != 2 || auth == NULL) {
+    credentials = getenv("ZK_AUTH");
+    if (argc != 2 || credentials == NULL) {
         fprintf(stderr, "usage: ZK_AUTH=NAME:PASSWORD %s HOST:PORT[,HOST:PORT...][/CHROOT]\n", argv[0]);
         return 2;
     }
@@ -581,14 +589,13 @@ int main(int argc, char **argv) {
     srand(seed);
     snprintf(server_id, sizeof server_id, "%x%x", (unsigned)rand(), (unsigned)getpid());
     zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
-    handle = zookeeper_init(argv[1], session_watcher, SESSION_MS, NULL, NULL, 0);
-    if (handle == NULL) {
+    zh = zookeeper_init(argv[1], session_watcher, SESSION_MS, NULL, NULL, 0);
+    if (zh == NULL) {
         fprintf(stderr, "%s: %s\n", argv[1], strerror(errno));
         return 1;
     }
-    zoo_add_auth(handle, "digest", auth, (int)strlen(auth), NULL, NULL);
-    run();
-    zookeeper_close(handle);
+    run(zh);
+    zookeeper_close(zh);
     clear(&workers);
     clear(&tasks);
     return 0;

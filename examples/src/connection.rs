@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use zebu_client::{Acls, Client, Connector, ErrorKind, Retry};
+use zebu_client::{Acls, Client, Connector, ErrorKind, Retry, blocking};
 
 /// Which ensemble, as whom.
 #[derive(Clone, Debug, clap::Args)]
@@ -43,6 +43,27 @@ impl Connection {
     /// # Errors
     /// No server could be reached in several attempts; nobody said who may do what.
     pub async fn open(&self) -> Result<(Client, Acls)> {
+        let (connector, acl) = self.connector()?;
+        // Bounded: who starts a program wants to know when it cannot work.
+        let client = Retry::default()
+            .writes(|| connector.clone().connect(&self.servers))
+            .await
+            .with_context(|| format!("no session with {}", self.servers))?;
+        Ok((client, acl))
+    }
+
+    /// The same for a program without a runtime.
+    ///
+    /// # Errors
+    /// As [`Connection::open`], at the first attempt.
+    pub fn open_blocking(&self) -> Result<(blocking::Client, Acls)> {
+        let (connector, acl) = self.connector()?;
+        let client = blocking::Client::open(connector, &self.servers)
+            .with_context(|| format!("no session with {}", self.servers))?;
+        Ok((client, acl))
+    }
+
+    fn connector(&self) -> Result<(Connector, Acls)> {
         let timeout = Duration::from_millis(self.session_timeout_ms);
         let mut connector = Connector::new().session_timeout(timeout);
         let acl = match &self.auth {
@@ -56,13 +77,7 @@ impl Connection {
                 "who may use what is created here?\nhint: --auth, or ZK_AUTH in the environment, or --open-to-all"
             ),
         };
-        let connector = connector.create_chroot(acl.clone());
-        // Bounded: who starts a program wants to know when it cannot work.
-        let client = Retry::default()
-            .writes(|| connector.clone().connect(&self.servers))
-            .await
-            .with_context(|| format!("no session with {}", self.servers))?;
-        Ok((client, acl))
+        Ok((connector.create_chroot(acl.clone()), acl))
     }
 }
 

@@ -26,10 +26,34 @@ pub fn exit_code<T: Termination>(ended: anyhow::Result<T>) -> ExitCode {
 /// # Errors
 /// The signals cannot be listened to.
 pub async fn asked_to_stop() -> std::io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::select! {
-        interrupted = tokio::signal::ctrl_c() => interrupted,
-        _ = terminate.recv() => Ok(()),
+    Stop::listen()?.asked().await;
+    Ok(())
+}
+
+/// Listens to who wants the program to end. A program that waits for this in several places, one after the other,
+/// listens once: what comes in between is not lost.
+#[derive(Debug)]
+pub struct Stop {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+impl Stop {
+    /// Listens from now on.
+    ///
+    /// # Errors
+    /// The signals cannot be listened to.
+    pub fn listen() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let interrupt = signal(SignalKind::interrupt())?;
+        Ok(Self { interrupt, terminate: signal(SignalKind::terminate())? })
+    }
+
+    /// Waits for Ctrl-C, or SIGTERM.
+    pub async fn asked(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
     }
 }

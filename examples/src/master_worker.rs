@@ -15,6 +15,7 @@
 //! worker that is believed dead may have done everything but told nobody.
 
 pub mod admin;
+pub mod blocking;
 pub mod client;
 pub mod master;
 pub mod plan;

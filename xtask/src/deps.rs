@@ -11,6 +11,9 @@ use anyhow::{Context, Result};
 
 use crate::steps::{root, run};
 
+/// Group, name and version of what Maven installs; a version may be followed by a colon and a classifier.
+type Artifact = (&'static str, &'static str, &'static str);
+
 /// Debian: the 3.8.0 server and command line, the C client with and without threads, the logger that shows what they say, and what counts
 /// the cost of a request.
 const DEBIAN: [&str; 9] = [
@@ -27,7 +30,7 @@ const DEBIAN: [&str; 9] = [
 
 /// Maven: the server and command line of the oracle. The later ones are libraries which the first one
 /// expects to be provided by its distribution.
-const MAVEN: [(&str, &str, &str); 5] = [
+const MAVEN: [Artifact; 5] = [
     ("org.apache.zookeeper", "zookeeper", "3.9.5"),
     ("commons-cli", "commons-cli", "1.5.0"),
     ("io.dropwizard.metrics", "metrics-core", "4.1.12.1"),
@@ -36,10 +39,66 @@ const MAVEN: [(&str, &str, &str); 5] = [
 ];
 
 /// Maven: Curator, over the client of the oracle.
-const CURATOR: [(&str, &str, &str); 1] = [("org.apache.curator", "curator-recipes", "5.9.0")];
+const CURATOR: [Artifact; 1] = [("org.apache.curator", "curator-recipes", "5.9.0")];
 
-/// What [`CURATOR`] would bring in other versions.
+/// Maven: the HTTP admin server and the Prometheus page of the oracle, which its package does not bring. The page of its
+/// own release is not published.
+const HTTP: [Artifact; 4] = [
+    ("org.apache.zookeeper", "zookeeper-prometheus-metrics", "3.9.4"),
+    ("org.eclipse.jetty", "jetty-server", "9.4.58.v20250814"),
+    ("org.eclipse.jetty", "jetty-servlet", "9.4.58.v20250814"),
+    ("com.fasterxml.jackson.core", "jackson-databind", "2.15.2"),
+];
+
+/// What [`CURATOR`] and [`HTTP`] would bring in other versions.
 const ORACLE_HAS: [&str; 2] = ["org.apache.zookeeper", "org.slf4j"];
+
+/// What runs the tests of [`SUITES`]. Its older modules, which a suite may bring, stay out.
+const JUNIT: [Artifact; 1] =
+    [("org.junit.platform", "junit-platform-console-standalone", "1.10.2")];
+
+/// Maven: test-suites that were published, by the name of their folder, and the libraries of tests that they
+/// need but do not name.
+const SUITES: [(&str, &[Artifact]); 3] = [
+    (
+        "suite-curator",
+        &[
+            ("org.apache.curator", "curator-recipes", "5.9.0"),
+            ("org.apache.curator", "curator-test", "5.9.0"),
+            ("org.apache.curator", "curator-client", "5.9.0:tests"),
+            ("org.apache.curator", "curator-framework", "5.9.0:tests"),
+            ("org.apache.curator", "curator-recipes", "5.9.0:tests"),
+            ("com.fasterxml.jackson.core", "jackson-databind", "2.16.2"),
+            ("org.apache.commons", "commons-math", "2.2"),
+            ("org.assertj", "assertj-core", "3.25.3"),
+            ("org.awaitility", "awaitility", "4.1.1"),
+            ("org.mockito", "mockito-core", "4.11.0"),
+        ],
+    ),
+    (
+        "suite-kafka",
+        &[
+            ("org.apache.kafka", "kafka_2.13", "3.9.1"),
+            ("org.apache.kafka", "kafka_2.13", "3.9.1:test"),
+            ("org.apache.kafka", "kafka-clients", "3.9.1:test"),
+            ("org.apache.kafka", "kafka-server-common", "3.9.1:test"),
+            ("org.mockito", "mockito-core", "4.11.0"),
+        ],
+    ),
+    (
+        "suite-zookeeper",
+        &[
+            ("org.apache.zookeeper", "zookeeper", "3.9.5"),
+            ("org.apache.zookeeper", "zookeeper", "3.9.5:tests"),
+            ("commons-cli", "commons-cli", "1.5.0"),
+            ("org.apache.commons", "commons-collections4", "4.4"),
+            ("io.dropwizard.metrics", "metrics-core", "4.1.12.1"),
+            ("org.xerial.snappy", "snappy-java", "1.1.10.5"),
+            ("org.hamcrest", "hamcrest", "2.2"),
+            ("org.mockito", "mockito-core", "4.11.0"),
+        ],
+    ),
+];
 
 /// Python: kazoo, whose wheel contains its tests, and what those import. pyOpenSSL 25 dropped a call that
 /// kazoo's harness makes.
@@ -65,8 +124,21 @@ pub(crate) fn install() -> Result<()> {
     once(&folder, "zookeeper-3.9.5", &format!("{MAVEN:?}"), |path| maven(path, &MAVEN, &[]))?;
     let curator = |path: &Path| maven(path, &CURATOR, &ORACLE_HAS);
     once(&folder, "curator", &format!("{CURATOR:?}"), curator)?;
+    once(&folder, "http", &format!("{HTTP:?}"), |path| maven(path, &HTTP, &ORACLE_HAS))?;
     once(&folder, "venv", &format!("{PYTHON:?}"), python)?;
     once(&folder, "node", NODE, node)
+}
+
+/// Installs the suites of tests that only run when somebody asks for them.
+pub(crate) fn install_suites() -> Result<()> {
+    let folder = root().join(".deps");
+    once(&folder, "suite-junit", &format!("{JUNIT:?}"), |path| maven(path, &JUNIT, &[]))?;
+    for (name, artifacts) in SUITES {
+        let without = ["org.junit.jupiter", "org.junit.platform"];
+        let suite = |path: &Path| maven(path, artifacts, &without);
+        once(&folder, name, &format!("{artifacts:?}"), suite)?;
+    }
+    Ok(())
 }
 
 /// Runs `make` unless the folder `name` holds what `wanted` describes; half an installation is removed.
@@ -122,7 +194,7 @@ fn has_package(name: &str) -> bool {
 }
 
 /// Copies artifacts and what they depend on, but for some groups, to `path`.
-fn maven(path: &Path, artifacts: &[(&str, &str, &str)], without: &[&str]) -> Result<()> {
+fn maven(path: &Path, artifacts: &[Artifact], without: &[&str]) -> Result<()> {
     let exclusions: String = without
         .iter()
         .map(|group| {
@@ -132,9 +204,15 @@ fn maven(path: &Path, artifacts: &[(&str, &str, &str)], without: &[&str]) -> Res
     let dependencies: String = artifacts
         .iter()
         .map(|(group, artifact, version)| {
+            let (version, classifier) = version.split_once(':').unwrap_or((version, ""));
+            let classifier = match classifier {
+                "" => String::new(),
+                name => format!("<classifier>{name}</classifier>"),
+            };
             format!(
                 "<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>\
-                 <version>{version}</version><exclusions>{exclusions}</exclusions></dependency>"
+                 <version>{version}</version>{classifier}\
+                 <exclusions>{exclusions}</exclusions></dependency>"
             )
         })
         .collect();

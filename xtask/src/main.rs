@@ -1,5 +1,6 @@
 //! Developer tasks: `cargo xtask <task>`.
 
+mod book;
 mod deps;
 mod report;
 mod steps;
@@ -15,13 +16,17 @@ usage: cargo xtask <task>
   test           all checks and all tests; installs the third-party programs they need
   ci             the same
   deps           only installs the third-party programs
-  tidy           only the checks of layers, files and words
+  tidy           only the checks of layers, files, words, links and ids
+  book           builds the book of docs/SUMMARY.md with mdBook
   counted [--steps]
                  what a request costs in instructions, allocations and system calls, against its limits;
                  --steps also where: by crate, by function, and the atomic instructions
   bench-report FILE...
                  tables and plots of docs/performance.md and the README, from what zebu bench compare --json wrote
   interop [...]  only the interop tests; further words go to the test runner
+  suites [curator] [kafka] [zookeeper] [--only CLASS[#METHOD]] [--times N]
+                 the test-suites of Curator, of Kafka's ZooKeeper client and of ZooKeeper itself; installs them, takes
+                 about an hour
   diff [--ops N] [--seed S]
                  the differential test against the original, as long as you like
   faults [--minutes M] [--seed S] [--only FAULT,...]
@@ -48,9 +53,11 @@ fn run(words: &[String]) -> Result<()> {
         "test" | "ci" => steps::test(),
         "deps" => deps::install(),
         "tidy" => tidy::check(),
+        "book" => book::build(),
         "counted" => steps::counted(rest),
         "bench-report" => report::write(&steps::root(), rest),
         "interop" => steps::interop(rest),
+        "suites" => steps::suites(rest),
         "diff" => steps::diff(rest),
         "faults" => steps::faults(rest),
         "sim" => steps::sim(rest),

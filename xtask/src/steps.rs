@@ -16,16 +16,28 @@ pub(crate) fn test() -> Result<()> {
     section("clippy", || {
         run(cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
     })?;
+    section("documentation", documentation)?;
     section("third-party programs", deps::install)?;
     section("build", || run(cargo(&["build", "--workspace", "--bins"])))?;
     // Both test runs are finished even if the first one fails, so that one run shows everything.
     let ours = section("tests", || {
         run(cargo(&["test", "--workspace", "--exclude", "zebu-interop", "--no-fail-fast"]))
     });
+    let threads = section("interleaved threads", || {
+        let test = ["test", "-p", "zebu-engine", "--features", "shuttle", "--test", "threads"];
+        run(cargo(&test))
+    });
     let interop = section("interop tests", || interop(&[]));
     let counted = section("counted costs", || counted(&[]));
     println!("\n== done in {:.0?}", start.elapsed());
-    ours.and(interop).and(counted)
+    ours.and(threads).and(interop).and(counted)
+}
+
+/// Every public item is documented, and every link in the documentation leads somewhere.
+fn documentation() -> Result<()> {
+    let mut command = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    run(command)
 }
 
 /// The interop tests; they are ignored without the third-party programs, so they are asked for.
@@ -36,9 +48,13 @@ pub(crate) fn interop(words: &[String]) -> Result<()> {
     if !is_given {
         run(cargo(&["build", "-p", "zebu"]))?;
     }
-    // Of the examples' tests only those that need the third-party programs: the others run with all tests.
-    for (package, which) in [("zebu-interop", "--include-ignored"), ("zebu-examples", "--ignored")]
-    {
+    // Of the other packages only the tests that need third-party programs: the others run with all tests.
+    let packages = [
+        ("zebu-interop", "--include-ignored"),
+        ("zebu-examples", "--ignored"),
+        ("zebu-auth", "--ignored"),
+    ];
+    for (package, which) in packages {
         let mut command = cargo(&["test", "-p", package, "--no-fail-fast"]);
         command.args(["--", which, "--test-threads=2"]);
         command.args(words);
@@ -48,6 +64,20 @@ pub(crate) fn interop(words: &[String]) -> Result<()> {
         run(command)?;
     }
     Ok(())
+}
+
+/// The test-suites of Java programs against our server.
+pub(crate) fn suites(words: &[String]) -> Result<()> {
+    deps::install()?;
+    deps::install_suites()?;
+    run(cargo(&["build", "-p", "zebu", "-p", "zebu-interop", "--bins"]))?;
+    let debug = target().join("debug");
+    let mut command = Command::new(debug.join("suites"));
+    command.args(words);
+    if std::env::var_os("ZEBU_BIN").is_none() {
+        command.env("ZEBU_BIN", debug.join("zebu"));
+    }
+    run(command)
 }
 
 /// What a request costs a release build, against the limits; with `--steps` also where.
@@ -137,6 +167,6 @@ pub(crate) fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is below it").to_path_buf()
 }
 
-fn target() -> PathBuf {
+pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }

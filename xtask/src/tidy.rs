@@ -1,4 +1,10 @@
-//! What no compiler checks: arrows between crates point down, files are documented, small and finished.
+//! What no compiler checks: arrows between crates point down, files are documented, small and finished, links and ids lead
+//! somewhere.
+
+mod ids;
+pub(crate) mod markdown;
+pub(crate) mod pages;
+mod recorded;
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,12 +20,20 @@ const LAYERS: &[&[&str]] = &[
     &["proto"],
     &["tree", "store", "zab", "session"],
     &["replica", "state", "client"],
+    &["engine", "auth", "config", "metrics"],
+    &["admin"],
     &["server", "recipes", "shell", "tools", "capi", "sim"],
     &["zebu"],
 ];
 
 /// Crates outside of the shipped house: they may use what they like, and nobody may use them.
 const OUTSIDE: &[&str] = &["bench", "figures"];
+
+/// The folders with what is written by hand.
+const FOLDERS: [&str; 6] = ["crates", "docs", "examples", "fuzz", "tests", "xtask"];
+
+/// How the names of files end that are read.
+const TEXTS: [&str; 8] = ["c", "java", "md", "py", "rs", "sh", "toml", "txt"];
 
 const LINES_MAX: usize = 1000;
 
@@ -31,11 +45,19 @@ pub(crate) fn check() -> Result<()> {
     let mut wrong = Vec::new();
     layers(&mut wrong)?;
     let mut files = Vec::new();
-    for folder in ["crates", "examples", "xtask", "tests", "fuzz"] {
-        rust_files(&root().join(folder), &mut files)?;
+    for folder in FOLDERS {
+        text_files(&root().join(folder), &mut files)?;
+    }
+    for entry in fs::read_dir(root())? {
+        let path = entry?.path();
+        files.extend(path.extension().is_some_and(|end| end == "md").then_some(path));
     }
     files.sort();
-    for file in &files {
+    let pages = pages::read(&root(), &files)?;
+    pages::check(&root(), &pages, &mut wrong);
+    ids::check(&root(), &files, &pages, &mut wrong);
+    recorded::check(&root(), &mut wrong)?;
+    for file in files.iter().filter(|file| file.extension().is_some_and(|end| end == "rs")) {
         let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
         let name = file.strip_prefix(root()).unwrap_or(file).display();
         wrong.extend(file_faults(&text).into_iter().map(|fault| format!("{name}: {fault}")));
@@ -66,13 +88,16 @@ fn file_faults(text: &str) -> Vec<String> {
     faults
 }
 
-fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+fn text_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
     for entry in entries {
         let path = entry?.path();
         if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
-            rust_files(&path, files)?;
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            text_files(&path, files)?;
+        } else if TEXTS
+            .iter()
+            .any(|end| path.extension().is_some_and(|extension| extension == *end))
+        {
             files.push(path);
         }
     }

@@ -230,7 +230,10 @@ mod tests {
     fn call(paths: usize) -> Call {
         let state = SessionState::Connected;
         let status = Status { state, ticket: None, timeout: Duration::ZERO, server: None };
-        let shared = Arc::new(Shared::new(Chroot::default(), status));
+        let shared = {
+            let thread = crate::SessionThread::start().unwrap();
+            Arc::new(Shared::new(Chroot::default(), status, thread))
+        };
         Call { path: "/a".into(), paths: vec!["/b".into(); paths], shared, seat: Seat::None }
     }
 

@@ -25,11 +25,9 @@ mod opening;
 mod outcome;
 mod tree;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::runtime::Runtime;
 use zebu_proto::{Acl, Stat, Version};
 
 use crate::{
@@ -39,7 +37,7 @@ use crate::{
 
 /// A session whose methods wait for their results, shared by all its clones and threads.
 ///
-/// A thread of its own keeps the session alive. Requests of different threads travel together; one thread
+/// The session's own thread keeps it alive. Requests of different threads travel together; one thread
 /// that has much to ask gains by [`Client::asynchronous`] and [`Client::wait`].
 ///
 /// ```
@@ -58,21 +56,7 @@ use crate::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct Client {
-    // Dropped before the runtime, which it needs to close the session.
     client: crate::Client,
-    runtime: Arc<Background>,
-}
-
-#[derive(Debug)]
-struct Background(Option<Runtime>);
-
-impl Drop for Background {
-    fn drop(&mut self) {
-        // Whoever drops the last handle inside of another runtime must not be made to wait there.
-        if let Some(runtime) = self.0.take() {
-            runtime.shutdown_background();
-        }
-    }
 }
 
 impl Client {
@@ -100,7 +84,7 @@ impl Client {
     /// Opens a session with these settings, and waits until it stands.
     ///
     /// # Panics
-    /// Inside of a tokio runtime, or when no thread can be started.
+    /// Inside of a tokio runtime.
     ///
     /// # Errors
     /// As [`Connector::connect`].
@@ -118,9 +102,7 @@ impl Client {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn open(connector: Connector, connect_string: &str) -> Result<Self> {
-        let runtime = opening::runtime();
-        let client = runtime.block_on(connector.connect(connect_string))?;
-        Ok(Self::of(client, runtime))
+        Self::opened(connector, async |connector| connector.connect(connect_string).await)
     }
 
     /// The asynchronous client of the same session, for many requests at once.
@@ -159,7 +141,7 @@ impl Client {
     /// ```
     #[must_use]
     pub fn series(&self) -> Self {
-        Self { client: self.client.series(), runtime: self.runtime.clone() }
+        Self { client: self.client.series() }
     }
 
     /// Waits for anything: a request, a watch.
@@ -180,8 +162,7 @@ impl Client {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn wait<T>(&self, future: impl Future<Output = T>) -> T {
-        let runtime = self.runtime.0.as_ref().expect("it is only taken when it is dropped");
-        runtime.block_on(future)
+        self.client.thread().wait(future)
     }
 
     /// Waits so long at most. `None` when the time was over first.

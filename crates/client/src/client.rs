@@ -19,7 +19,7 @@ use crate::mode::Wire;
 use crate::pending::{Call, Decode, Pending, Seat};
 use crate::reads::Reads;
 use crate::shared::{Listener, Placed, Shared, Wanted};
-use crate::transaction::{Transaction, check_path};
+use crate::transaction::{Transaction, check_deletable, check_path};
 use crate::watch::{PersistentWatch, Watch};
 use crate::{Acls, Connector, CreateMode, Error, Result};
 
@@ -29,8 +29,11 @@ pub(crate) const SASL: &str = "sasl";
 /// A session with an ensemble, shared by all its clones.
 ///
 /// Requests are sent in the order in which the methods are called, whichever task awaits them, and are
-/// answered in that order; there is no need to await one before the next is made, see [`Pending`]. When the
-/// last clone is dropped the session is closed.
+/// answered in that order; there is no need to await one before the next is made, see [`Pending`].
+///
+/// When the last clone is dropped the session is closed, also when the program ends right afterwards. The drop waits
+/// until the server has answered, for a tenth of a second at most on a thread of a runtime and for a second elsewhere;
+/// while there is no connection nobody can be told. [`Client::close`] says what became of it.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -56,12 +59,15 @@ pub struct Client {
 #[derive(Debug)]
 struct Handle {
     shared: Arc<Shared>,
+    /// Whether the session is closed with the last of these.
+    is_owner: bool,
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // Nobody waits for the answer.
-        drop(self.shared.close());
+        if self.is_owner {
+            self.shared.close_behind();
+        }
     }
 }
 
@@ -174,7 +180,28 @@ impl Client {
     }
 
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { handle: Arc::new(Handle { shared }), series: None }
+        Self { handle: Arc::new(Handle { shared, is_owner: true }), series: None }
+    }
+
+    /// The same client, except that it does not keep the session open: the session is closed when all others are
+    /// dropped. For work in the background, which fails then with
+    /// [`ErrorKind::SessionOver`](crate::ErrorKind::SessionOver).
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// use zebu_client::ErrorKind;
+    ///
+    /// let unowned = client.unowned();
+    /// assert!(unowned.exists("/").await?.is_some());
+    /// drop(client);
+    /// assert_eq!(unowned.exists("/").await.unwrap_err().kind(), ErrorKind::SessionOver);
+    /// # Ok(()) });
+    /// ```
+    #[must_use]
+    pub fn unowned(&self) -> Self {
+        let shared = self.shared().clone();
+        Self { handle: Arc::new(Handle { shared, is_owner: false }), series: self.series.clone() }
     }
 
     /// The same client, for a series of requests: once one of them was lost, or could not be sent, none made after it
@@ -271,6 +298,9 @@ impl Client {
     /// # Ok(()) });
     /// ```
     pub fn delete(&self, path: &str, version: Version) -> Pending<()> {
+        if let Err(error) = check_deletable(path) {
+            return Pending::failed(error);
+        }
         self.path_request(OpCode::DELETE, path, answer::nothing, |sent, out| {
             PathVersion { path: sent, version }.encode(out);
         })
@@ -501,7 +531,7 @@ impl Client {
     /// ```
     pub fn ephemerals(&self, prefix: &str) -> Pending<Vec<String>> {
         // Not quite a path: it may end anywhere.
-        let absolute = self.absolute(prefix);
+        let absolute = self.shared().chroot.absolute_prefix(prefix);
         let frame = Frame::new(OpCode::GET_EPHEMERALS, |out| {
             PathOnly { path: Some(Cow::Borrowed(&*absolute)) }.encode(out);
         });
@@ -667,6 +697,9 @@ impl Client {
     ///
     /// # Errors
     /// Credentials that are refused end the session: [`ErrorKind::SessionOver`](crate::ErrorKind::SessionOver).
+    /// [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted) when there was no connection in time, and
+    /// [`ErrorKind::Unknown`](crate::ErrorKind::Unknown) when no server has answered: the credentials are kept all the
+    /// same, and presented on the next connection.
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for the scheme `sasl`, which this client does not have yet.
     ///
     /// ```
@@ -799,7 +832,16 @@ impl Client {
         if let Err(error) = check_path(path, mode.is_sequential()) {
             return Pending::failed(error);
         }
-        self.create_absolute(path, &self.absolute(path), data, mode, acl)
+        self.create_absolute(path, &self.absolute_of(path, mode), data, mode, acl)
+    }
+
+    /// What the servers call a znode that is created.
+    pub(crate) fn absolute_of<'a>(&self, path: &'a str, mode: CreateMode) -> Cow<'a, str> {
+        if mode.is_sequential() {
+            self.shared().chroot.absolute_prefix(path)
+        } else {
+            self.absolute(path)
+        }
     }
 
     /// Creates a znode, given both as the client and as the servers call it.

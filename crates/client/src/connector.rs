@@ -15,7 +15,7 @@ use crate::hosts::{HostProvider, Names, Rank, Ranked};
 use crate::mailbox::Mailbox;
 use crate::shared::Shared;
 use crate::state::{Announcer, SessionEvents, SessionState, Status};
-use crate::{Acls, Client, Error, Result, Retry, SessionTicket};
+use crate::{Acls, Client, Error, Result, Retry, SessionThread, SessionTicket};
 
 /// How a connect string begins that names a service of the DNS.
 const SERVICE: &str = "dns-srv://";
@@ -47,6 +47,7 @@ pub struct Connector {
     credentials: Vec<(String, Vec<u8>)>,
     rank: Option<Arc<Rank>>,
     audience: Vec<Arc<Announcer>>,
+    thread: Option<SessionThread>,
     /// Where the servers' names come from, for the log.
     servers: Option<String>,
 }
@@ -95,6 +96,7 @@ impl Connector {
             credentials: Vec::new(),
             rank: None,
             audience: Vec::new(),
+            thread: None,
             servers: None,
         }
     }
@@ -312,6 +314,26 @@ impl Connector {
         self
     }
 
+    /// Lets the session live on this thread, together with others, instead of one of its own.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::with_server(async |server| {
+    /// # let address = server.address().to_string();
+    /// use zebu_client::{Connector, SessionThread};
+    ///
+    /// let thread = SessionThread::start()?;
+    /// let one = Connector::new().on_thread(&thread).connect(&address).await?;
+    /// let two = Connector::new().on_thread(&thread).connect(&address).await?;
+    /// # drop((one, two));
+    /// # Ok(()) });
+    /// ```
+    #[must_use]
+    pub fn on_thread(mut self, thread: &SessionThread) -> Self {
+        self.thread = Some(thread.clone());
+        self
+    }
+
     /// Presents credentials from the first connection on, as [`Client::authenticate`] does later.
     ///
     /// ```
@@ -456,9 +478,6 @@ impl Connector {
     /// session to go on with is over or credentials were refused,
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a connect string that makes no sense.
     ///
-    /// # Panics
-    /// Outside of a tokio runtime.
-    ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
     /// # embedded::with_server(async |server| {
@@ -479,9 +498,6 @@ impl Connector {
     ///
     /// # Errors
     /// As [`Connector::connect`].
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -508,10 +524,8 @@ impl Connector {
     /// Opens the session without waiting: requests can be made, and are sent when a connection stands.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a connect string that makes no sense.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a connect string that makes no sense,
+    /// [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted) when the system has no thread for the session.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -555,10 +569,8 @@ impl Connector {
     /// As [`Connector::start`], with servers that somebody else knows.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a chroot that is no path, and for the scheme `sasl`.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a chroot that is no path, and for the scheme `sasl`,
+    /// [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted) when the system has no thread for the session.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -589,21 +601,34 @@ impl Connector {
             timeout: self.options.timeout,
             server: None,
         };
-        let shared = Arc::new(Shared::new(chroot, status));
+        let (thread, this) = self.with_thread()?;
+        let shared = Arc::new(Shared::new(chroot, status, thread.clone()));
         let client = Client::new(shared.clone());
-        let options = Options { connection_wait: self.wait(), ..self.options };
-        let hosts: Arc<dyn HostProvider> = match self.rank {
+        let options = Options { connection_wait: this.wait(), ..this.options };
+        let hosts: Arc<dyn HostProvider> = match this.rank {
             Some(rank) => Arc::new(Ranked { hosts, rank }),
             None => Arc::new(hosts),
         };
-        announce(self.servers.as_deref(), &options);
-        let driver = Driver::new(options, hosts, shared, self.answer_bytes_max, self.audience);
-        tokio::spawn(driver);
-        for (scheme, auth) in self.credentials {
+        announce(this.servers.as_deref(), &options);
+        let answer_bytes_max = this.answer_bytes_max;
+        let driver =
+            thread.inside(|| Driver::new(options, hosts, shared, answer_bytes_max, this.audience));
+        thread.spawn(driver);
+        for (scheme, auth) in this.credentials {
             // When they are refused the session is over, which nobody can overlook.
             client.authenticate(&scheme, auth).detach();
         }
         Ok(client)
+    }
+
+    /// The thread that the session will live on.
+    pub(crate) fn with_thread(mut self) -> Result<(SessionThread, Self)> {
+        let thread = match self.thread.take() {
+            Some(thread) => thread,
+            None => SessionThread::start().map_err(|error| Error::no_thread(&error))?,
+        };
+        self.thread = Some(thread.clone());
+        Ok((thread, self))
     }
 
     fn wait(&self) -> Duration {
@@ -627,17 +652,23 @@ fn announce(servers: Option<&str>, options: &Options) {
     }
 }
 
+/// Waits on the session's thread: the caller needs no runtime.
 async fn connected(client: Client, wait: Duration, acl: Option<Acls>) -> Result<Client> {
-    match tokio::time::timeout(wait, client.connected()).await {
-        Ok(connected) => connected?,
-        Err(_) => {
-            let error = Error::failed(Failure::NoConnection, "");
-            return Err(error.with_missing(|| client.shared().missing()));
+    let unowned = client.unowned();
+    let connected = client.thread().spawn(async move {
+        match tokio::time::timeout(wait, unowned.connected()).await {
+            Ok(connected) => connected?,
+            Err(_) => {
+                let error = Error::failed(Failure::NoConnection, "");
+                return Err(error.with_missing(|| unowned.shared().trouble()));
+            }
         }
-    }
-    if let Some(acl) = acl {
-        // What is there may be created again.
-        Retry::default().reads(|| client.create_chroot(&acl)).await?;
-    }
+        if let Some(acl) = acl {
+            // What is there may be created again.
+            Retry::default().reads(|| unowned.create_chroot(&acl)).await?;
+        }
+        Ok(())
+    });
+    connected.await.expect("its thread lives as long as the client")?;
     Ok(client)
 }

@@ -25,6 +25,7 @@ use zebu_session::{
     Submission, WatcherId,
 };
 
+use crate::farewell::{Farewell, Stage};
 use crate::hosts::HostProvider;
 use crate::notifications::{Audience, Notification};
 use crate::shared::{Command, Listener, Reply, Shared};
@@ -82,6 +83,8 @@ pub(crate) struct Driver {
     seats: HashMap<RequestId, WatcherId>,
     audience: Vec<Arc<Announcer>>,
     overhearing: Audience,
+    /// Somebody waits until the server knows that the session ends.
+    farewell: Option<Arc<Farewell>>,
     commands: Vec<Command>,
     outputs: Vec<Output>,
     /// Names are being resolved.
@@ -122,6 +125,7 @@ impl Driver {
             seats: HashMap::new(),
             audience,
             overhearing: Audience::default(),
+            farewell: None,
             commands: Vec::new(),
             outputs: Vec::new(),
             is_resolving: false,
@@ -171,8 +175,9 @@ impl Driver {
                 self.expect(id, reply);
                 Input::Authenticate { id, scheme, auth }
             }
-            Command::Close(id, reply) => {
+            Command::Close(id, reply, farewell) => {
                 self.expect(id, reply);
+                self.farewell = farewell;
                 Input::Close(id)
             }
             Command::Withdraw(id) => Input::Withdraw(id),
@@ -272,7 +277,12 @@ impl Driver {
 
     /// The connection is gone.
     fn hang_up(&mut self) {
-        if let Some(Connection { attempt, .. }) = self.connection.take() {
+        if let Some(Connection { attempt, stream }) = self.connection.take() {
+            if self.session.server().is_none()
+                && let Ok(server) = stream.peer_addr()
+            {
+                self.shared.refused(server, "closed the connection before the session began");
+            }
             self.forget_bytes();
             self.step(Input::Disconnected(attempt));
             self.carry_out();
@@ -388,6 +398,7 @@ impl Driver {
         match state {
             State::Connecting => {}
             State::Connected | State::ConnectedReadOnly => {
+                self.shared.forget_refused();
                 let session = self.session.ticket().map(|ticket| ticket.id).unwrap_or_default();
                 let server = self.session.server();
                 let timeout = self.session.timeout();
@@ -453,7 +464,7 @@ impl Driver {
 
     fn connect(&mut self, attempt: Attempt, server: SocketAddr) {
         info!("opening a connection to {server}");
-        let reporter = self.reporter.clone();
+        let (reporter, shared) = (self.reporter.clone(), self.shared.clone());
         self.connecting = Some(tokio::spawn(async move {
             let report = match open(server).await {
                 Ok(stream) => {
@@ -464,6 +475,7 @@ impl Driver {
                 }
                 Err(error) => {
                     info!("no connection to {server}: {error}");
+                    shared.refused(server, &error.to_string());
                     Report::Failed(attempt)
                 }
             };
@@ -497,6 +509,20 @@ impl Driver {
         self.sent = 0;
     }
 
+    /// Tells whoever waits for the end of the session how far that has come.
+    fn tell_farewell(&self) {
+        let Some(farewell) = &self.farewell else { return };
+        let is_connected =
+            matches!(self.session.state(), State::Connected | State::ConnectedReadOnly);
+        farewell.reach(match self.connection {
+            _ if self.is_over => Stage::Over,
+            None => Stage::Alone,
+            // A handshake is under way, or the system does not take all of it at once.
+            Some(_) if !is_connected || self.sent < self.output.len() => Stage::Asked,
+            Some(_) => Stage::Told,
+        });
+    }
+
     /// Ends the connection and everything that is open, but not the session.
     fn leave(&mut self) {
         if let Some(connecting) = self.connecting.take() {
@@ -527,6 +553,7 @@ impl Future for Driver {
             cx.waker().wake_by_ref();
         } else {
             driver.write(cx);
+            driver.tell_farewell();
         }
         if driver.is_over { Poll::Ready(()) } else { Poll::Pending }
     }
@@ -544,6 +571,9 @@ impl Drop for Driver {
         }
         self.shared.finish(ending);
         self.overhearing.close();
+        if let Some(farewell) = &self.farewell {
+            farewell.reach(Stage::Over);
+        }
     }
 }
 

@@ -83,6 +83,7 @@ enum What {
     Garbled,
     Ttl,
     Sasl,
+    NoThread,
     RetriesSpent,
 }
 
@@ -191,8 +192,8 @@ impl Error {
         self.path.as_deref()
     }
 
-    /// What is known of why: which servers' names could not be resolved, where there was no connection in time; what
-    /// is wrong with a connect string.
+    /// What is known of why: which servers' names could not be resolved, and which servers could not be reached,
+    /// where there was no connection in time; what is wrong with a connect string.
     ///
     /// ```
     /// use std::time::Duration;
@@ -289,7 +290,7 @@ impl Error {
         Self::new(kind, code, What::Failed(failure), path)
     }
 
-    /// Says, where there was no connection in time, which servers could not be found.
+    /// Says, where there was no connection in time, which servers could not be found or reached.
     pub(crate) fn with_missing(self, missing: impl FnOnce() -> Option<Box<str>>) -> Self {
         match self.what {
             What::Failed(Failure::NoConnection | Failure::TimedOut { is_sent: false }) => {
@@ -314,6 +315,11 @@ impl Error {
 
     pub(crate) fn sasl() -> Self {
         Self::invalid(What::Sasl, "")
+    }
+
+    pub(crate) fn no_thread(error: &std::io::Error) -> Self {
+        let (kind, code) = (ErrorKind::NotExecuted, ErrorCode::SYSTEM_ERROR);
+        Self { reason: some(&error.to_string()), ..Self::new(kind, code, What::NoThread, "") }
     }
 
     fn invalid(what: What, path: &str) -> Self {
@@ -402,6 +408,7 @@ impl fmt::Display for Error {
             What::Garbled => f.write_str("answer makes no sense, outcome unknown")?,
             What::Ttl => f.write_str("time to live is not from 1 ms to 2^40 - 1 ms")?,
             What::Sasl => f.write_str("SASL is not part of this client yet")?,
+            What::NoThread => f.write_str("no thread for the session")?,
             What::RetriesSpent => {
                 f.write_str("connection lost at every attempt, outcome unknown")?
             }

@@ -32,7 +32,7 @@ pub type Servers<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> 
 ///
 /// It is asked before every round of attempts to connect, so a client follows names that change their
 /// addresses, and an ensemble that moves. All servers must belong to one ensemble. The client tries them in
-/// random order.
+/// random order. It is asked on the session's thread, so it must not block there.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -133,7 +133,8 @@ pub trait HostProvider: Send + Sync + 'static {
     /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
     /// let connector = Connector::new().connection_wait(std::time::Duration::from_secs(1));
     /// let error = connector.connect_to(Half).await.unwrap_err();
-    /// assert_eq!(error.to_string(), "no connection: the other half is not in the directory");
+    /// let text = error.to_string();
+    /// assert!(text.starts_with("no connection: the other half is not in the directory"), "{text}");
     /// # });
     /// ```
     fn missing(&self) -> Option<String> {

@@ -27,6 +27,10 @@
 //! ephemeral znodes and its watches. A session that is over is never replaced behind the caller's back: who
 //! acted on what it knew must read it again.
 //!
+//! A session lives on a thread of its own, the [`SessionThread`], so its heartbeats go on whatever the application
+//! computes, and on whichever runtime. It needs no runtime of the application's. A dropped client closes its session,
+//! even when the program ends right afterwards, see [`Client`].
+//!
 //! A client looks for servers until one is found, or [`Connector::give_up_after`]; near ones first, where
 //! [`Connector::prefer`] says which are.
 //!
@@ -200,6 +204,7 @@ mod client;
 mod connector;
 mod driver;
 mod error;
+mod farewell;
 mod hosts;
 mod lifetime;
 mod mailbox;
@@ -214,6 +219,7 @@ mod retry;
 mod service;
 mod shared;
 mod state;
+mod thread;
 mod transaction;
 mod tree;
 mod watch;
@@ -230,6 +236,7 @@ pub use pending::Pending;
 pub use reads::{ReadResult, ReadResults, Reads};
 pub use retry::Retry;
 pub use state::{SessionEvents, SessionState};
+pub use thread::SessionThread;
 pub use transaction::{CreatedNode, OpResult, Results, Ticket, Transaction};
 pub use watch::{Event, EventKind, Notice, PersistentWatch, Signal, Watch};
 

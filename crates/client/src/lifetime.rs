@@ -9,7 +9,10 @@ use zebu_session::Failure;
 use crate::mailbox::Mailbox;
 use crate::pending::Seat;
 use crate::shared::Command;
-use crate::{Client, Error, Pending, Result, SessionEvents, SessionState, SessionTicket, answer};
+use crate::{
+    Client, Error, Pending, Result, SessionEvents, SessionState, SessionThread, SessionTicket,
+    answer,
+};
 
 impl Client {
     /// How the session stands.
@@ -129,6 +132,19 @@ impl Client {
         self.shared().status.borrow().server
     }
 
+    /// Why there is no connection at the moment, as far as that is known: the servers that could not be found or reached
+    /// since there was one, and what became of the attempts. For people, to be shown while they wait.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// assert_eq!(client.trouble(), None);
+    /// # Ok(()) });
+    /// ```
+    pub fn trouble(&self) -> Option<String> {
+        self.shared().trouble().map(String::from)
+    }
+
     /// The znode that is this client's root, as the servers call it.
     ///
     /// ```
@@ -139,6 +155,24 @@ impl Client {
     /// ```
     pub fn chroot(&self) -> &str {
         self.shared().chroot.root()
+    }
+
+    /// The thread that the session lives on.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::with_server(async |server| {
+    /// # let address = server.address().to_string();
+    /// use zebu_client::{Client, Connector};
+    ///
+    /// let client = Client::connect(&address).await?;
+    /// // A second session that needs no thread of its own.
+    /// let second = Connector::new().on_thread(client.thread()).connect(&address).await?;
+    /// assert_ne!(client.session_id(), second.session_id());
+    /// # Ok(()) });
+    /// ```
+    pub fn thread(&self) -> &SessionThread {
+        &self.shared().thread
     }
 
     /// Ends the session, after all requests made before: its ephemerals are gone when this returns.

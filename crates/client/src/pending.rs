@@ -136,7 +136,7 @@ impl<T> Pending<T> {
         match reply {
             Ok(answer) => decode(call, answer),
             Err(failure) => {
-                Err(Error::failed(failure, &call.path).with_missing(|| call.shared.missing()))
+                Err(Error::failed(failure, &call.path).with_missing(|| call.shared.trouble()))
             }
         }
     }

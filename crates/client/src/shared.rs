@@ -1,5 +1,7 @@
 //! What the handles of a client and its driver share: a queue of commands, and the session's state.
 
+use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
@@ -10,11 +12,15 @@ use zebu_session::{
     WatchKind, WatcherId,
 };
 
-use crate::SessionState;
+use crate::farewell::{Farewell, Stage};
 use crate::mailbox::Mailbox;
 use crate::notifications::Notification;
 use crate::state::Status;
 use crate::watch::{Notice, Signal};
+use crate::{SessionState, SessionThread};
+
+/// Most servers of which it is kept why they could not be used.
+const REFUSED_MAX: usize = 8;
 
 /// What becomes of a request.
 pub(crate) type Reply = std::result::Result<Answer, Failure>;
@@ -50,8 +56,8 @@ pub(crate) enum Command {
     Tell(Mailbox<SessionState>),
     /// Notifications go here too.
     Overhear(Mailbox<Notification>),
-    /// End the session.
-    Close(RequestId, oneshot::Sender<Reply>),
+    /// End the session. Somebody may wait to see how far that has come.
+    Close(RequestId, oneshot::Sender<Reply>, Option<Arc<Farewell>>),
     /// End without ending the session.
     Leave,
 }
@@ -71,8 +77,12 @@ struct Queue {
 pub(crate) struct Shared {
     pub(crate) chroot: Chroot,
     pub(crate) status: watch::Sender<Status>,
+    /// Where the driver runs.
+    pub(crate) thread: SessionThread,
     /// Servers that could not be found.
     missing: Mutex<Option<Box<str>>>,
+    /// Servers that were found and could not be used since there was a connection, and why.
+    refused: Mutex<VecDeque<(SocketAddr, Box<str>)>>,
     queue: Mutex<Queue>,
 }
 
@@ -90,7 +100,7 @@ pub(crate) struct Placed {
 }
 
 impl Shared {
-    pub(crate) fn new(chroot: Chroot, status: Status) -> Self {
+    pub(crate) fn new(chroot: Chroot, status: Status, thread: SessionThread) -> Self {
         let queue = Queue {
             commands: Vec::new(),
             next_request: 1,
@@ -99,8 +109,9 @@ impl Shared {
             driver: None,
             ending: None,
         };
-        let (status, missing) = (watch::Sender::new(status), Mutex::default());
-        Self { chroot, status, missing, queue: Mutex::new(queue) }
+        let (missing, refused) = (Mutex::default(), Mutex::default());
+        let status = watch::Sender::new(status);
+        Self { chroot, status, thread, missing, refused, queue: Mutex::new(queue) }
     }
 
     /// Puts a request into its place in the order, which is fixed with this.
@@ -142,7 +153,17 @@ impl Shared {
     }
 
     pub(crate) fn close(&self) -> Placed {
-        self.place(|_, id, reply| Command::Close(id, reply))
+        self.place(|_, id, reply| Command::Close(id, reply, None))
+    }
+
+    /// Ends the session of which the last client was dropped. Returns when the server was told, or after a second: the
+    /// program may be about to end.
+    pub(crate) fn close_behind(&self) {
+        let farewell = Arc::new(Farewell::new());
+        drop(self.place(|_, id, reply| Command::Close(id, reply, Some(farewell.clone()))));
+        if !self.thread.is_current() {
+            farewell.wait(tokio::runtime::Handle::try_current().is_ok());
+        }
     }
 
     fn place(
@@ -199,9 +220,29 @@ impl Shared {
         commands.into_iter().for_each(|command| refuse(command, ending));
     }
 
-    /// Which servers cannot be found at the moment.
-    pub(crate) fn missing(&self) -> Option<Box<str>> {
-        self.missing.lock().clone()
+    /// Why there is no connection, as far as that is known: which servers cannot be found, and what became of the last
+    /// attempts to connect to the others.
+    pub(crate) fn trouble(&self) -> Option<Box<str>> {
+        let missing = self.missing.lock().as_deref().map(ToOwned::to_owned);
+        let refused = self.refused.lock();
+        let refused = refused.iter().map(|(server, why)| format!("{server}: {why}"));
+        let all: Vec<String> = missing.into_iter().chain(refused).collect();
+        (!all.is_empty()).then(|| all.join("; ").into())
+    }
+
+    /// Keeps why a server could not be used.
+    pub(crate) fn refused(&self, server: SocketAddr, why: &str) {
+        let mut refused = self.refused.lock();
+        refused.retain(|(other, _)| *other != server);
+        if refused.len() == REFUSED_MAX {
+            refused.pop_front();
+        }
+        refused.push_back((server, why.into()));
+    }
+
+    /// There is a connection.
+    pub(crate) fn forget_refused(&self) {
+        self.refused.lock().clear();
     }
 
     /// Keeps which servers cannot be found; returns whether that is news.
@@ -227,7 +268,13 @@ fn refuse(command: Command, ending: Ending) {
             }
             reply
         }
-        Command::Authenticate { reply, .. } | Command::Close(_, reply) => reply,
+        Command::Authenticate { reply, .. } => reply,
+        Command::Close(_, reply, farewell) => {
+            if let Some(farewell) = farewell {
+                farewell.reach(Stage::Over);
+            }
+            reply
+        }
         Command::Tell(states) => return states.close(),
         Command::Overhear(heard) => return heard.close(),
         Command::Withdraw(_) | Command::Unwatch(_) | Command::Leave => return,

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use zebu_jute::Encode;
 use zebu_proto::request::{CreateTtl, MultiHeader, MultiOp, PathVersion, SetData};
-use zebu_proto::{AclRef, OpCode, Stat, Version};
+use zebu_proto::{AclRef, ErrorCode, OpCode, Stat, Version};
 use zebu_session::{Effect, Frame};
 
 use crate::mode::Wire;
@@ -192,7 +192,7 @@ impl Transaction {
         acl: &Acls,
     ) -> Ticket<CreatedNode> {
         self.check_path(path, mode.is_sequential());
-        let absolute = self.client.absolute(path);
+        let absolute = self.client.absolute_of(path, mode);
         match mode.wire() {
             Some(Wire { op, flags, ttl_ms }) => {
                 let create = CreateTtl {
@@ -229,6 +229,9 @@ impl Transaction {
     /// # Ok(()) });
     /// ```
     pub fn delete(&mut self, path: &str, version: Version) -> &mut Self {
+        if let Err(error) = check_deletable(path) {
+            self.refuse(error);
+        }
         self.check_path(path, false);
         let absolute = self.client.absolute(path);
         self.add(path, &MultiOp::Delete(PathVersion { path: Some((&*absolute).into()), version }));
@@ -338,6 +341,15 @@ impl Transaction {
     fn refuse(&mut self, error: Error) {
         let at = self.paths.len();
         self.refused.get_or_insert(error.of_operation(at));
+    }
+}
+
+/// The root is never deleted: not that of the servers, which refuse it, and not that of a client with a chroot, which
+/// would take its root away from itself and from all others that have it.
+pub(crate) fn check_deletable(path: &str) -> Result<()> {
+    match path {
+        "/" => Err(Error::answered(ErrorCode::BAD_ARGUMENTS, path)),
+        _ => Ok(()),
     }
 }
 

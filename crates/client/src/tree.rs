@@ -2,7 +2,7 @@
 
 use zebu_proto::{ErrorCode, Version};
 
-use crate::transaction::check_path;
+use crate::transaction::{check_deletable, check_path};
 use crate::{Acls, Client, CreateMode, Created, ErrorKind, Pending, Result};
 
 /// Znodes deleted in one transaction: far below what fits into a request.
@@ -80,6 +80,7 @@ impl Client {
     /// # Ok(()) });
     /// ```
     pub async fn delete_all(&self, path: &str) -> Result<usize> {
+        check_deletable(path)?;
         let mut deleted = 0;
         // Whoever creates without end is not raced against for ever.
         for _ in 0..16 {

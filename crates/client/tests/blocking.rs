@@ -138,11 +138,15 @@ fn sessions_are_opened_looked_at_and_ended() {
     let ticket = client.leave().unwrap();
     let again = Client::open(Connector::new().resume(ticket), &address).unwrap();
     assert_eq!(again.session_id(), ticket.id);
-    // Who drops the last handle ends the session.
-    let (_, _, watch) = again.watch_data("/").unwrap();
-    let observer = Client::connect(&address).unwrap();
+    // Who drops the last handle ends the session; one that does not own it does not count.
+    let unowned = again.unowned();
+    let (_, _, watch) = unowned.watch_data("/").unwrap();
+    let shares = Connector::new().on_thread(again.thread());
+    let observer = Client::open(shares, &address).unwrap();
     drop(again);
     observer.wait(watch).unwrap_err();
+    assert!(unowned.state().is_over());
+    assert_eq!(unowned.trouble(), None);
 }
 
 /// API-01 to API-06, API-08.

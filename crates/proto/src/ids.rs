@@ -51,6 +51,11 @@ impl fmt::Debug for Zxid {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u32);
 
+impl Epoch {
+    /// The last one that fits into a zxid, which is a signed number.
+    pub const MAX: Self = Self(i32::MAX as u32);
+}
+
 /// A server of the ensemble: the number in its `myid` file, 1 for a standalone server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerId(pub i64);

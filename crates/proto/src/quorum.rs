@@ -17,12 +17,13 @@ use bytes::{Bytes, BytesMut};
 use zebu_jute::{Decode, DecodeError, Decoder, Encode, Encoder};
 
 use crate::stream::{if_complete, limited, take};
+use crate::txn::TxnRecord;
 use crate::{Epoch, Id, Zxid};
 
 pub use auth::{AUTH_MAGIC, AuthPacket, AuthStatus, is_auth_packet};
 pub use body::{
-    Activate, EpochAck, LearnerInfo, PROTOCOL_VERSION, Request, Revalidate, Revalidated, Touch,
-    decode_protocol_version, decode_touches, encode_touches, protocol_version,
+    Activate, EpochAck, LearnerInfo, PROTOCOL_VERSION, Request, Revalidate, Revalidated,
+    TOUCH_BYTES, Touch, decode_protocol_version, decode_touches, encode_touches, protocol_version,
 };
 pub use election::{
     INITIAL_ADDRESS_BYTES_MAX, InitialForm, InitialMessage, NOTIFICATION_BYTES_MAX,
@@ -154,6 +155,27 @@ impl QuorumPacket {
         self.data.as_deref().unwrap_or_default()
     }
 
+    /// The transaction in a packet of a leader that brings one: PROPOSAL, INFORM, INFORMANDACTIVATE. `None` for every
+    /// other packet.
+    ///
+    /// A learner logs and applies what these packets bring, so a receiver calls this before anything else sees them.
+    ///
+    /// # Errors
+    /// [`DecodeError`] for a transaction that cannot be read, or whose own zxid is not that of its packet.
+    pub fn txn(&self) -> Result<Option<TxnRecord<'_>>, DecodeError> {
+        let record = match self.kind {
+            PacketKind::PROPOSAL | PacketKind::INFORM => self.body(),
+            PacketKind::INFORMANDACTIVATE => Activate::txn_of(self.body())?,
+            _ => return Ok(None),
+        };
+        let record = TxnRecord::decode(record)?;
+        if record.header.zxid != self.zxid {
+            let value = record.header.zxid.0;
+            return Err(DecodeError::Value { what: "zxid of the transaction in a packet", value });
+        }
+        Ok(Some(record))
+    }
+
     /// Takes one packet off the front of what has been received; `None` needs more and takes
     /// nothing.
     ///
@@ -282,6 +304,42 @@ mod tests {
         assert_eq!(packet.body(), &bytes[16..64]);
         assert_eq!(packet.to_bytes(), bytes);
         assert_eq!(buffer, bytes[..7]);
+    }
+
+    #[test]
+    fn a_transaction_is_taken_under_its_own_zxid_only() {
+        // A recorded PROPOSAL's record: createSession, with a digest.
+        let record = [
+            1, 0, 0, 0x27, 0x5c, 0x71, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 1, 0xa1,
+            0xfd, 7, 0x55, 0x7b, 0xff, 0xff, 0xff, 0xf6, 0, 0, 0x27, 0x10, 0, 0, 0, 2, 0, 0, 0, 0,
+            0x51, 0xc6, 0xd6, 0x60,
+        ];
+        let zxid = Zxid(0x1_0000_0001);
+        let data = |kind, record: &[u8]| match kind {
+            PacketKind::INFORMANDACTIVATE => {
+                let txn = Bytes::copy_from_slice(record);
+                Activate { leader: crate::ServerId(3), txn }.to_data()
+            }
+            _ => Bytes::copy_from_slice(record),
+        };
+        for kind in [PacketKind::PROPOSAL, PacketKind::INFORM, PacketKind::INFORMANDACTIVATE] {
+            let packet =
+                |zxid, record: &[u8]| QuorumPacket::with_data(kind, zxid, data(kind, record));
+            let good = packet(zxid, &record);
+            assert_eq!(good.txn().unwrap().unwrap().header.zxid, zxid, "{kind}");
+            assert!(packet(Zxid(zxid.0 + 1), &record).txn().is_err(), "{kind}");
+            for cut in (0..record.len()).filter(|cut| *cut != record.len() - 12) {
+                assert!(packet(zxid, &record[..cut]).txn().is_err(), "{kind} {cut}");
+            }
+            assert!(QuorumPacket::new(kind, zxid).txn().is_err(), "{kind}");
+            // Each bit of the header's zxid.
+            for bit in 0..64 {
+                let mut flipped = record;
+                flipped[12 + bit / 8] ^= 1 << (bit % 8);
+                assert!(packet(zxid, &flipped).txn().is_err(), "{kind} {bit}");
+            }
+        }
+        assert_eq!(QuorumPacket::with_data(PacketKind::COMMIT, zxid, vec![1]).txn(), Ok(None));
     }
 
     #[test]

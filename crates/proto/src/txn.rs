@@ -14,6 +14,9 @@ type Data<'a> = Option<&'a [u8]>;
 /// Bytes of an encoded [`TxnHeader`].
 pub const TXN_HEADER_BYTES: usize = 32;
 
+/// Bytes of an encoded [`TxnDigest`].
+pub const DIGEST_BYTES: usize = 12;
+
 /// The digest version this server computes, the original's since 3.6.
 pub const DIGEST_VERSION: i32 = 2;
 
@@ -200,7 +203,7 @@ impl<'a> Txn<'a> {
 fn close_session_paths<'a>(from: &mut Decoder<'a>) -> Option<Vec<Text<'a>>> {
     let mut attempt = from.clone();
     let paths = attempt.vector().ok().flatten()?;
-    if attempt.remaining() != 0 && attempt.remaining() != 12 {
+    if attempt.remaining() != 0 && attempt.remaining() != DIGEST_BYTES {
         return None;
     }
     *from = attempt;

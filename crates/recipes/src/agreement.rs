@@ -39,7 +39,7 @@ impl Decision {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proposal {
-    /// Who has to agree; names without line breaks.
+    /// Who has to agree. The names are those of znodes: not empty, and without slashes.
     pub participants: BTreeSet<String>,
     /// To what.
     pub text: String,
@@ -78,6 +78,47 @@ pub struct Agreement {
     client: Client,
     acl: Acls,
     path: String,
+}
+
+/// The proposal as a text: a line of names, then what is proposed. What separates names, or ends their line, stands in
+/// them as the numbers of its bytes: `%20` is a blank.
+fn written(proposal: &Proposal) -> String {
+    let mut text = String::new();
+    for name in &proposal.participants {
+        for c in name.chars() {
+            if c == '%' || c.is_whitespace() || c.is_control() {
+                let mut bytes = [0; 4];
+                for byte in c.encode_utf8(&mut bytes).bytes() {
+                    text.push_str(&format!("%{byte:02x}"));
+                }
+            } else {
+                text.push(c);
+            }
+        }
+        text.push(' ');
+    }
+    text.truncate(text.trim_end().len());
+    text.push('\n');
+    text.push_str(&proposal.text);
+    text
+}
+
+/// The other way round; `None` when it is no proposal.
+fn read(text: &str) -> Option<Proposal> {
+    let (names, text) = text.split_once('\n')?;
+    let participants: Option<_> =
+        names.split(' ').filter(|name| !name.is_empty()).map(name).collect();
+    Some(Proposal { participants: participants?, text: text.to_owned() })
+}
+
+fn name(written: &str) -> Option<String> {
+    let mut pieces = written.split('%');
+    let mut bytes = pieces.next()?.as_bytes().to_vec();
+    for piece in pieces {
+        bytes.push(u8::from_str_radix(piece.get(..2)?, 16).ok()?);
+        bytes.extend_from_slice(&piece.as_bytes()[2..]);
+    }
+    String::from_utf8(bytes).ok()
 }
 
 /// What follows from the votes.
@@ -129,8 +170,10 @@ impl Agreement {
     /// # Ok(()) });
     /// ```
     pub async fn propose(&self, proposal: &Proposal) -> Result<()> {
-        let names: Vec<&str> = proposal.participants.iter().map(String::as_str).collect();
-        let data = format!("{}\n{}", names.join(" "), proposal.text);
+        for name in &proposal.participants {
+            path::check_name(name, &[])?;
+        }
+        let data = written(proposal);
         let commit = || {
             let mut transaction = self.client.transaction();
             let (persistent, acl) = (CreateMode::Persistent, &self.acl);
@@ -161,11 +204,8 @@ impl Agreement {
             Some(data) => data,
             None => return Ok(None),
         };
-        let Some((names, text)) = data.split_once('\n') else {
-            return Err(Error::Foreign(self.path.clone()));
-        };
-        let participants = names.split_whitespace().map(str::to_owned).collect();
-        Ok(Some(Proposal { participants, text: text.to_owned() }))
+        let proposal = read(&data).ok_or_else(|| Error::Foreign(self.path.clone()))?;
+        Ok(Some(proposal))
     }
 
     /// Says what a participant thinks of it. The first word counts: who has said something else before gets an
@@ -189,6 +229,7 @@ impl Agreement {
     /// # Ok(()) });
     /// ```
     pub async fn vote(&self, participant: &str, yes: bool) -> Result<()> {
+        path::check_name(participant, &[])?;
         let path = path::join(&self.below("votes"), participant);
         let word = if yes { "yes" } else { "no" };
         let create = || self.client.create(&path, word, CreateMode::Persistent, &self.acl);
@@ -318,6 +359,25 @@ mod tests {
             (name.to_owned(), word == "yes")
         });
         assert_eq!(outcome(&participants, &votes.collect(), is_proposer_alive), expected);
+    }
+
+    #[test]
+    fn names_stay_whole() {
+        for names in
+            [&[][..], &["a"], &["a b", "b"], &["100%", "%20", "é è", "one\ntwo\tthree", " "]]
+        {
+            let participants: BTreeSet<String> =
+                names.iter().map(|name| name.to_string()).collect();
+            let proposal = Proposal { participants, text: "do it\nall".into() };
+            assert_eq!(read(&written(&proposal)), Some(proposal));
+        }
+        // As it was always written.
+        let proposal =
+            Proposal { participants: ["a", "b"].map(str::to_owned).into(), text: "c".into() };
+        assert_eq!(written(&proposal), "a b\nc");
+        for text in ["no line", "a%2\n", "a%zz\n", "%ff\n"] {
+            assert_eq!(read(text), None, "{text:?}");
+        }
     }
 
     #[test]

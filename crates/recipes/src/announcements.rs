@@ -40,7 +40,7 @@ const ATTEMPTS_MAX: usize = 16;
 /// let late = client.set_data("/resource", "late", Version(owned.version)).await.unwrap_err();
 /// assert_eq!(late.kind(), ErrorKind::Conflict);
 /// assert_eq!(leaders.leader().await?.expect("there is one").name, "host 2");
-/// announced.withdraw().await;
+/// announced.withdraw().await?;
 /// # Ok(()) });
 /// ```
 #[derive(Clone, Debug)]
@@ -78,7 +78,7 @@ pub struct Announcement {
 /// # embedded::run(async |client| {
 /// # use zebu_client::Acls;
 /// let leaders = zebu_recipes::Announcements::new(&client, "/leaders", &Acls::creator());
-/// leaders.announce("host 1", 7).await?.withdraw().await;
+/// leaders.announce("host 1", 7).await?.withdraw().await?;
 /// assert_eq!(leaders.leader().await?, None);
 /// # Ok(()) });
 /// ```
@@ -86,6 +86,8 @@ pub struct Announcement {
 #[must_use = "an announcement that is dropped is withdrawn"]
 pub struct Announced {
     place: Place,
+    /// Keeps the session open.
+    _client: Client,
 }
 
 impl Announcements {
@@ -116,22 +118,25 @@ impl Announcements {
     /// # use zebu_client::Acls;
     /// let leaders = zebu_recipes::Announcements::new(&client, "/leaders", &Acls::creator());
     /// let announced = leaders.announce("host 1", 7).await?;
-    /// announced.withdraw().await;
+    /// announced.withdraw().await?;
     /// # Ok(()) });
     /// ```
     pub async fn announce(&self, name: &str, term: u64) -> Result<Announced> {
-        let (this, name) = (self.clone(), name.to_owned());
-        Place::made_by(async move { this.make(&name, term).await }).await
+        let (this, name) =
+            (Self { client: self.client.unowned(), ..self.clone() }, name.to_owned());
+        let making = async move { this.make(&name, term).await };
+        let place = Place::made_by(&self.client, making).await?;
+        Ok(Announced { place, _client: self.client.clone() })
     }
 
-    async fn make(&self, name: &str, term: u64) -> Result<Announced> {
+    async fn make(&self, name: &str, term: u64) -> Result<Place> {
         // As long as the largest number, so that names sort as terms do.
         let path = path::join(&self.path, &format!("{term:020}"));
         let mut tried = 1;
         loop {
             let create = self.client.create(&path, name, CreateMode::Ephemeral, &self.acl).await;
             let error = match create {
-                Ok(created) => return Ok(self.announced(path, created.stat)),
+                Ok(created) => return Ok(Place::of(&self.client, path, created.stat)),
                 Err(error) if tried == ATTEMPTS_MAX => return Err(error.into()),
                 Err(error) => error,
             };
@@ -145,7 +150,7 @@ impl Announcements {
                 ErrorCode::NODE_EXISTS => {
                     let stat = Retry::default().reads(|| self.client.exists(&path)).await?;
                     if let Some(stat) = stat.filter(|stat| self.is_ours(stat)) {
-                        return Ok(self.announced(path, stat));
+                        return Ok(Place::of(&self.client, path, stat));
                     }
                     let delete = || self.client.delete(&path, Version::ANY);
                     match Retry::default().reads(delete).await {
@@ -161,10 +166,6 @@ impl Announcements {
 
     fn is_ours(&self, stat: &Stat) -> bool {
         stat.ephemeral_owner == self.client.session_id().0
-    }
-
-    fn announced(&self, path: String, stat: Stat) -> Announced {
-        Announced { place: Place::of(&self.client, path, stat) }
     }
 
     /// Who leads, as far as is announced.
@@ -241,17 +242,24 @@ impl Announcements {
 }
 
 impl Announced {
-    /// Takes it back, and returns when it is gone.
+    /// Takes it back, and returns when it is gone. An announcement that has taken its place since stays.
+    ///
+    /// # Errors
+    /// Those of deleting, when repeating it did not help; it is gone on with behind.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
     /// # embedded::run(async |client| {
     /// # use zebu_client::Acls;
     /// let leaders = zebu_recipes::Announcements::new(&client, "/leaders", &Acls::creator());
-    /// leaders.announce("host 1", 7).await?.withdraw().await;
+    /// leaders.announce("host 1", 7).await?.withdraw().await?;
     /// # Ok(()) });
     /// ```
-    pub async fn withdraw(self) {
-        self.place.leave().await;
+    pub async fn withdraw(mut self) -> Result<()> {
+        match self.place.leave().await {
+            // With its session it is gone.
+            Err(error) if error.is_session_over() => Ok(()),
+            left => left.map(|_was_there| ()),
+        }
     }
 }

@@ -1,9 +1,11 @@
 //! A barrier that processes enter together and leave together.
 
-use zebu_client::{Acls, Client, CreateMode, ErrorKind, Retry, Version, Zxid};
+use zebu_client::{
+    Acls, Client, CreateMode, ErrorKind, Retry, SessionState, Signal, Stat, Version, Zxid,
+};
 
 use crate::place::Place;
-use crate::{Error, Result, cleanup, path};
+use crate::{Error, Result, path};
 
 /// Says that enough are there.
 const READY: &str = "ready";
@@ -50,10 +52,12 @@ impl DoubleBarrier {
         Self { client: client.clone(), path: path.to_owned(), size, acl: acl.clone() }
     }
 
-    /// Waits until enough have come. Whoever dies or gives up meanwhile does not count.
+    /// Waits until enough have come. Whoever dies or gives up meanwhile does not count. Who comes while those of a round
+    /// are still inside joins them; what a round has left whose members are all dead does not count.
     ///
     /// # Errors
-    /// Those of the requests; [`ErrorKind::Conflict`] when there is one with this name already.
+    /// Those of the requests; [`ErrorKind::Conflict`] when there is one with this name already; [`Error::Name`] for a
+    /// name that no child can have, and for `ready`.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -65,10 +69,12 @@ impl DoubleBarrier {
     /// # Ok(()) });
     /// ```
     pub async fn enter(&self, name: &str) -> Result<Inside> {
+        path::check_name(name, &[READY])?;
         Retry::default().reads(|| self.client.create_all(&self.path, &self.acl)).await?;
-        let barrier = self.clone();
+        let barrier = Self { client: self.client.unowned(), ..self.clone() };
         let mine = path::join(&self.path, name);
-        let place = Place::made_by(async move { barrier.come(mine).await }).await?;
+        let making = async move { barrier.come(mine).await };
+        let place = Place::made_by(&self.client, making).await?;
         let ready = path::join(&self.path, READY);
         loop {
             // Watched before counting: whoever comes last finds it missing, and makes it.
@@ -78,29 +84,58 @@ impl DoubleBarrier {
                 Ok((ready.await?, children.await?.0))
             };
             let ((stat, change), names) = Retry::default().reads(look).await?;
-            if let Some(stat) = stat {
+            if let Some(stat) = stat
+                && self.is_open(&stat, &place, &names).await?
+            {
                 let (client, path) = (self.client.clone(), self.path.clone());
-                return Ok(Inside { client, path, place, round: stat.czxid });
+                return Ok(Inside { client, path, place, round: stat.mzxid });
             }
-            if names.len() < self.size {
+            if names.iter().filter(|name| *name != READY).count() < self.size {
                 change.await?;
                 continue;
             }
-            // Together with the check that this one is still there. That somebody else makes it is as good.
-            let create = || {
+            // Together with the check that this one is still there. That somebody else does it is as good. What a dead
+            // round has left is written again: that, too, only one can do.
+            let open = || {
                 let mut transaction = self.client.transaction();
                 transaction.check(place.path(), Version::ANY);
-                transaction.create(&ready, "", CreateMode::Persistent, &self.acl);
+                match stat {
+                    None => drop(transaction.create(&ready, "", CreateMode::Persistent, &self.acl)),
+                    Some(left) => drop(transaction.set_data(&ready, "", Version(left.version))),
+                }
                 transaction.commit()
             };
-            match Retry::default().reads(create).await {
-                Err(error) if error.kind() == ErrorKind::Gone => {
+            match Retry::default().reads(open).await {
+                Err(error) if error.path() == Some(place.path()) => {
                     return Err(Error::Deleted(place.path().to_owned()));
                 }
+                // It was deleted in between.
+                Err(error) if error.kind() == ErrorKind::Gone && stat.is_some() => {}
                 Err(error) if error.kind() != ErrorKind::Conflict => return Err(error.into()),
                 _ => {}
             }
         }
+    }
+
+    /// Whether the barrier is open for one who has this place: it was opened when it was there already, or by somebody
+    /// who still is.
+    async fn is_open(&self, ready: &Stat, place: &Place, names: &[String]) -> Result<bool> {
+        if place.created() < ready.mzxid {
+            return Ok(true);
+        }
+        let others = names.iter().filter(|name| *name != READY && *name != place.name());
+        let look = || async {
+            let stats: Vec<_> = others
+                .clone()
+                .map(|name| self.client.exists(&path::join(&self.path, name)))
+                .collect();
+            let mut is_there = false;
+            for stat in stats {
+                is_there |= stat.await?.is_some_and(|stat| stat.czxid < ready.mzxid);
+            }
+            Ok(is_there)
+        };
+        Ok(Retry::default().reads(look).await?)
     }
 
     /// Creates the znode of one who comes.
@@ -142,7 +177,7 @@ pub struct Inside {
     client: Client,
     path: String,
     place: Place,
-    /// The transaction that opened the barrier.
+    /// The transaction that opened the barrier: the one that has last written what says so.
     round: Zxid,
 }
 
@@ -179,7 +214,8 @@ impl Inside {
     /// Waits until everybody who is inside wants to leave, or is gone.
     ///
     /// # Errors
-    /// Those of the requests.
+    /// Those of the requests, when repeating them did not help, also while it waits and no server is there. This one is
+    /// outside then as soon as a server can be told.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -197,17 +233,17 @@ impl Inside {
             match leaving(&names, self.place.name()) {
                 Leaving::Last | Leaving::Done => {
                     self.shut(&ready).await?;
-                    self.go().await;
+                    self.place.leave().await?;
                     return Ok(());
                 }
                 Leaving::Stay(other) | Leaving::Wait(other) => self.gone(other).await?,
                 Leaving::GoAndWait(other) => {
-                    self.go().await;
+                    self.place.leave().await?;
                     self.gone(other).await?;
                     // From here on there may be others, who come for the next round.
                     let look = || self.client.exists(&ready);
                     let stat = Retry::default().reads(look).await?;
-                    if stat.is_none_or(|stat| stat.czxid != self.round) {
+                    if stat.is_none_or(|stat| stat.mzxid != self.round) {
                         return Ok(());
                     }
                 }
@@ -218,25 +254,32 @@ impl Inside {
     /// Closes the barrier, unless that was done.
     async fn shut(&self, ready: &str) -> Result<()> {
         let stat = Retry::default().reads(|| self.client.exists(ready)).await?;
-        if stat.is_some_and(|stat| stat.czxid == self.round) {
-            cleanup::delete(&self.client, ready).await;
+        let Some(stat) = stat.filter(|stat| stat.mzxid == self.round) else { return Ok(()) };
+        let delete = || self.client.delete(ready, Version(stat.version));
+        match Retry::default().reads(delete).await {
+            // Somebody else has, or the next round has begun.
+            Err(error) if !matches!(error.kind(), ErrorKind::Gone | ErrorKind::Conflict) => {
+                Err(error.into())
+            }
+            _ => Ok(()),
         }
-        Ok(())
-    }
-
-    async fn go(&mut self) {
-        cleanup::delete(&self.client, self.place.path()).await;
-        self.place.is_gone();
     }
 
     async fn gone(&self, other: &str) -> Result<()> {
         let path = path::join(&self.path, other);
         let look = || self.client.watch_exists(&path);
-        let (stat, change) = Retry::default().reads(look).await?;
-        if stat.is_some() {
-            change.await?;
+        loop {
+            let (stat, mut change) = Retry::default().reads(look).await?;
+            if stat.is_none() {
+                return Ok(());
+            }
+            // Without a connection nothing is heard of it: looking again tells whether there is a server at all.
+            while let Signal::Session(state) = change.next().await? {
+                if state == SessionState::Disconnected {
+                    break;
+                }
+            }
         }
-        Ok(())
     }
 }
 

@@ -1,44 +1,95 @@
-//! Deletes that are repeated until they are done.
+//! Deletes that are repeated: a bounded number of times while somebody waits, until they are done behind their back.
 
 use std::time::Duration;
 
 use tracing::warn;
-use zebu_client::{Client, ErrorKind, Version};
+use zebu_client::{Client, ErrorCode, ErrorKind, Retry, Version, Zxid};
+
+use crate::Result;
 
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// Deletes a znode of this session however long that takes: until it is gone, or the session is over and has
-/// taken it along. Returns whether it was there until then, as far as can be told.
-pub(crate) async fn delete(client: &Client, path: &str) -> bool {
+/// A znode that a session has created, and wants to delete. Another one that was created in its place since is left
+/// alone.
+#[derive(Clone, Debug)]
+pub(crate) struct Mine {
+    pub(crate) path: String,
+    /// The transaction that created it. `None` where nobody else can have created it: its name is unique.
+    pub(crate) created: Option<Zxid>,
+}
+
+/// Whether an attempt to delete a znode has deleted it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deleted {
+    Now,
+    /// It was gone.
+    Before,
+}
+
+async fn attempt(client: &Client, mine: &Mine) -> zebu_client::Result<Deleted> {
+    if let Some(created) = mine.created {
+        let stat = client.exists(&mine.path).await?;
+        if stat.is_none_or(|stat| stat.czxid != created) {
+            return Ok(Deleted::Before);
+        }
+    }
+    match client.delete(&mine.path, Version::ANY).await {
+        Ok(()) => Ok(Deleted::Now),
+        Err(error) if error.kind() == ErrorKind::Gone => Ok(Deleted::Before),
+        Err(error) => Err(error),
+    }
+}
+
+/// Deletes a znode of this session. Returns whether it was there until then, as far as can be told.
+///
+/// # Errors
+/// Those of deleting, when repeating it did not help.
+pub(crate) async fn delete(client: &Client, mine: &Mine) -> Result<bool> {
     let mut pause = PAUSE_MIN;
     // Whether an earlier attempt may have been the one that deleted it.
     let mut is_in_doubt = false;
+    let mut attempts = Retry::default().attempts;
     loop {
-        let Err(error) = client.delete(path, Version::ANY).await else { return true };
+        let error = match attempt(client, mine).await {
+            Ok(Deleted::Now) => return Ok(true),
+            Ok(Deleted::Before) => return Ok(is_in_doubt),
+            Err(error) => error,
+        };
+        attempts -= 1;
         match error.kind() {
-            ErrorKind::Gone => return is_in_doubt,
-            ErrorKind::SessionOver => return false,
-            // Somebody has taken it over; it ends with the session.
-            ErrorKind::Denied | ErrorKind::Invalid | ErrorKind::Conflict => {
-                warn!("left behind until the session ends: {error}");
-                return true;
-            }
             ErrorKind::Unknown => is_in_doubt = true,
-            _ => {}
+            // It has waited for a connection already, as long as the program wants to wait.
+            ErrorKind::NotExecuted if error.code() == ErrorCode::CONNECTION_LOSS => attempts = 0,
+            ErrorKind::NotExecuted | ErrorKind::ReadOnly | ErrorKind::Server => {}
+            _ => return Err(error.into()),
+        }
+        if attempts == 0 {
+            return Err(error.into());
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(PAUSE_MAX);
     }
 }
 
-/// The same, without anybody who waits for it.
-pub(crate) fn delete_behind(client: Client, path: String) {
-    match tokio::runtime::Handle::try_current() {
-        Ok(runtime) => {
-            runtime.spawn(async move { delete(&client, &path).await });
+/// Deletes a znode of this session however long that takes: until it is gone, or the session is over and has taken it
+/// along. Nobody waits for it: it is done on the session's own thread, whatever becomes of the caller's.
+pub(crate) fn delete_behind(client: &Client, mine: Mine) {
+    let client = client.unowned();
+    let thread = client.thread().clone();
+    thread.spawn(async move {
+        let mut pause = PAUSE_MIN;
+        while let Err(error) = attempt(&client, &mine).await {
+            match error.kind() {
+                ErrorKind::SessionOver => return,
+                ErrorKind::Denied | ErrorKind::Invalid | ErrorKind::Conflict => {
+                    warn!("left behind until the session ends: {error}");
+                    return;
+                }
+                _ => {}
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
         }
-        // Once, then: the program is ending, and its session with it.
-        Err(_) => client.delete(&path, Version::ANY).detach(),
-    }
+    });
 }

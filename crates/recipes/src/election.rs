@@ -2,6 +2,7 @@
 
 use zebu_client::{Acls, Client};
 
+use crate::layout::Layout;
 use crate::{Held, Lock, Result, Token};
 
 /// An election without end: one candidate leads, the others wait in line for their turn.
@@ -60,6 +61,40 @@ impl Election {
     /// ```
     pub fn new(client: &Client, path: &str, acl: &Acls) -> Self {
         Self { lock: Lock::new(client, path, acl) }
+    }
+
+    /// The election below this znode among candidates with Curator's `LeaderSelector` of the same path, and these.
+    ///
+    /// A candidate's znode is `PATH/_c_ID-lock-NUMBER`, its data are the candidate's name.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let election = zebu_recipes::Election::of_selector(&client, "/leader", &Acls::creator());
+    /// let leadership = election.lead("host 1").await?;
+    /// assert!(leadership.path().ends_with("-lock-0000000000"));
+    /// # Ok(()) });
+    /// ```
+    pub fn of_selector(client: &Client, path: &str, acl: &Acls) -> Self {
+        Self { lock: Lock::in_layout(client, path, acl, Layout::Mutex) }
+    }
+
+    /// The election below this znode among candidates with Curator's `LeaderLatch` of the same path, and these.
+    ///
+    /// A candidate's znode is `PATH/_c_ID-latch-NUMBER`, its data are the candidate's name.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let election = zebu_recipes::Election::of_latch(&client, "/leader", &Acls::creator());
+    /// let leadership = election.lead("host 1").await?;
+    /// assert!(leadership.path().ends_with("-latch-0000000000"));
+    /// # Ok(()) });
+    /// ```
+    pub fn of_latch(client: &Client, path: &str, acl: &Acls) -> Self {
+        Self { lock: Lock::in_layout(client, path, acl, Layout::Latch) }
     }
 
     /// Waits until this candidate leads. Whoever leads stops at [`News::Suspended`](crate::News::Suspended).

@@ -1,21 +1,27 @@
-//! What is built from znodes again and again: locks, elections, queues, barriers, groups, configuration.
+//! What is built from znodes again and again: locks, elections, queues, barriers, groups, caches, counters, services,
+//! configuration.
 //!
 //! Each recipe lives below a znode of its own, which it creates when it is missing, with the ACL it was given.
 //! All of them keep to the same rules:
 //!
 //! * Nobody is woken in vain: who waits in line watches the one before it, never the whole line.
 //! * A lost connection leaves no doubt and no leftovers: creates are protected, deletes are repeated until
-//!   they are done, and what is dropped half-way is cleaned up behind.
+//!   they are done, and what is dropped half-way is cleaned up behind, on the session's own thread, with or without
+//!   a runtime of the program's.
 //! * What is held is held by a session. Who holds something is told when that is no longer certain
 //!   ([`Held::news`]), and has a [`Token`] to show to whatever lies outside of the ensemble.
 //! * Attempts are bounded: an ensemble that cannot be reached is an error, not a wait without end.
 //!
 //! ```
 //! # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
-//! # embedded::run(async |client| {
-//! use zebu_client::Acls;
+//! # embedded::with_server(async |server| {
+//! # let address = server.address().to_string();
+//! use zebu_client::{Acls, Connector};
 //! use zebu_recipes::Lock;
 //!
+//! // `Acls::creator` means whoever the client is known as: it needs credentials.
+//! let connector = Connector::new().authenticate("digest", "amy:secret");
+//! let client = connector.connect(&address).await?;
 //! let held = Lock::new(&client, "/locks/printer", &Acls::creator()).exclusive().await?;
 //! println!("ours, with fencing token {}", held.token());
 //! held.release().await?;
@@ -24,28 +30,63 @@
 
 mod agreement;
 mod announcements;
+mod atomic;
 mod barrier;
+mod cache;
 mod children;
 mod cleanup;
+mod counts;
+mod curator_queues;
+mod discovery;
 mod election;
 mod error;
+mod group;
 mod ids;
+mod layout;
 mod line;
 mod lock;
+mod multi_lock;
+mod mutex;
+mod node;
+mod order;
 mod path;
 mod place;
 mod queue;
+mod read_write;
+mod semaphore;
 mod settings;
+mod sharded_queue;
+mod single_barrier;
+mod ttl_node;
 mod value;
+mod vigil;
 
 pub use agreement::{Agreement, Decision, Proposal};
 pub use announcements::{Announced, Announcement, Announcements};
+pub use atomic::{AtomicInteger, AtomicLong, AtomicNumber, Changed, Number};
 pub use barrier::{DoubleBarrier, Inside};
+pub use cache::{Cache, CacheBuilder, Change, Changes, Znode};
 pub use children::Children;
+pub use counts::{CountChanges, SharedCount, SharedValue, ValueChanges, Versioned};
+pub use curator_queues::{DelayQueue, IdQueue, PlainQueue, PriorityQueue};
+pub use discovery::{
+    Discovery, DownPolicy, Provider, Random, Registration, RoundRobin, ServiceInstance,
+    ServiceType, Sticky, Strategy, UriSpec,
+};
 pub use election::{Candidate, Election};
 pub use error::{Error, Result};
+pub use group::{Group, Member};
 pub use ids::Ids;
-pub use lock::{Contender, Held, Lock, News, Token};
+pub use lock::{Contender, Held, Lock, Token};
+pub use multi_lock::{AllHeld, MultiLock};
+pub use mutex::{Guard, Mutex};
+pub use node::PersistentNode;
 pub use queue::{Item, Queue};
+pub use read_write::ReadWriteLock;
+pub use semaphore::{Lease, Semaphore};
 pub use settings::{Settings, Snapshot};
+pub use sharded_queue::ShardedQueue;
+pub use single_barrier::Barrier;
+pub use ttl_node::TtlNode;
 pub use value::Value;
+pub use vigil::News;

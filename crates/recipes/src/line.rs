@@ -1,5 +1,7 @@
 //! Who stands where in a line of sequential znodes, and who has to wait for whom.
 
+use crate::layout::{Layout, Seat};
+
 /// What a place in a line is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
@@ -34,24 +36,25 @@ pub(crate) enum Turn<'a> {
 ///
 /// Whoever has to wait waits for exactly one other, the last one that is in the way. So one that leaves wakes
 /// those who stand right behind it, and nobody else. Names that are no places are passed over.
-pub(crate) fn turn<'a>(names: &'a [String], mine: &str) -> Turn<'a> {
-    let Some(place) = sequence(mine) else { return Turn::Missing };
+pub(crate) fn turn<'a>(layout: Layout, names: &'a [String], mine: &str) -> Turn<'a> {
+    let Some(Seat { kind, number }) = layout.seat(mine) else { return Turn::Missing };
     if !names.iter().any(|name| name == mine) {
         return Turn::Missing;
     }
-    let is_sharing = kind(mine) == Kind::Shared;
+    let is_sharing = kind == Kind::Shared;
     let before = names.iter().filter_map(|name| {
-        let ahead = place.wrapping_sub(sequence(name)?);
-        let is_in_the_way = ahead > 0 && !(is_sharing && kind(name) == Kind::Shared);
+        let other = layout.seat(name)?;
+        let ahead = number.wrapping_sub(other.number);
+        let is_in_the_way = ahead > 0 && !(is_sharing && other.kind == Kind::Shared);
         is_in_the_way.then_some((ahead, name))
     });
     before.min().map_or(Turn::Now, |(_, name)| Turn::After(name))
 }
 
 /// Places in order; what is no place is left out.
-pub(crate) fn in_order(names: &[String]) -> Vec<&str> {
+pub(crate) fn in_order(layout: Layout, names: &[String]) -> Vec<&str> {
     let mut places: Vec<(i32, &str)> =
-        names.iter().filter_map(|name| Some((sequence(name)?, name.as_str()))).collect();
+        names.iter().filter_map(|name| Some((layout.seat(name)?.number, name.as_str()))).collect();
     if let Some((first, _)) = places.first().copied() {
         places.sort_by_key(|(place, _)| place.wrapping_sub(first));
     }
@@ -69,6 +72,24 @@ pub(crate) fn sequence(name: &str) -> Option<i32> {
         .filter(|text| text.starts_with('-'))
         .and_then(number)
         .or_else(|| dash(11).and_then(number))
+}
+
+/// A name that ends in a number of the server's, and is not named as this recipe names places: the contender of another
+/// library, which orders the line in another way. `None` when there is none.
+///
+/// The C client's recipe names places `x-SESSION-NUMBER` and orders them by the number, as this one does.
+pub(crate) fn foreign(names: &[String]) -> Option<&str> {
+    let is_foreign = |name: &&String| {
+        let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+        let named = name.strip_prefix("_c_").and_then(|rest| {
+            // The id has dashes itself in other libraries.
+            ["-x-", "-s-"].iter().find_map(|kind| Some(&rest[rest.find(kind)? + 1..]))
+        });
+        let named = named.unwrap_or(name);
+        let is_ours = named.starts_with("x-") || named.starts_with("s-");
+        digits >= 9 && !(is_ours && sequence(name).is_some())
+    };
+    names.iter().find(is_foreign).map(String::as_str)
 }
 
 /// What a place is for: its name, without number and protection, says so. Places of unknown kinds are taken
@@ -92,7 +113,7 @@ mod tests {
         let names: Vec<String> = line.split(' ').map(ToOwned::to_owned).collect();
         let turns: Vec<&str> = names
             .iter()
-            .map(|mine| match turn(&names, mine) {
+            .map(|mine| match turn(Layout::Own, &names, mine) {
                 Turn::Now => "now",
                 Turn::After(name) => name,
                 Turn::Missing => "missing",
@@ -129,9 +150,9 @@ mod tests {
     #[test]
     fn whoever_is_not_in_line_is_missing_and_strangers_are_passed_over() {
         let names = ["readme".to_owned(), "x-0000000003".to_owned()];
-        assert_eq!(turn(&names, "x-0000000003"), Turn::Now);
-        assert_eq!(turn(&names, "x-0000000002"), Turn::Missing);
-        assert_eq!(turn(&names, "readme"), Turn::Missing);
+        assert_eq!(turn(Layout::Own, &names, "x-0000000003"), Turn::Now);
+        assert_eq!(turn(Layout::Own, &names, "x-0000000002"), Turn::Missing);
+        assert_eq!(turn(Layout::Own, &names, "readme"), Turn::Missing);
     }
 
     /// ERA-23: after the highest number comes the lowest.
@@ -150,9 +171,39 @@ mod tests {
         assert_eq!(kind("_c_1-s--2147483648"), Kind::Shared);
     }
 
+    /// Contenders of Curator's mutex and its locks for readers and writers, and of kazoo's.
+    #[test]
+    fn contenders_of_other_libraries_are_found() {
+        for name in [
+            "_c_0b4f8f1e-5f0c-4a53-9d6e-54b6d1a5d3aa-lock-0000000004",
+            "_c_0b4f8f1e-5f0c-4a53-9d6e-54b6d1a5d3aa-__READ__0000000004",
+            "_c_0b4f8f1e-5f0c-4a53-9d6e-54b6d1a5d3aa-__WRIT__0000000004",
+            "cdd6ea2c8b0e4a7d9b34b0a7a1c0f7d2__lock__0000000004",
+            "cdd6ea2c8b0e4a7d9b34b0a7a1c0f7d2__rlock__0000000004",
+            "n_0000000004",
+            "__lock__-000000005",
+        ] {
+            let names = ["x-0000000001".to_owned(), name.to_owned()];
+            assert_eq!(foreign(&names), Some(name));
+        }
+        let ours = [
+            "x-0000000001",
+            "_c_0b-x-0000000002",
+            "_c_0b4f8f1e-5f0c-4a53-9d6e-54b6d1a5d3aa-s--000000004",
+            "x-16f0a0b0c-0000000003",
+            "s--2147483648",
+            "readme",
+            "release-7",
+        ];
+        assert_eq!(foreign(&ours.map(str::to_owned)), None);
+    }
+
     #[test]
     fn a_line_in_order() {
         let names = ["x--2147483648", "s-2147483647", "other", "x-2147483646"].map(str::to_owned);
-        assert_eq!(in_order(&names), ["x-2147483646", "s-2147483647", "x--2147483648"]);
+        assert_eq!(
+            in_order(Layout::Own, &names),
+            ["x-2147483646", "s-2147483647", "x--2147483648"]
+        );
     }
 }

@@ -3,16 +3,16 @@
 use std::fmt;
 
 use tokio::time::Duration;
-use zebu_client::{
-    Acls, Client, ErrorKind, Retry, SessionEvents, SessionState, Version, Watch, Zxid,
-};
+use zebu_client::{Acls, Client, ErrorKind, Retry, SessionEvents, Version, Zxid};
 
+use crate::layout::Layout;
 use crate::line::{self, Kind, Turn};
-use crate::place::{Place, is_passing};
+use crate::place::Place;
+use crate::vigil::{News, Vigil};
 use crate::{Error, Result, path};
 
-/// The data of a holder's znode once somebody has asked for the lock.
-const WANTED: &[u8] = b"unlock";
+/// There is nothing that could be done while the line does not move.
+const FOR_EVER: Duration = Duration::from_secs(1 << 32);
 
 /// Grows with every new holder: shown with each request to whatever lies outside of the ensemble, it lets that
 /// side refuse those who held the lock earlier and have not noticed yet that they lost it.
@@ -68,6 +68,7 @@ pub struct Lock {
     path: String,
     acl: Acls,
     data: Vec<u8>,
+    layout: Layout,
 }
 
 /// Somebody in the line of a [`Lock`].
@@ -108,7 +109,12 @@ impl Lock {
     /// # Ok(()) });
     /// ```
     pub fn new(client: &Client, path: &str, acl: &Acls) -> Self {
-        Self { client: client.clone(), path: path.to_owned(), acl: acl.clone(), data: Vec::new() }
+        Self::in_layout(client, path, acl, Layout::Own)
+    }
+
+    pub(crate) fn in_layout(client: &Client, path: &str, acl: &Acls, layout: Layout) -> Self {
+        let (client, acl) = (client.clone(), acl.clone());
+        Self { client, path: path.to_owned(), acl, data: Vec::new(), layout }
     }
 
     /// Says who asks: the data of the znode in the line.
@@ -132,8 +138,9 @@ impl Lock {
     /// Dropping the future gives up the place in line.
     ///
     /// # Errors
-    /// Those of [`Client::create_protected`]; [`Error::Deleted`] when somebody removed the place in line. After
-    /// [`ErrorKind::Unknown`] the place may still stand in line, until the session ends.
+    /// Those of [`Client::create_protected`]; [`Error::Deleted`] when somebody removed the place in line;
+    /// [`Error::Foreign`] when a lock of another library, such as kazoo's or Curator's, stands in the same znode: those
+    /// do not wait for this one. After [`ErrorKind::Unknown`] the place may still stand in line, until the session ends.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -225,20 +232,20 @@ impl Lock {
             Err(error) if error.kind() == ErrorKind::Gone => return Ok(Vec::new()),
             Err(error) => return Err(error),
         };
-        let reads: Vec<_> = line::in_order(&names)
+        let reads: Vec<_> = line::in_order(self.layout, &names)
             .into_iter()
             .map(|name| {
                 let path = path::join(&self.path, name);
-                (line::kind(name), self.client.get_data(&path), path)
+                (self.layout.seat(name), self.client.get_data(&path), path)
             })
             .collect();
         let mut found = Vec::with_capacity(reads.len());
-        for (kind, read, path) in reads {
+        for (seat, read, path) in reads {
             match read.await {
                 Ok((data, stat)) => found.push(Contender {
                     path,
                     data: data.to_vec(),
-                    is_shared: kind == Kind::Shared,
+                    is_shared: seat.is_some_and(|seat| seat.kind == Kind::Shared),
                     token: Token(stat.czxid),
                 }),
                 Err(error) if error.kind() == ErrorKind::Gone => {}
@@ -272,7 +279,9 @@ impl Lock {
         let holders = &line[..shared.max(usize::from(!line.is_empty()))];
         let mut asked = 0;
         for holder in holders {
-            let ask = || self.client.set_data(&holder.path, WANTED, Version::ANY);
+            // Unless the layout has a word for it, the znode goes on to say who holds the lock.
+            let data = self.layout.request().unwrap_or(&holder.data);
+            let ask = || self.client.set_data(&holder.path, data, Version::ANY);
             match Retry::default().reads(ask).await {
                 Ok(_) => asked += 1,
                 Err(error) if error.kind() == ErrorKind::Gone => {}
@@ -285,58 +294,84 @@ impl Lock {
     async fn wait(&self, kind: Kind) -> Result<Held> {
         let place = self.take_place(kind).await?;
         loop {
-            let (turn, events) = self.look(&place).await?;
-            let Some(before) = turn else { return Ok(Held::new(&self.client, place, events)) };
+            if let Waited::Held(events) = self.wait_at(&place, FOR_EVER).await? {
+                return Ok(Held::new(&self.client, place, events));
+            }
+        }
+    }
+
+    /// Waits until it is a place's turn, or the line has not moved for so long.
+    pub(crate) async fn wait_at(&self, place: &Place, patience: Duration) -> Result<Waited> {
+        loop {
+            let Look { before, first, events } = self.look(place).await?;
+            let Some(before) = before else { return Ok(Waited::Held(events)) };
             let path = path::join(&self.path, &before);
             let watch = Retry::default().reads(|| self.client.watch_exists(&path)).await?;
-            if let (Some(_), change) = watch {
-                change.await?;
+            if let (Some(_), mut change) = watch {
+                match tokio::time::timeout(patience, &mut change).await {
+                    Ok(change) => drop(change?),
+                    Err(_) => return Ok(Waited::Still(first)),
+                }
             }
         }
     }
 
     async fn attempt(&self, kind: Kind) -> Result<Option<Held>> {
-        let place = self.take_place(kind).await?;
-        let (turn, events) = self.look(&place).await?;
-        if turn.is_some() {
-            place.leave().await;
+        let mut place = self.take_place(kind).await?;
+        let Look { before, events, .. } = self.look(&place).await?;
+        if before.is_some() {
+            place.leave().await?;
             return Ok(None);
         }
         Ok(Some(Held::new(&self.client, place, events)))
     }
 
-    async fn take_place(&self, kind: Kind) -> Result<Place> {
-        Place::in_line(&self.client, &self.path, kind.prefix(), &self.data, &self.acl).await
+    pub(crate) async fn take_place(&self, kind: Kind) -> Result<Place> {
+        Place::in_line(&self.client, &self.path, self.layout.prefix(kind), &self.data, &self.acl)
+            .await
     }
 
-    /// Whom to wait for, and what happens to the session from this look on.
-    async fn look(&self, place: &Place) -> Result<(Option<String>, SessionEvents)> {
+    /// Looks at the line.
+    ///
+    /// # Errors
+    /// Also [`Error::Foreign`] when another library has a lock in this znode: it would not wait for this one.
+    async fn look(&self, place: &Place) -> Result<Look> {
         let look = || async {
             let events = self.client.session_events();
             let (names, _) = self.client.get_children(&self.path).await?;
             Ok((names, events))
         };
         let (names, events) = Retry::default().reads(look).await?;
-        match line::turn(&names, place.name()) {
-            Turn::Now => Ok((None, events)),
-            Turn::After(name) => Ok((Some(name.to_owned()), events)),
-            Turn::Missing => Err(Error::Deleted(place.path().to_owned())),
+        if let Some(name) = self.layout.foreign(&names) {
+            return Err(Error::Foreign(path::join(&self.path, name)));
         }
+        let before = match line::turn(self.layout, &names, place.name()) {
+            Turn::Now => None,
+            Turn::After(name) => Some(name.to_owned()),
+            Turn::Missing => return Err(Error::Deleted(place.path().to_owned())),
+        };
+        let first =
+            line::in_order(self.layout, &names).first().copied().unwrap_or_default().to_owned();
+        Ok(Look { before, first, events })
     }
 }
 
-/// What a holder should know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum News {
-    /// The connection is lost: others may hold the lock by now. Stop what it protects until there is other
-    /// news.
-    Suspended,
-    /// There is a connection again, and the lock was held all the time.
-    Resumed,
-    /// Somebody asks for it, see [`Lock::ask_back`].
-    Wanted,
-    /// It is not held any more: the session is over, or somebody deleted the holder's znode.
-    Lost,
+/// What came of waiting.
+pub(crate) enum Waited {
+    /// It is the place's turn; what happens to the session since then.
+    Held(SessionEvents),
+    /// The line has not moved; the first in it.
+    Still(String),
+}
+
+/// How the line looks to one who stands in it.
+struct Look {
+    /// Who has to leave before it is its turn.
+    before: Option<String>,
+    /// The first in line.
+    first: String,
+    /// What happens to the session from this look on.
+    events: SessionEvents,
 }
 
 /// A lock that is held, until this is released or dropped, or the session ends.
@@ -358,20 +393,19 @@ pub enum News {
 #[derive(Debug)]
 #[must_use = "a lock that is dropped is released"]
 pub struct Held {
-    client: Client,
     place: Place,
-    events: SessionEvents,
-    /// On the holder's own znode.
-    watch: Option<Watch>,
-    is_suspended: bool,
-    /// Somebody asks for it; `None` once the holder was told.
-    is_wanted: Option<bool>,
+    vigil: Vigil,
 }
 
 impl Held {
-    fn new(client: &Client, place: Place, events: SessionEvents) -> Self {
-        let client = client.clone();
-        Self { client, place, events, watch: None, is_suspended: false, is_wanted: Some(false) }
+    /// `events` are those of the session since before it was seen that the place holds.
+    pub(crate) fn new(client: &Client, place: Place, events: SessionEvents) -> Self {
+        let vigil = Vigil::new(client, place.path(), events);
+        Self { place, vigil }
+    }
+
+    pub(crate) fn into_parts(self) -> (Place, Vigil) {
+        (self.place, self.vigil)
     }
 
     /// What to show to those outside of the ensemble whom the lock protects.
@@ -418,57 +452,38 @@ impl Held {
     /// # Ok(()) });
     /// ```
     pub async fn news(&mut self) -> News {
-        loop {
-            if let Some(news) = self.look().await {
-                return news;
-            }
-            if !self.is_suspended && self.is_wanted == Some(true) {
-                self.is_wanted = None;
-                return News::Wanted;
-            }
-            let change = async {
-                match &mut self.watch {
-                    Some(watch) => drop(watch.await),
-                    // The session's state is about to change, or the server was too busy.
-                    None => tokio::time::sleep(Duration::from_millis(100)).await,
-                }
-            };
-            tokio::select! {
-                biased;
-                state = self.events.next() => match state {
-                    Some(SessionState::Disconnected) if !self.is_suspended => {
-                        self.is_suspended = true;
-                        self.watch = None;
-                        return News::Suspended;
-                    }
-                    Some(state) if !state.is_over() => {}
-                    _ => return News::Lost,
-                },
-                () = change => self.watch = None,
-            }
-        }
+        self.vigil.news().await
     }
 
-    /// Reads the holder's znode, and watches it, unless that is done already.
-    async fn look(&mut self) -> Option<News> {
-        if self.watch.is_some() || self.client.state() != SessionState::Connected {
-            return None;
-        }
-        match self.client.watch_data(self.place.path()).await {
-            Ok((data, _, watch)) => {
-                self.watch = Some(watch);
-                self.is_wanted = self.is_wanted.map(|_| data == WANTED);
-                std::mem::take(&mut self.is_suspended).then_some(News::Resumed)
-            }
-            Err(error) if is_passing(&error) => None,
-            Err(_) => Some(News::Lost),
-        }
+    /// Waits until the lock is not held any more: the session is over, or somebody deleted the holder's znode.
+    ///
+    /// Without a connection this cannot be known. Who has to stop already then uses [`Held::news`]; whatever lies outside
+    /// of the ensemble is protected by the [`Token`]. It may be dropped, and called again.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let lock = zebu_recipes::Lock::new(&client, "/lock", &Acls::creator());
+    /// let mut held = lock.exclusive().await?;
+    /// let token = held.token();
+    /// tokio::select! {
+    ///     () = held.lost() => panic!("stop"),
+    ///     () = async { println!("write with {token}") } => {}
+    /// }
+    /// held.release().await?;
+    /// # Ok(()) });
+    /// ```
+    pub async fn lost(&mut self) {
+        self.vigil.lost().await;
     }
 
     /// Gives the lock back, and returns when that is done.
     ///
     /// # Errors
-    /// [`Error::Deleted`] when it was not held any more.
+    /// [`Error::Deleted`] when somebody has deleted the holder's znode. Those of the request when repeating it did not
+    /// help: the lock is given back in the background as soon as a server can be told, and it ends with the session
+    /// anyway. [`Error::is_session_over`] says that it did.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -479,8 +494,11 @@ impl Held {
     /// assert_eq!(lock.line().await?, []);
     /// # Ok(()) });
     /// ```
-    pub async fn release(self) -> Result<()> {
-        let path = self.place.path().to_owned();
-        if self.place.leave().await { Ok(()) } else { Err(Error::Deleted(path)) }
+    pub async fn release(mut self) -> Result<()> {
+        if self.place.leave().await? {
+            Ok(())
+        } else {
+            Err(Error::Deleted(self.place.path().to_owned()))
+        }
     }
 }

@@ -3,14 +3,19 @@
 use tokio::sync::oneshot;
 use zebu_client::{Acls, Client, CreateMode, Created, ErrorCode, ErrorKind, Retry, Stat, Zxid};
 
-use crate::{Result, cleanup, path};
+use crate::cleanup::{self, Mine};
+use crate::{Result, path};
 
 /// An ephemeral znode that is deleted when this is dropped.
+///
+/// It does not keep the session open: with the session the znode goes anyway.
 #[derive(Debug)]
 pub(crate) struct Place {
     client: Client,
     path: String,
     created: Zxid,
+    /// Nobody else can have a znode of this name.
+    is_unique: bool,
     is_kept: bool,
 }
 
@@ -24,38 +29,56 @@ impl Place {
         data: &[u8],
         acl: &Acls,
     ) -> Result<Self> {
-        let (client, line) = (client.clone(), line.to_owned());
+        let mode = CreateMode::EphemeralSequential;
+        Self::protected(client, line, prefix, mode, data, acl).await
+    }
+
+    /// As [`Place::in_line`], with a mode: the name is unique in any.
+    pub(crate) async fn protected(
+        client: &Client,
+        line: &str,
+        prefix: &str,
+        mode: CreateMode,
+        data: &[u8],
+        acl: &Acls,
+    ) -> Result<Self> {
+        let (making, line) = (client.unowned(), line.to_owned());
         let path = path::join(&line, prefix);
         let (data, acl) = (data.to_vec(), acl.clone());
-        Self::made_by(async move {
-            let mode = CreateMode::EphemeralSequential;
+        Self::made_by(client, async move {
+            let client = making;
             let mut created = client.create_protected(&path, &data, mode, &acl).await;
             if matches!(&created, Err(error) if error.code() == ErrorCode::NO_NODE) {
                 Retry::default().reads(|| client.create_all(&line, &acl)).await?;
                 created = client.create_protected(&path, &data, mode, &acl).await;
             }
             let Created { path, stat, .. } = created?;
-            Ok(Self::of(&client, path, stat))
+            let mut place = Self::of(&client, path, stat);
+            place.is_unique = true;
+            Ok(place)
         })
         .await
     }
 
-    /// Carries on with what makes a place although the caller may be cancelled: somebody must take back what the
-    /// servers have done meanwhile.
+    /// Carries on with what makes a place although the caller may be cancelled, and its runtime may end: somebody must
+    /// take back what the servers have done meanwhile. It is done on the session's thread, by an
+    /// [unowned](Client::unowned) client.
     pub(crate) async fn made_by<T: Send + 'static>(
+        client: &Client,
         making: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
         let (sender, receiver) = oneshot::channel();
-        tokio::spawn(async move {
+        client.thread().spawn(async move {
             // Not received means dropped, and dropped means deleted.
             let _ = sender.send(making.await);
         });
-        receiver.await.expect("the task above sends, unless the runtime ends, and we with it")
+        receiver.await.expect("the session's thread lives as long as the client")
     }
 
     /// One that this session has created.
     pub(crate) fn of(client: &Client, path: String, stat: Stat) -> Self {
-        Self { client: client.clone(), path, created: stat.czxid, is_kept: true }
+        let client = client.unowned();
+        Self { client, path, created: stat.czxid, is_unique: false, is_kept: true }
     }
 
     /// It was deleted by other means.
@@ -76,18 +99,26 @@ impl Place {
         self.created
     }
 
-    /// Deletes it, and returns when it is gone: whether it was there until then, as far as can be told.
-    pub(crate) async fn leave(mut self) -> bool {
-        let was_there = cleanup::delete(&self.client, &self.path).await;
+    fn mine(&self) -> Mine {
+        Mine { path: self.path.clone(), created: (!self.is_unique).then_some(self.created) }
+    }
+
+    /// Deletes it, and returns when it is gone: whether it was there until then, as far as can be told. Where that
+    /// fails it is gone on with when this is dropped.
+    ///
+    /// # Errors
+    /// Those of deleting, when repeating it did not help.
+    pub(crate) async fn leave(&mut self) -> Result<bool> {
+        let was_there = cleanup::delete(&self.client, &self.mine()).await?;
         self.is_kept = false;
-        was_there
+        Ok(was_there)
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         if self.is_kept {
-            cleanup::delete_behind(self.client.clone(), std::mem::take(&mut self.path));
+            cleanup::delete_behind(&self.client, self.mine());
         }
     }
 }

@@ -1,13 +1,20 @@
 //! A queue whose items survive those who work on them, and whose workers do not wake each other in vain.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
+use tracing::warn;
 use zebu_client::{
     Acls, Client, CreateMode, ErrorCode, ErrorKind, Retry, Transaction, Version, Watch,
 };
 
+use crate::cleanup::{self, Mine};
+use crate::curator_queues::elements;
+use crate::line::Kind;
+use crate::lock::Waited;
+use crate::order::{self, Order};
 use crate::place::Place;
-use crate::{Error, Held, Lock, News, Result, cleanup, line, path};
+use crate::{Error, Held, Lock, News, Result, path};
 
 /// A queue: items go in, and each is finished once, by whoever has taken it.
 ///
@@ -20,7 +27,8 @@ use crate::{Error, Held, Lock, News, Result, cleanup, line, path};
 ///
 /// An item leaves the queue when it is finished, not when it is taken: with the session of who has taken it the
 /// mark goes, and the item is there for others. Only the first of those who wait looks at the items, so whatever
-/// happens wakes one.
+/// happens wakes one. If the first one stands still while there is something to take, it loses its place after some
+/// seconds, and the next one is the first.
 ///
 /// Items come out by priority, lowest number first, and within a priority in the order they were put in.
 ///
@@ -46,7 +54,12 @@ pub struct Queue {
     taken: String,
     line: String,
     puts: String,
+    order: Order,
 }
+
+/// The first in line loses its place when it has let an item lie from one look to the next; so long after each other
+/// those who wait look.
+const STILL: Duration = Duration::from_secs(3);
 
 impl Queue {
     /// The queue below this znode; what is missing is created with this ACL when it is needed.
@@ -68,6 +81,28 @@ impl Queue {
             taken: below("taken"),
             line: below("line"),
             puts: below("puts"),
+            order: Order::Own,
+        }
+    }
+
+    /// One whose items stand directly below a znode, named and ordered in another way, and whose marks stand below a
+    /// second one.
+    pub(crate) fn ordered(
+        client: &Client,
+        items: &str,
+        marks: &str,
+        acl: &Acls,
+        order: Order,
+    ) -> Self {
+        let below = |name| path::join(marks, name);
+        Self {
+            client: client.clone(),
+            acl: acl.clone(),
+            items: items.to_owned(),
+            taken: marks.to_owned(),
+            line: below("line"),
+            puts: below("puts"),
+            order,
         }
     }
 
@@ -108,13 +143,18 @@ impl Queue {
     /// # Ok(()) });
     /// ```
     pub async fn put(&self, data: impl AsRef<[u8]>, priority: u8) -> Result<()> {
+        self.put_as(&own_name(priority), data.as_ref()).await
+    }
+
+    /// Puts in an item whose name begins so.
+    pub(crate) async fn put_as(&self, name: &str, data: &[u8]) -> Result<()> {
         let mark = path::join(&self.puts, &path::unique(&self.client));
-        let data = data.as_ref();
+        let path = path::join(&self.items, name);
         // The mark comes with the item, and stays until we know: whatever becomes of the item, it tells.
         let put = || {
             let mut transaction = self.client.transaction();
             transaction.create(&mark, "", CreateMode::Ephemeral, &self.acl);
-            self.put_in(&mut transaction, data, priority);
+            transaction.create(&path, data, CreateMode::PersistentSequential, &self.acl);
             transaction.commit()
         };
         let mut is_prepared = false;
@@ -135,9 +175,8 @@ impl Queue {
                 ErrorKind::Unknown if attempts > 1 => attempts -= 1,
                 _ => return Err(error.into()),
             }
-            self.client.connected().await?;
         }
-        cleanup::delete_behind(self.client.clone(), mark);
+        cleanup::delete_behind(&self.client, Mine { path: mark, created: None });
         Ok(())
     }
 
@@ -157,7 +196,7 @@ impl Queue {
     /// # Ok(()) });
     /// ```
     pub fn put_in(&self, transaction: &mut Transaction, data: impl AsRef<[u8]>, priority: u8) {
-        let path = path::join(&self.items, &format!("{priority:03}-"));
+        let path = path::join(&self.items, &own_name(priority));
         transaction.create(&path, data, CreateMode::PersistentSequential, &self.acl);
     }
 
@@ -219,18 +258,64 @@ impl Queue {
     pub async fn take(&self) -> Result<Item> {
         self.prepare().await?;
         loop {
-            let first = Lock::new(&self.client, &self.line, &self.acl).exclusive().await?;
+            let first = match self.wait_in_line().await {
+                Ok(first) => first,
+                // Others took it for one that stands still.
+                Err(Error::Deleted(_)) => continue,
+                Err(error) => return Err(error),
+            };
             if let Some(item) = self.take_as_first(first).await? {
                 return Ok(item);
             }
         }
     }
 
+    /// Waits until this is the first in line.
+    async fn wait_in_line(&self) -> Result<Held> {
+        let line = Lock::new(&self.client, &self.line, &self.acl);
+        let place = line.take_place(Kind::Exclusive).await?;
+        let mut let_lie = None;
+        loop {
+            match line.wait_at(&place, STILL).await? {
+                Waited::Held(events) => return Ok(Held::new(&self.client, place, events)),
+                Waited::Still(first) => self.pass_if_still(&first, &mut let_lie).await?,
+            }
+        }
+    }
+
+    /// Takes the place in line away from one who has let an item lie since the last look: its process is stopped, or
+    /// its program waits for something else. If it goes on, it takes another place.
+    async fn pass_if_still(&self, first: &str, let_lie: &mut Option<LetLie>) -> Result<()> {
+        let look = || async {
+            let items = self.client.get_children(&self.items);
+            let taken = self.client.get_children(&self.taken);
+            Ok((items.await?.0, taken.await?.0))
+        };
+        let (items, taken) = Retry::default().reads(look).await?;
+        let item = match self.next(&items, &taken.into_iter().collect()) {
+            Next::Now(name) => Some(name.to_owned()),
+            Next::At(_) | Next::Never => None,
+        };
+        let seen = item.map(|item| LetLie { first: first.to_owned(), item });
+        if seen.is_some() && *let_lie == seen {
+            warn!("{first} lets an item of {} lie: the next in line takes over", self.items);
+            let place = Mine { path: path::join(&self.line, first), created: None };
+            match cleanup::delete(&self.client, &place).await {
+                // It may have been created by somebody whose places this one may not delete.
+                Err(error) if error.is_session_over() => return Err(error),
+                _ => {}
+            }
+        }
+        *let_lie = seen;
+        Ok(())
+    }
+
     /// Takes an item; `None` when this session is not the first in line any more.
     async fn take_as_first(&self, mut first: Held) -> Result<Option<Item>> {
         loop {
             let (items, taken, changes) = self.look().await?;
-            if let Some(name) = in_order(&items, &taken).next() {
+            let next = self.next(&items, &taken);
+            if let Next::Now(name) = next {
                 // Taken or finished by others meanwhile: look again.
                 let Some(item) = self.claim(name).await? else { continue };
                 return match first.release().await {
@@ -239,8 +324,15 @@ impl Queue {
                     Err(error) => Err(error),
                 };
             }
+            let until_ready = async {
+                match next {
+                    Next::At(ready_ms) => tokio::time::sleep(order::left(ready_ms)).await,
+                    _ => std::future::pending().await,
+                }
+            };
             let (mut put, mut given_back) = changes;
             tokio::select! {
+                () = until_ready => {}
                 change = &mut put => drop(change?),
                 change = &mut given_back => drop(change?),
                 news = first.news() => match news {
@@ -253,6 +345,40 @@ impl Queue {
                 },
             }
         }
+    }
+
+    /// The names of all items, in no order.
+    pub(crate) async fn names(&self) -> Result<Vec<String>> {
+        match Retry::default().reads(|| self.client.get_children(&self.items)).await {
+            Ok((names, _)) => Ok(names),
+            Err(error) if error.kind() == ErrorKind::Gone => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Removes an item that nobody works on. Whether it was there, and free.
+    pub(crate) async fn remove_free(&self, name: &str) -> Result<bool> {
+        let (item, mark) = (path::join(&self.items, name), path::join(&self.taken, name));
+        self.prepare().await?;
+        let commit = || {
+            // That the mark can be made shows that nobody works on the item.
+            let mut transaction = self.client.transaction();
+            transaction.create(&mark, "", CreateMode::Ephemeral, &self.acl);
+            transaction.delete(&item, Version::ANY);
+            transaction.delete(&mark, Version::ANY);
+            transaction.commit()
+        };
+        match Retry::default().reads(commit).await {
+            Ok(_) => Ok(true),
+            Err(error) if matches!(error.kind(), ErrorKind::Gone | ErrorKind::Conflict) => {
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn next<'a>(&self, items: &'a [String], taken: &BTreeSet<String>) -> Next<'a> {
+        next(self.order, items, taken, order::now_ms())
     }
 
     /// What is there, and what will tell of changes.
@@ -270,8 +396,9 @@ impl Queue {
     /// Takes this item; `None` when somebody else has, or it was finished.
     async fn claim(&self, name: &str) -> Result<Option<Item>> {
         let (item, mark) = (path::join(&self.items, name), path::join(&self.taken, name));
-        let queue = self.clone();
-        let place = Place::made_by(async move { queue.mark(&item, mark).await }).await?;
+        let queue = Self { client: self.client.unowned(), ..self.clone() };
+        let making = async move { queue.mark(&item, mark).await };
+        let place = Place::made_by(&self.client, making).await?;
         let Some(mark) = place else { return Ok(None) };
         let path = path::join(&self.items, name);
         let (data, _) = Retry::default().reads(|| self.client.get_data(&path)).await?;
@@ -305,16 +432,37 @@ impl Queue {
     }
 }
 
-/// What nobody works on: by priority, then in order. What is no item is passed over.
-fn in_order<'a>(items: &'a [String], taken: &BTreeSet<String>) -> impl Iterator<Item = &'a str> {
-    let priority = |name: &str| name.get(..3).and_then(|digits| digits.parse::<u8>().ok());
-    let mut free: Vec<(u8, &str)> = line::in_order(items)
-        .into_iter()
-        .filter(|name| !taken.contains(*name))
-        .filter_map(|name| Some((priority(name)?, name)))
-        .collect();
-    free.sort_by_key(|(priority, _)| *priority); // keeps the order within
-    free.into_iter().map(|(_, name)| name)
+/// What the first in line could have taken.
+#[derive(Debug, PartialEq, Eq)]
+struct LetLie {
+    first: String,
+    item: String,
+}
+
+/// What can be taken next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next<'a> {
+    Now(&'a str),
+    /// Not before this time, in milliseconds since the Unix epoch.
+    At(u64),
+    /// Not before the items change.
+    Never,
+}
+
+/// The first of those that nobody works on.
+fn next<'a>(order: Order, items: &'a [String], taken: &BTreeSet<String>, now_ms: u64) -> Next<'a> {
+    let mut free = order.sort(items).into_iter().filter(|name| !taken.contains(*name));
+    match free.next() {
+        None => Next::Never,
+        Some(name) => match order.ready_ms(name) {
+            ready_ms if ready_ms <= now_ms => Next::Now(name),
+            ready_ms => Next::At(ready_ms),
+        },
+    }
+}
+
+fn own_name(priority: u8) -> String {
+    format!("{priority:03}-")
 }
 
 /// An item that was taken, until this is dropped.
@@ -354,6 +502,24 @@ impl Item {
     /// ```
     pub fn data(&self) -> &[u8] {
         &self.data
+    }
+
+    /// The elements of which it consists, in queues with Curator's znodes.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`] when it is no such item. Curator drops those.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let queue = zebu_recipes::PlainQueue::new(&client, "/jobs", "/locks", &Acls::creator());
+    /// queue.put(&[b"job"]).await?;
+    /// assert_eq!(queue.take().await?.elements()?, [b"job"]);
+    /// # Ok(()) });
+    /// ```
+    pub fn elements(&self) -> Result<Vec<&[u8]>> {
+        elements(&self.data).ok_or_else(|| Error::Foreign(self.path.clone()))
     }
 
     /// Its name within the queue.
@@ -453,7 +619,6 @@ impl Item {
             if error.kind() == ErrorKind::Unknown && attempts > 1 {
                 is_in_doubt = true;
                 attempts -= 1;
-                self.client.connected().await?;
                 // Repeated, it would fail for what it did itself: what has become of the mark tells.
                 let look = || async {
                     self.client.sync(self.mark.path()).await?;
@@ -480,28 +645,26 @@ impl Item {
 mod tests {
     use super::*;
 
-    fn check(items: &str, taken: &str, expected: &str) {
+    fn check(order: Order, items: &str, taken: &str, now_ms: u64, expected: Next<'_>) {
         let list = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        let items = list(items);
-        let found: Vec<&str> = in_order(&items, &list(taken).into_iter().collect()).collect();
-        assert_eq!(found.join(" "), expected);
-    }
-
-    #[test]
-    fn items_come_out_by_priority_and_then_in_order() {
-        check(
-            "005-0000000002 001-0000000009 005-0000000001 255-0000000000",
-            "",
-            "001-0000000009 005-0000000001 005-0000000002 255-0000000000",
-        );
+        let (items, taken) = (list(items), list(taken).into_iter().collect());
+        assert_eq!(next(order, &items, &taken, now_ms), expected);
     }
 
     #[test]
     fn what_is_taken_and_what_is_no_item_is_left() {
-        check(
-            "005-0000000002 005-0000000001 note x-0000000003",
-            "005-0000000001",
-            "005-0000000002",
-        );
+        let items = "005-0000000002 005-0000000001 note x-0000000003";
+        check(Order::Own, items, "", 0, Next::Now("005-0000000001"));
+        check(Order::Own, items, "005-0000000001", 0, Next::Now("005-0000000002"));
+        check(Order::Own, items, "005-0000000001 005-0000000002", 0, Next::Never);
+    }
+
+    #[test]
+    fn what_is_not_ready_is_waited_for() {
+        let items = "queue-|00000020|0000000001 queue-|00000010|0000000002";
+        let first = "queue-|00000010|0000000002";
+        check(Order::Delay, items, "", 15, Next::At(16));
+        check(Order::Delay, items, "", 16, Next::Now(first));
+        check(Order::Delay, items, first, 16, Next::At(32));
     }
 }

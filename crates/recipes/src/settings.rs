@@ -87,7 +87,8 @@ impl Settings {
     /// Of two who change the same at the same time the later one wins.
     ///
     /// # Errors
-    /// Those of the requests. After [`ErrorKind::Unknown`] they may have been changed; changing them again does no
+    /// [`Error::Name`](crate::Error::Name) for a name that no child can have, and for `invalid`, which makes readers
+    /// wait. Those of the requests. After [`ErrorKind::Unknown`] they may have been changed; changing them again does no
     /// harm.
     ///
     /// ```
@@ -100,6 +101,9 @@ impl Settings {
     /// # Ok(()) });
     /// ```
     pub async fn set(&self, changes: &[(&str, Option<&str>)]) -> Result<i32> {
+        for (name, _) in changes {
+            path::check_name(name, &[INVALID])?;
+        }
         Retry::default().reads(|| self.client.create_all(&self.path, &self.acl)).await?;
         let mut attempts = Retry::default().attempts;
         loop {

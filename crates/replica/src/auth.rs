@@ -21,11 +21,15 @@ pub type Credentials = Arc<[Id]>;
 /// Most ids a connection may have: each of its requests is compared with all of them.
 pub const IDS_MAX: usize = 1000;
 
-/// Most bytes of a connection's ids together: they stay as long as it does.
+/// So many comparisons of an id with an entry of an ACL cost less than a table of ids.
+const COMPARISONS_MAX: usize = 256;
+
+/// Most bytes of a connection's ids together: they stay as long as it does. Less where a packet between
+/// servers, which carries them beside each write, must not have as many; see [`Schemes::limited`].
 pub const IDS_BYTES_MAX: usize = 1 << 20;
 
 /// Most bytes that the `auth` entries of one request may expand to: a log must not get a record that is
-/// many times as long as a request can be.
+/// many times as long as a request can be. Less where a record must not be as long.
 pub const EXPANDED_BYTES_MAX: usize = 512 << 10;
 
 /// A connection's credentials were refused.
@@ -55,6 +59,12 @@ pub trait AuthProvider: Send + Sync {
     /// Whether a connection's `id` is meant by an ACL entry's `expression`.
     fn matches(&self, id: &str, expression: &str) -> bool;
 
+    /// Whether [`AuthProvider::matches`] is equality: then a client with many ids need not be compared
+    /// with each entry of a long ACL.
+    fn is_exact(&self) -> bool {
+        false
+    }
+
     /// The id without its secrets, for `whoAmI` and the audit log.
     fn user_name<'a>(&self, id: &'a str) -> &'a str {
         id
@@ -65,6 +75,7 @@ pub trait AuthProvider: Send + Sync {
 pub struct Schemes {
     providers: Vec<Box<dyn AuthProvider>>,
     skip_acl: bool,
+    ids_bytes_max: usize,
 }
 
 impl Schemes {
@@ -72,7 +83,13 @@ impl Schemes {
     pub fn new(extra: Vec<Box<dyn AuthProvider>>, skip_acl: bool) -> Self {
         let mut providers: Vec<Box<dyn AuthProvider>> = vec![Box::new(Ip)];
         providers.extend(extra);
-        Self { providers, skip_acl }
+        Self { providers, skip_acl, ids_bytes_max: IDS_BYTES_MAX }
+    }
+
+    /// The same where a packet between servers has at most `packet_bytes_max` bytes of ids: the leader
+    /// refuses a longer one, and with it the follower that sends it.
+    pub fn limited(self, packet_bytes_max: usize) -> Self {
+        Self { ids_bytes_max: IDS_BYTES_MAX.min(packet_bytes_max), ..self }
     }
 
     /// The provider of a scheme.
@@ -88,7 +105,7 @@ impl Schemes {
     /// Adds what an auth packet proves; duplicates collapse.
     ///
     /// # Errors
-    /// [`Refused`] by the provider, because there is none, or above [`IDS_MAX`] or [`IDS_BYTES_MAX`].
+    /// [`Refused`] by the provider, because there is none, or above [`IDS_MAX`] or the limit of bytes.
     pub fn authenticate(
         &self,
         credentials: &Credentials,
@@ -104,7 +121,11 @@ impl Schemes {
             }
         }
         let bytes: usize = ids.iter().map(id_bytes).sum();
-        if ids.len() > IDS_MAX || bytes > IDS_BYTES_MAX { Err(Refused) } else { Ok(ids.into()) }
+        if ids.len() > IDS_MAX || bytes > self.ids_bytes_max {
+            Err(Refused)
+        } else {
+            Ok(ids.into())
+        }
     }
 
     /// Whether a connection with these ids may do what any of `wanted` permits.
@@ -118,28 +139,43 @@ impl Schemes {
         {
             return true;
         }
-        ids.iter().any(|id| id.scheme == "super")
-            || asked.any(|entry| is_world(&entry.id) || self.is_meant(&entry.id, ids))
+        if ids.iter().any(|id| id.scheme == "super") {
+            return true;
+        }
+        if acl.len().saturating_mul(ids.len()) < COMPARISONS_MAX {
+            return asked.any(|entry| is_world(&entry.id) || self.is_meant(&entry.id, ids));
+        }
+        let exact = |scheme: &str| self.provider(scheme).is_some_and(AuthProvider::is_exact);
+        let (equal, other): (Vec<&Id>, Vec<&Id>) = ids.iter().partition(|id| exact(&id.scheme));
+        let equal: BTreeSet<(&str, &str)> =
+            equal.into_iter().map(|id| (id.scheme.as_str(), id.id.as_str())).collect();
+        asked.any(|entry| {
+            is_world(&entry.id)
+                || equal.contains(&(entry.id.scheme.as_str(), entry.id.id.as_str()))
+                || self.is_meant(&entry.id, other.iter().copied())
+        })
     }
 
-    fn is_meant(&self, entry: &Id, ids: &[Id]) -> bool {
+    fn is_meant<'i>(&self, entry: &Id, ids: impl IntoIterator<Item = &'i Id>) -> bool {
         self.provider(&entry.scheme).is_some_and(|provider| {
-            ids.iter().any(|id| id.scheme == entry.scheme && provider.matches(&id.id, &entry.id))
+            ids.into_iter()
+                .any(|id| id.scheme == entry.scheme && provider.matches(&id.id, &entry.id))
         })
     }
 
     /// Turns the ACL of a request into the one that is stored: duplicates go, `auth:` becomes the
-    /// connection's own ids.
+    /// connection's own ids, which may take `expanded_bytes_max` bytes.
     ///
     /// Source: `PrepRequestProcessor.fixupACL`.
     ///
     /// # Errors
     /// [`ErrorCode::INVALID_ACL`] for an empty list, an entry that no scheme accepts, or above
-    /// [`EXPANDED_BYTES_MAX`]; [`ErrorCode::MARSHALLING_ERROR`] for a null id where the scheme needs one.
+    /// `expanded_bytes_max`; [`ErrorCode::MARSHALLING_ERROR`] for a null id where the scheme needs one.
     pub fn fix_up<'a>(
         &self,
         acl: Option<Vec<AclRef<'a>>>,
         ids: &'a [Id],
+        expanded_bytes_max: usize,
     ) -> Result<Vec<AclRef<'a>>, ErrorCode> {
         let acl = acl.filter(|acl| !acl.is_empty()).ok_or(ErrorCode::INVALID_ACL)?;
         let mut fixed: Vec<AclRef<'a>> = Vec::with_capacity(acl.len());
@@ -161,7 +197,7 @@ impl Schemes {
                     let before = fixed.len();
                     for id in ids.iter().filter(|id| self.proves(id)) {
                         expanded_bytes += id_bytes(id);
-                        if expanded_bytes > EXPANDED_BYTES_MAX {
+                        if expanded_bytes > expanded_bytes_max {
                             return Err(ErrorCode::INVALID_ACL);
                         }
                         fixed.push(AclRef {
@@ -262,6 +298,14 @@ mod tests {
         Schemes::new(vec![Box::new(Digest::new(DigestAlgorithm::default(), None))], false)
     }
 
+    fn fix_up<'a>(
+        schemes: &Schemes,
+        acl: Option<Vec<AclRef<'a>>>,
+        ids: &'a [Id],
+    ) -> Result<Vec<AclRef<'a>>, ErrorCode> {
+        schemes.fix_up(acl, ids, EXPANDED_BYTES_MAX)
+    }
+
     fn entry(perms: i32, scheme: &'static str, id: &'static str) -> AclRef<'static> {
         AclRef { perms: Perms(perms), scheme: Some(scheme.into()), id: Some(id.into()) }
     }
@@ -272,13 +316,13 @@ mod tests {
         let home = IpAddr::from([127, 0, 0, 1]);
         let start = schemes.initial(home);
         assert_eq!(
-            schemes.fix_up(Some(vec![entry(31, "auth", "")]), &start),
+            fix_up(&schemes, Some(vec![entry(31, "auth", "")]), &start),
             Err(ErrorCode::INVALID_ACL)
         );
         let ids = schemes.authenticate(&start, home, "digest", Some(b"alice:secret")).unwrap();
         let again = schemes.authenticate(&ids, home, "digest", Some(b"alice:secret")).unwrap();
         assert_eq!(again.len(), 2, "duplicates collapse");
-        let fixed = schemes.fix_up(Some(vec![entry(31, "auth", "")]), &ids).unwrap();
+        let fixed = fix_up(&schemes, Some(vec![entry(31, "auth", "")]), &ids).unwrap();
         assert_eq!(fixed, vec![entry(31, "digest", ALICE)]);
     }
 
@@ -310,8 +354,8 @@ mod tests {
             ids = schemes.authenticate(&ids, home, "digest", Some(user.as_bytes())).unwrap();
         }
         let entries = |count| (0..count).map(|perms| entry(perms, "auth", "")).collect();
-        assert_eq!(schemes.fix_up(Some(entries(40)), &ids).unwrap().len(), 400);
-        assert_eq!(schemes.fix_up(Some(entries(60)), &ids), Err(ErrorCode::INVALID_ACL));
+        assert_eq!(fix_up(&schemes, Some(entries(40)), &ids).unwrap().len(), 400);
+        assert_eq!(fix_up(&schemes, Some(entries(60)), &ids), Err(ErrorCode::INVALID_ACL));
     }
 
     #[test]
@@ -326,12 +370,12 @@ mod tests {
             entry(31, "super", "x"),
             entry(31, "nope", "x"),
         ] {
-            let fixed = schemes.fix_up(Some(vec![bad.clone()]), &[]);
+            let fixed = fix_up(&schemes, Some(vec![bad.clone()]), &[]);
             assert_eq!(fixed, Err(ErrorCode::INVALID_ACL), "{bad:?}");
         }
-        assert_eq!(schemes.fix_up(None, &[]), Err(ErrorCode::INVALID_ACL));
+        assert_eq!(fix_up(&schemes, None, &[]), Err(ErrorCode::INVALID_ACL));
         let twice = vec![entry(1, "ip", "10.0.0.0/8"), entry(1, "ip", "10.0.0.0/8")];
-        assert_eq!(schemes.fix_up(Some(twice), &[]).unwrap().len(), 1);
+        assert_eq!(fix_up(&schemes, Some(twice), &[]).unwrap().len(), 1);
     }
 
     #[test]
@@ -341,7 +385,7 @@ mod tests {
         let own =
             |at| AclRef { perms: Perms(1), scheme: Some("ip".into()), id: Some(id(at).into()) };
         let list: Vec<_> = (0..400_000).map(|at| own(at % 300_000)).collect();
-        assert_eq!(schemes().fix_up(Some(list), &[]).unwrap().len(), 300_000);
+        assert_eq!(fix_up(&schemes(), Some(list), &[]).unwrap().len(), 300_000);
         // Nulls count only where they have to be compared.
         let null = |perms, scheme: Option<&'static str>| AclRef {
             perms: Perms(perms),
@@ -359,7 +403,7 @@ mod tests {
             (vec![null(1, Some("x")), entry(1, "x", "y")], ErrorCode::INVALID_ACL),
         ];
         for (list, code) in &mut lists {
-            assert_eq!(schemes().fix_up(Some(std::mem::take(list)), &[]), Err(*code));
+            assert_eq!(fix_up(&schemes(), Some(std::mem::take(list)), &[]), Err(*code));
         }
     }
 

@@ -1,7 +1,13 @@
 //! What a replica counts of its own doings, for whoever shows it to an operator.
 
+use std::time::Duration;
+
+use zebu_proto::SessionId;
+
 /// Most single values that are kept for whoever asks next; more are not recorded.
 const VALUES_MAX: usize = 4096;
+/// Most warnings that are kept: a line of the log speaks for many writes.
+const QUOTA_WARNINGS_MAX: usize = 16;
 
 /// What happened since the counts were last taken.
 #[derive(Debug, Default)]
@@ -30,7 +36,17 @@ pub struct Counts {
     pub changes_removed: u64,
     /// The path of each write that a hard quota refused.
     pub quota_refusals: Vec<String>,
-    /// What is to be said about each write that exceeded a soft quota.
+    /// Creates of ephemeral znodes that were refused because the end of their session would not fit into
+    /// a record.
+    pub ephemerals_refused: u64,
+    /// The session of one of them, for a line in the log; at most one in a minute.
+    pub session_full: Option<SessionId>,
+    /// From when on there may be another line.
+    full_told_until: Duration,
+    /// How many milliseconds the wall clock is ahead of the time by which znodes age, where that is much
+    /// and was not told before.
+    pub clock_ahead_ms: Option<i64>,
+    /// What is to be said about writes beyond a quota that stops nobody.
     pub quota_warnings: Vec<String>,
 }
 
@@ -57,9 +73,18 @@ impl Counts {
         }
     }
 
-    /// Notes a write that goes beyond a soft quota.
+    /// Notes an ephemeral znode that was refused.
+    pub(crate) fn refused_ephemeral(&mut self, session: SessionId, now: Duration) {
+        self.ephemerals_refused += 1;
+        if now >= self.full_told_until {
+            self.full_told_until = now + Duration::from_secs(60);
+            self.session_full = Some(session);
+        }
+    }
+
+    /// Notes a write that goes beyond a quota and is carried out.
     pub(crate) fn beyond_quota(&mut self, warning: impl FnOnce() -> String) {
-        if self.quota_warnings.len() < VALUES_MAX {
+        if self.quota_warnings.len() < QUOTA_WARNINGS_MAX {
             self.quota_warnings.push(warning());
         }
     }
@@ -67,13 +92,24 @@ impl Counts {
     /// Begins again, with the same room.
     pub fn clear(&mut self) {
         let Self {
-            mut token_deficits, mut intake_ms, mut quota_refusals, mut quota_warnings, ..
+            mut token_deficits,
+            mut intake_ms,
+            mut quota_refusals,
+            mut quota_warnings,
+            full_told_until,
+            ..
         } = std::mem::take(self);
         token_deficits.clear();
         intake_ms.clear();
         quota_refusals.clear();
         quota_warnings.clear();
-        *self =
-            Self { token_deficits, intake_ms, quota_refusals, quota_warnings, ..Self::default() };
+        *self = Self {
+            token_deficits,
+            intake_ms,
+            quota_refusals,
+            quota_warnings,
+            full_told_until,
+            ..Self::default()
+        };
     }
 }

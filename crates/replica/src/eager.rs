@@ -11,6 +11,7 @@ use zebu_tree::Tree;
 
 use crate::auth::Schemes;
 use crate::io::Request;
+use crate::prep::Rules;
 
 /// Checks a write against the tree as it is; a znode that is missing here is left to the order.
 ///
@@ -19,6 +20,7 @@ use crate::io::Request;
 pub(crate) fn eager_check(
     tree: &Tree,
     schemes: &Schemes,
+    rules: &Rules,
     request: &Request,
 ) -> Result<(), ErrorCode> {
     let permit = |path: Option<&str>, wanted| match path.and_then(|path| tree.node(path)) {
@@ -26,16 +28,17 @@ pub(crate) fn eager_check(
         _ => Ok(()),
     };
     let body = &request.body[..];
+    let expanded_bytes_max = rules.expanded_bytes_max(body.len());
     match request.op {
         OpCode::CREATE | OpCode::CREATE2 => {
             if let Ok(create) = Create::from_bytes(body) {
-                schemes.fix_up(create.acl, &request.ids)?;
+                schemes.fix_up(create.acl, &request.ids, expanded_bytes_max)?;
                 permit(parent(&create.path), Perms::CREATE)?;
             }
         }
         OpCode::CREATE_TTL => {
             if let Ok(create) = CreateTtl::from_bytes(body) {
-                schemes.fix_up(create.acl, &request.ids)?;
+                schemes.fix_up(create.acl, &request.ids, expanded_bytes_max)?;
                 permit(parent(&create.path), Perms::CREATE)?;
             }
         }
@@ -51,7 +54,7 @@ pub(crate) fn eager_check(
         }
         OpCode::SET_ACL => {
             if let Ok(set) = SetAcl::from_bytes(body) {
-                schemes.fix_up(set.acl, &request.ids)?;
+                schemes.fix_up(set.acl, &request.ids, expanded_bytes_max)?;
                 permit(set.path.as_deref(), Perms::ADMIN)?;
             }
         }

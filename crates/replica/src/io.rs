@@ -9,6 +9,7 @@ use zebu_proto::{ErrorCode, OpCode, ServerId, SessionId, Xid, Zxid};
 use crate::ConnId;
 use crate::auth::Credentials;
 use crate::intake::IntakeOptions;
+use crate::passwords::Passwords;
 use crate::prep::Rules;
 use crate::reaper::ReaperOptions;
 use crate::schedule::SnapshotOptions;
@@ -36,6 +37,8 @@ pub struct Options {
     pub session_timeout_ms_min: i32,
     /// Longest session timeout, in milliseconds.
     pub session_timeout_ms_max: i32,
+    /// Which passwords prove that a client owns its session.
+    pub passwords: Passwords,
     /// What writes obey.
     pub rules: Rules,
     /// Whether permissions are checked before a write is ordered.
@@ -151,6 +154,8 @@ pub enum Input {
     },
     /// The whole server stood still for so long, and heard nobody meanwhile.
     Stalled(Duration),
+    /// This server did not listen to its clients for so long: it had no time to, though it was at work.
+    Unheard(Duration),
     /// Somebody with the right to do so ends a session.
     Terminate(SessionId),
     /// Everything appended up to here is durable; in an ensemble this comes as a

@@ -5,32 +5,42 @@
 //! a random number that a seed does not decide. The server drives it with real ones, the simulator
 //! with its own.
 
+mod age;
 pub mod auth;
 mod counts;
 mod eager;
+mod forwarded;
 pub mod frame;
 pub mod gate;
 mod intake;
 mod io;
+mod lag;
 mod local;
+mod long;
 mod member;
 mod outstanding;
+mod owned;
 mod pack;
+mod passwords;
 mod prep;
 mod read;
 mod read_only;
 mod reaper;
+mod renewal;
 mod replica;
 mod reply;
 mod schedule;
 mod sessions;
 mod throttle;
+mod touched;
 
 pub use counts::Counts;
 pub use intake::IntakeOptions;
 pub use io::{Connect, Input, MemberOptions, Now, Options, Origin, Output, Request};
-pub use prep::Rules;
-pub use read::{After, Reader};
+pub use long::{LongRead, may_take_long, waits_for_turn};
+pub use passwords::{Passwords, SessionKey};
+pub use prep::{RECORD_BYTES_MAX, Rules};
+pub use read::{ANSWER_BYTES_MAX, After, Reader};
 pub use reaper::ReaperOptions;
 pub use replica::{Fatal, Replica};
 pub use reply::write_reply;

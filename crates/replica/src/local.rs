@@ -11,7 +11,7 @@ use zebu_proto::{CreateMode, ErrorCode, OpCode, SessionId};
 
 use crate::ConnId;
 use crate::io::{Origin, Output};
-use crate::replica::{Fatal, Replica, Then, Work, World, accept};
+use crate::replica::{Fatal, Replica, Then, Work, World};
 use crate::sessions::Owner;
 
 /// Whether a request makes a znode that ends with its session.
@@ -48,7 +48,7 @@ impl Replica {
     ) {
         let session = self.new_session_id(world.tree);
         self.sessions.add_local(session, timeout_ms, Owner::Conn(conn), world.now.monotonic);
-        out.push(accept(conn, session, timeout_ms));
+        out.push(self.accept(conn, session, timeout_ms));
     }
 
     /// Ends a local session behind what it asked for before.

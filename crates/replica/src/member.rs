@@ -7,30 +7,28 @@
 //!
 //! Source: `quorum-sync-broadcast.md` §6.4 and §7, `LearnerHandler`, `LearnerSessionTracker`.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
-use zebu_jute::{Decode as _, Decoder, Encode as _};
+use zebu_jute::Decoder;
 use zebu_proto::quorum::{
-    self, NO_ZXID, PacketKind, QuorumPacket, Revalidate, Revalidated, Touch, decode_touches,
-    encode_touches,
+    self, PacketKind, QuorumPacket, TOUCH_BYTES, decode_touches, encode_touches,
 };
-use zebu_proto::txn::{Txn, TxnHeader};
+use zebu_proto::txn::Txn;
 use zebu_proto::{ErrorCode, Id, OpCode, SessionId, Xid, Zxid};
 use zebu_tree::Tree;
-use zebu_zab::{LinkId, Peer, Role, Up};
+use zebu_zab::{Leave, LinkId, Peer, Role, Up};
 
 use crate::ConnId;
 use crate::io::{Now, Options, Origin, Output, Request};
+use crate::lag::Lag;
 use crate::outstanding::Outstanding;
-use crate::prep::{Malformed, well_formed};
-use crate::reaper::Reaper;
-use crate::replica::{Fatal, Order, Replica, Then, Work, World, accept, is_ordered};
-use crate::sessions::{Expiry, Owner, Session, Sessions};
-
-/// How long a forwarded request may be overtaken before the leader counts as having lost it.
-const OVERTAKEN_MAX: Duration = Duration::from_secs(10);
+use crate::prep::Malformed;
+use crate::renewal::{Answers, Client, Revalidating, has_moved};
+use crate::replica::{Fatal, Order, Replica, Then, Work, World, is_ordered};
+use crate::sessions::{Expiry, Owner, Sessions};
+use crate::touched::Touched;
 
 /// Whether clients are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,25 +41,9 @@ pub(crate) enum Serving {
     As(Role),
 }
 
-/// Somebody who waits for the leader's word on a session.
-#[derive(Debug)]
-struct Revalidating {
-    client: Client,
-    session: SessionId,
-    timeout_ms: i32,
-}
-
-/// Where a client is connected.
-#[derive(Clone, Copy, Debug)]
-enum Client {
-    Here(ConnId),
-    /// At an observer that learns from this server.
-    There(LinkId),
-}
-
 /// Who waits for the leader to know that it leads.
 #[derive(Clone, Copy, Debug)]
-enum Syncing {
+pub(crate) enum Syncing {
     Here,
     Learner(LinkId),
     /// A client whose session this leader does not know: one that has been replaced without knowing it
@@ -80,18 +62,22 @@ pub(crate) struct Ensemble {
     pub(crate) looking_since: Option<Duration>,
     /// What came before this server was ready for it.
     early: VecDeque<Up>,
-    revalidating: VecDeque<Revalidating>,
+    pub(crate) revalidating: VecDeque<Revalidating>,
+    /// At a leader: what it has still to answer to renewals.
+    pub(crate) answers: Answers,
     syncing: VecDeque<(u64, Syncing)>,
     /// At a follower: for whom the leader has been asked to sync, in that order.
-    syncs_asked: VecDeque<Syncing>,
+    pub(crate) syncs_asked: VecDeque<Syncing>,
     next_token: u64,
     /// Since when the forwarded request whose turn it is has been overtaken by one that looks like a
     /// later one.
-    overtaken_since: Option<Duration>,
+    pub(crate) overtaken_since: Option<Duration>,
+    /// At a learner: what it has still to apply.
+    pub(crate) lag: Lag,
     /// What the peer asks for, between two steps; its room is used again.
-    asked: Vec<zebu_zab::Output>,
-    /// Sessions heard of since the leader last asked, with their timeouts in milliseconds.
-    touched: BTreeMap<SessionId, i32>,
+    pub(crate) asked: Vec<zebu_zab::Output>,
+    /// Sessions heard of since the leader last asked.
+    touched: Touched,
 }
 
 impl Ensemble {
@@ -105,7 +91,7 @@ impl Ensemble {
     /// A session of this server's clients was heard of.
     pub(crate) fn touched(&mut self, session: SessionId, timeout_ms: i32) {
         if matches!(self.role(), Role::Following(_) | Role::Observing(_)) {
-            self.touched.insert(session, timeout_ms);
+            self.touched.add(session, timeout_ms);
         }
     }
 }
@@ -124,11 +110,13 @@ impl Replica {
             looking_since: None,
             early: VecDeque::new(),
             revalidating: VecDeque::new(),
+            answers: Answers::default(),
             overtaken_since: None,
+            lag: Lag::default(),
             syncing: VecDeque::new(),
             syncs_asked: VecDeque::new(),
             next_token: 0,
-            touched: BTreeMap::new(),
+            touched: Touched::default(),
             asked: Vec::new(),
         };
         Self::with_order(options, Order::Ensemble(Box::new(ensemble)), tree, now)
@@ -158,7 +146,7 @@ impl Replica {
         }
     }
 
-    fn ensemble(&mut self) -> &mut Ensemble {
+    pub(crate) fn ensemble(&mut self) -> &mut Ensemble {
         match &mut self.order {
             Order::Ensemble(ensemble) => ensemble,
             Order::Alone { .. } => unreachable!("a server alone has no peers"),
@@ -214,7 +202,7 @@ impl Replica {
         );
         if remade {
             self.applied = world.tree.last_zxid();
-            self.committed = self.applied;
+            (self.committed, self.handed_out) = (self.applied, self.applied);
         }
         let ensemble = self.ensemble();
         let mut asked = std::mem::take(&mut ensemble.asked);
@@ -236,12 +224,7 @@ impl Replica {
     }
 
     /// Ends this server's role; false when it runs alone.
-    pub(crate) fn resign(
-        &mut self,
-        world: World<'_>,
-        why: &'static str,
-        out: &mut Vec<Output>,
-    ) -> bool {
+    pub(crate) fn resign(&mut self, world: World<'_>, why: Leave, out: &mut Vec<Output>) -> bool {
         let Order::Ensemble(ensemble) = &mut self.order else { return false };
         let mut asked = Vec::new();
         ensemble.peer.resign(world.now.monotonic, why, &mut asked);
@@ -250,35 +233,49 @@ impl Replica {
     }
 
     /// Carries out what the peer asks for, as far as it is about transactions and clients.
+    ///
+    /// All of it, whatever fails: the peer counts on it that what it asked for is done, above all that
+    /// what it delivered is in the tree.
     fn obey(
         &mut self,
         world: World<'_>,
         mut asked: Vec<zebu_zab::Output>,
         out: &mut Vec<Output>,
     ) -> Result<(), Fatal> {
+        let mut done = Ok(());
+        let mut is_lost = false;
         for output in asked.drain(..) {
-            match output {
+            let obeyed = match output {
                 zebu_zab::Output::Append { zxid, record } => {
-                    let serves = self.serves();
-                    let bytes = record.len();
+                    // What a leader brings this server up to date with counts, too.
+                    self.snapshots.count(1, record.len() as u64);
                     out.push(Output::Append { zxid, record });
-                    if serves && self.snapshots.appended(bytes) {
+                    if self.serves() && self.snapshots.starts() {
                         out.push(Output::Snapshot);
                     }
+                    Ok(())
                 }
                 zebu_zab::Output::Deliver { zxid, record } => {
-                    if !self.deliver(world.now.monotonic, zxid, record, out) {
-                        self.resign(world, "the leader has lost a request", out);
-                        return Ok(());
-                    }
+                    self.deliver(world.now.monotonic, zxid, record, out).map(|lost| is_lost |= lost)
                 }
-                zebu_zab::Output::Role(role) => self.change_role(world, role, out)?,
-                zebu_zab::Output::Up(up) => self.up(world, up, out)?,
-                output => out.push(Output::Zab(output)),
-            }
+                zebu_zab::Output::Role(role) => self.change_role(world, role, out),
+                zebu_zab::Output::Up(up) => self.up(world, up, out),
+                output => {
+                    out.push(Output::Zab(output));
+                    Ok(())
+                }
+            };
+            done = done.and(obeyed);
         }
-        self.ensemble().asked = asked;
-        Ok(())
+        let ensemble = self.ensemble();
+        ensemble.asked = asked;
+        if !ensemble.answers.is_empty() {
+            self.answer_renewals(out);
+        }
+        if is_lost && self.forwards() {
+            self.resign(world, Leave::RequestLost, out);
+        }
+        done
     }
 
     // ---- roles
@@ -321,8 +318,10 @@ impl Replica {
                 out.push(Output::Disconnect(conn));
             }
         }
+        ensemble.answers.clear();
         ensemble.syncs_asked.clear();
         ensemble.overtaken_since = None;
+        ensemble.lag = Lag::default();
         ensemble.touched.clear();
         for waiting in std::mem::take(&mut ensemble.revalidating) {
             if let Client::Here(conn) = waiting.client {
@@ -343,7 +342,7 @@ impl Replica {
         let early = std::mem::take(&mut ensemble.early);
         if let Role::Leading(_) = role {
             self.track_all_sessions(world.tree, world.now);
-            self.reaper = Reaper::new(self.options.reaper.clone(), world.now.monotonic);
+            self.reaper.leads(world.tree, world.now);
         }
         out.push(Output::Zab(zebu_zab::Output::Role(role)));
         if let Role::Leading(_) = role {
@@ -363,6 +362,7 @@ impl Replica {
         let mut orphans: Vec<_> = tree.sessions_with_ephemerals().filter(is_orphan).collect();
         orphans.sort_unstable();
         for session in orphans {
+            self.lighten(world, session, out)?;
             let mut prep = self.prep(world, &[], session, 0)?;
             let txn = prep.close_session();
             let record = prep.own(OpCode::CLOSE_SESSION, &txn);
@@ -389,130 +389,12 @@ impl Replica {
         self.obey(world, asked, out)
     }
 
-    /// Applies what is committed, and answers if it was asked for here; false when the leader has
-    /// skipped something that was asked for here.
-    ///
-    /// What looks like a later request than the one whose turn it is may be one with the same number
-    /// that its session has asked for at another server, by a client that counts anew there. Then the
-    /// turn comes soon; a leader that has skipped a request never comes back to it.
-    fn deliver(&mut self, now: Duration, zxid: Zxid, record: Bytes, out: &mut Vec<Output>) -> bool {
-        self.committed = zxid;
-        let header = TxnHeader::decode(&mut Decoder::new(&record));
-        let Ok(TxnHeader { session, cxid, op, .. }) = header else {
-            // A leader has had the others agree to bytes that are no transaction.
-            return false;
-        };
-        let ours = |work: &Work| match work {
-            Work::Forwarded { session: s, cxid: c, .. } => (*s, *c) == (session, cxid),
-            _ => false,
-        };
-        match self.work.front() {
-            Some(Work::Txn { zxid: next, .. }) if *next == zxid => {}
-            Some(front) if ours(front) => {
-                let Some(Work::Forwarded { mut origin, refusal, then, .. }) = self.work.pop_front()
-                else {
-                    unreachable!("it was looked at")
-                };
-                self.ensemble().overtaken_since = None;
-                let refusal = refusal.filter(|_| op == OpCode::ERROR);
-                let reply = refusal.and_then(|err| {
-                    let zxid = Some(zxid);
-                    origin.take().map(|origin| Output::Reply { origin, zxid, err })
-                });
-                out.push(Output::Apply { zxid, record, origin });
-                out.extend(reply);
-                match then {
-                    Then::Accept { conn, .. } if op == OpCode::ERROR => {
-                        out.push(Output::Disconnect(conn));
-                    }
-                    then => self.follow(then, out),
-                }
-            }
-            _ => {
-                let here = self.forwards() && self.sessions.get(session).is_some();
-                if here && self.work.iter().any(ours) {
-                    let since = *self.ensemble().overtaken_since.get_or_insert(now);
-                    if now.saturating_sub(since) > OVERTAKEN_MAX {
-                        return false;
-                    }
-                }
-                out.push(Output::Apply { zxid, record, origin: None });
-                if here && op == OpCode::CLOSE_SESSION {
-                    self.follow(Then::End(session), out);
-                }
-            }
-        }
-        self.advance(out);
-        true
-    }
-
     // ---- at a learner
 
-    fn send_to_leader(&mut self, packet: QuorumPacket, out: &mut Vec<Output>) {
+    pub(crate) fn send_to_leader(&mut self, packet: QuorumPacket, out: &mut Vec<Output>) {
         let ensemble = self.ensemble();
         ensemble.peer.send_to_leader(packet, &mut ensemble.asked);
         out.extend(ensemble.asked.drain(..).map(Output::Zab));
-    }
-
-    fn send_request(
-        &mut self,
-        request: quorum::Request,
-        authinfo: Option<Vec<Id>>,
-        out: &mut Vec<Output>,
-    ) {
-        let data = Some(request.to_data());
-        let packet = QuorumPacket { kind: PacketKind::REQUEST, zxid: NO_ZXID, data, authinfo };
-        self.send_to_leader(packet, out);
-    }
-
-    /// Has the leader create a session.
-    pub(crate) fn forward_session(
-        &mut self,
-        session: SessionId,
-        timeout_ms: i32,
-        then: Then,
-        out: &mut Vec<Output>,
-    ) {
-        let (origin, refusal) = (None, None);
-        self.work.push_back(Work::Forwarded { session, cxid: 0, origin, refusal, then });
-        let body = Bytes::copy_from_slice(&timeout_ms.to_be_bytes());
-        let op = OpCode::CREATE_SESSION;
-        self.send_request(quorum::Request { session, cxid: Xid(0), op, body }, None, out);
-    }
-
-    /// Asks the leader whether a session may go on here.
-    pub(crate) fn revalidate(
-        &mut self,
-        conn: ConnId,
-        session: SessionId,
-        timeout_ms: i32,
-        out: &mut Vec<Output>,
-    ) {
-        let client = Client::Here(conn);
-        self.ensemble().revalidating.push_back(Revalidating { client, session, timeout_ms });
-        let data = Revalidate { session, timeout_ms }.to_bytes();
-        self.send_to_leader(QuorumPacket::with_data(PacketKind::REVALIDATE, NO_ZXID, data), out);
-    }
-
-    /// Has the leader order a request; when it fails there, the client hears `refusal` if that is
-    /// known.
-    pub(crate) fn forward(
-        &mut self,
-        request: Request,
-        refusal: Option<ErrorCode>,
-        out: &mut Vec<Output>,
-    ) {
-        let origin = request.origin();
-        let Request { session, xid, op, body, ids, .. } = request;
-        // Not every leader survives what it cannot read.
-        if !well_formed(op, &body) {
-            return self.reply(origin, None, ErrorCode::MARSHALLING_ERROR, out);
-        }
-        let then = self.ends(op, session);
-        let origin = Some(origin);
-        self.work.push_back(Work::Forwarded { session, cxid: xid.0, origin, refusal, then });
-        let forwarded = quorum::Request { session, cxid: xid, op, body };
-        self.send_request(forwarded, Some(ids.to_vec()), out);
     }
 
     /// Answers a sync when everything committed before it came to the leader is applied here.
@@ -556,43 +438,7 @@ impl Replica {
                 }
                 self.release_sync(until, out);
             }
-            PacketKind::REVALIDATE => {
-                let Ok(Revalidated { session, valid }) =
-                    Revalidated::decode(&mut Decoder::new(packet.body()))
-                else {
-                    return;
-                };
-                let waiting = &mut self.ensemble().revalidating;
-                let at = waiting.iter().position(|waiting| waiting.session == session);
-                let Some(Revalidating { client, timeout_ms, .. }) =
-                    at.and_then(|at| waiting.remove(at))
-                else {
-                    return;
-                };
-                let conn = match client {
-                    Client::Here(conn) => conn,
-                    Client::There(link) => {
-                        if valid {
-                            self.ensemble().touched(session, timeout_ms);
-                        }
-                        return self.send_to_learner(link, packet, out);
-                    }
-                };
-                if !valid {
-                    out.push(Output::Refuse(conn));
-                    return;
-                }
-                let now = world.now.monotonic;
-                let owner = Owner::Conn(conn);
-                if self.sessions.get(session).is_none() {
-                    self.sessions.add(session, timeout_ms, None, now);
-                }
-                if let Some(before) = self.sessions.attach(session, owner, timeout_ms, now) {
-                    out.push(Output::Disconnect(before));
-                }
-                self.touch(session, now);
-                out.push(accept(conn, session, timeout_ms));
-            }
+            PacketKind::REVALIDATE => self.renewed(world, packet, out),
             _ => {}
         }
     }
@@ -600,16 +446,15 @@ impl Replica {
     // ---- at a leader
 
     fn up(&mut self, world: World<'_>, up: Up, out: &mut Vec<Output>) -> Result<(), Fatal> {
+        let touches_max = self.options.rules.record_bytes_max / TOUCH_BYTES;
         let ensemble = self.ensemble();
         match (up, ensemble.role()) {
             (Up::Ping(mut packet), _) => {
-                let mut touched = std::mem::take(&mut ensemble.touched);
+                let mut touched = ensemble.touched.take(touches_max);
                 if zebu_proto::mutant!("touches not relayed") {
                     touched.clear();
                 }
-                let touches =
-                    touched.into_iter().map(|(session, timeout_ms)| Touch { session, timeout_ms });
-                packet.data = Some(encode_touches(touches));
+                packet.data = Some(encode_touches(touched));
                 self.send_to_leader(packet, out);
                 Ok(())
             }
@@ -634,7 +479,7 @@ impl Replica {
                         self.send_to_learner(link, packet, out);
                     }
                     Syncing::Refused(conn) => out.push(Output::Refuse(conn)),
-                    Syncing::Invalid(link, session) => self.revalidated(link, session, false, out),
+                    Syncing::Invalid(link, session) => self.is_over(link, session, out),
                 }
                 Ok(())
             }
@@ -650,19 +495,7 @@ impl Replica {
         }
     }
 
-    fn revalidated(
-        &mut self,
-        link: LinkId,
-        session: SessionId,
-        valid: bool,
-        out: &mut Vec<Output>,
-    ) {
-        let data = Revalidated { session, valid }.to_bytes();
-        let packet = QuorumPacket::with_data(PacketKind::REVALIDATE, NO_ZXID, data);
-        self.send_to_learner(link, packet, out);
-    }
-
-    fn confirm(&mut self, world: World<'_>, syncing: Syncing, out: &mut Vec<Output>) {
+    pub(crate) fn confirm(&mut self, world: World<'_>, syncing: Syncing, out: &mut Vec<Output>) {
         let ensemble = self.ensemble();
         let token = ensemble.next_token;
         ensemble.next_token += 1;
@@ -673,7 +506,12 @@ impl Replica {
         let _ = self.obey(world, asked, out);
     }
 
-    fn send_to_learner(&mut self, link: LinkId, packet: QuorumPacket, out: &mut Vec<Output>) {
+    pub(crate) fn send_to_learner(
+        &mut self,
+        link: LinkId,
+        packet: QuorumPacket,
+        out: &mut Vec<Output>,
+    ) {
         let ensemble = self.ensemble();
         ensemble.peer.send_to_learner(link, packet, &mut ensemble.asked);
         out.extend(ensemble.asked.drain(..).map(Output::Zab));
@@ -687,7 +525,7 @@ impl Replica {
         out: &mut Vec<Output>,
     ) -> Result<(), Fatal> {
         if self.forwards() {
-            self.relay(link, packet, out);
+            self.relay(world, link, packet, out);
             return Ok(());
         }
         let now = world.now.monotonic;
@@ -699,20 +537,7 @@ impl Replica {
                 Ok(())
             }
             PacketKind::REVALIDATE => {
-                let asked = Revalidate::decode(&mut Decoder::new(packet.body()));
-                let Ok(Revalidate { session, timeout_ms }) = asked else { return Ok(()) };
-                let is_live = |live: &Session| !live.closing && !live.local;
-                let valid = self.sessions.get(session).is_some_and(is_live)
-                    && !zebu_proto::mutant!("live session refused");
-                if !valid {
-                    self.confirm(world, Syncing::Invalid(link, session), out);
-                    return Ok(());
-                }
-                let owner = Owner::Link(link);
-                if let Some(before) = self.sessions.attach(session, owner, timeout_ms, now) {
-                    out.push(Output::Disconnect(before));
-                }
-                self.revalidated(link, session, true, out);
+                self.answer_renewal(world, link, &packet, out);
                 Ok(())
             }
             PacketKind::REQUEST => {
@@ -730,31 +555,31 @@ impl Replica {
     /// comes back by itself is sent on as it comes; the rest is remembered.
     ///
     /// Source: `ObserverMaster`.
-    fn relay(&mut self, link: LinkId, packet: QuorumPacket, out: &mut Vec<Output>) {
+    fn relay(
+        &mut self,
+        world: World<'_>,
+        link: LinkId,
+        packet: QuorumPacket,
+        out: &mut Vec<Output>,
+    ) {
         match packet.kind {
             PacketKind::PING => {
                 for touch in decode_touches(packet.data.as_deref()).unwrap_or_default() {
                     self.ensemble().touched(touch.session, touch.timeout_ms);
                 }
-                return;
             }
-            PacketKind::REVALIDATE => {
-                let asked = Revalidate::decode(&mut Decoder::new(packet.body()));
-                let Ok(Revalidate { session, timeout_ms }) = asked else { return };
-                let client = Client::There(link);
-                let waiting = Revalidating { client, session, timeout_ms };
-                self.ensemble().revalidating.push_back(waiting);
-            }
+            PacketKind::REVALIDATE => self.relay_renewal(link, packet, out),
             PacketKind::REQUEST => {
                 let data = packet.data.clone().unwrap_or_default();
                 let Ok(request) = quorum::Request::decode(&data) else { return };
                 if request.op == OpCode::SYNC {
                     self.ensemble().syncs_asked.push_back(Syncing::Learner(link));
                 }
+                let packet = self.relayed_request(world, link, &request, packet);
+                self.send_to_leader(packet, out);
             }
-            _ => return,
+            _ => {}
         }
-        self.send_to_leader(packet, out);
     }
 
     /// Orders what a learner's client asks for. Whatever is wrong with it, it gets a transaction:
@@ -786,14 +611,17 @@ impl Replica {
             return Ok(());
         }
         let live = self.sessions.get(session).copied();
+        let may_move = zebu_proto::mutant!("moved session ordered");
+        let may_write = zebu_proto::mutant!("closing session writes");
         let refusal = match live {
             None if !self.is_local_elsewhere(session) => Some(ErrorCode::SESSION_EXPIRED),
-            Some(live) if live.closing && op != OpCode::CLOSE_SESSION => {
+            Some(live) if live.closing && op != OpCode::CLOSE_SESSION && !may_write => {
                 Some(ErrorCode::SESSION_EXPIRED)
             }
-            Some(_) if self.sessions.claim(session, owner) != Some(owner) => {
+            Some(_) if !may_move && self.sessions.claim(session, owner) != Some(owner) => {
                 Some(ErrorCode::SESSION_MOVED)
             }
+            _ if has_moved(ids) => Some(ErrorCode::SESSION_MOVED),
             _ if !is_ordered(op) => Some(ErrorCode::UNIMPLEMENTED),
             _ => None,
         };
@@ -801,6 +629,9 @@ impl Replica {
             return self.fail(world, session, cxid, None, code, out);
         }
         self.sessions.touch(session, world.now.monotonic);
+        if op == OpCode::CLOSE_SESSION {
+            self.lighten(world, session, out)?;
+        }
         let mut prep = self.prep(world, ids, session, cxid)?;
         match prep.record(op, &body) {
             Ok(record) => {

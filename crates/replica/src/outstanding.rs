@@ -2,7 +2,7 @@
 //!
 //! Source: `ZooKeeperServer.ChangeRecord`, `PrepRequestProcessor.getRecordForPath`.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
@@ -11,6 +11,8 @@ use hashbrown::HashTable;
 use hashbrown::hash_table;
 use zebu_proto::{Acl, StatPersisted, Zxid};
 use zebu_tree::{Node, Tree, digest_counts, moved_digest, node_digest};
+
+use crate::owned::Owned;
 
 /// A znode as it will be.
 #[derive(Clone, Debug)]
@@ -49,18 +51,28 @@ struct Entry {
 #[derive(Debug)]
 pub(crate) struct Outstanding {
     changes: HashTable<Entry>,
-    /// Those of `changes` whose znodes will have an owner.
+    /// Who owns what of it, and how much everybody will own.
     owned: Owned,
     /// Hashes of the paths in the order their changes will be applied.
     order: VecDeque<(Zxid, u64)>,
     digest: i64,
     /// What a multi has replaced so far, newest last; empty outside of one.
-    undo: Vec<(u64, Arc<str>, Option<Change>)>,
+    undo: Vec<Undo>,
     in_multi: bool,
     with_digest: bool,
     /// Changes put in flight, and taken out of it, since somebody asked.
     queued: u64,
     removed: u64,
+}
+
+/// What takes a change back.
+#[derive(Debug)]
+struct Undo {
+    hash: u64,
+    path: Arc<str>,
+    before: Option<Change>,
+    /// Who owned the znode, whether that was in flight or not.
+    owner: i64,
 }
 
 /// A path that was looked up: what is there will be replaced.
@@ -69,6 +81,8 @@ pub(crate) struct Seen {
     hash: u64,
     /// What the znode adds to the digest.
     digest: u32,
+    /// Who owns it; 0 for nobody.
+    owner: i64,
 }
 
 /// A znode as a request must see it: the tree's, with what is in flight on top.
@@ -86,7 +100,8 @@ enum Found<'v> {
 
 impl View<'_> {
     pub(crate) fn seen(&self) -> Seen {
-        Seen { hash: self.hash, digest: self.digest() }
+        let owner = self.stat().ephemeral_owner;
+        Seen { hash: self.hash, digest: self.digest(), owner }
     }
 
     pub(crate) fn stat(&self) -> StatPersisted {
@@ -210,7 +225,7 @@ impl Outstanding {
             Some(Change { znode: None, .. }) => None,
             None => tree.node(path).map(Found::Applied),
         };
-        let found = found.ok_or(Seen { hash, digest: 0 })?;
+        let found = found.ok_or(Seen { hash, digest: 0, owner: 0 })?;
         Ok(View { found, hash, counts: self.counts(path) })
     }
 
@@ -266,8 +281,10 @@ impl Outstanding {
             }
         };
         self.owned.change(&entry.path, before.as_ref().map_or(0, Change::owner), after);
+        self.owned.pass(tree, zxid, path, seen.owner, after);
         if self.in_multi {
-            self.undo.push((seen.hash, entry.path.clone(), before));
+            let (hash, path) = (seen.hash, entry.path.clone());
+            self.undo.push(Undo { hash, path, before, owner: seen.owner });
         }
         self.order.push_back((zxid, seen.hash));
         self.queued += 1;
@@ -293,7 +310,7 @@ impl Outstanding {
     /// Ends the list and takes its changes back.
     pub(crate) fn take_back(&mut self, to: Savepoint) {
         self.in_multi = false;
-        while let Some((hash, path, before)) = self.undo.pop() {
+        while let Some(Undo { hash, path, before, owner }) = self.undo.pop() {
             let there = self.changes.find_entry(hash, |entry| entry.path == path);
             let mut there = there.expect("what replaced it is there");
             let to = before.as_ref().map_or(0, Change::owner);
@@ -302,6 +319,7 @@ impl Outstanding {
                 None => there.remove().0.change,
             };
             self.owned.change(&path, undone.owner(), to);
+            self.owned.take_back(&path, owner, undone.owner());
         }
         self.removed += (self.order.len() - to.order) as u64;
         self.order.truncate(to.order);
@@ -327,37 +345,17 @@ impl Outstanding {
 
     /// Paths in flight whose znodes will be the owner's.
     pub(crate) fn owned(&self, owner: i64) -> impl Iterator<Item = &str> {
-        self.owned.paths.get(&owner).into_iter().flatten().map(|path| &**path)
+        self.owned.paths(owner)
+    }
+
+    /// The bytes that a list of everything has that will be the owner's.
+    pub(crate) fn owned_bytes(&self, tree: &Tree, owner: i64) -> usize {
+        self.owned.bytes(tree, owner)
     }
 
     /// Whether something is in flight at `path`.
     pub(crate) fn has(&self, path: &str) -> bool {
         self.change(hash(path), path).is_some()
-    }
-}
-
-/// Paths in flight whose znodes will have an owner, by owner: the end of one session must not look at what all the
-/// others do.
-#[derive(Debug, Default)]
-struct Owned {
-    paths: BTreeMap<i64, BTreeSet<Arc<str>>>,
-}
-
-impl Owned {
-    /// Notes that the znode at `path` will belong to `after` rather than to `before`.
-    fn change(&mut self, path: &Arc<str>, before: i64, after: i64) {
-        if before == after {
-            return;
-        }
-        if let Some(paths) = self.paths.get_mut(&before) {
-            paths.remove(path);
-            if paths.is_empty() {
-                self.paths.remove(&before);
-            }
-        }
-        if after != 0 {
-            self.paths.entry(after).or_default().insert(path.clone());
-        }
     }
 }
 

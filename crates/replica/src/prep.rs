@@ -4,6 +4,9 @@
 //! A transaction that leaves here cannot fail when it is applied. Source: `PrepRequestProcessor`.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +15,9 @@ use zebu_jute::{Decode, DecodeError, Decoder, Encoder};
 use zebu_proto::request::{
     Create, CreateTtl, MultiOp, PathVersion, Reconfig, SetAcl, SetData, multi_ops,
 };
-use zebu_proto::txn::{CreateTxn, DIGEST_VERSION, Txn, TxnDigest, TxnHeader};
+use zebu_proto::txn::{
+    CreateTxn, DIGEST_BYTES, DIGEST_VERSION, TXN_HEADER_BYTES, Txn, TxnDigest, TxnHeader,
+};
 use zebu_proto::{
     Acl, AclRef, CreateMode, ErrorCode, ExtendedTypes, Id, OpCode, Owner, Perms, SessionId,
     StatPersisted, TTL_MS_MAX, Zxid, path,
@@ -20,9 +25,12 @@ use zebu_proto::{
 use zebu_tree::{QuotaText, Tree};
 use zebu_zab::{Peer, config};
 
+use crate::age::Ages;
 use crate::auth::{EXPANDED_BYTES_MAX, Schemes};
 use crate::counts::Counts;
+use crate::io::Now;
 use crate::outstanding::{Outstanding, View};
+use crate::owned::listed_bytes;
 use crate::pack::Pack;
 
 /// What a server's configuration says about writes.
@@ -30,10 +38,13 @@ use crate::pack::Pack;
 pub struct Rules {
     /// Which extended kinds of znode there are.
     pub types: ExtendedTypes,
-    /// Whether hard quotas reject (`zookeeper.enforceQuota`).
+    /// Whether hard quotas reject (`zookeeper.enforceQuota`); else they only warn, as soft ones do.
     pub enforce_quota: bool,
     /// Whether closeSession names the ephemerals it removes (`zookeeper.closeSessionTxn.enabled`).
     pub close_session_lists_paths: bool,
+    /// Longest record of the log: what a packet between servers, and a record that the original reads,
+    /// may have.
+    pub record_bytes_max: usize,
     /// Whether transactions carry the tree's digest (`zookeeper.digest.enabled`).
     pub digest: bool,
     /// Whether `reconfigEnabled` is set.
@@ -48,10 +59,40 @@ impl Default for Rules {
             types: ExtendedTypes::default(),
             enforce_quota: false,
             close_session_lists_paths: true,
+            record_bytes_max: RECORD_BYTES_MAX,
             digest: true,
             reconfig: false,
             members: config::Rules::default(),
         }
+    }
+}
+
+/// The longest record where nothing else is configured: `jute.maxbuffer` and as much again.
+pub const RECORD_BYTES_MAX: usize = 2 * 0xf_ffff;
+
+/// What a record has beyond the body of its request, `auth` entries aside: the header, the digest, the
+/// counter of a sequential znode, and the parent's version.
+const ADDED_BYTES: usize = TXN_HEADER_BYTES + DIGEST_BYTES + SEQUENCE_DIGITS_MAX + 4 + 1;
+
+/// What a closeSession has beside its paths: the header, their number, the digest.
+const CLOSE_SESSION_BYTES: usize = TXN_HEADER_BYTES + 4 + DIGEST_BYTES;
+
+/// What a reconfiguration has beside path and text: the header, two lengths, the version, the digest.
+const RECONFIG_BYTES: usize = TXN_HEADER_BYTES + 4 + 4 + 4 + DIGEST_BYTES;
+
+/// What a delete inside of a multi has beside its path, as it is in a list: its type and its length.
+const DELETE_BYTES: usize = 4 + 4;
+
+impl Rules {
+    /// How many bytes the `auth` entries of a request with a body of this length may expand to.
+    pub(crate) fn expanded_bytes_max(&self, body_bytes: usize) -> usize {
+        let room = self.record_bytes_max.saturating_sub(body_bytes + ADDED_BYTES);
+        EXPANDED_BYTES_MAX.min(room)
+    }
+
+    /// How many bytes a list of paths may have for a closeSession that names them.
+    fn closed_bytes_max(&self) -> usize {
+        self.record_bytes_max.saturating_sub(CLOSE_SESSION_BYTES)
     }
 }
 
@@ -98,7 +139,8 @@ pub(crate) struct Prep<'p> {
     pub(crate) pack: &'p mut Pack,
     pub(crate) schemes: &'p Schemes,
     pub(crate) peer: Option<&'p Peer>,
-    pub(crate) now: Duration,
+    pub(crate) now: Now,
+    pub(crate) ages: &'p Ages,
     pub(crate) rules: &'p Rules,
     pub(crate) counts: &'p mut Counts,
     pub(crate) ids: &'p [Id],
@@ -108,7 +150,15 @@ pub(crate) struct Prep<'p> {
     pub(crate) time_ms: i64,
     /// What ephemeral znodes of this session fail with, if it may have none.
     pub(crate) ephemerals_refused: Option<ErrorCode>,
+    /// What the `auth` entries of the request at hand may expand to.
+    pub(crate) expanded_bytes_max: usize,
+    /// Long ACLs that permit something: many operations of a multi may meet the same. None of them is
+    /// dropped before its end, since it may have to be put back.
+    pub(crate) permitted: RefCell<BTreeSet<(*const Acl, i32)>>,
 }
+
+/// An ACL with more entries than this is compared with a client's ids once in a multi.
+const LONG_ACL: usize = 16;
 
 impl Prep<'_> {
     /// Makes the log record of a request, whether it succeeds or fails.
@@ -116,6 +166,7 @@ impl Prep<'_> {
     /// # Errors
     /// [`Refusal::Malformed`]: no record, no zxid.
     pub(crate) fn record(&mut self, op: OpCode, body: &[u8]) -> Result<Bytes, Malformed> {
+        self.expanded_bytes_max = self.rules.expanded_bytes_max(body.len());
         let mut record = self.pack.begin(body.len() + 96);
         let mut out = Encoder::new(&mut record);
         self.header(op, &mut out);
@@ -215,7 +266,18 @@ impl Prep<'_> {
     }
 
     fn permit(&self, acl: &[Acl], wanted: Perms) -> Result<(), ErrorCode> {
-        if self.schemes.permits(acl, wanted, self.ids) { Ok(()) } else { Err(ErrorCode::NO_AUTH) }
+        let is_long = acl.len() > LONG_ACL;
+        let key = (acl.as_ptr(), wanted.0);
+        if is_long && self.permitted.borrow().contains(&key) {
+            return Ok(());
+        }
+        if !self.schemes.permits(acl, wanted, self.ids) {
+            return Err(ErrorCode::NO_AUTH);
+        }
+        if is_long {
+            self.permitted.borrow_mut().insert(key);
+        }
+        Ok(())
     }
 
     fn create(
@@ -247,7 +309,7 @@ impl Prep<'_> {
         let (parent_path, _) = path::split(&asked)
             .filter(|_| !asked.contains('\0'))
             .ok_or(ErrorCode::BAD_ARGUMENTS)?;
-        let acl = self.schemes.fix_up(acl, self.ids)?;
+        let acl = self.schemes.fix_up(acl, self.ids, self.expanded_bytes_max)?;
         let parent_key = if parent_path.is_empty() { "/" } else { parent_path };
         let parent = self.outstanding.view(self.tree, parent_key).ok_or(ErrorCode::NO_NODE)?;
         self.permit(parent.acl(), Perms::CREATE)?;
@@ -269,6 +331,10 @@ impl Prep<'_> {
             return Err(ErrorCode::BAD_ARGUMENTS);
         }
         let data_bytes = data.map_or(0, <[u8]>::len) as i64;
+        if mode.ephemeral && op != OpCode::CREATE_CONTAINER && self.is_full(&path) {
+            self.counts.refused_ephemeral(self.session, self.now.monotonic);
+            return Err(ErrorCode::QUOTA_EXCEEDED);
+        }
         let checked = Self::check_quota(self.tree, self.rules, self.counts, &path, data_bytes, 1);
         if let Err(code) = checked {
             self.count_refusal(&path, code);
@@ -345,8 +411,11 @@ impl Prep<'_> {
         let stat = znode.stat();
         // Since it was found it may have been changed, or another may have taken its place.
         let is_due = match Owner::decode(stat.ephemeral_owner, self.rules.types) {
-            Owner::Container => true,
-            Owner::Ttl(ttl_ms) => self.time_ms.saturating_sub(stat.mtime) > ttl_ms,
+            // One that is due unused was looked at in the tree: what is in flight is another, or newer.
+            Owner::Container => stat.cversion > 0 || !self.outstanding.has(&path),
+            Owner::Ttl(ttl_ms) => {
+                self.ages.of(stat.mtime, self.now) > Duration::from_millis(ttl_ms.max(0) as u64)
+            }
             Owner::Session(_) | Owner::Persistent => false,
         };
         if !is_due {
@@ -361,10 +430,7 @@ impl Prep<'_> {
 
     /// Notes that a znode will be gone, and that its parent will have one child less.
     fn remove(&mut self, path: &str) {
-        let parent_key = match path::split(path) {
-            Some(("", _)) | None => "/",
-            Some((parent, _)) => parent,
-        };
+        let parent_key = parent_of(path);
         if let Some(parent) = self.view(parent_key) {
             let stat = parent.stat();
             let stat = StatPersisted { pzxid: stat.pzxid.max(self.zxid), ..stat };
@@ -410,7 +476,7 @@ impl Prep<'_> {
         let SetAcl { path, acl, version } = request;
         let path = path.ok_or(ErrorCode::BAD_ARGUMENTS)?;
         path::validate(&path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
-        let acl = self.schemes.fix_up(acl, self.ids)?;
+        let acl = self.schemes.fix_up(acl, self.ids, self.expanded_bytes_max)?;
         let znode = self.view(&path).ok_or(ErrorCode::NO_NODE)?;
         self.permit(znode.acl(), Perms::ADMIN)?;
         let stat = znode.stat();
@@ -439,6 +505,14 @@ impl Prep<'_> {
         Ok(())
     }
 
+    /// Whether the end of this session would not fit into a record with one more path to list: nobody
+    /// could take a longer record, and the session would never end.
+    fn is_full(&self, path: &str) -> bool {
+        let owned = || self.outstanding.owned_bytes(self.tree, self.session.0);
+        self.rules.close_session_lists_paths
+            && owned() + listed_bytes(path) > self.rules.closed_bytes_max()
+    }
+
     /// Another configuration, if there is none on its way and a quorum of it follows this leader.
     fn reconfig(&mut self, request: &Reconfig<'_>, out: &mut Encoder<'_>) -> Result<(), ErrorCode> {
         if !self.rules.reconfig {
@@ -451,13 +525,16 @@ impl Prep<'_> {
         }
         let changed = seen.changed(request, self.zxid, self.rules.members);
         let changed = changed.map_err(|fault| fault.code())?;
-        if !peer.reaches_quorum(self.now, &changed) {
+        if !peer.reaches_quorum(self.now.monotonic, &changed) {
             return Err(ErrorCode::NEW_CONFIG_NO_QUORUM);
         }
         let path = path::reserved::CONFIG;
         let znode = self.view(path).ok_or(ErrorCode::NO_NODE)?;
         self.permit(znode.acl(), Perms::WRITE)?;
         let text = changed.to_string();
+        if text.len() + path.len() + RECONFIG_BYTES > self.rules.record_bytes_max {
+            return Err(ErrorCode::BAD_ARGUMENTS);
+        }
         let version = -1;
         let stat = StatPersisted { version, mzxid: self.zxid, mtime: self.time_ms, ..znode.stat() };
         let (seen, after) = (znode.seen(), znode.with_data(path, stat, Some(text.as_bytes())));
@@ -468,7 +545,7 @@ impl Prep<'_> {
     }
 
     /// All operations of a multi, or none: after a failure the ones before it are taken back, and
-    /// it and the ones after it become errors.
+    /// all become errors, OK for the ones before it.
     ///
     /// # Errors
     /// When an operation has a null where there must be none: the multi as a whole fails.
@@ -483,43 +560,49 @@ impl Prep<'_> {
             return Err(ErrorCode::MARSHALLING_ERROR);
         }
         let list_at = out.position();
-        let bytes_max = body_bytes + SEQUENCE_DIGITS * ops.len() + EXPANDED_BYTES_MAX;
-        out.count(ops.len());
+        let plain_bytes = body_bytes + SEQUENCE_DIGITS_MAX * ops.len();
+        let room = self.rules.record_bytes_max.saturating_sub(ADDED_BYTES);
+        let bytes_max = room.min(plain_bytes + EXPANDED_BYTES_MAX);
+        let too_long = match plain_bytes > room {
+            true => ErrorCode::BAD_ARGUMENTS,
+            false => ErrorCode::INVALID_ACL,
+        };
+        let count = ops.len();
+        out.count(count);
         let start = self.outstanding.begin(self.tree);
-        let mut failed = false;
-        for op in ops {
+        for (index, op) in ops.into_iter().enumerate() {
             let type_at = out.position();
             out.int(0);
             out.int(0);
             let body_at = out.position();
-            let done =
-                if failed { Err(ErrorCode::RUNTIME_INCONSISTENCY) } else { self.multi_op(op, out) };
-            // Only `auth` entries and the counters of sequential znodes make a record longer than its request.
-            let done = done.and_then(|op| {
-                let is_too_long = out.position() - list_at > bytes_max;
-                if is_too_long { Err(ErrorCode::INVALID_ACL) } else { Ok(op) }
-            });
-            let logged = match done {
-                Ok(op) => op,
-                Err(ErrorCode::MARSHALLING_ERROR) => {
-                    self.outstanding.take_back(start);
-                    return Err(ErrorCode::MARSHALLING_ERROR);
+            let code = match self.multi_op(op, out) {
+                Ok(op) if out.position() - list_at <= bytes_max => {
+                    out.patch_int(type_at, op.0);
+                    out.patch_int(type_at + 4, (out.position() - body_at) as i32);
+                    continue;
                 }
-                Err(code) => {
-                    failed = true;
-                    out.truncate(body_at);
-                    out.int(code.0);
-                    OpCode::ERROR
-                }
+                Ok(_) => too_long,
+                Err(code) => code,
             };
-            out.patch_int(type_at, logged.0);
-            out.patch_int(type_at + 4, (out.position() - body_at) as i32);
-        }
-        if failed {
             self.outstanding.take_back(start);
-        } else {
-            self.outstanding.keep();
+            if code == ErrorCode::MARSHALLING_ERROR {
+                return Err(code);
+            }
+            // An error is shorter than what was asked for, so these fit in any case.
+            out.truncate(list_at);
+            out.count(count);
+            for at in 0..count {
+                out.int(OpCode::ERROR.0);
+                out.int(4);
+                out.int(match at.cmp(&index) {
+                    Ordering::Less => ErrorCode::OK.0,
+                    Ordering::Equal => code.0,
+                    Ordering::Greater => ErrorCode::RUNTIME_INCONSISTENCY.0,
+                });
+            }
+            return Ok(());
         }
+        self.outstanding.keep();
         Ok(())
     }
 
@@ -547,8 +630,8 @@ impl Prep<'_> {
         })
     }
 
-    /// The end of this session, with everything it owns or is about to own.
-    pub(crate) fn close_session(&mut self) -> Txn<'static> {
+    /// Everything this session owns or is about to own, in order.
+    fn owned(&self) -> Vec<String> {
         // Where something is in flight, that decides: the znode may be gone by then, and another's in
         // its place.
         let applied = self.tree.ephemerals(self.session);
@@ -556,16 +639,90 @@ impl Prep<'_> {
         paths.extend(self.outstanding.owned(self.session.0).map(str::to_owned));
         // The order of a table must not leak into the log.
         paths.sort_unstable();
+        paths
+    }
+
+    /// Whether the end of this session cannot list all it owns: a server that knows no limit has let it
+    /// have too much.
+    fn owns_too_much(&self) -> bool {
+        self.rules.close_session_lists_paths
+            && self.outstanding.owned_bytes(self.tree, self.session.0)
+                > self.rules.closed_bytes_max()
+    }
+
+    /// What has to be deleted in front of the end of this session, one transaction after the other, so
+    /// that its end fits into a record: mostly nothing. See [`Prep::close_session`].
+    pub(crate) fn surplus(&self) -> Vec<Vec<String>> {
+        if !self.owns_too_much() {
+            return Vec::new();
+        }
+        let mut chunks: Vec<Vec<String>> = Vec::new();
+        let (mut listed, mut chunk_bytes) = (0, 0);
+        let paths = self.owned();
+        let mut parents: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for path in &paths {
+            parents.entry(parent_of(path)).or_default().push(path);
+        }
+        for paths in parents.into_values() {
+            listed += listed_bytes(paths[0]);
+            if listed <= self.rules.closed_bytes_max() {
+                continue;
+            }
+            for path in paths {
+                let bytes = DELETE_BYTES + listed_bytes(path);
+                if chunks.is_empty() || chunk_bytes + bytes > self.rules.closed_bytes_max() {
+                    chunks.push(Vec::new());
+                    chunk_bytes = 0;
+                }
+                chunk_bytes += bytes;
+                chunks.last_mut().expect("one was added").push(path.to_owned());
+            }
+        }
+        chunks
+    }
+
+    /// The record that deletes these znodes together, whoever owns them.
+    pub(crate) fn delete_all(&mut self, paths: Vec<String>) -> Bytes {
+        paths.iter().for_each(|path| self.remove(path));
+        let delete = |path| (OpCode::DELETE, Txn::Delete { path: Cow::Owned(path) });
+        self.own(OpCode::MULTI, &Txn::Multi(paths.into_iter().map(delete).collect()))
+    }
+
+    /// The end of this session, with everything it owns or is about to own.
+    ///
+    /// Whatever is not listed goes all the same, since the session ends; the list is there for the
+    /// parents, which a server that replays the transaction over a later state must know
+    /// (ZOOKEEPER-3145). So where not everything fits into a record, one znode of each parent does.
+    pub(crate) fn close_session(&mut self) -> Txn<'static> {
+        let mut paths = self.owned();
         for path in &paths {
             self.remove(path);
         }
-        let listed = self.rules.close_session_lists_paths;
-        let paths = listed.then(|| paths.into_iter().map(Cow::Owned).collect());
-        Txn::CloseSession { paths }
+        if !self.rules.close_session_lists_paths {
+            return Txn::CloseSession { paths: None };
+        }
+        let bytes_max = self.rules.closed_bytes_max();
+        let mut bytes: usize = paths.iter().map(|path| listed_bytes(path)).sum();
+        if bytes > bytes_max {
+            let mut parents = BTreeSet::new();
+            let is_first: Vec<bool> =
+                paths.iter().map(|path| parents.insert(parent_of(path))).collect();
+            let mut is_first = is_first.into_iter();
+            paths.retain(|path| {
+                let goes = bytes > bytes_max && is_first.next() == Some(false);
+                if goes {
+                    bytes -= listed_bytes(path);
+                }
+                !goes
+            });
+        }
+        Txn::CloseSession { paths: Some(paths.into_iter().map(Cow::Owned).collect()) }
     }
 
-    /// Whether the deepest quota above `path` has room for these many more bytes and znodes. A hard
-    /// limit refuses; where there is none, going beyond the soft one is said and no more.
+    /// Whether the deepest quota above `path` has room for these many more bytes and znodes.
+    ///
+    /// A hard limit refuses, where limits are enforced. Going beyond any other limit is said and no more, whether
+    /// they are enforced or not.
     fn check_quota(
         tree: &Tree,
         rules: &Rules,
@@ -574,32 +731,33 @@ impl Prep<'_> {
         bytes: i64,
         count: i64,
     ) -> Result<(), ErrorCode> {
-        if !rules.enforce_quota || path.starts_with("/zookeeper/") {
+        if path.starts_with("/zookeeper/") {
             return Ok(());
         }
         let Some(quota) = tree.quota_for(path) else { return Ok(()) };
-        let limits = quota.limits.map_err(|_| ErrorCode::MARSHALLING_ERROR)?;
+        let limits = match quota.limits {
+            Ok(limits) => limits,
+            Err(_) if rules.enforce_quota => return Err(ErrorCode::MARSHALLING_ERROR),
+            Err(_) => return Ok(()),
+        };
         // Without the znode that counts, nothing is enforced.
         let Some(usage) = quota.usage else { return Ok(()) };
         let usage = usage.unwrap_or_else(|_| QuotaText::usage(0, 0));
-        let exceeds = |more: i64, will: i64, limit: i64| more != 0 && limit > -1 && will > limit;
-        let (will_count, will_bytes) =
-            (usage.count().saturating_add(count), usage.bytes().saturating_add(bytes));
-        if exceeds(count, will_count, limits.count_hard())
-            || exceeds(bytes, will_bytes, limits.bytes_hard())
-        {
+        let limit = |hard: i64, soft: i64| if hard > -1 { ("hard", hard) } else { ("soft", soft) };
+        let of_count =
+            (count, usage.count(), limit(limits.count_hard(), limits.count()), ["count", "Count"]);
+        let of_bytes =
+            (bytes, usage.bytes(), limit(limits.bytes_hard(), limits.bytes()), ["bytes", "Byte"]);
+        let exceeded = [of_count, of_bytes].map(|(more, used, (kind, limit), names)| {
+            let will = used.saturating_add(more);
+            (more != 0 && limit > -1 && will > limit).then_some((will, kind, limit, names))
+        });
+        if rules.enforce_quota && exceeded.iter().flatten().any(|(_, kind, ..)| *kind == "hard") {
             return Err(ErrorCode::QUOTA_EXCEEDED);
         }
-        if limits.count_hard() < 0 && exceeds(count, will_count, limits.count()) {
+        for (will, kind, limit, [what, name]) in exceeded.into_iter().flatten() {
             counts.beyond_quota(|| {
-                let (path, soft) = (&quota.path, limits.count());
-                format!("{path} [current count={will_count}, softCountLimit={soft}]")
-            });
-        }
-        if limits.bytes_hard() < 0 && exceeds(bytes, will_bytes, limits.bytes()) {
-            counts.beyond_quota(|| {
-                let (path, soft) = (&quota.path, limits.bytes());
-                format!("{path} [current bytes={will_bytes}, softBytesLimit={soft}]")
+                format!("{} [current {what}={will}, {kind}{name}Limit={limit}]", quota.path)
             });
         }
         Ok(())
@@ -615,6 +773,9 @@ impl Prep<'_> {
 /// Digits, at least, of the counter at the end of a sequential znode's name.
 const SEQUENCE_DIGITS: usize = 10;
 
+/// The longest such counter is that of a parent's version that wrapped: it has a sign.
+const SEQUENCE_DIGITS_MAX: usize = SEQUENCE_DIGITS + 1;
+
 /// Bytes that are not the request they claim to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
@@ -625,6 +786,14 @@ fn next_version(version: i32) -> i32 {
     match version.wrapping_add(1) {
         -1 => 0,
         next => next,
+    }
+}
+
+/// The path of the znode above; `/` where that is the root.
+fn parent_of(path: &str) -> &str {
+    match path::split(path) {
+        Some(("", _)) | None => "/",
+        Some((parent, _)) => parent,
     }
 }
 

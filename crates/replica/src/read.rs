@@ -4,6 +4,7 @@
 //! Source: `FinalRequestProcessor`.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use zebu_jute::{Decode, DecodeError, Decoder, Encode, Encoder};
 use zebu_proto::reply::ReplyHeader;
@@ -11,15 +12,20 @@ use zebu_proto::request::{
     AddWatch, MultiHeader, MultiOp, PathKind, PathOnly, PathWatch, PersistentWatches, SetWatches,
     multi_ops,
 };
-use zebu_proto::{AclRef, ErrorCode, Id, OpCode, Perms, SessionId, WatcherType, Xid, Zxid};
+use zebu_proto::{Acl, AclRef, ErrorCode, Id, OpCode, Perms, SessionId, WatcherType, Xid, Zxid};
 use zebu_tree::{Node, Tree, WatchLists, WatchMode, WatcherId};
 
 use crate::auth::{Schemes, masked};
 use crate::frame::{bare_reply, fail, notification, reply};
+use crate::long::{CHILDREN_AT_ONCE_MAX, may_take_long};
 
-/// Longest list that a multiRead is answered with, as much as may wait in a connection's outbox. A
-/// request of a megabyte could ask for a znode of a megabyte sixty thousand times.
-const LIST_BYTES_MAX: usize = 64 << 20;
+/// Longest answer where nothing else is configured, as much as may wait in a connection's outbox. A
+/// request of a megabyte could ask for a znode of a megabyte sixty thousand times, and a znode may have
+/// any number of children.
+pub const ANSWER_BYTES_MAX: usize = 64 << 20;
+
+/// An ACL with more entries than this is compared with a client's ids once in a list of reads.
+const LONG_ACL: usize = 16;
 
 /// Who reads.
 #[derive(Clone, Copy)]
@@ -32,6 +38,8 @@ pub struct Reader<'r> {
     pub session: SessionId,
     /// Its ids.
     pub ids: &'r [Id],
+    /// Longest answer; a longer one is an error.
+    pub answer_bytes_max: usize,
 }
 
 /// What becomes of the connection after an answer.
@@ -41,12 +49,19 @@ pub enum After {
     Keep,
     /// It is closed once the answer is out.
     Close,
+    /// It goes on, with an error in place of an answer that is too long.
+    TooLong,
+    /// Nothing was answered: the read takes long, and [`Reader::begin`] begins it.
+    Long,
 }
 
 /// Why a read has no result.
 enum Failure {
     Code(ErrorCode),
     Malformed,
+    TooLong,
+    /// It is to be made a part at a time.
+    Long,
     /// Something in the middle of a list: what was read before it is answered, too.
     MalformedLater,
 }
@@ -74,25 +89,67 @@ impl Reader<'_> {
         body: &[u8],
         out: &mut Vec<u8>,
     ) -> After {
+        if may_take_long(op)
+            && let Some(after) = self.at_once(tree, xid, op, body, out)
+        {
+            return after;
+        }
+        self.respond(tree, xid, op, body, false, out)
+    }
+
+    /// The same for callers that can wait: a long list of children is left to [`Reader::begin`].
+    pub fn answer_or_defer(
+        &self,
+        tree: &Tree,
+        xid: Xid,
+        op: OpCode,
+        body: &[u8],
+        out: &mut Vec<u8>,
+    ) -> After {
+        self.respond(tree, xid, op, body, true, out)
+    }
+
+    fn respond(
+        &self,
+        tree: &Tree,
+        xid: Xid,
+        op: OpCode,
+        body: &[u8],
+        defers: bool,
+        out: &mut Vec<u8>,
+    ) -> After {
         let zxid = tree.last_zxid();
         let start = out.len();
         let header = ReplyHeader { xid, zxid, err: ErrorCode::OK };
         let mut failure = None;
         if matches!(op, OpCode::SET_WATCHES | OpCode::SET_WATCHES2) {
             // Catch-up notifications are frames of their own, so they come before the answer's.
-            failure = self.set_watches(tree, op, body, out).err();
-            if failure.is_none() {
-                bare_reply(out, xid, zxid, ErrorCode::OK);
+            match self.set_watches(tree, op, body, out) {
+                Ok(true) => bare_reply(out, xid, zxid, ErrorCode::OK),
+                // What was missed is told all the same.
+                Ok(false) => bare_reply(out, xid, zxid, ErrorCode::QUOTA_EXCEEDED),
+                Err(other) => failure = Some(other),
             }
         } else {
             reply(out, header, |encoder| {
-                failure = self.body(tree, op, body, encoder).err();
+                failure = self.body(tree, op, body, defers, encoder).err();
             });
         }
         let err = match failure {
             None => return After::Keep,
             Some(Failure::Code(code)) => code,
             Some(Failure::Malformed) => ErrorCode::MARSHALLING_ERROR,
+            Some(Failure::TooLong) => {
+                out.truncate(start);
+                // Not for as long as the connection lasts.
+                out.shrink_to(start.max(1 << 16));
+                bare_reply(out, xid, zxid, ErrorCode::MARSHALLING_ERROR);
+                return After::TooLong;
+            }
+            Some(Failure::Long) => {
+                out.truncate(start);
+                return After::Long;
+            }
             Some(Failure::MalformedLater) => {
                 fail(&mut out[start..], ErrorCode::MARSHALLING_ERROR);
                 return After::Keep;
@@ -107,7 +164,7 @@ impl Reader<'_> {
         After::Keep
     }
 
-    fn readable<'t>(&self, tree: &'t Tree, path: &str) -> Result<Node<'t>, ErrorCode> {
+    pub(crate) fn readable<'t>(&self, tree: &'t Tree, path: &str) -> Result<Node<'t>, ErrorCode> {
         let node = tree.node(path).ok_or(ErrorCode::NO_NODE)?;
         self.permit(&node, Perms::READ)?;
         Ok(node)
@@ -126,6 +183,7 @@ impl Reader<'_> {
         tree: &Tree,
         op: OpCode,
         body: &[u8],
+        defers: bool,
         out: &mut Encoder<'_>,
     ) -> Result<(), Failure> {
         let from = &mut Decoder::new(body);
@@ -135,7 +193,7 @@ impl Reader<'_> {
                 let (path, watch) = path_and_watch(from)?;
                 self.get_data(&self.readable(tree, &path)?, out);
                 if watch {
-                    tree.add_watch(&path, self.watcher, WatchMode::Data);
+                    self.watch(tree, &path, WatchMode::Data)?;
                 }
             }
             OpCode::EXISTS => {
@@ -145,19 +203,22 @@ impl Reader<'_> {
                 }
                 let found = self.readable(tree, &path);
                 if watch && !matches!(found, Err(ErrorCode::NO_AUTH)) {
-                    tree.add_watch(&path, self.watcher, WatchMode::Data);
+                    self.watch(tree, &path, WatchMode::Data)?;
                 }
                 found?.stat().encode(out);
             }
             OpCode::GET_CHILDREN | OpCode::GET_CHILDREN2 => {
                 let (path, watch) = path_and_watch(from)?;
                 let node = self.readable(tree, &path)?;
-                children(&node, out);
+                if defers && node.child_count() > CHILDREN_AT_ONCE_MAX {
+                    return Err(Failure::Long);
+                }
+                self.children(&node, out)?;
                 if op == OpCode::GET_CHILDREN2 {
                     node.stat().encode(out);
                 }
                 if watch {
-                    tree.add_watch(&path, self.watcher, WatchMode::Child);
+                    self.watch(tree, &path, WatchMode::Child)?;
                 }
             }
             OpCode::GET_ACL => {
@@ -172,19 +233,15 @@ impl Reader<'_> {
                 node.stat().encode(out);
             }
             OpCode::GET_ALL_CHILDREN_NUMBER => {
+                // Those below any other znode are counted a part at a time.
                 let path = required_path(from)?;
                 let node = self.readable(tree, &path)?;
                 // By its empty name the root counts itself, as it does for the original.
                 let count = node.descendants() + usize::from(path.is_empty());
                 out.int(i32::try_from(count).unwrap_or(i32::MAX));
             }
-            OpCode::GET_EPHEMERALS => {
-                let prefix = PathOnly::decode(from)?.path.unwrap_or_default();
-                let prefix = if prefix.trim().is_empty() { "/" } else { &*prefix };
-                let paths: Vec<String> =
-                    tree.ephemerals(self.session).filter(|path| path.starts_with(prefix)).collect();
-                paths.encode(out);
-            }
+            // All others were answered before.
+            OpCode::GET_EPHEMERALS => return Err(Failure::Malformed),
             OpCode::SYNC => {
                 PathOnly::decode(from)?.path.encode(out);
             }
@@ -197,7 +254,7 @@ impl Reader<'_> {
                 };
                 // The original takes a null for a path that never exists.
                 if let Some(path) = path {
-                    tree.add_watch(&path, self.watcher, mode);
+                    self.watch(tree, &path, mode)?;
                 }
                 out.int(0);
             }
@@ -219,10 +276,17 @@ impl Reader<'_> {
                     Err(_) => multi_ops(&mut Decoder::new(body), false)?,
                 };
                 let start = out.position();
-                let room = |out: &Encoder<'_>| out.position() - start <= LIST_BYTES_MAX;
-                let whole = ops.iter().all(|op| room(out) && self.sub_read(tree, op, out));
-                if !room(out) {
-                    return Err(Failure::Malformed);
+                let room = |out: &Encoder<'_>| out.position() - start <= self.answer_bytes_max;
+                let mut permitted = BTreeMap::new();
+                let mut whole = true;
+                for op in &ops {
+                    whole = self.sub_read(tree, op, &mut permitted, out)?;
+                    if !room(out) {
+                        return Err(Failure::TooLong);
+                    }
+                    if !whole {
+                        break;
+                    }
                 }
                 MultiHeader::END.encode(out);
                 if !whole {
@@ -237,26 +301,50 @@ impl Reader<'_> {
         Ok(())
     }
 
+    fn watch(&self, tree: &Tree, path: &str, mode: WatchMode) -> Result<(), ErrorCode> {
+        if tree.add_watch(path, self.watcher, mode) {
+            Ok(())
+        } else {
+            Err(ErrorCode::QUOTA_EXCEEDED)
+        }
+    }
+
     fn get_data(&self, node: &Node<'_>, out: &mut Encoder<'_>) {
         out.buffer(node.data());
         node.stat().encode(out);
     }
 
     /// One read of a list; false where it is none or has no path, and the list ends.
-    fn sub_read(&self, tree: &Tree, op: &MultiOp<'_>, out: &mut Encoder<'_>) -> bool {
+    ///
+    /// `permitted` has what is known of long ACLs: many reads of one list may meet the same.
+    fn sub_read(
+        &self,
+        tree: &Tree,
+        op: &MultiOp<'_>,
+        permitted: &mut BTreeMap<*const Acl, bool>,
+        out: &mut Encoder<'_>,
+    ) -> Result<bool, Failure> {
         let kind = match op {
             MultiOp::GetData(_) => OpCode::GET_DATA,
             MultiOp::GetChildren(_) => OpCode::GET_CHILDREN,
-            _ => return false,
+            _ => return Ok(false),
         };
-        let Some(path) = op.path() else { return false };
-        match self.readable(tree, path) {
+        let Some(path) = op.path() else { return Ok(false) };
+        let node = tree.node(path).ok_or(ErrorCode::NO_NODE).and_then(|node| {
+            let check = || self.permit(&node, Perms::READ).is_ok();
+            let may_read = match node.acl() {
+                acl if acl.len() > LONG_ACL => *permitted.entry(acl.as_ptr()).or_insert_with(check),
+                _ => check(),
+            };
+            if may_read { Ok(node) } else { Err(ErrorCode::NO_AUTH) }
+        });
+        match node {
             Ok(node) => {
                 MultiHeader { op: kind, done: false, err: 0 }.encode(out);
                 if kind == OpCode::GET_DATA {
                     self.get_data(&node, out);
                 } else {
-                    children(&node, out);
+                    self.children(&node, out)?;
                 }
             }
             Err(code) => {
@@ -264,7 +352,24 @@ impl Reader<'_> {
                 code.encode(out);
             }
         }
-        true
+        Ok(true)
+    }
+
+    fn children(&self, node: &Node<'_>, out: &mut Encoder<'_>) -> Result<(), Failure> {
+        let most = out.position().saturating_add(self.answer_bytes_max);
+        let count = node.child_count() as usize;
+        // Each has a length in front of its name.
+        if count > self.answer_bytes_max / 4 {
+            return Err(Failure::TooLong);
+        }
+        out.count(count);
+        for name in node.children() {
+            out.text(name);
+            if out.position() > most {
+                return Err(Failure::TooLong);
+            }
+        }
+        Ok(())
     }
 
     fn set_watches(
@@ -273,7 +378,7 @@ impl Reader<'_> {
         op: OpCode,
         body: &[u8],
         out: &mut Vec<u8>,
-    ) -> Result<(), Failure> {
+    ) -> Result<bool, Failure> {
         let from = &mut Decoder::new(body);
         let SetWatches { relative_zxid, data, exist, child } = SetWatches::decode(from)?;
         let PersistentWatches { persistent, recursive } = if op == OpCode::SET_WATCHES2 {
@@ -295,10 +400,8 @@ impl Reader<'_> {
         } else {
             relative_zxid
         };
-        tree.set_watches(relative_zxid, &lists, self.watcher, &mut |event, path| {
-            notification(out, event, path, Zxid(-1));
-        });
-        Ok(())
+        let missed = &mut |event, path: &str| notification(out, event, path, Zxid(-1));
+        Ok(tree.set_watches(relative_zxid, &lists, self.watcher, missed))
     }
 }
 
@@ -309,11 +412,4 @@ fn required_path<'a>(from: &mut Decoder<'a>) -> Result<Cow<'a, str>, Failure> {
 fn path_and_watch<'a>(from: &mut Decoder<'a>) -> Result<(Cow<'a, str>, bool), Failure> {
     let PathWatch { path, watch } = PathWatch::decode(from)?;
     Ok((path.ok_or(Failure::Malformed)?, watch))
-}
-
-fn children(node: &Node<'_>, out: &mut Encoder<'_>) {
-    out.count(node.child_count() as usize);
-    for name in node.children() {
-        out.text(name);
-    }
 }

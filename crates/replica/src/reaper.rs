@@ -8,6 +8,7 @@ use std::time::Duration;
 use zebu_proto::Owner;
 use zebu_tree::{Node, Tree};
 
+use crate::age::Ages;
 use crate::io::Now;
 
 /// When the reaper works and what it takes.
@@ -34,12 +35,22 @@ pub(crate) struct Reaper {
     next: Duration,
     next_search: Duration,
     found: VecDeque<String>,
+    pub(crate) ages: Ages,
 }
 
 impl Reaper {
-    pub(crate) fn new(options: ReaperOptions, now: Duration) -> Self {
-        let next = now + options.interval;
-        Self { options, next, next_search: next, found: VecDeque::new() }
+    pub(crate) fn new(options: ReaperOptions, tree: &Tree, now: Now) -> Self {
+        let next = now.monotonic + options.interval;
+        let ages = Ages::new(tree, now);
+        Self { options, next, next_search: next, found: VecDeque::new(), ages }
+    }
+
+    /// The server leads from now on: the search begins anew.
+    pub(crate) fn leads(&mut self, tree: &Tree, now: Now) {
+        self.next = now.monotonic + self.options.interval;
+        self.next_search = self.next;
+        self.found.clear();
+        self.ages.leads(tree, now);
     }
 
     /// When it has something to do again.
@@ -68,13 +79,15 @@ impl Reaper {
             now.monotonic + pause
         };
         // They may have waited for long.
-        due.retain(|path| tree.node(path).is_some_and(|znode| self.options.is_due(&znode, now)));
+        due.retain(|path| {
+            tree.node(path).is_some_and(|znode| self.options.is_due(&znode, &self.ages, now))
+        });
         due
     }
 
     fn search(&mut self, tree: &Tree, now: Now) {
         for znode in tree.containers().chain(tree.ttl_nodes()) {
-            if self.options.is_due(&znode, now) {
+            if self.options.is_due(&znode, &self.ages, now) {
                 self.found.push_back(znode.path());
             }
         }
@@ -83,10 +96,9 @@ impl Reaper {
 
 impl ReaperOptions {
     /// Whether the znode has had its day.
-    fn is_due(&self, znode: &Node<'_>, now: Now) -> bool {
+    fn is_due(&self, znode: &Node<'_>, ages: &Ages, now: Now) -> bool {
         let stat = znode.persisted();
-        let age = now.wall_ms.saturating_sub(stat.mtime).max(0);
-        let age = Duration::from_millis(age as u64);
+        let age = ages.of(stat.mtime, now);
         let is_over = match znode.owner() {
             Owner::Container => {
                 let stale = self.never_used_max.is_some_and(|max| !max.is_zero() && age > max);

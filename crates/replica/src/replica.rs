@@ -7,13 +7,15 @@
 //! durable and applied; whatever is queued behind it waits for it. Source of the behaviour:
 //! `PrepRequestProcessor`, `SyncRequestProcessor`, `FinalRequestProcessor`, `SessionTrackerImpl`.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
 use zebu_proto::txn::Txn;
-use zebu_proto::{ErrorCode, OpCode, SessionId, Zxid, compatible_password, same_password};
+use zebu_proto::{ErrorCode, OpCode, SessionId, Zxid};
 use zebu_tree::Tree;
+use zebu_zab::Leave;
 
 use crate::ConnId;
 use crate::auth::Schemes;
@@ -49,6 +51,8 @@ pub(crate) enum Work {
         /// What the client hears when the leader refuses, if this server knows better why.
         refusal: Option<ErrorCode>,
         then: Then,
+        /// The newest transaction known here when it was sent: its own comes later.
+        above: Zxid,
     },
     /// Waits until it is certain that everything up to then has been applied; `None` while nobody
     /// knows until when.
@@ -100,13 +104,16 @@ pub enum Fatal {
     /// The zxid's counter is spent.
     #[error("zxid {0} is the last of its epoch: a standalone server cannot go on")]
     ZxidsSpent(Zxid),
+    /// The ensemble has agreed on bytes that are no transaction: this server can go no further.
+    #[error("{0} is committed, and cannot be read")]
+    Unreadable(Zxid),
 }
 
 /// One whole server. See the module's documentation.
 ///
 /// Invariants: `applied <= committed`; everything in `work` that is a transaction is above
 /// `applied`, in order; the first in `work` is one that has to wait; `outstanding` holds the changes
-/// above `applied`.
+/// above `applied`. Everything that the peer has delivered is handed out with [`Output::Apply`].
 pub struct Replica {
     pub(crate) options: Options,
     pub(crate) order: Order,
@@ -119,6 +126,8 @@ pub struct Replica {
     next_session: SessionId,
     pub(crate) committed: Zxid,
     pub(crate) applied: Zxid,
+    /// The newest transaction that was handed out to be applied.
+    pub(crate) handed_out: Zxid,
     throttle: ConnectionThrottle,
     intake: Intake,
     pub(crate) reaper: Reaper,
@@ -149,10 +158,11 @@ impl Replica {
             next_session: options.first_session,
             committed: tree.last_zxid(),
             applied: tree.last_zxid(),
+            handed_out: tree.last_zxid(),
             throttle: ConnectionThrottle::new(options.connections.clone(), options.seed, now),
             intake: Intake::new(options.intake.clone()),
             counts: Counts::default(),
-            reaper: Reaper::new(options.reaper.clone(), now.monotonic),
+            reaper: Reaper::new(options.reaper.clone(), tree, now),
             snapshots: SnapshotSchedule::new(options.snapshots.clone(), options.seed),
             order,
             options,
@@ -165,6 +175,12 @@ impl Replica {
         for (session, timeout_ms) in tree.sessions() {
             self.sessions.add(session, timeout_ms, None, now.monotonic);
         }
+    }
+
+    /// Counts what a start has read in the log behind the newest snapshot towards the next one: else a server that is
+    /// restarted often enough never takes any.
+    pub fn replayed(&mut self, txns: u64, bytes: u64) {
+        self.snapshots.count(txns, bytes);
     }
 
     /// Notes that a snapshot has been begun without being asked for; [`Input::SnapshotDone`] ends it.
@@ -190,10 +206,11 @@ impl Replica {
             self.take_in(world, out)?;
         }
         self.serve_reads(now.monotonic, out);
+        self.note_lag(now.monotonic);
         self.check();
         match done {
             // Another epoch has zxids.
-            Err(Fatal::ZxidsSpent(_)) if self.resign(world, "the zxids are spent", out) => Ok(()),
+            Err(Fatal::ZxidsSpent(_)) if self.resign(world, Leave::ZxidsSpent, out) => Ok(()),
             done => done,
         }
     }
@@ -217,10 +234,12 @@ impl Replica {
             }
             Input::Stalled(time) => {
                 self.sessions.postpone(time, world.now.monotonic);
-                if matches!(self.order, Order::Ensemble(_)) {
+                if let Order::Ensemble(ensemble) = &mut self.order {
+                    ensemble.lag.postpone(time);
                     self.zab(world, zebu_zab::Input::Stalled(time), out)?;
                 }
             }
+            Input::Unheard(time) => self.sessions.postpone(time, world.now.monotonic),
             Input::Terminate(session) => self.end_session(world, session, out)?,
             Input::Flushed(zxid) => {
                 let Order::Alone { logged, flushed } = &mut self.order else {
@@ -290,9 +309,27 @@ impl Replica {
 
     fn check(&self) {
         assert!(self.applied <= self.committed);
-        if let Order::Alone { logged, flushed } = self.order {
-            assert!(flushed <= logged);
+        assert!(self.applied <= self.handed_out);
+        match &self.order {
+            Order::Alone { logged, flushed } => assert!(flushed <= logged),
+            Order::Ensemble(ensemble) => {
+                // Else the tree would have a hole that the history does not have.
+                assert_eq!(self.handed_out, ensemble.peer.history().delivered());
+            }
         }
+    }
+
+    /// Hands a committed transaction out to be applied.
+    pub(crate) fn hand_out(
+        &mut self,
+        zxid: Zxid,
+        record: Bytes,
+        origin: Option<Origin>,
+        out: &mut Vec<Output>,
+    ) {
+        assert!(self.handed_out < zxid, "{zxid} after {}", self.handed_out);
+        self.handed_out = zxid;
+        out.push(Output::Apply { zxid, record, origin });
     }
 
     /// When the next [`Input::Tick`] is due at the latest.
@@ -305,7 +342,7 @@ impl Replica {
         let reaper = if self.tracks_sessions() { self.reaper.next() } else { Duration::MAX };
         let sessions = self.sessions.next_deadline().unwrap_or(Duration::MAX);
         let reads = self.reads_from().unwrap_or(Duration::MAX);
-        look.min(peer).min(sessions).min(reaper).min(reads)
+        look.min(peer).min(sessions).min(reaper).min(reads).min(self.next_doubt())
     }
 
     /// What was counted since it was last cleared.
@@ -391,7 +428,7 @@ impl Replica {
         }
         self.counts.renewals += 1;
         // The password comes first: whoever does not know it must not cost the owner anything.
-        if !same_password(&password, &compatible_password(session)) {
+        if !self.options.passwords.accept(session, &password) {
             out.push(Output::Refuse(conn));
             return Ok(());
         }
@@ -413,7 +450,7 @@ impl Replica {
         if let Some(before) = self.sessions.attach(session, owner, timeout_ms, now.monotonic) {
             out.push(Output::Disconnect(before));
         }
-        out.push(accept(conn, session, timeout_ms));
+        out.push(self.accept(conn, session, timeout_ms));
         Ok(())
     }
 
@@ -467,7 +504,7 @@ impl Replica {
             self.later(Work::Answer(request), out);
             return Ok(());
         }
-        if live.conn() != Some(conn) {
+        if live.conn() != Some(conn) && !zebu_proto::mutant!("moved session served") {
             // The session went on at another connection.
             self.later(Work::Abandon(origin), out);
             return Ok(());
@@ -482,7 +519,7 @@ impl Replica {
         }
         if self.options.eager_acl_check
             && !live.closing
-            && let Err(code) = eager_check(world.tree, world.schemes, &request)
+            && let Err(code) = eager_check(world.tree, world.schemes, &self.options.rules, &request)
         {
             self.reply(origin, Some(Zxid::ZERO), code, out);
             return Ok(());
@@ -500,11 +537,17 @@ impl Replica {
             self.forward(request, refusal, out);
             return Ok(());
         }
-        if live.closing && op != OpCode::CLOSE_SESSION {
+        let may_write = zebu_proto::mutant!("closing session writes");
+        if live.closing && op != OpCode::CLOSE_SESSION && !may_write {
             let code = ErrorCode::SESSION_EXPIRED;
             return self.fail(world, session, xid.0, Some(origin), code, out);
         }
-        let mut prep = match self.prep(world, &request.ids, session, xid.0) {
+        let lightened = match op {
+            OpCode::CLOSE_SESSION => self.lighten(world, session, out),
+            _ => Ok(()),
+        };
+        let prep = lightened.and_then(|()| self.prep(world, &request.ids, session, xid.0));
+        let mut prep = match prep {
             Ok(prep) => prep,
             Err(spent) => {
                 self.later(Work::Abandon(origin), out);
@@ -574,6 +617,7 @@ impl Replica {
         if self.sessions.get(session).is_some_and(|live| live.local && !live.closing) {
             self.end_local(session, None, out);
         } else if self.tracks_sessions() && self.sessions.close(session) {
+            self.lighten(world, session, out)?;
             let mut prep = self.prep(world, &[], session, 0)?;
             let txn = prep.close_session();
             let record = prep.own(OpCode::CLOSE_SESSION, &txn);
@@ -582,14 +626,41 @@ impl Replica {
         Ok(())
     }
 
+    /// Deletes what a session owns as far as its end would not fit into a record otherwise.
+    pub(crate) fn lighten(
+        &mut self,
+        world: World<'_>,
+        session: SessionId,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Fatal> {
+        let surplus = self.prep(world, &[], session, 0)?.surplus();
+        for paths in surplus {
+            // Nobody's session: who waits for an answer of this one must not take it for that.
+            let mut prep = self.prep(world, &[], SessionId::NONE, 0)?;
+            let record = prep.delete_all(paths);
+            self.append(world, record, None, Then::Nothing, out)?;
+        }
+        Ok(())
+    }
+
     fn tick(&mut self, world: World<'_>, out: &mut Vec<Output>) -> Result<(), Fatal> {
         self.zab_tick(world, out)?;
-        for session in self.sessions.expired(world.now.monotonic) {
+        self.doubt(world, out);
+        let order = &self.order;
+        let told_until = |link| match (order, link) {
+            (Order::Ensemble(ensemble), Some(link)) => ensemble.peer.told_until(link),
+            (Order::Ensemble(ensemble), None) => ensemble.peer.all_told_until(),
+            (Order::Alone { .. }, _) => None,
+        };
+        for session in self.sessions.expired(world.now.monotonic, told_until) {
             self.counts.sessions_expired += 1;
             self.end_session(world, session, out)?;
         }
         if !self.tracks_sessions() {
             return Ok(());
+        }
+        if let Some(ahead_ms) = self.reaper.ages.ahead_ms(world.now) {
+            self.counts.clock_ahead_ms = Some(ahead_ms);
         }
         for path in self.reaper.due(world.tree, world.now) {
             let mut prep = self.prep(world, &[], SessionId::NONE, 0)?;
@@ -628,7 +699,8 @@ impl Replica {
             pack: &mut self.pack,
             schemes,
             peer,
-            now: now.monotonic,
+            now,
+            ages: &self.reaper.ages,
             rules: &self.options.rules,
             counts: &mut self.counts,
             ids,
@@ -637,6 +709,8 @@ impl Replica {
             zxid,
             time_ms: now.wall_ms,
             ephemerals_refused,
+            expanded_bytes_max: 0,
+            permitted: RefCell::default(),
         })
     }
 
@@ -692,7 +766,7 @@ impl Replica {
                 }
                 Work::Forwarded { .. } => return self.work.push_front(work),
                 Work::Txn { zxid, record, origin, then } => {
-                    out.push(Output::Apply { zxid, record, origin });
+                    self.hand_out(zxid, record, origin, out);
                     self.follow(then, out);
                 }
                 Work::Answer(request) | Work::Sync { request, .. } => {
@@ -716,7 +790,7 @@ impl Replica {
         match then {
             Then::Nothing => {}
             Then::Accept { conn, session, timeout_ms } => {
-                out.push(accept(conn, session, timeout_ms));
+                out.push(self.accept(conn, session, timeout_ms));
             }
             Then::End(session) => {
                 let ended = self.sessions.remove(session);
@@ -726,10 +800,12 @@ impl Replica {
             }
         }
     }
-}
 
-pub(crate) fn accept(conn: ConnId, session: SessionId, timeout_ms: i32) -> Output {
-    Output::Accept { conn, session, timeout_ms, password: compatible_password(session) }
+    /// Tells a client that it has a session, and the password of it.
+    pub(crate) fn accept(&self, conn: ConnId, session: SessionId, timeout_ms: i32) -> Output {
+        let password = self.options.passwords.give(session);
+        Output::Accept { conn, session, timeout_ms, password }
+    }
 }
 
 /// Whether a client's request takes a place in the order; others are answered where they stand.

@@ -57,13 +57,23 @@ impl SnapshotSchedule {
         self.bytes = 0;
     }
 
+    /// Counts what is in the log behind the last snapshot.
+    pub(crate) fn count(&mut self, txns: u64, bytes: u64) {
+        self.txns = self.txns.saturating_add(txns);
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
     /// Counts one record; says whether a snapshot starts now.
+    pub(crate) fn appended(&mut self, bytes: usize) -> bool {
+        self.count(1, bytes as u64);
+        self.starts()
+    }
+
+    /// Whether a snapshot starts now.
     ///
     /// When one is due while the last is still being written, it is skipped and the count starts
     /// again.
-    pub(crate) fn appended(&mut self, bytes: usize) -> bool {
-        self.txns += 1;
-        self.bytes += bytes as u64;
+    pub(crate) fn starts(&mut self) -> bool {
         let due = self.txns > self.txns_due || self.bytes_due.is_some_and(|due| self.bytes > due);
         if !due {
             return false;
@@ -111,6 +121,18 @@ mod tests {
         assert!((0..1000).all(|_| !schedule.appended(1)));
         schedule.done();
         first_due(&mut schedule);
+    }
+
+    #[test]
+    fn what_was_in_the_log_before_counts() {
+        let options = SnapshotOptions { every_txns: 1000, every_bytes: Some(100_000) };
+        for (txns, bytes) in [(1000, 0), (0, 100_000)] {
+            let mut schedule = SnapshotSchedule::new(options.clone(), 9);
+            schedule.count(txns, bytes);
+            assert_eq!(first_due(&mut schedule), 1);
+            schedule.done();
+            assert!(first_due(&mut schedule) > 500, "counted once");
+        }
     }
 
     #[test]

@@ -18,8 +18,10 @@ use crate::ConnId;
 pub enum Owner {
     /// A connection of this server.
     Conn(ConnId),
-    /// Another server, at the leader.
+    /// Another server: at the leader, and at a follower for the observers behind it.
     Link(LinkId),
+    /// Its connection is gone, or is being replaced. Nobody acts for it before it is renewed.
+    Nobody,
 }
 
 /// One live session.
@@ -31,10 +33,23 @@ pub struct Session {
     pub deadline: Duration,
     /// Its end has been proposed: writes are refused.
     pub closing: bool,
-    /// What it is attached to.
+    /// What it is attached to; `None` while nobody has used it here.
     pub owner: Option<Owner>,
     /// Whether this server alone knows of it.
     pub local: bool,
+    /// What its end waits for besides its deadline.
+    wait: Wait,
+}
+
+/// Whether a session that falls due has waited for a learner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    /// It has not.
+    None,
+    /// A learner that its client may have gone to has been silent itself.
+    Silence,
+    /// That learner has spoken since. What it has read by then may still be on the way.
+    Words,
 }
 
 impl Session {
@@ -60,7 +75,7 @@ pub enum Expiry {
 ///
 /// A touch only moves the session's own deadline; the session is moved to its new bucket when the
 /// old one falls due. Invariants: every session that can expire here and is not closing is in
-/// exactly one bucket, at or before its deadline; `locals` counts the local ones. Source:
+/// exactly one bucket, at or before its deadline or a moment after now; `locals` counts the local ones. Source:
 /// `ExpiryQueue.java`, `LocalSessionTracker.java`; requirement SRV-04.
 #[derive(Debug)]
 pub struct Sessions {
@@ -101,7 +116,8 @@ impl Sessions {
         local: bool,
     ) {
         let deadline = deadline(self.tick, now, timeout_ms);
-        let session = Session { timeout_ms, deadline, closing: false, owner, local };
+        let wait = Wait::None;
+        let session = Session { timeout_ms, deadline, closing: false, owner, local, wait };
         let before = self.by_id.insert(id, session);
         let expires = |local: bool| local || self.expiry == Expiry::All;
         if expires(local) && !before.is_some_and(|before| expires(before.local)) {
@@ -126,6 +142,7 @@ impl Sessions {
         if !session.closing && !zebu_proto::mutant!("touch forgotten") {
             let deadline = deadline(self.tick, now, session.timeout_ms);
             session.deadline = session.deadline.max(deadline);
+            session.wait = Wait::None;
         }
         Some(*session)
     }
@@ -172,13 +189,22 @@ impl Sessions {
         self.by_id.get_mut(&id).map(|session| *session.owner.get_or_insert(owner))
     }
 
-    /// Forgets a connection that went away.
+    /// Forgets a connection that went away. The session is still owned: a request that another server
+    /// sent before the session moved here must not pass for its first one.
     pub fn detach(&mut self, id: SessionId, conn: ConnId) {
         if let Some(session) = self.by_id.get_mut(&id)
             && session.owner == Some(Owner::Conn(conn))
         {
-            session.owner = None;
+            session.owner = Some(Owner::Nobody);
         }
+    }
+
+    /// Takes a session from its owner, since it is being renewed; returns the connection that had it.
+    pub fn release(&mut self, id: SessionId) -> Option<ConnId> {
+        let session = self.by_id.get_mut(&id)?;
+        let before = session.conn();
+        session.owner = Some(Owner::Nobody);
+        before
     }
 
     /// Marks the session as ending; says whether it was live and not ending before.
@@ -196,17 +222,48 @@ impl Sessions {
     }
 
     /// The sessions that were silent for too long, in order of their ids.
-    pub fn expired(&mut self, now: Duration) -> Vec<SessionId> {
+    ///
+    /// `told_until` says until when the learner on a link has told of what its clients have said, if there still is
+    /// one; without a link, until when all learners have. Its own silence is not theirs: it has to have told almost
+    /// everything. Where a session's server is not known, its client may wait at any of them to be heard.
+    pub fn expired(
+        &mut self,
+        now: Duration,
+        told_until: impl Fn(Option<LinkId>) -> Option<Duration>,
+    ) -> Vec<SessionId> {
+        let tick = self.tick;
+        let is_lost = |session: &Session| match session.owner {
+            Some(Owner::Conn(_)) => false,
+            Some(Owner::Link(link)) => told_until(Some(link)).is_none(),
+            Some(Owner::Nobody) | None => !session.local,
+        };
+        let is_told = |session: &Session| {
+            let until = match session.owner {
+                _ if is_lost(session) => told_until(None).filter(|_| session.wait != Wait::Words),
+                Some(Owner::Link(link)) => told_until(Some(link)),
+                _ => None,
+            };
+            until.is_none_or(|until| until + tick >= session.deadline)
+        };
         let mut expired = Vec::new();
         while let Some(bucket) = self.buckets.first_entry()
             && *bucket.key() <= now
         {
             let due = *bucket.key();
             for id in bucket.remove() {
-                match self.by_id.get(&id) {
+                match self.by_id.get_mut(&id) {
                     Some(session) if session.closing => {}
                     Some(session) if !session.local && self.expiry == Expiry::Local => {}
                     Some(session) if session.deadline > due => {
+                        self.buckets.entry(session.deadline).or_default().push(id);
+                    }
+                    Some(session) if !is_told(session) => {
+                        session.wait = Wait::Silence;
+                        self.buckets.entry(now + tick / 4).or_default().push(id);
+                    }
+                    Some(session) if session.wait == Wait::Silence && is_lost(session) => {
+                        session.wait = Wait::Words;
+                        session.deadline = now + tick;
                         self.buckets.entry(session.deadline).or_default().push(id);
                     }
                     Some(_) => expired.push(id),
@@ -274,8 +331,8 @@ mod tests {
     fn a_session_expires_between_its_timeout_and_a_tick_later() {
         let mut sessions = Sessions::new(ms(2000), Expiry::All);
         sessions.add(SessionId(1), 4000, None, ms(500));
-        assert_eq!(sessions.expired(ms(4500)), []);
-        assert_eq!(sessions.expired(ms(6000)), [SessionId(1)]);
+        assert_eq!(sessions.expired(ms(4500), |_| None), []);
+        assert_eq!(sessions.expired(ms(6000), |_| None), [SessionId(1)]);
     }
 
     #[test]
@@ -284,9 +341,9 @@ mod tests {
         sessions.add(SessionId(1), 4000, None, ms(0));
         sessions.add(SessionId(2), 4000, None, ms(0));
         sessions.touch(SessionId(1), ms(3000));
-        assert_eq!(sessions.expired(ms(5000)), [SessionId(2)]);
-        assert_eq!(sessions.expired(ms(7999)), []);
-        assert_eq!(sessions.expired(ms(8000)), [SessionId(1)]);
+        assert_eq!(sessions.expired(ms(5000), |_| None), [SessionId(2)]);
+        assert_eq!(sessions.expired(ms(7999), |_| None), []);
+        assert_eq!(sessions.expired(ms(8000), |_| None), [SessionId(1)]);
     }
 
     #[test]
@@ -294,8 +351,8 @@ mod tests {
         let mut sessions = Sessions::new(ms(1000), Expiry::All);
         sessions.add(SessionId(1), 4000, None, ms(0));
         sessions.postpone(ms(10_000), ms(11_000));
-        assert_eq!(sessions.expired(ms(14_999)), []);
-        assert_eq!(sessions.expired(ms(15_000)), [SessionId(1)]);
+        assert_eq!(sessions.expired(ms(14_999), |_| None), []);
+        assert_eq!(sessions.expired(ms(15_000), |_| None), [SessionId(1)]);
     }
 
     #[test]
@@ -307,11 +364,64 @@ mod tests {
         // It was to look again when they fell due, and looks 6.7 s later.
         let now = ms(11_700);
         sessions.postpone(ms(6_700), now);
-        assert_eq!(sessions.expired(now), []);
+        assert_eq!(sessions.expired(now, |_| None), []);
         sessions.touch(SessionId(1), now);
-        assert_eq!(sessions.expired(ms(12_699)), []);
-        assert_eq!(sessions.expired(ms(12_700)), [SessionId(2)]);
-        assert_eq!(sessions.expired(ms(16_000)), [SessionId(1)]);
+        assert_eq!(sessions.expired(ms(12_699), |_| None), []);
+        assert_eq!(sessions.expired(ms(12_700), |_| None), [SessionId(2)]);
+        assert_eq!(sessions.expired(ms(16_000), |_| None), [SessionId(1)]);
+    }
+
+    #[test]
+    fn the_silence_of_a_learner_is_not_that_of_its_clients() {
+        let mut sessions = Sessions::new(ms(1000), Expiry::All);
+        let (one, other) = (LinkId(1), LinkId(2));
+        for (id, link) in [(1, one), (2, one), (3, other)] {
+            sessions.add(SessionId(id), 4000, Some(Owner::Link(link)), ms(0));
+        }
+        // There is one learner. Of the other one's clients it has told nothing since.
+        let silent = |until: u64| {
+            move |link: Option<LinkId>| link.is_none_or(|link| link == one).then_some(ms(until))
+        };
+        assert_eq!(sessions.expired(ms(5000), silent(3999)), []);
+        assert_eq!(sessions.expired(ms(5300), silent(3999)), []);
+        sessions.touch(SessionId(1), ms(5400));
+        assert_eq!(sessions.expired(ms(5600), silent(5500)), [SessionId(2)]);
+        assert_eq!(sessions.expired(ms(6600), silent(5500)), [SessionId(3)]);
+        assert_eq!(sessions.expired(ms(10_000), silent(9000)), [SessionId(1)]);
+    }
+
+    #[test]
+    fn whose_server_nobody_knows_may_wait_at_any() {
+        let mut sessions = Sessions::new(ms(1000), Expiry::All);
+        let here = Owner::Conn(ConnId(7));
+        for (id, owner) in [(1, None), (2, None), (3, Some(here)), (4, Some(Owner::Nobody))] {
+            sessions.add(SessionId(id), 4000, owner, ms(0));
+        }
+        sessions.add_local(SessionId(5), 4000, here, ms(0));
+        sessions.detach(SessionId(5), ConnId(7));
+        let all = |until: u64| {
+            move |link: Option<LinkId>| {
+                assert_eq!(link, None);
+                Some(ms(until))
+            }
+        };
+        // A learner has said nothing for long; of this server's own clients it knows nothing.
+        assert_eq!(sessions.expired(ms(5000), all(100)), [SessionId(3), SessionId(5)]);
+        assert_eq!(sessions.expired(ms(20_000), all(100)), []);
+        // It speaks, and gets a tick to tell of those that it has just read.
+        assert_eq!(sessions.expired(ms(20_500), all(20_400)), []);
+        sessions.attach(SessionId(1), Owner::Link(LinkId(1)), 4000, ms(20_600));
+        assert_eq!(sessions.expired(ms(21_400), all(20_400)), []);
+        // However slow it is, it does not get another one.
+        assert_eq!(sessions.expired(ms(21_500), all(20_400)), [SessionId(2), SessionId(4)]);
+    }
+
+    #[test]
+    fn whose_server_nobody_knows_ends_in_time_where_all_are_heard() {
+        let mut sessions = Sessions::new(ms(1000), Expiry::All);
+        sessions.add(SessionId(1), 4000, None, ms(0));
+        assert_eq!(sessions.expired(ms(4999), |_| Some(ms(4500))), []);
+        assert_eq!(sessions.expired(ms(5000), |_| Some(ms(4500))), [SessionId(1)]);
     }
 
     #[test]
@@ -319,8 +429,8 @@ mod tests {
         let mut sessions = Sessions::new(ms(1000), Expiry::All);
         sessions.add(SessionId(1), 4000, None, ms(3000));
         sessions.touch(SessionId(1), ms(0));
-        assert_eq!(sessions.expired(ms(7000)), []);
-        assert_eq!(sessions.expired(ms(8000)), [SessionId(1)]);
+        assert_eq!(sessions.expired(ms(7000), |_| None), []);
+        assert_eq!(sessions.expired(ms(8000), |_| None), [SessionId(1)]);
     }
 
     #[test]
@@ -329,7 +439,7 @@ mod tests {
         sessions.add(SessionId(1), 4000, None, ms(0));
         assert!(sessions.close(SessionId(1)));
         assert!(!sessions.close(SessionId(1)));
-        assert_eq!(sessions.expired(ms(60_000)), []);
+        assert_eq!(sessions.expired(ms(60_000), |_| None), []);
     }
 
     #[test]
@@ -343,7 +453,7 @@ mod tests {
         assert_eq!(sessions.locals(), 2);
         // From then on the leader judges it.
         assert_eq!([3, 3, 1].map(|id| sessions.upgrade(SessionId(id))), [Some(4000), None, None]);
-        assert_eq!(sessions.expired(ms(60_000)), [SessionId(2)]);
+        assert_eq!(sessions.expired(ms(60_000), |_| None), [SessionId(2)]);
         sessions.remove(SessionId(2));
         assert_eq!((sessions.locals(), sessions.len()), (0, 2));
     }
@@ -353,7 +463,7 @@ mod tests {
         let mut sessions = Sessions::new(ms(1000), Expiry::All);
         sessions.add_local(SessionId(1), 4000, Owner::Conn(ConnId(7)), ms(0));
         assert_eq!(sessions.upgrade(SessionId(1)), Some(4000));
-        assert_eq!(sessions.expired(ms(5000)), [SessionId(1)]);
+        assert_eq!(sessions.expired(ms(5000), |_| None), [SessionId(1)]);
     }
 
     #[test]
@@ -364,5 +474,18 @@ mod tests {
         assert_eq!(sessions.attach(SessionId(1), there, 6000, ms(0)), Some(ConnId(7)));
         sessions.detach(SessionId(1), ConnId(7));
         assert_eq!(sessions.get(SessionId(1)).unwrap().conn(), Some(ConnId(8)));
+    }
+
+    #[test]
+    fn a_session_whose_connection_is_gone_is_nobody_elses() {
+        let mut sessions = Sessions::new(ms(1000), Expiry::All);
+        let (here, there) = (Owner::Conn(ConnId(7)), Owner::Link(LinkId(3)));
+        sessions.add(SessionId(1), 4000, Some(here), ms(0));
+        sessions.detach(SessionId(1), ConnId(7));
+        assert_eq!(sessions.claim(SessionId(1), there), Some(Owner::Nobody));
+        sessions.attach(SessionId(1), there, 4000, ms(0));
+        assert_eq!(sessions.claim(SessionId(1), there), Some(there));
+        assert_eq!(sessions.release(SessionId(1)), None);
+        assert_eq!(sessions.claim(SessionId(1), there), Some(Owner::Nobody));
     }
 }

@@ -9,8 +9,8 @@ use zebu_proto::txn::TxnRecord;
 use zebu_proto::{AclRef, OpCode, Perms, ServerId, SessionId, Version, Xid, Zxid};
 use zebu_replica::auth::{Credentials, Digest, DigestAlgorithm, Schemes};
 use zebu_replica::{
-    ConnId, Input, IntakeOptions, MemberOptions, Now, Options, Output, Reader, ReaperOptions,
-    Replica, Request, Rules, SnapshotOptions, ThrottleOptions, frame, write_reply,
+    ConnId, Input, IntakeOptions, MemberOptions, Now, Options, Output, Passwords, Reader,
+    ReaperOptions, Replica, Request, Rules, SnapshotOptions, ThrottleOptions, frame, write_reply,
 };
 use zebu_tree::{Silent, Tree, WatcherId};
 
@@ -47,6 +47,7 @@ impl Server {
             tick: Duration::from_secs(2),
             session_timeout_ms_min: 4_000,
             session_timeout_ms_max: 40_000,
+            passwords: Passwords::default(),
             rules,
             eager_acl_check: false,
             intake: IntakeOptions::default(),
@@ -108,6 +109,7 @@ impl Server {
                             watcher: WatcherId(1),
                             session: self.session,
                             ids: &self.ids,
+                            answer_bytes_max: zebu_replica::ANSWER_BYTES_MAX,
                         };
                         let Request { xid, op, body, .. } = request;
                         reader.answer(&self.tree, xid, op, &body, &mut sent);
@@ -309,9 +311,33 @@ fn beyond_a_soft_quota_a_write_is_only_told_of() {
     let told = |server: &mut Server| std::mem::take(&mut server.replica.counts().quota_warnings);
     assert_eq!(told(&mut server), [""; 0], "up to the limit is not beyond it");
     assert_eq!(server.create("/a/c", b"1").err, 0);
-    assert_eq!(told(&mut server), ["/a [current bytes=11, softBytesLimit=10]"]);
+    assert_eq!(told(&mut server), ["/a [current bytes=11, softByteLimit=10]"]);
     assert_eq!(server.create("/a/d", b"").err, 0);
     assert_eq!(told(&mut server), ["/a [current count=4, softCountLimit=3]"]);
+}
+
+#[test]
+fn limits_that_are_not_enforced_are_told_of_all_the_same() {
+    let mut server = Server::new(Rules::default());
+    for (path, data) in [
+        ("/zookeeper/quota/a", ""),
+        ("/zookeeper/quota/a/zookeeper_limits", "count=2,bytes=-1=;byteHardLimit=10"),
+        ("/zookeeper/quota/a/zookeeper_stats", "count=0,bytes=0"),
+        ("/a", ""),
+        ("/a/b", "1234567890"),
+    ] {
+        assert_eq!(server.create(path, data.as_bytes()).err, 0, "{path}");
+    }
+    let told = |server: &mut Server| std::mem::take(&mut server.replica.counts().quota_warnings);
+    assert_eq!(told(&mut server), [""; 0]);
+    assert_eq!(server.create("/a/c", b"1").err, 0);
+    let both =
+        ["/a [current count=3, softCountLimit=2]", "/a [current bytes=11, hardByteLimit=10]"];
+    assert_eq!(told(&mut server), both);
+    let limits = bytes(&set_data("/zookeeper/quota/a/zookeeper_limits", b"none"));
+    assert_eq!(server.ask(OpCode::SET_DATA, limits).err, 0);
+    assert_eq!(server.create("/a/d", b"1").err, 0);
+    assert_eq!(told(&mut server), [""; 0]);
 }
 
 #[test]

@@ -32,7 +32,7 @@ Examples:
   zebu server zoo.cfg -D jute.maxbuffer=4194304 -D zookeeper.snapCount=10000
       set properties; keys of the file win
 
-Exit codes: 0 stopped as asked, 1 unexpected fault, 2 bad arguments or configuration, 3 data directory not usable."
+Exit codes: 0 stopped as asked, 1 unexpected fault, 2 bad arguments or configuration, 3 data directory not usable,\n4 the admin server that is configured has no port."
 )]
 pub struct ServerArgs {
     /// A zoo.cfg, or client port, data directory, tick in ms and connections per client address
@@ -54,7 +54,7 @@ pub struct ServerArgs {
 
 /// Why there is nothing to run.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum CliError {
     /// The arguments make no sense.
     #[error("{0}")]
     Usage(String),
@@ -69,7 +69,7 @@ pub enum StartError {
     DataDir(#[from] dirs::DataDirError),
 }
 
-impl StartError {
+impl CliError {
     /// What the process should exit with.
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -83,8 +83,8 @@ impl ServerArgs {
     /// Makes a configuration from the arguments, this process's environment and the files they name.
     ///
     /// # Errors
-    /// [`StartError::Usage`] and [`StartError::Config`].
-    pub fn load(&self) -> Result<Loaded, StartError> {
+    /// [`CliError::Usage`] and [`CliError::Config`].
+    pub fn load(&self) -> Result<Loaded, CliError> {
         let variables = VARIABLES
             .into_iter()
             .filter_map(|name| Some((name, std::env::var_os(name)?.to_string_lossy().into_owned())))
@@ -95,12 +95,12 @@ impl ServerArgs {
     /// The same with an environment and files of the caller's.
     ///
     /// # Errors
-    /// [`StartError::Usage`] and [`StartError::Config`].
+    /// [`CliError::Usage`] and [`CliError::Config`].
     pub fn load_from(
         &self,
         variables: Vec<(&'static str, String)>,
         read: &dyn Fn(&Path) -> io::Result<Vec<u8>>,
-    ) -> Result<Loaded, StartError> {
+    ) -> Result<Loaded, CliError> {
         let sources = Sources {
             start: self.start()?,
             variables,
@@ -115,11 +115,11 @@ impl ServerArgs {
     ///
     /// # Errors
     /// What a start would fail with, and keys nobody knows.
-    pub fn check(&self, loaded: &Loaded) -> Result<String, StartError> {
+    pub fn check(&self, loaded: &Loaded) -> Result<String, CliError> {
         let unknown: Vec<Note> =
             loaded.notes.iter().filter(|note| note.is_unknown_key).cloned().collect();
         if !unknown.is_empty() {
-            return Err(StartError::UnknownKeys(unknown));
+            return Err(CliError::UnknownKeys(unknown));
         }
         dirs::check(&loaded.config.data)?;
         let mut report = String::new();
@@ -132,7 +132,7 @@ impl ServerArgs {
         Ok(report)
     }
 
-    fn start(&self) -> Result<Start, StartError> {
+    fn start(&self) -> Result<Start, CliError> {
         match self.arguments.as_slice() {
             [] => Ok(Start::Defaults),
             [file] => Ok(Start::File(PathBuf::from(file))),
@@ -142,7 +142,7 @@ impl ServerArgs {
                 tick_time: rest.first().cloned(),
                 max_client_cnxns: rest.get(1).cloned(),
             }),
-            more => Err(StartError::Usage(format!(
+            more => Err(CliError::Usage(format!(
                 "{} arguments, expected a zoo.cfg or <port> <datadir> [tickTime] [maxClientCnxns]",
                 more.len()
             ))),
@@ -257,6 +257,69 @@ mod tests {
             text.contains("zoo.cfg:4: tickTme") && text.contains("did you mean tickTime?"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn unknown_keys_are_named_beside_other_faults() {
+        let text = "dataDir=/d\nclientPrt=2181\ntickTime=x\nleader.maxConcurentSnapSyncs=3\n";
+        let fault = parse(&["zoo.cfg"])
+            .load_from(Vec::new(), &files(&[("zoo.cfg", text)]))
+            .unwrap_err()
+            .to_string();
+        for part in [
+            "zoo.cfg:3: tickTime=x",
+            "zoo.cfg:2: clientPrt",
+            "did you mean clientPort?",
+            "zoo.cfg:4: leader.maxConcurentSnapSyncs",
+            "did you mean leader.maxConcurrentSnapSyncs?",
+        ] {
+            assert!(fault.contains(part), "{part}: {fault}");
+        }
+    }
+
+    #[test]
+    fn properties_of_others_are_named_once_and_without_values() {
+        let variables =
+            vec![("JVMFLAGS", "-Dcom.sun.management.jmxremote.port=9 -Dlog4j.x=y".to_owned())];
+        let args = parse(&["zoo.cfg", "-Djava.security.krb5.conf=/secret"]);
+        let loaded = args
+            .load_from(variables, &files(&[("zoo.cfg", "dataDir=/d\nclientPort=1\n")]))
+            .unwrap();
+        let named: Vec<&str> = (loaded.notes.iter().map(|note| &*note.text))
+            .filter(|text| text.contains("without effect"))
+            .collect();
+        assert_eq!(
+            named,
+            [
+                "properties without effect in this server: com.sun.management.jmxremote.port (JVMFLAGS), \
+              log4j.x (JVMFLAGS), java.security.krb5.conf (-D)"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_client_port_that_servers_use_is_refused() {
+        let refusal = |lines: &str| {
+            let text = format!("dataDir=/d\ninitLimit=5\nsyncLimit=2\n{lines}");
+            let files = [("zoo.cfg", &*text), ("/d/myid", "1")];
+            let loaded = parse(&["zoo.cfg"]).load_from(Vec::new(), &self::files(&files));
+            loaded.map(|_| ()).map_err(|fault| fault.to_string())
+        };
+        let members = "server.1=10.0.0.1:2888:3888\nserver.2=10.0.0.2:2888:3888\n";
+        let fault = refusal(&format!("clientPort=2888\n{members}")).unwrap_err();
+        assert_eq!(
+            fault,
+            "zoo.cfg:4: 2888: the client port is also the quorum port of this server"
+        );
+        let of_all = "clientPort=3888\nclientPortAddress=10.0.0.1\n";
+        let fault = refusal(&format!("{of_all}{members}")).unwrap_err();
+        assert!(fault.contains("3888: the client port is also the election port"), "{fault}");
+        let in_line = members.replacen("3888", "3888;2888", 1);
+        let fault = refusal(&in_line).unwrap_err();
+        assert!(fault.contains("2888: the client port is also the quorum port"), "{fault}");
+        // The same number at another address, and at another server.
+        refusal(&format!("clientPort=3888\nclientPortAddress=127.0.0.1\n{members}")).unwrap();
+        refusal("clientPort=2889\nserver.1=h1:2888:3888\nserver.2=h2:2889:3889\n").unwrap();
     }
 
     #[test]

@@ -1,7 +1,17 @@
-//! The driver: configuration, listeners, threads, timers and four-letter words around a replica.
+//! A server: the threads, sockets and files around an engine.
 //!
-//! Decides nothing about the protocol: what a request means is in `zebu-replica`, what is on the
-//! disk in `zebu-store`.
+//! It decides nothing about the protocol: what a request means is in `zebu-replica`, what becomes of it in `zebu-engine`,
+//! what is on the disk in `zebu-store`.
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | `server`, `run`, `cli` | a server starts and stops; the program around it |
+//! | `driver`, `shared` | the replica's thread; what all threads share |
+//! | `clients` | listeners, network workers, connections |
+//! | `ensemble` | members, and the network between them |
+//! | `disk` | the log's thread, snapshots, recovery |
+//! | `counting` | metrics, and facts for four-letter words and HTTP |
+//! | `admin` | HTTP |
 //!
 //! Usable as a library, to test an application against a real server that lives as long as the test:
 //!
@@ -37,40 +47,22 @@
 //!
 //! **Invariant:** no file or socket is touched while the tree is locked for writing.
 
-mod aside;
-mod between;
+mod admin;
 pub mod cli;
-mod client;
-mod commits;
-pub mod config;
-mod conn;
-mod conns;
+mod clients;
 mod counting;
-mod delivery;
-mod descriptors;
-mod engine;
+mod disk;
+mod driver;
 mod ensemble;
-mod facts;
-pub mod four_letter;
-mod inbox;
-mod journal;
-mod load;
-mod membership;
-pub mod metrics;
-mod network;
-mod pace;
-mod peers;
-mod recovery;
-mod refused;
+mod error;
 mod run;
 mod server;
 mod shared;
-mod snapshotter;
-mod spread;
-mod usage;
-mod words;
 
+pub use error::{RunError, SnapshotError, StartError};
 pub use run::run;
 pub use server::Server;
 pub use shared::Failure;
+pub use zebu_admin::four_letter;
 pub use zebu_proto::properties;
+pub use {zebu_config as config, zebu_metrics as metrics};

@@ -7,13 +7,17 @@ use tracing::{error, info, warn};
 use zebu_store::StoreError;
 
 use crate::Server;
-use crate::cli::{ServerArgs, StartError, greeting};
+use crate::cli::{CliError, ServerArgs, greeting};
+use crate::clients::descriptors;
 use crate::config::{Level, dirs};
-use crate::descriptors;
-use crate::server::FirstSnapshot;
+use crate::error::{StartError, chain};
+use crate::shared::Failure;
 
 /// Exit code for everything that has none of its own.
 const UNEXPECTED: u8 = 1;
+
+/// Exit code when the admin server cannot be started.
+const NO_ADMIN_SERVER: u8 = 4;
 
 /// Exit code when the first snapshot cannot be written.
 const NO_SNAPSHOT: u8 = 10;
@@ -23,21 +27,36 @@ pub fn run(args: &ServerArgs) -> ExitCode {
     match try_run(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("error: {failure:#}");
+            eprintln!("error: {}", chain(&failure));
             ExitCode::from(exit_code(&failure))
         }
     }
 }
 
-fn exit_code(failure: &anyhow::Error) -> u8 {
-    if let Some(start) = failure.downcast_ref::<StartError>() {
-        start.exit_code()
-    } else if failure.is::<FirstSnapshot>() {
-        NO_SNAPSHOT
-    } else if failure.downcast_ref::<StoreError>().is_some_and(is_unusable) {
-        dirs::DataDirError::EXIT_CODE
-    } else {
-        UNEXPECTED
+/// Why a process ends with another code than 0.
+#[derive(Debug, thiserror::Error)]
+enum Ended {
+    #[error(transparent)]
+    Cli(#[from] CliError),
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error(transparent)]
+    Run(#[from] Failure),
+    #[error("the process cannot wait for signals")]
+    Signals(#[source] std::io::Error),
+    #[error("the answer cannot be written")]
+    Output(#[source] std::io::Error),
+}
+
+fn exit_code(ended: &Ended) -> u8 {
+    match ended {
+        Ended::Cli(error) => error.exit_code(),
+        Ended::Start(StartError::FirstSnapshot(_)) => NO_SNAPSHOT,
+        Ended::Start(StartError::Admin(_)) => NO_ADMIN_SERVER,
+        Ended::Start(StartError::Data(error)) if is_unusable(error) => {
+            dirs::DataDirError::EXIT_CODE
+        }
+        Ended::Start(_) | Ended::Run(_) | Ended::Signals(_) | Ended::Output(_) => UNEXPECTED,
     }
 }
 
@@ -49,10 +68,11 @@ fn is_unusable(error: &StoreError) -> bool {
     )
 }
 
-fn try_run(args: &ServerArgs) -> anyhow::Result<()> {
+fn try_run(args: &ServerArgs) -> Result<(), Ended> {
     let loaded = args.load()?;
     if args.check {
-        std::io::stdout().write_all(args.check(&loaded)?.as_bytes())?;
+        let text = args.check(&loaded)?;
+        std::io::stdout().write_all(text.as_bytes()).map_err(Ended::Output)?;
         return Ok(());
     }
     log_to_stderr();
@@ -68,9 +88,9 @@ fn try_run(args: &ServerArgs) -> anyhow::Result<()> {
         warn!("the limit of open files cannot be raised: {failure}");
     }
     let config = loaded.config;
-    dirs::prepare(&config.data).map_err(StartError::from)?;
+    dirs::prepare(&config.data).map_err(CliError::from)?;
     let server = Server::start(config.clone(), Vec::new())?;
-    stop_on_signals(server.stopper())?;
+    stop_on_signals(server.stopper()).map_err(Ended::Signals)?;
     let mut stdout = std::io::stdout();
     for line in greeting(&config, server.port()) {
         // Nobody may be reading it.
@@ -100,11 +120,11 @@ fn log_to_stderr() {
         .try_init();
 }
 
-fn stop_on_signals(stop: impl Fn() + Send + 'static) -> anyhow::Result<()> {
+fn stop_on_signals(stop: impl Fn() + Send + 'static) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (mut interrupt, mut terminate) = runtime.block_on(async {
         use tokio::signal::unix::{SignalKind, signal};
-        anyhow::Ok((signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?))
+        std::io::Result::Ok((signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?))
     })?;
     std::thread::Builder::new().name("zebu-signals".to_owned()).spawn(move || {
         runtime.block_on(async {

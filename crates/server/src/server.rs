@@ -1,14 +1,17 @@
 //! A whole server: recovers its data, starts its threads, and stops them again.
 
 use std::num::NonZero;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
 use parking_lot::Mutex;
 use tracing::{error, info, warn};
+use zebu_admin::Running;
+use zebu_engine::Mode;
+use zebu_engine::journal::MemberFiles;
 use zebu_proto::{ExtendedTypes, ServerId, SessionId, Zxid};
 use zebu_replica::auth::{AuthProvider, Digest, Schemes};
 use zebu_replica::{
@@ -17,38 +20,37 @@ use zebu_replica::{
 };
 use zebu_state::Rebuilt;
 use zebu_state::membership::{self, ConfigFiles};
-use zebu_store::{EpochFiles, OsVfs, Recovered, Snapshots, Store};
+use zebu_store::{EpochFiles, Mode as Recovery, OsVfs, Recovered, Snapshots, Store, Torn};
 use zebu_tree::Options as TreeOptions;
 
+use crate::admin;
+use crate::clients::workers::{self, Workers};
 use crate::config::{Compression, Config};
-use crate::engine::{self, Engine};
-use crate::ensemble;
-use crate::four_letter::Mode;
-use crate::journal::{self, Journal, Reports};
-use crate::membership::check_hand_made;
+use crate::disk::journal::{self, Journal};
+use crate::disk::recovery;
+use crate::disk::snapshotter::Snapshotter;
+use crate::driver::{self, Driver};
+use crate::ensemble::member;
+use crate::ensemble::membership::{check_alone, check_hand_made};
+use crate::ensemble::peers::Peers;
+use crate::error::StartError;
 use crate::metrics::Metrics;
-use crate::network::{self, Workers};
-use crate::peers::Peers;
-use crate::recovery;
 use crate::shared::{Clock, Failure, Shared, StopOnPanic};
-use crate::snapshotter::Snapshotter;
 
 /// How long a server looks for a leader at least before it serves read-only clients.
 const READ_ONLY_AFTER_MIN: Duration = Duration::from_secs(2);
-
-/// Why a server did not start: the snapshot that comes before everything else could not be written.
-#[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("the first snapshot cannot be written")]
-pub struct FirstSnapshot;
 
 /// A running server. Dropping it stops it.
 pub struct Server {
     shared: Arc<Shared>,
     threads: Option<Threads>,
     port: Option<u16>,
+    admin_port: Option<u16>,
+    metrics_port: Option<u16>,
 }
 
 struct Threads {
+    http: Option<Running>,
     workers: Workers,
     replica: JoinHandle<()>,
     log: JoinHandle<()>,
@@ -64,7 +66,10 @@ impl Server {
     ///
     /// # Errors
     /// Why it cannot start, in words for its operator.
-    pub fn start(config: Config, providers: Vec<Box<dyn AuthProvider>>) -> anyhow::Result<Self> {
+    pub fn start(
+        config: Config,
+        providers: Vec<Box<dyn AuthProvider>>,
+    ) -> Result<Self, StartError> {
         let clock = Clock::start();
         let metrics = Metrics::default();
         // What providers of others do may take its time: the network workers do not wait for them.
@@ -76,11 +81,7 @@ impl Server {
         let (recovered, rebuilt) = recovery::recover(&mut store, tree_options(&config))?;
         if config.ensemble.is_none() && recovered.fresh && recovered.last_zxid < Zxid::ZERO {
             // Of a member others would know the history; alone, nobody does.
-            anyhow::bail!(
-                "{}: the database is empty and db.autocreate is false\n\
-                 hint: restore version-2 from a backup, or create a file named initialize beside it",
-                config.data.logs().display()
-            );
+            return Err(StartError::Empty(config.data.logs().to_owned()));
         }
         let Rebuilt { mut tree, mismatches } = rebuilt;
         report(&recovered, mismatches);
@@ -105,42 +106,51 @@ impl Server {
                 membership::show(&mut tree, &ensemble.members, now_ms);
             } else {
                 if let Some(before) = &in_data {
-                    check_hand_made(ensemble, before)?;
+                    check_hand_made(&config, ensemble, before)?;
                 }
                 membership::overwrite(&mut tree, &ensemble.members, now_ms);
             }
+        } else {
+            check_alone(&config, &store.epochs(), in_data.as_ref())?;
         }
         let (log, snapshots) = store.split();
 
-        let listener = network::bind(&config.net)?;
+        let listener = workers::bind(&config.net)?;
         let port =
             listener.as_ref().and_then(|listener| listener.local_addr().ok()).map(|at| at.port());
+        let http = admin::Bound::new(&config)?;
+        let (admin_port, metrics_port) = (http.admin_port(), http.metrics_port());
         let now = clock.now();
         let options = replica_options(&config, now.wall_ms);
-        let (mut replica, reports, first, renew) = match &config.ensemble {
+        info!("session passwords: {}", options.passwords);
+        let (mut replica, files, first, renew) = match &config.ensemble {
             None => {
                 let replica = Replica::new(options, &tree, now);
                 // A start that changed nothing has its snapshot already.
                 let renew = recovered.replayed > 0;
-                (replica, Reports::Alone, recovered.snapshot.is_none(), renew)
+                (replica, None, recovered.snapshot.is_none(), renew)
             }
             Some(ensemble) => {
                 let epochs = EpochFiles::new(vfs.clone(), &config.data.dir);
                 let committed = Arc::new(ensemble.members.clone());
                 let proposed = ensemble.proposed.as_ref();
-                let files =
-                    ConfigFiles::new(vfs, config.file.clone(), ensemble.me, committed, proposed);
+                let file = config.file.as_deref().map(in_full);
+                let files = ConfigFiles::new(vfs, file, ensemble.me, committed, proposed);
                 if config.reconfig_enabled {
                     files.settle()?;
                     if ensemble.dynamic_file.is_none() {
                         files.back_up()?;
                     }
                 }
-                let peer =
-                    ensemble::peer(&config, ensemble, &epochs, &recovered, in_data, in_files)?;
-                let replica = Replica::member(options, peer, &tree, now);
-                // What no quorum has confirmed yet must not get into a snapshot.
-                (replica, Reports::Member(epochs, Box::new(files)), recovered.fresh, false)
+                let peer = member::peer(&config, ensemble, &epochs, &recovered, in_data, in_files)?;
+                let mut replica = Replica::member(options, peer, &tree, now);
+                // What no quorum has confirmed yet must not get into a snapshot: one is due later.
+                replica.replayed(recovered.replayed, recovered.replayed_bytes);
+                // A member whose empty database is not to be trusted waits for a leader's.
+                let first = recovered.fresh && recovered.last_zxid >= Zxid::ZERO;
+                let reconfig = config.reconfig_enabled;
+                let files = Box::new(MemberFiles { epochs, config: files, reconfig });
+                (replica, Some(files), first, false)
             }
         };
         let ensemble = config.ensemble.clone();
@@ -148,7 +158,7 @@ impl Server {
             Arc::new(Shared::new(config, tree, schemes, metrics, clock, snapshots.clone(), port));
         let snapshotter = Snapshotter::new(snapshots.clone());
         if first {
-            snapshotter.take(&shared).context(FirstSnapshot)?;
+            snapshotter.take(&shared).map_err(StartError::FirstSnapshot)?;
         } else if renew {
             // Clients need not wait for it: what the last start had is still there.
             replica.snapshot_begun();
@@ -160,34 +170,45 @@ impl Server {
         let journal = Arc::new(Mutex::new(Journal::new(log)));
         let kept = journal.clone();
         let log = spawn(&shared, "zebu-log", move |shared| {
-            journal::run(&kept, &from_replica, reports, shared);
+            journal::run(&kept, &from_replica, files, shared);
         })?;
         let alone = ensemble.is_none();
         let peers = ensemble.map(|ensemble| Peers::start(&shared, ensemble)).transpose()?;
         let handle = peers.as_ref().map(Peers::handle);
-        let engine =
-            Engine::new(shared.clone(), replica, journal, to_log, snapshotter.clone(), handle);
-        let engine = Arc::new(Mutex::new(engine));
-        let driven = engine.clone();
-        let replica = spawn(&shared, "zebu-replica", move |shared| engine::run(&driven, shared))?;
+        let driver =
+            Driver::new(shared.clone(), replica, journal, to_log, snapshotter.clone(), handle);
+        let driver = Arc::new(Mutex::new(driver));
+        let driven = driver.clone();
+        let replica = spawn(&shared, "zebu-replica", move |shared| driver::run(&driven, shared))?;
         let count = std::thread::available_parallelism().map_or(1, NonZero::get);
-        let workers = Workers::start(&shared, &engine, takes_turns, count)?;
+        let workers = Workers::start(&shared, &driver, takes_turns, count)?;
         if alone {
             shared.serve(Some(Mode::Standalone));
         }
         if let Some(listener) = listener {
             workers.listen(listener);
         }
+        let http = http.serve(&shared)?;
         let housekeeper = spawn(&shared, "zebu-purge", move |shared| purge(shared, &snapshots))?;
         std::mem::forget(unfinished);
-        let threads = Threads { workers, replica, log, housekeeper, snapshotter, peers };
+        let threads = Threads { http, workers, replica, log, housekeeper, snapshotter, peers };
         let threads = Some(threads);
-        Ok(Self { shared, threads, port })
+        Ok(Self { shared, threads, port, admin_port, metrics_port })
     }
 
     /// The client port that was bound.
     pub fn port(&self) -> Option<u16> {
         self.port
+    }
+
+    /// The port of the HTTP admin server, if there is one.
+    pub fn admin_port(&self) -> Option<u16> {
+        self.admin_port
+    }
+
+    /// The port of the Prometheus page, if there is one.
+    pub fn metrics_port(&self) -> Option<u16> {
+        self.metrics_port
     }
 
     /// Asks the server to stop.
@@ -223,16 +244,19 @@ impl Server {
     fn end(&mut self) -> Result<(), Failure> {
         self.shared.stop(Ok(()));
         if let Some(threads) = self.threads.take() {
+            drop(threads.http);
             threads.workers.join();
             if let Some(peers) = threads.peers {
                 peers.stop();
             }
-            self.shared.inbox.stop();
+            self.shared.inbox().stop();
             // A thread that panicked has said so itself.
             let _ = threads.replica.join();
             let _ = threads.log.join();
             let _ = threads.housekeeper.join();
             threads.snapshotter.join();
+            // One that a client has asked for ends as soon as the server stops.
+            drop(self.shared.taking_snapshot.lock());
         }
         self.shared.wait_stopped()
     }
@@ -254,7 +278,7 @@ struct Unfinished<'s>(&'s Arc<Shared>);
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         self.0.stop(Ok(()));
-        self.0.inbox.stop();
+        self.0.inbox().stop();
     }
 }
 
@@ -262,7 +286,7 @@ fn spawn(
     shared: &Arc<Shared>,
     name: &'static str,
     run: impl FnOnce(&Arc<Shared>) + Send + 'static,
-) -> anyhow::Result<JoinHandle<()>> {
+) -> Result<JoinHandle<()>, StartError> {
     let shared = shared.clone();
     std::thread::Builder::new()
         .name(name.to_owned())
@@ -270,7 +294,7 @@ fn spawn(
             let _guard = StopOnPanic::new(&shared, name);
             run(&shared);
         })
-        .with_context(|| format!("the thread {name} cannot start"))
+        .map_err(|source| StartError::System { what: name, source })
 }
 
 /// Removes old files at the configured interval, the first time at once.
@@ -291,19 +315,18 @@ fn purge(shared: &Shared, snapshots: &Snapshots) {
     }
 }
 
-fn schemes(config: &Config, extra: Vec<Box<dyn AuthProvider>>) -> anyhow::Result<Schemes> {
+fn schemes(config: &Config, extra: Vec<Box<dyn AuthProvider>>) -> Result<Schemes, StartError> {
     let auth = &config.auth;
     let mut providers = extra;
     if auth.digest {
         let super_id = auth.super_digest.as_ref().map(|secret| secret.expose().to_owned());
         providers.push(Box::new(Digest::new(auth.digest_algorithm.parse()?, super_id)));
     }
-    let schemes = Schemes::new(providers, auth.skip_acl);
+    let schemes = Schemes::new(providers, auth.skip_acl).limited(config.limits.record_bytes_max());
     for scheme in &auth.enforced_schemes {
-        anyhow::ensure!(
-            schemes.provider(scheme).is_some(),
-            "enforce.auth.schemes names {scheme}, which has no authentication provider"
-        );
+        if schemes.provider(scheme).is_none() {
+            return Err(StartError::NoProvider(scheme.clone()));
+        }
     }
     Ok(schemes)
 }
@@ -331,6 +354,7 @@ fn store_options(config: &Config) -> zebu_store::Options {
         options.recent_txns_max = ensemble.learners.committed_txns as usize;
     }
     options.prealloc_bytes = config.log.preallocate_bytes;
+    options.prealloc_adaptive = config.log.preallocate_adaptive;
     options.force_sync = config.log.fsync;
     options.fsync_warning = config.log.fsync_warning;
     options.log_size_limit = config.log.file_bytes_max;
@@ -344,8 +368,7 @@ fn store_options(config: &Config) -> zebu_store::Options {
     options.trust_empty_snapshot = config.data.trust_empty_snapshot;
     options.autocreate_dirs = config.data.create_dirs;
     options.autocreate_db = config.data.create_db;
-    options.record_bytes_max =
-        config.limits.packet_bytes.saturating_add(config.limits.packet_extra_bytes);
+    options.record_bytes_max = config.limits.record_bytes_max();
     options.accept_damage = config.data.accept_damaged_log;
     options
 }
@@ -370,10 +393,12 @@ fn replica_options(config: &Config, wall_ms: i64) -> ReplicaOptions {
         tick: config.sessions.tick,
         session_timeout_ms_min: timeout_ms(config.sessions.timeout_min),
         session_timeout_ms_max: timeout_ms(config.sessions.timeout_max),
+        passwords: config.auth.session_passwords.clone(),
         rules: Rules {
             types: extended_types(config),
             enforce_quota: config.znodes.enforce_quota,
             close_session_lists_paths: config.log.close_session_txn,
+            record_bytes_max: config.limits.record_bytes_max(),
             digest: config.snapshot.digest,
             reconfig: config.reconfig_enabled,
             members: config.ensemble.as_ref().map(|it| it.rules).unwrap_or_default(),
@@ -417,6 +442,15 @@ fn replica_options(config: &Config, wall_ms: i64) -> ReplicaOptions {
     }
 }
 
+/// The same file by a path that means the same wherever a process starts: what points to a file beside it is kept.
+fn in_full(file: &Path) -> PathBuf {
+    let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match (dir.canonicalize(), file.file_name()) {
+        (Ok(dir), Some(name)) => dir.join(name),
+        _ => file.to_owned(),
+    }
+}
+
 /// Says what recovery found.
 fn report(recovered: &Recovered, mismatches: u64) {
     for warning in &recovered.warnings {
@@ -427,8 +461,27 @@ fn report(recovered: &Recovered, mismatches: u64) {
             "the tree's digest differs from the one on the disk after {mismatches} transactions"
         );
     }
+    if let Some(Torn { path, offset, last }) = &recovered.truncated {
+        // Nobody was told of it, so nothing is lost.
+        info!(
+            "{}: a record that was being written when the machine or the process stopped begins at offset {offset}, \
+             behind transaction {last}: it was never acknowledged, and is left out",
+            path.display()
+        );
+    }
+    if recovered.damaged.is_some() {
+        // Said where it is decided what such a member does.
+        return;
+    }
+    let mode = match &recovered.mode {
+        Recovery::Verified => "everything that was durable once is there".to_owned(),
+        Recovery::Weaker { log } => format!(
+            "weaker mode: no sidecar says where {} ended, so damage at its end would look like a torn record",
+            log.display()
+        ),
+    };
     info!(
-        "recovered to zxid {}, {} transactions replayed",
+        "recovered to zxid {}, {} transactions replayed; {mode}",
         recovered.last_zxid, recovered.replayed
     );
 }
@@ -450,6 +503,7 @@ mod tests {
         let mut config = Config::embedded("/data");
         config.data.log_dir = "/log".into();
         config.log.preallocate_bytes = 1;
+        config.log.preallocate_adaptive = true;
         config.log.file_bytes_max = Some(2);
         config.log.fsync = false;
         config.log.fsync_warning = Duration::from_millis(3);
@@ -466,12 +520,26 @@ mod tests {
         assert_eq!(options.data_dir, std::path::Path::new("/data"));
         assert_eq!(options.log_dir, std::path::Path::new("/log"));
         assert_eq!((options.prealloc_bytes, options.log_size_limit), (1, Some(2)));
+        assert!(options.prealloc_adaptive);
         assert!(!options.force_sync && options.fsync_warning == Duration::from_millis(3));
         assert_eq!(options.compression, zebu_store::Compression::Gzip);
         assert!(!options.digest && !options.last_zxid_section);
         assert!(!options.autocreate_dirs && !options.autocreate_db);
         assert!(options.trust_empty_snapshot && options.accept_damage);
         assert_eq!(options.record_bytes_max, 42);
+    }
+
+    #[test]
+    fn a_file_has_a_path_that_means_the_same_everywhere() {
+        let file = in_full(Path::new("Cargo.toml"));
+        assert!(file.is_absolute() && file.ends_with("Cargo.toml"), "{file:?}");
+        assert!(file.exists());
+        assert_eq!(in_full(Path::new("src/../Cargo.toml")), file);
+        // A file that is a link stays where it is, and so do those beside it.
+        let dir = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(&file, dir.path().join("zoo.cfg")).unwrap();
+        let link = in_full(&dir.path().join("zoo.cfg"));
+        assert_eq!(link, dir.path().canonicalize().unwrap().join("zoo.cfg"));
     }
 
     /// Frames of `payloads`, in a row.
@@ -529,7 +597,7 @@ mod tests {
             payload
         };
         receive(&stream);
-        let first = server.shared.conns.all()[0].worker.load(Ordering::Relaxed);
+        let first = server.shared.conns().all()[0].side.worker.load(Ordering::Relaxed);
         for round in 0..ROUNDS {
             let ask = |number: i32| {
                 let op = if number % 3 == 0 { OpCode::DELETE } else { OpCode::EXISTS };
@@ -541,8 +609,8 @@ mod tests {
             // Cut in two within a frame, so that the next worker goes on in the middle of it.
             let (now, later) = frames.split_at(frames.len() / 2 + 3);
             stream.write_all(now).unwrap();
-            let conn = server.shared.conns.all().remove(0);
-            conn.worker.fetch_xor(1, Ordering::Relaxed);
+            let conn = server.shared.conns().all().remove(0);
+            conn.side.worker.fetch_xor(1, Ordering::Relaxed);
             conn.wake();
             stream.write_all(later).unwrap();
             for number in 0..IN_A_ROUND {
@@ -550,11 +618,14 @@ mod tests {
                 assert_eq!(receive(&stream)[..4], xid, "round {round}");
             }
         }
-        let conn = server.shared.conns.all().remove(0);
-        assert_eq!(conn.worker.load(Ordering::Relaxed), first);
-        assert_eq!(conn.stats.received.load(Ordering::Relaxed), 1 + (ROUNDS * IN_A_ROUND) as u64);
+        let conn = server.shared.conns().all().remove(0);
+        assert_eq!(conn.side.worker.load(Ordering::Relaxed), first);
+        assert_eq!(
+            conn.side.stats.received.load(Ordering::Relaxed),
+            1 + (ROUNDS * IN_A_ROUND) as u64
+        );
         drop(stream);
-        while server.shared.conns.len() > 0 {
+        while server.shared.conns().count() > 0 {
             std::thread::sleep(Duration::from_millis(1));
         }
     }

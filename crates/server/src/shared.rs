@@ -8,6 +8,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Condvar, Mutex, RwLock};
 use tokio::sync::Notify;
+use zebu_engine::conns::{ConnLimits, Conns};
+use zebu_engine::load::LoadLimits;
+use zebu_engine::{ClientRules, Common, Inbox, Mode, outbox_bytes_max};
 use zebu_proto::{ServerId, SessionId, Zxid};
 use zebu_replica::auth::Schemes;
 use zebu_replica::{ConnId, Now};
@@ -16,15 +19,17 @@ use zebu_tree::Tree;
 use zebu_zab::Learners;
 use zebu_zab::config::Membership;
 
+use crate::clients::conn::{Conn, Side};
+use crate::clients::descriptors;
+use crate::clients::listening::Listening;
+use crate::clients::refused::Refused;
+use crate::clients::too_long::TooLong;
 use crate::config::Config;
-use crate::conn::Conn;
-use crate::conns::{ConnLimits, Conns};
-use crate::descriptors;
-use crate::four_letter::{Mode, ProposalSizes, TRACE_MASK_DEFAULT, Whitelist};
-use crate::inbox::Inbox;
-use crate::load::Load;
+use crate::counting::quota_warnings::QuotaWarnings;
+use crate::ensemble::peers::Observer;
+use crate::error::{RunError, chain};
+use crate::four_letter::{ProposalSizes, TRACE_MASK_DEFAULT, Whitelist};
 use crate::metrics::{Metrics, ServerStats};
-use crate::refused::Refused;
 
 /// The server's clock.
 #[derive(Clone, Copy, Debug)]
@@ -54,27 +59,22 @@ impl Clock {
 pub struct Shared {
     /// The settings it was started with.
     pub config: Config,
-    /// The state.
-    pub tree: RwLock<Tree>,
-    /// The authentication schemes.
-    pub schemes: Schemes,
-    /// The way into the replica.
-    pub inbox: Inbox,
-    /// What is on that way or behind it, and not answered.
-    pub load: Load,
+    /// What the engine and the connections share.
+    pub common: Common<Side>,
     /// Counters.
     pub metrics: Metrics,
     /// The clock.
     pub clock: Clock,
-    /// Every connection.
-    pub conns: Conns,
-    /// How many there may be.
+    /// Until when the network workers have listened to clients.
+    pub listening: Listening,
+    /// Until when the network between servers has listened to the others.
+    pub peers_listening: Listening,
+    /// How many connections there may be.
     conn_limits: ConnLimits,
-    /// What this server is to its clients, while it serves any: one fact, so that nobody sees it serve as what it
-    /// is not any more.
-    serving: Mutex<Option<Mode>>,
     /// Who came while it did not.
     pub refused: Refused,
+    /// Reads whose answers were too long.
+    pub too_long: TooLong,
     /// Set once, when the server is to stop, with the reason if that is a failure.
     stopping: Mutex<Option<Result<(), Failure>>>,
     stop: Notify,
@@ -91,6 +91,8 @@ pub struct Shared {
     pub stats: ServerStats,
     /// The four-letter words that are answered.
     pub whitelist: Whitelist,
+    /// When writes beyond a quota were told of.
+    pub quota_warnings: Mutex<QuotaWarnings>,
     /// What `stmk` set.
     pub trace_mask: AtomicI64,
     /// Txns on their way to the log.
@@ -107,24 +109,30 @@ pub struct Shared {
     pub client_port: Mutex<Option<u16>>,
     /// The configuration of the ensemble that is in force.
     pub members: Mutex<Option<Arc<Membership>>>,
+    /// A member's replica has had a turn, or its disk has done something: whoever waits for them looks again.
+    pub caught_up: Notify,
     /// Clients are to be served elsewhere, perhaps.
     pub members_changed: Notify,
+    /// Held by who takes a snapshot: two at a time would write the same file.
+    pub taking_snapshot: Mutex<()>,
+    /// Observers that are connected to this server.
+    pub observers: Mutex<Vec<Arc<Observer>>>,
 }
 
 /// Why a running server had to stop.
 #[derive(Clone)]
-pub struct Failure(Arc<anyhow::Error>);
+pub struct Failure(Arc<RunError>);
 
 impl fmt::Debug for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#}", self.0)
+        f.write_str(&chain(&*self.0))
     }
 }
 
 /// The fault and what led to it, in one line.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#}", self.0)
+        f.write_str(&chain(&*self.0))
     }
 }
 
@@ -147,7 +155,7 @@ impl StopOnPanic {
 impl Drop for StopOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.shared.stop(Err(anyhow::anyhow!("{} has panicked", self.what)));
+            self.shared.stop(Err(RunError::Panicked(self.what)));
         }
     }
 }
@@ -174,6 +182,8 @@ pub struct Status {
     pub observers: Option<usize>,
     /// At an observer: from whom it learns.
     pub master: Option<ServerId>,
+    /// At a learner: who leads.
+    pub leader: Option<ServerId>,
 }
 
 /// When a session expires.
@@ -193,6 +203,8 @@ pub struct SessionList {
     wanted: AtomicBool,
     made: Notify,
     last: Mutex<Vec<SessionDeadline>>,
+    /// How often the replica's thread could have made one.
+    turns: AtomicU64,
 }
 
 impl SessionList {
@@ -209,10 +221,16 @@ impl SessionList {
 
     /// Makes a copy if somebody wants one.
     pub fn answer(&self, copy: impl FnOnce() -> Vec<SessionDeadline>) {
+        self.turns.fetch_add(1, Ordering::Relaxed);
         if self.wanted.swap(false, Ordering::AcqRel) {
             *self.last.lock() = copy();
             self.made.notify_waiters();
         }
+    }
+
+    /// How often the replica's thread has come here: it does after every turn, some times each second.
+    pub fn turns(&self) -> u64 {
+        self.turns.load(Ordering::Relaxed)
     }
 
     /// The last copy.
@@ -228,6 +246,23 @@ pub struct MarkedProposal {
     pub zxid: Zxid,
     /// When it was made, by the wall clock.
     pub made_ms: i64,
+}
+
+/// What connections must obey.
+fn client_rules(config: &Config) -> ClientRules {
+    let limits = &config.limits;
+    ClientRules {
+        packet_bytes: limits.packet_bytes,
+        answer_bytes_max: limits.answer_bytes_max(),
+        outbox_bytes_max: outbox_bytes_max(limits.packet_bytes),
+        enforced_schemes: config.auth.enforced_schemes.clone(),
+        load: LoadLimits {
+            requests: limits.outstanding_requests,
+            bytes: limits.outstanding_bytes,
+            large_request: limits.large_request_bytes,
+            large_bytes: limits.large_requests_bytes_max,
+        },
+    }
 }
 
 impl Shared {
@@ -281,6 +316,7 @@ impl Shared {
             stop_sync: Condvar::new(),
             stats: ServerStats::default(),
             whitelist: Whitelist::new(&config.four_letter_words, config.readonly_mode),
+            quota_warnings: Mutex::default(),
             trace_mask: AtomicI64::new(TRACE_MASK_DEFAULT),
             log_queue: AtomicUsize::new(0),
             log_queue_bytes: AtomicUsize::new(0),
@@ -291,7 +327,12 @@ impl Shared {
             members: Mutex::new(
                 config.ensemble.as_ref().map(|ensemble| Arc::new(ensemble.members.clone())),
             ),
+            caught_up: Notify::new(),
             members_changed: Notify::new(),
+            taking_snapshot: Mutex::default(),
+            observers: Mutex::default(),
+            listening: Listening::default(),
+            peers_listening: Listening::default(),
             conn_limits: ConnLimits {
                 per_address: config.limits.connections_per_address,
                 total: config
@@ -301,16 +342,12 @@ impl Shared {
                     .chain(descriptors::connections_max())
                     .min(),
             },
-            load: Load::new(config.limits.clone()),
+            common: Common::new(tree, Arc::new(schemes), client_rules(&config)),
             config,
-            tree: RwLock::new(tree),
-            schemes,
-            inbox: Inbox::default(),
             metrics,
             clock,
-            conns: Conns::default(),
-            serving: Mutex::new(None),
             refused: Refused::default(),
+            too_long: TooLong::default(),
             stopping: Mutex::new(None),
             stop: Notify::new(),
             status: Mutex::default(),
@@ -320,24 +357,46 @@ impl Shared {
         }
     }
 
+    /// Starts the statistics of the server again.
+    pub fn reset_stats(&self) {
+        self.stats.reset();
+        self.metrics.reset();
+    }
+
+    /// Starts the statistics of all connections again.
+    pub fn reset_connections(&self) {
+        self.conns().each(|conn| conn.side.stats.reset());
+    }
+
     /// Another configuration is in force.
     pub fn set_members(&self, members: Arc<Membership>) {
         *self.members.lock() = Some(members);
+        self.divide_load(self.serving());
         self.members_changed.notify_one();
     }
 
-    /// The connection of that number, if it is still there.
-    pub fn conn(&self, id: ConnId) -> Option<Arc<Conn>> {
-        self.conns.get(id)
+    /// The state.
+    pub fn tree(&self) -> &RwLock<Tree> {
+        &self.common.tree
+    }
+
+    /// The way into the replica.
+    pub fn inbox(&self) -> &Inbox {
+        &self.common.inbox
+    }
+
+    /// Every connection.
+    pub fn conns(&self) -> &Conns<Side> {
+        &self.common.conns
     }
 
     /// Lets a connection in, unless its address or the server has enough of them.
     pub fn enter(&self, address: IpAddr, make: impl FnOnce(ConnId) -> Conn) -> Option<Arc<Conn>> {
-        self.conns.enter(address, self.conn_limits, make)
+        self.common.conns.enter(address, self.conn_limits, make)
     }
 
     /// Asks the server to stop; the first failure counts, whether it was asked before or not.
-    pub fn stop(&self, why: Result<(), anyhow::Error>) {
+    pub fn stop(&self, why: Result<(), RunError>) {
         let why = why.map_err(|why| Failure(Arc::new(why)));
         let mut stopping = self.stopping.lock();
         if !matches!(*stopping, Some(Err(_))) {
@@ -347,21 +406,34 @@ impl Shared {
             });
         }
         drop(stopping);
-        *self.serving.lock() = None;
+        self.common.serve(Duration::ZERO, || None);
         self.stop.notify_waiters();
         self.stop_sync.notify_all();
     }
 
     /// What this server is to its clients; `None` while it serves nobody.
     pub fn serving(&self) -> Option<Mode> {
-        *self.serving.lock()
+        self.common.serving()
+    }
+
+    /// How long it has been that.
+    pub fn uptime(&self) -> Duration {
+        let since = self.common.serving_since();
+        since.map_or(Duration::ZERO, |since| self.clock.monotonic().saturating_sub(since))
+    }
+
+    /// Only those who vote have a part of what an ensemble may have in progress.
+    fn divide_load(&self, mode: Option<Mode>) {
+        let votes = matches!(mode, Some(Mode::Leader | Mode::Follower));
+        let members = self.members.lock().clone().filter(|_| votes);
+        self.common.load.divide_among(members.map_or(1, |members| members.voters().count()));
     }
 
     /// Serves clients as that, or nobody; who is to stop serves nobody any more.
     pub fn serve(&self, mode: Option<Mode>) {
-        let mut serving = self.serving.lock();
-        // Whoever stops it says so first, and then takes this lock.
-        *serving = mode.filter(|_| !self.is_stopping());
+        self.divide_load(mode);
+        // Whoever stops it says so first, and then takes the lock under which this is asked.
+        self.common.serve(self.clock.monotonic(), || mode.filter(|_| !self.is_stopping()));
     }
 
     /// Waits, blocking, until the server is asked to stop.

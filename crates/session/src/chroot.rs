@@ -37,6 +37,16 @@ impl Chroot {
         }
     }
 
+    /// What the server calls a path that begins with the client's `prefix`.
+    ///
+    /// Unlike [`Chroot::absolute`] it keeps the slash of the root: what is appended is below the chroot, not beside it.
+    pub fn absolute_prefix<'a>(&self, prefix: &'a str) -> Cow<'a, str> {
+        match self.prefix.is_empty() {
+            true => Cow::Borrowed(prefix),
+            false => Cow::Owned(format!("{}{prefix}", self.prefix)),
+        }
+    }
+
     /// Whether the server's `path` is the chroot or below it.
     pub fn contains(&self, path: &str) -> bool {
         path.strip_prefix(&*self.prefix)
@@ -71,6 +81,15 @@ mod tests {
             assert!(!chroot.contains(path));
         }
         assert!(chroot.contains("/app/one") && chroot.contains("/app/one/a"));
+    }
+
+    /// A number that the server appends to the root makes a child of it, not a neighbour.
+    #[test]
+    fn what_begins_with_the_root_is_below_it() {
+        let chroot = Chroot::new("/app").unwrap();
+        assert_eq!(chroot.absolute_prefix("/"), "/app/");
+        assert_eq!(chroot.absolute_prefix("/n-"), "/app/n-");
+        assert_eq!(Chroot::default().absolute_prefix("/"), "/");
     }
 
     #[test]

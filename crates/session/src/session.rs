@@ -62,8 +62,19 @@ enum Phase {
 struct Credential {
     scheme: String,
     auth: Vec<u8>,
-    /// Who waits to hear whether it was accepted.
-    asked: Option<RequestId>,
+    /// The caller who waits to hear whether it was accepted.
+    asked: Option<Asked>,
+}
+
+/// A caller who waits for the answer to credentials. The credentials stay when it has given up waiting.
+#[derive(Debug)]
+struct Asked {
+    id: RequestId,
+    made: Duration,
+    /// Without a connection it waits no longer than this.
+    until: Duration,
+    /// Whether a server may have seen them.
+    is_sent: bool,
 }
 
 #[derive(Debug)]
@@ -191,7 +202,7 @@ impl Session {
         };
         let waiting = self.waiting.front().map(|waiting| waiting.until);
         let closing = self.closing.map(|(_, until)| until);
-        let times = [waiting, closing, self.given_up_at()];
+        let times = [waiting, closing, self.given_up_at(), self.asking_until()];
         Some(times.into_iter().flatten().fold(phase, Duration::min))
     }
 
@@ -203,7 +214,23 @@ impl Session {
     /// When a request that was sent has gone unanswered for too long.
     fn overdue_at(&self, link: &Link) -> Option<Duration> {
         let timeout = self.options.request_timeout;
-        Some(link.oldest()? + timeout.filter(|_| !zebu_proto::mutant!("request timeout ignored"))?)
+        let timeout = timeout.filter(|_| !zebu_proto::mutant!("request timeout ignored"))?;
+        let asked = self.asked().map(|asked| asked.made);
+        Some(link.oldest().into_iter().chain(asked).min()? + timeout)
+    }
+
+    /// The callers who wait to hear whether their credentials were accepted.
+    fn asked(&self) -> impl Iterator<Item = &Asked> {
+        self.credentials.iter().filter_map(|credential| credential.asked.as_ref())
+    }
+
+    /// Until when callers wait for a connection on which their credentials are presented.
+    fn asking_until(&self) -> Option<Duration> {
+        match self.phase {
+            // Answered, or lost with the connection.
+            Phase::Connected(_) => None,
+            _ => self.asked().map(|asked| asked.until).min(),
+        }
     }
 
     /// How the session stands.
@@ -251,6 +278,10 @@ impl Session {
     // Finding a server.
 
     fn tick(&mut self, now: Duration, out: &mut Vec<Output>) {
+        if self.is_global && self.ticket.id == SessionId::NONE {
+            // No session has this id. A server would take it for the wish for a new session, which is none of ours.
+            self.end(Ending::Expired, out);
+        }
         self.give_up_waiting(now, out);
         if !matches!(self.phase, Phase::Connected(_) | Phase::Over(_)) {
             self.alone_since.get_or_insert(now);
@@ -314,10 +345,33 @@ impl Session {
         if is_broken {
             self.refuse_broken(out);
         }
+        self.give_up_asking(now, out);
         if let Some((_, until)) = self.closing
             && until <= now
         {
             self.end_untold(Ending::Closed, out);
+        }
+    }
+
+    /// Without a connection, answers callers who waited too long to hear whether their credentials were accepted. The
+    /// credentials stay.
+    fn give_up_asking(&mut self, now: Duration, out: &mut Vec<Output>) {
+        if matches!(self.phase, Phase::Connected(_)) {
+            return;
+        }
+        let timeout = self.options.request_timeout;
+        for credential in &mut self.credentials {
+            let Some(asked) = credential.asked.take_if(|asked| asked.until <= now) else {
+                continue;
+            };
+            let failure = match timeout {
+                Some(timeout) if asked.made + timeout <= now => {
+                    Failure::TimedOut { is_sent: asked.is_sent }
+                }
+                _ if asked.is_sent => Failure::Lost,
+                _ => Failure::NoConnection,
+            };
+            out.push(Output::Done(asked.id, Err(failure)));
         }
     }
 
@@ -432,6 +486,7 @@ impl Session {
             Output::Done(id, Err(if is_overdue { overdue } else { Failure::Lost }))
         }));
         self.refuse_broken(out);
+        self.give_up_asking(now, out);
         self.drop_watches(out);
     }
 
@@ -466,7 +521,7 @@ impl Session {
         self.probing = None;
         let _nobody_is_told = self.watches.clear();
         let credentials = std::mem::take(&mut self.credentials);
-        let asked = credentials.into_iter().filter_map(|credential| credential.asked);
+        let asked = credentials.into_iter().filter_map(|credential| Some(credential.asked?.id));
         let waiting = self.waiting.drain(..).map(|waiting| waiting.submission.id);
         let over = |id| Output::Done(id, Err(Failure::Over(ending)));
         out.extend(asked.chain(waiting).map(over));
@@ -542,7 +597,10 @@ impl Session {
     /// What a new connection is told first: who we are, what we watch, then what waited for it.
     fn introduce(&mut self, now: Duration, out: &mut Vec<Output>) {
         let Phase::Connected(link) = &mut self.phase else { return };
-        for (place, credential) in self.credentials.iter().enumerate() {
+        for (place, credential) in self.credentials.iter_mut().enumerate() {
+            if let Some(asked) = &mut credential.asked {
+                asked.is_sent = true;
+            }
             link.credentials.push_back(place);
             link.send_as(now, &auth_frame(credential), Xid::AUTH, buffer(out));
         }
@@ -604,9 +662,9 @@ impl Session {
             self.end(Ending::AuthFailed, out);
             return Some(());
         }
-        if let Some(id) = self.credentials[place].asked.take() {
+        if let Some(asked) = self.credentials[place].asked.take() {
             let answer = Answer { zxid: header.zxid, err: header.err, body: Bytes::new() };
-            out.push(Output::Done(id, Ok(answer)));
+            out.push(Output::Done(asked.id, Ok(answer)));
         }
         Some(())
     }
@@ -691,12 +749,16 @@ impl Session {
                 link.send(now, now, &frame, awaited, buffer(out));
             }
             _ => {
-                let Options { connection_wait, request_timeout, .. } = self.options;
-                let until =
-                    now + request_timeout.map_or(connection_wait, |t| t.min(connection_wait));
+                let until = self.waits_until(now);
                 self.waiting.push_back(Waiting { submission, made: now, until });
             }
         }
+    }
+
+    /// Until when a request that is made now waits for a connection.
+    fn waits_until(&self, now: Duration) -> Duration {
+        let Options { connection_wait, request_timeout, .. } = self.options;
+        now + request_timeout.map_or(connection_wait, |timeout| timeout.min(connection_wait))
     }
 
     fn pending(&self) -> usize {
@@ -727,7 +789,9 @@ impl Session {
             return;
         }
         let place = self.credentials.len();
-        let credential = Credential { scheme, auth, asked: Some(id) };
+        let is_sent = matches!(self.phase, Phase::Connected(_));
+        let asked = Asked { id, made: now, until: self.waits_until(now), is_sent };
+        let credential = Credential { scheme, auth, asked: Some(asked) };
         if let Phase::Connected(link) = &mut self.phase {
             link.credentials.push_back(place);
             link.send_as(now, &auth_frame(&credential), Xid::AUTH, buffer(out));

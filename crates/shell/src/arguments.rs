@@ -8,10 +8,13 @@ use zebu_proto::properties;
 
 use crate::failure::{Failure, Result};
 use crate::output::Colour;
-use crate::session::Settings;
+use crate::session::{Identity, Settings};
 
 /// The environment variables whose `-D` words are client settings, as the original's scripts have it.
 const VARIABLES: [&str; 2] = ["CLIENT_JVMFLAGS", "JVMFLAGS"];
+
+/// The environment variable that says who the user is, a line for each identity. Other users cannot read it.
+const IDENTITIES_VARIABLE: &str = "ZEBU_AUTH";
 
 /// What the shell was started with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +24,10 @@ pub(crate) struct Options {
     pub(crate) read_only: bool,
     pub(crate) wait_for_connection: bool,
     pub(crate) client_configuration: Option<PathBuf>,
+    /// Who the user is, as given on the command line.
+    pub(crate) identities: Vec<Identity>,
+    /// Files that say who the user is.
+    pub(crate) identity_files: Vec<PathBuf>,
     pub(crate) json: bool,
     pub(crate) quiet: bool,
     pub(crate) colour: Colour,
@@ -38,6 +45,8 @@ impl Default for Options {
             read_only: false,
             wait_for_connection: false,
             client_configuration: None,
+            identities: Vec::new(),
+            identity_files: Vec::new(),
             json: false,
             quiet: false,
             colour: Colour::Auto,
@@ -75,6 +84,8 @@ impl Options {
                 "server" => options.server = value()?,
                 "timeout" => options.timeout = milliseconds(&value()?)?,
                 "client-configuration" => options.client_configuration = Some(value()?.into()),
+                "auth" => options.identities.push(Identity::read(&value()?, "-auth")?),
+                "auth-file" => options.identity_files.push(value()?.into()),
                 "r" | "readonly" => options.read_only = true,
                 "waitforconnection" => options.wait_for_connection = true,
                 "json" => options.json = true,
@@ -105,6 +116,7 @@ impl Options {
             forget_watches: false,
             bytes_max: None,
             request_timeout: None,
+            identities: self.identities()?,
         };
         let mut remarks = Vec::new();
         for name in VARIABLES {
@@ -122,6 +134,27 @@ impl Options {
             }
         }
         Ok((settings, remarks))
+    }
+}
+
+impl Options {
+    /// Who the user is, from all sources.
+    fn identities(&self) -> Result<Vec<Identity>> {
+        let mut found = Vec::new();
+        if let Some(text) = std::env::var_os(IDENTITIES_VARIABLE) {
+            let text = text
+                .into_string()
+                .map_err(|_| Failure::new(format!("{IDENTITIES_VARIABLE} is not UTF-8")))?;
+            Identity::read_all(&text, IDENTITIES_VARIABLE, &mut found)?;
+        }
+        for file in &self.identity_files {
+            let place = file.display().to_string();
+            let text = std::fs::read_to_string(file)
+                .map_err(|error| Failure::new(format!("{place}: {error}")))?;
+            Identity::read_all(&text, &place, &mut found)?;
+        }
+        found.extend_from_slice(&self.identities);
+        Ok(found)
     }
 }
 
@@ -218,6 +251,34 @@ mod tests {
         assert!(options.read_only && options.wait_for_connection && options.json);
         assert_eq!(options.command, ["get", "-s", "/x"]);
         assert_eq!(parse("--server=a:1 -q --color never ls").unwrap().colour, Colour::Never);
+    }
+
+    /// Who the user is comes from files, too, and shows up nowhere.
+    #[test]
+    fn identities_are_read_and_not_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("identities");
+        std::fs::write(&file, "# mine\n\n digest:amy:secret \nip:10.0.0.1\n").unwrap();
+        let options = parse(&format!("-auth x:y -auth-file {} ls /", file.display())).unwrap();
+        let identities = options.identities().unwrap();
+        let shown = format!("{options:?} {identities:?}");
+        assert!(!shown.contains("secret") && !shown.contains("\"y\""), "{shown}");
+        let found: Vec<_> =
+            identities.into_iter().map(|identity| (identity.scheme, identity.auth)).collect();
+        let pair = |scheme: &str, auth: &str| (scheme.to_owned(), auth.to_owned());
+        assert_eq!(found, [pair("digest", "amy:secret"), pair("ip", "10.0.0.1"), pair("x", "y")]);
+
+        for wrong in ["digest", ":x", "digest:"] {
+            let refused = parse(&format!("-auth {wrong} ls")).unwrap_err();
+            assert_eq!(refused, "-auth: not SCHEME:CREDENTIALS");
+        }
+        std::fs::write(&file, "digest:a:b\nsecret").unwrap();
+        let options = parse(&format!("-auth-file {}", file.display())).unwrap();
+        let refused = options.identities().unwrap_err();
+        let place = format!("{}, line 2", file.display());
+        assert_eq!(refused.message(), format!("{place}: not SCHEME:CREDENTIALS"));
+        let options = parse("-auth-file /no/such/file").unwrap();
+        assert!(options.identities().unwrap_err().message().starts_with("/no/such/file: "));
     }
 
     #[test]

@@ -376,6 +376,17 @@ impl Spec {
     }
 }
 
+/// How all commands are written, a line each: what zkCli, too, shows for a command that it does not have.
+pub(crate) fn syntaxes() -> String {
+    let mut text =
+        "zebu shell -server host:port[,host:port...][/chroot] [options] command arguments"
+            .to_owned();
+    for spec in COMMANDS {
+        write!(text, "\n\t{}", spec.syntax()).expect("writing to a string");
+    }
+    text
+}
+
 /// The list that `help` shows.
 pub(crate) fn overview() -> String {
     let mut text = String::new();

@@ -25,6 +25,8 @@ pub(crate) struct Failure {
     hint: Option<String>,
     code: Option<ErrorCode>,
     path: Option<String>,
+    /// Shown in front of the message, to people only.
+    list: Option<String>,
     exit_code: u8,
 }
 
@@ -34,7 +36,8 @@ pub(crate) type Result<T = (), E = Failure> = std::result::Result<T, E>;
 impl Failure {
     /// A failure that is not a server's.
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), hint: None, code: None, path: None, exit_code: 1 }
+        let message = message.into();
+        Self { message, hint: None, code: None, path: None, list: None, exit_code: 1 }
     }
 
     /// Adds what can be done about it.
@@ -65,7 +68,8 @@ impl Failure {
             Some(similar) => format!("did you mean {similar}? help shows all commands"),
             None => "help shows all commands".to_owned(),
         };
-        Self { exit_code: NOT_FOUND, ..failure.hint(hint) }
+        let list = Some(crate::command::syntaxes());
+        Self { exit_code: NOT_FOUND, list, ..failure.hint(hint) }
     }
 
     /// Only the exit code says it.
@@ -103,6 +107,16 @@ impl Failure {
 
     pub(crate) fn exit_code(&self) -> u8 {
         self.exit_code
+    }
+
+    /// Leaves out what can be done about it: it is said once for many.
+    pub(crate) fn without_hint(self) -> Self {
+        Self { hint: None, ..self }
+    }
+
+    /// What is shown before the rest.
+    pub(crate) fn list(&self) -> Option<&str> {
+        self.list.as_deref()
     }
 
     /// The lines that are shown.
@@ -143,7 +157,8 @@ impl Failure {
             },
         };
         let path = (!path.is_empty()).then(|| path.to_owned());
-        Self { message, hint: hint(code).map(str::to_owned), code: Some(code), path, exit_code: 1 }
+        let hint = hint(code).map(str::to_owned);
+        Self { message, hint, code: Some(code), path, list: None, exit_code: 1 }
     }
 }
 

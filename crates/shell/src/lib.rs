@@ -1,10 +1,10 @@
 //! `zebu shell`: everything the original's shell takes, with the output that scripts know, and what people
 //! miss in it.
 //!
-//! A line is split into words ([`words`]), its options are read by the description of its command
-//! ([`options`], [`command`]), and the command is carried out by one of [`commands`], with a client of
-//! `zebu-client`. What a command finds goes to [`output`], as text or as JSON; why it failed is a
-//! [`failure`], in the original's words.
+//! A line is split into words (`words`), its options are read by the description of its command
+//! (`options`, `command`), and the command is carried out by one of `commands`, with a client of
+//! `zebu-client`. What a command finds goes to `output`, as text or as JSON; why it failed is a
+//! `failure`, in the original's words.
 
 mod arguments;
 mod command;
@@ -41,13 +41,15 @@ const USAGE: u8 = 2;
         With a command it runs that one. Without, it takes lines from stdin: in a terminal with completion (Tab), history \
         (arrows, Ctrl-R) and editing, from a file or pipe without any of it. `help` lists the commands.",
     override_usage = "zebu shell [OPTIONS] [COMMAND [ARGUMENTS]...]",
-    after_long_help = "\
+    after_help = "\
 Options, with one dash or two:
   -server HOST:PORT[,...][/CHROOT]   servers, and the znode to take for the root [default: localhost:2181]
   -timeout MS                        session timeout [default: 30000]
   -r, -readonly                      a server without a quorum will do, for reading
   -waitforconnection                 connect before anything else, or fail
   -client-configuration FILE         a properties file, as ZooKeeper's clients take it
+  -auth-file FILE                    who you are: a line SCHEME:CREDENTIALS for each identity, # before comments
+  -auth SCHEME:CREDENTIALS           the same on the command line, where all users of this machine can read it
   -json                              every result is one line of JSON
   -q, -quiet                         no greeting, no events of the session
   -color auto|always|never           colours [default: auto, which NO_COLOR switches off]
@@ -62,6 +64,8 @@ Examples:
       for other programs
   zebu shell -server zk1 < commands.txt
       many commands, one after the other
+  ZEBU_AUTH=digest:amy:secret zebu shell get /amys
+      one command as somebody; the variable is read like a file of -auth-file
 
 Exit codes: that of the last command (0 done, 1 failed, 127 no such command), 2 bad arguments, 130 ended with Ctrl-C."
 )]

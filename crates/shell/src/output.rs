@@ -225,6 +225,9 @@ impl Output {
         if self.is_json {
             return self.note(&failure.json().to_string());
         }
+        if let Some(list) = failure.list() {
+            self.note(list);
+        }
         let text = failure.text();
         let (message, hint) = text.split_at(failure.message().len());
         let coloured = self.is_talk_coloured;

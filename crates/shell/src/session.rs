@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::HashMap;
+use std::fmt;
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use zebu_client::{
     Client, Connector, Notification, Notifications, SessionEvents, SessionState, WatcherType, Zxid,
 };
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 
 /// How long a command waits for a server, at most.
 const WAIT_MAX: Duration = Duration::from_secs(10);
@@ -28,7 +29,55 @@ pub(crate) struct Settings {
     pub(crate) bytes_max: Option<usize>,
     /// How long a request may go unanswered, where that is limited.
     pub(crate) request_timeout: Option<Duration>,
+    /// Who the user is.
+    pub(crate) identities: Vec<Identity>,
 }
+
+/// A scheme and the credentials for it, which are not shown to anybody.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) scheme: String,
+    pub(crate) auth: String,
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Identity").field(&self.scheme).finish()
+    }
+}
+
+impl Identity {
+    /// Reads `SCHEME:CREDENTIALS`. Errors name the place, not the text.
+    ///
+    /// # Errors
+    /// There is no scheme, or there are no credentials.
+    pub(crate) fn read(text: &str, place: &str) -> Result<Self> {
+        match text.split_once(':') {
+            Some((scheme, auth)) if !scheme.is_empty() && !auth.is_empty() => {
+                Ok(Self { scheme: scheme.to_owned(), auth: auth.to_owned() })
+            }
+            _ => Err(Failure::new(format!("{place}: not SCHEME:CREDENTIALS"))
+                .hint("such as digest:user:password")),
+        }
+    }
+
+    /// Reads a line for each; empty lines and those that begin with `#` say nothing.
+    ///
+    /// # Errors
+    /// As [`Identity::read`].
+    pub(crate) fn read_all(text: &str, place: &str, found: &mut Vec<Self>) -> Result {
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = line.trim();
+            if !line.is_empty() && !line.starts_with('#') {
+                found.push(Self::read(line, &format!("{place}, line {number}"))?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How often it is looked why there is no connection: not so soon that a server that is just starting is mentioned.
+const TROUBLE_PAUSE: Duration = Duration::from_millis(400);
 
 /// What a watch waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -76,6 +125,8 @@ pub(crate) enum News {
     State(SessionState),
     /// A watch has fired.
     Watch(Notification, SessionState),
+    /// There is no connection yet: why.
+    Trouble(String),
 }
 
 impl News {
@@ -83,6 +134,7 @@ impl News {
     pub(crate) fn line(&self) -> String {
         let (state, kind, path, zxid) = match self {
             Self::State(state) => (state, "None", "null", None),
+            Self::Trouble(why) => return format!("no connection: {why}"),
             Self::Watch(event, state) => {
                 (state, event.kind.name().unwrap_or("Unknown"), event.path.as_str(), event.zxid)
             }
@@ -98,6 +150,8 @@ pub(crate) struct Session {
     pub(crate) watches: Watches,
     states: SessionEvents,
     heard: Notifications,
+    /// What was told of why there is no connection.
+    told: Option<String>,
 }
 
 impl Session {
@@ -118,19 +172,40 @@ impl Session {
         if let Some(timeout) = settings.request_timeout {
             connector = connector.request_timeout(timeout);
         }
+        for Identity { scheme, auth } in &settings.identities {
+            connector = connector.authenticate(scheme, auth);
+        }
         let states = connector.session_events();
         let client = connector.start(host)?;
         let heard = client.notifications();
-        Ok(Self { client, watches: Watches::default(), states, heard })
+        Ok(Self { client, watches: Watches::default(), states, heard, told: None })
     }
 
     /// The next thing that happens; waits for ever when the session is over and everything is told.
     pub(crate) async fn news(&mut self) -> News {
-        tokio::select! {
-            biased;
-            Some(state) = self.states.next() => News::State(state),
-            Some(event) = self.heard.next() => News::Watch(event, self.client.state()),
-            else => pending().await,
+        loop {
+            let is_alone = matches!(
+                self.client.state(),
+                SessionState::Connecting | SessionState::Disconnected
+            );
+            tokio::select! {
+                biased;
+                Some(state) = self.states.next() => {
+                    self.told = None;
+                    return News::State(state);
+                }
+                Some(event) = self.heard.next() => {
+                    return News::Watch(event, self.client.state());
+                }
+                () = tokio::time::sleep(TROUBLE_PAUSE), if is_alone => {
+                    let trouble = self.client.trouble();
+                    if trouble.is_some() && self.told != trouble {
+                        self.told.clone_from(&trouble);
+                        return News::Trouble(trouble.unwrap_or_default());
+                    }
+                }
+                else => pending().await,
+            }
         }
     }
 

@@ -169,9 +169,15 @@ impl Shell {
                 }
             };
             match typed {
-                Typed::Line(line) => {
-                    if self.run_line(&line).await? == After::Quit {
-                        return Ok(());
+                Typed::Line(text) => {
+                    // Several where they were pasted.
+                    for line in words::lines(&text) {
+                        if self.run_line(line).await? == After::Quit {
+                            return Ok(());
+                        }
+                        if self.exit_code == INTERRUPTED {
+                            break;
+                        }
                     }
                 }
                 Typed::Cancelled => {}
@@ -193,6 +199,9 @@ impl Shell {
 
     /// How an event is told, if it is.
     fn told(&self, news: &News) -> Option<String> {
+        if matches!(news, News::Trouble(_)) {
+            return Some(news.line());
+        }
         if !self.print_watches {
             return None;
         }
@@ -222,6 +231,10 @@ impl Shell {
     fn show(&self, news: &News) -> Result {
         match self.told(news) {
             None => Ok(()),
+            Some(text) if matches!(news, News::Trouble(_)) => {
+                self.out.note(&text);
+                Ok(())
+            }
             Some(text) => {
                 self.out
                     .emit(|| text.clone(), || serde_json::from_str(&text).unwrap_or_default())?;

@@ -33,6 +33,32 @@ pub(crate) fn split(line: &str) -> Vec<String> {
     words
 }
 
+/// Splits a text into lines; a line break between quotes, as [`split`] understands them, is part of a word.
+pub(crate) fn lines(text: &str) -> Vec<&str> {
+    let mut lines = Vec::new();
+    let (mut start, mut at) = (0, 0);
+    let mut is_between = true;
+    while let Some(next) = text[at..].chars().next() {
+        match next {
+            '\n' => {
+                lines.push(&text[start..at]);
+                start = at + 1;
+                is_between = true;
+            }
+            // Dropped by `split` where it is never closed.
+            '"' | '\'' if is_between => {
+                if let Some(end) = text[at + 1..].find(next) {
+                    at += 1 + end;
+                }
+            }
+            other => is_between = is_blank(other),
+        }
+        at += next.len_utf8();
+    }
+    lines.push(&text[start..]);
+    lines
+}
+
 /// A word as it must be written to come out of [`split`] unchanged, where that is possible.
 pub(crate) fn quote(word: &str) -> String {
     let is_plain = !word.is_empty() && !word.starts_with(['"', '\'']) && !word.contains(is_blank);
@@ -46,6 +72,17 @@ pub(crate) fn quote(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_is_split_into_lines_outside_of_quotes() {
+        assert_eq!(lines("ls /"), ["ls /"]);
+        assert_eq!(lines("create /a 1\ncreate /b 2\n"), ["create /a 1", "create /b 2", ""]);
+        assert_eq!(lines("create /a \"1\n2\"\nls /"), ["create /a \"1\n2\"", "ls /"]);
+        // Quotes inside of a word mean nothing, nor does one that is never closed.
+        assert_eq!(lines("create /it's\nls /o'clock"), ["create /it's", "ls /o'clock"]);
+        assert_eq!(lines("create /a \"x\nls /"), ["create /a \"x", "ls /"]);
+        assert_eq!(lines(""), [""]);
+    }
 
     #[test]
     fn words_are_split_at_blanks_and_quotes_keep_them() {

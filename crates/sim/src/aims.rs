@@ -5,10 +5,15 @@
 
 use std::time::Duration;
 
+mod movers;
+
 use crate::plan::{
     Acks, Change, Fault, Leads, Left, Meant, Moves, Plan, Planned, Side, Target, When,
 };
 use crate::random::Random;
+
+mod copies;
+mod leaders;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -57,10 +62,24 @@ pub enum Aim {
     ChangingDisks,
     /// Leaders that do what the original's do and should not.
     OtherLeaders,
+    /// Trees that take longer than `initLimit` to arrive.
+    SlowCopies,
+    /// Sessions that go on elsewhere while what they have asked for is still on its way.
+    Movers,
+    /// Learners of the original's kind come while a change of the members waits.
+    PendingChange,
+    /// Disks that hang for long, the leader's above all.
+    HungDisks,
+    /// Somebody else claims to be a member, with an epoch of his own.
+    Strangers,
+    /// Members come back with a promise that nobody has asked for.
+    LaterEpochs,
+    /// Servers that are in the lists of some only.
+    OtherLists,
 }
 
 /// All of them.
-pub const AIMS: [Aim; 21] = [
+pub const AIMS: [Aim; 28] = [
     Aim::LoneLeader,
     Aim::BrokenPromises,
     Aim::CopyThenLead,
@@ -82,6 +101,13 @@ pub const AIMS: [Aim; 21] = [
     Aim::Groups,
     Aim::ChangingDisks,
     Aim::OtherLeaders,
+    Aim::SlowCopies,
+    Aim::Movers,
+    Aim::PendingChange,
+    Aim::HungDisks,
+    Aim::Strangers,
+    Aim::LaterEpochs,
+    Aim::OtherLists,
 ];
 
 /// The faults of a plan, in any order.
@@ -123,6 +149,13 @@ impl Aim {
             Self::Groups => groups(plan, random, &mut script),
             Self::ChangingDisks => changing_disks(plan, random, &mut script),
             Self::OtherLeaders => other_leaders(plan, random, &mut script),
+            Self::SlowCopies => copies::slow_copies(plan, random, &mut script),
+            Self::Movers => movers::movers(plan, random, &mut script),
+            Self::PendingChange => leaders::pending_change(plan, random, &mut script),
+            Self::HungDisks => leaders::hung_disks(plan, random, &mut script),
+            Self::Strangers => leaders::strangers(plan, random, &mut script),
+            Self::LaterEpochs => leaders::later_epochs(plan, random, &mut script),
+            Self::OtherLists => leaders::other_lists(plan, random, &mut script),
         }
         script.0.sort_by_key(|planned| planned.at);
         script.0.retain(|planned| planned.at < plan.length);
@@ -130,9 +163,25 @@ impl Aim {
     }
 }
 
+/// So many seeds in a row take the same form of their aim.
+const FORM_SEEDS: u64 = 64;
+/// How many forms an aim may have; those that it has not are its first.
+const FORMS: u64 = 4;
+
+/// The form of its aim that a plan takes.
+fn form(plan: &Plan) -> u64 {
+    plan.seed / FORM_SEEDS % FORMS
+}
+
+/// The seed with this number among those that take a form.
+#[must_use]
+pub fn form_seed(form: u64, number: u64) -> u64 {
+    (number / FORM_SEEDS * FORMS + form) * FORM_SEEDS + number % FORM_SEEDS
+}
+
 /// Whether a plan takes the second form of its aim, if that has one: every fourth of them does.
 fn other_form(plan: &Plan) -> bool {
-    plan.seed / 64 % 4 == 2
+    form(plan) == 2
 }
 
 /// Nobody else is heard for a while; then the leader is gone, and back when they have gone on, or
@@ -614,7 +663,7 @@ fn local_sessions(plan: &mut Plan, random: &mut Random, script: &mut Script) {
 
 /// One server, or a few pairs, are out of reach in part, for so long that the others could do without.
 fn bad_links(plan: &mut Plan, random: &mut Random, script: &mut Script) {
-    if plan.seed / 64 % 4 == 3 {
+    if form(plan) == 3 {
         return unheard(plan, random, script);
     }
     plan.voters = *random.pick(&[3, 5, 5]);

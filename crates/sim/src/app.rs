@@ -288,7 +288,7 @@ impl World {
         });
         let effect = registration.clone().map_or(Effect::None, Effect::Watch);
         // Its number on the wire is the session's affair.
-        let asked = Asked { xid: 0, op, path, completed };
+        let asked = Asked { xid: 0, op, path, data: None, completed };
         // Every request that writes data writes the same in all its parts.
         let tag = requests::tag(it.number, id.0);
         let tag = if op.is_write() { tag.to_vec() } else { Vec::new() };

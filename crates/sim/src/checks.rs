@@ -5,6 +5,7 @@ pub(crate) mod durability;
 pub(crate) mod expiry;
 pub(crate) mod joint;
 pub(crate) mod leaders;
+mod leadership;
 pub(crate) mod legality;
 pub(crate) mod order;
 pub(crate) mod progress;
@@ -12,6 +13,8 @@ pub(crate) mod promises;
 pub(crate) mod reads;
 pub(crate) mod reference;
 pub(crate) mod removed;
+pub(crate) mod sessions;
+pub(crate) mod staleness;
 pub(crate) mod state;
 pub(crate) mod succession;
 pub(crate) mod watches;
@@ -28,7 +31,7 @@ use zebu_store::Recovered;
 use zebu_tree::Tree;
 use zebu_zab::config::Membership;
 use zebu_zab::election::State;
-use zebu_zab::{ConfigChange, EpochKind, Epochs, Role};
+use zebu_zab::{ConfigChange, EpochKind, Epochs, Leave, Role};
 
 use crate::checks::configs::is_quorum;
 use crate::disk::Disk;
@@ -37,12 +40,6 @@ use crate::plan::{Leads, Plan};
 use crate::server::{Backup, Server};
 use crate::world::World;
 
-/// Why a leader ends its role in the step in which it was established.
-const HANDED_OVER: &str = "the new configuration has another leader";
-
-/// Why a leader ends its role that has heard too few followers for too long.
-const DESERTED: &str = "a quorum of followers is out of reach";
-
 /// Everything that is checked.
 pub(crate) struct Checks {
     pub(crate) now: Duration,
@@ -50,6 +47,7 @@ pub(crate) struct Checks {
     pub(crate) broken: Vec<String>,
     pub(crate) order: order::Order,
     pub(crate) leaders: leaders::Leaders,
+    pub(crate) leadership: leadership::Leadership,
     pub(crate) configs: configs::Configs,
     joint: joint::Joint,
     removed: removed::Removed,
@@ -59,6 +57,8 @@ pub(crate) struct Checks {
     pub(crate) state: state::States,
     pub(crate) expiry: expiry::Expiry,
     pub(crate) reads: reads::Reads,
+    pub(crate) sessions: sessions::Sessions,
+    pub(crate) staleness: staleness::Staleness,
     pub(crate) reference: reference::Reference,
     /// Since when nothing goes wrong and everybody serves.
     pub(crate) calm_since: Option<Duration>,
@@ -70,6 +70,8 @@ pub(crate) struct Checks {
     shown: BTreeMap<u64, Zxid>,
     /// Whether what is done is not to be told.
     silent: bool,
+    /// Whether bytes change on their way, so that little can be told of what must hold.
+    lenient: bool,
     /// The epoch that each server leads in.
     leads: Vec<Option<zebu_proto::Epoch>>,
     /// Whether each server led or stood for it after its last step.
@@ -82,6 +84,8 @@ pub(crate) struct Checks {
     reconfig: bool,
     /// Whether some leaders leave something out.
     holes: bool,
+    /// Whether some leaders lose what learners ask for.
+    losses: bool,
     local_sessions: bool,
 }
 
@@ -94,6 +98,7 @@ impl Checks {
             broken: Vec::new(),
             order: order::Order::new(servers),
             leaders: leaders::Leaders::default(),
+            leadership: leadership::Leadership::new(plan),
             progress: Some(progress::Progress::new(plan)),
             configs: configs::Configs::new(first, servers),
             joint: joint::Joint::default(),
@@ -102,12 +107,15 @@ impl Checks {
             state: state::States::new(servers),
             expiry: expiry::Expiry::new(servers, plan.tick),
             reads: reads::Reads::default(),
-            reference: reference::Reference::new(),
+            sessions: sessions::Sessions::new(plan.counts_anew),
+            staleness: staleness::Staleness::new(plan),
+            reference: reference::Reference::new(plan.counts_anew),
             calm_since: None,
             extents: BTreeMap::new(),
             sent: BTreeMap::new(),
             shown: BTreeMap::new(),
             silent: false,
+            lenient: plan.flip_every.is_some(),
             leads: vec![None; servers],
             stood: vec![false; servers],
             handed: vec![false; servers],
@@ -115,12 +123,20 @@ impl Checks {
             voters: plan.voters,
             reconfig: plan.reconfig,
             holes: plan.leads.contains(&Leads::Holes),
+            losses: plan.leads.contains(&Leads::Loses),
             local_sessions: plan.local_sessions,
         }
     }
 
-    pub(crate) fn found(&mut self, what: String) {
+    /// Something does not hold that must hold whatever goes wrong.
+    pub(crate) fn insist(&mut self, what: String) {
         self.broken.push(format!("at {:.3} s: {what}", self.now.as_secs_f64()));
+    }
+
+    pub(crate) fn found(&mut self, what: String) {
+        if !self.lenient {
+            self.insist(what);
+        }
     }
 
     fn hold(&mut self, result: Result<(), String>) {
@@ -382,20 +398,23 @@ impl Checks {
     }
 
     pub(crate) fn stepped(&mut self, server: usize, it: &Server) {
-        let held = legality::check(server, it, self.holes);
+        let allowed = legality::Allowed { holes: self.holes, losses: self.losses };
+        let held = legality::check(server, it, allowed);
+        self.hold(held);
+        let held = self.leadership.stepped(server, it, self.now);
         self.hold(held);
         let held = self.durability.check(server, it);
         self.hold(held);
         let mut leads = it.peer().and_then(zebu_zab::Peer::leads);
         let stands = it.peer().is_some_and(|peer| peer.state() == State::Leading);
         let stood = std::mem::replace(&mut self.stood[server], stands);
-        let handed = it.peer().is_some_and(|peer| peer.left() == HANDED_OVER);
+        let handed = it.peer().is_some_and(|peer| peer.left() == Leave::ConfigHasOtherLeader);
         let first = !std::mem::replace(&mut self.handed[server], handed);
         if let Some(peer) = it.peer().filter(|_| handed && stood && (first || !stands)) {
             // Whoever completes a change that it has no part in, or another one, leads for no time at all.
             leads = Some(peer.epochs().current);
         }
-        if stood && !stands && it.peer().is_some_and(|peer| peer.left() == DESERTED) {
+        if stood && !stands && it.peer().is_some_and(|peer| peer.left() == Leave::QuorumLost) {
             self.progress.iter_mut().for_each(|progress| progress.deserted(server, self.now));
         }
         if let Some(epoch) = leads
@@ -404,7 +423,8 @@ impl Checks {
             // A quorum has its history: from now on it counts.
             let held = self.leaders.established(server, epoch);
             self.hold(held);
-            self.durability.leads(server);
+            let held = self.durability.leads(server, epoch);
+            self.hold(held);
             let counting = self.joint.counting(&self.order, self.order.logged(server));
             let (configs, durability) = (&self.configs, &self.durability);
             let held =
@@ -451,6 +471,16 @@ impl Checks {
         self.hold(held);
     }
 
+    /// A learner says something, or is told something, on this connection.
+    pub(crate) fn asks(&mut self, link: u64, packet: &QuorumPacket) {
+        self.sessions.question(link, packet);
+    }
+
+    pub(crate) fn tells(&mut self, link: u64, packet: &QuorumPacket) {
+        let held = self.sessions.answer(link, packet);
+        self.hold(held);
+    }
+
     pub(crate) fn receive(&mut self, server: usize, packet: &QuorumPacket) {
         self.durability.receive(server, packet);
     }
@@ -488,6 +518,9 @@ impl Checks {
             let record = self.order.record(zxid);
             let held = self.reference.apply(zxid, &record);
             self.hold(held);
+            let held = self.sessions.committed(zxid, &record);
+            self.hold(held);
+            self.staleness.committed(zxid, self.now);
         }
     }
 
@@ -519,11 +552,11 @@ impl World {
     pub(crate) fn compare_trees(&mut self) {
         for server in 0..self.servers.len() {
             let Some(process) = &self.servers[server].process else { continue };
-            let held = state::same(&process.tree, self.checks.reference.tree());
+            let held = state::same(&process.tree(), self.checks.reference.tree());
             if let Err(what) = held {
                 self.checks.found(format!("S-10: server {server} at the end: {what}"));
             }
-            let shown = membership::in_data(&process.tree);
+            let shown = membership::in_data(&process.tree());
             let version = self.checks.configs.newest_version(&self.checks.order);
             if shown.as_ref().is_none_or(|shown| shown.version() != version) {
                 self.checks.found(format!(

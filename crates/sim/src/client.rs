@@ -8,7 +8,9 @@ use bytes::Bytes;
 use zebu_jute::{Decode as _, Decoder, Encode, Encoder};
 use zebu_proto::path::reserved::CONFIG;
 use zebu_proto::reply::{ReplyHeader, WatcherEvent};
-use zebu_proto::request::{AddWatch, ConnectRequest, PersistentWatches, RequestHeader, SetWatches};
+use zebu_proto::request::{
+    AddWatch, ConnectRequest, Create, PersistentWatches, RequestHeader, SetData, SetWatches,
+};
 use zebu_proto::{ErrorCode, OpCode, SessionId, Xid, Zxid};
 use zebu_replica::frame;
 
@@ -249,6 +251,9 @@ impl World {
         }
         let conn = self.accept(to, place);
         let it = &mut self.clients[client];
+        if self.plan.counts_anew {
+            it.xid = 0;
+        }
         it.conn = Some(conn);
         it.phase = Phase::Greeting;
         it.since = now;
@@ -313,6 +318,11 @@ impl World {
                 self.clients[client].closing = true;
                 let op = OpCode::CLOSE_SESSION;
                 self.request_one(client, op, String::new(), None, Vec::new());
+                if self.plan.asks_behind_end {
+                    let path = format!("/late{client}");
+                    let body = requests::ephemeral(&path);
+                    self.request_one(client, OpCode::CREATE, path, None, body);
+                }
             }
         }
     }
@@ -328,7 +338,17 @@ impl World {
         let completed = self.checks.reads.completed;
         let it = &mut self.clients[client];
         it.xid += 1;
-        let asked = Asked { xid: it.xid, op, path, completed };
+        let data = match op {
+            OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER => {
+                Create::decode(&mut Decoder::new(&body)).ok().and_then(|create| create.data)
+            }
+            OpCode::SET_DATA => {
+                SetData::decode(&mut Decoder::new(&body)).ok().and_then(|set| set.data)
+            }
+            _ => None,
+        };
+        let data = data.map(<[u8]>::to_vec);
+        let asked = Asked { xid: it.xid, op, path, data, completed };
         let bytes = header(it.xid, op, |out| out.raw(&body));
         it.pending.push_back(Pending { asked, watch, again: None });
         self.ask(client, bytes);
@@ -362,7 +382,8 @@ impl World {
             persistent.encode(out);
         });
         let completed = Zxid::ZERO;
-        let asked = Asked { xid: Xid::SET_WATCHES.0, op, path: String::new(), completed };
+        let (path, data) = (String::new(), None);
+        let asked = Asked { xid: Xid::SET_WATCHES.0, op, path, data, completed };
         let again = Some((lost, it.seen));
         it.pending.push_back(Pending { asked, watch: None, again });
         self.ask(client, bytes);

@@ -34,11 +34,6 @@ impl Arriving {
         self.whole.is_some()
     }
 
-    /// The copy, and the transaction up to which it may have traces.
-    pub(crate) fn take(self) -> Option<(Copied, Zxid)> {
-        self.whole
-    }
-
     /// Takes a piece; true when it is the last.
     fn piece(&mut self, piece: &[u8], extent: Zxid) -> Result<bool, String> {
         self.bytes.extend_from_slice(piece);
@@ -62,13 +57,14 @@ impl World {
         let Some(process) = &mut self.servers[server].process else { return };
         let number = process.number;
         let mut bytes = Vec::new();
-        let sending = Sending::begin(&process.tree, &mut bytes);
+        let sending = Sending::begin(&process.tree(), &mut bytes);
         let zxid = sending.zxid();
         self.send_packet(server, link, QuorumPacket::new(PacketKind::SNAP, zxid));
         let leaving = Leaving { sending };
         if let Some(process) = &mut self.servers[server].process {
             process.leaving.insert(link, leaving);
         }
+        let bytes = self.flip(bytes);
         self.send(link.0, server, Message::Piece(bytes.into()));
         let after = Duration::from_micros(self.random.between(0, 2000));
         self.after(after, Happening::CopyStep { server, process: number, link: link.0 });
@@ -77,9 +73,10 @@ impl World {
     pub(crate) fn copy_step(&mut self, server: usize, number: u64, link: u64) {
         let budget = self.random.between(1, 30) as usize;
         let Some(process) = self.process(server, number) else { return };
+        let common = process.common.clone();
         let Some(leaving) = process.leaving.get_mut(&LinkId(link)) else { return };
         let mut bytes = Vec::new();
-        let step = leaving.sending.step(&process.tree, budget, &mut bytes);
+        let step = leaving.sending.step(&common.tree.read(), budget, &mut bytes);
         if step == Step::Replaced {
             process.leaving.remove(&LinkId(link));
             return;
@@ -87,14 +84,16 @@ impl World {
         let done = step == Step::Done;
         if done {
             process.leaving.remove(&LinkId(link));
-            let extent = process.tree.last_zxid();
+            let extent = process.tree().last_zxid();
             self.checks.copied(link, extent);
         }
+        let bytes = self.flip(bytes);
         self.send(link, server, Message::Piece(bytes.into()));
         if done {
             let sent = zebu_zab::Input::CopySent(LinkId(link));
             self.input(server, number, Input::Zab(sent));
         } else {
+            self.input(server, number, Input::Zab(zebu_zab::Input::Moves(LinkId(link))));
             let after = self.random.ms(0, self.plan.copy_pause.as_millis() as u64);
             self.after(after, Happening::CopyStep { server, process: number, link });
         }
@@ -113,6 +112,12 @@ impl World {
         true
     }
 
+    /// The whole tree that came on a link, and the transaction up to which it may have traces.
+    pub(crate) fn take_copy(&mut self, server: usize, link: LinkId) -> Option<(Copied, Zxid)> {
+        let process = self.servers[server].process.as_mut()?;
+        process.arriving.remove(&link)?.whole
+    }
+
     pub(crate) fn take_piece(&mut self, server: usize, link: LinkId, piece: &Bytes) {
         let extent = self.checks.extent(link.0);
         self.servers[server].disk.set_now(self.now);
@@ -121,7 +126,7 @@ impl World {
         let Some(arriving) = process.arriving.get_mut(&link) else { return };
         let zxid = arriving.zxid;
         match arriving.piece(piece, extent) {
-            Ok(false) => {}
+            Ok(false) => self.input(server, number, Input::Zab(zebu_zab::Input::Moves(link))),
             Ok(true) => {
                 let copied = zebu_zab::Input::Copied { link, zxid };
                 self.input(server, number, zebu_replica::Input::Zab(copied));

@@ -240,7 +240,12 @@ impl VfsFile for File {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.disk.change()?;
+        if let Err(error) = self.disk.change() {
+            // What it should have written stays visible, and no later sync writes it.
+            self.disk.mem.fail_sync();
+            let _ = self.inner.sync();
+            return Err(error);
+        }
         self.inner.sync()
     }
 

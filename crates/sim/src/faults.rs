@@ -141,7 +141,7 @@ impl World {
         }
     }
 
-    fn carry_out_fault(&mut self, fault: Fault) -> Option<()> {
+    pub(crate) fn carry_out_fault(&mut self, fault: Fault) -> Option<()> {
         match fault {
             Fault::Kill(target, calls, back) => {
                 let server = self.aim(target)?;
@@ -300,7 +300,32 @@ impl World {
                 }
                 self.after(time, Happening::Unblock(pairs));
             }
+            Fault::ClientHeld(client, time) => {
+                let place = self.plan.servers() + client;
+                let pairs: Vec<_> = (0..self.servers.len()).map(|server| (place, server)).collect();
+                for (a, b) in &pairs {
+                    self.net.block(*a, *b);
+                }
+                self.after(time, Happening::Unblock(pairs));
+            }
+            Fault::ClientLeaves(client) => {
+                let id = self.party_connection(client)?;
+                let place = self.plan.servers() + client;
+                let connection = self.net.connections.get_mut(&id)?;
+                connection.mute = true;
+                let side = connection.side(place);
+                self.after(Duration::ZERO, Happening::Reset { connection: id, side });
+            }
             Fault::Change(change) => self.want(change),
+            Fault::Stranger(claims, epoch, observer, more) => {
+                let leader = self.aim(Target::Leader)?;
+                self.claim(leader, claims, epoch, observer, more);
+            }
+            Fault::Promise(target, more, back) => {
+                let server = self.aim(target)?;
+                self.servers[server].process.as_ref()?;
+                self.promise(server, more, back);
+            }
             Fault::SlowNetwork(factor, time) => {
                 self.net.slow = factor;
                 self.after(time, Happening::NetworkBack);
@@ -339,7 +364,7 @@ impl World {
     }
 
     /// Ends a process in the middle of what its disk is doing.
-    fn kill(&mut self, server: usize, calls: u64, back: Duration) {
+    pub(crate) fn kill(&mut self, server: usize, calls: u64, back: Duration) {
         self.drop_all(server, true);
         self.interrupt(server, calls);
         let it = &mut self.servers[server];
@@ -377,6 +402,8 @@ impl World {
             return;
         }
         it.paused = None;
+        self.checks.staleness.resumed(server, self.now);
+        let it = &mut self.servers[server];
         let mut missed = std::mem::take(&mut it.missed);
         if self.random.one_in(2) {
             // What is in its sockets may be read before it looks at its clock.
@@ -414,7 +441,11 @@ impl World {
     }
 
     /// Nothing goes wrong any more.
+    ///
+    /// What is cut off at this moment has perhaps never been seen to be: what is held back arrives now, or ends its
+    /// connection.
     pub(crate) fn heal(&mut self) {
+        self.note_cuts();
         self.tell(|| "everything is well from now on".to_owned());
         self.healing = true;
         self.ambushes.clear();

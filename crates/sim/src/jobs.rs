@@ -2,18 +2,17 @@
 //!
 //! Work is done on the disk in memory when its time is over; a crash before that does a part of it.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use bytes::Bytes;
+use zebu_engine::journal::{Job, Order};
 use zebu_proto::{Epoch, Zxid};
 use zebu_replica::Input;
-use zebu_state::{Outline, Step, Stretch, membership};
-use zebu_store::EpochFile;
+use zebu_state::{Outline, Step, Stretch};
 use zebu_tree::Tree;
 use zebu_zab::{ConfigChange, EpochKind, LinkId};
 
-use crate::server::{show, tree_options};
+use crate::server::Process;
 use crate::world::{Happening, World};
 
 /// Silence after which the log is marked durable up to its end.
@@ -22,31 +21,35 @@ const SETTLE_AFTER: Duration = Duration::from_millis(100);
 /// The longest that a piece of work takes, however slow the disk is.
 const SLOWEST: Duration = Duration::from_secs(30);
 
-/// What the log thread is asked to do.
-#[derive(Clone, Debug)]
-pub(crate) enum Job {
-    Append(Vec<(Zxid, Bytes)>),
-    Roll,
+/// What the checks have to know of a job once it is done.
+enum Before {
     Config(ConfigChange),
     Epoch(EpochKind, Epoch),
-    Truncate(Zxid),
-    Reload,
-    Restore(LinkId),
+    /// The log is cut, or read again.
+    Cut,
+    /// A tree that came on a link, the transaction up to which it may have traces, and its zxid.
+    Restore(LinkId, Zxid, Zxid),
+}
+
+impl Before {
+    fn of(job: &Job, restoring: &mut VecDeque<(LinkId, Zxid)>) -> Self {
+        match job {
+            Job::Config(change) => Self::Config(change.clone()),
+            Job::SaveEpoch(kind, epoch) => Self::Epoch(*kind, *epoch),
+            Job::Truncate(_) | Job::Reload => Self::Cut,
+            Job::Restore(copied) => {
+                let (link, fuzzy) = restoring.pop_front().expect("each tree has come on a link");
+                Self::Restore(link, fuzzy, copied.file.zxid())
+            }
+        }
+    }
 }
 
 impl World {
-    /// Hands the records gathered so far to the log thread.
-    pub(crate) fn append_records(&mut self, server: usize) {
-        let Some(process) = &mut self.servers[server].process else { return };
-        if !process.records.is_empty() {
-            let records = std::mem::take(&mut process.records);
-            self.job(server, Job::Append(records));
-        }
-    }
-
-    pub(crate) fn job(&mut self, server: usize, job: Job) {
+    /// Orders something of the log thread.
+    pub(crate) fn order(&mut self, server: usize, order: Order) {
         if let Some(process) = &mut self.servers[server].process {
-            process.jobs.push_back(job);
+            process.jobs.push_back(order);
             self.start_jobs(server);
         }
     }
@@ -61,14 +64,14 @@ impl World {
         if !process.working.is_empty() {
             return;
         }
-        let is_log = |job: &Job| matches!(job, Job::Append(_) | Job::Roll);
+        let is_log = |order: &Order| matches!(order, Order::Append(_) | Order::Roll);
         while process.jobs.front().is_some_and(is_log) {
             process.working.extend(process.jobs.pop_front());
         }
         let mut syncs = 1;
         if process.working.is_empty() {
             let Some(job) = process.jobs.pop_front() else { return };
-            syncs = if matches!(job, Job::Epoch(..)) { 2 } else { 6 };
+            syncs = if matches!(job, Order::Member(Job::SaveEpoch(..))) { 2 } else { 6 };
             process.working.push(job);
         }
         let number = process.number;
@@ -123,77 +126,52 @@ impl World {
 
     /// Does what is being worked on.
     fn work(&mut self, server: usize) -> Result<Vec<Input>, String> {
-        let options = tree_options(&self.plan);
         self.servers[server].disk.set_now(self.now);
         let wall_ms = self.servers[server].clock(self.now).wall_ms;
-        let plan = &self.plan;
-        let process = self.servers[server].process.as_mut().expect("it works");
+        let World { servers, checks, .. } = self;
+        let process = servers[server].process.as_mut().expect("it works");
         let mut inputs = Vec::new();
         let mut last = None;
         let text = |error: zebu_store::StoreError| error.to_string();
-        for job in std::mem::take(&mut process.working) {
-            match job {
-                Job::Append(records) => {
+        for order in std::mem::take(&mut process.working) {
+            match order {
+                Order::Append(records) => {
                     for (zxid, record) in records {
                         process.log.append(zxid, &record);
                         last = Some(zxid);
                     }
                 }
-                Job::Roll => drop(process.log.roll().map_err(text)?),
-                Job::Config(change) => {
-                    process.config_files.save(&change).map_err(|error| error.to_string())?;
-                    self.checks.config_saved(server, &change);
-                }
-                Job::Epoch(kind, epoch) => {
-                    let file = match kind {
-                        EpochKind::Accepted => EpochFile::Accepted,
-                        EpochKind::Current => EpochFile::Current,
-                    };
-                    process.store_epochs.write(file, epoch).map_err(text)?;
-                    self.checks.epoch_saved(server, kind, epoch);
-                    inputs.push(Input::Zab(zebu_zab::Input::EpochSaved(kind, epoch)));
-                }
-                Job::Truncate(zxid) => {
-                    let applied = process.tree.last_zxid();
-                    let truncated = zebu_state::truncate(&mut process.log, zxid, applied, options);
-                    let (end, tree) = truncated.map_err(text)?;
-                    let config = membership::in_data(tree.as_ref().unwrap_or(&process.tree));
-                    if let Some(mut tree) = tree {
-                        show(plan, &mut tree, process.config_files.committed(), wall_ms);
-                        process.tree = tree;
+                Order::Roll => drop(process.log.roll().map_err(text)?),
+                Order::Member(job) => {
+                    let before = Before::of(&job, &mut process.restoring);
+                    if let Before::Restore(_, fuzzy, zxid) = &before {
+                        checks.restores(server, *zxid, *fuzzy);
                     }
-                    self.checks.truncated(server, end, &process.tree);
-                    inputs.push(Input::Zab(zebu_zab::Input::Truncated {
-                        end,
-                        config: config.map(Arc::new),
-                    }));
-                }
-                Job::Reload => {
-                    let (end, mut tree) =
-                        zebu_state::reload(&mut process.log, options).map_err(text)?;
-                    show(plan, &mut tree, process.config_files.committed(), wall_ms);
-                    process.tree = tree;
-                    self.checks.truncated(server, end, &process.tree);
-                    inputs.push(Input::Zab(zebu_zab::Input::Reloaded { end }));
-                }
-                Job::Restore(link) => {
-                    let arriving = process.arriving.remove(&link).expect("a copy to restore");
-                    let (copied, fuzzy) = arriving.take().expect("it is whole");
-                    let zxid = copied.file.zxid();
-                    self.checks.restores(server, zxid, fuzzy);
-                    process.log.install(copied.file).map_err(text)?;
-                    process.tree = copied.tree;
-                    let found = membership::in_data(&process.tree).map(Arc::new);
-                    let config = process.config_files.committed();
-                    show(plan, &mut process.tree, config, wall_ms);
-                    self.checks.restored(server, link.0, zxid, fuzzy, &process.tree);
-                    inputs.push(Input::Zab(zebu_zab::Input::Restored { zxid, config: found }));
+                    let Process { log, files, common, .. } = &mut **process;
+                    let done = job.run(log, files, &common.tree, wall_ms);
+                    let done = done.map_err(|error| error.to_string())?;
+                    match (before, &done) {
+                        (Before::Config(change), _) => checks.config_saved(server, &change),
+                        (Before::Epoch(kind, epoch), _) => checks.epoch_saved(server, kind, epoch),
+                        (Before::Restore(link, fuzzy, zxid), _) => {
+                            checks.restored(server, link.0, zxid, fuzzy, &process.tree());
+                        }
+                        (
+                            Before::Cut,
+                            Some(
+                                zebu_zab::Input::Truncated { end, .. }
+                                | zebu_zab::Input::Reloaded { end },
+                            ),
+                        ) => checks.truncated(server, *end, &process.tree()),
+                        (Before::Cut, _) => unreachable!("it says up to where"),
+                    }
+                    inputs.extend(done.map(Input::Zab));
                 }
             }
         }
         if let Some(last) = last {
             process.log.commit().map_err(text)?;
-            self.checks.flushed(server, last);
+            checks.flushed(server, last);
             inputs.push(Input::Zab(zebu_zab::Input::Flushed(last)));
         }
         Ok(inputs)
@@ -207,7 +185,7 @@ impl World {
         tree: &Tree,
     ) -> Result<(), String> {
         let mut taking = Outline::of(tree).begin(snapshots).map_err(|error| error.to_string())?;
-        taking.step(tree, usize::MAX);
+        taking.step(tree, usize::MAX, usize::MAX);
         taking.finish(true, true).map_err(|error| error.to_string())?;
         Ok(())
     }
@@ -216,7 +194,7 @@ impl World {
         self.reached("snapshot");
         let Some(process) = &mut self.servers[server].process else { return };
         let number = process.number;
-        let Ok(taking) = Outline::of(&process.tree).begin(&process.snapshots) else {
+        let Ok(taking) = Outline::of(&process.tree()).begin(&process.snapshots) else {
             return self.input(server, number, Input::SnapshotDone);
         };
         process.taking = Some(taking);
@@ -229,7 +207,7 @@ impl World {
         self.servers[server].disk.set_now(self.now);
         let Some(process) = self.process(server, number) else { return };
         let Some(mut taking) = process.taking.take() else { return };
-        let step = taking.step(&process.tree, budget);
+        let step = taking.step(&process.tree(), budget, usize::MAX);
         let flushed = taking.flush();
         if step == Step::More && flushed.is_ok() {
             process.taking = Some(taking);

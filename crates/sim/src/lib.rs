@@ -8,13 +8,16 @@
 #![expect(missing_debug_implementations, reason = "nobody prints a world")]
 
 pub mod aims;
+pub mod alone;
 mod app;
 mod checks;
 mod client;
 mod conn;
 mod copy;
 mod disk;
+mod driver;
 mod faults;
+mod flips;
 mod jobs;
 mod links;
 mod members;
@@ -28,6 +31,7 @@ mod requests;
 pub mod run;
 mod server;
 pub mod shrink;
+mod strangers;
 mod world;
 
 pub use random::Random;

@@ -9,7 +9,7 @@ use zebu_proto::ServerId;
 use zebu_proto::quorum::{
     NOTIFICATION_VERSION, Notification, PacketKind, QuorumPacket, ServerState,
 };
-use zebu_replica::{ConnId, Input};
+use zebu_replica::Input;
 use zebu_zab::config::Membership;
 use zebu_zab::election::{Ballot, State, Vote};
 use zebu_zab::mesh::WireId;
@@ -20,7 +20,7 @@ use crate::net::{Kind, Message};
 use crate::server::Process;
 use crate::world::{Happening, World};
 
-const FIELD_BYTES_MAX: usize = 1 << 20;
+pub(crate) const FIELD_BYTES_MAX: usize = 1 << 20;
 
 fn notification(ballot: &Ballot, said: &Configs) -> Notification {
     let text = |config: &Option<Arc<Membership>>| {
@@ -89,7 +89,7 @@ impl World {
         let Some(process) = &self.servers[server].process else { return };
         let said = process.said.configs();
         let message = if self.plan.codec {
-            Message::Raw(notification(&ballot, &said).to_bytes().into())
+            Message::Raw(self.flip(notification(&ballot, &said).to_bytes()).into())
         } else {
             Message::Ballot(ballot, said)
         };
@@ -102,8 +102,11 @@ impl World {
         self.checks.send(server, &self.servers[server], &packet);
         self.tell_packet(server, link, &packet);
         self.watch(server, link.0, &packet);
+        if self.is_master_on(server, link) {
+            self.checks.tells(link.0, &packet);
+        }
         let message = if self.plan.codec {
-            Message::Raw(packet.to_bytes().into())
+            Message::Raw(self.flip(packet.to_bytes()).into())
         } else {
             Message::Packet(packet)
         };
@@ -128,10 +131,17 @@ impl World {
                 self.heard(server, number, id, ballot, said);
             }
             (Kind::Election, Message::Raw(bytes)) => {
-                let notification = Notification::decode(&bytes).expect("it was just encoded");
+                let Ok(notification) = Notification::decode(&bytes) else {
+                    assert!(self.flips.is_some(), "it was just encoded");
+                    self.close(id, server);
+                    return self.server_loses(server, id, kind);
+                };
                 self.heard(server, number, id, ballot(&notification), configs(&notification));
             }
             (Kind::Quorum, Message::Packet(packet)) => self.packet(server, number, id, packet),
+            (Kind::Quorum, Message::Raw(bytes)) if self.flips.is_some() => {
+                self.hear_bytes(server, number, id, &bytes);
+            }
             (Kind::Quorum, Message::Raw(bytes)) => {
                 let mut bytes = BytesMut::from(bytes);
                 let packet = QuorumPacket::decode(&mut bytes, FIELD_BYTES_MAX)
@@ -157,15 +167,32 @@ impl World {
         self.input(server, number, Input::Zab(input));
     }
 
-    fn packet(&mut self, server: usize, number: u64, id: u64, packet: QuorumPacket) {
+    pub(crate) fn packet(&mut self, server: usize, number: u64, id: u64, packet: QuorumPacket) {
         let link = LinkId(id);
-        if packet.kind == PacketKind::SNAP && !self.begin_copy(server, link, packet.zxid) {
-            self.close(id, server);
-            let down = zebu_zab::Input::LinkDown(link);
-            return self.input(server, number, Input::Zab(down));
+        let useless = packet.txn().is_err();
+        if useless || packet.kind == PacketKind::SNAP && !self.begin_copy(server, link, packet.zxid)
+        {
+            return self.break_link(server, number, link);
         }
         self.checks.receive(server, &packet);
+        if self.is_master_on(server, link) {
+            self.checks.asks(id, &packet);
+            if self.is_lost(server, id, &packet) {
+                return;
+            }
+        }
         self.input(server, number, Input::Zab(zebu_zab::Input::Packet(link, packet)));
+    }
+
+    /// The server ends a connection of which it can make no more use.
+    pub(crate) fn break_link(&mut self, server: usize, number: u64, link: LinkId) {
+        self.close(link.0, server);
+        self.input(server, number, Input::Zab(zebu_zab::Input::LinkDown(link)));
+    }
+
+    /// Whether others learn from this server on this connection: they have dialled.
+    fn is_master_on(&self, server: usize, link: LinkId) -> bool {
+        self.net.connections.get(&link.0).is_some_and(|it| it.ends[1] == server)
     }
 
     // ---- who reaches whom
@@ -276,14 +303,18 @@ impl World {
     pub(crate) fn server_loses(&mut self, server: usize, id: u64, kind: Kind) {
         let number = self.servers[server].number;
         match kind {
-            Kind::Client => self.end_conn(server, ConnId(id)),
+            Kind::Client => self.end_conn(server, id),
             Kind::Election => {
                 let wire = zebu_zab::mesh::WireId(id);
                 let closed = zebu_zab::mesh::Input::Closed(wire);
                 self.input(server, number, Input::Zab(zebu_zab::Input::Mesh(closed)));
             }
             Kind::Quorum => {
-                self.forget_link(server, LinkId(id));
+                // A tree that has come stays until the replica has heard of the end, and closes the link.
+                if let Some(process) = &mut self.servers[server].process {
+                    process.arriving.retain(|link, arriving| link.0 != id || arriving.is_whole());
+                    process.leaving.remove(&LinkId(id));
+                }
                 let down = zebu_zab::Input::LinkDown(LinkId(id));
                 self.input(server, number, Input::Zab(down));
             }
@@ -292,7 +323,7 @@ impl World {
 
     pub(crate) fn forget_link(&mut self, server: usize, link: LinkId) {
         if let Some(process) = &mut self.servers[server].process {
-            process.arriving.retain(|id, arriving| *id != link || arriving.is_whole());
+            process.arriving.remove(&link);
             process.leaving.remove(&link);
         }
     }

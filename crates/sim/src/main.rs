@@ -17,12 +17,14 @@ usage: zebu-sim [options]
   --seeds N     how many seeds, 100 unless given, with --mutants 256
   --minutes M   as many seeds as take so long
   --aim NAME    only plans that are aimed at this, as in `aims.rs`
+  --alone       one server that runs alone, its connections byte by byte
   --calm        three servers and nothing goes wrong, for speed
+  --flips       bytes change on their way between servers
   --twice       runs every seed twice and compares
   --shrink N    tries so many smaller plans for the first failure, 200 unless given
   --trace       tells what happens in the first seed
   --mutants     with the feature `mutants`: shows that each is found within so many seeds
-  --mutant NAME with the feature `mutants`: runs with this one";
+  --mutant NAME with the feature `mutants`: runs with this one; with --mutants, looks for this one only";
 
 /// How many seeds are run unless given.
 const SEEDS: u64 = 100;
@@ -33,7 +35,9 @@ struct Options {
     first: u64,
     seeds: Option<u64>,
     minutes: Option<u64>,
+    alone: bool,
     calm: bool,
+    flips: bool,
     twice: bool,
     shrink: usize,
     trace: bool,
@@ -47,7 +51,9 @@ fn options() -> Result<Options> {
         first: 0,
         seeds: None,
         minutes: None,
+        alone: false,
         calm: false,
+        flips: false,
         twice: false,
         shrink: 200,
         trace: false,
@@ -76,7 +82,9 @@ fn options() -> Result<Options> {
             "--seeds" => options.seeds = Some(number()?),
             "--minutes" => options.minutes = Some(number()?),
             "--shrink" => options.shrink = number()? as usize,
+            "--alone" => options.alone = true,
             "--calm" => options.calm = true,
+            "--flips" => options.flips = true,
             "--twice" => options.twice = true,
             "--trace" => options.trace = true,
             "--mutants" => options.mutants = true,
@@ -100,12 +108,17 @@ fn main() -> ExitCode {
 fn simulate() -> Result<bool> {
     let options = options()?;
     if options.mutants {
-        return mutants(options.first, options.seeds.unwrap_or(MUTANT_SEEDS));
+        let only = options.mutant.as_deref();
+        return mutants(only, options.first, options.seeds.unwrap_or(MUTANT_SEEDS));
     }
     if let Some(name) = &options.mutant {
         choose(name)?;
     }
+    if options.alone {
+        return Ok(alone(options.first, options.seeds.unwrap_or(SEEDS)));
+    }
     let plan = |seed| match options.aim {
+        _ if options.flips => Plan::flipped(seed),
         _ if options.calm => Plan { length: Duration::from_secs(600), ..Plan::calm(seed) },
         Some(aim) => Plan::aimed(aim, seed),
         None => Plan::new(seed),
@@ -153,8 +166,35 @@ fn simulate() -> Result<bool> {
     Ok(total.broken.is_empty())
 }
 
+/// Runs a server alone with so many seeds; true when nothing is found.
+fn alone(first: u64, seeds: u64) -> bool {
+    std::panic::set_hook(Box::new(|_| {}));
+    let start = Instant::now();
+    let (mut failed, mut all) = (0, zebu_sim::alone::Outcome::default());
+    for seed in first..first + seeds {
+        let outcome = zebu_sim::alone::run_caught(seed);
+        for what in &outcome.broken {
+            println!("seed {seed}: {what}");
+            failed += 1;
+        }
+        all.answered += outcome.answered;
+        all.crashes += outcome.crashes;
+        all.synced_itself += outcome.synced_itself;
+        all.worker_turns += outcome.worker_turns;
+    }
+    println!(
+        "{seeds} runs, {failed} failed; {} answers, {} crashes, {} turns that synced, {} turns of the worker in {:.1} s",
+        all.answered,
+        all.crashes,
+        all.synced_itself,
+        all.worker_turns,
+        start.elapsed().as_secs_f64()
+    );
+    failed == 0
+}
+
 #[cfg(not(feature = "mutants"))]
-fn mutants(_first: u64, _seeds: u64) -> Result<bool> {
+fn mutants(_only: Option<&str>, _first: u64, _seeds: u64) -> Result<bool> {
     bail!("this simulator was built without the feature `mutants`")
 }
 
@@ -172,17 +212,34 @@ fn choose(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Runs every mutant until it is found, with so many seeds at most; true when all are.
+/// Runs every mutant, or only this one, until it is found, with so many seeds at most; true when all are.
 #[cfg(feature = "mutants")]
-fn mutants(first: u64, seeds: u64) -> Result<bool> {
+fn mutants(only: Option<&str>, first: u64, seeds: u64) -> Result<bool> {
+    if let Some(name) = only {
+        choose(name)?;
+    }
     std::panic::set_hook(Box::new(|_| {}));
-    let mut missed = 0;
+    let (mut all, mut missed, mut tested) = (0, 0, 0);
     println!("{:<36} {:<11} {:>5}  found as", "mutant", "example of", "seeds");
     for mutant in zebu_sim::mutants::MUTANTS {
+        if only.is_some_and(|name| name != mutant.name) {
+            continue;
+        }
+        if let Some(test) = mutant.test {
+            println!("{:<36} {:<11} {:>5}  by the test {test}", mutant.name, mutant.source, "-");
+            tested += 1;
+            continue;
+        }
+        all += 1;
         zebu_proto::mutants::choose(mutant.name);
         let found = (0..seeds).find_map(|number| {
-            let outcome = run(&mutant.plan(first + number));
-            outcome.broken.first().map(|what| (number + 1, what.clone()))
+            let seed = first + number;
+            let broken = if mutant.alone {
+                zebu_sim::alone::run_caught(seed).broken
+            } else {
+                run(&mutant.plan(seed)).broken
+            };
+            broken.first().map(|what| (number + 1, what.clone()))
         });
         let (count, what) = match found {
             Some((count, what)) => (count.to_string(), what),
@@ -196,8 +253,7 @@ fn mutants(first: u64, seeds: u64) -> Result<bool> {
         println!("{:<36} {:<11} {count:>5}  {line}", mutant.name, mutant.source);
     }
     zebu_proto::mutants::choose("");
-    let all = zebu_sim::mutants::MUTANTS.len();
-    println!("{} of {all} found", all - missed);
+    println!("{} of {all} found, {tested} more left to the tests that are named", all - missed);
     Ok(missed == 0)
 }
 

@@ -95,7 +95,8 @@ fn groups_of(config: &Membership) -> Vec<String> {
 pub(crate) fn first_file(plan: &Plan, machine: usize) -> String {
     let mut text = String::from("tickTime=2000\n");
     for member in (0..plan.members()).chain((machine >= plan.members()).then_some(machine)) {
-        let role = if member < plan.voters { Role::Participant } else { Role::Observer };
+        let votes = member < plan.voters || member >= plan.members() && plan.spares_vote;
+        let role = if votes { Role::Participant } else { Role::Observer };
         text.push_str(&entry(member, role, Ports::FIRST));
         text.push('\n');
     }

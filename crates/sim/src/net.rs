@@ -39,6 +39,8 @@ pub(crate) struct Connection {
     pub(crate) kind: Kind,
     pub(crate) ends: [usize; 2],
     pub(crate) open: [bool; 2],
+    /// Whether nobody hears that an end is gone: its machine is not there any more.
+    pub(crate) mute: bool,
     /// When the last message to each end arrives.
     clock: [Duration; 2],
     /// What has arrived while the way to that end was blocked.
@@ -124,6 +126,7 @@ impl World {
             kind,
             ends: [from, to],
             open: [true; 2],
+            mute: false,
             clock: [self.now; 2],
             held: Default::default(),
         };
@@ -245,7 +248,8 @@ impl World {
         let (from, to, kind) = (connection.ends[1 - side], connection.ends[side], connection.kind);
         if !connection.open[side] {
             // Nobody is there: the sender hears of it, unless there is not even a machine.
-            if connection.open[1 - side] && !self.net.dark.contains(&to) {
+            let is_heard = !connection.mute && !self.net.dark.contains(&to);
+            if connection.open[1 - side] && is_heard {
                 let after = self.delay();
                 self.at(self.now + after, Happening::Reset { connection: id, side: 1 - side });
             }

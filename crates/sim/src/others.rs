@@ -3,7 +3,10 @@
 //!
 //! A follower may acknowledge early, late or twice (`quorum-protocol.md` §7.2). A leader may propose an
 //! error in the place of what it proposed last (B-27), or leave out of a synchronization what is
-//! missing in its memory (ZOOKEEPER-2846, ZOOKEEPER-4925). Whoever learns from it goes on, or leaves it.
+//! missing in its memory (ZOOKEEPER-2846, ZOOKEEPER-4925). It may lose what a learner asks for. Whoever
+//! learns from it goes on, or leaves it.
+
+use std::time::Duration;
 
 use bytes::Bytes;
 use zebu_jute::Encoder;
@@ -98,6 +101,20 @@ impl World {
             }
             _ => false,
         }
+    }
+
+    /// Whether a leader loses what a learner asks for.
+    pub(crate) fn is_lost(&mut self, server: usize, link: u64, packet: &QuorumPacket) -> bool {
+        let loses = self.plan.leads.get(server) == Some(&Leads::Loses);
+        // It shows when something overtakes what is lost: clients have to ask for more after that.
+        let lost = loses
+            && self.now + Duration::from_secs(20) < self.plan.length
+            && packet.kind == PacketKind::REQUEST
+            && self.lot(Zxid(self.now.as_micros() as i64), link).is_multiple_of(256);
+        if lost {
+            self.reached("request lost");
+        }
+        lost
     }
 
     /// A leader proposes an error in the place of a transaction, to all or to nobody: behind it, or

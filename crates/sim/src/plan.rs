@@ -146,6 +146,8 @@ pub enum Leads {
     /// It leaves out what is missing in its own memory, now and then, when it brings a learner up to
     /// date (ZOOKEEPER-2846, ZOOKEEPER-4925).
     Holes,
+    /// It loses what a learner asks for, now and then.
+    Loses,
 }
 
 /// Which of its ports a member changes.
@@ -235,10 +237,19 @@ pub enum Fault {
     ClientSilent(usize, Duration),
     /// A client reaches no server or only its answers are lost.
     ClientCut(usize, bool, Duration),
+    /// What a client sends is held back, for so long, and some of it for a while longer.
+    ClientHeld(usize, Duration),
+    /// A client leaves its connection, and the server does not hear of it.
+    ClientLeaves(usize),
     /// An operator changes the members.
     Change(Change),
     /// Everything on the network takes so many times longer.
     SlowNetwork(u32, Duration),
+    /// Somebody says to the leader that he is this machine and has promised this epoch, with a vote or not, and goes on
+    /// for so many packets.
+    Stranger(usize, u32, bool, u32),
+    /// A server is stopped and comes back with a promise of so many epochs later.
+    Promise(Target, u32, Duration),
 }
 
 impl Fault {
@@ -269,8 +280,12 @@ impl Fault {
             Self::ClientBreak(..) => "client's connection broken",
             Self::ClientSilent(..) => "client silent",
             Self::ClientCut(..) => "client cut off",
+            Self::ClientHeld(..) => "client held back",
+            Self::ClientLeaves(_) => "client leaves without a word",
             Self::Change(_) => "members to be changed",
             Self::SlowNetwork(..) => "slow network",
+            Self::Stranger(..) => "stranger",
+            Self::Promise(..) => "later promise",
         }
     }
 }
@@ -309,6 +324,12 @@ pub struct Plan {
     pub spares: usize,
     /// Whether the members may change.
     pub reconfig: bool,
+    /// Whether those who are no members at first are in their own lists with a vote.
+    pub spares_vote: bool,
+    /// Whether some servers take a leader's word on the members as the original's do.
+    pub credulous: bool,
+    /// Whether nothing happens that may end a leadership.
+    pub undisturbed: bool,
     /// How many regions the machines are in.
     pub regions: usize,
     /// How long a message takes from one region to the next.
@@ -321,6 +342,10 @@ pub struct Plan {
     pub read_only: bool,
     /// Whether some programs wait for an answer for so long only.
     pub impatient: bool,
+    /// Whether clients count their requests anew on each connection.
+    pub counts_anew: bool,
+    /// Whether clients ask for more behind the end of their session.
+    pub asks_behind_end: bool,
     /// How long the sending of a whole tree may stand still between two of its steps.
     pub copy_pause: Duration,
     /// Clients that speak the protocol themselves.
@@ -348,6 +373,8 @@ pub struct Plan {
     pub syncs: u64,
     /// How long a snapshot may stand still between two of its steps.
     pub snapshot_pause: Duration,
+    /// Of so many bytes between servers one changes on its way; see `flips`.
+    pub flip_every: Option<u64>,
     /// Length of the safety phase.
     pub length: Duration,
     /// What goes wrong, in order.
@@ -399,6 +426,20 @@ impl Plan {
         plan
     }
 
+    /// Bytes change on their way between servers, and little else goes wrong.
+    pub fn flipped(seed: u64) -> Self {
+        let mut plan = Self::random(seed);
+        let mut random = Random::new(seed, 4);
+        plan.flip_every = Some(*random.pick(&[500, 2_000, 8_000, 64_000]));
+        plan.codec = true;
+        plan.masters = random.one_in(2);
+        plan.tick = Duration::from_millis(500);
+        plan.think = Duration::from_millis(100);
+        plan.length = SECOND * random.between(30, 90) as u32;
+        plan.faults.retain(|_| random.one_in(8));
+        plan
+    }
+
     /// Three servers, two clients, and nothing goes wrong.
     pub fn calm(seed: u64) -> Self {
         Self {
@@ -410,12 +451,17 @@ impl Plan {
             leads: Vec::new(),
             spares: 0,
             reconfig: false,
+            spares_vote: false,
+            credulous: false,
+            undisturbed: false,
             regions: 1,
             distance: Duration::ZERO,
             masters: false,
             local_sessions: false,
             read_only: false,
             impatient: false,
+            counts_anew: false,
+            asks_behind_end: false,
             copy_pause: Duration::from_millis(10),
             clients: 2,
             sessions: 1,
@@ -426,6 +472,7 @@ impl Plan {
             snapshot_every: 1000,
             log_share: Some(0.33),
             always_copy: false,
+            flip_every: None,
             first_counter: 1,
             syncs: 0,
             snapshot_pause: Duration::from_millis(30),

@@ -1,7 +1,9 @@
 //! What clients ask for.
 
 use zebu_jute::{Encode, Encoder};
-use zebu_proto::request::{Create, MultiHeader, PathOnly, PathVersion, PathWatch, SetAcl, SetData};
+use zebu_proto::request::{
+    Create, CreateTtl, MultiHeader, PathOnly, PathVersion, PathWatch, SetAcl, SetData,
+};
 use zebu_proto::{Acl, AclRef, OpCode, Version};
 
 use crate::checks::watches::Kind;
@@ -19,6 +21,7 @@ pub(crate) enum Wish {
 const EPHEMERAL: i32 = 1;
 const SEQUENTIAL: i32 = 2;
 const CONTAINER: i32 = 4;
+const TTL: i32 = 5;
 
 const PARENTS: [&str; 3] = ["/a", "/b", "/s"];
 const PATHS: [&str; 8] = ["/a", "/b", "/s", "/a/x", "/a/y", "/b/x", "/b/x/p", "/c"];
@@ -32,20 +35,35 @@ pub(crate) fn read(path: &str, watch: bool) -> Vec<u8> {
 }
 
 fn create(path: &str, data: &[u8], flags: i32) -> Vec<u8> {
-    let open = Acl::open();
-    let acl = Some(open.iter().map(AclRef::from).collect());
+    create_with(path, data, flags, &Acl::open())
+}
+
+pub(crate) fn create_with(path: &str, data: &[u8], flags: i32, acl: &[Acl]) -> Vec<u8> {
+    let acl = Some(acl.iter().map(AclRef::from).collect());
     Create { path: Some(path.into()), data: Some(data), acl, flags }.to_bytes()
 }
 
-fn set(path: &str, data: &[u8], version: Version) -> Vec<u8> {
+/// A znode that ends when it was not changed for so long.
+pub(crate) fn create_ttl(path: &str, data: &[u8], ttl_ms: i64) -> Vec<u8> {
+    let open = Acl::open();
+    let acl = Some(open.iter().map(AclRef::from).collect());
+    CreateTtl { path: Some(path.into()), data: Some(data), acl, flags: TTL, ttl_ms }.to_bytes()
+}
+
+/// A znode that ends with its session.
+pub(crate) fn ephemeral(path: &str) -> Vec<u8> {
+    create(path, b"", EPHEMERAL)
+}
+
+pub(crate) fn set(path: &str, data: &[u8], version: Version) -> Vec<u8> {
     SetData { path: Some(path.into()), data: Some(data), version }.to_bytes()
 }
 
-fn delete(path: &str) -> Vec<u8> {
+pub(crate) fn delete(path: &str) -> Vec<u8> {
     PathVersion { path: Some(path.into()), version: Version::ANY }.to_bytes()
 }
 
-fn multi(ops: &[(OpCode, Vec<u8>)]) -> Vec<u8> {
+pub(crate) fn multi(ops: &[(OpCode, Vec<u8>)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut out = Encoder::new(&mut bytes);
     for (op, body) in ops {

@@ -6,24 +6,27 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::BytesMut;
+use parking_lot::RwLockReadGuard;
+use zebu_engine::journal::{MemberFiles, Order};
+use zebu_engine::load::LoadLimits;
+use zebu_engine::{ClientRules, Common, Engine, EngineOptions, Turn};
 use zebu_proto::{HostPort, ServerId, SessionId, Zxid};
 use zebu_replica::{
-    ConnId, Input, IntakeOptions, MemberOptions, Now, Options, Output, ReaperOptions, Replica,
-    Rules, SnapshotOptions, ThrottleOptions,
+    Input, IntakeOptions, MemberOptions, Now, Options, Passwords, ReaperOptions, Replica, Rules,
+    SessionKey, SnapshotOptions, ThrottleOptions,
 };
 use zebu_state::membership::{self, ConfigFiles};
 use zebu_state::{Found, Rebuild, Rebuilt, Taking};
 use zebu_store::{Snapshots, Store, TxnLog, Vfs};
-use zebu_tree::{Tree, WatcherId};
-use zebu_zab::config::Membership;
+use zebu_tree::Tree;
 use zebu_zab::history::Memory;
-use zebu_zab::{ConfigChange, LinkId, Peer, Role};
+use zebu_zab::{ConfigChange, Leave, LinkId, Peer, Role};
 
-use crate::conn::Conn;
+use crate::conn::{Awake, Connection, Side};
 use crate::copy::{Arriving, Leaving};
 use crate::disk::{Disk, ROOT};
-use crate::jobs::Job;
+use crate::driver::Driver;
 use crate::links::Port;
 use crate::members::{self, FILE, NOT_A_MEMBER, Said, Settings, machine};
 use crate::plan::Plan;
@@ -32,9 +35,6 @@ use crate::world::{Happening, World};
 
 /// How often sessions that were heard of without the replica are reported to it.
 const TOUCH_INTERVAL: Duration = Duration::from_millis(200);
-
-/// How much too late the main thread may look at its inputs before that counts as standing still.
-const STALL_MIN: Duration = Duration::from_secs(1);
 
 /// How often a server may dial a leader within a second.
 const DIALS_MAX: u32 = 60;
@@ -74,11 +74,13 @@ pub(crate) struct Process {
     started: Duration,
     clock_base: Duration,
     pub(crate) replica: Replica,
-    pub(crate) tree: Tree,
+    /// What the engine and the connections share.
+    pub(crate) common: Arc<Common<Side>>,
+    /// Not here while it has a turn.
+    pub(crate) engine: Option<Engine<Side>>,
     pub(crate) log: TxnLog,
     pub(crate) snapshots: Snapshots,
-    pub(crate) store_epochs: zebu_store::EpochFiles,
-    pub(crate) config_files: ConfigFiles,
+    pub(crate) files: MemberFiles,
     /// Whom its network knows.
     pub(crate) said: Said,
     /// Where it listens for learners, while it does.
@@ -88,20 +90,16 @@ pub(crate) struct Process {
     pub(crate) role: Role,
     /// Whether it serves clients that only read, for want of a leader.
     pub(crate) only_reads: bool,
-    pub(crate) inbox: Vec<Input>,
     waking: bool,
     timer: Option<Duration>,
-    touched: Duration,
-    /// When it looked into its inbox last, and when it was to look again.
-    looked: Duration,
-    look_at: Duration,
-    pub(crate) outputs: VecDeque<Output>,
-    pub(crate) records: Vec<(Zxid, Bytes)>,
-    applied: Option<Zxid>,
+    /// Its turn was interrupted, and goes on later.
     going_on: bool,
-    pub(crate) jobs: VecDeque<Job>,
+    pub(crate) jobs: VecDeque<Order>,
     /// What the log thread is working on.
-    pub(crate) working: Vec<Job>,
+    pub(crate) working: Vec<Order>,
+    /// Of trees that are to be installed: on which links they came, and the transactions up to which they may have
+    /// traces.
+    pub(crate) restoring: VecDeque<(LinkId, Zxid)>,
     pub(crate) jobs_done: u64,
     pub(crate) taking: Option<Taking>,
     pub(crate) attempt: u64,
@@ -113,10 +111,18 @@ pub(crate) struct Process {
     dialled_in: (u64, u32),
     pub(crate) arriving: BTreeMap<LinkId, Arriving>,
     pub(crate) leaving: BTreeMap<LinkId, Leaving>,
-    pub(crate) conns: BTreeMap<ConnId, Conn>,
-    /// Connections to be looked at after a batch.
-    pub(crate) dirty: Vec<ConnId>,
-    stepping: bool,
+    /// What has come of a packet whose end has not.
+    pub(crate) received: BTreeMap<LinkId, BytesMut>,
+    /// Its clients' connections, by their number on the network.
+    pub(crate) clients: BTreeMap<u64, Connection>,
+    /// Connections whose tasks are to be woken.
+    pub(crate) awake: Awake,
+}
+
+impl Process {
+    pub(crate) fn tree(&self) -> RwLockReadGuard<'_, Tree> {
+        self.common.tree.read_recursive()
+    }
 }
 
 impl Server {
@@ -169,7 +175,7 @@ impl Server {
     pub(crate) fn is_at_rest(&self, last: Zxid) -> bool {
         self.serves()
             && self.process.as_ref().is_some_and(|process| {
-                process.tree.last_zxid() == last && process.replica.in_process() == 0
+                process.tree().last_zxid() == last && process.replica.in_process() == 0
             })
             && self.peer().is_some_and(|peer| peer.history().pending().len() == 0)
     }
@@ -181,7 +187,7 @@ impl Server {
             "{:?}, {:?}, tree {} log {} flushed {} {:?}; {} in process; last left because {}{}",
             process.role,
             peer.state(),
-            process.tree.last_zxid(),
+            process.tree().last_zxid(),
             peer.history().last(),
             peer.history().flushed(),
             peer.epochs(),
@@ -208,21 +214,8 @@ impl Server {
     }
 }
 
-pub(crate) fn watcher(conn: ConnId) -> WatcherId {
-    WatcherId(conn.0 as u32)
-}
-
 pub(crate) fn tree_options(plan: &Plan) -> zebu_tree::Options {
     zebu_tree::Options { hash_seed: plan.seed, ..zebu_tree::Options::default() }
-}
-
-/// Makes the configuration in force visible to clients.
-pub(crate) fn show(plan: &Plan, tree: &mut Tree, config: &Membership, wall_ms: i64) {
-    if plan.reconfig {
-        membership::show(tree, config, wall_ms);
-    } else {
-        membership::overwrite(tree, config, wall_ms);
-    }
 }
 
 fn store_options(plan: &Plan) -> zebu_store::Options {
@@ -246,6 +239,7 @@ fn replica_options(plan: &Plan, server: usize, process: u64, wall_ms: i64) -> Op
         tick: plan.tick,
         session_timeout_ms_min: 2 * tick_ms,
         session_timeout_ms_max: 20 * tick_ms,
+        passwords: passwords(plan),
         rules: Rules {
             reconfig: plan.reconfig,
             members: zebu_zab::config::Rules { standalone: false, multi_address: false },
@@ -267,6 +261,22 @@ fn replica_options(plan: &Plan, server: usize, process: u64, wall_ms: i64) -> Op
     }
 }
 
+/// In some ensembles little may be in progress: connections are held back.
+fn client_rules(plan: &Plan) -> ClientRules {
+    let load = match plan.seed % 7 {
+        0 => LoadLimits { requests: 1, ..LoadLimits::default() },
+        1 => LoadLimits { bytes: 100, ..LoadLimits::default() },
+        _ => LoadLimits::default(),
+    };
+    ClientRules { load, ..ClientRules::default() }
+}
+
+/// Every other ensemble has a key of its own for its sessions' passwords.
+fn passwords(plan: &Plan) -> Passwords {
+    let key = SessionKey::new(&plan.seed.to_be_bytes().repeat(4)).expect("it is long enough");
+    if (plan.seed >> 1).is_multiple_of(2) { Passwords::Keyed(key) } else { Passwords::Compatible }
+}
+
 fn zab_options(plan: &Plan, server: usize) -> zebu_zab::Options {
     let mut options = zebu_zab::Options::new(ServerId(server as i64 + 1));
     options.tick = plan.tick;
@@ -276,6 +286,8 @@ fn zab_options(plan: &Plan, server: usize) -> zebu_zab::Options {
     options.first_counter = plan.first_counter;
     options.reconfig = plan.reconfig;
     options.observer.masters = plan.masters;
+    options.resync_pause = plan.tick * 8;
+    options.credulous = plan.credulous && plan.seed >> server & 1 == 0;
     options
 }
 
@@ -367,17 +379,18 @@ impl World {
         let wall_ms = it.clock(self.now).wall_ms;
         let in_data = membership::in_data(&tree);
         let in_files = membership::in_files(vfs.as_ref(), Path::new(FILE));
-        show(plan, &mut tree, &committed, wall_ms);
+        let config =
+            ConfigFiles::new(vfs, Some(FILE.into()), me, committed.clone(), proposed.as_ref());
+        let files = MemberFiles { epochs: store_epochs, config, reconfig: plan.reconfig };
+        files.show(&mut tree, wall_ms);
         let (log, snapshots) = store.split();
         let has_database = recovered.last_zxid >= Zxid::ZERO;
         let last = recovered.last_zxid.max(Zxid::ZERO);
         if recovered.fresh && has_database {
             self.first_snapshot(&snapshots, &tree)?;
         }
-        let config_files =
-            ConfigFiles::new(vfs, Some(FILE.into()), me, committed.clone(), proposed.as_ref());
         if self.plan.reconfig {
-            config_files.settle().map_err(|error| error.to_string())?;
+            files.config.settle().map_err(|error| error.to_string())?;
         }
         let found = Found {
             recovered: &recovered,
@@ -395,36 +408,39 @@ impl World {
         let now = self.now;
         let options = replica_options(&self.plan, server, number, wall_ms);
         let clock_base = Duration::from_secs(10) + self.random.ms(0, 100_000);
-        let replica = Replica::member(options, peer, &tree, Now { monotonic: clock_base, wall_ms });
+        let mut replica =
+            Replica::member(options, peer, &tree, Now { monotonic: clock_base, wall_ms });
+        replica.replayed(recovered.replayed, recovered.replayed_bytes);
         self.tell(|| format!("server {server} starts at {last} with {epochs:?}"));
         self.checks.recovered(server, &recovered, epochs, &committed, &tree, mismatches);
+        let engine = EngineOptions {
+            members: Some(committed.clone()),
+            reconfig: self.plan.reconfig,
+            leader_serves: true,
+            syncs_itself: false,
+        };
+        let rules = client_rules(&self.plan);
         self.servers[server].process = Some(Box::new(Process {
             number,
             started: now,
             clock_base,
             replica,
-            tree,
+            common: Arc::new(Common::new(tree, self.schemes.clone(), rules)),
+            engine: Some(Engine::new(engine, clock_base)),
             log,
             snapshots,
-            store_epochs,
-            config_files,
+            files,
             said: Said::new(me, committed, proposed),
             listening: Vec::new(),
             takes_observers: false,
             role: Role::Looking,
             only_reads: false,
-            inbox: Vec::new(),
             waking: false,
             timer: None,
-            touched: Duration::ZERO,
-            looked: clock_base,
-            look_at: clock_base,
-            outputs: VecDeque::new(),
-            records: Vec::new(),
-            applied: None,
             going_on: false,
             jobs: VecDeque::new(),
             working: Vec::new(),
+            restoring: VecDeque::new(),
             jobs_done: 0,
             taking: None,
             attempt: 0,
@@ -433,9 +449,9 @@ impl World {
             dialled_in: (0, 0),
             arriving: BTreeMap::new(),
             leaving: BTreeMap::new(),
-            conns: BTreeMap::new(),
-            dirty: Vec::new(),
-            stepping: false,
+            received: BTreeMap::new(),
+            clients: BTreeMap::new(),
+            awake: Awake::default(),
         }));
         Ok(())
     }
@@ -460,16 +476,23 @@ impl World {
 
     /// Puts something into a server's inbox.
     pub(crate) fn input(&mut self, server: usize, number: u64, input: Input) {
+        let Some(process) = self.process(server, number) else { return };
+        process.common.inbox.push(input);
+        self.wake_soon(server, number);
+    }
+
+    /// Sees to it that what is in the inbox is looked at.
+    pub(crate) fn wake_soon(&mut self, server: usize, number: u64) {
+        let Some(process) = self.process(server, number) else { return };
+        if process.waking || process.common.inbox.is_empty() {
+            return;
+        }
+        process.waking = true;
         let delay = match self.random.below(4) {
             0 => self.random.below(300),
             _ => 10,
         };
-        let Some(process) = self.process(server, number) else { return };
-        process.inbox.push(input);
-        if !process.waking {
-            process.waking = true;
-            self.after(Duration::from_micros(delay), Happening::Wake { server, process: number });
-        }
+        self.after(Duration::from_micros(delay), Happening::Wake { server, process: number });
     }
 
     pub(crate) fn timer(&mut self, server: usize, number: u64, at: Duration) {
@@ -508,156 +531,62 @@ impl World {
         }
     }
 
-    /// Steps through everything in the inbox.
+    /// Takes a turn: steps through what is in the inbox, and carries out what comes of it.
     pub(crate) fn wake(&mut self, server: usize, number: u64) {
-        let now = self.servers[server].clock(self.now);
         let Some(process) = self.process(server, number) else { return };
-        if process.going_on || process.stepping {
-            // Not before everything asked for so far is done.
-            process.waking = true;
+        process.waking = false;
+        if process.going_on {
+            // The last turn is not over, and goes on with this one's inputs.
             return;
         }
-        process.waking = false;
-        process.stepping = true;
-        let mut inputs = std::mem::take(&mut process.inbox);
-        // Its clients' pings are still in their sockets: a process that stood still.
-        let stood = now.monotonic.saturating_sub(process.look_at.max(process.looked));
-        if stood > STALL_MIN {
-            inputs.insert(0, Input::Stalled(stood));
-        }
-        process.looked = now.monotonic;
-        if now.monotonic >= process.touched + TOUCH_INTERVAL
-            || now.monotonic >= process.replica.next_tick()
-        {
-            let since = process.touched;
-            process.touched = now.monotonic;
-            for conn in process.conns.values() {
-                if conn.heard + Duration::from_millis(1) >= since
-                    && let Some(session) = conn.session
-                {
-                    inputs.push(Input::Touched { session, at: conn.heard });
-                }
-            }
-        }
-        if now.monotonic >= process.replica.next_tick() {
-            inputs.push(Input::Tick);
-        }
-        let schemes = Arc::clone(&self.schemes);
-        for input in inputs {
-            self.checks.input(server, &self.servers[server], &input);
-            let Some(process) = self.process(server, number) else { return };
-            let mut outputs = Vec::new();
-            let greeting = matches!(input, Input::Connect(_));
-            let stepped = process.replica.step(now, &process.tree, &schemes, input, &mut outputs);
-            for output in &outputs {
-                if let Output::Accept { session, timeout_ms, .. } = output {
-                    self.checks.attached(server, *session, *timeout_ms, greeting);
-                }
-            }
-            self.checks.decided(server, &self.servers[server], &outputs);
-            let Some(process) = self.process(server, number) else { return };
-            process.outputs.extend(outputs);
-            if let Err(fatal) = stepped {
-                return self.stop(server, &fatal.to_string());
-            }
-            self.checks.stepped(server, &self.servers[server]);
-        }
-        if let Some(process) = self.process(server, number) {
-            process.stepping = false;
-        }
-        if self.random.one_in(4) {
-            self.later(server, number);
-        } else {
-            self.go_on(server, number);
-        }
+        self.turn(server, number);
     }
 
-    /// Goes on with the outputs a little later: others may look at the tree in between.
-    fn later(&mut self, server: usize, number: u64) {
-        let delay = Duration::from_micros(self.random.between(10, 2000));
-        if let Some(process) = self.process(server, number) {
-            process.going_on = true;
-            self.after(delay, Happening::GoOn { server, process: number });
-        }
-    }
-
-    /// Carries out what the replica has asked for.
+    /// Goes on with a turn that was interrupted.
     pub(crate) fn go_on(&mut self, server: usize, number: u64) {
-        let Some(process) = self.process(server, number) else { return };
-        process.going_on = false;
-        let schemes = Arc::clone(&self.schemes);
-        loop {
-            let most = if self.random.one_in(8) { self.random.between(1, 3) } else { u64::MAX };
-            let mut done = 0;
-            while let Some(output) =
-                self.process(server, number).and_then(|process| process.outputs.pop_front())
-            {
-                self.carry_out(server, number, output);
-                done += 1;
-                if done == most {
-                    break;
-                }
-            }
-            let Some(process) = self.process(server, number) else { return };
-            let left = !process.outputs.is_empty();
-            if left {
-                // As between two batches under the tree's lock.
-                self.wake_conns(server);
-                return self.later(server, number);
-            }
-            self.append_records(server);
-            self.wake_conns(server);
-            let now = self.servers[server].clock(self.now);
-            let Some(process) = self.process(server, number) else { return };
-            let Some(zxid) = process.applied.take() else { break };
-            let mut outputs = Vec::new();
-            let input = Input::Applied(zxid);
-            let stepped = process.replica.step(now, &process.tree, &schemes, input, &mut outputs);
-            self.checks.decided(server, &self.servers[server], &outputs);
-            let Some(process) = self.process(server, number) else { return };
-            process.outputs.extend(outputs);
-            if let Err(fatal) = stepped {
-                return self.stop(server, &fatal.to_string());
-            }
-            self.checks.stepped(server, &self.servers[server]);
+        if let Some(process) = self.process(server, number) {
+            process.going_on = false;
+            self.turn(server, number);
         }
+    }
+
+    fn turn(&mut self, server: usize, number: u64) {
         let Some(process) = self.process(server, number) else { return };
-        process.look_at = process.replica.next_tick().min(process.touched + TOUCH_INTERVAL);
-        if process.waking || !process.inbox.is_empty() {
-            process.waking = true;
-            self.after(Duration::from_micros(10), Happening::Wake { server, process: number });
+        let common = Arc::clone(&process.common);
+        let mut engine = process.engine.take().expect("one turn at a time");
+        let done = engine.turn(&common, &mut Driver::new(self, server, number));
+        let Some(process) = self.process(server, number) else { return };
+        process.engine = Some(engine);
+        match done {
+            Err(failure) => return self.stop(server, &failure.to_string()),
+            Ok(Turn::Paused) => {
+                // Others may look at the tree in between.
+                process.going_on = true;
+                let delay = Duration::from_micros(self.random.between(10, 2000));
+                self.after(delay, Happening::GoOn { server, process: number });
+            }
+            Ok(Turn::Done) => self.wake_soon(server, number),
         }
+        self.wake_conns(server);
         self.arm(server);
     }
 
-    fn carry_out(&mut self, server: usize, number: u64, output: Output) {
-        match output {
-            Output::Append { zxid, record } => {
-                self.trace(server as u64 ^ 1 << 40, zxid.0 as u64);
-                self.checks.append(server, &self.servers[server], zxid, &record);
-                let Some(process) = self.process(server, number) else { return };
-                process.records.push((zxid, record));
-            }
-            Output::Snapshot => {
-                self.append_records(server);
-                self.job(server, Job::Roll);
-                self.begin_snapshot(server);
-            }
-            Output::Apply { zxid, record, origin } => {
-                self.trace(server as u64 ^ 2 << 40, zxid.0 as u64);
-                self.apply(server, zxid, &record, origin);
-                if let Some(process) = self.process(server, number) {
-                    process.applied = Some(zxid);
-                }
-            }
-            Output::Zab(output) => self.zab(server, number, output),
-            output => self.for_client(server, output),
+    pub(crate) fn change_role(&mut self, server: usize, role: Role) {
+        self.tell(|| {
+            let left = self.servers[server].peer().map_or(Leave::Started, Peer::left);
+            format!("server {server} is {role:?} ({left})")
+        });
+        self.trace(server as u64, 3 << 40);
+        self.checks.role(server, role, self.now);
+        if let Some(process) = &mut self.servers[server].process {
+            process.role = role;
+            process.only_reads = false;
         }
     }
 
     // ---- between servers
 
-    fn zab(&mut self, server: usize, number: u64, output: zebu_zab::Output) {
+    pub(crate) fn network(&mut self, server: usize, number: u64, output: zebu_zab::Output) {
         use zebu_zab::Output as Zab;
         let is_master = matches!(output, Zab::ConnectToMaster(_));
         match output {
@@ -689,7 +618,6 @@ impl World {
                     process.attempt += 1;
                 }
             }
-            Zab::Send(link, packet) => self.send_packet(server, link, packet),
             Zab::SendCopy(link) => self.send_copy(server, link),
             Zab::Close(link) => {
                 self.forget_link(server, link);
@@ -697,23 +625,6 @@ impl World {
             }
             Zab::ReadLog { link, after, up_to, share } => {
                 self.read_log(server, link, after, up_to, share);
-            }
-            Zab::SaveEpoch(kind, epoch) => {
-                self.append_records(server);
-                self.job(server, Job::Epoch(kind, epoch));
-            }
-            Zab::Truncate(zxid) => {
-                self.append_records(server);
-                self.checks.truncate(server, zxid);
-                self.job(server, Job::Truncate(zxid));
-            }
-            Zab::Reload => {
-                self.append_records(server);
-                self.job(server, Job::Reload);
-            }
-            Zab::Restore(link) => {
-                self.append_records(server);
-                self.job(server, Job::Restore(link));
             }
             Zab::Config(change) => {
                 self.tell(|| match &change {
@@ -729,64 +640,20 @@ impl World {
                         format!("server {server} has {} in force: {config}", config.version())
                     }
                 });
-                self.append_records(server);
                 if let Some(process) = self.process(server, number) {
                     process.said.change(&change);
                 }
-                self.job(server, Job::Config(change));
             }
-            Zab::Role(role) => self.change_role(server, role),
-            Zab::Append { .. } | Zab::Deliver { .. } | Zab::Up(_) => {
-                unreachable!("the replica keeps these for itself")
-            }
-        }
-    }
-
-    fn change_role(&mut self, server: usize, role: Role) {
-        self.tell(|| {
-            let left = self.servers[server].peer().map_or("", |peer| peer.left());
-            format!("server {server} is {role:?} ({left})")
-        });
-        self.trace(server as u64, 3 << 40);
-        self.checks.role(server, role, self.now);
-        let wall_ms = self.servers[server].clock(self.now).wall_ms;
-        let plan = &self.plan;
-        let Some(process) = &mut self.servers[server].process else { return };
-        process.role = role;
-        process.only_reads = false;
-        if role != Role::Looking {
-            // What a copy was ahead of is committed, though perhaps not applied: that waits for the disk.
-            let committed = process.replica.peer().map_or(Zxid::ZERO, zebu_zab::Peer::committed);
-            process.tree.trust_digests(committed);
-            if plan.reconfig {
-                // What the first epoch has agreed on is in no transaction.
-                membership::show(&mut process.tree, process.said.committed(), wall_ms);
-            }
-        }
-        if role == Role::Looking {
-            self.end_all_conns(server);
-        }
-    }
-
-    fn end_all_conns(&mut self, server: usize) {
-        let Some(process) = &mut self.servers[server].process else { return };
-        // What is in their outboxes is still sent.
-        for (id, conn) in &mut process.conns {
-            conn.closing = true;
-            process.dirty.push(*id);
-        }
-    }
-
-    pub(crate) fn only_reads(&self, server: usize) -> bool {
-        self.servers[server].process.as_ref().is_some_and(|process| process.only_reads)
-    }
-
-    pub(crate) fn serve_readers(&mut self, server: usize, on: bool) {
-        if let Some(process) = &mut self.servers[server].process {
-            process.only_reads = on;
-        }
-        if !on {
-            self.end_all_conns(server);
+            Zab::AbsurdEpoch { .. } => self.reached("absurd epoch refused"),
+            Zab::Send(..)
+            | Zab::SaveEpoch(..)
+            | Zab::Truncate(_)
+            | Zab::Reload
+            | Zab::Restore(_)
+            | Zab::Role(_)
+            | Zab::Append { .. }
+            | Zab::Deliver { .. }
+            | Zab::Up(_) => unreachable!("the engine and the replica keep these for themselves"),
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::checks::Checks;
 use crate::checks::progress::INTERVAL;
 use crate::client::Client;
 use crate::faults::Ambush;
+use crate::flips::Flips;
 use crate::links::{Dial, Port};
 use crate::members::Wanted;
 use crate::net::{Message, Net};
@@ -208,6 +209,8 @@ pub struct World {
     pub(crate) wanted: VecDeque<Wanted>,
     pub(crate) asked_change: Option<Wanted>,
     pub(crate) outcome: Outcome,
+    /// Changes bytes between servers.
+    pub(crate) flips: Option<Flips>,
     /// When it is looked at progress next.
     look_at: Duration,
     queue: BinaryHeap<Reverse<Planned>>,
@@ -240,6 +243,7 @@ impl World {
             wanted: VecDeque::new(),
             asked_change: None,
             outcome: Outcome::default(),
+            flips: Flips::new(&plan),
             look_at: INTERVAL,
             queue: BinaryHeap::new(),
             order: 0,
@@ -275,7 +279,10 @@ impl World {
     pub fn run(mut self) -> Outcome {
         self.run_until(self.plan.length);
         if self.checks.broken.is_empty() {
-            self.converge();
+            match self.flips {
+                Some(_) => self.converge_after_flips(),
+                None => self.converge(),
+            }
         }
         self.outcome.broken = std::mem::take(&mut self.checks.broken);
         self.outcome.simulated = self.now;
@@ -323,6 +330,7 @@ impl World {
                 self.checks.now = self.now;
                 self.look_at += INTERVAL;
                 self.look_at_progress();
+                self.look_at_staleness();
             }
             self.now = at;
             self.checks.now = at;
@@ -430,7 +438,7 @@ impl World {
     }
 
     /// Time in which a healthy ensemble has settled whatever was before.
-    fn patience(&self) -> Duration {
+    pub(crate) fn patience(&self) -> Duration {
         self.plan.tick * 60 + SECOND * 60
     }
 

@@ -192,3 +192,17 @@ fn what_a_slow_network_still_carries_is_no_silence_without_a_reason() {
         holds(seed);
     }
 }
+
+/// A leader was gone just after it had sent its tree. The learner's connection ended before the learner had taken the
+/// tree, which was dropped with the connection: the process ended.
+#[test]
+fn a_tree_that_has_come_outlives_the_connection_it_came_on() {
+    holds_aimed(Aim::Halves, 21);
+    holds_aimed(Aim::OtherKinds, 199);
+}
+
+/// A tree took longer than `initLimit` to come, piece by piece: both ends gave it up, again and again.
+#[test]
+fn a_tree_that_takes_longer_than_init_limit_arrives() {
+    holds_aimed(Aim::SlowCopies, 3);
+}

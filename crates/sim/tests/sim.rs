@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zebu_sim::World;
-use zebu_sim::plan::Plan;
+use zebu_sim::plan::{Fault, Plan, Planned};
 use zebu_sim::run::run;
 
 #[test]
@@ -13,6 +13,20 @@ fn a_healthy_ensemble_serves_its_clients() {
     assert_eq!(outcome.leaders, 1);
     assert!(outcome.committed > 50, "{outcome:?}");
     assert!(outcome.answered > outcome.committed, "{outcome:?}");
+    assert!(outcome.notified > 10, "{outcome:?}");
+}
+
+#[test]
+fn watches_at_an_observer_are_told() {
+    let mut plan = Plan { observers: 1, ..Plan::calm(11) };
+    let (observer, servers) = (plan.voters, plan.servers());
+    let parties = servers..servers + plan.clients + plan.sessions;
+    let ways =
+        parties.flat_map(|party| (0..observer).flat_map(move |to| [(party, to), (to, party)]));
+    let fault = Fault::Cut(ways.collect(), plan.length);
+    plan.faults.push(Planned { at: Duration::ZERO, fault });
+    let outcome = World::new(plan).run();
+    assert_eq!(outcome.broken, [] as [&str; 0]);
     assert!(outcome.notified > 10, "{outcome:?}");
 }
 

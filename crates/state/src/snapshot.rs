@@ -60,14 +60,17 @@ pub struct Taking {
 }
 
 impl Taking {
-    /// Copies so many znodes into memory.
-    pub fn step(&mut self, tree: &Tree, znodes: usize) -> Step {
+    /// Copies so many znodes into memory, and no more once these have so many bytes: znodes may be large.
+    pub fn step(&mut self, tree: &Tree, znodes: usize, bytes: usize) -> Step {
         if !self.walk.is_of(tree) {
             return Step::Replaced;
         }
         let writer = &mut self.writer;
-        let done = self.walk.step(tree, znodes, &mut |path, data, acl, stat| {
+        let mut copied = 0;
+        let done = self.walk.step_while(tree, znodes, &mut |path, data, acl, stat| {
             writer.node(path, data, acl, stat);
+            copied += path.len() + data.map_or(0, <[u8]>::len);
+            copied < bytes
         });
         if !done {
             return Step::More;

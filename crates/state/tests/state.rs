@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use zebu_jute::Encoder;
-use zebu_proto::txn::{Txn, TxnHeader, TxnRecord};
+use zebu_proto::txn::{CreateTxn, Txn, TxnHeader, TxnRecord};
 use zebu_proto::{Epoch, OpCode, SessionId, Zxid};
 use zebu_state::{Outline, Rebuild, Receiving, Sending, Step, Stretch, read_log, truncate};
 use zebu_store::vfs::MemVfs;
@@ -77,7 +77,7 @@ fn disk() -> (Tree, TxnLog, Snapshots) {
     let tree = rebuild.finish().tree;
     let (log, snapshots) = store.split();
     let mut first = Outline::of(&tree).begin(&snapshots).unwrap();
-    assert_eq!(first.step(&tree, usize::MAX), Step::Done);
+    assert_eq!(first.step(&tree, usize::MAX, usize::MAX), Step::Done);
     first.finish(true, true).unwrap();
     (tree, log, snapshots)
 }
@@ -115,11 +115,11 @@ fn a_tree_that_is_behind_a_truncation_stays() {
 fn whatever_walks_through_a_tree_that_is_replaced_is_given_up() {
     let (tree, _, snapshots) = disk();
     let mut taking = Outline::of(&tree).begin(&snapshots).unwrap();
-    assert_eq!(taking.step(&tree, 1), Step::More);
+    assert_eq!(taking.step(&tree, 1, usize::MAX), Step::More);
     let mut out = Vec::new();
     let mut sending = Sending::begin(&tree, &mut out);
     let other = Tree::new(OPTIONS);
-    assert_eq!(taking.step(&other, 1), Step::Replaced);
+    assert_eq!(taking.step(&other, 1, usize::MAX), Step::Replaced);
     assert_eq!(sending.step(&other, 1, &mut out), Step::Replaced);
 }
 
@@ -166,4 +166,37 @@ fn a_tree_that_is_sent_byte_by_byte_is_the_same_and_its_digests_wait() {
     assert_eq!(copied.tree.digest(), tree.digest());
     assert!(copied.tree.sessions().eq(tree.sessions()));
     assert_eq!(copied.file.zxid(), at(9));
+}
+
+#[test]
+fn a_step_of_a_snapshot_ends_by_bytes_as_well() {
+    let (mut tree, _, snapshots) = disk();
+    let data = vec![7; 100_000];
+    for counter in 1..=9 {
+        let header = TxnHeader {
+            session: SessionId::NONE,
+            cxid: 0,
+            zxid: at(counter),
+            time_ms: 1,
+            op: OpCode::CREATE,
+        };
+        let txn = Txn::Create(CreateTxn {
+            path: format!("/{counter}").into(),
+            data: Some(&data),
+            acl: Vec::new(),
+            ephemeral: false,
+            parent_cversion: -1,
+            ttl_ms: 0,
+        });
+        tree.apply(&TxnRecord { header, txn, digest: None }, &mut Silent);
+    }
+    let mut taking = Outline::of(&tree).begin(&snapshots).unwrap();
+    let mut steps = 1;
+    while taking.step(&tree, 512, 150_000) == Step::More {
+        taking.flush().unwrap();
+        steps += 1;
+    }
+    assert!((5..=6).contains(&steps), "two large znodes at once: {steps}");
+    taking.flush().unwrap();
+    taking.finish(true, true).unwrap();
 }

@@ -97,9 +97,11 @@ impl EpochFiles {
         let read = opened.read_at(&mut bytes, 0).map_err(StoreError::io("read epoch", path))?;
         let text = str::from_utf8(&bytes[..read]).unwrap_or_default();
         let line = text.lines().next().unwrap_or_default();
-        match line.trim().parse() {
-            Ok(epoch) => Ok(Some(Epoch(epoch))),
-            Err(_) => Err(StoreError::Epoch {
+        let epoch = line.trim().parse().map(Epoch);
+        match epoch {
+            // No leader could lead in a later one.
+            Ok(epoch) if epoch < Epoch::MAX => Ok(Some(epoch)),
+            _ => Err(StoreError::Epoch {
                 path: path.to_path_buf(),
                 reason: format!("this is not an epoch: {line:?}"),
             }),
@@ -241,6 +243,14 @@ mod tests {
         assert!(matches!(files.load(Zxid::ZERO), Err(StoreError::Epoch { .. })));
         vfs.put(Path::new("/d/version-2/currentEpoch"), b"");
         assert!(matches!(files.load(Zxid::ZERO), Err(StoreError::Epoch { .. })));
+        // A zxid is a signed number, and no leader could choose a later epoch.
+        vfs.put(Path::new("/d/version-2/currentEpoch"), b"1");
+        for none in ["2147483647", "4294967295", "-1"] {
+            vfs.put(Path::new("/d/version-2/acceptedEpoch"), none.as_bytes());
+            assert!(matches!(files.load(Zxid::ZERO), Err(StoreError::Epoch { .. })), "{none}");
+        }
+        vfs.put(Path::new("/d/version-2/acceptedEpoch"), b"2147483646");
+        assert_eq!(files.load(Zxid::ZERO).unwrap(), epochs(2_147_483_646, 1, 0));
     }
 
     #[test]

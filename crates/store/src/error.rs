@@ -266,9 +266,9 @@ pub enum Warning {
         /// The record's zxid.
         zxid: Zxid,
     },
-    /// A sidecar that holds nothing readable.
+    /// A sidecar that holds nothing readable, or vouches for no record.
     #[error("sidecar cannot be used, its log is checked as the original's: {path}")]
-    SidecarUnreadable {
+    SidecarUnusable {
         /// The file.
         path: PathBuf,
     },
@@ -293,6 +293,17 @@ pub enum Warning {
         zxid: Zxid,
         /// What the state says.
         reason: String,
+    },
+    /// A truncation that a crash had interrupted was finished.
+    #[error(
+        "everything behind transaction {0} was taken back: a leader had said so before the last stop"
+    )]
+    TruncationFinished(Zxid),
+    /// The installation of a leader's snapshot that a crash had interrupted was finished.
+    #[error("{path} has replaced what was there: a leader had sent it before the last stop")]
+    InstallationFinished {
+        /// The snapshot.
+        path: PathBuf,
     },
     /// All state came from the logs, because no snapshot could be used.
     #[error("no snapshot was used: all transactions were replayed from the first on")]

@@ -7,6 +7,8 @@
 //! operator may want them. They go with the next installation, or when a purge has enough newer
 //! snapshots.
 
+use std::path::PathBuf;
+
 use crate::snapshot::Received;
 use crate::store::Shared;
 use crate::{StoreError, Written, names, recover};
@@ -25,12 +27,12 @@ pub(crate) fn install(shared: &Shared, received: &Received) -> Result<Written, S
     Ok(Written { path: snap_dir.join(&received.name), bytes: received.bytes })
 }
 
-/// Does what is left to do of an installation that was decided; nothing when there is none.
-pub(crate) fn finish(shared: &Shared) -> Result<(), StoreError> {
+/// Does what is left to do of an installation that was decided, and says of which snapshot; nothing when there is none.
+pub(crate) fn finish(shared: &Shared) -> Result<Option<PathBuf>, StoreError> {
     let Shared { vfs, snap_dir, log_dir, .. } = shared;
     let entries = vfs.list(snap_dir).map_err(StoreError::io("list directory", snap_dir))?;
     let mut decided = entries.iter().filter_map(|entry| names::parse_received(&entry.name));
-    let Some(name) = decided.next() else { return Ok(()) };
+    let Some(name) = decided.next() else { return Ok(None) };
     let mut dirs = vec![log_dir];
     dirs.extend((log_dir != snap_dir).then_some(snap_dir));
     for dir in dirs {
@@ -50,7 +52,8 @@ pub(crate) fn finish(shared: &Shared) -> Result<(), StoreError> {
     let path = snap_dir.join(name);
     vfs.rename(&snap_dir.join(names::received(name)), &path)
         .and_then(|()| vfs.sync_dir(snap_dir))
-        .map_err(StoreError::io("install snapshot", &path))
+        .map_err(StoreError::io("install snapshot", &path))?;
+    Ok(Some(path))
 }
 
 /// Removes what earlier installations have replaced.

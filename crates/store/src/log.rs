@@ -1,5 +1,6 @@
 //! The transaction log: its format, its sidecar, and writing it.
 
+mod growing;
 pub mod read;
 pub mod sidecar;
 mod write;

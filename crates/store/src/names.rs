@@ -90,7 +90,7 @@ pub fn is_data(name: &str) -> bool {
 
 /// Whether the name is a temporary one of ours.
 pub(crate) fn is_temporary(name: &str) -> bool {
-    [SIDECAR, SNAPSHOT, RECEIVED, PROBE]
+    [LOG, SIDECAR, SNAPSHOT, RECEIVED, PROBE]
         .iter()
         .any(|kind| name.strip_prefix(TEMPORARY).and_then(|rest| rest.strip_prefix(kind)).is_some())
 }

@@ -22,7 +22,7 @@ use crate::snapshot::read::{Sections, SnapshotError, read_snapshot};
 use crate::snapshot::{self, SnapshotFile, decompressed, looks_complete};
 use crate::store::{Recover, Shared};
 use crate::truncate::{self, Cut, Removal, Truncated};
-use crate::vfs::{Sequential, Vfs, parent};
+use crate::vfs::{Sequential, Vfs, parent, rewrite};
 use crate::{Damage, DamageKind, EpochFile, EpochFiles, StoreError, Warning, install, names};
 use recent::Recent;
 
@@ -43,6 +43,8 @@ pub struct Recovered {
     pub snapshot: Option<Zxid>,
     /// How many transactions were applied after it.
     pub replayed: u64,
+    /// How long their records are together.
+    pub replayed_bytes: u64,
     /// The newest of them, oldest first, without a gap: as many as
     /// [`Options::recent_txns_max`](crate::Options::recent_txns_max) and
     /// [`Options::recent_bytes_max`](crate::Options::recent_bytes_max) allow.
@@ -109,9 +111,10 @@ pub(crate) fn forget_initialize(shared: &Shared) -> Result<(), StoreError> {
 pub(crate) fn recover(shared: &Shared, state: &mut dyn Recover) -> Result<Recovered, StoreError> {
     let mut generation = shared.generation();
     *generation += 1;
-    install::finish(shared)?;
+    let installed = install::finish(shared)?;
     let limit = truncate::pending(shared)?;
     let mut recovery = Recovery::new(shared, limit)?;
+    recovery.warnings.extend(installed.map(|path| Warning::InstallationFinished { path }));
     let found = match recovery.run(state) {
         Err(error) => match error.damage() {
             Some(damage) if shared.options.member => recovery.damaged(damage, &error, state)?,
@@ -121,6 +124,7 @@ pub(crate) fn recover(shared: &Shared, state: &mut dyn Recover) -> Result<Recove
             recovery.repair()?;
             if let Some(limit) = limit {
                 truncate::carry_out(shared, limit, &recovery.removal)?;
+                recovery.warnings.push(Warning::TruncationFinished(limit));
             }
             if recovery.is_based(&found) || zebu_proto::mutant!("initialize used up at once") {
                 forget_initialize(shared)?;
@@ -162,6 +166,7 @@ const EMPTY: Recovered = Recovered {
     last_zxid: Zxid::ZERO,
     snapshot: None,
     replayed: 0,
+    replayed_bytes: 0,
     recent: Vec::new(),
     truncated: None,
     mode: Mode::Verified,
@@ -179,10 +184,13 @@ struct Log {
 
 /// What is to be done to a log once everything is known to be well.
 enum Repair {
-    /// Cut it behind the mark if it is longer, make it durable, and let the sidecar say so.
-    Seal { path: PathBuf, mark: Mark, cut: bool },
-    /// Nothing in it was ever durable: remove it and its sidecar.
-    Remove { path: PathBuf, sidecar: Option<PathBuf> },
+    /// Cut it behind the mark if it is longer, make durable what it has behind `confirmed`, and let the
+    /// sidecar say so.
+    Seal { path: PathBuf, mark: Mark, confirmed: u64, cut: bool },
+    /// Make durable what a log of the original's has between these places.
+    Confirm { path: PathBuf, from: u64, to: u64 },
+    /// Nothing in it is of any use.
+    Remove { path: PathBuf },
     /// The start goes on without it, and so shall the next one: keep it under another name.
     SetAside { path: PathBuf },
 }
@@ -208,6 +216,7 @@ struct Recovery<'s> {
     /// The newest transaction seen. Invariant: `start <= last`.
     last: Zxid,
     replayed: u64,
+    replayed_bytes: u64,
     recent: Recent,
     truncated: Option<Torn>,
     weaker: Option<PathBuf>,
@@ -246,6 +255,7 @@ impl<'s> Recovery<'s> {
             start: Zxid::ZERO,
             last: Zxid::ZERO,
             replayed: 0,
+            replayed_bytes: 0,
             recent: Recent::new(&shared.options),
             truncated: None,
             weaker: None,
@@ -316,7 +326,7 @@ impl<'s> Recovery<'s> {
             let (path, reason) = (path.clone(), reason.clone());
             self.warnings.push(Warning::NotReplayable { path, zxid: *zxid, reason });
         }
-        self.replayed = 0;
+        (self.replayed, self.replayed_bytes) = (0, 0);
         self.recent.clear();
         self.truncated = None;
         self.load_nothing(state)?;
@@ -333,6 +343,7 @@ impl<'s> Recovery<'s> {
     fn finish(self, recovered: Recovered) -> Recovered {
         Recovered {
             replayed: self.replayed,
+            replayed_bytes: self.replayed_bytes,
             recent: self.recent.into_vec(),
             truncated: self.truncated,
             mode: self.weaker.map_or(Mode::Verified, |log| Mode::Weaker { log }),
@@ -500,7 +511,7 @@ impl<'s> Recovery<'s> {
                     self.repairs.push(Repair::SetAside { path });
                 }
                 // Created before its log, or of a log that is not needed any more.
-                _ => self.repairs.push(Repair::Remove { path, sidecar: None }),
+                _ => self.repairs.push(Repair::Remove { path }),
             }
         }
         Ok(())
@@ -527,7 +538,7 @@ impl<'s> Recovery<'s> {
         let mark = self.mark(log.first)?;
         if mark == Some(None) {
             let path = self.sidecars[&log.first].clone();
-            self.warnings.push(Warning::SidecarUnreadable { path });
+            self.warnings.push(Warning::SidecarUnusable { path });
         }
         let mark = mark.flatten();
         if let Some(mark) = mark
@@ -541,6 +552,8 @@ impl<'s> Recovery<'s> {
         let mut reader = LogReader::new(Sequential::new(file), most);
         let mut seen = Mark::start(log.first, mark.map_or(self.last, |mark| mark.previous));
         let mut not_advancing = 0;
+        // Up to here the log is known to be durable, or not needed.
+        let mut confirmed = mark.map_or(0, |mark| mark.end);
         // What stays of this log when it goes on behind the limit.
         let mut kept = None;
         let end = loop {
@@ -572,6 +585,9 @@ impl<'s> Recovery<'s> {
                 self.damage(path, record.offset, DamageKind::Gap { next: record.zxid })?;
             }
             if record.zxid <= self.start {
+                if mark.is_none() {
+                    confirmed = record.end;
+                }
                 continue;
             }
             if record.zxid <= self.last {
@@ -586,6 +602,7 @@ impl<'s> Recovery<'s> {
                 reason,
             })?;
             self.replayed += 1;
+            self.replayed_bytes += record.body.len() as u64;
             self.recent.push(self.last, record.zxid, record.body);
             self.last = self.last.max(record.zxid);
         };
@@ -596,23 +613,30 @@ impl<'s> Recovery<'s> {
         match (mark, kept) {
             (Some(mark), Some(kept)) => {
                 self.check_length(path, &mark, &seen, end)?;
-                self.cut(log, kept, true);
+                self.cut(log, kept, confirmed, true);
                 Ok(())
             }
             (None, Some(kept)) => {
                 self.weaker = Some(path.clone());
-                self.cut(log, kept, false);
+                self.cut(log, kept, confirmed, false);
                 Ok(())
             }
             (Some(mark), None) => self.end_of_ours(log, &mark, seen, end, &mut reader),
-            (None, None) => self.end_of_the_originals(log, newest, end, &mut reader),
+            (None, None) => {
+                self.end_of_the_originals(log, newest, end, &mut reader)?;
+                if confirmed < seen.end && seen.records > 0 {
+                    let (path, to) = (path.clone(), seen.end);
+                    self.repairs.push(Repair::Confirm { path, from: confirmed, to });
+                }
+                Ok(())
+            }
         }
     }
 
     /// Notes that of this log only `kept` is to stay.
-    fn cut(&mut self, log: &Log, kept: Mark, ours: bool) {
+    fn cut(&mut self, log: &Log, kept: Mark, confirmed: u64, ours: bool) {
         if kept.records > 0 {
-            self.removal.cut = Some(Cut { path: log.path.clone(), mark: kept, ours });
+            self.removal.cut = Some(Cut { path: log.path.clone(), mark: kept, confirmed, ours });
         } else {
             self.removal.logs.push(log.path.clone());
         }
@@ -677,10 +701,12 @@ impl<'s> Recovery<'s> {
         if torn {
             self.truncated = Some(Torn { path: path.clone(), offset: end.offset, last: self.last });
         }
-        self.repairs.push(if seen.records == 0 {
-            Repair::Remove { path, sidecar: self.sidecars.get(&log.first).cloned() }
-        } else {
-            Repair::Seal { path, mark: Mark { sealed: true, ..seen }, cut: torn }
+        let confirmed = mark.end;
+        self.repairs.push(Repair::Seal {
+            path,
+            mark: Mark { sealed: true, ..seen },
+            confirmed,
+            cut: torn,
         });
         Ok(())
     }
@@ -697,7 +723,17 @@ impl<'s> Recovery<'s> {
         self.weaker = Some(path.clone());
         if end.kind == EndKind::Empty && newest {
             self.warnings.push(Warning::EmptyLogRemoved { path: path.clone() });
-            self.repairs.push(Repair::Remove { path: path.clone(), sidecar: None });
+            self.repairs.push(Repair::Remove { path: path.clone() });
+            return Ok(());
+        }
+        if let Some(sidecar) = self.sidecars.get(&log.first)
+            && end.kind == EndKind::NoHeader
+            && reader.is_blank().unwrap_or(false)
+        {
+            // An earlier version made room before it wrote, and nothing was ever written.
+            for path in [path, sidecar] {
+                self.repairs.push(Repair::Remove { path: path.clone() });
+            }
             return Ok(());
         }
         let what = match reader.tail() {
@@ -740,8 +776,11 @@ impl<'s> Recovery<'s> {
     fn repair(&mut self) -> Result<(), StoreError> {
         for repair in &self.repairs {
             let (path, result) = match repair {
-                Repair::Seal { path, mark, cut } => (path, self.seal(path, mark, *cut)),
-                Repair::Remove { path, sidecar } => (path, self.remove(path, sidecar.as_deref())),
+                Repair::Seal { path, mark, confirmed, cut } => {
+                    (path, self.seal(path, mark, *confirmed, *cut))
+                }
+                Repair::Confirm { path, from, to } => (path, self.confirm(path, *from, *to)),
+                Repair::Remove { path } => (path, self.remove(path)),
                 Repair::SetAside { path } => (path, self.set_aside(path)),
             };
             result.map_err(StoreError::io("repair log", path))?;
@@ -749,29 +788,35 @@ impl<'s> Recovery<'s> {
         Ok(())
     }
 
-    fn seal(&self, path: &Path, mark: &Mark, cut: bool) -> std::io::Result<()> {
-        let mut file = self.vfs.open_rw(path)?;
+    fn seal(&self, path: &Path, mark: &Mark, confirmed: u64, cut: bool) -> std::io::Result<()> {
         if cut {
-            file.set_len(mark.end)?;
+            self.vfs.open_rw(path)?.set_len(mark.end)?;
         }
-        // What was read may be in memory only, if the process ended and the machine did not.
-        file.sync()?;
-        self.vfs.sync_dir(&self.shared.log_dir)?;
+        self.confirm(path, confirmed, mark.end)?;
         sidecar::put(self.vfs, &self.shared.log_dir, mark).map(drop)
+    }
+
+    /// Makes durable what was read of a log, and its name.
+    fn confirm(&self, path: &Path, from: u64, to: u64) -> std::io::Result<()> {
+        match self.vfs.open_rw(path) {
+            Ok(mut file) => rewrite(file.as_mut(), from, to)?,
+            // A copy that somebody else has put there, for this server to read.
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                self.vfs.open(path)?.sync()?;
+            }
+            Err(error) => return Err(error),
+        }
+        self.vfs.sync_dir(&self.shared.log_dir)
+    }
+
+    /// Durably, since the next repair may be the removal of what explains the file.
+    fn remove(&self, path: &Path) -> std::io::Result<()> {
+        self.vfs.remove(path)?;
+        self.vfs.sync_dir(&parent(path))
     }
 
     fn set_aside(&self, path: &Path) -> std::io::Result<()> {
         self.vfs.rename(path, &names::set_aside(path))?;
         self.vfs.sync_dir(&parent(path))
-    }
-
-    /// Removes a log before its sidecar: without one, what is left of it would look like damage.
-    fn remove(&self, path: &Path, sidecar: Option<&Path>) -> std::io::Result<()> {
-        self.vfs.remove(path)?;
-        if let Some(sidecar) = sidecar {
-            self.vfs.sync_dir(&self.shared.log_dir)?;
-            self.vfs.remove(sidecar)?;
-        }
-        Ok(())
     }
 }

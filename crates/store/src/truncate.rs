@@ -10,6 +10,7 @@ use zebu_proto::Zxid;
 
 use crate::log::sidecar::{self, Mark};
 use crate::store::Shared;
+use crate::vfs::rewrite;
 use crate::{Recovered, StoreError, names};
 
 /// What a truncation came to.
@@ -45,6 +46,8 @@ pub(crate) struct Cut {
     pub(crate) path: PathBuf,
     /// What stays.
     pub(crate) mark: Mark,
+    /// Up to here the log is known to be durable.
+    pub(crate) confirmed: u64,
     /// Whether there is a readable sidecar, to be changed.
     pub(crate) ours: bool,
 }
@@ -96,6 +99,6 @@ impl Cut {
         }
         let mut file = vfs.open_rw(&self.path)?;
         file.set_len(self.mark.end)?;
-        file.sync()
+        rewrite(file.as_mut(), self.confirmed, self.mark.end)
     }
 }

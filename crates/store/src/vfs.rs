@@ -258,13 +258,51 @@ pub(crate) fn keep_dirs(vfs: &dyn Vfs, dir: &Path) -> io::Result<()> {
     let above = parent(dir);
     match vfs.sync_dir(&above) {
         // Others' directories: what is in them was not created by a server.
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
+        Err(error) if is_others(&error) => return Ok(()),
         result => result?,
     }
     if above.parent().is_none_or(|next| next.as_os_str().is_empty()) {
         return Ok(());
     }
     keep_dirs(vfs, &above)
+}
+
+/// Writes what a file has between two places once more, and makes all of it durable.
+///
+/// What was read may be in memory only: the process before this one may have been told that a sync failed, and
+/// after that the system takes what it could not write for written. Only what is written anew is written.
+pub(crate) fn rewrite(file: &mut dyn VfsFile, from: u64, to: u64) -> io::Result<()> {
+    let mut piece = vec![
+        0;
+        REWRITTEN_PIECE_BYTES
+            .min(usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX))
+    ];
+    let mut at = from;
+    while at < to {
+        let room = piece.len().min(usize::try_from(to - at).unwrap_or(usize::MAX));
+        let read = file.read_at(&mut piece[..room], at)?;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        file.write_at(&piece[..read], at)?;
+        at += read as u64;
+    }
+    file.sync()
+}
+
+/// Bytes that [`rewrite`] has in memory.
+const REWRITTEN_PIECE_BYTES: usize = 1 << 20;
+
+/// Whether a directory cannot be made durable because it is not for a server to change: it belongs to somebody else,
+/// or to a file system that is only read or keeps nothing, such as the root of a container.
+fn is_others(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::PermissionDenied
+            | io::ErrorKind::ReadOnlyFilesystem
+            | io::ErrorKind::InvalidInput
+            | io::ErrorKind::Unsupported
+    )
 }
 
 /// Reads a small file whole.
@@ -300,8 +338,34 @@ pub fn replace(vfs: &dyn Vfs, path: &Path, temporary: &Path, content: &[u8]) -> 
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
+    use std::sync::Arc;
 
     use super::*;
+
+    #[test]
+    fn directories_above_that_cannot_be_made_durable_do_not_end_a_start() {
+        // squashfs says EINVAL, others that they are only read, or that they know no such thing.
+        let kinds = [
+            io::ErrorKind::InvalidInput,
+            io::ErrorKind::ReadOnlyFilesystem,
+            io::ErrorKind::Unsupported,
+            io::ErrorKind::PermissionDenied,
+        ];
+        let dir = Path::new("/srv/zookeeper/version-2");
+        let keep = |fault| {
+            let vfs = FaultVfs::new(Arc::new(MemVfs::new(dir)), fault);
+            (keep_dirs(&vfs, dir), vfs.calls())
+        };
+        let calls = keep(None).1;
+        assert_eq!(calls, 3, "/srv/zookeeper, /srv and the root");
+        for at in 0..calls {
+            let fault = |kind| Some(Fault { at, for_good: true, kind, half_written: false });
+            for kind in kinds {
+                keep(fault(kind)).0.unwrap();
+            }
+            keep(fault(io::ErrorKind::Other)).0.unwrap_err();
+        }
+    }
 
     #[test]
     fn a_long_file_never_keeps_much_from_the_disk() {

@@ -25,6 +25,8 @@ pub struct Applied<'r> {
     pub result: Outcome<'r>,
     /// Whether the digest that the record carries, or a snapshot promised, is the tree's.
     pub digest_matches: bool,
+    /// Whether the record carries a digest that was compared.
+    pub digest_compared: bool,
 }
 
 /// One result, or those of a multi.
@@ -77,16 +79,21 @@ impl Tree {
             }
         };
         self.last_zxid = self.last_zxid.max(header.zxid);
-        let digest_matches = self.check_digest(record);
-        Applied { err, result, digest_matches }
+        self.newest_time_ms = self.newest_time_ms.max(header.time_ms);
+        let (digest_matches, digest_compared) = match self.check_digest(record) {
+            Some(matches) => (matches, true),
+            None => (true, false),
+        };
+        Applied { err, result, digest_matches, digest_compared }
     }
 
-    fn check_digest(&mut self, record: &TxnRecord<'_>) -> bool {
+    /// Whether the digest that is expected now is the tree's; `None` when none is to be compared.
+    fn check_digest(&mut self, record: &TxnRecord<'_>) -> Option<bool> {
         if !self.options.digest || self.last_zxid < self.digests_ahead_until {
-            return true;
+            return None;
         }
         if self.digest_expected.is_some() {
-            return self.check_expected_digest().unwrap_or(true);
+            return self.check_expected_digest();
         }
         if record.header.zxid.0 % DIGEST_HISTORY_INTERVAL == 0 {
             if self.digest_history.len() == DIGEST_HISTORY_MAX {
@@ -94,11 +101,10 @@ impl Tree {
             }
             self.digest_history.push_back((record.header.zxid, self.digest()));
         }
-        let matches = record
-            .digest
-            .is_none_or(|digest| digest.version != DIGEST_VERSION || digest.tree == self.digest());
+        let digest = record.digest.filter(|digest| digest.version == DIGEST_VERSION)?;
+        let matches = digest.tree == self.digest();
         self.digest_mismatches += u64::from(!matches);
-        matches
+        Some(matches)
     }
 
     fn apply_multi<'r>(
@@ -196,6 +202,7 @@ impl Tree {
             // The snapshot had the znode, perhaps with the number of an ACL that was not yet in its
             // table (ZOOKEEPER-4846), and perhaps after its parent (ZOOKEEPER-3249).
             self.replace_acl(id, acl);
+            self.make_newest(id);
             self.raise_parent(parent, parent_path, txn.parent_cversion, zxid);
             return Err(ErrorCode::NODE_EXISTS);
         }
@@ -312,7 +319,7 @@ impl Tree {
 
     fn delete_ephemerals(&mut self, session: SessionId, zxid: Zxid, events: &mut impl Events) {
         let Some(owned) = self.owners.ephemerals.get(&session) else { return };
-        let paths: Vec<String> = owned.iter().map(|id| self.arena.path(*id)).collect();
+        let paths: Vec<String> = owned.ids.iter().map(|id| self.arena.path(*id)).collect();
         for path in paths {
             // It is there, unless another on the list took it along.
             let _ = self.delete(&path, zxid, events);

@@ -1,8 +1,8 @@
 //! The shape of the tree: who is whose child, under which name, with which data.
 //!
 //! Znodes live in chunks of records that never move, named by 32-bit ids that are used again after
-//! a deletion; siblings are a linked list, newest first. What the fields of a stat mean is decided
-//! elsewhere.
+//! a deletion; siblings are a linked list in the order of their creation. What the fields of a stat
+//! mean is decided elsewhere.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -40,9 +40,12 @@ pub(crate) struct Record {
     /// Index into the ACL table.
     pub(crate) acl: u32,
     pub(crate) parent: u32,
-    pub(crate) first_child: u32,
-    pub(crate) next: u32,
-    pub(crate) previous: u32,
+    pub(crate) newest_child: u32,
+    /// The sibling created before this one, if there is one.
+    pub(crate) older: u32,
+    /// The sibling created after this one. The newest child names the oldest one here, so that both ends
+    /// of the list are found from the parent's one field.
+    pub(crate) newer: u32,
     pub(crate) children: u32,
     /// The znode's part of the tree digest, if there is one.
     pub(crate) digest: u32,
@@ -256,9 +259,9 @@ impl Arena {
             aversion: 0,
             acl: 0,
             parent: NONE,
-            first_child: NONE,
-            next: NONE,
-            previous: NONE,
+            newest_child: NONE,
+            older: NONE,
+            newer: NONE,
             children: 0,
             digest: 0,
             hash: 0,
@@ -286,7 +289,7 @@ impl Arena {
         id
     }
 
-    /// Adds a child that does not exist yet, before its siblings.
+    /// Adds a child that does not exist yet, behind its siblings.
     pub(crate) fn link(
         &mut self,
         parent: u32,
@@ -310,18 +313,89 @@ impl Arena {
     ) -> u32 {
         let id = self.allocate(name, data, stat);
         let hash = self.hash(parent, name.as_bytes());
-        let head = self.get(parent).first_child;
         let record = self.get_mut(id);
         record.hash = hash;
         record.parent = parent;
-        record.next = head;
-        if head != NONE {
-            self.get_mut(head).previous = id;
-        }
-        let above = self.get_mut(parent);
-        above.first_child = id;
-        above.children += 1;
+        self.get_mut(parent).children += 1;
+        self.enter_newest(id, parent);
         id
+    }
+
+    /// Adds a child as [`Self::append`] does, in the place among its siblings that its czxid gives it, if that is
+    /// at one of the ends. False: it is neither, the child went to the newer end, and
+    /// [`Self::sort_children`] is due.
+    ///
+    /// Children of one czxid must come newest first, as our own snapshots have them.
+    pub(crate) fn append_in_order(
+        &mut self,
+        parent: u32,
+        name: &str,
+        data: Option<&[u8]>,
+        stat: &StatPersisted,
+    ) -> (u32, bool) {
+        let newest = self.get(parent).newest_child;
+        let id = self.append(parent, name, data, stat);
+        if newest == NONE {
+            return (id, true);
+        }
+        let oldest = self.get(id).newer;
+        if stat.czxid > self.get(oldest).czxid {
+            return (id, stat.czxid >= self.get(newest).czxid);
+        }
+        // From the newer end to the older one: the ring stays as it is.
+        self.get_mut(parent).newest_child = newest;
+        self.get_mut(oldest).older = id;
+        self.get_mut(id).older = NONE;
+        (id, true)
+    }
+
+    /// Puts a znode that is in no list at the newer end of its siblings.
+    fn enter_newest(&mut self, id: u32, parent: u32) {
+        let newest = std::mem::replace(&mut self.get_mut(parent).newest_child, id);
+        let oldest = if newest == NONE {
+            id
+        } else {
+            std::mem::replace(&mut self.get_mut(newest).newer, id)
+        };
+        let record = self.get_mut(id);
+        record.older = newest;
+        record.newer = oldest;
+    }
+
+    /// Takes a znode out of the list of its siblings.
+    fn leave_siblings(&mut self, id: u32) {
+        let record = self.get(id);
+        let (parent, older, newer) = (record.parent, record.older, record.newer);
+        let newest = self.get(parent).newest_child;
+        if id == newest {
+            self.get_mut(parent).newest_child = older;
+        } else {
+            self.get_mut(newer).older = older;
+        }
+        if older != NONE {
+            self.get_mut(older).newer = newer;
+        } else if id != newest {
+            self.get_mut(newest).newer = newer;
+        }
+    }
+
+    /// Makes a znode the newest of its siblings.
+    pub(crate) fn make_newest(&mut self, id: u32) {
+        let parent = self.get(id).parent;
+        if self.get(parent).newest_child != id {
+            self.leave_siblings(id);
+            self.enter_newest(id, parent);
+        }
+    }
+
+    /// Brings the children into the order of their czxids; of one czxid they stay as they are.
+    pub(crate) fn sort_children(&mut self, parent: u32) {
+        let mut ids: Vec<u32> = self.children(parent).collect();
+        ids.sort_by_key(|id| self.get(*id).czxid);
+        self.get_mut(parent).newest_child = NONE;
+        for id in ids {
+            self.enter_newest(id, parent);
+        }
     }
 
     /// Lets the newest znodes be found, which were appended: those with these hashes.
@@ -355,19 +429,11 @@ impl Arena {
     /// Removes a znode without children; its id may be used again at once.
     pub(crate) fn unlink(&mut self, id: u32) {
         let record = self.get(id);
-        assert_eq!(record.first_child, NONE, "a znode with children is removed");
+        assert_eq!(record.newest_child, NONE, "a znode with children is removed");
         assert_ne!(id, ROOT, "the root is removed");
-        let (parent, next, previous) = (record.parent, record.next, record.previous);
-        let payload = record.payload;
+        let (parent, payload) = (record.parent, record.payload);
         self.index.remove(&mut self.chunks, id);
-        if next != NONE {
-            self.get_mut(next).previous = previous;
-        }
-        if previous == NONE {
-            self.get_mut(parent).first_child = next;
-        } else {
-            self.get_mut(previous).next = next;
-        }
+        self.leave_siblings(id);
         self.get_mut(parent).children -= 1;
         self.payloads.release(payload);
         let free = self.free;
@@ -438,9 +504,9 @@ impl Arena {
         path
     }
 
-    /// The znode after `id` in the walk of the subtree of `top`, parents first.
+    /// The znode after `id` in the walk of the subtree of `top`, parents first and newer siblings before older ones.
     pub(crate) fn after(&self, id: u32, top: u32) -> Option<u32> {
-        match self.get(id).first_child {
+        match self.get(id).newest_child {
             NONE => self.after_subtree(id, top),
             child => Some(child),
         }
@@ -450,8 +516,8 @@ impl Arena {
     pub(crate) fn after_subtree(&self, mut id: u32, top: u32) -> Option<u32> {
         while id != top {
             let record = self.get(id);
-            if record.next != NONE {
-                return Some(record.next);
+            if record.older != NONE {
+                return Some(record.older);
             }
             id = record.parent;
         }
@@ -463,9 +529,17 @@ impl Arena {
         std::iter::successors(Some(top), move |id| self.after(*id, top))
     }
 
-    /// Ids of the children, newest first.
+    /// Ids of the children, oldest first.
+    /// The children of a znode that are newer than one of them.
+    pub(crate) fn children_behind(&self, id: u32, child: u32) -> impl Iterator<Item = u32> {
+        let newest = self.get(id).newest_child;
+        let next = move |id: u32| (id != newest).then(|| self.get(id).newer);
+        std::iter::successors(next(child), move |id| next(*id))
+    }
+
     pub(crate) fn children(&self, id: u32) -> impl Iterator<Item = u32> {
-        let some = |id: u32| (id != NONE).then_some(id);
-        std::iter::successors(some(self.get(id).first_child), move |id| some(self.get(*id).next))
+        let newest = self.get(id).newest_child;
+        let oldest = (newest != NONE).then(|| self.get(newest).newer);
+        std::iter::successors(oldest, move |id| (*id != newest).then(|| self.get(*id).newer))
     }
 }

@@ -144,27 +144,32 @@ impl Tree {
     /// Sets the watches of a client that comes back, and tells it of what it has missed.
     ///
     /// `relative` is the newest zxid it had seen. Missed events go to `missed` in order; nobody's
-    /// permission is asked. Source: `DataTree.setWatches`.
+    /// permission is asked. False when the watcher may not have as many; see [`Tree::add_watch`]. Source:
+    /// `DataTree.setWatches`.
     pub fn set_watches<P: AsRef<str>>(
         &self,
         relative: Zxid,
         lists: &WatchLists<'_, P>,
         watcher: WatcherId,
         missed: &mut impl FnMut(EventType, &str),
-    ) {
+    ) -> bool {
+        let mut all = true;
+        let mut add = |path: &str, mode| {
+            all &= self.watches.add(self.target(path), path, watcher, mode);
+        };
         for path in lists.data.iter().map(AsRef::as_ref) {
             match self.node(path) {
                 None => missed(EventType::NODE_DELETED, path),
                 Some(node) if node.persisted().mzxid > relative => {
                     missed(EventType::NODE_DATA_CHANGED, path);
                 }
-                Some(_) => self.watches.add(self.target(path), watcher, DATA),
+                Some(_) => add(path, DATA),
             }
         }
         for path in lists.exist.iter().map(AsRef::as_ref) {
             match self.node(path) {
                 Some(_) => missed(EventType::NODE_CREATED, path),
-                None => self.watches.add(self.target(path), watcher, DATA),
+                None => add(path, DATA),
             }
         }
         for path in lists.child.iter().map(AsRef::as_ref) {
@@ -173,14 +178,15 @@ impl Tree {
                 Some(node) if node.persisted().pzxid > relative => {
                     missed(EventType::NODE_CHILDREN_CHANGED, path);
                 }
-                Some(_) => self.watches.add(self.target(path), watcher, CHILD),
+                Some(_) => add(path, CHILD),
             }
         }
         for path in lists.persistent.iter().map(AsRef::as_ref) {
-            self.watches.add(self.target(path), watcher, PERSISTENT);
+            add(path, PERSISTENT);
         }
         for path in lists.recursive.iter().map(AsRef::as_ref) {
-            self.watches.add(self.target(path), watcher, RECURSIVE);
+            add(path, RECURSIVE);
         }
+        all
     }
 }

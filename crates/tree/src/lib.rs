@@ -7,14 +7,14 @@
 //! **Invariant:** no clock, no socket, no file, no request; the same transactions give the same
 //! tree and the same events, whatever the seed of its hash tables.
 
-#![deny(unsafe_code)]
-
 mod acl_table;
 mod apply;
 mod arena;
+mod count;
 mod digest;
 mod events;
 mod index;
+mod listing;
 mod load;
 mod node;
 mod owners;
@@ -25,11 +25,13 @@ mod walk;
 mod watches;
 
 pub use apply::{Applied, OpResult, Outcome};
+pub use count::Count;
 pub use digest::{digest_counts, moved_digest, node_digest};
 pub use events::{Events, Silent, WatchLists};
+pub use listing::{Listed, Listing};
 pub use load::{BadNode, DuplicateNode, Loader};
 pub use node::Node;
 pub use quota::{Quota, QuotaText, QuotaTextError};
 pub use tree::{DIGEST_HISTORY_INTERVAL, DIGEST_HISTORY_MAX, Options, Tree};
 pub use walk::Walk;
-pub use watches::{WatchMode, WatchSummary, WatcherId};
+pub use watches::{WATCH_BYTES_MAX, WatchMode, WatchSummary, WatcherId};

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use zebu_proto::path::reserved::is_undeletable;
 use zebu_proto::{Acl, Id, Perms, SessionId, StatPersisted};
 
 use crate::acl_table::{OPEN, OPEN_ID};
@@ -19,6 +20,8 @@ pub enum BadNode {
     Duplicate,
     /// Not the path of a znode.
     Path,
+    /// A znode that nobody may delete would go with a session.
+    Owned,
 }
 
 impl std::fmt::Display for BadNode {
@@ -27,6 +30,7 @@ impl std::fmt::Display for BadNode {
             Self::ParentMissing => "the parent of a znode did not come before it",
             Self::Duplicate => "a znode comes twice",
             Self::Path => "not the path of a znode",
+            Self::Owned => "a reserved znode has an owner",
         })
     }
 }
@@ -65,6 +69,8 @@ pub struct Loader {
     /// Hashes of the znodes that cannot be found by their names yet. All are entered when nothing more comes:
     /// that takes a small part of the time of entering one after the other.
     unindexed: Vec<u32>,
+    /// Znodes whose children came in no order of their creation, some of them more than once.
+    unordered: Vec<u32>,
 }
 
 impl Loader {
@@ -78,6 +84,7 @@ impl Loader {
             last: String::new(),
             above: Vec::new(),
             unindexed: Vec::new(),
+            unordered: Vec::new(),
         }
     }
 
@@ -127,10 +134,16 @@ impl Loader {
         if path.is_empty() {
             return self.root(data, acl_id, stat);
         }
+        if is_undeletable(path) && stat.ephemeral_owner != 0 {
+            return Err(BadNode::Owned);
+        }
         let (parent_path, name) = split(path).ok_or(BadNode::Path)?;
         let parent = self.parent(parent_path)?;
         let acl = self.acl_slot(acl_id);
-        let id = self.tree.arena.append(parent, name, data, stat);
+        let (id, is_ordered) = self.tree.arena.append_in_order(parent, name, data, stat);
+        if !is_ordered && self.unordered.last() != Some(&parent) {
+            self.unordered.push(parent);
+        }
         self.unindexed.push(self.tree.arena.get(id).hash);
         self.tree.added(id, path, data, acl, stat);
         self.last.truncate(parent_path.len());
@@ -197,6 +210,12 @@ impl Loader {
     pub fn finish(mut self) -> Result<Tree, DuplicateNode> {
         self.index()?;
         let mut tree = self.tree;
+        // The original's snapshots have children in the order of a hash table.
+        self.unordered.sort_unstable();
+        self.unordered.dedup();
+        for parent in self.unordered {
+            tree.arena.sort_children(parent);
+        }
         tree.add_reserved();
         tree.acls.purge();
         let quotas: Vec<String> = tree.quotas.iter().map(str::to_owned).collect();

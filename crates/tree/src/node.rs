@@ -81,7 +81,7 @@ impl<'t> Node<'t> {
         self.record().children
     }
 
-    /// Names of the children, in no order to rely on.
+    /// Names of the children in the order of their creation.
     pub fn children(&self) -> impl Iterator<Item = &'t str> + use<'t> {
         let tree = self.tree;
         tree.arena.children(self.id).map(move |id| tree.arena.name(id))

@@ -9,18 +9,29 @@ use zebu_proto::{Owner, SessionId};
 pub(crate) struct Owners {
     /// Timeouts, in milliseconds.
     pub(crate) sessions: BTreeMap<SessionId, i32>,
-    pub(crate) ephemerals: BTreeMap<SessionId, BTreeSet<u32>>,
+    pub(crate) ephemerals: BTreeMap<SessionId, Ephemerals>,
     pub(crate) ephemerals_count: usize,
     pub(crate) containers: BTreeSet<u32>,
     pub(crate) ttls: BTreeSet<u32>,
 }
 
+/// What one session owns.
+#[derive(Debug, Default)]
+pub(crate) struct Ephemerals {
+    pub(crate) ids: BTreeSet<u32>,
+    /// Bytes of all their paths.
+    pub(crate) path_bytes: usize,
+}
+
 impl Owners {
-    pub(crate) fn add(&mut self, id: u32, owner: Owner) {
+    /// Notes a znode whose path has so many bytes.
+    pub(crate) fn add(&mut self, id: u32, owner: Owner, path_bytes: usize) {
         match owner {
             Owner::Persistent => {}
             Owner::Session(session) => {
-                if self.ephemerals.entry(session).or_default().insert(id) {
+                let owned = self.ephemerals.entry(session).or_default();
+                if owned.ids.insert(id) {
+                    owned.path_bytes += path_bytes;
                     self.ephemerals_count += 1;
                 }
             }
@@ -33,15 +44,17 @@ impl Owners {
         }
     }
 
-    pub(crate) fn remove(&mut self, id: u32, owner: Owner) {
+    /// Forgets a znode that was added with the same arguments.
+    pub(crate) fn remove(&mut self, id: u32, owner: Owner, path_bytes: usize) {
         match owner {
             Owner::Persistent => {}
             Owner::Session(session) => {
                 let Some(owned) = self.ephemerals.get_mut(&session) else { return };
-                if owned.remove(&id) {
+                if owned.ids.remove(&id) {
+                    owned.path_bytes -= path_bytes;
                     self.ephemerals_count -= 1;
                 }
-                if owned.is_empty() {
+                if owned.ids.is_empty() {
                     self.ephemerals.remove(&session);
                 }
             }

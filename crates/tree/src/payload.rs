@@ -74,6 +74,8 @@ pub(crate) struct Payloads {
     roomy: [Vec<u32>; CLASSES],
     large: Vec<Box<[u8]>>,
     vacant_large: Vec<u32>,
+    /// So many pages have numbers.
+    pages_max: usize,
 }
 
 impl Payloads {
@@ -84,6 +86,7 @@ impl Payloads {
             roomy: [const { Vec::new() }; CLASSES],
             large: Vec::new(),
             vacant_large: Vec::new(),
+            pages_max: (LARGE >> UNIT_BITS) as usize,
         }
     }
 
@@ -102,6 +105,10 @@ impl Payloads {
         let class = class_of(length);
         let number = match self.roomy[class].last() {
             Some(&number) => number,
+            None if self.vacant.is_empty() && self.pages.len() >= self.pages_max => {
+                // All pages that can be named are full, at 16 GiB: the rest stands alone.
+                return self.allocate_large(class_bytes(class));
+            }
             None => self.new_page(class),
         };
         let page = &mut self.pages[number as usize];
@@ -158,7 +165,7 @@ impl Payloads {
                 (self.pages.len() - 1) as u32
             }
         };
-        assert!(number < LARGE >> UNIT_BITS, "payload pages are spent: {number}");
+        assert!((number as usize) < self.pages_max, "payload pages are spent: {number}");
         self.roomy[class].push(number);
         number
     }
@@ -231,6 +238,26 @@ mod tests {
             assert!(length <= bytes);
             assert!(bytes <= length + length / 8 + 8, "{length} in {bytes}");
         }
+    }
+
+    #[test]
+    fn more_than_all_pages_hold_is_kept_all_the_same() {
+        let mut store = Payloads { pages_max: 3, ..Payloads::new() };
+        let mut held = Vec::new();
+        for i in 0..2000usize {
+            let length = 1 + i * 7 % 300;
+            let handle = store.allocate(length);
+            // The whole slot is the caller's to grow into.
+            let whole = class_bytes(class_of(length));
+            store.slot_mut(handle)[..whole].fill(i as u8);
+            held.push((handle, whole, i as u8));
+        }
+        assert_eq!(store.pages.len(), 3);
+        for (handle, length, mark) in held {
+            assert!(store.slot(handle)[..length].iter().all(|byte| *byte == mark));
+            store.release(handle);
+        }
+        assert!(store.large.iter().all(|bytes| bytes.is_empty()));
     }
 
     #[test]

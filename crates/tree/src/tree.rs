@@ -1,6 +1,7 @@
 //! The tree itself: what is in it, and the changes of which every transaction is made.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -60,6 +61,8 @@ pub struct Tree {
     pub(crate) digest_expected: Option<(Zxid, i64)>,
     /// The tree may be ahead of the transactions before this one.
     pub(crate) digests_ahead_until: Zxid,
+    /// The newest time that a transaction or a znode has.
+    pub(crate) newest_time_ms: i64,
     /// Characters of all paths, bytes of all data.
     data_size: u64,
     /// Room for the watchers of one event.
@@ -113,6 +116,7 @@ impl Tree {
             digest_history: VecDeque::new(),
             digest_expected: None,
             digests_ahead_until: Zxid::ZERO,
+            newest_time_ms: 0,
             // The root is counted under both its names.
             data_size: 1,
             found: Vec::new(),
@@ -165,6 +169,12 @@ impl Tree {
     /// Says where a tree that was loaded stands.
     pub fn set_last_zxid(&mut self, zxid: Zxid) {
         self.last_zxid = zxid;
+    }
+
+    /// The newest time that a transaction, or a znode that was loaded, has: in milliseconds since the Unix
+    /// epoch, by the clock of whoever led then; 0 when nothing has happened.
+    pub fn newest_time_ms(&self) -> i64 {
+        self.newest_time_ms
     }
 
     /// The tree digest, version 2; 0 when it is not computed.
@@ -236,19 +246,45 @@ impl Tree {
         self.owners.sessions.get(&session).copied()
     }
 
-    /// Paths of a session's ephemerals.
+    /// Paths of a session's ephemerals, in the order of their creation.
     pub fn ephemerals(&self, session: SessionId) -> impl Iterator<Item = String> {
-        self.owners.ephemerals.get(&session).into_iter().flatten().map(|id| self.arena.path(*id))
+        let owned = self.owners.ephemerals.get(&session).map(|owned| &owned.ids);
+        let mut ids: Vec<u32> = owned.into_iter().flatten().copied().collect();
+        ids.sort_by_key(|id| self.arena.get(*id).czxid);
+        ids.into_iter().map(|id| self.arena.path(id))
+    }
+
+    /// Paths of a session's ephemerals behind the one of that number, each with its number, in the order of
+    /// these: for a list that is made a part at a time.
+    pub fn ephemerals_behind(
+        &self,
+        session: SessionId,
+        number: Option<u32>,
+    ) -> impl Iterator<Item = (u32, String)> {
+        let from = number.map_or(Bound::Unbounded, Bound::Excluded);
+        let owned = self.owners.ephemerals.get(&session);
+        let ids = owned.map(|owned| owned.ids.range((from, Bound::Unbounded)));
+        ids.into_iter().flatten().map(|id| (*id, self.arena.path(*id)))
+    }
+
+    /// Bytes of the paths of a session's ephemerals together.
+    pub fn ephemeral_path_bytes(&self, session: SessionId) -> usize {
+        self.owners.ephemerals.get(&session).map_or(0, |owned| owned.path_bytes)
     }
 
     /// Number of a session's ephemerals.
     pub fn ephemeral_count(&self, session: SessionId) -> usize {
-        self.owners.ephemerals.get(&session).map_or(0, BTreeSet::len)
+        self.owners.ephemerals.get(&session).map_or(0, |owned| owned.ids.len())
     }
 
     /// Sessions with ephemerals, whether or not they are in the table of sessions.
     pub fn sessions_with_ephemerals(&self) -> impl ExactSizeIterator<Item = SessionId> {
         self.owners.ephemerals.keys().copied()
+    }
+
+    /// The first of them whose id is not below this one.
+    pub fn session_with_ephemerals(&self, from: SessionId) -> Option<SessionId> {
+        self.owners.ephemerals.range(from..).next().map(|(session, _)| *session)
     }
 
     /// Number of all ephemerals.
@@ -314,9 +350,10 @@ impl Tree {
         }
     }
 
-    /// Registers a watch; once more is the same as once. The path need not exist.
-    pub fn add_watch(&self, path: &str, watcher: WatcherId, mode: WatchMode) {
-        self.watches.add(self.target(path), watcher, mode.bit());
+    /// Registers a watch; once more is the same as once. The path need not exist. False, and nothing is
+    /// registered, where the watcher has too many bytes of paths already: [`crate::WATCH_BYTES_MAX`].
+    pub fn add_watch(&self, path: &str, watcher: WatcherId, mode: WatchMode) -> bool {
+        self.watches.add(self.target(path), path, watcher, mode.bit())
     }
 
     /// Whether the watcher has a watch of that kind on the path.
@@ -343,6 +380,19 @@ impl Tree {
     /// Numbers about the data watches.
     pub fn watch_summary(&self) -> WatchSummary {
         self.watches.summary()
+    }
+
+    /// Paths with data watches, and data watches, in one part of the table; adds to `watchers` whose they
+    /// are.
+    ///
+    /// # Panics
+    /// `part` is not below [`Tree::WATCH_PARTS`].
+    pub fn count_data_watches(
+        &self,
+        part: usize,
+        watchers: &mut BTreeSet<WatcherId>,
+    ) -> (usize, usize) {
+        self.watches.count_in(part, watchers)
     }
 
     /// The table of watches has so many parts.
@@ -417,12 +467,26 @@ impl Tree {
         stat: &StatPersisted,
     ) {
         self.arena.get_mut(id).acl = acl;
+        self.newest_time_ms = self.newest_time_ms.max(stat.mtime);
         if self.options.digest {
             let digest = node_digest(path, data, stat);
             self.set_digest(id, digest, digest_counts(path));
         }
-        self.owners.add(id, Owner::decode(stat.ephemeral_owner, self.options.types));
+        let owner = Owner::decode(stat.ephemeral_owner, self.options.types);
+        self.owners.add(id, owner, path.len());
         self.data_size += characters(path) + data.map_or(0, <[u8]>::len) as u64;
+    }
+
+    /// Puts a znode behind its siblings, because replay has come to its creation, so that the order of siblings
+    /// is that of their creation whatever a fuzzy snapshot had of them already.
+    ///
+    /// Not while a walk is under way: from a znode that moved, the walk would go over its siblings again. They are
+    /// in order again when a snapshot is loaded.
+    pub(crate) fn make_newest(&mut self, id: u32) {
+        let walks = self.walks.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if walks.iter().all(|walk| walk.strong_count() == 0) {
+            self.arena.make_newest(id);
+        }
     }
 
     /// Removes a znode without children.
@@ -433,7 +497,7 @@ impl Tree {
         }
         let record = self.arena.get(id);
         let (acl, length) = (record.acl, record.data_length() as u64);
-        self.owners.remove(id, Owner::decode(record.owner, self.options.types));
+        self.owners.remove(id, Owner::decode(record.owner, self.options.types), path.len());
         self.acls.release(acl);
         self.data_size -= characters(path) + length;
         self.watches.node_became_path(id, path);

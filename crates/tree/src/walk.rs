@@ -2,11 +2,11 @@
 //!
 //! Parents come before their children and no path comes twice. A znode created in a place the walk
 //! has passed is left out: replaying the log from where the walk began brings it. That holds
-//! because siblings are listed newest first, so a new znode is always behind the walk or wholly
-//! before it, and because a deletion moves every walk that stands on the znode.
+//! because the walk visits newer siblings before older ones, so a new znode is always behind the walk or
+//! wholly before it, and because a deletion moves every walk that stands on the znode.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, PoisonError};
 
 use zebu_proto::{StatPersisted, Zxid};
 
@@ -36,9 +36,7 @@ impl Walk {
     /// A walk that begins at the root.
     pub fn new(tree: &Tree) -> Self {
         let cursor = Arc::new(AtomicU32::new(ROOT));
-        let mut walks = tree.walks.lock().unwrap_or_else(PoisonError::into_inner);
-        walks.retain(|walk| walk.strong_count() > 0);
-        walks.push(Arc::downgrade(&cursor));
+        tree.register(&cursor);
         Self { cursor, path: String::new(), began: tree.last_zxid, new_acls: tree.acls.next_id() }
     }
 
@@ -49,9 +47,7 @@ impl Walk {
 
     /// Whether the walk began on this tree, and can go on.
     pub fn is_of(&self, tree: &Tree) -> bool {
-        let ours = Arc::downgrade(&self.cursor);
-        let walks = tree.walks.lock().unwrap_or_else(PoisonError::into_inner);
-        walks.iter().any(|walk| walk.ptr_eq(&ours))
+        tree.knows(&self.cursor)
     }
 
     /// Visits up to `budget` znodes: path (empty for the root), data, number of the ACL, stat.
@@ -99,7 +95,7 @@ impl Walk {
             // Created since, with an ACL that the table does not have: replay brings both.
             let skip = record.czxid > self.began && acl >= self.new_acls;
             let goes_on = skip || visit(&self.path, tree.arena.data(id), acl, &record.stat());
-            id = match record.first_child {
+            id = match record.newest_child {
                 child if child != NONE && !skip => {
                     self.path.push('/');
                     self.path.push_str(tree.arena.name(child));
@@ -115,16 +111,16 @@ impl Walk {
         id == NONE
     }
 
-    /// Goes to the next sibling, or that of the nearest ancestor that has one.
+    /// Goes to the next older sibling, or that of the nearest ancestor that has one.
     fn leave(&mut self, tree: &Tree, mut id: u32) -> u32 {
         while id != ROOT {
             let record = tree.arena.get(id);
             let parent = self.path.rfind('/').expect("below the root every path has a slash");
             self.path.truncate(parent);
-            if record.next != NONE {
+            if record.older != NONE {
                 self.path.push('/');
-                self.path.push_str(tree.arena.name(record.next));
-                return record.next;
+                self.path.push_str(tree.arena.name(record.older));
+                return record.older;
             }
             id = record.parent;
         }

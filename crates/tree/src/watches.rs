@@ -12,10 +12,12 @@
 mod paths;
 mod shard;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 use zebu_proto::WatcherType;
 
 use paths::Paths;
@@ -87,11 +89,21 @@ const PATH: u32 = 1 << 31;
 /// How many parts the table has.
 pub(crate) const SHARDS: usize = 64;
 
+/// Modes of which a watch lasts however often it fires.
+const LASTING: u8 = PERSISTENT | RECURSIVE;
+
+/// Bytes of paths that one watcher may have kept for it: those without a znode, and those that would be
+/// kept when theirs are deleted.
+pub const WATCH_BYTES_MAX: usize = 64 << 20;
+
 /// The keys of one watcher.
 #[derive(Debug)]
 struct Watcher {
     id: u32,
     keys: HashTable<u32>,
+    /// Those of them whose paths are kept, or may have to be, with the bytes of these.
+    charged: HashTable<(u32, u32)>,
+    bytes: usize,
 }
 
 #[derive(Debug, Default)]
@@ -100,13 +112,15 @@ struct Watchers(HashTable<Watcher>);
 impl Watchers {
     fn insert(&mut self, id: u32, key: u32) {
         let entry = self.0.entry(hash(id), |watcher| watcher.id == id, |watcher| hash(watcher.id));
-        let mut entry = entry.or_insert_with(|| Watcher { id, keys: HashTable::new() });
+        let (keys, charged) = (HashTable::new(), HashTable::new());
+        let mut entry = entry.or_insert_with(|| Watcher { id, keys, charged, bytes: 0 });
         entry.get_mut().keys.insert_unique(hash(key), key, |key| hash(*key));
     }
 
     fn remove(&mut self, id: u32, key: u32) {
         let found = self.0.find_entry(hash(id), |watcher| watcher.id == id);
         let mut found = found.expect("every registration is in its watcher's set");
+        found.get_mut().discharge(key);
         let keys = &mut found.get_mut().keys;
         keys.find_entry(hash(key), |other| *other == key)
             .expect("every registration is in its watcher's set")
@@ -115,6 +129,39 @@ impl Watchers {
             found.remove();
         } else if keys.capacity() > 64 && keys.capacity() > 4 * keys.len() {
             keys.shrink_to(2 * keys.len(), |key| hash(*key));
+        }
+    }
+}
+
+impl Watchers {
+    fn get_mut(&mut self, id: u32) -> Option<&mut Watcher> {
+        self.0.find_mut(hash(id), |watcher| watcher.id == id)
+    }
+
+    /// Whether the path behind a key may be kept for a watcher, or is.
+    fn has_room(&mut self, id: u32, key: impl FnOnce() -> Option<u32>, bytes: usize) -> bool {
+        let Some(watcher) = self.get_mut(id) else { return bytes <= WATCH_BYTES_MAX };
+        watcher.bytes + bytes <= WATCH_BYTES_MAX
+            || key().is_some_and(|key| watcher.charged.find(hash(key), |it| it.0 == key).is_some())
+    }
+
+    /// Notes that the path behind a key of a watcher is kept for it.
+    fn charge(&mut self, id: u32, key: u32, bytes: usize) {
+        let watcher = self.get_mut(id).expect("who has keys is there");
+        let entry = watcher.charged.entry(hash(key), |it| it.0 == key, |it| hash(it.0));
+        if let Entry::Vacant(free) = entry {
+            // A path is never as long as a request.
+            free.insert((key, u32::try_from(bytes).unwrap_or(u32::MAX)));
+            watcher.bytes += bytes;
+        }
+    }
+}
+
+impl Watcher {
+    fn discharge(&mut self, key: u32) {
+        if let Ok(found) = self.charged.find_entry(hash(key), |it| it.0 == key) {
+            let (_, bytes) = found.remove().0;
+            self.bytes -= bytes as usize;
         }
     }
 }
@@ -182,17 +229,29 @@ impl Watches {
         };
     }
 
-    /// Adds modes; what is there already stays.
-    pub(crate) fn add(&self, target: Target<'_>, watcher: WatcherId, modes: u8) {
+    /// Adds modes on what is at `path`; what is there already stays. False when too much would have to be
+    /// kept for the watcher: then nothing was added.
+    pub(crate) fn add(
+        &self,
+        target: Target<'_>,
+        path: &str,
+        watcher: WatcherId,
+        modes: u8,
+    ) -> bool {
         assert!(watcher.0 < WatcherId::MAX, "watcher id too large: {}", watcher.0);
+        let is_charged = modes & LASTING != 0 || matches!(target, Target::Missing(_));
         let mut mine = self.watcher(watcher.0);
-        match target {
+        if is_charged && !mine.has_room(watcher.0, || self.key(target), path.len()) {
+            return false;
+        }
+        let key = match target {
             Target::Node(key) => {
                 let (old, new) = self.shard(key).update(key, watcher.0, |old| old | modes);
                 self.count_recursive(old, new);
                 if old == 0 {
                     mine.insert(watcher.0, key);
                 }
+                key
             }
             Target::Missing(path) => {
                 let mut paths = lock(&self.paths);
@@ -204,8 +263,13 @@ impl Watches {
                     paths.retain(number);
                     mine.insert(watcher.0, key);
                 }
+                key
             }
+        };
+        if is_charged {
+            mine.charge(watcher.0, key, path.len());
         }
+        true
     }
 
     fn key(&self, target: Target<'_>) -> Option<u32> {
@@ -296,7 +360,11 @@ impl Watches {
         }
         let Some(number) = own(&mut self.paths).find(path) else { return };
         for word in self.move_all(PATH | number, id) {
-            own(&mut self.watchers[shard_of(word.watcher())]).insert(word.watcher(), id);
+            let watchers = own(&mut self.watchers[shard_of(word.watcher())]);
+            watchers.insert(word.watcher(), id);
+            if word.modes() & LASTING != 0 {
+                watchers.charge(word.watcher(), id, path.len());
+            }
             own(&mut self.paths).release(number);
         }
     }
@@ -311,7 +379,9 @@ impl Watches {
         let number = own(&mut self.paths).intern(path);
         let key = PATH | number;
         for word in self.move_all(id, key) {
-            own(&mut self.watchers[shard_of(word.watcher())]).insert(word.watcher(), key);
+            let watchers = own(&mut self.watchers[shard_of(word.watcher())]);
+            watchers.insert(word.watcher(), key);
+            watchers.charge(word.watcher(), key, path.len());
             own(&mut self.paths).retain(number);
         }
     }
@@ -379,24 +449,33 @@ impl Watches {
         lock(&self.paths).get(key & !PATH).map(str::to_owned)
     }
 
+    /// Paths with data watches, and data watches, in a part of the table, and whose they are.
+    pub(crate) fn count_in(
+        &self,
+        part: usize,
+        watchers: &mut BTreeSet<WatcherId>,
+    ) -> (usize, usize) {
+        let mut keys = Vec::new();
+        lock(&self.shards[part]).all(|key, word| {
+            if word.modes() & DATA_TABLE != 0 {
+                keys.push(key);
+                watchers.insert(WatcherId(word.watcher()));
+            }
+        });
+        let watches = keys.len();
+        keys.sort_unstable();
+        keys.dedup();
+        (keys.len(), watches)
+    }
+
     pub(crate) fn summary(&self) -> WatchSummary {
         let mut summary = WatchSummary::default();
-        let mut watchers = Vec::new();
-        for shard in &self.shards {
-            let mut keys = Vec::new();
-            lock(shard).all(|key, word| {
-                if word.modes() & DATA_TABLE != 0 {
-                    keys.push(key);
-                    watchers.push(word.watcher());
-                }
-            });
-            summary.watches += keys.len();
-            keys.sort_unstable();
-            keys.dedup();
-            summary.paths += keys.len();
+        let mut watchers = BTreeSet::new();
+        for part in 0..SHARDS {
+            let (paths, watches) = self.count_in(part, &mut watchers);
+            summary.paths += paths;
+            summary.watches += watches;
         }
-        watchers.sort_unstable();
-        watchers.dedup();
         summary.watchers = watchers.len();
         summary
     }

@@ -264,7 +264,10 @@ fn assert_same(tree: &Tree, model: &Model) {
         let above = |other: &&String| other.len() > 1 && parent_of(other) == *path;
         let children = model.znodes.keys().filter(above).count();
         assert_eq!(here.child_count() as usize, children);
-        assert_eq!(here.children().count(), children);
+        let names: Vec<&str> = here.children().collect();
+        assert_eq!(names.len(), children);
+        let born = |name: &&str| here.child(name).unwrap().persisted().czxid;
+        assert!(names.iter().map(born).is_sorted(), "{path}: {names:?}");
         assert_eq!(here.persisted(), node.stat);
     }
 }
@@ -368,6 +371,12 @@ proptest! {
             prop_assert!(!loaded.digest_pending() || last == Zxid::ZERO);
             prop_assert_eq!(loaded.digest_mismatches(), 0);
             assert_same(&loaded, &model);
+            for path in model.znodes.keys() {
+                let names = |tree: &Tree| -> Vec<String> {
+                    tree.node(path).unwrap().children().map(str::to_owned).collect()
+                };
+                prop_assert_eq!(names(&loaded), names(&tree));
+            }
         }
     }
 

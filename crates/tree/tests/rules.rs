@@ -498,14 +498,19 @@ fn usage_is_counted_afresh_when_loading() {
 
 #[test]
 fn a_snapshot_that_contradicts_itself_is_refused() {
+    use zebu_proto::StatPersisted;
     use zebu_tree::BadNode;
-    let stat = Default::default();
+    let stat = StatPersisted::default();
     let mut loader = Loader::new(options());
     loader.node("", Some(b""), -1, &stat).unwrap();
     assert_eq!(loader.node("", Some(b""), -1, &stat), Err(BadNode::Duplicate));
     assert_eq!(loader.node("/a/b", None, -1, &stat), Err(BadNode::ParentMissing));
     loader.node("/a", None, -1, &stat).unwrap();
     assert_eq!(loader.node("/a/", None, -1, &stat), Err(BadNode::Path));
+    for path in ["/zookeeper", "/zookeeper/quota", "/zookeeper/config"] {
+        let owned = StatPersisted { ephemeral_owner: 7, ..stat };
+        assert_eq!(loader.node(path, None, -1, &owned), Err(BadNode::Owned), "{path}");
+    }
     assert_eq!(loader.node("a", None, -1, &stat), Err(BadNode::Path));
     assert_eq!(loader.node("//b", None, -1, &stat), Err(BadNode::Path));
     let tree = loader.finish().unwrap();

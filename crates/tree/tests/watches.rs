@@ -5,7 +5,7 @@ mod common;
 use common::*;
 use zebu_proto::txn::Txn;
 use zebu_proto::{EventType, OpCode, WatcherType, Zxid};
-use zebu_tree::{Events, Tree, WatchLists, WatchMode, WatcherId};
+use zebu_tree::{Events, Tree, WATCH_BYTES_MAX, WatchLists, WatchMode, WatcherId};
 
 const ONE: WatcherId = WatcherId(1);
 const TWO: WatcherId = WatcherId(2);
@@ -349,4 +349,28 @@ fn ten_thousand_watchers_of_one_znode_all_hear_of_it() {
         tree.drop_watcher(WatcherId(watcher));
     }
     assert_eq!(tree.watch_count(), 0);
+}
+
+#[test]
+fn what_is_kept_for_one_watcher_is_bounded_by_bytes() {
+    let tree = tree();
+    let (one, other) = (WatcherId(1), WatcherId(2));
+    let path = |n: usize| format!("/{}{n:0>8}", "x".repeat((1 << 20) - 9));
+    let most = WATCH_BYTES_MAX >> 20;
+    for n in 0..most {
+        assert!(tree.add_watch(&path(n), one, WatchMode::Data));
+    }
+    // No more of them; what is there already may be there once more, and costs nothing.
+    assert!(!tree.add_watch(&path(most), one, WatchMode::Data));
+    assert!(!tree.has_watch(&path(most), one, WatcherType::Any));
+    assert!(tree.add_watch(&path(0), one, WatchMode::Persistent));
+    // Others have room, and so have watches on znodes that go with these.
+    assert!(tree.add_watch(&path(most), other, WatchMode::Data));
+    assert!(tree.add_watch("/zookeeper", one, WatchMode::Child));
+    assert!(!tree.add_watch("/zookeeper", one, WatchMode::Persistent));
+    // What is given up makes room.
+    assert!(tree.remove_watch(&path(0), one, WatcherType::Any));
+    assert!(tree.add_watch(&path(most), one, WatchMode::Data));
+    tree.drop_watcher(one);
+    assert!(tree.add_watch("/zookeeper", one, WatchMode::Persistent));
 }

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use zebu_proto::Zxid;
 use zebu_proto::quorum::{NO_ZXID, PacketKind, QuorumPacket};
 
+use crate::ctx::Ctx;
 use crate::history::{Txn, follows};
 use crate::io::{LinkId, LogEnd, Options, Output};
-use crate::peer::Ctx;
 
 /// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -42,11 +42,11 @@ impl Vote {
     pub const NONE: Self =
         Self { leader: ServerId(i64::MIN), zxid: Zxid(i64::MIN), epoch: i64::MIN };
 
-    /// Who is only to get a vote comes after those who have one: not everybody knows of it.
-    fn rank(&self, quorums: &Quorums) -> (i64, Zxid, bool, ServerId) {
+    /// How good the history is that the vote is for.
+    fn history(&self) -> (i64, Zxid) {
         let epoch = if zebu_proto::mutant!("vote without epoch") { 0 } else { self.epoch };
         let zxid = if zebu_proto::mutant!("vote without zxid") { Zxid::ZERO } else { self.zxid };
-        (epoch, zxid, quorums.committed().is_voter(self.leader), self.leader)
+        (epoch, zxid)
     }
 }
 
@@ -127,6 +127,11 @@ pub struct Election {
     resend_after: Duration,
     decide_at: Option<Duration>,
     avoided: Avoided,
+    /// The vote for this server itself, if it is only to get a vote, and when it casts it.
+    late: Option<Vote>,
+    stand_at: Option<Duration>,
+    /// Whether votes are compared as the original does; see [`crate::Options::credulous`].
+    credulous: bool,
 }
 
 /// Who is not voted for, nor followed, and until when.
@@ -134,7 +139,7 @@ pub type Avoided = BTreeMap<ServerId, Duration>;
 
 impl Election {
     /// A server that has not voted yet.
-    pub fn new(me: ServerId, patience: Patience) -> Self {
+    pub fn new(me: ServerId, patience: Patience, credulous: bool) -> Self {
         let own = Vote { leader: me, zxid: Zxid::ZERO, epoch: 0 };
         Self {
             me,
@@ -151,6 +156,9 @@ impl Election {
             resend_after: patience.resend_min,
             decide_at: None,
             avoided: Avoided::new(),
+            late: None,
+            stand_at: None,
+            credulous,
         }
     }
 
@@ -165,18 +173,19 @@ impl Election {
     }
 
     /// Starts a new round with this server's own vote, or [`Vote::NONE`].
-    pub fn look(&mut self, now: Duration, own: Vote, out: &mut Vec<Post>) {
+    ///
+    /// A server that is only to get a vote says with `late` that it stands if nobody with a vote is as good. The original
+    /// does not let it stand at all; but it may be the only one whose history is good enough to complete what
+    /// gives it the vote.
+    pub fn look(&mut self, now: Duration, own: Vote, late: Option<Vote>, out: &mut Vec<Post>) {
         self.state = State::Looking;
-        self.round += 1;
         self.initial = own;
-        self.proposal = own;
-        self.received.clear();
+        self.late = late;
         self.settled.clear();
         self.witnessed.clear();
-        self.decide_at = None;
         self.resend_after = self.patience.resend_min;
         self.resend_at = now + self.resend_after;
-        self.announce(out);
+        self.enter(now, self.round + 1, own, out);
     }
 
     /// From the next round on these servers are neither voted for nor followed, for so long: they may have
@@ -206,6 +215,7 @@ impl Election {
         self.state = State::Looking;
         self.resend_at = Duration::MAX;
         self.decide_at = None;
+        self.stand_at = None;
         self.avoided.clear();
     }
 
@@ -222,6 +232,7 @@ impl Election {
         }
         self.resend_at = Duration::MAX;
         self.decide_at = None;
+        self.stand_at = None;
     }
 
     /// What a server that has been elected says to those who have voted for it: some of them may not
@@ -240,7 +251,8 @@ impl Election {
     pub fn deadline(&self) -> Duration {
         if self.state == State::Looking {
             let avoided = self.avoided.values().copied().min().unwrap_or(Duration::MAX);
-            self.decide_at.unwrap_or(Duration::MAX).min(self.resend_at).min(avoided)
+            let due = [self.decide_at, self.stand_at].into_iter().flatten().min();
+            due.unwrap_or(Duration::MAX).min(self.resend_at).min(avoided)
         } else {
             Duration::MAX
         }
@@ -278,12 +290,45 @@ impl Election {
             // Those who follow them answer once more.
             self.resend_at = now;
         }
+        if self.stand_at.is_some_and(|at| at <= now) {
+            self.stand_at = None;
+            // Nobody is as good, or this server would vote for it.
+            if let Some(own) = self.late.filter(|_| self.proposal == self.initial) {
+                self.proposal = own;
+                self.announce(out);
+            }
+        }
         if self.resend_at <= now {
-            self.announce(out);
+            let is_stuck = self.resend_after > self.patience.resend_min * 2;
+            if is_stuck && self.is_outranked(quorums) {
+                // Who is to get a vote stands again only if nobody with one does.
+                self.enter(now, self.round + 1, self.initial, out);
+            } else {
+                self.announce(out);
+            }
             self.resend_after = (self.resend_after * 2).min(self.patience.resend_max);
             self.resend_at = now + self.resend_after;
         }
         None
+    }
+
+    /// Whether somebody votes, in this round, for a server that is only to get a vote, and will not vote as this
+    /// server does: the histories are equally good, and the original, which does not know the difference, prefers the
+    /// higher id. In a later round it hears of the others first.
+    fn is_outranked(&self, quorums: &Quorums) -> bool {
+        let members = quorums.committed();
+        let own = &self.proposal;
+        !self.credulous
+            && !zebu_proto::mutant!("stands without a vote")
+            && members.is_voter(own.leader)
+            && self.received.values().filter(|ballot| ballot.state == State::Looking).any(
+                |ballot| {
+                    let other = &ballot.vote;
+                    other.history() == own.history()
+                        && other.leader > own.leader
+                        && !members.is_voter(other.leader)
+                },
+            )
     }
 
     /// A notification came. `absent` says whom nothing can come from at the moment.
@@ -326,7 +371,7 @@ impl Election {
             // Its sender does not know yet that it has a vote. The others' rounds must come to it, or
             // its own to them, before it can give it.
             if ballot.state == State::Looking && ballot.round > self.round {
-                self.enter(ballot.round, self.initial, out);
+                self.enter(now, ballot.round, self.initial, out);
             }
             return None;
         }
@@ -354,7 +399,7 @@ impl Election {
         if ballot.round > self.round {
             let is_better = self.better(&ballot.vote, &self.initial, quorums);
             let proposal = if is_better { ballot.vote } else { self.initial };
-            self.enter(ballot.round, proposal, out);
+            self.enter(now, ballot.round, proposal, out);
         } else if self.better(&ballot.vote, &self.proposal, quorums) {
             self.proposal = ballot.vote;
             self.decide_at = None;
@@ -385,9 +430,11 @@ impl Election {
     }
 
     /// Goes on in a later round.
-    fn enter(&mut self, round: i64, proposal: Vote, out: &mut Vec<Post>) {
+    fn enter(&mut self, now: Duration, round: i64, proposal: Vote, out: &mut Vec<Post>) {
+        debug_assert!(round > self.round, "rounds only grow");
         self.round = round;
         self.received.clear();
+        self.stand_at = self.late.map(|_| now + self.patience.settle);
         self.decide_at = None;
         self.proposal = proposal;
         self.announce(out);
@@ -511,10 +558,14 @@ impl Election {
     }
 
     /// Whether a vote is to be preferred to another. A server without weight is never elected.
+    ///
+    /// Of equally good servers one that is only to get a vote comes after those who have one: not everybody knows of it.
     fn better(&self, new: &Vote, current: &Vote, quorums: &Quorums) -> bool {
-        quorums.weight(new.leader) != 0
-            && !self.avoids(new.leader)
-            && new.rank(quorums) > current.rank(quorums)
+        let rank = |vote: &Vote| {
+            let has_vote = self.credulous || quorums.committed().is_voter(vote.leader);
+            (vote.history(), has_vote, vote.leader)
+        };
+        quorums.weight(new.leader) != 0 && !self.avoids(new.leader) && rank(new) > rank(current)
     }
 
     fn decide(&mut self, vote: Vote, round: i64, quorums: &Quorums) -> Decision {
@@ -527,6 +578,7 @@ impl Election {
         };
         self.current = (vote, round);
         self.decide_at = None;
+        self.stand_at = None;
         self.resend_at = Duration::MAX;
         Decision { state: self.state, vote }
     }

@@ -37,6 +37,9 @@ impl Default for Memory {
     }
 }
 
+/// How many times more than should be in memory is too much.
+const TOO_FAR: usize = 4;
+
 /// The newest part of a server's history.
 #[derive(Debug)]
 pub struct History {
@@ -104,6 +107,11 @@ impl History {
     /// Whether more is logged beyond the tree than should be in memory.
     pub fn is_far_ahead(&self) -> bool {
         self.pending_bytes > self.memory.pending_bytes
+    }
+
+    /// Whether far more is logged beyond the tree than should be in memory.
+    pub fn is_too_far_ahead(&self) -> bool {
+        self.pending_bytes / TOO_FAR > self.memory.pending_bytes
     }
 
     /// The undelivered transactions above `after`.
@@ -182,6 +190,20 @@ impl History {
         self.pending_bytes = 0;
         self.delivered = delivered;
         self.flushed = delivered;
+    }
+
+    /// Asserts what holds between any two steps.
+    pub(crate) fn check(&self) {
+        let Self { delivered, flushed, memory, .. } = *self;
+        assert!(delivered <= flushed, "{delivered} is in the tree and only {flushed} is durable");
+        assert!(flushed <= self.last(), "{flushed} is durable and {} is all there is", self.last());
+        let next = self.pending.front();
+        assert!(next.is_none_or(|txn| txn.zxid > delivered), "{next:?} is pending and delivered");
+        assert!(next.is_some() || self.pending_bytes == 0, "bytes of nothing are pending");
+        let newest = self.recent.back();
+        assert!(newest.is_none_or(|txn| txn.zxid == delivered), "memory ends before the tree");
+        let is_one = self.recent.len() <= 1;
+        assert!(is_one || self.recent_bytes <= memory.bytes_max, "memory is above its limit");
     }
 
     fn remember(&mut self, txn: Txn) {

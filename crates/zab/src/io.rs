@@ -55,6 +55,13 @@ pub struct Options {
     pub reconfig: bool,
     /// Counter of the first transaction of an epoch, for tests of its end.
     pub first_counter: u32,
+    /// Before a learner whose tree differs from its leader's asks for the whole tree once more, it waits for so long,
+    /// and longer each time that does not help.
+    pub resync_pause: Duration,
+    /// Lets a leader's word on the configuration replace whatever this server has seen proposed, and puts it in force
+    /// when it may serve, as the original's learners do; in elections, prefers the higher id where histories are equally
+    /// good, and does not stand before it has a vote, as the original. For simulations of ensembles with some of them.
+    pub credulous: bool,
 }
 
 /// What an observer does so as not to burden others.
@@ -114,6 +121,8 @@ impl Options {
             seed: 0,
             reconfig: false,
             first_counter: 1,
+            resync_pause: Duration::from_secs(60),
+            credulous: false,
         }
     }
 
@@ -195,8 +204,8 @@ pub enum Input {
     ConnectFailed,
     /// A packet came.
     Packet(LinkId, QuorumPacket),
-    /// The snapshot behind a SNAP packet has come completely, and is kept apart until
-    /// [`Output::Restore`].
+    /// The snapshot behind a SNAP packet has come completely. It is kept apart until [`Output::Restore`] or
+    /// [`Output::Close`], also when the connection ends.
     Copied {
         /// The connection.
         link: LinkId,
@@ -205,7 +214,14 @@ pub enum Input {
     },
     /// [`Output::SendCopy`] is done: all of the tree has been sent.
     CopySent(LinkId),
-    /// A connection between leader and learner is gone.
+    /// The tree's digest was compared with the one in a delivered transaction, and whether they differ. Equal ones need
+    /// to be told only after others.
+    Differs(bool),
+    /// Bytes move on a connection between leader and learner, although no whole packet does: a part of a tree or of a
+    /// large packet was received, or the other end has taken more of what waits for it. To be reported now and then,
+    /// more often than a tick.
+    Moves(LinkId),
+    /// A connection between leader and learner is gone. [`Output::Close`] follows if this server still uses it.
     LinkDown(LinkId),
     /// Everything appended up to here is durable.
     Flushed(Zxid),
@@ -311,6 +327,14 @@ pub enum Output {
         zxid: Zxid,
         /// Its body.
         record: Bytes,
+    },
+    /// A learner has been sent away: it says that it has promised an epoch so far above all others that this
+    /// cannot be. Operators want to know.
+    AbsurdEpoch {
+        /// Which server it says it is.
+        server: ServerId,
+        /// What it says it has promised.
+        epoch: Epoch,
     },
     /// What the server is to clients has changed.
     Role(Role),

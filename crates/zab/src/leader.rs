@@ -2,7 +2,7 @@
 //!
 //! Source: `quorum-sync-broadcast.md` §1 to §6, `Leader`, `LearnerHandler`.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,11 +11,13 @@ use zebu_proto::{Epoch, ServerId, Zxid};
 
 use crate::catchup::proposal;
 use crate::config::Membership;
+use crate::ctx::Ctx;
 use crate::history::{History, Txn};
 use crate::io::{EpochKind, Learners, LinkId, Output, Role, Up};
+use crate::leave::Leave;
 use crate::links::{self, Links, Progress, Stage, Todo};
-use crate::peer::{Ctx, Leave};
 use crate::quorums::Quorums;
+use crate::start::Epochs;
 
 mod liveness;
 mod reconfig;
@@ -23,18 +25,23 @@ mod reconfig;
 /// The last counter of an epoch that is proposed.
 const COUNTER_MAX: u32 = u32::MAX - 1;
 
+/// How far above this server's own promise another server's may be. Members that were apart for months differ
+/// by less. A single packet of a stranger must not use up the epochs of an ensemble.
+const EPOCHS_APART_MAX: u32 = 1 << 24;
+
+/// What a leader does, in the order in which it does it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
-    /// Hears which epochs the others have promised.
-    Choosing,
-    /// Makes its own promise durable.
-    Promising,
-    /// Hears how good the others' histories are.
-    Electing,
-    /// Brings a quorum to its history.
-    Syncing,
-    /// Orders transactions.
-    Leading,
+    /// Discovery: the leader collects the epochs that the others have promised.
+    EpochDiscovery,
+    /// Discovery: the leader makes its own promise of the new epoch durable.
+    EpochPromise,
+    /// Discovery: the leader collects how new the histories of the others are.
+    HistoryDiscovery,
+    /// Synchronization: the leader brings a quorum to its own history.
+    Synchronization,
+    /// Broadcast: the leader orders transactions.
+    Broadcast,
 }
 
 /// What a leader keeps of a learner.
@@ -45,8 +52,30 @@ struct Follow {
     acked: Zxid,
     /// A proposal it has not acknowledged, and since when.
     unacked: Option<(Zxid, Duration)>,
-    pings_sent: u64,
+    /// The rounds of pings before it served, and how many it has answered since: each, in order.
+    rounds_before: u64,
     pings_answered: u64,
+    /// A round of pings that it has not answered, and when that began.
+    awaited: Option<(u64, Duration)>,
+    /// It has told of everything that its clients have said before.
+    told_until: Duration,
+}
+
+impl Follow {
+    /// The newest round of pings that it has answered.
+    fn answered(&self) -> u64 {
+        if self.pings_answered == 0 { 0 } else { self.rounds_before + self.pings_answered }
+    }
+
+    /// It answers the next ping, with all sessions that it has heard of before.
+    fn answers_ping(&mut self) {
+        self.pings_answered += 1;
+        if let Some((round, began)) = self.awaited
+            && self.answered() >= round
+        {
+            (self.awaited, self.told_until) = (None, began);
+        }
+    }
 }
 
 type Link = links::Link<Follow>;
@@ -57,8 +86,8 @@ struct Confirmation {
     token: u64,
     /// What had been proposed; a commit above this shows it.
     above: Zxid,
-    /// An answer to a later ping than these does so, too.
-    pings: BTreeMap<LinkId, u64>,
+    /// An answer to this round of pings does so, too.
+    round: u64,
 }
 
 /// A leader, from the decision of its election on.
@@ -73,6 +102,8 @@ pub(crate) struct Leader {
     waits_to_go_alone: bool,
     /// From when on a supporter that looks again ends this before it begins.
     disloyal_after: Duration,
+    /// The servers that have looked for a leader since this phase began, and have not been served since.
+    looking: BTreeSet<ServerId>,
     /// What it had when it was elected.
     summary: (Epoch, Zxid),
     highest: Epoch,
@@ -87,6 +118,8 @@ pub(crate) struct Leader {
     proposed: Zxid,
     check_at: Duration,
     confirmations: VecDeque<Confirmation>,
+    /// How many rounds of pings there have been.
+    round: u64,
     /// Whose quorums transactions need.
     needed: reconfig::Needed,
     /// Who leads the configuration that is in force now: this server commits nothing more.
@@ -98,7 +131,7 @@ impl Leader {
         ctx.out.push(Output::Listen);
         let last = ctx.history.last();
         Self {
-            phase: Phase::Choosing,
+            phase: Phase::EpochDiscovery,
             give_up_at: ctx.now + ctx.options.init_time(),
             waits_to_go_alone: supporters.len() > 1 && ctx.quorums.oracle().is_some(),
             alone_from: match supporters.len() {
@@ -107,8 +140,9 @@ impl Leader {
             },
             supporters,
             disloyal_after: ctx.options.epoch_wait_max.map_or(Duration::MAX, |max| ctx.now + max),
+            looking: BTreeSet::new(),
             summary: (ctx.standing(), last),
-            highest: Epoch(0),
+            highest: *ctx.outbid,
             epoch: Epoch(0),
             connecting: BTreeSet::new(),
             electing: BTreeSet::new(),
@@ -119,9 +153,37 @@ impl Leader {
             proposed: last,
             check_at: Duration::MAX,
             confirmations: VecDeque::new(),
+            round: 0,
             needed: reconfig::Needed::default(),
             successor: None,
         }
+    }
+
+    /// Asserts what holds between any two steps.
+    pub(crate) fn check(&self, history: &History, epochs: Epochs) {
+        let (phase, epoch) = (self.phase, self.epoch);
+        assert_eq!(
+            phase == Phase::EpochDiscovery,
+            epoch == Epoch(0),
+            "{phase:?} in epoch {epoch:?}"
+        );
+        if phase >= Phase::HistoryDiscovery {
+            assert!(epochs.accepted >= epoch, "{phase:?} in {epoch:?}, which is not promised here");
+        }
+        assert!(history.delivered() <= self.end, "more is delivered than counts");
+        assert!(self.end <= history.last(), "{} counts, which is not there", self.end);
+        if phase == Phase::Broadcast {
+            assert!(self.current_saved && epochs.current == epoch, "the epoch is not durable");
+            let proposed = self.proposed;
+            assert_eq!(proposed.epoch(), epoch, "{proposed} is proposed");
+            let is_last = proposed.counter() == 0 || proposed == history.last();
+            assert!(is_last, "{proposed} was proposed last, and {} is last", history.last());
+        } else {
+            assert!(self.confirmations.is_empty(), "nobody asks whether it leads before it does");
+            assert!(self.successor.is_none(), "nobody succeeds it before it leads");
+        }
+        let rounds = self.confirmations.iter().map(|it| (it.above, it.round));
+        assert!(rounds.is_sorted(), "confirmations are in the order in which they were asked for");
     }
 
     /// Takes part in its own discovery.
@@ -144,14 +206,14 @@ impl Leader {
             return Ok(());
         }
         match self.phase {
-            Phase::Choosing => self.join(ctx, ctx.options.me, ctx.epochs.accepted),
-            Phase::Electing => self.elect(ctx, ctx.options.me)?,
-            Phase::Syncing if self.current_saved => self.prove(ctx, ctx.options.me)?,
-            Phase::Leading => {
+            Phase::EpochDiscovery => self.join(ctx, ctx.options.me, ctx.epochs.accepted),
+            Phase::HistoryDiscovery => self.elect(ctx, ctx.options.me)?,
+            Phase::Synchronization if self.current_saved => self.prove(ctx, ctx.options.me)?,
+            Phase::Broadcast => {
                 self.commit(ctx);
                 self.confirm_by_pings(ctx);
             }
-            Phase::Promising | Phase::Syncing => {}
+            Phase::EpochPromise | Phase::Synchronization => {}
         }
         Ok(())
     }
@@ -165,10 +227,11 @@ impl Leader {
     /// A server looks for a leader.
     ///
     /// Source: `Leader.reportLookingSid` (ZOOKEEPER-3109).
-    pub(crate) fn looks(&self, now: Duration, server: ServerId) -> Result<(), Leave> {
+    pub(crate) fn looks(&mut self, now: Duration, server: ServerId) -> Result<(), Leave> {
+        self.looking.insert(server);
         let disloyal = self.supporters.contains(&server) && now > self.disloyal_after;
-        if self.phase == Phase::Choosing && disloyal {
-            return Err(Leave::DISLOYAL);
+        if self.phase == Phase::EpochDiscovery && disloyal {
+            return Err(Leave::SupporterLooks(server));
         }
         Ok(())
     }
@@ -180,15 +243,15 @@ impl Leader {
         let lost = self.supporters.remove(&server)
             && had_quorum
             && !quorums.all_have_quorum(&self.supporters);
-        if self.phase == Phase::Choosing && lost {
-            return Err(Leave("its supporters have found another leader"));
+        if self.phase == Phase::EpochDiscovery && lost {
+            return Err(Leave::SupporterTurnsAway(server));
         }
         Ok(())
     }
 
     /// The epoch this server leads in, once it does.
     pub(crate) fn epoch(&self) -> Option<Epoch> {
-        (self.phase == Phase::Leading).then_some(self.epoch)
+        (self.phase == Phase::Broadcast).then_some(self.epoch)
     }
 
     /// The zxid of the next transaction, or `None` when the epoch has none left.
@@ -219,8 +282,20 @@ impl Leader {
         self.links.serves(link)
     }
 
+    /// Until when a learner has told of everything that its clients have said.
+    pub(crate) fn told_until(&self, link: LinkId) -> Option<Duration> {
+        self.links.get(link).filter(|link| link.is_serving()).map(|link| link.own.told_until)
+    }
+
+    /// Until when all of them have.
+    pub(crate) fn all_told_until(&self) -> Option<Duration> {
+        let serving = self.links.values().filter(|link| link.is_serving());
+        serving.map(|link| link.own.told_until).min()
+    }
+
     pub(crate) fn deadline(&self) -> Duration {
-        let mut phase = if self.phase == Phase::Leading { Duration::MAX } else { self.give_up_at };
+        let mut phase =
+            if self.phase == Phase::Broadcast { Duration::MAX } else { self.give_up_at };
         if self.waits_to_go_alone {
             phase = phase.min(self.alone_from);
         }
@@ -237,10 +312,12 @@ impl Leader {
 
     /// A server takes part in the choice of the epoch.
     fn join(&mut self, ctx: &mut Ctx<'_>, server: ServerId, accepted: Epoch) {
-        if self.phase != Phase::Choosing {
+        if self.phase != Phase::EpochDiscovery {
             return;
         }
-        self.highest = self.highest.max(accepted);
+        if ctx.quorums.is_member(server) {
+            self.highest = self.highest.max(accepted);
+        }
         if ctx.quorums.is_voter(server) {
             self.connecting.insert(server);
         }
@@ -248,8 +325,10 @@ impl Leader {
         // While a reconfiguration is under way the promise must bind a quorum of either side: the
         // original asks the old one only.
         let is_quorum = ctx.quorums.all_have_quorum(&self.connecting);
-        if here && (is_quorum || self.goes_alone(ctx)) {
-            self.phase = Phase::Promising;
+        // With a promise of its own that leaves no epoch, this server waits until others give up on it.
+        let is_left = self.highest < Epoch::MAX;
+        if here && is_left && (is_quorum || self.goes_alone(ctx)) {
+            self.phase = Phase::EpochPromise;
             self.epoch =
                 Epoch(self.highest.0 + u32::from(!zebu_proto::mutant!("epoch used twice")));
             ctx.save_epoch(EpochKind::Accepted, self.epoch);
@@ -266,8 +345,8 @@ impl Leader {
             return Ok(());
         }
         match kind {
-            EpochKind::Accepted if self.phase == Phase::Promising => {
-                self.phase = Phase::Electing;
+            EpochKind::Accepted if self.phase == Phase::EpochPromise => {
+                self.phase = Phase::HistoryDiscovery;
                 self.give_up_at = ctx.now + ctx.options.init_time();
                 let seen = ctx.quorums.last_seen();
                 if seen.version() == Zxid::ZERO {
@@ -275,7 +354,7 @@ impl Leader {
                     let first = Membership::clone(seen).with_version(Zxid::new(epoch, 0));
                     ctx.config_proposed(Arc::new(first));
                 }
-                for link in self.links.which(|link| matches!(link.stage, Stage::Told)) {
+                for link in self.links.which(|link| matches!(link.stage, Stage::Introduced)) {
                     self.links.ask(ctx, link, epoch);
                 }
                 self.elect(ctx, ctx.options.me)?;
@@ -291,7 +370,7 @@ impl Leader {
 
     /// A voter has accepted the epoch, and its history is not better.
     fn elect(&mut self, ctx: &mut Ctx<'_>, server: ServerId) -> Result<(), Leave> {
-        if self.phase != Phase::Electing {
+        if self.phase != Phase::HistoryDiscovery {
             return Ok(());
         }
         if ctx.quorums.is_voter(server) || zebu_proto::mutant!("observers counted") {
@@ -301,12 +380,10 @@ impl Leader {
         let is_quorum = ctx.quorums.all_have_quorum(&self.electing);
         if here && (is_quorum || self.goes_alone(ctx)) {
             ctx.forget_hearsay();
-            self.phase = Phase::Syncing;
+            self.phase = Phase::Synchronization;
             self.give_up_at = ctx.now + ctx.options.init_time();
             ctx.save_epoch(EpochKind::Current, self.epoch);
-            for link in self.links.which(|link| matches!(link.stage, Stage::Counted)) {
-                self.advance(ctx, link, Progress::Begins);
-            }
+            self.begin_waiting(ctx);
         }
         Ok(())
     }
@@ -318,8 +395,10 @@ impl Leader {
             alive_until: ctx.now + ctx.options.init_time() + ctx.options.sync_time(),
             acked: Zxid::ZERO,
             unacked: None,
-            pings_sent: 0,
+            rounds_before: 0,
             pings_answered: 0,
+            awaited: None,
+            told_until: ctx.now,
         };
         self.links.accepted(ctx, id, follow);
     }
@@ -342,23 +421,26 @@ impl Leader {
             link.own.alive_until = ctx.now + limit;
         }
         match (&link.stage, packet.kind) {
-            (Stage::New, PacketKind::FOLLOWERINFO | PacketKind::OBSERVERINFO) => {
+            (Stage::Connected, PacketKind::FOLLOWERINFO | PacketKind::OBSERVERINFO) => {
                 self.introduce(ctx, id, &packet)?;
             }
-            (Stage::Asked, PacketKind::ACKEPOCH) => self.epoch_acked(ctx, id, &packet)?,
-            (Stage::Sent | Stage::Proven | Stage::Serving, PacketKind::ACK) => {
+            (Stage::EpochTold, PacketKind::ACKEPOCH) => self.epoch_acked(ctx, id, &packet)?,
+            (Stage::NewLeaderSent | Stage::Synchronized | Stage::Broadcast, PacketKind::ACK) => {
                 self.acked(ctx, id, packet.zxid)?;
             }
-            (Stage::Proven | Stage::Serving, PacketKind::PING) => {
-                link.own.pings_answered += 1;
+            (Stage::Synchronized | Stage::Broadcast, PacketKind::PING) => {
+                link.own.answers_ping();
                 ctx.out.push(Output::Up(Up::FromLearner(id, packet)));
                 self.confirm_by_pings(ctx);
             }
-            (Stage::Proven | Stage::Serving, PacketKind::REQUEST | PacketKind::REVALIDATE) => {
+            (
+                Stage::Synchronized | Stage::Broadcast,
+                PacketKind::REQUEST | PacketKind::REVALIDATE,
+            ) => {
                 ctx.out.push(Output::Up(Up::FromLearner(id, packet)));
             }
             // Whatever else an established learner says is of no use, but does no harm.
-            (Stage::Proven | Stage::Serving, _) => {}
+            (Stage::Synchronized | Stage::Broadcast, _) => {}
             _ => self.links.close(ctx, id),
         }
         Ok(())
@@ -375,36 +457,77 @@ impl Leader {
             return Ok(());
         };
         let committed = ctx.quorums.committed();
-        let known = ctx.quorums.is_member(info.server) || ctx.options.reconfig;
         let newer = info.config_version.is_some_and(|version| version > committed.version());
-        if !known || newer || info.server == ctx.options.me {
+        if newer || info.server == ctx.options.me {
             // Voters would come again and again; who looks for a leader is told. The original waits
             // until discovery has taken too long.
-            let misses = newer && known && committed.is_voter(info.server);
+            let misses = newer && committed.is_voter(info.server) && self.believes(id, info.server);
+            let own = committed.version();
             self.links.close(ctx, id);
-            return if misses && self.phase < Phase::Leading {
-                Err(Leave("a learner knows a later configuration"))
+            return if misses && self.phase < Phase::Broadcast {
+                let version = info.config_version.unwrap_or_default();
+                Err(Leave::NewerConfig { server: info.server, version, own })
             } else {
                 Ok(())
             };
         }
-        let heeded = !zebu_proto::mutant!("old epoch accepted");
-        if heeded
-            && self.phase != Phase::Choosing
-            && packet.epoch() > self.epoch
-            && committed.member(info.server).is_some()
-        {
-            // It may follow nobody in this epoch, nor anybody who would be elected without it.
-            return Err(Leave("a learner has promised a later epoch"));
+        let promised = packet.epoch();
+        let most = Epoch(ctx.epochs.accepted.max(self.epoch).0.saturating_add(EPOCHS_APART_MAX));
+        if promised >= Epoch::MAX.min(most) {
+            ctx.out.push(Output::AbsurdEpoch { server: info.server, epoch: promised });
+            self.links.close(ctx, id);
+            return Ok(());
         }
         let observer = packet.kind == PacketKind::OBSERVERINFO;
-        self.links.introduced(ctx, id, info.server, observer);
+        if self.phase != Phase::EpochDiscovery && promised > self.epoch {
+            self.outbid(ctx, id, info.server, promised)?;
+        }
+        self.links.introduced(id, info.server, observer);
         match self.phase {
-            Phase::Choosing => self.join(ctx, info.server, packet.epoch()),
-            Phase::Promising => {}
+            Phase::EpochDiscovery => self.join(ctx, info.server, promised),
+            Phase::EpochPromise => {}
             _ => self.links.ask(ctx, id, self.epoch),
         }
         Ok(())
+    }
+
+    /// A learner says that it has promised a later epoch than this leader's.
+    ///
+    /// It may not follow anybody in this leader's epoch, nor in any up to its own: a voter would stay outside, so
+    /// this leader leaves once and then begins above. The original leaves the voter outside until the next
+    /// election. An observer is not worth an election: it turns away by itself when it is told the epoch, and the next
+    /// discovery begins above its promise.
+    fn outbid(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        id: LinkId,
+        server: ServerId,
+        promised: Epoch,
+    ) -> Result<(), Leave> {
+        let heeded = !zebu_proto::mutant!("old epoch accepted");
+        if !heeded || !ctx.quorums.is_member(server) || !self.believes(id, server) {
+            return Ok(());
+        }
+        if !zebu_proto::mutant!("one epoch a try") {
+            *ctx.outbid = promised.max(*ctx.outbid);
+        }
+        if ctx.quorums.is_voter(server) {
+            return Err(Leave::LaterPromise { server, promised, own: self.epoch });
+        }
+        Ok(())
+    }
+
+    /// Whether a connection that claims to be a server's may end this leadership.
+    ///
+    /// Everybody can claim a server's id. The server itself has looked for a leader on the election network
+    /// before it dials, and has no other connection.
+    fn believes(&self, id: LinkId, server: ServerId) -> bool {
+        if zebu_proto::mutant!("strangers believed") {
+            return true;
+        }
+        let is_known = self.looking.contains(&server)
+            || self.phase < Phase::Broadcast && self.supporters.contains(&server);
+        is_known && !self.links.iter().any(|(other, link)| other != id && link.is_of(server))
     }
 
     fn epoch_acked(
@@ -413,26 +536,32 @@ impl Leader {
         id: LinkId,
         packet: &QuorumPacket,
     ) -> Result<(), Leave> {
-        let Some(ack) = self.links.counted(ctx, id, packet) else { return Ok(()) };
+        let counted = self.links.counted(ctx, id, packet, |follow| follow.acked);
+        let Some(ack) = counted else { return Ok(()) };
         let Some(link) = self.links.get(id) else { return Ok(()) };
         let (server, observer) = (link.server, link.observer);
-        if self.phase == Phase::Electing
+        if self.phase == Phase::HistoryDiscovery
             && let Some(current) = ack.current_epoch
         {
             if (current, packet.zxid) > self.summary
                 && !zebu_proto::mutant!("better follower ignored")
             {
                 self.links.close(ctx, id);
-                let votes = !observer && ctx.quorums.is_voter(server);
-                return if votes { Err(Leave("a follower has a better history")) } else { Ok(()) };
+                let votes = !observer && ctx.quorums.is_voter(server) && self.believes(id, server);
+                let (epoch, last) = (current, packet.zxid);
+                return if votes {
+                    Err(Leave::BetterHistory { server, epoch, last })
+                } else {
+                    Ok(())
+                };
             }
             // Who has no database promises nothing.
             if packet.zxid != NO_ZXID || zebu_proto::mutant!("empty server counted") {
                 self.elect(ctx, server)?;
             }
         }
-        if self.phase >= Phase::Syncing
-            && self.links.get(id).is_some_and(|link| matches!(link.stage, Stage::Counted))
+        if self.phase >= Phase::Synchronization
+            && self.links.get(id).is_some_and(|link| matches!(link.stage, Stage::EpochAcked))
         {
             self.advance(ctx, id, Progress::Begins);
         }
@@ -455,45 +584,67 @@ impl Leader {
     /// A copy takes away everything the learner has. A quorum may count on what it has of this
     /// history, so that must be in the copy itself: what follows it may never get to its disk.
     fn copy(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
-        if self.phase == Phase::Syncing && !zebu_proto::mutant!("copy without its end") {
+        if self.phase == Phase::Synchronization && !zebu_proto::mutant!("copy without its end") {
             // Nobody is served yet; should this leader fail, it cuts what another one does not have.
             self.deliver_initial(ctx);
         }
         let had = self.links.get(id).map_or(Zxid::ZERO, |link| link.zxid.min(self.end));
         if ctx.history.delivered() < had && !zebu_proto::mutant!("copy without its end") {
-            // This leader's own disk is behind: the learner may come again.
-            return self.links.close(ctx, id);
+            // This leader's own disk is behind: the learner waits for it.
+            return self.links.begin_later(id);
         }
         self.links.copy(ctx, id);
     }
 
-    /// From here on the learner gets everything as it happens.
-    fn register(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
-        let Some(link) = self.links.get(id) else { return };
-        if !link.observer {
-            for txn in ctx.history.pending_above(self.end) {
-                ctx.out.push(Output::Send(id, proposal(txn)));
-            }
+    /// This server's disk has got further: who waits for that may be brought up to date now.
+    fn begin_waiting(&mut self, ctx: &mut Ctx<'_>) {
+        if self.phase < Phase::Synchronization {
+            return;
         }
-        // A new leader's learners complete what it found proposed. Later they hear of a
-        // reconfiguration as of every transaction: it may yet fail.
-        let leads = self.phase == Phase::Leading;
+        for id in self.links.which(|link| matches!(link.stage, Stage::EpochAcked)) {
+            self.advance(ctx, id, Progress::Begins);
+        }
+    }
+
+    /// From here on the learner gets everything as it happens, and first what is proposed already.
+    ///
+    /// A new leader's learners complete the configuration that it found proposed. Later they hear of a
+    /// reconfiguration as of every transaction, since it may yet fail: NEWLEADER names what is in force, and the
+    /// reconfiguration comes behind it, with what was proposed later. The original's leader names what is proposed, and
+    /// its learners put that in force when they are told to serve. In the other order, they would forget what is
+    /// proposed.
+    fn register(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
+        let leads = self.phase == Phase::Broadcast && !zebu_proto::mutant!("proposal named");
+        let in_front = zebu_proto::mutant!("proposal in front");
+        let change = self.needed.pending().filter(|_| !in_front).unwrap_or(Zxid(i64::MAX));
+        self.send_pending(ctx, id, |zxid| zxid < change);
         let quorums = ctx.quorums.clone();
         let config = if leads { quorums.committed() } else { quorums.last_seen() };
         self.links.register(ctx, id, self.epoch, config);
+        self.send_pending(ctx, id, |zxid| zxid >= change);
         self.links.ping_soon(ctx);
+    }
+
+    /// Sends a learner that votes, or may, those of the transactions that are proposed and not committed.
+    fn send_pending(&self, ctx: &mut Ctx<'_>, id: LinkId, those: impl Fn(Zxid) -> bool) {
+        if self.links.get(id).is_some_and(|link| !link.observer) {
+            for txn in ctx.history.pending_above(self.end).filter(|txn| those(txn.zxid)) {
+                ctx.out.push(Output::Send(id, proposal(txn)));
+            }
+        }
     }
 
     /// A server has this leader's history on its disk.
     fn prove(&mut self, ctx: &mut Ctx<'_>, server: ServerId) -> Result<(), Leave> {
         self.proven.insert(server);
-        if self.phase != Phase::Syncing
+        if self.phase != Phase::Synchronization
             || !self.current_saved
             || !(ctx.quorums.all_have_quorum(&self.proven) || self.goes_alone(ctx))
         {
             return Ok(());
         }
-        self.phase = Phase::Leading;
+        self.phase = Phase::Broadcast;
+        self.looking.clear();
         self.proposed = Zxid::new(self.epoch, 0);
         self.links.ping_soon(ctx);
         self.check_at = ctx.now + ctx.options.tick;
@@ -502,15 +653,18 @@ impl Leader {
         if stays {
             ctx.out.push(Output::Role(Role::Leading(self.epoch)));
         }
-        for link in self.links.which(|link| matches!(link.stage, Stage::Proven)) {
+        for link in self.links.which(|link| matches!(link.stage, Stage::Synchronized)) {
             self.serve(ctx, link);
         }
-        if stays { Ok(()) } else { Err(Leave("the new configuration has another leader")) }
+        if stays { Ok(()) } else { Err(Leave::ConfigHasOtherLeader) }
     }
 
     fn serve(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
         let Some(link) = self.links.get_mut(id) else { return };
         link.own.alive_until = link.own.alive_until.max(ctx.now + ctx.options.sync_time());
+        (link.own.rounds_before, link.own.pings_answered) = (self.round, 0);
+        (link.own.awaited, link.own.told_until) = (None, ctx.now);
+        self.looking.remove(&link.server);
         self.links.serve(ctx, id);
     }
 
@@ -518,7 +672,7 @@ impl Leader {
 
     /// Orders a transaction at [`Leader::next_zxid`].
     pub(crate) fn propose(&mut self, ctx: &mut Ctx<'_>, txn: Txn) {
-        assert_eq!(self.phase, Phase::Leading, "only an established leader proposes");
+        assert_eq!(self.phase, Phase::Broadcast, "only an established leader proposes");
         self.prepare(ctx, &txn);
         self.proposed = txn.zxid;
         let Txn { zxid, record } = txn.clone();
@@ -537,10 +691,10 @@ impl Leader {
     fn acked(&mut self, ctx: &mut Ctx<'_>, id: LinkId, zxid: Zxid) -> Result<(), Leave> {
         let Some(link) = self.links.get_mut(id) else { return Ok(()) };
         if zxid == Zxid::new(self.epoch, 0) {
-            if matches!(link.stage, Stage::Sent) {
+            if matches!(link.stage, Stage::NewLeaderSent) {
                 link.proves(ctx.now, ctx.options);
                 let (server, observer) = (link.server, link.observer);
-                if self.phase == Phase::Leading {
+                if self.phase == Phase::Broadcast {
                     self.serve(ctx, id);
                     // What it acknowledged before counts from now on.
                     self.commit(ctx);
@@ -567,11 +721,17 @@ impl Leader {
     pub(crate) fn flushed(&mut self, ctx: &mut Ctx<'_>) {
         self.commit(ctx);
         self.deliver(ctx);
+        self.begin_waiting(ctx);
+    }
+
+    /// Whether others have made so much durable that this server's disk has not that it should lead no more.
+    pub(crate) fn falls_behind(&self, history: &History) -> bool {
+        history.flushed() < self.end && history.is_too_far_ahead()
     }
 
     /// Commits what a quorum of every configuration that counts has on its disks.
     fn commit(&mut self, ctx: &mut Ctx<'_>) {
-        if self.phase != Phase::Leading {
+        if self.phase != Phase::Broadcast {
             return;
         }
         let mut any = false;
@@ -665,7 +825,7 @@ impl Leader {
     }
 
     fn deliver(&mut self, ctx: &mut Ctx<'_>) {
-        if self.phase == Phase::Leading {
+        if self.phase == Phase::Broadcast {
             self.deliver_initial(ctx);
         }
     }

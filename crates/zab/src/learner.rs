@@ -10,15 +10,18 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zebu_proto::quorum::{Activate, EpochAck, LearnerInfo, PacketKind, QuorumPacket};
+use zebu_proto::quorum::{Activate, EpochAck, LearnerInfo, NO_ZXID, PacketKind, QuorumPacket};
 use zebu_proto::{Epoch, ServerId, Zxid};
 
+use crate::busy::Busy;
 use crate::config::Membership;
-use crate::history::{Txn, follows};
+use crate::ctx::Ctx;
+use crate::history::{History, Txn, follows};
 use crate::io::{EpochKind, LinkId, Output, Role, Up};
-use crate::peer::{Ctx, Leave};
+use crate::leave::Leave;
 use crate::reconfig::leader_stays;
 use crate::relay::Relay;
+use crate::start::Epochs;
 
 /// Attempts to connect to a leader, a whole pause apart.
 const CONNECT_TRIES: u32 = 5;
@@ -27,32 +30,37 @@ const CONNECT_TRIES: u32 = 5;
 /// do not count: a leader listens from its own decision on, which may come a moment after this server's.
 const QUICK_PAUSE: Duration = Duration::from_millis(2);
 
+/// How far an epoch may be ahead of the last promise that is promised at once. A bit that changed on its way would
+/// keep this server out of all epochs below.
+const EPOCHS_APART_MAX: u32 = 1000;
+
+/// How far a learner has got with its leader, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
-    /// Dials, or waits to dial again.
+    /// Discovery: the learner dials, or waits before it dials again.
     Connecting,
-    /// Has said who it is.
-    Told,
-    /// Makes its promise durable.
-    Promising,
-    /// Has accepted the epoch.
-    Counted,
-    /// Cuts its log.
-    Cutting,
-    /// Receives a copy of the leader's tree.
-    Copying,
-    /// Makes the copy its own.
-    Restoring,
-    /// Receives what it lacks.
-    CatchingUp,
-    /// Has received everything, and makes it durable.
-    Proving,
-    /// Makes the epoch durable.
-    Adopting,
-    /// Has acknowledged the leader's history.
-    Proven,
-    /// Serves.
-    Serving,
+    /// Discovery: the learner has sent FOLLOWERINFO or OBSERVERINFO.
+    Introduced,
+    /// Discovery: the learner makes its promise of the leader's epoch durable.
+    EpochPromise,
+    /// Discovery is over: the learner has sent ACKEPOCH.
+    EpochAccepted,
+    /// Synchronization by TRUNC: the disk truncates the log.
+    Truncation,
+    /// Synchronization by SNAP: the leader's tree is on its way.
+    SnapshotTransfer,
+    /// Synchronization by SNAP: the disk makes the leader's tree this server's own.
+    SnapshotInstall,
+    /// Synchronization: the learner receives the transactions that it lacks.
+    CatchUp,
+    /// Synchronization: NEWLEADER has come, and the disk makes everything before it durable.
+    HistorySync,
+    /// Synchronization: the disk makes the leader's epoch this server's current one.
+    EpochSync,
+    /// The learner has acknowledged NEWLEADER, and waits for UPTODATE.
+    Synchronized,
+    /// Broadcast: the learner serves clients.
+    Broadcast,
 }
 
 /// A follower or an observer, from the decision of its election on.
@@ -86,6 +94,10 @@ pub(crate) struct Learner {
     prove: Zxid,
     /// What came while the disk was busy.
     held: VecDeque<QuorumPacket>,
+    /// The end of its history when the leader's last ping came.
+    had: Zxid,
+    /// Whether it has asked for the leader's whole tree, with a history of its own.
+    wants_tree: bool,
     /// The configuration the leader began with.
     config: Option<Arc<Membership>>,
 }
@@ -102,6 +114,7 @@ impl Learner {
         let dials = u32::try_from(masters.len()).unwrap_or(u32::MAX).max(1);
         let limit = ctx.options.tick * ctx.options.connect_limit * dials;
         let waits = pause > Duration::ZERO;
+        ctx.doubt.begin();
         let mut learner = Self {
             leader,
             observer,
@@ -120,12 +133,34 @@ impl Learner {
             acked: Zxid::ZERO,
             prove: Zxid::ZERO,
             held: VecDeque::new(),
+            had: Zxid::ZERO,
+            wants_tree: false,
             config: None,
         };
         if !waits {
             learner.dial(ctx);
         }
         learner
+    }
+
+    /// Asserts what holds between any two steps.
+    pub(crate) fn check(&self, history: &History, epochs: Epochs, busy: &Busy) {
+        let stage = self.stage;
+        assert!(stage == Stage::Connecting || self.link.is_some(), "{stage:?} without a leader");
+        assert_eq!(stage == Stage::Truncation, busy.truncating.is_some(), "{stage:?}");
+        assert_eq!(stage == Stage::SnapshotInstall, busy.restoring, "{stage:?}");
+        let holds = matches!(stage, Stage::Truncation | Stage::SnapshotInstall);
+        assert!(holds || self.held.is_empty(), "{stage:?}, and packets are held back");
+        assert!(self.committed <= history.last(), "{} is committed, and not there", self.committed);
+        if stage >= Stage::EpochAccepted {
+            assert_eq!(epochs.accepted, self.epoch, "{stage:?} in an epoch that is not promised");
+        }
+        if stage >= Stage::Synchronized {
+            assert_eq!(epochs.current, self.epoch, "{stage:?} in an epoch that is not durable");
+            assert!(history.flushed() >= self.prove, "{stage:?} with less than was acknowledged");
+        }
+        let relays = stage == Stage::Broadcast && !self.observer;
+        assert!(self.relay.is_none() || relays, "{stage:?} and observers learn from it");
     }
 
     fn dial(&mut self, ctx: &mut Ctx<'_>) {
@@ -175,7 +210,7 @@ impl Learner {
 
     /// The connection to the leader, once this server serves.
     pub(crate) fn serving(&self) -> Option<LinkId> {
-        self.link.filter(|_| self.stage == Stage::Serving)
+        self.link.filter(|_| self.stage == Stage::Broadcast)
     }
 
     /// This server stood still: what its leader said in that time is still to be heard.
@@ -217,7 +252,7 @@ impl Learner {
             return;
         }
         self.link = Some(link);
-        self.stage = Stage::Told;
+        self.stage = Stage::Introduced;
         self.retry_at = Duration::MAX;
         self.deadline = ctx.now + ctx.options.init_time();
         let kind = if self.observer { PacketKind::OBSERVERINFO } else { PacketKind::FOLLOWERINFO };
@@ -247,7 +282,7 @@ impl Learner {
         } else {
             self.tries += 1;
             if self.tries >= CONNECT_TRIES {
-                return Err(Leave("the leader cannot be reached"));
+                return Err(Leave::LeaderUnreachable(self.leader));
             }
         }
         self.retry_at = ctx.now + pause;
@@ -256,11 +291,12 @@ impl Learner {
 
     pub(crate) fn tick(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
         if self.deadline <= ctx.now {
-            return Err(Leave("the leader is silent"));
+            return Err(Leave::LeaderSilent(self.leader));
         }
+        ctx.doubt.tick(ctx.now, ctx.options)?;
         if self.retry_at <= ctx.now {
             if self.gives_up {
-                return Err(Leave("no observer master can be reached"));
+                return Err(Leave::MastersUnreachable);
             }
             self.retry_at = Duration::MAX;
             self.dial(ctx);
@@ -278,47 +314,71 @@ impl Learner {
     }
 
     pub(crate) fn packet(&mut self, ctx: &mut Ctx<'_>, packet: QuorumPacket) -> Result<(), Leave> {
-        let serves = self.stage >= Stage::Adopting;
-        let limit = if serves { ctx.options.sync_time() } else { ctx.options.init_time() };
-        self.deadline = ctx.now + limit;
+        self.deadline = ctx.now + self.patience(ctx);
         match self.stage {
-            Stage::Connecting | Stage::Promising | Stage::Copying => {
-                Err(Leave("the leader speaks out of turn"))
+            Stage::Connecting | Stage::EpochPromise | Stage::SnapshotTransfer => {
+                Err(Leave::OutOfTurn(packet.kind))
             }
-            Stage::Told => self.leader_info(ctx, &packet),
-            Stage::Counted => self.first(ctx, &packet),
-            Stage::Cutting | Stage::Restoring => {
+            Stage::Introduced => self.leader_info(ctx, &packet),
+            Stage::EpochAccepted => self.first(ctx, &packet),
+            Stage::Truncation | Stage::SnapshotInstall => {
                 self.held.push_back(packet);
                 Ok(())
             }
-            Stage::Serving => self.broadcast(ctx, packet),
+            Stage::Broadcast => self.broadcast(ctx, packet),
             _ => self.synchronize(ctx, packet),
         }
+    }
+
+    /// Bytes move. From the leader: it is not silent, for a tree or a large packet may take longer than the whole limit.
+    /// To an observer: see there.
+    pub(crate) fn moves(&mut self, ctx: &Ctx<'_>, link: LinkId) {
+        if !self.is_link(link) {
+            self.relay.iter_mut().for_each(|relay| relay.moves(ctx, link));
+        } else if !zebu_proto::mutant!("copies have a time limit") {
+            self.deadline = self.deadline.max(ctx.now + self.patience(ctx));
+        }
+    }
+
+    /// For how long the leader may be silent.
+    fn patience(&self, ctx: &Ctx<'_>) -> Duration {
+        let serves = self.stage >= Stage::EpochSync;
+        if serves { ctx.options.sync_time() } else { ctx.options.init_time() }
     }
 
     // ---- discovery
 
     fn leader_info(&mut self, ctx: &mut Ctx<'_>, packet: &QuorumPacket) -> Result<(), Leave> {
         if packet.kind != PacketKind::LEADERINFO {
-            return Err(Leave("the leader does not tell its epoch"));
+            return Err(Leave::EpochNotTold(packet.kind));
         }
         self.epoch = packet.epoch();
+        if packet.zxid < Zxid::ZERO {
+            return Err(Leave::EpochImpossible(packet.zxid));
+        }
         if self.epoch < ctx.epochs.accepted && !zebu_proto::mutant!("old epoch accepted") {
-            return Err(Leave("the leader's epoch is over"));
+            return Err(Leave::EpochOver { epoch: self.epoch, promised: ctx.epochs.accepted });
+        }
+        let is_far = self.epoch.0 - ctx.epochs.accepted.0.min(self.epoch.0) > EPOCHS_APART_MAX;
+        if is_far && !ctx.doubt.is_told_again(self.epoch) {
+            // A promise cannot be taken back.
+            return Err(Leave::EpochFarAhead { epoch: self.epoch, promised: ctx.epochs.accepted });
         }
         if self.epoch == ctx.epochs.accepted || zebu_proto::mutant!("epoch not promised") {
             // It was promised before: the answer does not count again.
             self.accept(ctx, None);
         } else {
-            self.stage = Stage::Promising;
+            self.stage = Stage::EpochPromise;
             ctx.save_epoch(EpochKind::Accepted, self.epoch);
         }
         Ok(())
     }
 
     fn accept(&mut self, ctx: &mut Ctx<'_>, current_epoch: Option<Epoch>) {
-        self.stage = Stage::Counted;
-        let zxid = ctx.history_end();
+        self.stage = Stage::EpochAccepted;
+        self.wants_tree = ctx.doubt.take_wish();
+        // Who has nothing is sent everything.
+        let zxid = if self.wants_tree { NO_ZXID } else { ctx.history_end() };
         let data = EpochAck { current_epoch }.to_data();
         self.send(ctx, QuorumPacket::with_data(PacketKind::ACKEPOCH, zxid, data));
     }
@@ -328,11 +388,11 @@ impl Learner {
             return;
         }
         match (kind, self.stage) {
-            (EpochKind::Accepted, Stage::Promising) => {
+            (EpochKind::Accepted, Stage::EpochPromise) => {
                 self.accept(ctx, Some(ctx.standing()));
             }
-            (EpochKind::Current, Stage::Adopting) => {
-                self.stage = Stage::Proven;
+            (EpochKind::Current, Stage::EpochSync) => {
+                self.stage = Stage::Synchronized;
                 self.deadline = ctx.now + ctx.options.sync_time();
                 self.send(ctx, self.history_ack());
             }
@@ -350,27 +410,37 @@ impl Learner {
     fn first(&mut self, ctx: &mut Ctx<'_>, packet: &QuorumPacket) -> Result<(), Leave> {
         match packet.kind {
             PacketKind::DIFF => self.agreed(ctx),
-            PacketKind::SNAP => self.stage = Stage::Copying,
+            PacketKind::SNAP if packet.zxid.epoch() > self.epoch => {
+                return Err(Leave::TreeOfLaterEpoch { zxid: packet.zxid, epoch: self.epoch });
+            }
+            // The leader does not know what this server has acknowledged, so it has not made sure of that.
+            PacketKind::SNAP if self.wants_tree && packet.zxid < ctx.history.last() => {
+                return Err(Leave::TreeTooShort { zxid: packet.zxid, last: ctx.history.last() });
+            }
+            PacketKind::SNAP => self.stage = Stage::SnapshotTransfer,
             PacketKind::TRUNC if packet.zxid < Zxid::ZERO || packet.zxid > ctx.history.last() => {
-                return Err(Leave("the leader cuts where there is nothing"));
+                return Err(Leave::TruncatedBeyondEnd {
+                    zxid: packet.zxid,
+                    last: ctx.history.last(),
+                });
             }
             PacketKind::TRUNC => {
-                self.stage = Stage::Cutting;
+                self.stage = Stage::Truncation;
                 ctx.busy.truncating = Some(packet.zxid);
                 ctx.out.push(Output::Truncate(packet.zxid));
             }
-            _ => return Err(Leave("the leader does not say how to synchronize")),
+            _ => return Err(Leave::SyncNotTold(packet.kind)),
         }
         Ok(())
     }
 
     /// The log has been cut where it was to be cut, or there is nothing that leads there.
     pub(crate) fn truncated(&mut self, ctx: &mut Ctx<'_>, done: bool) -> Result<(), Leave> {
-        if self.stage != Stage::Cutting {
+        if self.stage != Stage::Truncation {
             return Ok(());
         }
         if !done {
-            return Err(Leave("nothing on the disk leads to where the leader cuts"));
+            return Err(Leave::TruncatedNowhere);
         }
         self.agreed(ctx);
         self.go_on(ctx)
@@ -378,14 +448,14 @@ impl Learner {
 
     /// Everything this server has is the leader's history, too: it counts as soon as the leader does.
     fn agreed(&mut self, ctx: &Ctx<'_>) {
-        self.stage = Stage::CatchingUp;
+        self.stage = Stage::CatchUp;
         self.committed = ctx.history.last();
     }
 
     /// The leader's tree has come.
     pub(crate) fn copied(&mut self, ctx: &mut Ctx<'_>, link: LinkId) {
-        if self.stage == Stage::Copying {
-            self.stage = Stage::Restoring;
+        if self.stage == Stage::SnapshotTransfer {
+            self.stage = Stage::SnapshotInstall;
             self.deadline = ctx.now + ctx.options.init_time();
             ctx.busy.restoring = true;
             ctx.out.push(Output::Restore(link));
@@ -394,7 +464,7 @@ impl Learner {
 
     /// The leader's tree is this server's now.
     pub(crate) fn restored(&mut self, ctx: &mut Ctx<'_>, zxid: Zxid) -> Result<(), Leave> {
-        if self.stage != Stage::Restoring {
+        if self.stage != Stage::SnapshotInstall {
             return Ok(());
         }
         self.agreed(ctx);
@@ -429,11 +499,11 @@ impl Learner {
             PacketKind::COMMITANDACTIVATE | PacketKind::INFORMANDACTIVATE => {
                 self.reconfigure(ctx, packet)
             }
-            PacketKind::NEWLEADER if self.stage <= Stage::CatchingUp => {
+            PacketKind::NEWLEADER if self.stage <= Stage::CatchUp => {
                 if packet.epoch() != self.epoch {
-                    return Err(Leave("the leader changes its epoch"));
+                    return Err(Leave::EpochChanged { told: self.epoch, now: packet.epoch() });
                 }
-                self.stage = Stage::Proving;
+                self.stage = Stage::HistorySync;
                 self.prove = ctx.history.last();
                 self.config = Membership::agreed(packet.body()).map(Arc::new);
                 if let Some(config) = &self.config {
@@ -442,13 +512,13 @@ impl Learner {
                 if self.observer && !ctx.quorums.is_observer(ctx.options.me) {
                     // The leader may need its vote to bring about that it has one.
                     ctx.appoint(self.leader, packet.zxid);
-                    return Err(Leave("this server has a vote in what is proposed"));
+                    return Err(Leave::HasVoteInProposed);
                 }
                 self.proving(ctx);
                 Ok(())
             }
-            PacketKind::UPTODATE if self.stage == Stage::Proven => {
-                self.stage = Stage::Serving;
+            PacketKind::UPTODATE if self.stage == Stage::Synchronized => {
+                self.stage = Stage::Broadcast;
                 self.send(ctx, self.history_ack());
                 let role = if self.observer { Role::Observing } else { Role::Following };
                 self.acked = self.committed;
@@ -462,23 +532,22 @@ impl Learner {
                 }
                 Ok(())
             }
-            PacketKind::NEWLEADER | PacketKind::UPTODATE => {
-                Err(Leave("the leader speaks out of turn"))
-            }
+            PacketKind::NEWLEADER | PacketKind::UPTODATE => Err(Leave::OutOfTurn(packet.kind)),
             _ => Ok(()),
         }
     }
 
     /// Goes on once everything that came before NEWLEADER is durable.
     fn proving(&mut self, ctx: &mut Ctx<'_>) {
-        if zebu_proto::mutant!("history acknowledged before fsync") && self.stage == Stage::Proving
+        if zebu_proto::mutant!("history acknowledged before fsync")
+            && self.stage == Stage::HistorySync
         {
-            self.stage = Stage::Proven;
+            self.stage = Stage::Synchronized;
             ctx.save_epoch(EpochKind::Current, self.epoch);
             return self.send(ctx, self.history_ack());
         }
-        if self.stage == Stage::Proving && ctx.history.flushed() >= self.prove {
-            self.stage = Stage::Adopting;
+        if self.stage == Stage::HistorySync && ctx.history.flushed() >= self.prove {
+            self.stage = Stage::EpochSync;
             ctx.save_epoch(EpochKind::Current, self.epoch);
         }
     }
@@ -507,11 +576,27 @@ impl Learner {
             (PacketKind::COMMITANDACTIVATE, false) | (PacketKind::INFORMANDACTIVATE, true) => {
                 self.reconfigure(ctx, packet)?;
             }
-            (PacketKind::PING, _) => ctx.out.push(Output::Up(Up::Ping(packet))),
+            (PacketKind::PING, _) => {
+                if self.dialled == self.leader {
+                    self.compare_ends(ctx, packet.zxid)?;
+                }
+                ctx.out.push(Output::Up(Up::Ping(packet)));
+            }
             (PacketKind::REVALIDATE | PacketKind::SYNC, _) => {
                 ctx.out.push(Output::Up(Up::FromLeader(packet)));
             }
             _ => {}
+        }
+        Ok(())
+    }
+
+    /// The leader has proposed everything up to `end`. What this server had logged at the ping before must be part of
+    /// that: else it takes what the leader proposes for what it has had before. A proposal may overtake a ping of
+    /// the original's, so the newest end says nothing yet.
+    fn compare_ends(&mut self, ctx: &Ctx<'_>, end: Zxid) -> Result<(), Leave> {
+        let had = std::mem::replace(&mut self.had, ctx.history.last());
+        if had > end && had.epoch() == self.epoch {
+            return Err(Leave::NotProposed { end, had });
         }
         Ok(())
     }
@@ -523,8 +608,11 @@ impl Learner {
         if zxid <= last && !zebu_proto::mutant!("what comes again is logged again") {
             return Ok(false);
         }
+        if zxid.epoch() > self.epoch {
+            return Err(Leave::ProposedInLaterEpoch { zxid, epoch: self.epoch });
+        }
         if !follows(last, zxid) && !zebu_proto::mutant!("gap accepted") {
-            return Err(Leave("the leader leaves a gap"));
+            return Err(Leave::Gap { last, zxid });
         }
         let record = packet.data.unwrap_or_default();
         if let Some(config) = Membership::in_txn(&record) {
@@ -558,7 +646,7 @@ impl Learner {
         }
         let next = ctx.history.pending_above(self.committed).next();
         let Some(txn) = next.filter(|txn| txn.zxid == zxid) else {
-            return Err(Leave("the leader commits what it has not proposed"));
+            return Err(Leave::CommittedUnproposed { zxid, committed: self.committed });
         };
         self.committed = zxid;
         if let Some(relay) = &mut self.relay {
@@ -575,16 +663,16 @@ impl Learner {
     fn reconfigure(&mut self, ctx: &mut Ctx<'_>, packet: QuorumPacket) -> Result<(), Leave> {
         let QuorumPacket { kind, zxid, data, .. } = packet;
         let Ok(Activate { leader, txn }) = Activate::decode(&data.unwrap_or_default()) else {
-            return Err(Leave("the leader does not say who leads"));
+            return Err(Leave::NoDesignatedLeader);
         };
         if kind == PacketKind::INFORMANDACTIVATE {
             self.log(ctx, QuorumPacket::with_data(PacketKind::INFORM, zxid, txn))?;
         }
-        let it = ctx.history.pending_above(Zxid(zxid.0 - 1)).next();
+        let it = ctx.history.pending_above(Zxid(zxid.0.saturating_sub(1))).next();
         let config =
             it.filter(|txn| txn.zxid == zxid).and_then(|txn| Membership::in_txn(&txn.record));
         self.commit_and_tell(ctx, zxid, Some(leader))?;
-        if self.stage == Stage::Serving {
+        if self.stage == Stage::Broadcast {
             self.deliver(ctx);
         }
         match config {
@@ -597,8 +685,12 @@ impl Learner {
     /// that is still to be committed.
     fn complete(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
         let Some(config) = self.config.take() else { return Ok(()) };
+        // What the leader has proposed itself is in force when it says so. An observer does not hear of it before.
         let version = config.version();
-        let is_open = ctx.history.pending_above(self.committed).any(|txn| txn.zxid == version);
+        let proposed_since = version.epoch() == self.epoch && version.counter() > 0;
+        let is_open = proposed_since && version > self.committed
+            || ctx.history.pending_above(self.committed).any(|txn| txn.zxid == version);
+        let is_open = is_open && !ctx.options.credulous;
         if is_open { Ok(()) } else { self.activate(ctx, config, None) }
     }
 
@@ -621,13 +713,13 @@ impl Learner {
         if let Some(leader) = designated {
             ctx.appoint(leader, config.version());
         }
-        Err(Leave("the configuration has changed"))
+        Err(Leave::ConfigChanged(config.version()))
     }
 
     pub(crate) fn flushed(&mut self, ctx: &mut Ctx<'_>) {
         self.proving(ctx);
         self.relieve(ctx);
-        if self.stage == Stage::Serving {
+        if self.stage == Stage::Broadcast {
             self.acknowledge(ctx);
             self.deliver(ctx);
         }

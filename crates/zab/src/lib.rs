@@ -3,25 +3,33 @@
 //! Pure state machines over opaque transactions: no sockets, files, clock, threads or randomness.
 //! Knows no znode, and of transactions only which ones are reconfigurations.
 
+mod busy;
 mod catchup;
 pub mod config;
+mod ctx;
+mod doubt;
 pub mod election;
 pub mod history;
 mod io;
 mod leader;
 mod learner;
+mod leave;
 mod links;
 mod masters;
 pub mod mesh;
+mod owed;
 mod peer;
 pub mod quorums;
 pub mod random;
 mod reconfig;
 mod relay;
+mod start;
 mod vain;
 
 pub use io::{
     ConfigChange, Configs, EpochKind, Input, Learners, LinkId, LogEnd, ObserverOptions, Options,
     Output, Role, SyncsMax, Up,
 };
-pub use peer::{Epochs, Peer, Start};
+pub use leave::Leave;
+pub use peer::Peer;
+pub use start::{Epochs, Start};

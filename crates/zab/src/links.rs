@@ -15,30 +15,30 @@ use zebu_proto::{Epoch, ServerId, Zxid};
 
 use crate::catchup::{Catchup, LogRead, Next, Way};
 use crate::config::Membership;
+use crate::ctx::Ctx;
 use crate::io::{LinkId, Options, Output};
-use crate::peer::Ctx;
 
 /// How far a learner has come.
 #[derive(Clone, Debug)]
 pub(crate) enum Stage {
-    /// It has not said who it is.
-    New,
-    /// It has said which epoch it promised last.
-    Told,
-    /// It has been told the epoch.
-    Asked,
-    /// It has accepted the epoch, and waits for its turn.
-    Counted,
-    /// The log on disk is being read for it.
-    Reading(Catchup),
-    /// The whole tree is on its way to it, as of this.
-    Copying(Zxid),
-    /// Everything is on its way to it, and it has been asked to acknowledge.
-    Sent,
-    /// It has acknowledged the history.
-    Proven,
-    /// It has been told to serve.
-    Serving,
+    /// The connection is new: the learner has not said who it is.
+    Connected,
+    /// The learner has sent FOLLOWERINFO or OBSERVERINFO, with the epoch that it promised last.
+    Introduced,
+    /// The leader has sent LEADERINFO.
+    EpochTold,
+    /// The learner has sent ACKEPOCH, and waits for its turn.
+    EpochAcked,
+    /// The leader reads the part of its log that the learner lacks.
+    LogRead(Catchup),
+    /// The leader's tree, which ends at this zxid, is on its way.
+    SnapshotTransfer(Zxid),
+    /// Everything is on its way, NEWLEADER included.
+    NewLeaderSent,
+    /// The learner has acknowledged NEWLEADER.
+    Synchronized,
+    /// The learner has been sent UPTODATE.
+    Broadcast,
 }
 
 /// A learner's connection, with what only its owner keeps of it.
@@ -59,18 +59,23 @@ pub(crate) struct Link<T> {
 }
 
 impl<T> Link<T> {
+    /// Whether it has said that it is a server's.
+    pub(crate) fn is_of(&self, server: ServerId) -> bool {
+        self.server == server && !matches!(self.stage, Stage::Connected)
+    }
+
     /// Whether it hears of everything that happens.
     pub(crate) fn is_registered(&self) -> bool {
-        matches!(self.stage, Stage::Sent | Stage::Proven | Stage::Serving)
+        matches!(self.stage, Stage::NewLeaderSent | Stage::Synchronized | Stage::Broadcast)
     }
 
     /// Whether it has the history that it was sent.
     pub(crate) fn is_proven(&self) -> bool {
-        matches!(self.stage, Stage::Proven | Stage::Serving)
+        matches!(self.stage, Stage::Synchronized | Stage::Broadcast)
     }
 
     pub(crate) fn is_serving(&self) -> bool {
-        matches!(self.stage, Stage::Serving)
+        matches!(self.stage, Stage::Broadcast)
     }
 
     /// It has said something; returns for how long it may be silent now.
@@ -80,9 +85,22 @@ impl<T> Link<T> {
         limit
     }
 
+    /// It has taken more of what waits for it. Whether that counts: while it is brought up to date it has nothing to
+    /// say itself, however long that takes.
+    pub(crate) fn moves(&mut self, now: Duration, options: &Options) -> bool {
+        let counts = matches!(
+            self.stage,
+            Stage::LogRead(_) | Stage::SnapshotTransfer(_) | Stage::NewLeaderSent
+        ) && !zebu_proto::mutant!("copies have a time limit");
+        if counts {
+            self.deadline = self.deadline.max(now + options.init_time());
+        }
+        counts
+    }
+
     /// It has acknowledged the history that it was sent.
     pub(crate) fn proves(&mut self, now: Duration, options: &Options) {
-        self.stage = Stage::Proven;
+        self.stage = Stage::Synchronized;
         self.way = None;
         self.deadline = now + options.sync_time();
     }
@@ -176,7 +194,7 @@ impl<T> Links<T> {
         let link = Link {
             server: ServerId(0),
             observer: false,
-            stage: Stage::New,
+            stage: Stage::Connected,
             zxid: Zxid::ZERO,
             deadline: ctx.now + ctx.options.init_time(),
             own,
@@ -202,26 +220,19 @@ impl<T> Links<T> {
         out.extend(self.links.into_keys().map(Output::Close));
     }
 
-    /// It is known who a connection is from. An older one of the same server is closed.
-    pub(crate) fn introduced(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        id: LinkId,
-        server: ServerId,
-        observer: bool,
-    ) {
-        let same = |link: &Link<T>| link.server == server && !matches!(link.stage, Stage::New);
-        for older in self.which(same) {
-            self.close(ctx, older);
-        }
+    /// A connection says who it is from.
+    ///
+    /// Older ones of the same server stay until this one has taken part in the discovery: everybody can claim a
+    /// server's id.
+    pub(crate) fn introduced(&mut self, id: LinkId, server: ServerId, observer: bool) {
         let Some(link) = self.get_mut(id) else { return };
-        (link.server, link.observer, link.stage) = (server, observer, Stage::Told);
+        (link.server, link.observer, link.stage) = (server, observer, Stage::Introduced);
     }
 
     /// Tells a learner the epoch.
     pub(crate) fn ask(&mut self, ctx: &mut Ctx<'_>, id: LinkId, epoch: Epoch) {
         let Some(link) = self.get_mut(id) else { return };
-        link.stage = Stage::Asked;
+        link.stage = Stage::EpochTold;
         let zxid = Zxid::new(epoch, 0);
         let packet = QuorumPacket::with_data(PacketKind::LEADERINFO, zxid, protocol_version());
         ctx.out.push(Output::Send(id, packet));
@@ -229,20 +240,36 @@ impl<T> Links<T> {
 
     /// A learner has accepted the epoch, and says what it has: the epoch that it followed in last, if it
     /// tells. `None` when its words make no sense; its connection is closed then.
+    ///
+    /// Older connections of the same server end here, before it is brought up to date: what it has acknowledged
+    /// on them may be cut now. `has` says what that is; whoever lacks some of it is not that server, or has lost
+    /// it, and has to wait until the older connection is known to be dead.
     pub(crate) fn counted(
         &mut self,
         ctx: &mut Ctx<'_>,
         id: LinkId,
         packet: &QuorumPacket,
+        has: impl Fn(&T) -> Zxid,
     ) -> Option<EpochAck> {
-        let Ok(ack) = EpochAck::decode(packet.data.as_deref()) else {
+        let server = self.get(id)?.server;
+        let older: Vec<LinkId> = self
+            .iter()
+            .filter(|(other, link)| *other != id && link.is_of(server))
+            .map(|(other, _)| other)
+            .collect();
+        let lacks = |link: &Link<T>| has(&link.own) > packet.zxid.max(Zxid::ZERO);
+        let ack = EpochAck::decode(packet.data.as_deref()).ok();
+        let Some(ack) = ack.filter(|_| !older.iter().any(|other| lacks(&self.links[other]))) else {
             self.close(ctx, id);
             return None;
         };
+        for other in older {
+            self.close(ctx, other);
+        }
         let link = self.get_mut(id)?;
         link.zxid = packet.zxid;
         link.synced_before = packet.zxid != Zxid::ZERO || ack.current_epoch != Some(Epoch(0));
-        link.stage = Stage::Counted;
+        link.stage = Stage::EpochAcked;
         Some(ack)
     }
 
@@ -324,7 +351,7 @@ impl<T> Links<T> {
 
     fn log_read(&mut self, ctx: &mut Ctx<'_>, id: LinkId, end: Zxid, read: LogRead) -> Todo {
         let Some(link) = self.get_mut(id) else { return Todo::Nothing };
-        let Stage::Reading(catchup) = &mut link.stage else { return Todo::Nothing };
+        let Stage::LogRead(catchup) = &mut link.stage else { return Todo::Nothing };
         link.deadline = ctx.now + ctx.options.init_time();
         let mut catchup = catchup.clone();
         let next = catchup.log_read(ctx, id, end, read);
@@ -336,14 +363,21 @@ impl<T> Links<T> {
     pub(crate) fn copy(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
         ctx.out.push(Output::SendCopy(id));
         if let Some(link) = self.get_mut(id) {
-            link.stage = Stage::Copying(ctx.history.delivered());
+            link.stage = Stage::SnapshotTransfer(ctx.history.delivered());
+        }
+    }
+
+    /// A learner cannot be brought up to date yet; it waits, for as long as it may be silent.
+    pub(crate) fn begin_later(&mut self, id: LinkId) {
+        if let Some(link) = self.get_mut(id) {
+            (link.stage, link.way) = (Stage::EpochAcked, None);
         }
     }
 
     /// What has happened while the whole tree was sent follows.
     fn copy_sent(&mut self, ctx: &mut Ctx<'_>, id: LinkId, end: Zxid) -> Todo {
         let Some(link) = self.get_mut(id) else { return Todo::Nothing };
-        let Stage::Copying(copy) = link.stage else { return Todo::Nothing };
+        let Stage::SnapshotTransfer(copy) = link.stage else { return Todo::Nothing };
         link.deadline = ctx.now + ctx.options.init_time();
         let mut catchup = Catchup::behind(copy);
         let next = catchup.go_on(ctx, id, end);
@@ -354,7 +388,7 @@ impl<T> Links<T> {
         match next {
             Next::Reading => {
                 if let Some(link) = self.get_mut(id) {
-                    link.stage = Stage::Reading(catchup);
+                    link.stage = Stage::LogRead(catchup);
                 }
                 Todo::Nothing
             }
@@ -394,7 +428,7 @@ impl<T> Links<T> {
         config: &Membership,
     ) {
         let Some(link) = self.get_mut(id) else { return };
-        link.stage = Stage::Sent;
+        link.stage = Stage::NewLeaderSent;
         let (zxid, text) = (Zxid::new(epoch, 0), config.to_string());
         let packet = QuorumPacket::with_data(PacketKind::NEWLEADER, zxid, text);
         ctx.out.push(Output::Send(id, packet));
@@ -403,7 +437,7 @@ impl<T> Links<T> {
     /// A learner may serve.
     pub(crate) fn serve(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
         let Some(link) = self.get_mut(id) else { return };
-        link.stage = Stage::Serving;
+        link.stage = Stage::Broadcast;
         ctx.out.push(Output::Send(id, QuorumPacket::new(PacketKind::UPTODATE, NO_ZXID)));
     }
 }

@@ -3,128 +3,40 @@
 //! Owns the epochs, the history and the configurations, which outlive every role. Before it votes,
 //! everything it asked the disk for is done, so that its vote says what a restart would find.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use zebu_proto::quorum::{NO_ZXID, QuorumPacket};
+use zebu_proto::quorum::QuorumPacket;
 use zebu_proto::{Epoch, ServerId, Zxid};
 
+use crate::busy::Busy;
 use crate::catchup::LogRead;
 use crate::config::Membership;
-use crate::election::{Avoided, Ballot, Decision, Election, Post, State, Tell, Vote};
+use crate::ctx::Ctx;
+use crate::doubt::Doubt;
+use crate::election::{Ballot, Election, State};
 use crate::history::{History, Txn};
-use crate::io::{Configs, EpochKind, Input, Learners, LinkId, Options, Output, Role};
+use crate::io::{ConfigChange, Configs, EpochKind, Input, LinkId, Options, Output, Role};
 use crate::leader::Leader;
 use crate::learner::Learner;
+use crate::leave::Leave;
 use crate::links::Progress;
 use crate::masters::Masters;
 use crate::mesh::{self, Mesh};
+use crate::owed::Owed;
 use crate::quorums::Quorums;
 use crate::random::Random;
 use crate::reconfig::Appointed;
-use crate::relay::Relay;
+use crate::start::{Epochs, Start, standing};
 use crate::vain::Vain;
+
+mod elections;
+mod facts;
 
 /// Servers at which no more are heard that are not members.
 const ACQUAINTANCES_MAX: usize = 512;
-
-/// Why a role ends: the member looks for a leader again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Leave(pub(crate) &'static str);
-
-impl Leave {
-    /// Of a leader that waits for the others: one that has voted for it votes again.
-    pub(crate) const DISLOYAL: Self = Self("a supporter looks for a leader again");
-}
-
-/// The epochs on disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Epochs {
-    /// The newest epoch this server has promised to take part in.
-    pub accepted: Epoch,
-    /// The epoch of the newest leader whose history this server has.
-    pub current: Epoch,
-}
-
-/// What a member starts with.
-#[derive(Debug)]
-pub struct Start {
-    /// The epochs on disk.
-    pub epochs: Epochs,
-    /// The configuration in force.
-    pub committed: Arc<Membership>,
-    /// The newest configuration that was proposed, if it is newer.
-    pub last_seen: Option<Arc<Membership>>,
-    /// The newest transaction in the tree, which is the end of the log.
-    pub last: Zxid,
-    /// The end of the log.
-    pub recent: Vec<Txn>,
-    /// Whether there is a history to speak of: false for a server whose disk is empty although it
-    /// should not be, or damaged. It neither votes nor counts until a leader has repaired it.
-    pub has_database: bool,
-}
-
-/// What the disk has not finished.
-#[derive(Debug, Default)]
-pub(crate) struct Busy {
-    pub(crate) truncating: Option<Zxid>,
-    pub(crate) restoring: bool,
-    reloading: bool,
-    epochs: VecDeque<(EpochKind, Epoch)>,
-}
-
-impl Busy {
-    fn changes_the_log(&self) -> bool {
-        self.truncating.is_some() || self.restoring || self.reloading
-    }
-
-    fn any(&self) -> bool {
-        self.changes_the_log() || !self.epochs.is_empty()
-    }
-}
-
-/// What a role works with.
-pub(crate) struct Ctx<'c> {
-    pub(crate) now: Duration,
-    pub(crate) options: &'c Options,
-    pub(crate) history: &'c mut History,
-    pub(crate) quorums: &'c mut Quorums,
-    pub(crate) epochs: Epochs,
-    pub(crate) has_database: bool,
-    /// Whether there are transactions that this server's disk does not have and never will.
-    pub(crate) unlogged: &'c mut bool,
-    pub(crate) busy: &'c mut Busy,
-    pub(crate) members_changed: &'c mut bool,
-    pub(crate) appointed: &'c mut Option<Appointed>,
-    pub(crate) out: &'c mut Vec<Output>,
-}
-
-impl Ctx<'_> {
-    /// The newest zxid this server answers for.
-    pub(crate) fn history_end(&self) -> Zxid {
-        if self.has_database { self.history.last() } else { NO_ZXID }
-    }
-
-    /// The epoch by which this server's history is compared with others'.
-    pub(crate) fn standing(&self) -> Epoch {
-        standing(self.epochs, self.history, self.has_database)
-    }
-
-    /// Makes an epoch durable.
-    pub(crate) fn save_epoch(&mut self, kind: EpochKind, epoch: Epoch) {
-        self.busy.epochs.push_back((kind, epoch));
-        self.out.push(Output::SaveEpoch(kind, epoch));
-    }
-}
-
-/// That of the last leader whose history was taken over, or the newest that a transaction is of: whoever
-/// has that has all that its leader began with, and what came before it, though the synchronization that
-/// has brought it was broken off. It may be all that is left of what was acknowledged here.
-fn standing(epochs: Epochs, history: &History, has_database: bool) -> Epoch {
-    if has_database { epochs.current.max(history.last().epoch()) } else { epochs.current }
-}
 
 #[derive(Debug)]
 enum Part {
@@ -145,6 +57,7 @@ pub struct Peer {
     has_database: bool,
     unlogged: bool,
     busy: Busy,
+    doubt: Doubt,
     election: Election,
     mesh: Mesh,
     part: Part,
@@ -167,8 +80,14 @@ pub struct Peer {
     members_changed: bool,
     /// Who leads the configuration that ended the last role.
     appointed: Option<Appointed>,
-    left: &'static str,
-    /// How often that was [`Leave::DISLOYAL`].
+    /// The latest epoch that has ended a leadership of this server, as a voter had promised it.
+    outbid: Epoch,
+    /// What its own disk owes while it serves.
+    owed: Owed,
+    /// Whether a file with a proposed configuration is to be removed, as its transaction never got to the log.
+    withdraws: bool,
+    left: Leave,
+    /// How often that was [`Leave::SupporterLooks`].
     disloyal: u64,
 }
 
@@ -180,14 +99,17 @@ impl Peer {
         // What was proposed in a transaction that never got to the log was never acknowledged.
         let is_there =
             |config: &Arc<Membership>| config.version().counter() == 0 || config.version() <= last;
+        let proposed = last_seen.is_some();
         if let Some(last_seen) = last_seen.filter(is_there) {
             quorums.propose(last_seen);
         }
-        if options.reconfig {
+        if options.reconfig && !options.credulous {
             for config in recent.iter().filter_map(|txn| Membership::in_txn(&txn.record)) {
                 quorums.propose(Arc::new(config));
             }
         }
+        // A later start would take it for what has got there meanwhile.
+        let withdraws = proposed && options.reconfig && !quorums.is_joint();
         Self {
             epochs,
             history: History::new(options.memory, last, recent),
@@ -195,7 +117,8 @@ impl Peer {
             has_database,
             unlogged: false,
             busy: Busy::default(),
-            election: Election::new(options.me, options.patience),
+            doubt: Doubt::default(),
+            election: Election::new(options.me, options.patience, options.credulous),
             mesh: Mesh::new(options.me),
             part: Part::Settling,
             early: BTreeMap::new(),
@@ -208,7 +131,10 @@ impl Peer {
             random: Random::new(options.seed),
             members_changed: false,
             appointed: None,
-            left: "it has started",
+            outbid: Epoch(0),
+            owed: Owed::default(),
+            withdraws,
+            left: Leave::Started,
             disloyal: 0,
             options,
         }
@@ -252,7 +178,7 @@ impl Peer {
     }
 
     /// Why the last role ended.
-    pub fn left(&self) -> &'static str {
+    pub fn left(&self) -> Leave {
         self.left
     }
 
@@ -273,39 +199,15 @@ impl Peer {
             Part::Settling => Duration::MAX,
             Part::Looking => self.mesh.redial_due(self.quorums.voters()),
             Part::Leading(leader) => leader.deadline(),
-            Part::Learning(learner) => learner.deadline(),
+            Part::Learning(learner) => learner.deadline().min(self.doubt.due()),
         };
-        part.min(self.election.deadline())
+        part.min(self.election.deadline()).min(self.owed.due(self.options.sync_time()))
     }
 
     /// The epoch this server leads in, if it does.
     pub fn leads(&self) -> Option<Epoch> {
         match &self.part {
             Part::Leading(leader) => leader.epoch(),
-            _ => None,
-        }
-    }
-
-    /// At a follower that serves observers: how many there are.
-    pub fn observers(&self) -> Option<usize> {
-        match &self.part {
-            Part::Learning(learner) => learner.relay().map(Relay::observers),
-            _ => None,
-        }
-    }
-
-    /// At an observer: from whom it learns, or tries to.
-    pub fn master(&self) -> Option<ServerId> {
-        match &self.part {
-            Part::Learning(learner) if learner.is_observer() => Some(learner.master()),
-            _ => None,
-        }
-    }
-
-    /// At a leader, who is connected to it.
-    pub fn learners(&self) -> Option<Learners> {
-        match &self.part {
-            Part::Leading(leader) => Some(leader.learners(self.quorums.committed())),
             _ => None,
         }
     }
@@ -330,6 +232,7 @@ impl Peer {
         let (part, mut ctx) = self.split(now, out);
         let Part::Leading(leader) = part else { unreachable!("only a leader has a next zxid") };
         leader.propose(&mut ctx, Txn { zxid, record });
+        self.owed.look(now, &self.history, true);
         zxid
     }
 
@@ -375,20 +278,51 @@ impl Peer {
     }
 
     /// Ends the role, whatever it is.
-    pub fn resign(&mut self, now: Duration, why: &'static str, out: &mut Vec<Output>) {
-        self.leave(now, Leave(why), out);
+    pub fn resign(&mut self, now: Duration, why: Leave, out: &mut Vec<Output>) {
+        self.leave(now, why, out);
         self.settle(now, out);
     }
 
     /// Takes one event and pushes what it asks for, to be done in that order.
     pub fn step(&mut self, now: Duration, input: Input, out: &mut Vec<Output>) {
-        if let Err(why) = self.handle(now, input, out) {
+        if std::mem::take(&mut self.withdraws) {
+            out.push(Output::Config(ConfigChange::Withdrawn));
+        }
+        let handled = self.handle(now, input, out);
+        if let Err(why) = handled.and_then(|()| self.watch_disk(now)) {
             self.leave(now, why, out);
         }
         if std::mem::take(&mut self.members_changed) {
             self.meet_anew(out);
         }
         self.settle(now, out);
+        if cfg!(debug_assertions) {
+            self.check();
+        }
+    }
+
+    /// Asserts what holds between any two steps, of this member and of its parts.
+    fn check(&self) {
+        self.history.check();
+        let state = self.election.state();
+        match &self.part {
+            Part::Settling => assert_eq!(state, State::Looking, "it has no role yet"),
+            Part::Looking => {
+                assert_eq!(state, State::Looking, "it has no role yet");
+                assert!(self.is_settled(), "it votes while its disk is busy");
+                assert!(self.early.is_empty(), "it votes, and has not looked at what was heard");
+            }
+            Part::Leading(leader) => {
+                assert_eq!(state, State::Leading, "it leads");
+                leader.check(&self.history, self.epochs);
+            }
+            Part::Learning(learner) => {
+                let role = if learner.is_observer() { State::Observing } else { State::Following };
+                assert_eq!(state, role, "it learns");
+                learner.check(&self.history, self.epochs, &self.busy);
+            }
+        }
+        assert!(!self.unlogged || !self.options.observer.logs, "what is logged is on the disk");
     }
 
     /// The election network is made for other members.
@@ -409,204 +343,351 @@ impl Peer {
             has_database: self.has_database,
             unlogged: &mut self.unlogged,
             busy: &mut self.busy,
+            doubt: &mut self.doubt,
             members_changed: &mut self.members_changed,
             appointed: &mut self.appointed,
+            outbid: &mut self.outbid,
             out,
         };
         (&mut self.part, ctx)
     }
 
+    /// Takes one event. Each kind of event has a method of its own.
     fn handle(&mut self, now: Duration, input: Input, out: &mut Vec<Output>) -> Result<(), Leave> {
         match input {
-            Input::Tick => {
-                let (part, mut ctx) = self.split(now, out);
-                match part {
-                    Part::Leading(leader) => leader.tick(&mut ctx)?,
-                    Part::Learning(learner) => learner.tick(&mut ctx)?,
-                    Part::Settling => {}
-                    Part::Looking => {
-                        let mut posts = Vec::new();
-                        let decision = self.election.tick(now, &self.quorums, &mut posts);
-                        self.post(now, posts, decision, out)?;
-                        let mut dials = Vec::new();
-                        self.mesh.redial(now, self.quorums.voters(), &mut dials);
-                        out.extend(dials.into_iter().map(Output::Mesh));
-                    }
-                }
-            }
-            Input::Stalled(_) if zebu_proto::mutant!("pause taken for silence") => {}
+            Input::Tick => self.tick(now, out),
             Input::Stalled(time) => {
-                // Who has spoken meanwhile has not been heard yet.
-                match &mut self.part {
-                    Part::Leading(leader) => leader.postpone(time),
-                    Part::Learning(learner) => learner.postpone(time),
-                    Part::Settling | Part::Looking => {}
-                }
+                self.stalled(time);
+                Ok(())
             }
-            Input::Mesh(mesh::Input::Accepted { wire, peer }) if !self.may_take_part(peer) => {
-                out.push(Output::Mesh(mesh::Output::Close(wire)));
-            }
-            Input::Mesh(input) => {
-                let (mut done, absent) = (Vec::new(), self.mesh.absent().len());
-                self.mesh.step(input, &mut done);
-                out.extend(done.into_iter().map(Output::Mesh));
-                if self.mesh.absent().len() > absent {
-                    // It may be the last one whose vote was waited for.
-                    self.reconsider(now, out)?;
-                }
-            }
-            Input::Heard { wire, ballot, said } => {
-                let Some(from) = self.mesh.peer(wire) else { return Ok(()) };
-                if !self.adopt(now, from, &ballot, said, out) {
-                    self.hear(now, from, ballot, out)?;
-                }
-            }
+            Input::Mesh(input) => self.meet(now, input, out),
+            Input::Heard { wire, ballot, said } => self.heard(now, wire, ballot, said, out),
             Input::Accepted(link) => {
-                let (part, mut ctx) = self.split(now, out);
-                match part {
-                    Part::Leading(leader) => leader.accepted(&mut ctx, link),
-                    Part::Learning(learner) if learner.relay().is_some() => {
-                        let relay = learner.relay_mut().expect("it was just seen");
-                        relay.accepted(&ctx, link);
-                    }
-                    _ => ctx.out.push(Output::Close(link)),
-                }
+                self.accepted(now, link, out);
+                Ok(())
             }
             Input::Connected(link) => {
-                let (part, mut ctx) = self.split(now, out);
-                match part {
-                    Part::Learning(learner) => learner.connected(&mut ctx, link),
-                    _ => ctx.out.push(Output::Close(link)),
-                }
+                self.connected(now, link, out);
+                Ok(())
             }
-            Input::ConnectFailed => {
-                let (part, mut ctx) = self.split(now, out);
-                if let Part::Learning(learner) = part {
-                    learner.connect_failed(&mut ctx)?;
-                }
-            }
-            Input::Packet(link, packet) => {
-                let (part, mut ctx) = self.split(now, out);
-                match part {
-                    Part::Leading(leader) => leader.packet(&mut ctx, link, packet)?,
-                    Part::Learning(learner) if learner.is_link(link) => {
-                        learner.packet(&mut ctx, packet)?;
-                        if learner.serving().is_some() {
-                            self.election.established(self.epochs.current.0.into());
-                        }
-                    }
-                    Part::Learning(learner) => {
-                        if let Some(relay) = learner.relay_mut() {
-                            relay.packet(&mut ctx, link, packet);
-                        }
-                    }
-                    _ => {}
-                }
-            }
+            Input::ConnectFailed => self.connect_failed(now, out),
+            Input::Packet(link, packet) => self.packet(now, link, packet, out),
             Input::Copied { link, zxid: _ } => {
-                let (part, mut ctx) = self.split(now, out);
-                if let Part::Learning(learner) = part
-                    && learner.is_link(link)
-                {
-                    learner.copied(&mut ctx, link);
-                }
+                self.copied(now, link, out);
+                Ok(())
             }
-            Input::CopySent(link) => self.advance(now, link, Progress::CopySent, out),
-            Input::LinkDown(link) => {
-                let (part, mut ctx) = self.split(now, out);
-                match part {
-                    Part::Leading(leader) => leader.link_lost(&mut ctx, link)?,
-                    Part::Learning(learner) if learner.is_link(link) => {
-                        return Err(Leave("the leader has closed the connection"));
-                    }
-                    Part::Learning(learner) => {
-                        if let Some(relay) = learner.relay_mut() {
-                            relay.link_down(link);
-                        }
-                    }
-                    _ => {}
-                }
-            }
-            Input::Oracle(allows_alone) => {
-                self.quorums.set_oracle(allows_alone);
-                self.reconsider(now, out)?;
-                let (part, mut ctx) = self.split(now, out);
-                if let Part::Leading(leader) = part {
-                    leader.go_on_alone(&mut ctx)?;
-                }
-            }
-            Input::Flushed(zxid) => {
-                if !self.busy.changes_the_log() {
-                    self.history.set_flushed(zxid);
-                    let (part, mut ctx) = self.split(now, out);
-                    match part {
-                        Part::Leading(leader) => leader.flushed(&mut ctx),
-                        Part::Learning(learner) => learner.flushed(&mut ctx),
-                        _ => {}
-                    }
-                }
-            }
-            Input::EpochSaved(kind, epoch) => {
-                let owed = self.busy.epochs.pop_front();
-                assert_eq!(owed, Some((kind, epoch)), "epochs are saved in the order asked for");
-                match kind {
-                    EpochKind::Accepted => self.epochs.accepted = epoch,
-                    EpochKind::Current => self.epochs.current = epoch,
-                }
-                let (part, mut ctx) = self.split(now, out);
-                match part {
-                    Part::Leading(leader) => leader.epoch_saved(&mut ctx, kind, epoch)?,
-                    Part::Learning(learner) => learner.epoch_saved(&mut ctx, kind, epoch),
-                    _ => {}
-                }
-            }
-            Input::Truncated { end, config } => {
-                let asked = self.busy.truncating.take().expect("something was to be cut");
-                match end {
-                    Some(zxid) => {
-                        assert_eq!(zxid, asked, "the log is cut where it was to be cut");
-                        self.unlogged = false;
-                        self.cut(zxid);
-                    }
-                    None => {
-                        self.has_database = false;
-                        self.history.reset(Zxid::ZERO);
-                    }
-                }
-                let (part, mut ctx) = self.split(now, out);
-                ctx.config_found(config);
-                if let Part::Learning(learner) = part {
-                    learner.truncated(&mut ctx, end.is_some())?;
-                }
-            }
-            Input::Reloaded { end } => {
-                assert!(self.busy.reloading, "something was to be reloaded");
-                self.busy.reloading = false;
-                self.unlogged = false;
-                self.has_database = end.is_some();
-                // It stays bound by what it knows to be proposed, though the transaction comes anew.
-                self.history.reset(end.unwrap_or(Zxid::ZERO));
-            }
-            Input::Restored { zxid, config } => {
-                assert!(self.busy.restoring, "something was to be restored");
-                self.busy.restoring = false;
-                self.has_database = true;
-                self.unlogged = false;
-                self.history.reset(zxid);
-                let (part, mut ctx) = self.split(now, out);
-                if !zebu_proto::mutant!("copied change is hearsay") {
-                    ctx.config_found(config);
-                }
-                if let Part::Learning(learner) = part {
-                    learner.restored(&mut ctx, zxid)?;
-                }
+            Input::CopySent(link) => {
+                self.advance(now, link, Progress::CopySent, out);
+                Ok(())
             }
             Input::LogRead { link, floor, txns, end } => {
                 let read = LogRead { floor, txns, end };
                 self.advance(now, link, Progress::LogRead(read), out);
+                Ok(())
+            }
+            Input::Differs(differs) => {
+                if matches!(self.part, Part::Learning(_)) {
+                    self.doubt.compared(now, differs, &self.options);
+                }
+                Ok(())
+            }
+            Input::Moves(link) => {
+                self.moves(now, link, out);
+                Ok(())
+            }
+            Input::LinkDown(link) => self.link_down(now, link, out),
+            Input::Oracle(allows_alone) => self.oracle(now, allows_alone, out),
+            Input::Flushed(zxid) => {
+                self.flushed(now, zxid, out);
+                Ok(())
+            }
+            Input::EpochSaved(kind, epoch) => self.epoch_saved(now, kind, epoch, out),
+            Input::Truncated { end, config } => self.truncated(now, end, config, out),
+            Input::Reloaded { end } => {
+                self.reloaded(end);
+                Ok(())
+            }
+            Input::Restored { zxid, config } => self.restored(now, zxid, config, out),
+        }
+    }
+
+    fn tick(&mut self, now: Duration, out: &mut Vec<Output>) -> Result<(), Leave> {
+        let (part, mut ctx) = self.split(now, out);
+        match part {
+            Part::Leading(leader) => leader.tick(&mut ctx),
+            Part::Learning(learner) => learner.tick(&mut ctx),
+            Part::Settling => Ok(()),
+            Part::Looking => {
+                let mut posts = Vec::new();
+                let decision = self.election.tick(now, &self.quorums, &mut posts);
+                self.post(now, posts, decision, out)?;
+                let mut dials = Vec::new();
+                self.mesh.redial(now, self.quorums.voters(), &mut dials);
+                out.extend(dials.into_iter().map(Output::Mesh));
+                Ok(())
             }
         }
+    }
+
+    /// This server stood still: what others have said meanwhile, and what the disk has done, is not heard yet.
+    fn stalled(&mut self, time: Duration) {
+        if zebu_proto::mutant!("pause taken for silence") {
+            return;
+        }
+        self.owed.postpone(time);
+        match &mut self.part {
+            Part::Leading(leader) => leader.postpone(time),
+            Part::Learning(learner) => learner.postpone(time),
+            Part::Settling | Part::Looking => {}
+        }
+    }
+
+    /// A connection of the election network has begun or ended.
+    fn meet(
+        &mut self,
+        now: Duration,
+        input: mesh::Input,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Leave> {
+        if let mesh::Input::Accepted { wire, peer } = input
+            && !self.may_take_part(peer)
+        {
+            out.push(Output::Mesh(mesh::Output::Close(wire)));
+            return Ok(());
+        }
+        let (mut done, absent) = (Vec::new(), self.mesh.absent().len());
+        self.mesh.step(input, &mut done);
+        out.extend(done.into_iter().map(Output::Mesh));
+        if self.mesh.absent().len() > absent {
+            // It may be the last one whose vote was waited for.
+            self.reconsider(now, out)?;
+        }
         Ok(())
+    }
+
+    /// A notification has come over a connection of the election network.
+    fn heard(
+        &mut self,
+        now: Duration,
+        wire: mesh::WireId,
+        ballot: Ballot,
+        said: Configs,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Leave> {
+        let Some(from) = self.mesh.peer(wire) else { return Ok(()) };
+        if self.adopt(now, from, &ballot, said, out) {
+            return Ok(());
+        }
+        self.hear(now, from, ballot, out)
+    }
+
+    /// A learner has dialled this server.
+    fn accepted(&mut self, now: Duration, link: LinkId, out: &mut Vec<Output>) {
+        let (part, mut ctx) = self.split(now, out);
+        match part {
+            Part::Leading(leader) => leader.accepted(&mut ctx, link),
+            Part::Learning(learner) => match learner.relay_mut() {
+                Some(relay) => relay.accepted(&ctx, link),
+                None => ctx.out.push(Output::Close(link)),
+            },
+            Part::Settling | Part::Looking => ctx.out.push(Output::Close(link)),
+        }
+    }
+
+    /// The connection that this server has asked for is there.
+    fn connected(&mut self, now: Duration, link: LinkId, out: &mut Vec<Output>) {
+        let (part, mut ctx) = self.split(now, out);
+        match part {
+            Part::Learning(learner) => learner.connected(&mut ctx, link),
+            _ => ctx.out.push(Output::Close(link)),
+        }
+    }
+
+    fn connect_failed(&mut self, now: Duration, out: &mut Vec<Output>) -> Result<(), Leave> {
+        match self.split(now, out) {
+            (Part::Learning(learner), mut ctx) => learner.connect_failed(&mut ctx),
+            _ => Ok(()),
+        }
+    }
+
+    /// A packet has come from the leader, or from a server that learns from this one.
+    fn packet(
+        &mut self,
+        now: Duration,
+        link: LinkId,
+        packet: QuorumPacket,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Leave> {
+        let (part, mut ctx) = self.split(now, out);
+        match part {
+            Part::Leading(leader) => leader.packet(&mut ctx, link, packet)?,
+            Part::Learning(learner) if learner.is_link(link) => {
+                learner.packet(&mut ctx, packet)?;
+                if learner.serving().is_some() {
+                    self.election.established(self.epochs.current.0.into());
+                }
+            }
+            Part::Learning(learner) => {
+                if let Some(relay) = learner.relay_mut() {
+                    relay.packet(&mut ctx, link, packet);
+                }
+            }
+            Part::Settling | Part::Looking => {}
+        }
+        Ok(())
+    }
+
+    /// The leader's tree has come.
+    fn copied(&mut self, now: Duration, link: LinkId, out: &mut Vec<Output>) {
+        let (part, mut ctx) = self.split(now, out);
+        if let Part::Learning(learner) = part
+            && learner.is_link(link)
+        {
+            learner.copied(&mut ctx, link);
+        }
+    }
+
+    /// Bytes of something large move over a connection.
+    fn moves(&mut self, now: Duration, link: LinkId, out: &mut Vec<Output>) {
+        match self.split(now, out) {
+            (Part::Leading(leader), ctx) => leader.moves(&ctx, link),
+            (Part::Learning(learner), ctx) => learner.moves(&ctx, link),
+            (Part::Settling | Part::Looking, _) => {}
+        }
+    }
+
+    fn link_down(
+        &mut self,
+        now: Duration,
+        link: LinkId,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Leave> {
+        let (part, mut ctx) = self.split(now, out);
+        match part {
+            Part::Leading(leader) => leader.link_lost(&mut ctx, link),
+            Part::Learning(learner) if learner.is_link(link) => {
+                Err(Leave::LinkClosed(learner.leader()))
+            }
+            Part::Learning(learner) => {
+                if let Some(relay) = learner.relay_mut() {
+                    relay.link_down(link);
+                }
+                Ok(())
+            }
+            Part::Settling | Part::Looking => Ok(()),
+        }
+    }
+
+    /// The oracle says whether this server may go on alone.
+    fn oracle(
+        &mut self,
+        now: Duration,
+        allows_alone: bool,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Leave> {
+        self.quorums.set_oracle(allows_alone);
+        self.reconsider(now, out)?;
+        match self.split(now, out) {
+            (Part::Leading(leader), mut ctx) => leader.go_on_alone(&mut ctx),
+            _ => Ok(()),
+        }
+    }
+
+    /// The log is durable up to `zxid`, unless it is being cut or replaced: then the sync was of what goes.
+    fn flushed(&mut self, now: Duration, zxid: Zxid, out: &mut Vec<Output>) {
+        if self.busy.changes_the_log() {
+            return;
+        }
+        self.history.set_flushed(zxid);
+        match self.split(now, out) {
+            (Part::Leading(leader), mut ctx) => leader.flushed(&mut ctx),
+            (Part::Learning(learner), mut ctx) => learner.flushed(&mut ctx),
+            (Part::Settling | Part::Looking, _) => {}
+        }
+    }
+
+    fn epoch_saved(
+        &mut self,
+        now: Duration,
+        kind: EpochKind,
+        epoch: Epoch,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Leave> {
+        let owed = self.busy.epochs.pop_front();
+        assert_eq!(owed, Some((kind, epoch)), "epochs are saved in the order asked for");
+        match kind {
+            EpochKind::Accepted => self.epochs.accepted = epoch,
+            EpochKind::Current => self.epochs.current = epoch,
+        }
+        match self.split(now, out) {
+            (Part::Leading(leader), mut ctx) => leader.epoch_saved(&mut ctx, kind, epoch),
+            (Part::Learning(learner), mut ctx) => {
+                learner.epoch_saved(&mut ctx, kind, epoch);
+                Ok(())
+            }
+            (Part::Settling | Part::Looking, _) => Ok(()),
+        }
+    }
+
+    /// The log was cut where the leader wanted it, or no snapshot and log lead there.
+    fn truncated(
+        &mut self,
+        now: Duration,
+        end: Option<Zxid>,
+        config: Option<Arc<Membership>>,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Leave> {
+        let asked = self.busy.truncating.take().expect("something was to be cut");
+        match end {
+            Some(zxid) => {
+                assert_eq!(zxid, asked, "the log is cut where it was to be cut");
+                self.unlogged = false;
+                self.cut(zxid);
+            }
+            None => {
+                self.has_database = false;
+                self.history.reset(Zxid::ZERO);
+            }
+        }
+        let (part, mut ctx) = self.split(now, out);
+        ctx.config_found(config);
+        match part {
+            Part::Learning(learner) => learner.truncated(&mut ctx, end.is_some()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The tree is what the disk has.
+    fn reloaded(&mut self, end: Option<Zxid>) {
+        assert!(self.busy.reloading, "something was to be reloaded");
+        self.busy.reloading = false;
+        self.unlogged = false;
+        self.has_database = end.is_some();
+        // It stays bound by what it knows to be proposed, though the transaction comes anew.
+        self.history.reset(end.unwrap_or(Zxid::ZERO));
+    }
+
+    /// The leader's tree is this server's, on the disk too.
+    fn restored(
+        &mut self,
+        now: Duration,
+        zxid: Zxid,
+        config: Option<Arc<Membership>>,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Leave> {
+        assert!(self.busy.restoring, "something was to be restored");
+        self.busy.restoring = false;
+        self.has_database = true;
+        self.unlogged = false;
+        self.history.reset(zxid);
+        let (part, mut ctx) = self.split(now, out);
+        if !zebu_proto::mutant!("copied change is hearsay") {
+            ctx.config_found(config);
+        }
+        match part {
+            Part::Learning(learner) => learner.restored(&mut ctx, zxid),
+            _ => Ok(()),
+        }
     }
 
     /// Tree and log end at `zxid` now.
@@ -619,52 +700,31 @@ impl Peer {
         }
     }
 
-    /// Whether a server that has said who it is is heard: a member, or, where members may change,
-    /// one that may become one.
+    /// Whether a server that has said who it is is heard: a member, or one that may become one. It may be in the
+    /// lists of members that other servers have been started with already.
     fn may_take_part(&self, server: ServerId) -> bool {
+        if zebu_proto::mutant!("other lists refused") {
+            return self.quorums.is_member(server);
+        }
         self.quorums.is_member(server)
-            || self.options.reconfig
-                && (self.mesh.knows(server) || self.mesh.acquaintances() < ACQUAINTANCES_MAX)
+            || self.mesh.knows(server)
+            || self.mesh.acquaintances() < ACQUAINTANCES_MAX
     }
 
-    // ---- election
-
-    /// Takes over later configurations that others know of, unless this server has a leader to learn
-    /// of them from. Whether the election begins anew with them.
-    ///
-    /// What is in force is taken from members; the original takes anybody's word for it. What is
-    /// proposed is taken from who has a better history with it: to lead, it may need this server.
-    ///
-    /// Source: `FastLeaderElection.Messenger.WorkerReceiver`.
-    fn adopt(
-        &mut self,
-        now: Duration,
-        from: ServerId,
-        ballot: &Ballot,
-        said: Configs,
-        out: &mut Vec<Output>,
-    ) -> bool {
-        if !self.options.reconfig || !matches!(self.part, Part::Settling | Part::Looking) {
-            return false;
+    /// Ends the role of a server whose own disk is too far behind.
+    fn watch_disk(&mut self, now: Duration) -> Result<(), Leave> {
+        let (serves, behind) = match &self.part {
+            Part::Leading(leader) => (leader.epoch().is_some(), leader.falls_behind(&self.history)),
+            Part::Learning(learner) => (learner.serving().is_some(), false),
+            Part::Settling | Part::Looking => (false, false),
+        };
+        self.owed.look(now, &self.history, serves);
+        let hangs = self.owed.due(self.options.sync_time()) <= now
+            && !zebu_proto::mutant!("hung disk leads on");
+        if behind {
+            return Err(Leave::DiskBehind);
         }
-        let Configs { committed, proposed } = said;
-        let committed = committed.filter(|_| self.quorums.is_member(from));
-        let vote = ballot.vote;
-        let own = (i64::from(self.standing().0), self.history.last());
-        let is_candidate = ballot.state == State::Looking && vote.leader == from;
-        let proposed = proposed.filter(|config| {
-            is_candidate && (vote.epoch, vote.zxid) > own && config.version() <= vote.zxid
-        });
-        let (_, mut ctx) = self.split(now, out);
-        let mut differs =
-            committed.is_some_and(|committed| ctx.config_committed(committed).is_some());
-        differs |= proposed.is_some_and(|proposed| ctx.config_heard(proposed));
-        if differs && matches!(self.part, Part::Looking) {
-            self.election.wait();
-            self.part = Part::Settling;
-            self.early.insert(from, *ballot);
-        }
-        differs
+        if hangs { Err(Leave::DiskHangs(self.options.sync_time())) } else { Ok(()) }
     }
 
     /// One who learns from this server is brought further.
@@ -681,168 +741,6 @@ impl Peer {
         }
     }
 
-    /// A server has said what it is doing.
-    fn hear(
-        &mut self,
-        now: Duration,
-        from: ServerId,
-        ballot: Ballot,
-        out: &mut Vec<Output>,
-    ) -> Result<(), Leave> {
-        if matches!(self.part, Part::Settling) {
-            // This server cannot vote yet; what the others want is remembered.
-            self.early.insert(from, ballot);
-            return Ok(());
-        }
-        let mut posts = Vec::new();
-        self.silent = self.silent.filter(|silent| *silent != from);
-        let absent = &self.absent();
-        let decision = self.election.receive(now, from, ballot, &self.quorums, absent, &mut posts);
-        self.post(now, posts, decision, out)?;
-        let looks = ballot.state == State::Looking;
-        if looks && matches!(self.part, Part::Looking) && !self.quorums.is_voter(from) {
-            self.asked.insert(from);
-        }
-        if matches!(self.part, Part::Leading(_) | Part::Learning(_)) {
-            match ballot.state {
-                State::Looking => self.ahead.insert(from, (now, ballot)),
-                _ => self.ahead.remove(&from),
-            };
-        }
-        match &mut self.part {
-            Part::Leading(leader) if looks => {
-                let same_election = ballot.round == self.election.round();
-                if same_election && ballot.vote.leader != self.options.me {
-                    leader.turns_away(&self.quorums, from)?;
-                }
-                leader.looks(now, from)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// What was heard in this election may be enough now.
-    fn reconsider(&mut self, now: Duration, out: &mut Vec<Output>) -> Result<(), Leave> {
-        if !matches!(self.part, Part::Looking) {
-            return Ok(());
-        }
-        if !self.can_do_without(self.election.avoided()) {
-            self.election.avoid_no_longer(now);
-        }
-        let absent = &self.absent();
-        let decision = self.election.reconsider(now, &self.quorums, absent);
-        self.post(now, Vec::new(), decision, out)
-    }
-
-    /// Sends notifications, those to this server itself at once, until something is decided.
-    fn post(
-        &mut self,
-        now: Duration,
-        mut posts: Vec<Post>,
-        mut decision: Option<Decision>,
-        out: &mut Vec<Output>,
-    ) -> Result<(), Leave> {
-        let me = self.options.me;
-        let mut own = VecDeque::new();
-        loop {
-            for (tell, ballot) in posts.drain(..) {
-                match tell {
-                    Tell::One(server) => self.notify(server, ballot, out),
-                    Tell::Voters => {
-                        let voters: Vec<ServerId> = self.quorums.voters().collect();
-                        for server in voters {
-                            if server == me {
-                                own.push_back(ballot);
-                            } else {
-                                self.notify(server, ballot, out);
-                            }
-                        }
-                    }
-                }
-            }
-            if let Some(decision) = decision {
-                return self.take_part(now, decision, out);
-            }
-            let Some(ballot) = own.pop_front() else { return Ok(()) };
-            let absent = &self.absent();
-            decision = self.election.receive(now, me, ballot, &self.quorums, absent, &mut posts);
-        }
-    }
-
-    /// Whose vote is not worth waiting for: those that cannot be reached, and a leader that has
-    /// stood still until now.
-    fn absent(&self) -> BTreeSet<ServerId> {
-        self.mesh.absent().iter().copied().chain(self.silent).collect()
-    }
-
-    /// Whether those who can be reached are a quorum without these.
-    fn can_do_without(&self, servers: &Avoided) -> bool {
-        let mut others: BTreeSet<ServerId> = self.quorums.voters().collect();
-        others.retain(|it| !servers.contains_key(it) && !self.mesh.absent().contains(it));
-        self.quorums.all_have_quorum(&others)
-    }
-
-    /// Whom this server has followed in vain again and again, as long as the others are enough.
-    fn avoided(&self, now: Duration) -> Avoided {
-        let mut avoided = Avoided::new();
-        for (server, until) in self.vain.avoided(now) {
-            avoided.insert(server, until);
-            if !self.can_do_without(&avoided) {
-                avoided.remove(&server);
-            }
-        }
-        avoided
-    }
-
-    fn notify(&mut self, server: ServerId, ballot: Ballot, out: &mut Vec<Output>) {
-        let mut done = Vec::new();
-        self.mesh.send(server, ballot, &mut done);
-        out.extend(done.into_iter().map(Output::Mesh));
-    }
-
-    fn take_part(
-        &mut self,
-        now: Duration,
-        decision: Decision,
-        out: &mut Vec<Output>,
-    ) -> Result<(), Leave> {
-        let leader = decision.vote.leader;
-        let observer = decision.state == State::Observing;
-        let (mut masters, mut pause) = (VecDeque::new(), Duration::ZERO);
-        if observer {
-            let mut all_tried = true;
-            if self.options.observer.masters {
-                let members = self.quorums.committed();
-                (masters, all_tried) =
-                    self.masters.untried(now, leader, members, &self.options, &mut self.random);
-            }
-            if masters.is_empty() || all_tried {
-                pause = self.pause_below(self.options.observer.connect_pause_max);
-            }
-        }
-        let supporters = self.election.supporters();
-        let mut told = std::mem::take(&mut self.asked);
-        if decision.state == State::Leading {
-            told.extend(supporters.iter().filter(|supporter| **supporter != self.options.me));
-        }
-        let result = self.election.result();
-        for server in told {
-            self.notify(server, result, out);
-        }
-        let (_, mut ctx) = self.split(now, out);
-        let part = match decision.state {
-            State::Leading => Part::Leading(Box::new(Leader::new(&mut ctx, supporters))),
-            _ => Part::Learning(Box::new(Learner::new(&mut ctx, leader, observer, masters, pause))),
-        };
-        self.part = part;
-        // A leader of one needs nobody to go on.
-        let (part, mut ctx) = self.split(now, out);
-        match part {
-            Part::Leading(leader) => leader.begin(&mut ctx),
-            _ => Ok(()),
-        }
-    }
-
     /// A random time below this, in whole milliseconds.
     fn pause_below(&mut self, max: Duration) -> Duration {
         Duration::from_millis(self.random.below(max.as_millis() as u64))
@@ -850,8 +748,9 @@ impl Peer {
 
     /// Ends the role.
     fn leave(&mut self, now: Duration, why: Leave, out: &mut Vec<Output>) {
-        self.left = why.0;
-        self.disloyal += u64::from(why == Leave::DISLOYAL);
+        self.left = why;
+        self.owed = Owed::default();
+        self.disloyal += u64::from(matches!(why, Leave::SupporterLooks(_)));
         match std::mem::replace(&mut self.part, Part::Settling) {
             Part::Leading(leader) => leader.leave(out),
             Part::Learning(learner) => {
@@ -860,6 +759,10 @@ impl Peer {
                 if learner.is_observer() {
                     // Those who vote have enough to do with each other.
                     self.rest_until = now + self.pause_below(self.options.observer.look_pause_max);
+                    if matches!(why, Leave::EpochOver { .. }) {
+                        // Only another leader can help.
+                        self.rest_until += self.options.tick;
+                    }
                     self.masters.left(now, &learner);
                 }
                 learner.leave(out);
@@ -927,60 +830,6 @@ impl Peer {
             out.push(Output::Reload);
         }
         forgets
-    }
-
-    /// Goes over to the leader of the configuration that has come into force, which this server may
-    /// be itself, without an election.
-    fn go_over(
-        &mut self,
-        now: Duration,
-        appointed: Appointed,
-        out: &mut Vec<Output>,
-    ) -> Result<(), Leave> {
-        let Appointed { leader, zxid } = appointed;
-        let state = if leader == self.options.me {
-            State::Leading
-        } else if self.quorums.is_observer(self.options.me) {
-            State::Observing
-        } else {
-            State::Following
-        };
-        self.election.appoint(state, leader, zxid);
-        let vote = Vote { leader, zxid, epoch: -1 };
-        self.take_part(now, Decision { state, vote }, out)?;
-        for (from, ballot) in std::mem::take(&mut self.early) {
-            self.hear(now, from, ballot, out)?;
-        }
-        Ok(())
-    }
-
-    fn look(&mut self, now: Duration, out: &mut Vec<Output>) -> Result<(), Leave> {
-        let me = self.options.me;
-        let mut zxid = if self.has_database { self.history.last() } else { NO_ZXID };
-        if zebu_proto::mutant!("vote from the tree") {
-            zxid = zxid.min(self.history.delivered());
-        }
-        let epoch = self.standing().0.into();
-        // Who is to get a vote may be the only one whose history is good enough to complete that; the
-        // original lets it vote, but not stand.
-        let own = if self.quorums.is_voter(me) {
-            Vote { leader: me, zxid, epoch }
-        } else if self.quorums.is_observer(me) {
-            Vote::NONE
-        } else {
-            Vote { zxid, epoch, ..Vote::NONE }
-        };
-        let mut posts = Vec::new();
-        self.election.avoid(self.avoided(now));
-        self.election.look(now, own, &mut posts);
-        self.mesh.redial_later(now);
-        self.post(now, posts, None, out)?;
-        for (from, ballot) in std::mem::take(&mut self.early) {
-            if matches!(self.part, Part::Looking) || ballot.state == State::Looking {
-                self.hear(now, from, ballot, out)?;
-            }
-        }
-        Ok(())
     }
 }
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use zebu_proto::{ServerId, Zxid};
 
 use crate::config::Membership;
+use crate::ctx::Ctx;
 use crate::io::{ConfigChange, Output};
-use crate::peer::Ctx;
 
 /// Whom to follow, or to become, without an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +54,9 @@ impl Ctx<'_> {
     pub(crate) fn config_adopted(&mut self, config: Arc<Membership>) {
         if !self.options.reconfig {
             return;
+        }
+        if self.options.credulous {
+            return self.config_replaced(Some(config));
         }
         // What the leader has proposed since is on its way in the history already.
         let pending = self.history.pending().filter_map(|txn| Membership::in_txn(&txn.record));

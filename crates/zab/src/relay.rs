@@ -10,10 +10,10 @@ use zebu_proto::quorum::{Activate, PacketKind, QuorumPacket};
 use zebu_proto::{ServerId, Zxid};
 
 use crate::catchup::proposal;
+use crate::ctx::Ctx;
 use crate::history::Txn;
 use crate::io::{LinkId, Output, Up};
 use crate::links::{self, Link, Links, Progress, Stage, Todo};
-use crate::peer::Ctx;
 
 /// The observers of a follower, as long as it follows.
 #[derive(Debug)]
@@ -69,42 +69,48 @@ impl Relay {
         self.links.postpone(time);
     }
 
+    /// An observer has taken more of what waits for it.
+    pub(crate) fn moves(&mut self, ctx: &Ctx<'_>, id: LinkId) {
+        if let Some(link) = self.links.get_mut(id) {
+            link.moves(ctx.now, ctx.options);
+        }
+    }
+
     /// A packet of an observer. What it does wrong costs it its connection, nothing more.
     pub(crate) fn packet(&mut self, ctx: &mut Ctx<'_>, id: LinkId, packet: QuorumPacket) {
         let Some(link) = self.links.get_mut(id) else { return };
         link.heard(ctx.now, ctx.options);
         match (&link.stage, packet.kind) {
-            (Stage::New, PacketKind::OBSERVERINFO) => self.introduce(ctx, id, &packet),
-            (Stage::Asked, PacketKind::ACKEPOCH) => self.epoch_acked(ctx, id, &packet),
-            (Stage::Sent, PacketKind::ACK) => {
+            (Stage::Connected, PacketKind::OBSERVERINFO) => self.introduce(ctx, id, &packet),
+            (Stage::EpochTold, PacketKind::ACKEPOCH) => self.epoch_acked(ctx, id, &packet),
+            (Stage::NewLeaderSent, PacketKind::ACK) => {
                 if packet.zxid == Zxid::new(ctx.epochs.current, 0) {
                     link.proves(ctx.now, ctx.options);
                     self.links.serve(ctx, id);
                 }
             }
-            (Stage::Serving, PacketKind::PING | PacketKind::REQUEST | PacketKind::REVALIDATE) => {
+            (Stage::Broadcast, PacketKind::PING | PacketKind::REQUEST | PacketKind::REVALIDATE) => {
                 ctx.out.push(Output::Up(Up::FromLearner(id, packet)))
             }
             // Whatever else an established observer says is of no use, but does no harm.
-            (Stage::Serving, _) => {}
+            (Stage::Broadcast, _) => {}
             _ => self.links.close(ctx, id),
         }
     }
 
     fn introduce(&mut self, ctx: &mut Ctx<'_>, id: LinkId, packet: &QuorumPacket) {
         let Some(info) = links::introduction(packet) else { return self.links.close(ctx, id) };
-        let committed = ctx.quorums.committed();
-        let known = committed.member(info.server).is_some() || ctx.options.reconfig;
-        let newer = info.config_version.is_some_and(|version| version > committed.version());
-        if !known || newer || info.server == ctx.options.me {
+        let committed = ctx.quorums.committed().version();
+        let newer = info.config_version.is_some_and(|version| version > committed);
+        if newer || info.server == ctx.options.me {
             return self.links.close(ctx, id);
         }
-        self.links.introduced(ctx, id, info.server, true);
+        self.links.introduced(id, info.server, true);
         self.links.ask(ctx, id, ctx.epochs.current);
     }
 
     fn epoch_acked(&mut self, ctx: &mut Ctx<'_>, id: LinkId, packet: &QuorumPacket) {
-        if self.links.counted(ctx, id, packet).is_none() {
+        if self.links.counted(ctx, id, packet, |()| Zxid::ZERO).is_none() {
             return;
         }
         if packet.zxid > self.end && packet.zxid.epoch() == ctx.epochs.current {
@@ -145,7 +151,7 @@ impl Relay {
             ctx.out.push(Output::Send(id, inform));
         }
         let is_due =
-            |link: &Link<()>| matches!(link.stage, Stage::Counted) && link.zxid <= txn.zxid;
+            |link: &Link<()>| matches!(link.stage, Stage::EpochAcked) && link.zxid <= txn.zxid;
         for id in self.links.which(is_due) {
             self.advance(ctx, id, Progress::Begins);
         }

@@ -297,7 +297,7 @@ impl Drop for Member {
 fn configuration(dir: &Path, servers: &str) -> String {
     format!(
         "dataDir={}\ntickTime=500\ninitLimit=20\nsyncLimit=4\nmaxSessionTimeout=40000\n\
-         4lw.commands.whitelist=*\n{servers}",
+         4lw.commands.whitelist=*\nadmin.serverPort=0\n{servers}",
         dir.join("data").display()
     )
 }

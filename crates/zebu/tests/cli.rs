@@ -17,6 +17,8 @@ const DEADLINE: Duration = Duration::from_secs(60);
 fn zebu(dir: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zebu"));
     command.args(arguments).current_dir(dir).env_clear().stdin(Stdio::null());
+    // Tests do not listen on a port of the machine that they do not choose.
+    command.env("SERVER_JVMFLAGS", "-Dzookeeper.admin.enableServer=false");
     command
 }
 
@@ -322,6 +324,18 @@ fn a_port_that_others_have_ends_it_with_1() {
 }
 
 #[test]
+fn an_admin_server_that_has_no_port_ends_it_with_4() {
+    let dir = dir();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = format!("admin.serverPort={}", taken.local_addr().unwrap().port());
+    let arguments =
+        ["server", "--set", "clientPort=0", "--set", "admin.enableServer=true", "--set", &port];
+    let (code, _, log) = output(dir.path(), &arguments);
+    assert_eq!(code, Some(4), "{log}");
+    assert!(log.contains("the admin server cannot be started: 127.0.0.1 port "), "{log}");
+}
+
+#[test]
 fn a_first_snapshot_that_cannot_be_written_ends_it_with_10() {
     let dir = dir();
     // The name the first snapshot must have is taken.
@@ -339,6 +353,36 @@ fn slow_syncs_are_said_aloud_above_the_threshold() {
         running.session();
         let (_, _, log) = running.end(Signal::TERM);
         assert_eq!(log.contains("fsync of the transaction log took"), said, "{log}");
+    }
+}
+
+#[test]
+fn each_start_says_what_it_cut_and_in_which_mode_it_recovered() {
+    for of_the_original in [false, true] {
+        let dir = dir();
+        let start = || Running::start(dir.path(), &["server", "0", "data"]);
+        let running = start();
+        running.session();
+        let (.., said) = running.end(Signal::KILL);
+        assert!(said.contains("everything that was durable once is there"), "{said}");
+        assert!(!said.contains("begins at offset"), "{said}");
+
+        // As if the process had been killed while it wrote a second record.
+        let path = dir.path().join("data/version-2/log.1");
+        let mut content = fs::read(&path).unwrap();
+        let end = 1 + content.iter().rposition(|byte| *byte != 0).unwrap();
+        content[end..end + 14].copy_from_slice(b"\0\0\0\0\x01\x02\x03\x04\0\0\0\x5axy");
+        fs::write(&path, content).unwrap();
+        if of_the_original {
+            fs::remove_file(path.with_file_name("durable.1")).unwrap();
+        }
+        let (.., said) = start().end(Signal::TERM);
+        let at = format!(
+            "log.1: a record that was being written when the machine or the process stopped begins at offset {end}"
+        );
+        assert!(said.contains(&at), "{said}");
+        let weaker = said.contains("weaker mode: no sidecar says where ");
+        assert_eq!(weaker, of_the_original, "{said}");
     }
 }
 
@@ -401,5 +445,7 @@ fn sessions_outlive_a_process_that_stood_still() {
     waiting.read_exact(&mut pong).unwrap();
     let (status, _, log) = server.end(Signal::TERM);
     assert_eq!(status, Some(0), "{log}");
-    assert!(log.contains("this server stood still for"), "{log}");
+    // A process that is stopped while its replica has a turn finds that it did not listen, the others find both.
+    let noticed = ["this server stood still for", "this server did not listen to its clients for"];
+    assert!(noticed.iter().any(|line| log.contains(line)), "{log}");
 }

@@ -11,6 +11,8 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 fn zebu(dir: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zebu"));
     command.args(arguments).current_dir(dir).env_clear().stdin(Stdio::null());
+    // Tests do not listen on a port of the machine that they do not choose.
+    command.env("SERVER_JVMFLAGS", "-Dzookeeper.admin.enableServer=false");
     command
 }
 

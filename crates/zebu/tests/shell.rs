@@ -24,6 +24,7 @@ impl Server {
         let folder = tempfile::tempdir().unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_zebu"))
             .args(["server", "--set", "clientPort=0", "--set", "forceSync=no"])
+            .env("SERVER_JVMFLAGS", "-Dzookeeper.admin.enableServer=false")
             .current_dir(folder.path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -224,6 +225,82 @@ fn lines_are_edited_completed_and_remembered() {
     // Ctrl-C where there is no line ends it.
     terminal.types(CTRL_C);
     assert_eq!(terminal.ends(), Some(0));
+}
+
+/// Lines that are typed while others are carried out, or pasted together, are carried out one after the other.
+#[test]
+fn no_line_is_lost() {
+    let server = Server::start();
+    let mut terminal = Terminal::open(&server);
+    terminal.shows("] ");
+    terminal.types("create /one\rcreate /two\rcreate /three\r");
+    for path in ["/one", "/two", "/three"] {
+        terminal.shows(&format!("\nCreated {path}"));
+    }
+    // As terminals mark what is pasted.
+    terminal.types("\x1b[200~create /four\rcreate /five \"a\rb\"\x1b[201~\r");
+    for path in ["/four", "/five"] {
+        terminal.shows(&format!("\nCreated {path}"));
+    }
+    terminal.types("quit\r");
+    assert_eq!(terminal.ends(), Some(0));
+    let names = "[five, four, one, three, two, zookeeper]\n";
+    assert_eq!(server.run(&["-q", "ls", "/"]).1, names);
+    assert_eq!(server.run(&["-q", "get", "/five"]).1, "a\nb\n");
+}
+
+/// A single command says who the user is without anybody else reading it.
+#[test]
+fn single_commands_authenticate() {
+    let server = Server::start();
+    let amy = ["-auth", "digest:amy:secret"];
+    assert_eq!(
+        server.run(&[&amy[..], &["create", "/amys", "x", "auth::cdrwa"]].concat()).0,
+        Some(0)
+    );
+    let (code, _, err) = server.run(&["-q", "get", "/amys"]);
+    assert_eq!(code, Some(1));
+    assert!(err.starts_with("Insufficient permission : /amys"), "{err}");
+    let mut command = server.shell(&["-q", "get", "/amys"]);
+    command.env("ZEBU_AUTH", "digest:amy:secret");
+    let (code, out, err) = finished(command.output().unwrap());
+    assert_eq!((code, out.as_str()), (Some(0), "x\n"), "{err}");
+    fs::write(server.folder.path().join("who"), "# amy\ndigest:amy:secret\n").unwrap();
+    let (code, out, err) = server.run(&["-q", "-auth-file", "who", "get", "/amys"]);
+    assert_eq!((code, out.as_str()), (Some(0), "x\n"), "{err}");
+    let (code, _, err) = server.run(&["-auth", "amy", "get", "/amys"]);
+    assert_eq!(code, Some(2));
+    assert!(err.starts_with("-auth: not SCHEME:CREDENTIALS"), "{err}");
+}
+
+/// Whoever waits for a server is told why, at once and in the end.
+#[test]
+fn a_server_that_refuses_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zebu"));
+    // Nobody listens on port 1.
+    let words = ["shell", "-q", "-server", "127.0.0.1:1", "-timeout", "2000", "get", "/"];
+    command.args(words).current_dir(folder.path()).stdin(Stdio::null());
+    let (code, _, err) = finished(command.output().unwrap());
+    assert_eq!(code, Some(1));
+    let why = "127.0.0.1:1: Connection refused (os error 111)";
+    let expected =
+        format!("no connection: {why}\nKeeperErrorCode = ConnectionLoss for /\nhint: {why}\n");
+    assert_eq!(err, expected);
+}
+
+/// The short help shows the options, too.
+#[test]
+fn help_shows_the_options() {
+    for flag in ["-h", "--help"] {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_zebu")).args(["shell", flag]).output().unwrap();
+        let (code, out, _) = finished(output);
+        assert_eq!(code, Some(0));
+        for option in ["-server HOST:PORT", "-timeout MS", "-auth-file FILE", "-json"] {
+            assert!(out.contains(option), "{flag}: {option} in {out}");
+        }
+    }
 }
 
 #[test]

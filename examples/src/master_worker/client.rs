@@ -26,6 +26,9 @@ impl Tasks {
     /// by a znode that stays until this client is done or gone. Then, in one transaction, that znode goes and
     /// the task comes: when the answer is lost, what is left of the first znode tells.
     ///
+    /// The transaction also checks that the epoch is the one that this client has seen. So a task is handed to the
+    /// master of that epoch; when another one has come meanwhile, the client sees that first, and hands it to that one.
+    ///
     /// # Errors
     /// Those of the requests. When the session ends in between nobody can tell any more: the error names the
     /// task.
@@ -36,27 +39,48 @@ impl Tasks {
         let named = self.client.create_protected(&path, "", mode, &self.acl).await?.path;
         let number = named.rsplit_once("task-").map(|(_, number)| number);
         let name = format!("task-{}", number.context("the server has changed the name")?);
-        let submit = || {
-            let mut transaction = self.client.transaction();
-            transaction.delete(&named, Version::ANY);
-            let path = self.layout.task(&name);
-            transaction.create(&path, command, CreateMode::Persistent, &self.acl);
-            transaction.commit()
-        };
+        let mut epoch = self.epoch().await?;
         let mut is_in_doubt = false;
         loop {
+            let submit = || self.submit_in(epoch, &named, &name, command);
             let error = match Retry::default().writes(submit).await {
-                Ok(_) => return Ok(name),
+                Ok(()) => return Ok(name),
                 Err(error) => error,
             };
             match error.kind() {
                 ErrorKind::Unknown => is_in_doubt = true,
+                ErrorKind::Conflict if error.failed_operation() == Some(0) => {
+                    epoch = self.epoch().await?;
+                    continue;
+                }
                 // The znode is gone already: it was the transaction before this one.
                 ErrorKind::Gone if is_in_doubt => return Ok(name),
                 _ => return Err(error).with_context(|| format!("submitting {name}")),
             }
             self.client.connected().await.with_context(|| format!("{name} may be submitted"))?;
         }
+    }
+
+    /// Which master leads, or has last led.
+    async fn epoch(&self) -> Result<Version> {
+        let epoch = self.layout.epoch();
+        let stat = Retry::default().reads(|| self.client.exists(&epoch)).await?;
+        Ok(Version(stat.with_context(|| format!("{epoch} is gone"))?.version))
+    }
+
+    /// Hands a task that has a name to the master of an epoch, unless there is a later one.
+    async fn submit_in(
+        &self,
+        epoch: Version,
+        named: &str,
+        name: &str,
+        command: &str,
+    ) -> zebu_client::Result<()> {
+        let mut transaction = self.client.transaction();
+        transaction.check(&self.layout.epoch(), epoch);
+        transaction.delete(named, Version::ANY);
+        transaction.create(&self.layout.task(name), command, CreateMode::Persistent, &self.acl);
+        transaction.commit().await.map(drop)
     }
 
     /// Waits for the result of a task, and removes it: everybody who wants it must come before.
@@ -104,5 +128,38 @@ impl Tasks {
             }
         }
         Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    mod embedded {
+        include!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../crates/client/tests/support/embedded.in"
+        ));
+    }
+
+    /// MWK-40: a task is not handed to a master whose successor the client has not seen.
+    #[tokio::test]
+    async fn a_task_goes_to_the_master_that_the_client_has_seen() {
+        let server = embedded::Server::start(&[]);
+        let client = Client::connect(&server.address().to_string()).await.unwrap();
+        let (acl, layout) = (Acls::open_to_all(), Layout::new("/system"));
+        layout.prepare(&client, &acl).await.unwrap();
+        let tasks = Tasks::new(client.clone(), acl.clone(), layout.clone());
+        let seen = tasks.epoch().await.unwrap();
+        client.create("/named", "", CreateMode::Ephemeral, &acl).await.unwrap();
+        // Another master takes over.
+        client.set_data(&layout.epoch(), "m2", Version::ANY).await.unwrap();
+        let error = tasks.submit_in(seen, "/named", "task-7", "echo").await.unwrap_err();
+        assert_eq!((error.kind(), error.failed_operation()), (ErrorKind::Conflict, Some(0)));
+        assert!(client.exists(&layout.task("task-7")).await.unwrap().is_none());
+        let now = tasks.epoch().await.unwrap();
+        tasks.submit_in(now, "/named", "task-7", "echo").await.unwrap();
+        let name = tasks.submit("echo").await.unwrap();
+        assert!(client.exists(&layout.task(&name)).await.unwrap().is_some());
     }
 }

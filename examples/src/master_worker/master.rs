@@ -178,7 +178,7 @@ impl Master {
             for (step, done) in steps.iter().zip(self.carry_out(&steps, epoch).await) {
                 match done {
                     Ok(()) => {
-                        say(step);
+                        println!("{}", step.text());
                         seen.apply(step);
                     }
                     Err(error) if error.failed_operation() == Some(0) => return Ok(End::Deposed),
@@ -276,6 +276,10 @@ impl Master {
                     transaction.delete(&layout.assignment(from, task), Version::ANY);
                 }
                 (Step::Discharge { worker }, _) => {
+                    // Fails when the worker has come meanwhile: its place stays.
+                    let absent = layout.worker(worker);
+                    transaction.create(&absent, "", CreateMode::Ephemeral, &self.acl);
+                    transaction.delete(&absent, Version::ANY);
                     transaction.delete(&layout.assigned_to(worker), Version::ANY);
                 }
                 (Step::Forget { task }, _) => {
@@ -295,16 +299,6 @@ impl Master {
             });
         }
         done
-    }
-}
-
-fn say(step: &Step) {
-    match step {
-        Step::Forget { task } => println!("{task} is known already"),
-        Step::Withdraw { task, from } => println!("{task} is withdrawn from {from}"),
-        Step::Move { task, from, to } => println!("{task} moves from {from} to {to}"),
-        Step::Discharge { worker } => println!("{worker} is discharged"),
-        Step::Assign { task, to } => println!("{task} goes to {to}"),
     }
 }
 

@@ -79,6 +79,19 @@ pub enum Step {
     },
 }
 
+impl Step {
+    /// What is said of it when it is done.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Forget { task } => format!("{task} is known already"),
+            Self::Withdraw { task, from } => format!("{task} is withdrawn from {from}"),
+            Self::Move { task, from, to } => format!("{task} moves from {from} to {to}"),
+            Self::Discharge { worker } => format!("{worker} is discharged"),
+            Self::Assign { task, to } => format!("{task} goes to {to}"),
+        }
+    }
+}
+
 /// What to do, in this order: first clear up, then what workers have left behind, then what is new. Without any
 /// worker, tasks stay where they are until one comes.
 ///

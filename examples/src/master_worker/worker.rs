@@ -60,11 +60,20 @@ impl Worker {
         let (mine, me) = (self.layout.assigned_to(&self.name), self.layout.worker(&self.name));
         loop {
             self.make_place(&mine).await?;
-            let create = || self.client.create(&me, "Idle", CreateMode::Ephemeral, &self.acl);
+            // Together with the check that the place is still there: a master discharges places without a worker.
+            let create = || {
+                let mut transaction = self.client.transaction();
+                transaction.check(&mine, Version::ANY);
+                transaction.create(&me, "Idle", CreateMode::Ephemeral, &self.acl);
+                transaction.commit()
+            };
             let error = match Retry::default().writes(create).await {
                 Ok(_) => return Ok(()),
                 Err(error) => error,
             };
+            if error.failed_operation() == Some(0) {
+                continue;
+            }
             if error.kind() != ErrorKind::Unknown && error.code() != ErrorCode::NODE_EXISTS {
                 return Err(error.into());
             }

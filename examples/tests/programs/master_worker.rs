@@ -184,6 +184,43 @@ fn a_master_that_was_paused_steps_down() {
     assert_eq!(system.run(&["submit", "echo three"]).succeed(), ["task-0000000002: done: three"]);
 }
 
+/// SYS-31, MWK-12 to MWK-16: the master over the blocking client, in turn with the other: it takes over what is there,
+/// survives a restart of the server, and leaves when it is asked to.
+#[test]
+fn a_master_without_a_runtime_takes_turns() {
+    let mut system = System::new();
+    let address = system.server.address().to_string();
+    let blocking = |name| Program::start("blocking_master", &address, &["--name", name]);
+    let first = system.master("m1");
+    first.says("leading in epoch 1");
+    let second = blocking("m2");
+    second.says("standing by for m1");
+    let early = system.submit(&["echo early"]);
+    first.kill();
+    second.says("leading in epoch 2");
+    let worker = system.worker("w1");
+    second.says("task-0000000000 goes to w1");
+    let third = blocking("m3");
+    third.says("standing by for m2");
+    assert_eq!(system.results(&early), ["task-0000000000: done: early"]);
+    // What a worker leaves goes to another.
+    let tasks = system.submit(&["await /go"]);
+    second.says("task-0000000001 goes to w1");
+    worker.kill();
+    let _other = system.worker("w2");
+    second.says("task-0000000001 moves from w1 to w2");
+    second.says("w1 is discharged");
+    let before = second.count();
+    system.server.stop();
+    second.says("suspended");
+    system.server.launch(QUICK);
+    second.says_after(before, "leading in epoch 2");
+    system.client().create("/go", "", CreateMode::Persistent, &Acls::creator()).unwrap();
+    assert_eq!(system.results(&tasks), ["task-0000000001: done"]);
+    second.stop();
+    third.says("leading in epoch 3");
+}
+
 /// MWK-26, MWK-27, MWK-52: somebody deletes the master's znode by hand: who was master notices, and one of them is
 /// elected.
 #[test]

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flate2::write::GzEncoder;
+use zebu_auth::digest_md5::{CLIENTS, Client, NONCE_BYTES, Server, Step};
 use zebu_fuzz_targets::script::{SLOTS, conversation as conversation_script};
 use zebu_proto::{Acl, OpCode, SessionId, StatPersisted, Zxid};
 use zebu_store::log::read::read_log;
@@ -621,7 +622,59 @@ fn between_servers() {
     }
 }
 
+/// What an operator's files and a peer before its authentication may say.
+fn auth() {
+    let folder = root().join("crates/auth/tests/fixtures");
+    let read = |name: &str| fs::read(folder.join(name)).expect("a file of the tests");
+    let mut stores = Corpus::of("key_store");
+    for name in [
+        "quick.p12",
+        "quick-legacy.p12",
+        "quick-encrypted.key",
+        "keytool.jks",
+        "trust.jks",
+        "client-sec1.key",
+        "mismatched.pem",
+        "other-ca.pem",
+        "ca.crl",
+        "server.der",
+        "trust8.p12",
+    ] {
+        stores.add(name, &read(name));
+    }
+    stores.add("key-and-certificate", &[read("client.key"), read("client.pem")].concat());
+    let mut files = Corpus::of("jaas");
+    for name in ["good", "hash", "bare-path", "open-quote", "twice", "unknown-property", "comma"] {
+        files.add(name, &read(&format!("jaas/{name}.conf")));
+    }
+    let mut exchanges = Corpus::of("digest_md5");
+    let text = String::from_utf8(read("sasl-digest-md5.txt")).expect("fixtures are text");
+    for (name, line) in ["challenge", "response", "end"].iter().zip(text.lines().skip(2)) {
+        for side in [0, 1] {
+            exchanges.add(&format!("{name}-{side}"), &[&[side], line.as_bytes()].concat());
+        }
+    }
+    let mut server = Server::new(CLIENTS, [0; NONCE_BYTES]);
+    let mut client = Client::new(CLIENTS, "bob".into(), "bobsecret".into(), [1; NONCE_BYTES]);
+    let Ok(Step::Challenge(challenge)) = server.step(b"", |_| None) else { panic!("no challenge") };
+    let response = client.step(&challenge).expect("it is our own").expect("it answers");
+    exchanges.add("good", &[&b"\0"[..], &response].concat());
+    let mut hellos = Corpus::of("client_hello");
+    hellos.add("tls", &[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3]);
+    hellos.add("tls-long", &[0x16, 3, 3, 0x48, 0]);
+    hellos.add("connect", &[0, 0, 0, 0x2d, 0, 0, 0, 0]);
+    hellos.add("word", b"ruok");
+    let mut rules = Corpus::of("auth_to_local");
+    let table = String::from_utf8(read("kerberos-names.txt")).expect("fixtures are text");
+    let names = "alice@EXAMPLE.ORG\nzk/h1@OTHER.ORG\nzk/h1\nbob\n@\n/@";
+    for rule in table.lines().filter_map(|line| line.split('\t').next()).collect::<BTreeSet<_>>() {
+        let number = rules.known.len();
+        rules.add(&format!("{number:02}"), format!("{rule}\n{names}").as_bytes());
+    }
+}
+
 fn main() {
+    auth();
     between_servers();
     frames();
     txns();

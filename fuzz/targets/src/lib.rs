@@ -6,6 +6,7 @@
 //!
 //! **Invariant:** a target depends on its bytes alone: no clock, no file, no thread, no randomness.
 
+mod auth;
 mod codec;
 mod config;
 mod cursor;
@@ -86,6 +87,11 @@ pub const TARGETS: &[Target] = &[
     target("four_letter", config::four_letter, 200_000, 16 * KIB, 256),
     target("quorum", quorum::quorum, 200_000, 64 * KIB, 256),
     target("membership", quorum::membership, 20_000, 64 * KIB, 256),
+    target("key_store", auth::key_store, 20_000, 1024 * KIB, 64),
+    target("jaas", auth::jaas, 50_000, 64 * KIB, 256),
+    target("digest_md5", auth::digest_md5, 50_000, 64 * KIB, 64),
+    target("client_hello", auth::client_hello, 500_000, 16 * KIB, 16),
+    target("auth_to_local", auth::auth_to_local, 2_000, 16 * 1024 * KIB, 1024),
     target("replica", replica::replica, 4_000, 2048 * KIB, 4096),
 ];
 

@@ -19,9 +19,9 @@ use zebu_proto::{
 use zebu_replica::auth::{Credentials, Digest, DigestAlgorithm, Schemes};
 use zebu_replica::gate::{Route, route};
 use zebu_replica::{
-    After, ConnId, Connect, Input, IntakeOptions, MemberOptions, Now, Options, Origin, Output,
-    Reader, ReaperOptions, Replica, Request, Rules, SnapshotOptions, ThrottleOptions, frame,
-    write_reply,
+    ANSWER_BYTES_MAX, After, ConnId, Connect, Input, IntakeOptions, MemberOptions, Now, Options,
+    Origin, Output, Passwords, Reader, ReaperOptions, Replica, Request, Rules, SnapshotOptions,
+    ThrottleOptions, frame, write_reply,
 };
 use zebu_tree::{Events, Silent, Tree, Walk, WatcherId};
 
@@ -102,6 +102,7 @@ impl Driver {
             tick: Duration::from_millis(200),
             session_timeout_ms_min: 400,
             session_timeout_ms_max: 4000,
+            passwords: Passwords::default(),
             rules: Rules {
                 types,
                 enforce_quota: on(2),
@@ -397,7 +398,13 @@ impl Driver {
         op: Op,
         body: &[u8],
     ) {
-        let reader = Reader { schemes: &self.schemes, watcher: watcher(slot), session, ids };
+        let reader = Reader {
+            schemes: &self.schemes,
+            watcher: watcher(slot),
+            session,
+            ids,
+            answer_bytes_max: ANSWER_BYTES_MAX,
+        };
         let mut out = b"before".to_vec();
         let after = reader.answer(&self.tree, xid, op, body, &mut out);
         assert!(out.starts_with(b"before"), "what is in the outbox stays");

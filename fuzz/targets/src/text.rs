@@ -7,6 +7,9 @@ use zebu_proto::{Acl, AclRef, ConnectString, ErrorCode, Id, Perms};
 use zebu_replica::auth::{AuthProvider, Digest, DigestAlgorithm, Ip, Schemes, ip_text, masked};
 use zebu_tree::QuotaText;
 
+/// What `auth` entries may expand to here; a server derives it from its other limits.
+const EXPANDED_BYTES_MAX: usize = 1 << 20;
+
 /// A path is accepted exactly when a second reading of the rules accepts it.
 pub(crate) fn path(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
@@ -115,7 +118,7 @@ pub(crate) fn acl(bytes: &[u8]) {
     }
 
     let asked: Vec<AclRef<'_>> = lines.map(entry).collect();
-    let result = schemes.fix_up(Some(asked.clone()), &ids);
+    let result = schemes.fix_up(Some(asked.clone()), &ids, EXPANDED_BYTES_MAX);
     let fixed = match result {
         Ok(fixed) => fixed,
         Err(code) => {
@@ -126,7 +129,9 @@ pub(crate) fn acl(bytes: &[u8]) {
     assert!(!fixed.is_empty());
     assert!(fixed.iter().all(|entry| entry.scheme.as_deref() != Some("auth")));
     // What is stored can be asked for.
-    let again = schemes.fix_up(Some(fixed.clone()), &ids).expect("a fixed list is valid");
+    let again = schemes
+        .fix_up(Some(fixed.clone()), &ids, EXPANDED_BYTES_MAX)
+        .expect("a fixed list is valid");
     assert!(again.iter().all(|entry| fixed.contains(entry)));
     assert!(fixed.iter().all(|entry| again.contains(entry)));
 

@@ -153,5 +153,10 @@ targets! {
     four_letter
     quorum
     membership
+    key_store
+    jaas
+    digest_md5
+    client_hello
+    auth_to_local
     replica
 }

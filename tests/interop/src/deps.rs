@@ -17,9 +17,9 @@ pub fn installed(name: &str) -> PathBuf {
     path
 }
 
-/// Class path of the 3.9.5 server and command line, logging to stderr.
+/// Class path of the 3.9.5 server, its HTTP server and its command line, logging to stderr.
 pub fn classpath_395() -> String {
-    format!("{}/*", installed("zookeeper-3.9.5").display())
+    format!("{}/*:{}/*", installed("zookeeper-3.9.5").display(), installed("http").display())
 }
 
 /// Class path of Curator over the client of 3.9.5, logging to stderr.

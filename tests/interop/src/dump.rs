@@ -34,7 +34,15 @@ pub fn with_super(options: Options) -> Options {
 /// # Errors
 /// The server does not answer.
 pub fn tree(address: SocketAddr) -> Result<String> {
-    let mut session = Session::open(address, 60_000)?;
+    tree_within(address, PATIENCE)
+}
+
+/// The same from a server whose answers are waited for that long.
+///
+/// # Errors
+/// The server does not answer.
+pub fn tree_within(address: SocketAddr, patience: Duration) -> Result<String> {
+    let mut session = Session::open_within(address, 60_000, patience)?;
     session.auth("digest", SUPER)?;
     let mut lines = BTreeMap::new();
     let mut todo = vec!["/".to_owned()];

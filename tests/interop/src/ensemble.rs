@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::dump::{self, with_super};
 use crate::network::Network;
-use crate::raw::Session;
+use crate::raw::{NoAnswer, Session};
 use crate::server::{Kind, Options, PATIENCE, Server};
 use crate::wire::{Writer, op};
 
@@ -205,19 +205,50 @@ impl Ensemble {
         fs::remove_dir_all(&history).with_context(|| history.display().to_string())
     }
 
+    /// Asks a member for something with a patience, and once more where that is worth it.
+    ///
+    /// Three servers of 3.8.0 by themselves, on a busy machine, leave a request unanswered in about one of twenty runs of
+    /// these tests, with all of their threads asleep; the next connection is served. So one of them may be silent twice.
+    /// All others have one try.
+    ///
+    /// # Errors
+    /// It does not answer, or what else `ask` says.
+    pub fn ask<T>(
+        &self,
+        index: usize,
+        ask: impl Fn(SocketAddr, Duration) -> Result<T>,
+    ) -> Result<T> {
+        let member = &self.members[index];
+        let address = member.address();
+        if member.kind() == Kind::Java380 {
+            for _ in 0..2 {
+                match ask(address, Duration::from_secs(20)) {
+                    Err(error) if error.is::<NoAnswer>() => {
+                        eprintln!("member {} of 3.8.0: {error}; it is asked again", index + 1);
+                    }
+                    done => return done,
+                }
+            }
+        }
+        ask(address, PATIENCE)
+    }
+
     /// Everything a member's clients can see, once it has all that the leader has committed.
     ///
     /// # Errors
     /// It does not serve.
     pub fn tree(&self, index: usize) -> Result<String> {
-        let address = self.members[index].address();
-        let mut session = Session::open(address, 60_000)?;
+        self.ask(index, |address, patience| self.tree_at(address, patience))
+    }
+
+    fn tree_at(&self, address: SocketAddr, patience: Duration) -> Result<String> {
+        let mut session = Session::open_within(address, 60_000, patience)?;
         session.expect(op::SYNC, Writer::new().string("/"))?;
         session.close()?;
         // Each server fills this znode for itself, at its start.
         let own = |line: &str| line.starts_with("/zookeeper/config ");
         let is_same_for_all = self.network.line(0, 0) == self.network.line(1, 0);
-        let tree = dump::tree(address)?;
+        let tree = dump::tree_within(address, patience)?;
         let line = |line: &str| match line.split_once("mtime: ").filter(|_| own(line)) {
             Some(_) if !is_same_for_all => "/zookeeper/config: its own\n".to_owned(),
             Some((before, after)) => {
@@ -304,9 +335,40 @@ impl Ensemble {
         let words = ["digest", "recovered", "tree as of", "leading", "following", "looking"];
         let log = |member: &Server| format!("{}\n{}", member.address(), member.log_lines(&words));
         let logs = || -> String { self.members.iter().map(log).collect() };
-        let is_zero = |count: &String| count == "0";
-        ensure!(mismatches.iter().all(is_zero), "digests differ: {mismatches:?}\n{}", logs());
+        let all_right =
+            |(index, count): (usize, &String)| count == "0" || self.has_tree_of_the_original(index);
+        let mut counts = self.indexes_of(counts).zip(&mismatches);
+        ensure!(counts.all(all_right), "digests differ: {mismatches:?}\n{}", logs());
         Ok(())
+    }
+
+    /// Whether the first digest that differs at a server of the original came behind a tree that another server of the
+    /// original had sent it. Under load such a tree is ahead of its digest, and the receiver compares all the same.
+    fn has_tree_of_the_original(&self, index: usize) -> bool {
+        let member = &self.members[index];
+        if member.kind() == Kind::Zebu {
+            return false;
+        }
+        let words = ["synchronization - snap", "First digest mismatch on txn"];
+        let lines = member.log_lines(&words);
+        let (mut sent_a_tree, mut differs) = (false, false);
+        for line in lines.lines() {
+            let Some((_, txn)) = line.split_once("First digest mismatch on txn: ") else {
+                sent_a_tree = true;
+                continue;
+            };
+            // Session, cxid and zxid.
+            let zxid = txn.split(',').nth(2).and_then(|zxid| zxid.trim().parse::<i64>().ok());
+            let Some(epoch) = zxid.map(|zxid| zxid >> 32) else { return false };
+            let led = format!("leading, epoch {epoch:x}");
+            let is_led =
+                |it: &Server| it.log_lines(&[&led]).lines().any(|line| line.ends_with(&led));
+            if !sent_a_tree || self.members.iter().any(is_led) {
+                return false;
+            }
+            differs = true;
+        }
+        differs
     }
 
     /// How many digests all members have in common, each of the whole tree at some transaction: what their

@@ -106,9 +106,17 @@ impl Members {
     /// # Errors
     /// It does not come up.
     pub fn join(&mut self, id: Id, kind: Kind, others: &[Id]) -> Result<()> {
+        self.join_as(id, kind, others, "observer")
+    }
+
+    /// The same for one that takes itself for something else.
+    ///
+    /// # Errors
+    /// It does not come up.
+    pub fn join_as(&mut self, id: Id, kind: Kind, others: &[Id], role: &str) -> Result<()> {
         self.choose_ports(id);
         let mut lines: Vec<(Id, &str)> = others.iter().map(|id| (*id, "participant")).collect();
-        lines.push((id, "observer"));
+        lines.push((id, role));
         self.prepare(id, kind, &lines)?;
         self.server(id).spawn()?;
         self.server(id).wait_until_serving()

@@ -21,6 +21,18 @@ pub enum Incoming {
     Silence,
 }
 
+/// A server has not answered something.
+#[derive(Debug)]
+pub struct NoAnswer(String);
+
+impl std::fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "no answer to {}", self.0)
+    }
+}
+
+impl std::error::Error for NoAnswer {}
+
 /// One TCP connection with frames on it.
 pub struct Connection {
     stream: TcpStream,
@@ -163,6 +175,15 @@ impl Session {
         Self::resume(address, timeout_ms, 0, &[0; 16])
     }
 
+    /// A new session whose connection waits for `patience` only.
+    ///
+    /// # Errors
+    /// The server refuses, or does not answer.
+    pub fn open_within(address: SocketAddr, timeout_ms: i32, patience: Duration) -> Result<Self> {
+        let opened = Self::attach(address, timeout_ms, 0, &[0; 16], 0, patience)?;
+        opened.context("session refused")
+    }
+
     /// An existing session on a new connection.
     ///
     /// # Errors
@@ -189,7 +210,7 @@ impl Session {
         connection.set_patience(patience)?;
         connection.send(&connect_request(timeout_ms, id, password, last_zxid))?;
         let Incoming::Frame(payload) = connection.receive()? else {
-            bail!("no answer to the connect request");
+            bail!(NoAnswer("the connect request".to_owned()));
         };
         let mut reader = Reader::new(&payload);
         let _version = reader.int()?;
@@ -212,7 +233,7 @@ impl Session {
         self.connection.send(&Writer::request(xid, op).raw(&body.done()).done())?;
         loop {
             let Incoming::Frame(payload) = self.connection.receive()? else {
-                bail!("no answer to operation {op}");
+                bail!(NoAnswer(format!("operation {op}")));
             };
             let reply = Reply::parse(&payload)?;
             if reply.xid == -1 {
@@ -239,7 +260,7 @@ impl Session {
         let mut bodies = Vec::with_capacity(requests.len());
         while let Some((op, _)) = requests.get(bodies.len()) {
             let Incoming::Frame(payload) = self.connection.receive()? else {
-                bail!("no answer to operation {op}");
+                bail!(NoAnswer(format!("operation {op}")));
             };
             let reply = Reply::parse(&payload)?;
             if reply.xid == -1 {

@@ -37,6 +37,7 @@ pub struct Options {
     small_disk: Option<u32>,
     properties: Vec<(String, String)>,
     keeps_config: bool,
+    environment: Vec<(String, String)>,
 }
 
 impl Options {
@@ -58,6 +59,13 @@ impl Options {
     #[must_use]
     pub fn property(mut self, key: &str, value: impl ToString) -> Self {
         self.properties.push((key.into(), value.to_string()));
+        self
+    }
+
+    /// Adds a variable to the environment of the process.
+    #[must_use]
+    pub fn environment(mut self, name: &str, value: impl ToString) -> Self {
+        self.environment.push((name.into(), value.to_string()));
         self
     }
 
@@ -205,6 +213,8 @@ impl Server {
             }
         };
         command.arg(&config);
+        let variables = self.options.environment.iter();
+        command.envs(variables.map(|(name, value)| (name, value)));
         if let Some(namespace) = &self.place.namespace {
             command = within(namespace, &command);
         }

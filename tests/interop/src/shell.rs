@@ -72,10 +72,11 @@ pub fn shown(output: &str) -> String {
 }
 
 /// What is said on stderr, where the two are to agree: hints are ours, and the usage of a command whose options
-/// exclude each other; the list of all commands, and the names of Java's classes, are the original's.
+/// exclude each other; the names of Java's classes are the original's. Each has its own list of all commands.
 pub fn said(errors: &str) -> String {
     let lines = errors.lines().map(str::trim_end).filter(|line| {
         let ours = line.starts_with("hint: ")
+            || line.starts_with("zebu shell -server ")
             || *line == "setquota -n|-b|-N|-B val path"
             || *line == "delquota [-n|-b|-N|-B] path";
         let original = line.starts_with("ZooKeeper -server ")

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use zebu_interop::ensemble::{Ensemble, options};
-use zebu_interop::raw::Session;
+use zebu_interop::raw::{Connection, Incoming, Session, connect_request};
 use zebu_interop::server::Kind::{self, Java395, Zebu};
 use zebu_interop::server::PATIENCE;
-use zebu_interop::wire::{Writer, op};
+use zebu_interop::wire::{Reader, Writer, op};
 
 /// The timeout of a session that has no server for longer than that, in milliseconds.
 const TIMEOUT_MS: i32 = 8_000;
@@ -55,6 +55,59 @@ fn sessions_wait_for_a_leader(kind: Kind) -> Result<()> {
     session.close()
 }
 
+/// SES-07: a client comes to a follower that stands still, while the new leader knows of no server that has the session:
+/// what it has said waits there to be read, so it is not silent.
+fn follower_that_stands_still() -> Result<()> {
+    let start = Instant::now();
+    while !one_that_stands_still()? {
+        ensure!(start.elapsed() < PATIENCE, "this machine is too busy");
+    }
+    Ok(())
+}
+
+/// False when the client or a server was too late for anything to follow from what became of the session.
+fn one_that_stands_still() -> Result<bool> {
+    let timeout = Duration::from_secs(6);
+    let timeout_ms = i32::try_from(timeout.as_millis())?;
+    // The leader bears the silence of a follower for twenty seconds.
+    let mut ensemble = Ensemble::start(&[Zebu; 3], &options())?;
+    let first = ensemble.leader(None)?;
+    let mut session = Session::open(ensemble.member(first).address(), timeout_ms)?;
+    session.create("/there", b"", 1)?;
+    let renewed = Instant::now();
+    ensemble.member(first).kill()?;
+    let leader = ensemble.leader(Some(first))?;
+    let late = 3 - first - leader;
+    // Two of three go on without the one that stands still.
+    ensemble.member(first).spawn()?;
+    ensemble.member(first).wait_until_serving()?;
+    ensemble.member(late).wait_until_serving()?;
+    let stopped = Instant::now();
+    ensemble.member(late).pause()?;
+    let mut connection = Connection::open(ensemble.member(late).address())?;
+    connection.send(&connect_request(timeout_ms, session.id, &session.password, 0))?;
+    let spoke_in_time = renewed.elapsed() < timeout;
+    // It is time itself that is to pass.
+    std::thread::sleep(timeout * 3 / 2);
+    ensemble.member(late).go_on()?;
+    let borne = stopped.elapsed() < Duration::from_secs(18);
+    let answer = connection.receive()?;
+    if !spoke_in_time || !borne {
+        return Ok(false);
+    }
+    if let Incoming::Frame(payload) = answer {
+        let mut reader = Reader::new(&payload);
+        let _version = reader.int()?;
+        ensure!(reader.int()? > 0, "the session has ended");
+    }
+    let address = ensemble.member(leader).address();
+    let mut session = Session::resume(address, timeout_ms, session.id, &session.password)?;
+    let body = Writer::new().string("/there").bool(false);
+    session.expect(op::EXISTS, body).context("its ephemeral is gone")?;
+    session.close()?;
+    Ok(true)
+}
+
 /// A learner that lacks more than its leader has in memory is sent it from the log, if that may be long.
 fn long_diff(leader: Kind, learner: Kind) -> Result<()> {
     let options = options()
@@ -87,6 +140,11 @@ fn long_diff(leader: Kind, learner: Kind) -> Result<()> {
 
 fn done(result: Result<()>) {
     result.unwrap_or_else(|failure| panic!("{failure:?}"));
+}
+
+#[test]
+fn a_session_outlives_a_leader_and_a_follower_that_stands_still() {
+    done(follower_that_stands_still());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Ensembles of ours and the original's servers together.
 
+use std::cell::Cell;
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -7,10 +8,14 @@ use anyhow::{Context, Result, bail, ensure};
 use regex::Regex;
 use zebu_interop::ensemble::{Ensemble, options, quick_options};
 use zebu_interop::load::{Client, Figures, Load};
+use zebu_interop::normalise::is_only_ours;
 use zebu_interop::raw::Session;
 use zebu_interop::server::Kind::{self, Java380, Java395, Zebu};
 use zebu_interop::server::{Options, PATIENCE, Server};
 use zebu_interop::wire::{Writer, op, open_acl};
+
+/// The error of a znode that is there already.
+const NODE_EXISTS: i32 = -110;
 
 /// Starts these members, the last one as leader, the others waiting to join.
 fn start_led_by_last(kinds: &[Kind], options: &Options) -> Result<Ensemble> {
@@ -29,11 +34,23 @@ fn start_led_by_last(kinds: &[Kind], options: &Options) -> Result<Ensemble> {
 
 /// Creates `count` znodes below `path`, which may be there.
 fn write(ensemble: &mut Ensemble, at: usize, path: &str, count: usize) -> Result<()> {
-    let mut session = Session::open(ensemble.member(at).address(), 60_000)?;
-    for number in 0..count {
-        session.create(&format!("{path}{number}"), path.as_bytes(), 0)?;
-    }
-    session.close()
+    // What is asked for next, and whether that was asked for before.
+    let next = Cell::new((0, false));
+    ensemble.ask(at, |address, patience| {
+        let mut session = Session::open_within(address, 60_000, patience)?;
+        let (first, was_asked) = next.get();
+        for number in first..count {
+            next.set((number, true));
+            let name = format!("{path}{number}");
+            let body = Writer::new().string(&name).buffer(Some(path.as_bytes()));
+            let reply = session.call(op::CREATE, body.acl(&open_acl()).int(0))?;
+            // Who did not answer may have made it.
+            let is_there = number == first && was_asked && reply.err == NODE_EXISTS;
+            ensure!(reply.err == 0 || is_there, "{name}: error {}", reply.err);
+        }
+        next.set((count, false));
+        session.close()
+    })
 }
 
 /// Whether a member has said this of a synchronization.
@@ -425,9 +442,7 @@ fn compare_words(ours: &(String, Vec<String>), theirs: &(String, Vec<String>)) -
     let theirs_keys: Vec<String> = theirs.1.iter().map(key).collect();
     let only_ours: Vec<String> =
         ours.1.iter().map(key).filter(|key| !theirs_keys.contains(key)).collect();
-    // The counts of operations are of a version to come.
-    let only_ours: Vec<String> =
-        only_ours.into_iter().filter(|key| !key.starts_with("zk_op_count_")).collect();
+    let only_ours: Vec<String> = only_ours.into_iter().filter(|key| !is_only_ours(key)).collect();
     ensure!(only_ours.is_empty(), "only ours has {only_ours:?}");
     let roles = [
         "zk_server_state",

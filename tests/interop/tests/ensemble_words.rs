@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use regex::Regex;
 use zebu_interop::ensemble::{Ensemble, options};
+use zebu_interop::normalise::is_only_ours;
 use zebu_interop::raw::Session;
 use zebu_interop::scenario::compare;
 use zebu_interop::server::Kind::{self, Java395, Zebu};
@@ -136,7 +137,7 @@ fn tell(kind: Kind) -> Result<Told> {
     let buckets = Regex::new(r"(?m)^(\t|N expire|.* Sets \(N\)).*\n")?;
     let acks = Regex::new(r"zk_cnt_[123]_ack_latency\t[1-9]")?;
     // Later releases have these; whoever is quick has those.
-    let other = Regex::new(r"^zk_(op_count_|[a-z0-9]+_[0-9]_ack_latency)")?;
+    let other = Regex::new(r"^zk_[a-z0-9]+_[0-9]_ack_latency")?;
     let is_last = |bytes: &str| bytes.parse().is_ok_and(|bytes: usize| bytes > LAST_BYTES);
     for (role, index) in ROLES {
         let start = Instant::now();
@@ -165,6 +166,7 @@ fn tell(kind: Kind) -> Result<Told> {
         ensure!(acks == (role == "leader"), "{role}: acknowledgements are timed: {acks}");
         let lines = mntr.lines().filter(|line| !other.is_match(line));
         let lines = lines.filter_map(|line| line.split_once('\t'));
+        let lines = lines.filter(|(key, _)| !is_only_ours(key));
         let lines = lines.map(|(key, value)| (key.to_owned(), value.to_owned()));
         told.mntr.insert(role, lines.collect());
     }

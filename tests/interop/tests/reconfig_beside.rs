@@ -3,13 +3,18 @@
 
 use std::fs;
 use std::net::Ipv4Addr;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
+use zebu_interop::deps;
+use zebu_interop::dump::SUPER;
 use zebu_interop::ensemble::options;
 use zebu_interop::members::{Id, Members};
 use zebu_interop::raw::Session;
+use zebu_interop::run::succeed;
 use zebu_interop::server::Kind::{self, Java395, Zebu};
-use zebu_interop::server::free_port;
+use zebu_interop::server::{PATIENCE, free_port};
 use zebu_interop::wire::{Writer, op};
 
 /// What two observers that learn from followers come through: one becomes a voter and an observer again, voters are
@@ -278,6 +283,150 @@ fn vote_without_a_log(kind: Kind) -> Result<()> {
     Ok(())
 }
 
+/// While a change of the members waits for those who are to come, those who are to go start anew, and remember what is
+/// proposed: they must not elect a leader of their own.
+///
+/// Those who are to come stand still, so learners of the original could not find the leader: they look for a quorum of
+/// what is proposed, too. The simulation has some of that kind.
+fn a_proposal_outlives_learners() -> Result<()> {
+    // Those who wait are missed late.
+    let options = options().config("syncLimit", 600);
+    let mut members = Members::start_with(&[Zebu; 3], options, false)?;
+    // Whoever leads by now is another one, perhaps.
+    let_third_lead(&mut members)?;
+    for id in [4, 5] {
+        members.join(id, Zebu, &[1, 2, 3])?;
+    }
+    let joining = [4, 5].map(|id| members.entry(id, "participant")).join(",");
+    for id in [4, 5] {
+        members.server(id).pause()?;
+    }
+    let asking = replace_two(&mut members, joining);
+    for id in [1, 2] {
+        proposed(&mut members, id)?;
+    }
+    for id in [1, 2] {
+        members.server(id).kill()?;
+        members.server(id).spawn()?;
+        members.expect_mode(id, "follower")?;
+        // It has been told what is in force since, and is not to forget this.
+        proposed(&mut members, id)?;
+    }
+    for id in [4, 5] {
+        members.server(id).go_on()?;
+    }
+    let err = asking.join().expect("it does not panic")?;
+    ensure!(err == 0, "the change is refused: {err}");
+    let config = members.shown(3)?;
+    ensure!(config.contains("server.5=") && !config.contains("server.1="), "{config}");
+    members.expect(&[3, 4, 5], &config)?;
+    members.write(&[3, 4, 5], "changed")
+}
+
+/// The same with learners of the original. Those who are to come are followers that find their leader, but their disks
+/// hang. Where the others forget what is proposed, two of them elect a leader of their own, and both sides acknowledge.
+fn a_proposal_outlives_learners_of_the_original() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let slow_disk = folder.path().join("slow_disk.so");
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC", "-o"]).arg(&slow_disk);
+    succeed(gcc.arg(deps::client("c/slow_disk.c")), PATIENCE)?;
+    let options = options().config("syncLimit", 600).environment("LD_PRELOAD", slow_disk.display());
+    let mut members = Members::start_with(&[Java395, Java395, Zebu], options, false)?;
+    let_third_lead(&mut members)?;
+    for id in [4, 5] {
+        members.join_as(id, Zebu, &[1, 2, 3], "participant")?;
+        members.expect_mode(id, "follower")?;
+    }
+    let joining = [4, 5].map(|id| members.entry(id, "participant")).join(",");
+    let hang = |members: &mut Members, id: Id| members.server(id).config().with_file_name("hang");
+    for id in [4, 5] {
+        fs::write(hang(&mut members, id), "")?;
+    }
+    let asking = replace_two(&mut members, joining);
+    for id in [1, 2] {
+        proposed(&mut members, id)?;
+    }
+    for id in [1, 2] {
+        members.server(id).kill()?;
+        members.server(id).spawn()?;
+        members.expect_mode(id, "follower")?;
+        proposed(&mut members, id)?;
+    }
+    ensure!(!asking.is_finished(), "the change was not pending");
+    // Nothing comes from the others any more.
+    for id in [3, 4, 5] {
+        members.server(id).pause()?;
+    }
+    // Both are to miss their leader at once.
+    for id in [1, 2] {
+        members.server(id).kill()?;
+        members.server(id).spawn()?;
+    }
+    // A fault shows itself soon. Where there is none, time passes.
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(10) {
+        for id in [1, 2] {
+            let mode = members.mode(id).unwrap_or_default();
+            ensure!(!["leader", "follower"].contains(&mode.as_str()), "server {id} is a {mode}");
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    for id in [4, 5] {
+        fs::remove_file(hang(&mut members, id))?;
+    }
+    for id in [3, 4, 5] {
+        members.server(id).go_on()?;
+    }
+    // Who asked may have lost its leader. All five are there, and each of them has what is proposed.
+    if let Ok(err) = asking.join().expect("it does not panic") {
+        ensure!(err == 0, "the change is refused: {err}");
+    }
+    members.write(&[3, 4, 5], "changed")?;
+    let config = members.shown(3)?;
+    ensure!(config.contains("server.5=") && !config.contains("server.1="), "{config}");
+    members.expect(&[3, 4, 5], &config)
+}
+
+/// Lets server 3 lead the first three.
+fn let_third_lead(members: &mut Members) -> Result<()> {
+    while members.leader(&[1, 2, 3])? != 3 {
+        let leader = members.leader(&[1, 2, 3])?;
+        members.server(leader).kill()?;
+        members.leader(&[1, 2, 3].into_iter().filter(|id| *id != leader).collect::<Vec<_>>())?;
+        members.server(leader).launch()?;
+    }
+    Ok(())
+}
+
+/// Asks server 3 to take others in for servers 1 and 2, which takes as long as it takes; gives its error code.
+fn replace_two(members: &mut Members, joining: String) -> std::thread::JoinHandle<Result<i32>> {
+    let leader = members.server(3).address();
+    std::thread::spawn(move || -> Result<i32> {
+        let mut session = Session::open(leader, 60_000)?;
+        session.auth("digest", SUPER)?;
+        let body = Writer::new().optional_string(Some(&joining)).optional_string(Some("1,2"));
+        let reply = session.call(op::RECONFIG, body.optional_string(None).long(-1))?;
+        Ok(reply.err)
+    })
+}
+
+/// Waits until a server has in its files that server 5 is to become a member.
+fn proposed(members: &mut Members, id: Id) -> Result<()> {
+    let name = format!("{}.dynamic.next", members.server(id).config().display());
+    let start = Instant::now();
+    loop {
+        let text = fs::read_to_string(&name).unwrap_or_default();
+        if text.contains("server.5=") {
+            return Ok(());
+        }
+        if start.elapsed() > PATIENCE {
+            bail!("server {id} has seen {text:?} last\n{}", members.server(id).log());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 fn done(result: Result<()>) {
     result.unwrap_or_else(|failure| panic!("{failure:?}"));
 }
@@ -349,4 +498,15 @@ fn servers_move_to_other_addresses_as_those_of_the_original() {
         let ours = moves(kinds).unwrap_or_else(|failure| panic!("{kinds:?}: {failure:?}"));
         assert_eq!(ours, theirs, "{kinds:?}");
     }
+}
+
+#[test]
+fn what_is_proposed_outlives_learners() {
+    done(a_proposal_outlives_learners());
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn what_is_proposed_outlives_learners_of_the_original() {
+    done(a_proposal_outlives_learners_of_the_original());
 }

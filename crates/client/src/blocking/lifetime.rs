@@ -6,7 +6,9 @@ use std::time::Duration;
 use zebu_proto::SessionId;
 
 use crate::blocking::Client;
-use crate::{Notifications, Pending, Result, SessionEvents, SessionState, SessionTicket};
+use crate::{
+    Notifications, Pending, Result, SessionEvents, SessionState, SessionThread, SessionTicket,
+};
 
 impl Client {
     /// How the session stands.
@@ -157,6 +159,23 @@ impl Client {
         self.client.server()
     }
 
+    /// Why there is no connection at the moment, as far as that is known: the servers that could not be found or reached
+    /// since there was one, and what became of the attempts. For people, to be shown while they wait.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # let server = embedded::Server::start(&[]);
+    /// # let address = server.address().to_string();
+    /// # use zebu_client::blocking::Client;
+    /// # use zebu_client::*;
+    /// let client = Client::connect(&address)?;
+    /// assert_eq!(client.trouble(), None);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn trouble(&self) -> Option<String> {
+        self.client.trouble()
+    }
+
     /// The znode that is this client's root, as the servers call it.
     ///
     /// ```
@@ -172,6 +191,44 @@ impl Client {
     /// ```
     pub fn chroot(&self) -> &str {
         self.client.chroot()
+    }
+
+    /// The thread that the session lives on.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # let server = embedded::Server::start(&[]);
+    /// # let address = server.address().to_string();
+    /// # use zebu_client::blocking::Client;
+    /// # use zebu_client::*;
+    /// let client = Client::connect(&address)?;
+    /// // A second session that needs no thread of its own.
+    /// let second = Client::open(Connector::new().on_thread(client.thread()), &address)?;
+    /// assert_ne!(client.session_id(), second.session_id());
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn thread(&self) -> &SessionThread {
+        self.client.thread()
+    }
+
+    /// The same client, except that it does not keep the session open: the session is closed when all others are
+    /// dropped. See [`Client::unowned`](crate::Client::unowned).
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # let server = embedded::Server::start(&[]);
+    /// # let address = server.address().to_string();
+    /// # use zebu_client::blocking::Client;
+    /// # use zebu_client::*;
+    /// let client = Client::connect(&address)?;
+    /// let unowned = client.unowned();
+    /// drop(client);
+    /// assert_eq!(unowned.exists("/").unwrap_err().kind(), ErrorKind::SessionOver);
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn unowned(&self) -> Self {
+        Self { client: self.client.unowned() }
     }
 
     /// Ends the session, after all requests made before: its ephemerals are gone when this returns.

@@ -1,15 +1,13 @@
 //! Sessions that are opened in another way than from a list of servers, or without waiting.
 
-use tokio::runtime::{Builder, Runtime};
-
-use crate::blocking::{Background, Client};
+use crate::blocking::Client;
 use crate::{Connector, HostProvider, Result};
 
 impl Client {
     /// Opens a session with servers that somebody else knows, and waits until it stands.
     ///
     /// # Panics
-    /// Inside of a tokio runtime, or when no thread can be started.
+    /// Inside of a tokio runtime.
     ///
     /// # Errors
     /// As [`Connector::connect_to`].
@@ -35,15 +33,10 @@ impl Client {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn open_to(connector: Connector, hosts: impl HostProvider) -> Result<Self> {
-        let runtime = runtime();
-        let client = runtime.block_on(connector.connect_to(hosts))?;
-        Ok(Self::of(client, runtime))
+        Self::opened(connector, async |connector| connector.connect_to(hosts).await)
     }
 
     /// Opens a session without waiting: requests wait for a connection, as do [`Client::connected`].
-    ///
-    /// # Panics
-    /// Inside of a tokio runtime, or when no thread can be started.
     ///
     /// # Errors
     /// As [`Connector::start`].
@@ -61,15 +54,10 @@ impl Client {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn start(connector: Connector, connect_string: &str) -> Result<Self> {
-        let runtime = runtime();
-        let client = runtime.block_on(async { connector.start(connect_string) })?;
-        Ok(Self::of(client, runtime))
+        Ok(Self { client: connector.start(connect_string)? })
     }
 
     /// As [`Client::start`], with servers that somebody else knows.
-    ///
-    /// # Panics
-    /// Inside of a tokio runtime, or when no thread can be started.
     ///
     /// # Errors
     /// As [`Connector::start_with`].
@@ -95,19 +83,15 @@ impl Client {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn start_with(connector: Connector, hosts: impl HostProvider) -> Result<Self> {
-        let runtime = runtime();
-        let client = runtime.block_on(async { connector.start_with(hosts) })?;
-        Ok(Self::of(client, runtime))
+        Ok(Self { client: connector.start_with(hosts)? })
     }
 
-    pub(super) fn of(client: crate::Client, runtime: Runtime) -> Self {
-        Self { client, runtime: std::sync::Arc::new(Background(Some(runtime))) }
+    /// Waits, on the thread that the session will live on, until it is opened.
+    pub(super) fn opened(
+        connector: Connector,
+        open: impl AsyncFnOnce(Connector) -> Result<crate::Client>,
+    ) -> Result<Self> {
+        let (thread, connector) = connector.with_thread()?;
+        Ok(Self { client: thread.wait(open(connector))? })
     }
-}
-
-/// One thread that keeps a session alive.
-pub(super) fn runtime() -> Runtime {
-    let mut builder = Builder::new_multi_thread();
-    builder.worker_threads(1).thread_name("zebu-client").enable_all();
-    builder.build().expect("a thread can be started")
 }

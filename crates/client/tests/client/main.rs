@@ -7,6 +7,7 @@ mod order;
 mod proxy;
 mod read_only;
 mod sessions;
+mod stress;
 mod watches;
 
 mod embedded {

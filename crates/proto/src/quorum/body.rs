@@ -10,7 +10,7 @@ use crate::{Epoch, OpCode, ServerId, SessionId, Xid, Zxid};
 pub const PROTOCOL_VERSION: i32 = 0x10000;
 
 /// Bytes of a session and its timeout.
-const TOUCH_BYTES: usize = 12;
+pub const TOUCH_BYTES: usize = 12;
 
 /// Data of FOLLOWERINFO and OBSERVERINFO: who wants to learn.
 ///
@@ -219,6 +219,16 @@ impl Activate {
     pub fn decode(data: &Bytes) -> Result<Self, DecodeError> {
         let leader = ServerId::decode(&mut Decoder::new(data))?;
         Ok(Self { leader, txn: data.slice(8..) })
+    }
+
+    /// The transaction in the data of a packet.
+    ///
+    /// # Errors
+    /// [`DecodeError::Short`].
+    pub(super) fn txn_of(data: &[u8]) -> Result<&[u8], DecodeError> {
+        let mut from = Decoder::new(data);
+        ServerId::decode(&mut from)?;
+        Ok(&data[from.position()..])
     }
 
     /// The data of the packet.

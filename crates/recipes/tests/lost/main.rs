@@ -297,7 +297,7 @@ async fn an_announcement_stands_once() {
             let leader = leaders.leader().await.unwrap().unwrap();
             assert_eq!((leader.name.as_str(), leader.term), ("me", 7));
             assert_eq!(names(observer, path).await.len(), 1);
-            announced.withdraw().await;
+            announced.withdraw().await.unwrap();
             assert_eq!(leaders.leader().await.unwrap(), None);
         },
     )
@@ -335,7 +335,7 @@ async fn who_holds_the_resources_lock_leads() {
     *held += 1;
     let _announced_too = soon(leaders.announce("second", *held)).await.unwrap();
     assert_eq!(leader().await.as_deref(), Some("second"));
-    soon(announced_again.withdraw()).await;
+    soon(announced_again.withdraw()).await.unwrap();
     let _late = soon(firsts.announce("first", late)).await.unwrap();
     assert_eq!(leader().await.as_deref(), Some("second"));
     drop(announced);

@@ -144,6 +144,10 @@ impl AuthProvider for Digest {
         id == expression
     }
 
+    fn is_exact(&self) -> bool {
+        true
+    }
+
     fn user_name<'a>(&self, id: &'a str) -> &'a str {
         id.split(':').next().unwrap_or_default()
     }

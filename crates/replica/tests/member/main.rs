@@ -4,4 +4,6 @@ mod leader_serves;
 mod local_sessions;
 mod order;
 mod read_only;
+mod reconfig;
+mod renewals;
 mod world;

@@ -1,10 +1,13 @@
 //! What comes back from a leader belongs to whoever asked.
 
-use zebu_proto::OpCode;
-use zebu_replica::MemberOptions;
+use std::time::Duration;
+
+use zebu_proto::quorum::PacketKind;
+use zebu_proto::{ErrorCode, OpCode};
+use zebu_replica::{ConnId, MemberOptions};
 use zebu_zab::Role;
 
-use crate::world::{PERSISTENT, World, create, ok};
+use crate::world::{PERSISTENT, Said, World, create, err, ok, path_only};
 
 #[test]
 fn a_client_that_counts_anew_elsewhere_harms_nobody_there() {
@@ -23,4 +26,112 @@ fn a_client_that_counts_anew_elsewhere_harms_nobody_there() {
     assert_eq!(world.heard(other), ok(1));
     assert_eq!(world.heard(new), ok(1));
     assert_eq!(world.create(new, 2, "/d", PERSISTENT), ok(2));
+}
+
+/// A follower that waits for a request which its leader never got; and another client of that follower.
+fn a_lost_request() -> (World, usize, usize, ConnId) {
+    let mut world = World::led(3, &MemberOptions::default());
+    let [here, _] = world.followers();
+    let leader = world.leader();
+    let (asker, _) = world.open(here);
+    let (other, _) = world.open(here);
+    world.lose(Some((here, leader, PacketKind::REQUEST)));
+    world.send(asker, 1, OpCode::CREATE, create("/lost", PERSISTENT));
+    world.lose(None);
+    (world, here, leader, other)
+}
+
+#[test]
+fn a_lost_request_leaves_no_hole_in_the_tree() {
+    let (mut world, here, leader, other) = a_lost_request();
+    // Whatever others ask for is carried out, and waits for its answer behind the lost request.
+    let mut count = 0;
+    while world.heard(other).is_empty() {
+        count += 1;
+        assert!(count < 60, "a lost request is noticed");
+        world.send(other, count, OpCode::CREATE, create(&format!("/{count}"), PERSISTENT));
+        world.pass(Duration::from_millis(500));
+    }
+    world.wait_for(|world| matches!(world.role(here), Role::Following(_)));
+    for server in [here, leader] {
+        for number in 1..=count {
+            let path = format!("/{number}");
+            assert!(world.tree(server).node(&path).is_some(), "server {server} lacks {path}");
+        }
+    }
+}
+
+/// The transaction in which a learner takes a request for lost is in its tree, too: the peer has delivered it, and no
+/// leader sends it again.
+#[test]
+fn what_shows_that_a_request_is_lost_is_applied() {
+    let (mut world, here, leader, other) = a_lost_request();
+    world.send(other, 1, OpCode::CREATE, create("/overtakes", PERSISTENT));
+    // The limit is syncLimit and a tick, twelve seconds. Its last moment passes without a tick.
+    for count in 0..23 {
+        world.pass(Duration::from_millis(500));
+        let path = format!("/{count}");
+        world.send(other, 2 + count, OpCode::CREATE, create(&path, PERSISTENT));
+    }
+    world.pass(Duration::from_millis(450));
+    assert!(world.heard(other).is_empty(), "the limit is not reached yet");
+    world.stand_still(Duration::from_millis(100));
+    world.send(other, 25, OpCode::CREATE, create("/shows", PERSISTENT));
+    assert!(!world.heard(other).is_empty(), "a lost request is noticed");
+    world.wait_for(|world| matches!(world.role(here), Role::Following(_)));
+    for server in [here, leader] {
+        assert!(world.tree(server).node("/shows").is_some(), "server {server} has a hole");
+    }
+}
+
+#[test]
+fn a_way_that_stands_still_for_less_than_the_limit_loses_nothing() {
+    let mut world = World::led(3, &MemberOptions::default());
+    let [here, there] = world.followers();
+    let leader = world.leader();
+    let (old, session) = world.open(here);
+    world.hold(here, leader);
+    world.send(old, 1, OpCode::CREATE, create("/old1", PERSISTENT));
+    world.send(old, 2, OpCode::CREATE, create("/old2", PERSISTENT));
+    // The client goes elsewhere, where it counts anew.
+    let new = world.renew(there, session);
+    world.heard(new);
+    assert_eq!(world.create(new, 2, "/new2", PERSISTENT), ok(2));
+    world.pass(Duration::from_millis(9_500));
+    assert_eq!(world.create(new, 3, "/new3", PERSISTENT), ok(3));
+    assert_eq!(world.create(new, 4, "/new4", PERSISTENT), ok(4));
+    world.release(here, leader);
+    assert!(matches!(world.role(here), Role::Following(_)));
+    assert!(world.tree(here).node("/new4").is_some());
+    assert!(world.tree(here).node("/old1").is_none());
+}
+
+#[test]
+fn what_was_ordered_before_a_request_is_not_taken_for_it() {
+    let mut world = World::led(3, &MemberOptions::default());
+    let [here, there] = world.followers();
+    let (old, session) = world.open(here);
+    // What the session asked for elsewhere is committed, and not durable where it comes to.
+    world.stop_disk(there);
+    assert_eq!(world.create(old, 1, "/old", PERSISTENT), ok(1));
+    let new = world.renew(there, session);
+    assert_eq!(world.heard(new), [Said::Welcome(session)]);
+    world.send(new, 1, OpCode::CREATE, create("/old", PERSISTENT));
+    world.start_disk(there);
+    assert_eq!(world.heard(new), err(1, ErrorCode::NODE_EXISTS));
+}
+
+#[test]
+fn many_syncs_at_a_time_cost_one_round_of_pings() {
+    let mut world = World::led(3, &MemberOptions::default());
+    let leader = world.leader();
+    let (conn, _) = world.open(leader);
+    let before = world.sent(PacketKind::PING);
+    for xid in 1..=1000 {
+        world.post(conn, xid, OpCode::SYNC, path_only("/"));
+    }
+    world.settle();
+    assert_eq!(world.heard(conn).len(), 1000);
+    // To each learner and back, in a few rounds.
+    assert!(world.sent(PacketKind::PING) - before <= 12, "{}", world.sent(PacketKind::PING));
 }

@@ -1,4 +1,5 @@
-//! A few replicas on a network that loses nothing and disks that take no time: what clients hear.
+//! A few replicas on a network and disks that take no time, unless a test holds something back: what
+//! clients hear.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -6,16 +7,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use zebu_jute::Encode as _;
-use zebu_proto::request::{Create, PathVersion};
+use zebu_proto::quorum::{PacketKind, QuorumPacket};
+use zebu_proto::request::{Create, PathOnly, PathVersion};
 use zebu_proto::txn::TxnRecord;
 use zebu_proto::{
-    Acl, AclRef, Epoch, ErrorCode, OpCode, ServerId, SessionId, Version, Xid, Zxid,
+    Acl, AclRef, Epoch, ErrorCode, Id, OpCode, ServerId, SessionId, Version, Xid, Zxid,
     compatible_password,
 };
 use zebu_replica::auth::Schemes;
 use zebu_replica::{
-    ConnId, Connect, Input, IntakeOptions, MemberOptions, Now, Options, Output, ReaperOptions,
-    Replica, Request, Rules, SnapshotOptions, ThrottleOptions,
+    ConnId, Connect, Input, IntakeOptions, MemberOptions, Now, Options, Output, Passwords,
+    ReaperOptions, Replica, Request, Rules, SnapshotOptions, ThrottleOptions,
 };
 use zebu_tree::{Silent, Tree};
 use zebu_zab::config::{Membership, Rules as ConfigRules};
@@ -45,6 +47,8 @@ struct Member {
     replica: Replica,
     tree: Tree,
     listening: bool,
+    /// What its disk has not finished, while that stands still.
+    unfinished: Option<Vec<Input>>,
 }
 
 /// The members, and everything under way.
@@ -60,6 +64,12 @@ pub struct World {
     /// Where each client is, and what it has heard since it was last asked.
     clients: BTreeMap<ConnId, (usize, Vec<Said>)>,
     sessions: BTreeMap<ConnId, SessionId>,
+    /// Ways on which packets wait, and those that do.
+    held: BTreeMap<(usize, usize), Vec<(LinkId, QuorumPacket)>>,
+    /// Packets of a kind that get lost on a way.
+    losing: Option<(usize, usize, PacketKind)>,
+    /// Packets of each kind that were sent.
+    sent: BTreeMap<PacketKind, u64>,
 }
 
 fn options(server: usize, member: MemberOptions) -> Options {
@@ -70,7 +80,8 @@ fn options(server: usize, member: MemberOptions) -> Options {
         tick: TICK,
         session_timeout_ms_min: 4_000,
         session_timeout_ms_max: 40_000,
-        rules: Rules::default(),
+        passwords: Passwords::default(),
+        rules: Rules { reconfig: true, ..Rules::default() },
         eager_acl_check: false,
         intake: IntakeOptions::default(),
         throttled_op_wait: Duration::ZERO,
@@ -100,11 +111,12 @@ impl World {
             };
             let mut zab = zebu_zab::Options::new(ServerId(server as i64 + 1));
             zab.tick = TICK;
+            zab.reconfig = true;
             let tree = Tree::new(zebu_tree::Options::default());
             let now = Now { monotonic: Duration::from_secs(1), wall_ms: 1_700_000_000_000 };
             let options = options(server, member.clone());
             let replica = Replica::member(options, Peer::new(zab, start), &tree, now);
-            Member { replica, tree, listening: false }
+            Member { replica, tree, listening: false, unfinished: None }
         };
         Self {
             members: (0..count).map(member).collect(),
@@ -116,6 +128,9 @@ impl World {
             next_id: 1,
             clients: BTreeMap::new(),
             sessions: BTreeMap::new(),
+            held: BTreeMap::new(),
+            losing: None,
+            sent: BTreeMap::new(),
         }
     }
 
@@ -178,6 +193,11 @@ impl World {
         }
     }
 
+    /// So much time passes, and nobody gets a tick: what arrives next is looked at before the next one.
+    pub fn stand_still(&mut self, time: Duration) {
+        self.now += time;
+    }
+
     /// Lets time pass until this is so.
     pub fn wait_for(&mut self, so: impl Fn(&Self) -> bool) {
         for _ in 0..100_000 {
@@ -211,6 +231,42 @@ impl World {
     /// It is back.
     pub fn reunite(&mut self, server: usize) {
         self.alone.remove(&server);
+    }
+
+    /// Packets wait on the way from one server to another.
+    pub fn hold(&mut self, from: usize, to: usize) {
+        self.held.entry((from, to)).or_default();
+    }
+
+    /// They arrive, and those behind them.
+    pub fn release(&mut self, from: usize, to: usize) {
+        for (link, packet) in self.held.remove(&(from, to)).unwrap_or_default() {
+            let input = Input::Zab(zebu_zab::Input::Packet(link, packet));
+            self.queue.push_back((to, input));
+        }
+        self.settle();
+    }
+
+    /// From here on packets of this kind get lost on a way, or `None` does.
+    pub fn lose(&mut self, what: Option<(usize, usize, PacketKind)>) {
+        self.losing = what;
+    }
+
+    /// How many packets of this kind were sent so far.
+    pub fn sent(&self, kind: PacketKind) -> u64 {
+        self.sent.get(&kind).copied().unwrap_or(0)
+    }
+
+    /// A server's disk stands still.
+    pub fn stop_disk(&mut self, server: usize) {
+        self.members[server].unfinished.get_or_insert_default();
+    }
+
+    /// It goes on.
+    pub fn start_disk(&mut self, server: usize) {
+        let finished = self.members[server].unfinished.take().unwrap_or_default();
+        self.queue.extend(finished.into_iter().map(|input| (server, input)));
+        self.settle();
     }
 
     fn lost(&mut self, server: usize, id: u64) {
@@ -277,6 +333,10 @@ impl World {
     /// Sends a request that is on its way for now.
     pub fn post(&mut self, conn: ConnId, xid: i32, op: OpCode, body: Vec<u8>) {
         let server = self.clients[&conn].0;
+        let mut ids = self.schemes.initial([127, 0, 0, 1].into());
+        if op == OpCode::RECONFIG {
+            ids = ids.iter().cloned().chain([Id::new("super", "")]).collect();
+        }
         let request = Request {
             conn,
             session: self.sessions.get(&conn).copied().unwrap_or(SessionId::NONE),
@@ -284,7 +344,7 @@ impl World {
             op,
             bytes: body.len() + 8,
             body: Bytes::from(body),
-            ids: self.schemes.initial([127, 0, 0, 1].into()),
+            ids,
             received: self.now,
         };
         self.queue.push_back((server, Input::Request(request)));
@@ -350,7 +410,11 @@ impl World {
         let tree = &mut self.members[server].tree;
         match output {
             Output::Append { zxid, .. } => {
-                self.queue.push_back((server, Input::Zab(zebu_zab::Input::Flushed(zxid))));
+                let flushed = Input::Zab(zebu_zab::Input::Flushed(zxid));
+                match &mut self.members[server].unfinished {
+                    Some(unfinished) => unfinished.push(flushed),
+                    None => self.queue.push_back((server, flushed)),
+                }
             }
             Output::Apply { zxid, record, origin } => {
                 let record = TxnRecord::decode(&record).unwrap();
@@ -451,8 +515,14 @@ impl World {
             }
             Zab::CancelConnect => {}
             Zab::Send(link, packet) => {
-                if let Some(to) = self.other_end(link.0, server) {
-                    tell(self, to, zebu_zab::Input::Packet(link, packet));
+                let Some(to) = self.other_end(link.0, server) else { return };
+                *self.sent.entry(packet.kind).or_default() += 1;
+                if self.losing == Some((server, to, packet.kind)) {
+                    return;
+                }
+                match self.held.get_mut(&(server, to)) {
+                    Some(held) => held.push((link, packet)),
+                    None => tell(self, to, zebu_zab::Input::Packet(link, packet)),
                 }
             }
             Zab::Close(link) => self.hang_up(server, link.0),
@@ -465,7 +535,7 @@ impl World {
                 tell(self, server, zebu_zab::Input::EpochSaved(kind, epoch));
             }
             Zab::Role(Role::Looking) => self.close_all(server),
-            Zab::Role(_) => {}
+            Zab::Role(_) | Zab::Config(_) => {}
             other => panic!("not among these members: {other:?}"),
         }
     }
@@ -489,6 +559,11 @@ pub fn create(path: &str, flags: i32) -> Vec<u8> {
 /// The body of a delete.
 pub fn delete(path: &str) -> Vec<u8> {
     PathVersion { path: Some(path.into()), version: Version::ANY }.to_bytes()
+}
+
+/// The body of a sync.
+pub fn path_only(path: &str) -> Vec<u8> {
+    PathOnly { path: Some(path.into()) }.to_bytes()
 }
 
 /// One answer without fault.

@@ -8,6 +8,7 @@ use zebu_proto::{OpCode, SessionId, Zxid};
 use zebu_server::metrics::Metrics;
 use zebu_store::{Options, OsVfs, Store};
 
+use crate::admin;
 use crate::client::{Bytes, Client, Hello, OPEN, create, multi, op, set_data};
 use crate::gate::Gate;
 use crate::members::{client_of, deserted, ensemble};
@@ -146,6 +147,14 @@ fn every_metric_moves() {
     late.reply().unwrap();
     moved(&running, &mut all);
 
+    // A session that owns as much as its end can list.
+    let running = Running::new(&["-Djute.maxbuffer=2000"]);
+    let mut client = running.client();
+    let long = |n| format!("/{n}-{}", "x".repeat(1000));
+    let refused = (0..10).any(|n| client.create_with(&long(n), b"", OPEN, 1).is_err());
+    assert!(refused);
+    moved(&running, &mut all);
+
     // A disk with faults: a digest that is not the tree's, and no room for snapshots.
     let dir = tempfile::tempdir().unwrap();
     let log_dir = dir.path().join("log");
@@ -163,6 +172,15 @@ fn every_metric_moves() {
     }
     running.wait_metric("snapshot_error_count", |n| n > 0.0);
     std::fs::rename(dir.path().join("away"), running.files()).unwrap();
+    moved(&running, &mut all);
+
+    // More snapshots than one may ask for.
+    let running = Running::new(&["admin.enableServer=true", "admin.serverPort=0"]);
+    for status in ["200", "429"] {
+        let path = "/commands/snapshot";
+        let answer = admin::get(running.admin_port(), path, "Authorization: digest u:p\r\n");
+        assert_eq!(answer.status(), status);
+    }
     moved(&running, &mut all);
 
     // An ensemble: brought up to date with what is missing, and with whole trees.

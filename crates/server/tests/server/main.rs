@@ -1,16 +1,20 @@
 //! A whole server, seen from its clients and its operator.
 
 mod access;
+mod admin;
 mod client;
 mod counted;
 mod gate;
 mod limits;
 mod members;
 mod order;
+mod records;
+mod rejoin;
 mod running;
 mod sessions;
 mod storage;
 mod strangers;
 mod throttling;
+mod turns;
 mod words;
 mod znodes;

@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -34,10 +35,16 @@ impl Three {
         Self { dir: tempfile::tempdir().unwrap(), ports, settings: all.collect() }
     }
 
-    fn start(&self, id: usize) -> Running {
+    /// Where the data of one of them are, whose number is there already.
+    fn path(&self, id: usize) -> PathBuf {
         let path = self.dir.path().join(id.to_string());
-        std::fs::create_dir(&path).unwrap();
+        std::fs::create_dir_all(&path).unwrap();
         std::fs::write(path.join("myid"), id.to_string()).unwrap();
+        path
+    }
+
+    fn start(&self, id: usize) -> Running {
+        let path = self.path(id);
         let settings: Vec<&str> = self.settings.iter().map(String::as_str).collect();
         Running::on(&path, &settings)
     }
@@ -51,6 +58,17 @@ pub fn ensemble(settings: &[&str]) -> (TempDir, Vec<Running>) {
         client_of(member).close();
     }
     (three.dir, members)
+}
+
+/// Three voters that begin a new ensemble where that has to be said, and how each of them is started again.
+pub fn initialized(settings: &[&str]) -> (Vec<Running>, impl Fn(usize) -> Running) {
+    let three = Three::new(["participant"; 3], settings);
+    for id in 1..=3 {
+        std::fs::write(three.path(id).join("initialize"), "").unwrap();
+    }
+    let members: Vec<Running> = (1..=3).map(|id| three.start(id)).collect();
+    members.iter().for_each(|member| client_of(member).close());
+    (members, move |id| three.start(id))
 }
 
 /// A member that was voted for, and whose voter then looked for a leader again instead of following it; and one with

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use zebu_replica::auth::AuthProvider;
-use zebu_server::Server;
 use zebu_server::cli::ServerArgs;
 use zebu_server::config::Config;
+use zebu_server::{Server, StartError};
 
 use crate::client::{Client, DEADLINE, Raw};
 
@@ -31,6 +31,8 @@ pub fn config(dir: &Path, settings: &[&str]) -> Config {
             // A test may have to wait for a processor longer than twenty ticks.
             "maxSessionTimeout=60000".to_owned(),
             "maxClientCnxns=0".to_owned(),
+            // No port of the machine that a test does not ask for.
+            "admin.enableServer=false".to_owned(),
             "4lw.commands.whitelist=*".to_owned(),
         ],
         ..ServerArgs::default()
@@ -69,10 +71,10 @@ impl Running {
 
     /// Starts on that directory.
     pub fn on(path: &Path, settings: &[&str]) -> Self {
-        Self::try_on(path, settings).unwrap_or_else(|failure| panic!("{failure:#}"))
+        Self::try_on(path, settings).unwrap_or_else(|failure| panic!("{}", failure.in_full()))
     }
 
-    pub fn try_on(path: &Path, settings: &[&str]) -> anyhow::Result<Self> {
+    pub fn try_on(path: &Path, settings: &[&str]) -> Result<Self, StartError> {
         let server = Server::start(config(path, settings), Vec::new())?;
         let port = server.port().unwrap();
         Ok(Self { server: Some(server), dir: None, path: path.to_owned(), port })
@@ -82,7 +84,7 @@ impl Running {
     pub fn refusal(path: &Path, settings: &[&str]) -> String {
         match Self::try_on(path, settings) {
             Ok(_) => panic!("it starts"),
-            Err(failure) => format!("{failure:#}"),
+            Err(failure) => failure.in_full(),
         }
     }
 
@@ -114,6 +116,15 @@ impl Running {
     }
 
     /// The server itself, to be stopped by hand.
+    pub fn server(&self) -> &Server {
+        self.server.as_ref().unwrap()
+    }
+
+    /// The port of its admin server.
+    pub fn admin_port(&self) -> u16 {
+        self.server().admin_port().unwrap()
+    }
+
     pub fn take(&mut self) -> Server {
         self.server.take().unwrap()
     }

@@ -88,6 +88,45 @@ fn who_does_not_know_the_password_is_refused_and_the_owner_notices_nothing() {
     assert_eq!(refused(&running, &unknown), NoSession::Refused);
 }
 
+/// The password of an id as ZooKeeper computes it, from a session of a server without a secret.
+fn computed(session: i64) -> Vec<u8> {
+    zebu_proto::compatible_password(zebu_proto::SessionId(session)).to_vec()
+}
+
+#[test]
+fn with_a_secret_nobody_computes_the_password_of_a_session() {
+    let secrets = tempfile::tempdir().unwrap();
+    let file = secrets.path().join("secret");
+    std::fs::write(&file, "only the servers know what this says\n").unwrap();
+    let setting = format!("zebu.sessionSecretFile={}", file.display());
+
+    // Without a secret an attacker who sees `ephemeralOwner` knows the password.
+    let running = Running::new(&[]);
+    let mut early = running.client();
+    early.ephemeral("/early");
+    let early_renewal = early.renewal();
+    assert_eq!(early_renewal.password, computed(early_renewal.session));
+    early.vanish();
+
+    // On the way to keyed passwords the old ones still open their sessions, and are replaced.
+    let running = running.restart(&[&setting, "zebu.sessionPasswords=acceptCompatible"]);
+    let early = Client::hello(running.port, &early_renewal).unwrap();
+    let renewal = early.renewal();
+    assert_ne!(renewal.password, early_renewal.password);
+    early.vanish();
+
+    let running = running.restart(&[&setting]);
+    let mut owner = Client::hello(running.port, &renewal).unwrap();
+    let attack = Hello { password: computed(owner.session), ..owner.renewal() };
+    assert_eq!(refused(&running, &attack), NoSession::Refused);
+    owner.set("/early", b"still its owner's").unwrap();
+    owner.vanish();
+
+    // A restart with the same secret knows the password again.
+    let running = running.restart(&[&setting]);
+    Client::hello(running.port, &renewal).unwrap().close();
+}
+
 #[test]
 fn a_session_goes_on_at_the_last_connection_that_renewed_it() {
     let running = Running::new(&[]);

@@ -1,7 +1,11 @@
 //! Four-letter words, asked over the wire.
 
-use crate::client::{Hello, op};
-use crate::running::Running;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpStream};
+
+use crate::client::{DEADLINE, Hello, op};
+use crate::members::{client_of, ensemble};
+use crate::running::{Running, wait};
 
 #[test]
 fn only_listed_words_are_answered_and_srvr_always() {
@@ -71,6 +75,47 @@ fn srst_starts_all_counters_again() {
 }
 
 #[test]
+fn quotas_of_one_namespace_are_added_up() {
+    let running = Running::new(&[]);
+    let mut client = running.client();
+    for (path, data) in [
+        ("/app", ""),
+        ("/app/a", "12345"),
+        ("/app/b", "123"),
+        ("/zookeeper/quota/app", ""),
+        ("/zookeeper/quota/app/a", ""),
+        ("/zookeeper/quota/app/a/zookeeper_limits", "count=10,bytes=-1"),
+        ("/zookeeper/quota/app/a/zookeeper_stats", "count=1,bytes=5"),
+        ("/zookeeper/quota/app/b", ""),
+        ("/zookeeper/quota/app/b/zookeeper_limits", "count=7,bytes=200=;countHardLimit=5"),
+        ("/zookeeper/quota/app/b/zookeeper_stats", "count=1,bytes=3"),
+    ] {
+        client.create(path, data.as_bytes()).unwrap();
+    }
+    let mntr = running.word("mntr");
+    let quotas: Vec<&str> = mntr.lines().filter(|line| line.starts_with("zk_app_quota_")).collect();
+    assert_eq!(
+        quotas,
+        [
+            "zk_app_quota_count_limit_per_namespace\t15",
+            // One of them has no such limit.
+            "zk_app_quota_bytes_limit_per_namespace\t200",
+            "zk_app_quota_count_usage_per_namespace\t2",
+            "zk_app_quota_bytes_usage_per_namespace\t8",
+        ]
+    );
+}
+
+#[test]
+fn slow_syncs_are_counted() {
+    let running = Running::new(&["fsync.warningthresholdms=0"]);
+    running.client().create("/n", b"").unwrap();
+    running.wait_metric("fsync_threshold_exceed_count", |count| count >= 1.0);
+    running.word("srst");
+    assert_eq!(running.metric("fsync_threshold_exceed_count"), Some(0.0));
+}
+
+#[test]
 fn the_trace_mask_is_kept() {
     let running = Running::new(&[]);
     assert_eq!(running.word("gtmk"), "306");
@@ -79,6 +124,14 @@ fn the_trace_mask_is_kept() {
     raw.send_raw(&7_i64.to_be_bytes());
     assert_eq!(raw.rest(), b"7");
     assert_eq!(running.word("gtmk"), "7");
+}
+
+#[test]
+fn a_word_that_is_not_allowed_is_refused_without_its_argument() {
+    let running = Running::new(&["4lw.commands.whitelist=stat"]);
+    let mut raw = running.raw();
+    raw.send_raw(b"stmk");
+    assert_eq!(raw.rest(), b"stmk is not executed because it is not in the whitelist.\n");
 }
 
 #[test]
@@ -101,4 +154,23 @@ fn a_word_inside_a_session_is_no_word() {
     client.raw.send_raw(b"ruok");
     assert!(client.raw.is_closed(), "it is the length of a frame, and far too long");
     assert_eq!(running.client().call(op::PING, &crate::client::Bytes::new()).err, 0);
+}
+
+#[test]
+fn a_word_is_answered_by_a_server_that_stopped_serving_meanwhile() {
+    let (_dir, mut members) = ensemble(&[]);
+    let leads = |member: &Running| member.word("srvr").contains("Mode: leader");
+    let leader = members.iter().position(leads).expect("one of two voters leads");
+    let follower = members.remove(1 - leader);
+    let mut client = client_of(&follower);
+    let mut monitor = TcpStream::connect((Ipv4Addr::LOCALHOST, follower.port)).unwrap();
+    monitor.set_read_timeout(Some(DEADLINE)).unwrap();
+    // Both connections are accepted before the follower loses its leader.
+    wait("both connections", || follower.word("srvr").contains("Connections: 3\n"));
+    drop(members);
+    assert!(client.raw.is_closed(), "clients are sent away");
+    monitor.write_all(b"srvr").unwrap();
+    let mut answer = String::new();
+    monitor.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("not currently serving"), "{answer}");
 }

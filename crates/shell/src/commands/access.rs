@@ -47,7 +47,7 @@ pub(super) async fn set_acl(cx: &Context, args: &Arguments) -> Result {
             Ok(()) => changed += 1,
             Err(error) => {
                 failed += 1;
-                cx.out.fail(&error.into());
+                cx.out.fail(&Failure::from(error).without_hint());
             }
         }
         progress.advance(1);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Zoned;
 use serde_json::json;
-use zebu_client::{ErrorKind, Event, EventKind, Notice, WatchMode};
+use zebu_client::{ErrorKind, Event, EventKind, Notice, PersistentWatch, WatchMode};
 
 use super::Context;
 use crate::failure::Result;
@@ -16,7 +16,11 @@ pub(super) async fn watch(cx: &Context, args: &Arguments) -> Result {
     let path = args.try_word(0).unwrap_or("/");
     let count = args.number("n")?.unwrap_or(u64::MAX);
     let seconds = args.number("t")?.map(Duration::from_secs);
-    let follow = follow(cx, path, count, args.has("v"));
+    let mut watch = cx.client.watch(path, WatchMode::Recursive).await?;
+    if !cx.out.is_json() {
+        cx.out.note(&format!("following {path}, Ctrl-C ends it"));
+    }
+    let follow = follow(cx, &mut watch, count, args.has("v"));
     match seconds {
         None => follow.await,
         // That the time is over is no failure.
@@ -24,11 +28,7 @@ pub(super) async fn watch(cx: &Context, args: &Arguments) -> Result {
     }
 }
 
-async fn follow(cx: &Context, path: &str, count: u64, with_data: bool) -> Result {
-    let mut watch = cx.client.watch(path, WatchMode::Recursive).await?;
-    if !cx.out.is_json() {
-        cx.out.note(&format!("following {path}, Ctrl-C ends it"));
-    }
+async fn follow(cx: &Context, watch: &mut PersistentWatch, count: u64, with_data: bool) -> Result {
     let mut seen = 0;
     while seen < count {
         match watch.next().await? {

@@ -13,7 +13,8 @@ use crate::progress::Progress;
 use crate::render;
 use crate::walk::{Found, Unread, Walk, Want};
 
-/// Counts what could not be read, and says so as it comes; the walk goes on.
+/// Counts what could not be read, and says so as it comes, a line for each; the walk goes on. What can be done about it
+/// is said once, at the end.
 #[derive(Default)]
 struct Unreadable(usize);
 
@@ -25,7 +26,7 @@ impl Unreadable {
             Err(unread) if unread.depth == 0 => Err(unread.error.into()),
             Err(unread) => {
                 self.0 += 1;
-                cx.out.fail(&unread.error.into());
+                cx.out.fail(&Failure::from(unread.error).without_hint());
                 Ok(None)
             }
         }

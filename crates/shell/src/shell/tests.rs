@@ -261,11 +261,35 @@ async fn a_session_that_is_over_is_replaced_by_connect() {
 async fn a_failure_says_what_to_do_and_sets_the_exit_code() {
     let mut stage = Stage::new().await;
     let (_, err) = stage.run("lss /").await;
-    assert_eq!(err, "Command not found: lss\nhint: did you mean ls? help shows all commands\n");
+    // As much as zkCli says, and what was meant.
+    let (list, rest) = err.split_once("Command not found: ").unwrap();
+    assert_eq!(rest, "lss\nhint: did you mean ls? help shows all commands\n");
+    assert!(list.starts_with("zebu shell -server host:port"), "{list}");
+    assert!(list.contains("\n\tls [-s] [-w] [-R] path\n"), "{list}");
     assert_eq!(stage.shell.exit_code, 127);
     let (_, err) = stage.run("delete /none").await;
     assert!(err.starts_with("Node does not exist: /none\nhint: "), "{err}");
     assert_eq!(stage.shell.exit_code, 1);
     stage.prepare("ls /").await;
+    stage.end().await;
+}
+
+/// One line for each znode that may not be read, and once what can be done about it.
+#[tokio::test]
+async fn what_cannot_be_read_is_said_in_one_line() {
+    let mut stage = Stage::new().await;
+    stage.prepare("create /a\ncreate /a/mine x\ncreate /a/yours y\ncreate /a/z z").await;
+    stage.prepare("addauth digest amy:secret\nsetAcl /a/mine auth::cdrwa").await;
+    stage.prepare("setAcl /a/yours auth::cdrwa\nconnect").await;
+    for line in ["find /a", "grep z /a", "tree /a", "du /a"] {
+        let (out, err) = stage.run(line).await;
+        assert_eq!(
+            err,
+            "Insufficient permission : /a/mine\nInsufficient permission : /a/yours\n\
+             2 znodes could not be read\nhint: addauth shows who you are, getAcl who may read\n",
+            "{line}: {out}"
+        );
+        assert_eq!(stage.shell.exit_code, 1);
+    }
     stage.end().await;
 }

@@ -57,9 +57,17 @@ impl Durability {
     }
 
     /// A server leads, and has its own history.
-    pub(crate) fn leads(&mut self, server: usize) {
+    pub(crate) fn leads(&mut self, server: usize, epoch: Epoch) -> Result<(), String> {
         let track = &mut self.0[server];
         track.adopted = track.adopted.max(track.current);
+        if track.current < epoch {
+            let current = track.current.0;
+            return Err(format!(
+                "S-2: server {server} leads epoch {}, its disk has {current}",
+                epoch.0
+            ));
+        }
+        Ok(())
     }
 
     pub(crate) fn wiped(&mut self, server: usize) {

@@ -1,28 +1,40 @@
 //! P-13 and S-12: among servers that keep to the protocol nobody ever breaks it, and what waits to be
 //! applied goes on without a gap from what is.
 
+use zebu_zab::Leave;
 use zebu_zab::history::follows;
 
 use crate::server::Server;
 
-/// Reasons to leave a role that only a broken protocol gives.
-const NEVER: [&str; 6] = [
-    "the leader commits what it has not proposed",
-    "the leader speaks out of turn",
-    "the leader changes its epoch",
-    "the leader does not say how to synchronize",
-    "the leader does not tell its epoch",
-    "the leader has lost a request",
-];
+/// Whether a role ended for a reason that only a broken protocol gives.
+fn is_illegal(left: Leave, allowed: Allowed) -> bool {
+    match left {
+        Leave::CommittedUnproposed { .. }
+        | Leave::OutOfTurn(_)
+        | Leave::EpochChanged { .. }
+        | Leave::SyncNotTold(_)
+        | Leave::EpochNotTold(_)
+        | Leave::EpochImpossible(_)
+        | Leave::NoDesignatedLeader => true,
+        Leave::Gap { .. } => !allowed.holes,
+        Leave::RequestLost => !allowed.losses,
+        _ => false,
+    }
+}
 
-/// The same, unless some leaders do that.
-const GAP: &str = "the leader leaves a gap";
+/// What some leaders do on purpose.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Allowed {
+    /// They leave something out of a synchronization.
+    pub(crate) holes: bool,
+    /// They lose what learners ask for.
+    pub(crate) losses: bool,
+}
 
-/// `holes` says whether some leaders leave something out.
-pub(crate) fn check(server: usize, it: &Server, holes: bool) -> Result<(), String> {
+pub(crate) fn check(server: usize, it: &Server, allowed: Allowed) -> Result<(), String> {
     let Some(peer) = it.peer() else { return Ok(()) };
     let left = peer.left();
-    if NEVER.contains(&left) || left == GAP && !holes {
+    if is_illegal(left, allowed) {
         return Err(format!("P-13: server {server}: {left}"));
     }
     let history = peer.history();

@@ -232,8 +232,8 @@ impl World {
             machine.serves = serves.then_some(machine.serves.unwrap_or(now));
         }
         // Those who come and go lead for as long as it takes to hand over, and nobody stays with a leader that leaves
-        // something out.
-        let expected = self.plan.reconfig || self.checks.holes;
+        // something out, or loses it.
+        let expected = self.plan.reconfig || self.checks.holes || self.checks.losses;
         if let Some((leader, set)) = wrongly.filter(|_| !expected) {
             let names: Vec<i64> = members(set).map(|member| id(member).0).collect();
             self.checks.found(format!(

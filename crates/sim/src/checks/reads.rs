@@ -27,6 +27,8 @@ pub(crate) struct Asked {
     pub(crate) xid: i32,
     pub(crate) op: OpCode,
     pub(crate) path: String,
+    /// What it writes there, if that is known.
+    pub(crate) data: Option<Vec<u8>>,
     /// The newest write that was completed when it was sent.
     pub(crate) completed: Zxid,
 }
@@ -106,6 +108,13 @@ impl Reads {
         let Some(reply) = ours else {
             return Err(format!("{asked:?} of {session} is answered at {zxid}, another's"));
         };
+        if let (Some((path, data)), Some(asked_data)) = (&reply.wrote, &asked.data)
+            && (!path.starts_with(&asked.path) || data != asked_data)
+        {
+            return Err(format!(
+                "{asked:?} of {session} is answered with {zxid}, which wrote {data:x?} to {path}"
+            ));
+        }
         if reply.payload != payload {
             return Err(format!(
                 "{asked:?} is answered at {zxid} with {payload:x?} instead of {:x?}",

@@ -35,6 +35,8 @@ pub(crate) struct Reply {
     pub(crate) cxid: i32,
     /// The frame without its length.
     pub(crate) payload: Vec<u8>,
+    /// What was written where, if it was one znode.
+    pub(crate) wrote: Option<(String, Vec<u8>)>,
 }
 
 /// The committed history, applied.
@@ -49,10 +51,12 @@ pub(crate) struct Reference {
     tags: BTreeMap<Vec<u8>, Zxid>,
     /// Such data of requests whose program was told that they were never sent.
     unsent: BTreeSet<Vec<u8>>,
+    /// Whether clients count their requests anew on each connection.
+    counts_anew: bool,
 }
 
 impl Reference {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(counts_anew: bool) -> Self {
         let mut reference = Self {
             tree: Tree::new(zebu_tree::Options::default()),
             versions: BTreeMap::new(),
@@ -61,6 +65,7 @@ impl Reference {
             requests: BTreeMap::new(),
             tags: BTreeMap::new(),
             unsent: BTreeSet::new(),
+            counts_anew,
         };
         reference.note(Zxid::ZERO, "/");
         reference
@@ -107,6 +112,7 @@ impl Reference {
             ));
         }
         if header.cxid > 0
+            && !self.counts_anew
             && let Some(before) = self.requests.insert((header.session, header.cxid), zxid)
         {
             return Err(format!(
@@ -125,7 +131,14 @@ impl Reference {
         let mut payload = Vec::new();
         write_reply(&mut payload, header.op, Xid(header.cxid), zxid, &applied);
         let payload = payload.split_off(4);
-        let reply = Reply { session: header.session, cxid: header.cxid, payload };
+        let wrote = match &record.txn {
+            Txn::Create(create) => Some((&create.path, create.data)),
+            Txn::SetData { path, data, .. } => Some((path, *data)),
+            _ => None,
+        };
+        let wrote = wrote
+            .map(|(path, data)| (path.clone().into_owned(), data.unwrap_or_default().to_vec()));
+        let reply = Reply { session: header.session, cxid: header.cxid, payload, wrote };
         self.replies.insert(zxid, reply);
         for (kind, path) in paths {
             if kind != EventType::NONE {
@@ -180,7 +193,7 @@ pub(crate) fn parent(path: &str) -> &str {
 }
 
 /// Whether a transaction changes nothing because something in it has failed.
-fn has_failed(txn: &Txn<'_>) -> bool {
+pub(crate) fn has_failed(txn: &Txn<'_>) -> bool {
     match txn {
         Txn::Multi(ops) => ops.iter().any(|(_, txn)| matches!(txn, Txn::Error(_))),
         Txn::Error(_) => true,

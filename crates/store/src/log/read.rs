@@ -165,6 +165,15 @@ impl<R: Read> LogReader<R> {
         })
     }
 
+    /// Whether a file that is no log has nothing but zeros, from its start.
+    ///
+    /// # Errors
+    /// Only what reading `source` reports.
+    pub fn is_blank(&mut self) -> io::Result<bool> {
+        let is_start = matches!(self.ended, Some(LogEnd { kind: EndKind::NoHeader, .. }));
+        Ok(is_start && self.next_non_zero()?.is_none())
+    }
+
     /// Reads on behind the end and says what is there.
     ///
     /// # Errors

@@ -141,7 +141,10 @@ impl Mark {
     }
 }
 
-/// Reads the sidecar at `path`; `None` inside when it holds nothing readable.
+/// Reads the sidecar at `path`; `None` inside when it holds nothing readable, or vouches for no record.
+///
+/// Earlier versions wrote such a sidecar before its log. Where its log has records, the original may have
+/// written them since, in a file of the same name.
 pub(crate) fn read(vfs: &dyn Vfs, path: &Path) -> io::Result<Option<Mark>> {
     let file = vfs.open(path)?;
     let mut bytes = vec![0; (SLOT_STRIDE * SLOTS) as usize];
@@ -152,7 +155,7 @@ pub(crate) fn read(vfs: &dyn Vfs, path: &Path) -> io::Result<Option<Mark>> {
             read => length += read,
         }
     }
-    Ok(Mark::read(&bytes[..length]))
+    Ok(Mark::read(&bytes[..length]).filter(|mark| mark.records > 0))
 }
 
 /// Puts a sidecar with `mark` beside its log, durably and at once.
@@ -175,10 +178,9 @@ pub(crate) struct Sidecar {
 }
 
 impl Sidecar {
-    /// Creates the sidecar of a log that does not exist yet.
+    /// Creates the sidecar of a log whose first records are durable, and whose name is.
     ///
-    /// It is durable before the log is: a log without one would be taken for the original's, and what
-    /// a crash leaves of it for damage.
+    /// Until then the log is taken for one of the original's, which a log of whole records can be.
     pub(crate) fn create(vfs: &dyn Vfs, dir: &Path, mark: &Mark) -> io::Result<Self> {
         let path = put(vfs, dir, mark)?;
         let file = vfs.open_rw(&path)?;

@@ -1,7 +1,6 @@
 //! Writing the log: records are gathered, then one write and one sync make them durable together.
 
 use std::fmt::Display;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,24 +8,16 @@ use std::time::Duration;
 
 use zebu_proto::Zxid;
 
+use super::growing::Growing;
 use super::read::zxid_of;
 use super::sidecar::{Mark, Sidecar};
-use super::{HEADER_BYTES, encode_record, header, padded_size};
+use super::{HEADER_BYTES, encode_record};
 use crate::recover::{self, Recovered};
 use crate::store::Shared;
-use crate::vfs::VfsFile;
 use crate::{Received, Recover, StoreError, Truncated, Written, install, names};
 
 /// How long a mark in the sidecar may wait to become durable while the log is being written.
 const MARK_DELAY: Duration = Duration::from_secs(1);
-/// The first step of a log that is preallocated adaptively.
-const ADAPTIVE_STEP_BYTES_MIN: u64 = 64 * 1024;
-/// What is filled with zeros behind small batches: a sync that has to give a file new blocks takes up to twice as long as
-/// one that writes to blocks it has.
-const ZEROED_AHEAD_BYTES: u64 = 256 * 1024;
-static ZEROS: [u8; ZEROED_AHEAD_BYTES as usize] = [0; ZEROED_AHEAD_BYTES as usize];
-/// The largest batch for which that is worth writing everything twice.
-const ZEROED_AHEAD_BATCH_MAX: u64 = ZEROED_AHEAD_BYTES / 8;
 /// What the buffer of gathered records may keep for the next batch.
 const BUFFER_BYTES_KEPT: usize = 4 * 1024 * 1024;
 
@@ -68,18 +59,10 @@ pub struct TxnLog {
 #[derive(Debug)]
 struct Current {
     path: PathBuf,
-    file: Box<dyn VfsFile>,
+    file: Growing,
     sidecar: Sidecar,
-    /// Behind the last record written.
-    written: u64,
-    /// Length of the file.
-    size: u64,
-    /// Up to here the file has its blocks, filled with zeros behind the last record.
-    zeroed: u64,
-    /// What is durable, or written when syncing is off.
+    /// What is durable.
     mark: Mark,
-    /// Whether the file's name may be lost in a crash.
-    unnamed: bool,
 }
 
 impl TxnLog {
@@ -154,7 +137,8 @@ impl TxnLog {
             log.write_gathered()?;
             let now = log.shared.vfs.now();
             let Some(current) = &mut log.current else { return Ok(()) };
-            let behind = !log.shared.options.force_sync && current.mark.end < current.written;
+            let behind =
+                !log.shared.options.force_sync && current.mark.end < current.file.written();
             if behind || current.sidecar.overdue(now).is_some() {
                 current.mark = log.gathered.expect("an open file has a mark");
                 current.settle(&log.shared)?;
@@ -307,19 +291,21 @@ impl TxnLog {
             return Err(StoreError::SnapshotFirst);
         }
         let mark = self.gathered.expect("what was gathered has a mark");
-        if self.current.is_none() {
-            self.current = Some(self.create(&mark)?);
-        }
-        let current = self.current.as_mut().expect("created above");
-        current.write(&self.shared, &self.buffer)?;
-        assert_eq!(current.written, mark.end);
         synced.bytes = self.buffer.len() as u64;
-        if self.shared.options.force_sync {
-            synced.took = current.sync(&self.shared)?;
-            synced.slow = synced.took > self.shared.options.fsync_warning;
-            current.mark = mark;
-            current.note(&self.shared)?;
+        if let Some(current) = &mut self.current {
+            current.write(&self.shared, &self.buffer)?;
+            assert_eq!(current.file.written(), mark.end);
+            if self.shared.options.force_sync {
+                synced.took = current.sync(&self.shared)?;
+                current.mark = mark;
+                current.note(&self.shared)?;
+            }
+        } else {
+            let (current, took) = Current::create(&self.shared, mark, &self.buffer)?;
+            self.current = Some(current);
+            synced.took = took;
         }
+        synced.slow = synced.took > self.shared.options.fsync_warning;
         self.buffer.clear();
         self.buffer.shrink_to(BUFFER_BYTES_KEPT);
         self.durable = self.appended;
@@ -327,12 +313,29 @@ impl TxnLog {
         assert_eq!(self.durable, mark.last);
         Ok(synced)
     }
+}
 
-    /// Starts a new file, whose first record is in the buffer.
-    fn create(&self, mark: &Mark) -> Result<Current, StoreError> {
-        let Shared { vfs, log_dir, .. } = &*self.shared;
-        let start = Mark::start(mark.first, mark.previous);
-        let path = log_dir.join(names::log(mark.first));
+impl Current {
+    /// Starts a new file with `records`, which `mark` describes, and says how long the syncs of the file took.
+    ///
+    /// The file gets its name when its first records are durable, and its sidecar when the name is.
+    /// So a crash or a full disk never leaves a log without records, which the original does not
+    /// start with, nor a sidecar that vouches for nothing beside a log that somebody else may write.
+    /// The first records are synced even where syncing is off: a name without content would be damage.
+    fn create(shared: &Shared, mark: Mark, records: &[u8]) -> Result<(Self, Duration), StoreError> {
+        let Shared { vfs, log_dir, .. } = shared;
+        let name = names::log(mark.first);
+        let path = log_dir.join(&name);
+        let temporary = log_dir.join(names::temporary(&name));
+        let file = vfs.create(&temporary).map_err(StoreError::io("create log", &temporary))?;
+        let mut file = Growing::create(file, &shared.options, records)
+            .map_err(StoreError::io("write log", &temporary))?;
+        assert_eq!(file.written(), mark.end);
+        let start = vfs.now();
+        if !zebu_proto::mutant!("fsync removed") {
+            file.sync().map_err(StoreError::io("sync log", &temporary))?;
+        }
+        let mut took = vfs.now().saturating_sub(start);
         if let Ok(old) = vfs.open(&path)
             && old.len().is_ok_and(|bytes| bytes > HEADER_BYTES as u64)
         {
@@ -340,84 +343,30 @@ impl TxnLog {
             drop(old);
             vfs.rename(&path, &names::set_aside(&path)).map_err(StoreError::io("rename", &path))?;
         }
-        let sidecar = Sidecar::create(vfs.as_ref(), log_dir, &start)
+        vfs.rename(&temporary, &path).map_err(StoreError::io("rename", &temporary))?;
+        let start = vfs.now();
+        if !zebu_proto::mutant!("directory fsync removed") {
+            vfs.sync_dir(log_dir).map_err(StoreError::io("sync directory", log_dir))?;
+        }
+        took += vfs.now().saturating_sub(start);
+        let sidecar = Sidecar::create(vfs.as_ref(), log_dir, &mark)
             .map_err(StoreError::io("create sidecar", &path))?;
-        let file = vfs.create(&path).map_err(StoreError::io("create log", &path))?;
-        Ok(Current {
-            path,
-            file,
-            sidecar,
-            written: 0,
-            size: 0,
-            zeroed: 0,
-            mark: start,
-            unnamed: true,
-        })
+        Ok((Self { path, file, sidecar, mark }, took))
     }
-}
 
-impl Current {
-    /// Writes records behind those that are there, after making room.
+    /// Writes records behind those that are there.
     fn write(&mut self, shared: &Shared, records: &[u8]) -> Result<(), StoreError> {
-        let result = self.try_write(shared, records);
+        let result = self.file.write(&shared.options, records);
         result.map_err(StoreError::io("write log", &self.path))
     }
 
-    fn try_write(&mut self, shared: &Shared, records: &[u8]) -> io::Result<()> {
-        let first;
-        let mut bytes = records;
-        if self.written == 0 {
-            first = [&header()[..], records].concat();
-            bytes = &first;
-            self.size = HEADER_BYTES as u64;
-        }
-        let start = self.written.max(HEADER_BYTES as u64);
-        let end = self.written + bytes.len() as u64;
-        let size = self.size_for(shared, start, end - start);
-        if size != self.size {
-            self.file.set_len(size)?;
-        }
-        self.size = size.max(end);
-        self.file.write_at(bytes, self.written)?;
-        self.written = end;
-        let worth_it = shared.options.force_sync && end - start <= ZEROED_AHEAD_BATCH_MAX;
-        let ahead = self.size.min(end + ZEROED_AHEAD_BYTES);
-        if self.zeroed < end && end < ahead && worth_it {
-            self.file.write_at(&ZEROS[..(ahead - end) as usize], end)?;
-            self.zeroed = ahead;
-        }
-        Ok(())
-    }
-
-    /// The file size that leaves room for a batch of `bytes` at `start`.
-    fn size_for(&self, shared: &Shared, start: u64, bytes: u64) -> u64 {
-        let options = &shared.options;
-        let step = |size: u64| {
-            let adaptive = size.next_power_of_two().max(ADAPTIVE_STEP_BYTES_MIN);
-            let most = options.prealloc_bytes;
-            if options.prealloc_adaptive { adaptive.min(most) } else { most }
-        };
-        let mut size = padded_size(start, self.size, step(self.size));
-        // The original looks once for each record; a batch is one step to us.
-        if step(size) > 0 && size < start + bytes {
-            size = padded_size(start + bytes, size, step(size));
-        }
-        size
-    }
-
-    /// Makes content and, for a new file, name durable.
+    /// Makes the content durable, and says how long that took.
     fn sync(&mut self, shared: &Shared) -> Result<Duration, StoreError> {
-        let vfs = &shared.vfs;
-        let start = vfs.now();
+        let start = shared.vfs.now();
         if !zebu_proto::mutant!("fsync removed") {
             self.file.sync().map_err(StoreError::io("sync log", &self.path))?;
         }
-        if self.unnamed && !zebu_proto::mutant!("directory fsync removed") {
-            vfs.sync_dir(&shared.log_dir)
-                .map_err(StoreError::io("sync directory", &shared.log_dir))?;
-            self.unnamed = false;
-        }
-        Ok(vfs.now().saturating_sub(start))
+        Ok(shared.vfs.now().saturating_sub(start))
     }
 
     /// Tells the sidecar what is durable now.

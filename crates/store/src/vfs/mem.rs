@@ -62,6 +62,15 @@ enum Change {
     SetLen(u64),
 }
 
+impl Change {
+    fn apply(&self, content: &mut Vec<u8>) {
+        match self {
+            Self::Write { offset, bytes } => Inode::write(content, *offset, bytes),
+            Self::SetLen(bytes) => content.resize(*bytes as usize, 0),
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 enum NameChange {
     Add { path: PathBuf, node: Node },
@@ -105,6 +114,7 @@ struct Disk {
     locked: Vec<PathBuf>,
     mutations: u64,
     stop_at: Option<u64>,
+    fails_sync: bool,
     now: Duration,
 }
 
@@ -135,6 +145,12 @@ impl MemVfs {
     /// Lets so many changing calls through in all; every later one fails and does nothing.
     pub fn stop_at(&self, mutations: u64) {
         self.disk().stop_at = Some(mutations);
+    }
+
+    /// Lets the next sync of a file fail as Linux does: what it should have written stays visible to whoever reads
+    /// the file, and no later sync writes it.
+    pub fn fail_sync(&self) {
+        self.disk().fails_sync = true;
     }
 
     /// Moves the clock.
@@ -496,9 +512,15 @@ impl VfsFile for MemFile {
     fn sync(&mut self) -> io::Result<()> {
         let mut disk = self.disk.disk();
         disk.mutate()?;
+        let fails = std::mem::take(&mut disk.fails_sync);
         let inode = &mut disk.inodes[self.number];
-        inode.durable.clone_from(&inode.live);
-        inode.unsynced.clear();
+        let unsynced = std::mem::take(&mut inode.unsynced);
+        if fails {
+            return Err(io::Error::other("the disk did not write"));
+        }
+        for change in unsynced {
+            change.apply(&mut inode.durable);
+        }
         Ok(())
     }
 
@@ -544,6 +566,20 @@ mod tests {
         assert_eq!(content(1)[49..51], [1, 2]);
         assert_eq!(content(2).len(), 1024);
         assert_eq!(content(3), vfs.content(Path::new("/d/f")).unwrap());
+    }
+
+    #[test]
+    fn what_a_failed_sync_did_not_write_no_later_one_writes() {
+        let (vfs, mut file) = disk();
+        file.write_at(&[2; 50], 0).unwrap();
+        vfs.fail_sync();
+        file.sync().unwrap_err();
+        file.write_at(&[3; 10], 90).unwrap();
+        file.sync().unwrap();
+        let seen = [&[2; 50][..], &[1; 40], &[3; 10]].concat();
+        assert_eq!(vfs.content(Path::new("/d/f")), Some(seen));
+        let durable = [&[1; 90][..], &[3; 10]].concat();
+        assert_eq!(crash(&vfs, Unsynced::Kept, Names::Kept), Some(durable));
     }
 
     #[test]

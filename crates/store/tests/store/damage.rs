@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use zebu_proto::Zxid;
+use zebu_store::log::sidecar::Mark;
 use zebu_store::vfs::{Crash, MemVfs, Names, Unsynced};
 use zebu_store::{DamageKind, Mode, Options, StoreError, Vfs, Warning};
 
@@ -168,6 +169,47 @@ fn one_zeroed_sector_in_mid_log_is_refused_and_named() {
     assert_eq!(history.0.len() as i64, damage.last.0);
     assert!(matches!(recovered.warnings[..], [Warning::DamageAccepted(_)]));
     assert_eq!(disk.content(&path).unwrap(), content);
+}
+
+/// A log of one batch, and beside it what earlier versions wrote before they wrote a log.
+fn with_an_empty_sidecar() -> (MemVfs, Run, PathBuf) {
+    let (disk, run, path) = one_log(true);
+    let sidecar = path.with_file_name("durable.1");
+    disk.put(&sidecar, &Mark::start(Zxid(1), Zxid::ZERO).file());
+    (disk, run, path)
+}
+
+#[test]
+fn a_sidecar_without_records_does_not_make_a_log_of_the_originals_ours() {
+    // The server failed before its first batch, and the original went on in a log of the same name.
+    let (disk, run, path) = with_an_empty_sidecar();
+    let (_, recovered, history) = recover(Arc::new(disk.fork()), options()).unwrap();
+    run.check(&recovered, &history).unwrap();
+    assert_eq!(recovered.mode, Mode::Weaker { log: path.clone() });
+    let content = disk.content(&path).unwrap();
+    let end = content.iter().rposition(|byte| *byte != 0).unwrap();
+    for sector in 0..end / SECTOR_BYTES {
+        let mut zeroed = content.clone();
+        zeroed[sector * SECTOR_BYTES..(sector + 1) * SECTOR_BYTES].fill(0);
+        let disk = disk.fork();
+        disk.put(&path, &zeroed);
+        let error = recover(Arc::new(disk.clone()), options()).unwrap_err();
+        assert!(matches!(error, StoreError::Damaged(_)), "sector {sector}: {error}");
+        assert_eq!(disk.content(&path).as_ref(), Some(&zeroed), "the evidence stays");
+    }
+}
+
+#[test]
+fn room_for_a_log_that_earlier_versions_never_wrote_is_given_back() {
+    let (disk, mut run, path) = with_an_empty_sidecar();
+    disk.put(&path, &[0; 4096]);
+    run.acknowledged = 0;
+    let (_, recovered, history) = recover(Arc::new(disk.clone()), options()).unwrap();
+    run.check(&recovered, &history).unwrap();
+    assert_eq!(disk.files(), [Path::new("/srv/data/version-2/snapshot.0")]);
+    // Without any sidecar it may be all that is left of a log of the original's.
+    disk.put(&path, &[0; 4096]);
+    recover(Arc::new(disk), options()).unwrap_err();
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use zebu_proto::Zxid;
+use zebu_store::log::read::{Tail, read_log};
 use zebu_store::vfs::{Crash, Fault, FaultVfs, MemVfs, Names, Unsynced};
 use zebu_store::{Options, Store, StoreError, Vfs};
 
@@ -93,6 +94,77 @@ fn a_failed_sync_is_never_asked_again() {
     assert!(matches!(log.settle(), Err(StoreError::Poisoned { .. })));
     assert!(matches!(log.close(), Err(StoreError::Poisoned { .. })));
     assert_eq!(disk.mutations(), before, "nothing is written any more");
+}
+
+/// What every start shows to others is durable, whoever wrote it.
+#[test]
+fn what_a_failed_sync_left_in_memory_is_written_again_before_it_counts() {
+    for of_the_original in [false, true] {
+        for after in 1..5 {
+            let disk = MemVfs::new(Path::new(ROOT));
+            let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+            let mut run = Run::default();
+            let (mut log, snapshots) = run.start(&vfs).unwrap();
+            for batch in 0..after {
+                run.write(&mut log, run.next(), 1 + 40 * batch).unwrap();
+            }
+            disk.fail_sync();
+            run.write(&mut log, run.next(), 2).unwrap_err();
+            let path = Path::new("/srv/data/version-2/durable.1");
+            if of_the_original {
+                disk.remove(path).unwrap();
+            }
+            drop((log, snapshots));
+            // The machine went on, so the next process reads what the sync should have written.
+            let (store, recovered, history) = recover(Arc::clone(&vfs), options()).unwrap();
+            run.acknowledged = history.0.len();
+            run.check(&recovered, &history).unwrap();
+            drop(store);
+            for names in [Names::Lost, Names::Kept] {
+                let crash = Crash { content: Unsynced::Lost, names };
+                let at = || format!("{after} batches, {of_the_original}, {crash:?}");
+                lives_on(&disk.crash(crash), &run, &at);
+            }
+        }
+    }
+}
+
+/// The original refuses a log whose header is not there, and what it cannot read in the middle of one.
+#[test]
+fn a_full_disk_leaves_nothing_the_original_would_not_start_with() {
+    fn live(vfs: &FaultVfs, prealloc_bytes: u64) -> Result<(), StoreError> {
+        let options = Options { prealloc_bytes, ..options() };
+        let (store, ..) = recover(Arc::new(vfs.clone()), options)?;
+        let (mut log, snapshots) = store.split();
+        let mut run = Run::default();
+        run.snapshot(&snapshots)?;
+        run.write(&mut log, run.next(), 60)?;
+        log.roll()?;
+        run.write(&mut log, run.next(), 5)
+    }
+    let mut found = 0;
+    for prealloc_bytes in [0, 4096, 1 << 20] {
+        let count = FaultVfs::new(Arc::new(MemVfs::new(Path::new(ROOT))), None);
+        live(&count, prealloc_bytes).unwrap();
+        for (at, half_written) in (0..count.calls()).flat_map(|at| [(at, false), (at, true)]) {
+            let kind = ErrorKind::StorageFull;
+            let full = Fault { at, for_good: true, kind, half_written };
+            let disk = MemVfs::new(Path::new(ROOT));
+            live(&FaultVfs::new(Arc::new(disk.clone()), Some(full)), prealloc_bytes).unwrap_err();
+            let logs = disk.files().into_iter().filter(|path| {
+                path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("log"))
+            });
+            for path in logs {
+                let content = disk.content(&path).unwrap();
+                let mut records = 0;
+                let (end, tail) = read_log(&content[..], 1 << 20, &mut |_| records += 1).unwrap();
+                assert!(records > 0, "{full:?}: {path:?}: {end:?}");
+                assert!(matches!(tail, Tail::Clean | Tail::Torn), "{full:?}: {path:?}: {end:?}");
+                found += 1;
+            }
+        }
+    }
+    assert!(found > 100, "{found} logs");
 }
 
 #[test]

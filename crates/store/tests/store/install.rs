@@ -6,7 +6,8 @@ use std::sync::Arc;
 use zebu_proto::{Epoch, Zxid};
 use zebu_store::vfs::{Fault, FaultVfs, MemVfs};
 use zebu_store::{
-    DamageKind, EpochFile, Options, Range, Snapshots, StoreError, Truncated, TxnLog, Vfs, names,
+    DamageKind, EpochFile, Options, Range, Snapshots, StoreError, Truncated, TxnLog, Vfs, Warning,
+    names,
 };
 
 use crate::crash::crashes;
@@ -78,6 +79,29 @@ fn a_leaders_snapshot_replaces_everything() {
 fn reload(log: &mut TxnLog) -> (zebu_store::Recovered, History) {
     let mut history = History::default();
     (log.recover(&mut history).unwrap(), history)
+}
+
+#[test]
+fn a_start_says_that_a_leaders_snapshot_has_replaced_what_was_there() {
+    let mut finished = 0;
+    for calls in 0.. {
+        let (disk, _, mut log, snapshots) = member(options());
+        let new = leader(LEADERS[0]);
+        disk.stop_at(disk.mutations() + calls);
+        let done = new.received(&snapshots).and_then(|received| log.install(received)).is_ok();
+        drop((log, snapshots));
+        disk.resume();
+        let names = disk.files();
+        let decided = names.iter().any(|path| path.to_string_lossy().contains("/received."));
+        let (_, recovered, _) = recover(Arc::new(disk), options()).unwrap();
+        let is_it = |warning: &Warning| matches!(warning, Warning::InstallationFinished { .. });
+        assert_eq!(recovered.warnings.iter().any(is_it), decided, "{calls}");
+        finished += u32::from(decided);
+        if done {
+            break;
+        }
+    }
+    assert!(finished > 3);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use zebu_proto::{Acl, Epoch, SessionId, StatPersisted, Zxid};
 use zebu_store::log::read::{Tail, read_log};
+use zebu_store::log::sidecar::Mark;
 use zebu_store::vfs::{Crash, MemVfs};
 use zebu_store::{
     Options, Received, Recover, Recovered, SnapshotWriter, Snapshots, Store, StoreError, TxnLog,
@@ -234,6 +235,10 @@ pub(crate) fn lives_on(disk: &MemVfs, run: &Run, what: &dyn Fn() -> String) {
             let content = disk.content(&path).unwrap();
             let (end, tail) = read_log(&content[..], 1 << 20, &mut |_| ()).unwrap();
             assert_eq!(tail, Tail::Clean, "{}: {path:?}: {end:?}", what());
+        }
+        if path.to_string_lossy().contains("/durable.") {
+            let mark = Mark::read(&disk.content(&path).unwrap());
+            assert!(mark.is_some_and(|mark| mark.records > 0), "{}: {path:?}: {mark:?}", what());
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use zebu_proto::{Epoch, Zxid};
 use zebu_store::log::read::read_log;
 use zebu_store::vfs::{Fault, FaultVfs, MemVfs};
-use zebu_store::{Options, Snapshots, Store, StoreError, Truncated, TxnLog, Vfs, names};
+use zebu_store::{Options, Snapshots, Store, StoreError, Truncated, TxnLog, Vfs, Warning, names};
 
 use crate::crash::crashes;
 use crate::fixtures::{self, BASIC};
@@ -116,6 +116,28 @@ fn a_stopped_server_is_truncated_as_well() {
     run.write(&mut log, Zxid::new(Epoch(9), 1), 3).unwrap();
     drop((log, _snapshots));
     lives_on(&disk, &run, &|| "truncated while stopped".to_owned());
+}
+
+#[test]
+fn a_start_says_that_it_took_back_what_a_leader_had_said() {
+    let zxid = Zxid::new(Epoch(1), 13);
+    let mut finished = 0;
+    for calls in 0.. {
+        let (disk, vfs, _, mut log, snapshots) = prepared();
+        disk.stop_at(disk.mutations() + calls);
+        let done = log.truncate(zxid, &mut History::default()).is_ok();
+        drop((log, snapshots));
+        disk.resume();
+        let decided = disk.files().iter().any(|path| path.ends_with("truncating.10000000d"));
+        let (_, recovered, _) = recover(vfs, options()).unwrap();
+        let told = recovered.warnings.contains(&Warning::TruncationFinished(zxid));
+        assert_eq!(told, decided, "{calls}");
+        finished += u32::from(told);
+        if done {
+            break;
+        }
+    }
+    assert!(finished > 3);
 }
 
 #[test]

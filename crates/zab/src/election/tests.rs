@@ -29,9 +29,9 @@ struct Voter {
 
 impl Voter {
     fn new(me: usize, own: Vote) -> Self {
-        let mut election = Election::new(ME[me], Patience::default());
+        let mut election = Election::new(ME[me], Patience::default(), false);
         let mut sent = Vec::new();
-        election.look(Duration::ZERO, own, &mut sent);
+        election.look(Duration::ZERO, own, None, &mut sent);
         let quorums = quorums();
         let mut voter =
             Self { election, quorums, absent: BTreeSet::new(), now: Duration::ZERO, sent };
@@ -121,7 +121,7 @@ fn an_older_round_is_answered_and_a_newer_one_adopted() {
     let mut voter = Voter::new(1, vote(1, 7, 1));
     let mut out = Vec::new();
     for _ in 0..3 {
-        voter.election.look(Duration::ZERO, vote(1, 7, 1), &mut out);
+        voter.election.look(Duration::ZERO, vote(1, 7, 1), None, &mut out);
     }
     assert_eq!(voter.hear(2, State::Looking, vote(2, 9, 1), 3), None);
     let [(Tell::One(to), answer)] = voter.sent[..] else { panic!("{:?}", voter.sent) };
@@ -171,9 +171,9 @@ fn who_has_no_vote_is_answered_only_when_it_asks() {
 #[test]
 fn an_observer_learns_from_votes_and_from_followers() {
     let quorums = quorums();
-    let mut election = Election::new(ServerId(4), Patience::default());
+    let mut election = Election::new(ServerId(4), Patience::default(), false);
     let mut out = Vec::new();
-    election.look(Duration::ZERO, Vote::NONE, &mut out);
+    election.look(Duration::ZERO, Vote::NONE, None, &mut out);
     let absent = BTreeSet::new();
     let ballot = |state| Ballot { vote: vote(3, 9, 1), round: 1, state, versioned: true };
     let now = Duration::ZERO;

@@ -6,14 +6,15 @@ use std::time::Duration;
 use zebu_proto::ServerId;
 
 use super::{Confirmation, Leader, Link, Phase};
-use crate::io::{Output, Up};
-use crate::peer::{Ctx, Leave};
+use crate::ctx::Ctx;
+use crate::io::{LinkId, Output, Up};
+use crate::leave::Leave;
 
 impl Leader {
     pub(crate) fn tick(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
         let now = ctx.now;
-        if self.phase != Phase::Leading && self.give_up_at <= now {
-            return Err(Leave("no quorum has come in time"));
+        if self.phase != Phase::Broadcast && self.give_up_at <= now {
+            return Err(Leave::NoQuorumInTime);
         }
         self.links.close_silent(ctx);
         if self.alone_from <= now {
@@ -31,10 +32,10 @@ impl Leader {
                 .collect();
             alive.insert(ctx.options.me);
             if !ctx.quorums.all_have_quorum(&alive) && !self.goes_alone(ctx) {
-                return Err(Leave("a quorum of followers is out of reach"));
+                return Err(Leave::QuorumLost);
             }
             if self.waits_in_vain(ctx) {
-                return Err(Leave("a quorum of the configuration before is gone"));
+                return Err(Leave::FormerQuorumLost);
             }
         }
         if self.links.ping_is_due(ctx) {
@@ -49,36 +50,50 @@ impl Leader {
         Ok(())
     }
 
+    /// A learner has taken more of what waits for it. While a quorum is brought to the leader's history, the leader
+    /// waits for a voter that makes progress.
+    pub(crate) fn moves(&mut self, ctx: &Ctx<'_>, id: LinkId) {
+        let Some(link) = self.links.get_mut(id) else { return };
+        let counts = link.moves(ctx.now, ctx.options);
+        if counts && self.phase == Phase::Synchronization && ctx.quorums.is_voter(link.server) {
+            self.give_up_at = self.give_up_at.max(ctx.now + ctx.options.init_time());
+        }
+    }
+
     /// This server stood still: its learners' words of that time are still to be heard.
     pub(crate) fn postpone(&mut self, time: Duration) {
         self.give_up_at += time;
         self.links.postpone(time);
         for (_, link) in self.links.iter_mut() {
             link.own.alive_until += time;
+            link.own.told_until += time;
             if let Some((_, since)) = &mut link.own.unacked {
                 *since += time;
             }
         }
     }
 
+    /// Begins a round of pings.
     fn ping(&mut self, ctx: &mut Ctx<'_>) {
+        self.round += 1;
         for (_, link) in self.links.iter_mut().filter(|(_, link)| link.is_serving()) {
-            link.own.pings_sent += 1;
+            link.own.awaited.get_or_insert((self.round, ctx.now));
         }
         self.links.ping(ctx, self.proposed);
     }
 
     /// Reports [`Up::Confirmed`] once everything proposed so far is committed and it is certain that
     /// this server has led until after this call.
+    ///
+    /// The round of pings that begins after the call shows it. It begins when a quorum has answered the
+    /// round before: however many ask, there is one round at a time.
     pub(crate) fn confirm(&mut self, ctx: &mut Ctx<'_>, token: u64) {
-        let pings = self.links.iter().map(|(id, link)| (id, link.own.pings_sent)).collect();
         if zebu_proto::mutant!("sync without proof") {
             ctx.out.push(Output::Up(Up::Confirmed(token)));
             return;
         }
-        let confirmation = Confirmation { token, above: self.proposed, pings };
-        self.confirmations.push_back(confirmation);
-        self.ping(ctx);
+        let round = self.round + 1;
+        self.confirmations.push_back(Confirmation { token, above: self.proposed, round });
         self.confirm_by_pings(ctx);
     }
 
@@ -86,28 +101,42 @@ impl Leader {
         if self.confirmations.is_empty() {
             return;
         }
-        let links = &self.links;
-        let me = ctx.options.me;
-        let quorums = ctx.quorums.clone();
         let alone = self.goes_alone(ctx);
         let end = self.end;
-        let shown = |confirmation: &Confirmation| {
-            if confirmation.above.counter() > 0 && confirmation.above > end {
-                return false;
+        // Many wait for the same round.
+        let mut looked: Option<(u64, bool)> = None;
+        let mut count = 0;
+        for confirmation in &self.confirmations {
+            let Confirmation { above, round, .. } = *confirmation;
+            if above.counter() > 0 && above > end {
+                break;
             }
-            // Whoever was not there yet has answered later pings only.
-            let sent = |id| confirmation.pings.get(&id).copied().unwrap_or(0);
-            let mut servers: BTreeSet<ServerId> = links
-                .iter()
-                .filter(|(id, link)| !link.observer && link.own.pings_answered > sent(*id))
-                .map(|(_, link)| link.server)
-                .collect();
-            servers.insert(me);
-            alone || quorums.all_have_quorum(&servers)
-        };
-        let count = self.confirmations.iter().take_while(|c| shown(c)).count();
+            let shown = match looked {
+                Some((before, shown)) if before == round => shown,
+                _ => alone || self.answers_round(ctx, round),
+            };
+            looked = Some((round, shown));
+            if !shown {
+                break;
+            }
+            count += 1;
+        }
         for confirmation in self.confirmations.drain(..count) {
             ctx.out.push(Output::Up(Up::Confirmed(confirmation.token)));
         }
+        let waits = self.confirmations.back().is_some_and(|last| last.round > self.round);
+        if waits && self.answers_round(ctx, self.round) {
+            self.ping(ctx);
+        }
+    }
+
+    /// Whether a quorum has answered this round of pings, or a later one.
+    fn answers_round(&self, ctx: &Ctx<'_>, round: u64) -> bool {
+        let answers =
+            |link: &&Link| link.is_serving() && !link.observer && link.own.answered() >= round;
+        let mut servers: BTreeSet<ServerId> =
+            self.links.values().filter(answers).map(|link| link.server).collect();
+        servers.insert(ctx.options.me);
+        ctx.quorums.all_have_quorum(&servers)
     }
 }

@@ -14,9 +14,10 @@ use zebu_proto::{ServerId, Zxid};
 
 use super::{Leader, Phase};
 use crate::config::Membership;
+use crate::ctx::Ctx;
 use crate::history::Txn;
 use crate::io::Output;
-use crate::peer::{Ctx, Leave};
+use crate::leave::Leave;
 use crate::quorums::Quorums;
 use crate::reconfig::leader_stays;
 
@@ -157,13 +158,13 @@ impl Leader {
             return Ok(());
         }
         ctx.appoint(server, zxid);
-        Err(Leave("another server leads the new configuration"))
+        Err(Leave::Succeeded(server))
     }
 
     /// A quorum has this leader's history, and so whatever was proposed in it: the configuration that
     /// was proposed is in force. Whether this server still leads then.
     pub(super) fn complete(&mut self, ctx: &mut Ctx<'_>) -> bool {
-        debug_assert_eq!(self.phase, Phase::Leading);
+        debug_assert_eq!(self.phase, Phase::Broadcast);
         let config = ctx.quorums.last_seen().clone();
         let before = ctx.quorums.committed().clone();
         ctx.config_committed(config.clone());

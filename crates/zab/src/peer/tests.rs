@@ -1,5 +1,7 @@
 //! What a server brings along when its part changes.
 
+use zebu_proto::quorum::NO_ZXID;
+
 use super::*;
 use crate::config::Rules;
 use crate::mesh::{self, REDIAL_AFTER, WireId};
@@ -38,7 +40,9 @@ fn start(committed: Arc<Membership>) -> Start {
 #[test]
 fn who_gets_a_vote_does_not_vote_with_what_it_has_not_logged() {
     for (on_disk, expected) in [(Zxid(7), Zxid(7)), (Zxid(3), Zxid(3)), (NO_ZXID, NO_ZXID)] {
-        let mut peer = Peer::new(Options::new(ServerId(1)), start(members("observer", 0)));
+        let mut options = Options::new(ServerId(1));
+        options.observer.logs = false;
+        let mut peer = Peer::new(options, start(members("observer", 0)));
         peer.unlogged = on_disk != Zxid(7);
         peer.quorums.commit(members("participant", 9));
         if peer.unlogged {

@@ -300,7 +300,10 @@ impl World {
 
     fn status(&self) -> String {
         let line = |(n, node): (usize, &Node)| {
-            let left = node.peer.as_ref().map_or("down", |peer| peer.left());
+            let left = node
+                .peer
+                .as_ref()
+                .map_or_else(|| "down".to_owned(), |peer| peer.left().to_string());
             let Disk { accepted, current, .. } = &node.disk;
             let last = node.disk.last();
             let configs = node.peer.as_ref().map_or(String::new(), |peer| {
@@ -600,7 +603,7 @@ impl World {
                 Output::Restore(link) => self.job(node, Job::Restore(link)),
                 Output::Deliver { zxid, record } => self.deliver(node, Txn { zxid, record }),
                 Output::Role(role) => self.role(node, role),
-                Output::Up(_) => {}
+                Output::Up(_) | Output::AbsurdEpoch { .. } => {}
             }
         }
     }

@@ -212,6 +212,15 @@ impl Run {
                 writeln!(self.text, "{}", if reaches { "yes" } else { "no" }).unwrap();
             }
             "sent" => self.step(Input::CopySent(link())),
+            "differs" => self.step(Input::Differs(true)),
+            "agrees" => self.step(Input::Differs(false)),
+            // moves 1 15000 4: so often, so many milliseconds apart.
+            "moves" => {
+                for _ in 0..number(words[2]) {
+                    self.wait(number(words[1]) as u64);
+                    self.step(Input::Moves(link()));
+                }
+            }
             "copied" => {
                 self.copied = zxid(words[1]);
                 let version = value(words, "version").map_or(self.copied, zxid);
@@ -494,6 +503,9 @@ impl Run {
                     format!("restore {}", show(self.copied))
                 }
                 Output::Deliver { zxid, .. } => format!("deliver {}", show(zxid)),
+                Output::AbsurdEpoch { server, epoch } => {
+                    format!("server {} has promised epoch {}, which cannot be", server.0, epoch.0)
+                }
                 Output::Role(role) => {
                     let left = self.peer().left();
                     let why = match role {

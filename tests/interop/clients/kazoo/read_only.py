@@ -22,7 +22,7 @@ def wait_for(client, state):
 client = KazooClient(hosts=sys.argv[1], timeout=20.0, read_only=True)
 client.start(timeout=180)
 wait_for(client, KeeperState.CONNECTED_RO)
-print("get", client.get("/x")[0], client.get_children("/"), flush=True)
+print("get", client.get("/x")[0], sorted(client.get_children("/")), flush=True)
 for name, call in [
     ("set", lambda: client.set("/x", b"2")),
     ("create", lambda: client.create("/y", b"")),

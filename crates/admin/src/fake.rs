@@ -1,0 +1,236 @@
+//! A server that knows what the tests want it to know.
+
+use std::fs::File;
+use std::future::Future;
+use std::io::{Seek as _, Write as _};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use zebu_proto::{SessionId, Xid, Zxid};
+
+use crate::four_letter::*;
+use crate::health::Progress;
+use crate::served::{Denied, EnsembleFacts, ObserverFacts, Served, SnapshotFacts, TakenSnapshot};
+use zebu_metrics::{Metrics, ResponseSizes};
+
+pub const SESSION: SessionId = SessionId(0x10000697ae10000);
+
+pub struct Fake {
+    pub serving: Option<Mode>,
+    pub member: Option<MemberFacts>,
+    pub metrics: Metrics,
+    pub watchers: Vec<Watcher>,
+    /// A member with an ensemble around it.
+    pub ensemble: Option<EnsembleFacts>,
+    pub observers: Vec<ObserverFacts>,
+    /// The turns that its replica has taken; each look is one more unless `stands`.
+    pub turns: AtomicU64,
+    pub stands: bool,
+    /// What it was asked to do.
+    pub asked: Mutex<Vec<String>>,
+}
+
+impl Default for Fake {
+    fn default() -> Self {
+        let watcher = |path: &str| Watcher { path: path.to_owned(), session: SESSION };
+        Self {
+            serving: Some(Mode::Standalone),
+            member: None,
+            metrics: Metrics::default(),
+            watchers: ["/n0", "/n1", "/nope"].into_iter().map(watcher).collect(),
+            ensemble: None,
+            observers: Vec::new(),
+            turns: AtomicU64::new(1),
+            stands: false,
+            asked: Mutex::default(),
+        }
+    }
+}
+
+pub fn connection(port: u16, interest: u8, received: u64, sent: u64) -> ConnectionFacts {
+    let remote = ([127, 0, 0, 1], port).into();
+    ConnectionFacts { remote, interest, queued: 0, received, sent, session: None }
+}
+
+impl Fake {
+    /// One entry per page, to see that pages are joined without a seam.
+    fn page(&self, from: Cursor) -> (Option<&Watcher>, Option<Cursor>) {
+        let at = usize::try_from(from).unwrap();
+        (self.watchers.get(at), (at + 1 < self.watchers.len()).then_some(from + 1))
+    }
+}
+
+impl Facts for Fake {
+    fn serving(&self) -> Option<Mode> {
+        self.serving
+    }
+    fn member(&self) -> Option<MemberFacts> {
+        self.member.clone()
+    }
+    fn global_sessions(&self) -> Vec<(SessionId, i32)> {
+        vec![(SESSION, 10_000)]
+    }
+    fn server(&self) -> ServerFacts {
+        ServerFacts {
+            latency_min_ms: 0,
+            latency_avg_ms: 1.0,
+            latency_max_ms: 27,
+            packets_received: 145,
+            packets_sent: 144,
+            connections: 3,
+            outstanding: 0,
+            zxid: Zxid(0x8d),
+            znodes: 145,
+            watches: 3,
+            ephemerals: 2,
+            data_bytes: 44,
+            sessions: 1,
+            local_sessions: 0,
+            uptime_ms: 5490,
+            slow_syncs: 4,
+            connection_drop_probability: 0.0,
+            response_sizes: ResponseSizes { last_bytes: 16, min_bytes: 16, max_bytes: 100 },
+            fds_open: Some(265),
+            fds_max: Some(20_000),
+            quotas: GaugeSets {
+                count_limit: [("app".to_owned(), 10)].into(),
+                ..GaugeSets::default()
+            },
+        }
+    }
+    fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+    fn connections(&self) -> Vec<ConnectionFacts> {
+        let mut first = connection(40632, 1, 144, 144);
+        first.session = Some(SessionFacts {
+            id: SESSION,
+            last_op: "EXIS",
+            established_ms: 1_795_272_835_528,
+            timeout_ms: 10_000,
+            last_xid: Some(Xid(0x384)),
+            last_zxid: Zxid(0x8d),
+            last_response_ms: 6_917_314,
+            latency_last_ms: 1,
+            latency_min_ms: 0,
+            latency_avg_ms: 1,
+            latency_max_ms: 27,
+        });
+        vec![first, connection(40642, 1, 0, 0), connection(40660, 0, 1, 0)]
+    }
+    fn connection_buckets(&self) -> Vec<Bucket<ConnectionRef>> {
+        let member =
+            |port, session| ConnectionRef { remote: ([127, 0, 0, 1], port).into(), session };
+        let members = vec![member(40632, SESSION), member(40642, SessionId::NONE)];
+        vec![Bucket { expires_ms: 1_795_272_848_000, members }]
+    }
+    fn session_buckets(&self, local: bool) -> Vec<Bucket<SessionId>> {
+        if local {
+            let members = vec![SessionId(SESSION.0 + 1), SessionId(SESSION.0 + 2)];
+            return vec![Bucket { expires_ms: 1_795_272_844_000, members }];
+        }
+        vec![Bucket { expires_ms: 1_795_272_846_000, members: vec![SESSION] }]
+    }
+    fn ephemeral_sessions(&self) -> usize {
+        1
+    }
+    fn ephemerals(&self, from: Cursor, out: &mut Vec<(SessionId, String)>) -> Option<Cursor> {
+        out.push((SESSION, format!("/n{from}")));
+        (from == 0).then_some(1)
+    }
+    fn watch_summary(&self) -> WatchSummary {
+        WatchSummary { connections: 1, paths: 3, watches: 3 }
+    }
+    fn watches_by_path(&self, from: Cursor, out: &mut Vec<Watcher>) -> Option<Cursor> {
+        let (watcher, next) = self.page(from);
+        out.extend(watcher.cloned());
+        next
+    }
+    fn watches_by_session(&self, from: Cursor, out: &mut Vec<Watcher>) -> Option<Cursor> {
+        self.watches_by_path(from, out)
+    }
+    fn digests(&self) -> Vec<(Zxid, i64)> {
+        vec![(Zxid(0x80), 270_434_420_806)]
+    }
+    fn dirs(&self) -> DirSizes {
+        DirSizes { data_bytes: 478, log_bytes: 65_552 }
+    }
+    fn conf(&self) -> ConfFacts {
+        ConfFacts {
+            client_port: Some(22014),
+            data_dir: PathBuf::from("/data/version-2"),
+            log_dir: PathBuf::from("/log/version-2"),
+            sizes: self.dirs(),
+            tick_ms: 2000,
+            connections_per_address: 60,
+            session_timeout_min_ms: 4000,
+            session_timeout_max_ms: 40_000,
+            backlog: None,
+        }
+    }
+    fn environment(&self) -> Environment {
+        Environment::collect()
+    }
+    fn trace_mask(&self) -> i64 {
+        TRACE_MASK_DEFAULT
+    }
+}
+
+impl Fake {
+    fn note(&self, what: impl Into<String>) {
+        self.asked.lock().unwrap().push(what.into());
+    }
+}
+
+/// Whoever says `root:root` may do everything, whoever else has a password may do something.
+impl Served for Fake {
+    fn progress(&self) -> Progress {
+        let turns = self.turns.fetch_add(u64::from(!self.stands), Ordering::Relaxed);
+        Progress { turns, ..Progress::default() }
+    }
+    fn reset_stats(&self) {
+        self.note("reset_stats");
+    }
+    fn reset_connections(&self) {
+        self.note("reset_connections");
+    }
+    fn reset_observers(&self) {
+        self.note("reset_observers");
+    }
+    fn set_trace_mask(&self, mask: i64) {
+        self.note(format!("mask {mask}"));
+    }
+    fn renew_sessions(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        self.note("renew_sessions");
+        Box::pin(std::future::ready(()))
+    }
+    fn last_snapshot(&self) -> Option<SnapshotFacts> {
+        Some(SnapshotFacts { zxid: Zxid(0x8c), taken_s: 1_795_272_835 })
+    }
+    fn ensemble(&self) -> Option<EnsembleFacts> {
+        self.ensemble.clone()
+    }
+    fn observers(&self) -> Vec<ObserverFacts> {
+        self.observers.clone()
+    }
+    fn authorize(&self, _: IpAddr, scheme: &str, data: &str) -> Result<(), Denied> {
+        match (scheme, data) {
+            ("digest", "root:root") => Ok(()),
+            ("digest", _) => Err(Denied::Forbidden),
+            _ => Err(Denied::Unknown),
+        }
+    }
+    fn take_snapshot(&self) -> Result<TakenSnapshot, String> {
+        self.note("snapshot");
+        let mut file: File = tempfile::tempfile().unwrap();
+        file.write_all(&SNAPSHOT).unwrap();
+        file.rewind().unwrap();
+        Ok(TakenSnapshot { file, zxid: Zxid(0x8d), bytes: SNAPSHOT.len() as u64 })
+    }
+}
+
+/// More than is read at a time.
+pub static SNAPSHOT: [u8; 100_000] = [7; 100_000];

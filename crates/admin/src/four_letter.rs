@@ -1,0 +1,36 @@
+//! The four-letter words: what people and monitors type into telnet to see how the server is.
+//!
+//! Pure: a word and [`Facts`] go in, text comes out. Nothing here has a socket, a lock or a clock, and nothing here changes
+//! anything: what a word does besides answering is its [`Effect`], for the driver to carry out.
+//!
+//! Text comes in pieces ([`Answer::next`]), so that a server with millions of watches neither builds the whole answer in memory
+//! nor holds a lock while a slow reader takes it (CVE-2017-5637).
+//!
+//! Source: `org.apache.zookeeper.server.command`; FLW-01 to FLW-11.
+
+mod answer;
+mod date;
+mod environment;
+mod facts;
+
+#[cfg(test)]
+mod tests;
+
+pub use answer::{Answer, text};
+pub use environment::Environment;
+pub use zebu_engine::Mode;
+
+pub use facts::{
+    Bucket, ConfFacts, ConnectionFacts, ConnectionRef, Cursor, DirSizes, Facts, GaugeSets,
+    LeaderFacts, MemberFacts, ProposalSizes, ServerFacts, SessionFacts, WatchSummary, Watcher,
+};
+pub use zebu_config::words::{Effect, Received, Whitelist, Word};
+pub use zebu_proto::{BUILT_ON, VERSION};
+
+/// Trace mask of a fresh server: what `gtmk` prints until `stmk` changes it.
+pub const TRACE_MASK_DEFAULT: i64 = 306;
+
+/// Version and date, as `srvr`, `stat`, `envi` and `mntr` print them.
+pub fn full_version() -> String {
+    format!("{VERSION}, built on {BUILT_ON}")
+}

@@ -1,0 +1,310 @@
+//! What the words tell about, as plain data.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use zebu_engine::Mode;
+use zebu_proto::{ServerId, SessionId, Xid, Zxid};
+use zebu_zab::Learners;
+
+use super::environment::Environment;
+use zebu_config::Config;
+use zebu_metrics::{Metrics, ResponseSizes};
+
+/// Where a page of facts begins. 0 is the beginning, everything else is what the last page returned and means something to the
+/// one who returned it only.
+pub type Cursor = u64;
+
+/// What a server can tell about itself.
+///
+/// Each method is one look: what it returns is consistent in itself, two of them need not agree. Pages (`watches_*`,
+/// `ephemerals`) should be some hundred entries, taken under one lock; between two of them the lock is free.
+pub trait Facts {
+    /// What the server is to its clients; `None` while it serves nobody.
+    fn serving(&self) -> Option<Mode>;
+    /// Numbers of the whole server.
+    fn server(&self) -> ServerFacts;
+    /// Metrics.
+    fn metrics(&self) -> &Metrics;
+    /// All client connections, the one that asks included.
+    fn connections(&self) -> Vec<ConnectionFacts>;
+    /// Connections by the time their silence ends them.
+    fn connection_buckets(&self) -> Vec<Bucket<ConnectionRef>>;
+    /// Sessions by the time they expire here: those that only this server knows, or the others.
+    fn session_buckets(&self, local: bool) -> Vec<Bucket<SessionId>>;
+    /// Number of sessions with ephemerals.
+    fn ephemeral_sessions(&self) -> usize;
+    /// Appends ephemerals, those of one session next to each other. Returns where to go on, nothing at the end.
+    fn ephemerals(&self, from: Cursor, out: &mut Vec<(SessionId, String)>) -> Option<Cursor>;
+    /// Counts of data watches.
+    fn watch_summary(&self) -> WatchSummary;
+    /// Appends data watches, those of one path next to each other. Returns where to go on, nothing at the end.
+    fn watches_by_path(&self, from: Cursor, out: &mut Vec<Watcher>) -> Option<Cursor>;
+    /// Appends data watches, those of one session next to each other. Returns where to go on, nothing at the end.
+    fn watches_by_session(&self, from: Cursor, out: &mut Vec<Watcher>) -> Option<Cursor>;
+    /// Digests of the tree at some zxids, oldest first.
+    fn digests(&self) -> Vec<(Zxid, i64)>;
+    /// Bytes on disk.
+    fn dirs(&self) -> DirSizes;
+    /// What `conf` shows.
+    fn conf(&self) -> ConfFacts;
+    /// What only a member of an ensemble can tell.
+    fn member(&self) -> Option<MemberFacts>;
+    /// All sessions of the ensemble with their timeouts in ms, by id.
+    fn global_sessions(&self) -> Vec<(SessionId, i32)>;
+    /// What `envi` shows.
+    fn environment(&self) -> Environment;
+    /// What `gtmk` shows.
+    fn trace_mask(&self) -> i64;
+}
+
+/// What a member of an ensemble can tell besides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberFacts {
+    /// Its id.
+    pub me: ServerId,
+    /// Whether it has no vote.
+    pub observes: bool,
+    /// `initLimit`.
+    pub init_ticks: u32,
+    /// `syncLimit`.
+    pub sync_ticks: u32,
+    /// Where it listens for votes.
+    pub election_ports: Vec<u16>,
+    /// Where it listens for learners when it leads.
+    pub learner_ports: Vec<u16>,
+    /// The text of the configuration in force.
+    pub membership: String,
+    /// How many servers vote.
+    pub voters: usize,
+    /// Whether there may be sessions that only this server knows.
+    pub local_sessions: bool,
+    /// If it leads.
+    pub leader: Option<LeaderFacts>,
+    /// If it follows and serves observers: how many there are.
+    pub observers: Option<usize>,
+    /// If it observes: from whom it learns.
+    pub master: Option<ServerId>,
+}
+
+/// What a leader can tell besides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeaderFacts {
+    /// Its learners.
+    pub learners: Learners,
+    /// Syncs that wait.
+    pub pending_syncs: usize,
+    /// Milliseconds since it began to lead.
+    pub uptime_ms: u64,
+    /// Sizes of what it has proposed.
+    pub proposals: ProposalSizes,
+}
+
+/// Bytes of the last, the smallest and the largest transaction that was proposed; -1 until there is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct ProposalSizes {
+    pub last: i64,
+    pub min: i64,
+    pub max: i64,
+}
+
+impl Default for ProposalSizes {
+    fn default() -> Self {
+        Self { last: -1, min: -1, max: -1 }
+    }
+}
+
+impl ProposalSizes {
+    /// A transaction of so many bytes has been proposed.
+    pub fn add(&mut self, bytes: usize) {
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.last = bytes;
+        self.min = if self.min < 0 { bytes } else { self.min.min(bytes) };
+        self.max = self.max.max(bytes);
+    }
+}
+
+/// Numbers of the whole server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerFacts {
+    /// Smallest request latency in ms since the last reset.
+    pub latency_min_ms: i64,
+    /// Average request latency in ms.
+    pub latency_avg_ms: f64,
+    /// Largest request latency in ms.
+    pub latency_max_ms: i64,
+    /// Frames received since the last reset.
+    pub packets_received: u64,
+    /// Frames sent.
+    pub packets_sent: u64,
+    /// Open client connections, the one that asks included.
+    pub connections: usize,
+    /// Requests in progress.
+    pub outstanding: usize,
+    /// Last zxid applied.
+    pub zxid: Zxid,
+    /// Znodes, with both aliases of the root, as the original counts.
+    pub znodes: usize,
+    /// Registrations of data and child watches.
+    pub watches: usize,
+    /// Ephemeral znodes.
+    pub ephemerals: usize,
+    /// Bytes of paths and data.
+    pub data_bytes: u64,
+    /// Sessions that are known to all servers.
+    pub sessions: usize,
+    /// Sessions that only this server knows.
+    pub local_sessions: usize,
+    /// Milliseconds since the server began to serve as what it is.
+    pub uptime_ms: u64,
+    /// Syncs of the log that took longer than `fsync.warningthresholdms`.
+    pub slow_syncs: u64,
+    /// Current random drop chance of the connection throttle.
+    pub connection_drop_probability: f64,
+    /// Sizes of responses.
+    pub response_sizes: ResponseSizes,
+    /// File descriptors in use, where the system tells.
+    pub fds_open: Option<u64>,
+    /// File descriptors allowed, where the system tells.
+    pub fds_max: Option<u64>,
+    /// Quotas by namespace.
+    pub quotas: GaugeSets,
+}
+
+/// Gauges by namespace, which is the first component of a path.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GaugeSets {
+    /// Limit of znodes, the hard one if there is one.
+    pub count_limit: BTreeMap<String, i64>,
+    /// Limit of bytes, the hard one if there is one.
+    pub bytes_limit: BTreeMap<String, i64>,
+    /// Znodes under quota.
+    pub count_usage: BTreeMap<String, i64>,
+    /// Bytes under quota.
+    pub bytes_usage: BTreeMap<String, i64>,
+}
+
+/// A connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConnectionFacts {
+    /// Of the client.
+    pub remote: SocketAddr,
+    /// Whether the server is willing to read from it, and waiting to write to it: bits 1 and 4.
+    pub interest: u8,
+    /// Requests in progress.
+    pub queued: u64,
+    /// Frames received.
+    pub received: u64,
+    /// Frames sent.
+    pub sent: u64,
+    /// Its session, once it has one.
+    pub session: Option<SessionFacts>,
+}
+
+/// What `cons` tells about a connection with a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionFacts {
+    /// Which.
+    pub id: SessionId,
+    /// Last operation: `NA`, `PING`, `SESS`, `CREA`, ...
+    pub last_op: &'static str,
+    /// When the connection began, ms since 1970.
+    pub established_ms: i64,
+    /// Timeout in ms.
+    pub timeout_ms: u64,
+    /// Xid of the last request, if it was one of the client's own.
+    pub last_xid: Option<Xid>,
+    /// Zxid of the last response.
+    pub last_zxid: Zxid,
+    /// Time of the last response, ms of a clock that only goes forward.
+    pub last_response_ms: i64,
+    /// Latency of the last response in ms.
+    pub latency_last_ms: i64,
+    /// Smallest latency in ms.
+    pub latency_min_ms: i64,
+    /// Average latency in whole ms.
+    pub latency_avg_ms: i64,
+    /// Largest latency in ms.
+    pub latency_max_ms: i64,
+}
+
+/// Things that expire together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bucket<T> {
+    /// When, ms since 1970.
+    pub expires_ms: i64,
+    /// What.
+    pub members: Vec<T>,
+}
+
+/// A connection in a bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectionRef {
+    /// Of the client.
+    pub remote: SocketAddr,
+    /// Its session, or [`SessionId::NONE`].
+    pub session: SessionId,
+}
+
+/// Counts of data watches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WatchSummary {
+    /// Connections that watch.
+    pub connections: usize,
+    /// Paths that are watched.
+    pub paths: usize,
+    /// Pairs of both.
+    pub watches: usize,
+}
+
+/// A session that watches a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Watcher {
+    /// What is watched.
+    pub path: String,
+    /// Who watches.
+    pub session: SessionId,
+}
+
+/// Bytes on disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DirSizes {
+    /// Of the snapshot directory.
+    pub data_bytes: u64,
+    /// Of the log directory.
+    pub log_bytes: u64,
+}
+
+/// What `conf` shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)] // As `conf` prints them.
+pub struct ConfFacts {
+    pub client_port: Option<u16>,
+    pub data_dir: PathBuf,
+    pub log_dir: PathBuf,
+    pub sizes: DirSizes,
+    pub tick_ms: u128,
+    pub connections_per_address: u32,
+    pub session_timeout_min_ms: u128,
+    pub session_timeout_max_ms: u128,
+    pub backlog: Option<u32>,
+}
+
+impl ConfFacts {
+    /// From the configuration; `client_port` is the one that was bound.
+    pub fn new(config: &Config, client_port: Option<u16>, sizes: DirSizes) -> Self {
+        Self {
+            client_port,
+            data_dir: config.data.snapshots(),
+            log_dir: config.data.logs(),
+            sizes,
+            tick_ms: config.sessions.tick.as_millis(),
+            connections_per_address: config.limits.connections_per_address.unwrap_or(0),
+            session_timeout_min_ms: config.sessions.timeout_min.as_millis(),
+            session_timeout_max_ms: config.sessions.timeout_max.as_millis(),
+            backlog: config.net.backlog,
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Whether a server lives: whether its write path moves.
+//!
+//! A process may be there and answer `ruok` while the thread that decides stands still, or while the disk does not
+//! take the log. What is judged here is what moves: the turns of the replica, and the batches of the log while
+//! records wait for them.
+//!
+//! Pure: looks come in with the time between them, a verdict comes out.
+
+use std::time::Duration;
+
+/// How long something may stand still before the server no longer counts as living.
+pub const STANDSTILL_MAX: Duration = Duration::from_secs(15);
+
+/// How often to look.
+pub const INTERVAL: Duration = Duration::from_millis(500);
+
+/// How far the write path has come: one look.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Turns of the replica since the start: it takes some each second, also without any work.
+    pub turns: u64,
+    /// Records that wait for the log.
+    pub waiting: usize,
+    /// Batches of the log that are durable; another number than before means that it moves.
+    pub batches: u64,
+    /// Whether log and tree are being made anew, which takes its time.
+    pub remaking: bool,
+}
+
+/// What does not move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standstill {
+    /// The replica takes no turns.
+    Replica,
+    /// The log takes no records.
+    Log,
+}
+
+impl Standstill {
+    /// In words.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Replica => "the replica takes no turns",
+            Self::Log => "the transaction log takes no records",
+        }
+    }
+}
+
+/// What was seen so far.
+#[derive(Debug, Default)]
+pub struct Health {
+    last: Progress,
+    replica_stands: Duration,
+    log_stands: Duration,
+}
+
+impl Health {
+    /// Takes a look; `elapsed` is the time since the last one.
+    ///
+    /// A look that comes late says nothing about the time before it: the process may have stood still as a whole.
+    pub fn look(&mut self, now: Progress, elapsed: Duration) {
+        let elapsed = elapsed.min(INTERVAL * 2);
+        let stands = |still: bool, before: Duration| {
+            if still { before.saturating_add(elapsed) } else { Duration::ZERO }
+        };
+        let turns = now.turns == self.last.turns;
+        let log = now.waiting > 0 && !now.remaking && now.batches == self.last.batches;
+        self.replica_stands = stands(turns, self.replica_stands);
+        self.log_stands = stands(log, self.log_stands);
+        self.last = now;
+    }
+
+    /// What has not moved for too long.
+    pub fn standstill(&self) -> Option<Standstill> {
+        if self.replica_stands > STANDSTILL_MAX {
+            Some(Standstill::Replica)
+        } else if self.log_stands > STANDSTILL_MAX {
+            Some(Standstill::Log)
+        } else {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(looks: impl IntoIterator<Item = Progress>) -> Option<Standstill> {
+        let mut health = Health::default();
+        looks.into_iter().for_each(|look| health.look(look, INTERVAL));
+        health.standstill()
+    }
+
+    const LOOKS: u64 = 100;
+
+    #[test]
+    fn a_server_without_work_lives() {
+        assert_eq!(seen((1..LOOKS).map(|turns| Progress { turns, ..Progress::default() })), None);
+    }
+
+    #[test]
+    fn a_replica_that_takes_no_turns_is_found() {
+        let stuck = Progress { turns: 7, ..Progress::default() };
+        assert_eq!(seen([stuck; 3]), None, "not at once");
+        assert_eq!(seen([stuck; LOOKS as usize]), Some(Standstill::Replica));
+        let again = Progress { turns: 8, ..stuck };
+        assert_eq!(seen([stuck; LOOKS as usize].into_iter().chain([again])), None);
+    }
+
+    #[test]
+    fn a_log_that_takes_no_records_is_found() {
+        let look = |turns| Progress { turns, waiting: 3, batches: 9, remaking: false };
+        assert_eq!(seen((1..LOOKS).map(look)), Some(Standstill::Log));
+        // It moves, or has nothing to do, or is busy with something else.
+        let moving = |turns| Progress { batches: turns, ..look(turns) };
+        assert_eq!(seen((1..LOOKS).map(moving)), None);
+        assert_eq!(seen((1..LOOKS).map(|turns| Progress { waiting: 0, ..look(turns) })), None);
+        assert_eq!(seen((1..LOOKS).map(|turns| Progress { remaking: true, ..look(turns) })), None);
+    }
+
+    #[test]
+    fn the_time_in_which_the_process_stood_still_does_not_count() {
+        let mut health = Health::default();
+        let look = Progress { turns: 7, ..Progress::default() };
+        health.look(look, INTERVAL);
+        health.look(look, Duration::from_secs(3600));
+        assert_eq!(health.standstill(), None);
+    }
+}

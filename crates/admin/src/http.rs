@@ -1,0 +1,386 @@
+//! Connections over HTTP: how many there may be, and how long they may take.
+//!
+//! One thread with a runtime of its own serves them all, so that whoever asks takes nothing from clients but what the
+//! answer itself costs. A connection has a task, not a thread. **Limits:** a connection that is one too many ends the
+//! oldest one, the header of a request has a size and a deadline, and so has a peer that does not take its answer.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, Sleep};
+use tower_service::Service;
+use tracing::{debug, warn};
+
+/// Connections to one listener at a time.
+pub const CONNECTIONS_MAX: usize = 64;
+/// Bytes of the header of a request, and of what is read ahead.
+const HEADER_BYTES_MAX: usize = 16 << 10;
+/// Lines of the header of a request.
+const HEADERS_MAX: usize = 64;
+/// Threads for what blocks, such as taking a snapshot.
+const BLOCKING_THREADS_MAX: usize = 2;
+/// Time to wait after a connection could not be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug)]
+pub struct Client(pub SocketAddr);
+
+/// Something to serve.
+pub struct Site {
+    /// Where.
+    pub listener: TcpListener,
+    /// What.
+    pub router: Router,
+    /// How long a client may take for the header of a request, or to take more of an answer.
+    pub idle_timeout: Duration,
+}
+
+/// Why nothing is served.
+#[derive(Debug, thiserror::Error)]
+#[error("{address} port {port} cannot be listened on: {source}")]
+pub struct BindError {
+    /// The address as it was given.
+    pub address: String,
+    /// The port.
+    pub port: u16,
+    /// What the system says.
+    pub source: io::Error,
+}
+
+/// Listens on an address or name, on all addresses if it is `0.0.0.0` or `::`.
+///
+/// # Errors
+/// The port is taken, or the address is not of this machine.
+pub fn bind(address: &str, port: u16) -> Result<TcpListener, BindError> {
+    let attempt = || {
+        let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        for at in (address, port).to_socket_addrs()? {
+            match listen(at) {
+                Ok(listener) => return Ok(listener),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    };
+    attempt().map_err(|source| BindError { address: address.to_owned(), port, source })
+}
+
+fn listen(at: SocketAddr) -> io::Result<TcpListener> {
+    let socket = socket2::Socket::new(
+        socket2::Domain::for_address(at),
+        socket2::Type::STREAM,
+        Some(socket2::Protocol::TCP),
+    )?;
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&at.into())?;
+    socket.listen(128)?;
+    Ok(socket.into())
+}
+
+/// The thread that serves; dropping this ends it.
+#[derive(Debug)]
+pub struct Running {
+    stop: Arc<Notify>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    /// Serves these sites, and polls `beside` meanwhile.
+    ///
+    /// # Errors
+    /// The system has no thread or no runtime left.
+    pub fn start(
+        sites: Vec<Site>,
+        beside: impl Future<Output = ()> + Send + 'static,
+    ) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(BLOCKING_THREADS_MAX)
+            .thread_name("zebu-admin-job")
+            .build()?;
+        let stop = Arc::new(Notify::new());
+        let stopped = stop.clone();
+        let thread =
+            std::thread::Builder::new().name("zebu-admin".to_owned()).spawn(move || {
+                runtime.block_on(async {
+                    tokio::spawn(beside);
+                    for site in sites {
+                        match tokio::net::TcpListener::from_std(site.listener) {
+                            Ok(listener) => {
+                                tokio::spawn(accept(listener, site.router, site.idle_timeout));
+                            }
+                            Err(error) => warn!("HTTP is not served: {error}"),
+                        }
+                    }
+                    stopped.notified().await;
+                });
+                // Tasks end at once; what blocks sees by itself that the server stops.
+                runtime.shutdown_background();
+            })?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn accept(listener: tokio::net::TcpListener, router: Router, idle_timeout: Duration) {
+    let mut connections: VecDeque<AbortHandle> = VecDeque::new();
+    loop {
+        let (stream, client) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                debug!("a connection over HTTP cannot be accepted: {error}");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        connections.retain(|connection| !connection.is_finished());
+        if connections.len() >= CONNECTIONS_MAX
+            && let Some(oldest) = connections.pop_front()
+        {
+            // Whoever comes to ask is served; whoever holds on to many connections loses them.
+            oldest.abort();
+        }
+        let serving = tokio::spawn(serve(stream, client, router.clone(), idle_timeout));
+        connections.push_back(serving.abort_handle());
+    }
+}
+
+async fn serve(stream: TcpStream, client: SocketAddr, router: Router, idle_timeout: Duration) {
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(move |request: hyper::Request<Incoming>| {
+        let mut request: Request = request.map(Body::new);
+        request.extensions_mut().insert(Client(client));
+        router.clone().call(request)
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(idle_timeout)
+        .max_buf_size(HEADER_BYTES_MAX)
+        .max_headers(HEADERS_MAX)
+        .serve_connection(TokioIo::new(Patient::new(stream, idle_timeout)), service)
+        .await;
+    if let Err(error) = served {
+        debug!("a connection over HTTP from {client} ends: {error}");
+    }
+}
+
+/// A stream whose peer has to take what is sent within a time, as long as anything is to be sent.
+struct Patient<S> {
+    stream: S,
+    patience: Duration,
+    /// Until when the peer has to take something.
+    deadline: Pin<Box<Sleep>>,
+    waits: bool,
+}
+
+impl<S> Patient<S> {
+    fn new(stream: S, patience: Duration) -> Self {
+        let deadline = Box::pin(tokio::time::sleep(patience));
+        Self { stream, patience, deadline, waits: false }
+    }
+
+    fn watch<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        progress: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if progress.is_ready() {
+            self.waits = false;
+            return progress;
+        }
+        if !self.waits {
+            self.waits = true;
+            let until = Instant::now() + self.patience;
+            self.deadline.as_mut().reset(until);
+        }
+        ready!(self.deadline.as_mut().poll(context));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, into)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.watch(context, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
+        self.watch(context, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        self.watch(context, flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let shut = Pin::new(&mut self.stream).poll_shutdown(context);
+        self.watch(context, shut)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::{Ipv4Addr, Shutdown, TcpStream as Blocking};
+
+    use axum::routing::get;
+
+    use super::*;
+
+    /// Far above anything that should happen.
+    const DEADLINE: Duration = Duration::from_secs(60);
+
+    fn running(idle_timeout: Duration) -> (Running, SocketAddr) {
+        let long = || std::future::ready("x".repeat(32 << 20));
+        let router = Router::new().route("/", get(|| async { "hello" })).route("/long", get(long));
+        let listener = bind("127.0.0.1", 0).unwrap();
+        let at = listener.local_addr().unwrap();
+        let site = Site { listener, router, idle_timeout };
+        (Running::start(vec![site], std::future::pending()).unwrap(), at)
+    }
+
+    fn connect(at: SocketAddr) -> Blocking {
+        let stream = Blocking::connect(at).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        stream
+    }
+
+    /// What comes until the other end closes the connection, in which way whatsoever.
+    fn rest(stream: &mut Blocking) -> Vec<u8> {
+        let (mut all, mut some) = (Vec::new(), [0; 4096]);
+        loop {
+            match stream.read(&mut some) {
+                Ok(0) => return all,
+                Ok(read) => all.extend(&some[..read]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => panic!("still open"),
+                Err(_) => return all,
+            }
+        }
+    }
+
+    fn ask(at: SocketAddr, header: &str) -> String {
+        let mut stream = connect(at);
+        let request = format!("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{header}\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        String::from_utf8(rest(&mut stream)).unwrap()
+    }
+
+    #[test]
+    fn a_header_has_a_size_and_a_number_of_lines() {
+        let (_running, at) = running(DEADLINE);
+        assert!(ask(at, "X: y\r\n").ends_with("\r\n\r\nhello"));
+        let long = format!("X: {}\r\n", "y".repeat(HEADER_BYTES_MAX));
+        assert!(ask(at, &long).starts_with("HTTP/1.1 431 "));
+        let many = "X: y\r\n".repeat(HEADERS_MAX + 1);
+        assert!(ask(at, &many).starts_with("HTTP/1.1 431 "));
+    }
+
+    #[test]
+    fn a_header_that_does_not_come_ends_its_connection() {
+        let (_running, at) = running(Duration::from_millis(200));
+        let mut silent = connect(at);
+        let mut slow = connect(at);
+        slow.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n").unwrap();
+        // A connection that was used and is kept.
+        let mut kept = connect(at);
+        kept.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        rest(&mut silent);
+        rest(&mut slow);
+        assert!(rest(&mut kept).ends_with(b"hello"));
+        assert!(ask(at, "").ends_with("hello"));
+    }
+
+    #[test]
+    fn whoever_takes_no_answer_loses_the_connection() {
+        let (_running, at) = running(Duration::from_millis(200));
+        let mut stream = connect(at);
+        stream.write_all(b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        // Once the other end has given up, what is sent to it comes back as a reset.
+        while stream.write_all(b"x").is_ok() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = stream.shutdown(Shutdown::Both);
+        assert!(ask(at, "").ends_with("hello"));
+    }
+
+    #[test]
+    fn whoever_holds_many_connections_keeps_nobody_out() {
+        let (_running, at) = running(DEADLINE);
+        let mut held: Vec<Blocking> = (0..CONNECTIONS_MAX + 5).map(|_| connect(at)).collect();
+        assert!(ask(at, "").ends_with("hello"));
+        assert_eq!(rest(&mut held[0]), b"", "the oldest one ends");
+        let mut newest = held.pop().unwrap();
+        newest.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+        assert!(rest(&mut newest).ends_with(b"hello"));
+    }
+
+    #[test]
+    fn a_port_that_is_taken_is_said_to_be() {
+        let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let error = bind("127.0.0.1", port).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("127.0.0.1 port {port} cannot be listened on: ")));
+        bind("no such host", 0).unwrap_err();
+    }
+
+    #[test]
+    fn the_end_closes_the_port() {
+        let (running, at) = running(DEADLINE);
+        let mut kept = connect(at);
+        assert!(ask(at, "").ends_with("hello"));
+        drop(running);
+        assert_eq!(rest(&mut kept), b"");
+        bind("127.0.0.1", at.port()).unwrap();
+    }
+}

@@ -1,0 +1,25 @@
+//! What operators ask of a running server: four-letter words, and over HTTP commands, health and metrics.
+//!
+//! Owns the questions and the form of the answers. What a server knows comes in through the traits
+//! [`four_letter::Facts`] and [`Served`], which the server implements; nothing here changes a server but by the few
+//! methods of that kind.
+
+mod commands;
+#[cfg(test)]
+mod fake;
+mod figures;
+pub mod four_letter;
+mod health;
+mod http;
+mod json;
+mod never;
+mod pages;
+mod prometheus;
+mod served;
+mod site;
+
+pub use commands::Started;
+pub use health::Progress;
+pub use http::{BindError, Running, Site, bind};
+pub use served::{Denied, EnsembleFacts, ObserverFacts, Served, SnapshotFacts, TakenSnapshot};
+pub use site::{Options, Watched, admin, prometheus};

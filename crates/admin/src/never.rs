@@ -1,0 +1,109 @@
+//! What the original counts on its Prometheus page and this server has not got: nothing of it ever happens here, so
+//! each number is 0, and a dashboard or an alert rule that asks for it finds it.
+
+/// A name of the original, and why nothing is counted under it.
+#[derive(Debug, Clone, Copy)]
+pub struct Never {
+    /// The reason.
+    pub why: &'static str,
+    /// Gauges.
+    pub gauges: &'static [&'static str],
+    /// Counters.
+    pub counters: &'static [&'static str],
+    /// Summaries with a median.
+    pub summaries: &'static [&'static str],
+    /// Summaries with more quantiles.
+    pub percentiles: &'static [&'static str],
+}
+
+const NONE: &[&str] = &[];
+
+/// All of them.
+pub const NEVER: [Never; 7] = [
+    Never {
+        why: "requests pass no processors with queues of their own",
+        gauges: NONE,
+        counters: &[
+            "request_commit_queued",
+            "requests_not_forwarded_to_commit_processor",
+            "skip_learner_request_to_next_processor_count",
+        ],
+        summaries: &[
+            "concurrent_request_processing_in_commit_processor",
+            "learner_request_processor_queue_size",
+            "pending_session_queue_size",
+            "read_commit_proc_req_queued",
+            "reads_after_write_in_session_queue",
+            "reads_issued_from_session_queue",
+            "requests_in_session_queue",
+            "session_queues_drained",
+            "time_waiting_empty_pool_in_commit_processor_read_ms",
+            "write_commit_proc_req_queued",
+        ],
+        percentiles: NONE,
+    },
+    Never {
+        why: "a proposal, or the end of a session, is one step among others, too short to be timed",
+        gauges: NONE,
+        counters: NONE,
+        summaries: &["proposal_process_time"],
+        percentiles: &[
+            "close_session_prep_time",
+            "om_commit_process_time_ms",
+            "om_proposal_process_time_ms",
+        ],
+    },
+    Never {
+        why: "the watches of a connection that is gone are removed without a queue or a cleaner",
+        gauges: NONE,
+        counters: &["add_dead_watcher_stall_time", "dead_watchers_cleared", "dead_watchers_queued"],
+        summaries: NONE,
+        percentiles: &["dead_watchers_cleaner_latency"],
+    },
+    Never {
+        why: "there is no TLS and no ensemble scheme",
+        gauges: &[
+            "auth_failed_count",
+            "non_mtls_local_conn_count",
+            "non_mtls_remote_conn_count",
+            "outstanding_tls_handshake",
+        ],
+        counters: &[
+            "cnxn_closed_without_zk_server_running",
+            "ensemble_auth_fail",
+            "ensemble_auth_skip",
+            "ensemble_auth_success",
+            "insecure_admin_count",
+            "tls_handshake_exceeded",
+            "unsuccessful_handshake",
+        ],
+        summaries: NONE,
+        percentiles: NONE,
+    },
+    Never {
+        why: "no snapshot is restored over HTTP",
+        gauges: NONE,
+        counters: &["restore_error_count", "restore_rate_limited_count"],
+        summaries: &["restore_time"],
+        percentiles: NONE,
+    },
+    Never {
+        why: "answers are not cached",
+        gauges: NONE,
+        counters: &[
+            "response_packet_cache_hits",
+            "response_packet_cache_misses",
+            "response_packet_get_children_cache_hits",
+            "response_packet_get_children_cache_misses",
+        ],
+        summaries: NONE,
+        percentiles: NONE,
+    },
+    Never {
+        why: "there is no JVM and no Netty, and a fault that cannot be handled ends the process",
+        gauges: NONE,
+        counters: &["unrecoverable_error_count"],
+        summaries: &["netty_queued_buffer_capacity", "socket_closing_time"],
+        percentiles: &["jvm_pause_time_ms"],
+    },
+];

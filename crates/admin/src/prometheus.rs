@@ -1,0 +1,282 @@
+//! The Prometheus page: everything that is counted, in the text format 0.0.4.
+//!
+//! Source: `PrometheusMetricsProvider.java` of 3.9.5, whose names, labels and quantiles these are.
+
+use std::fmt::Write;
+use std::fs;
+
+use zebu_metrics::{Exposition, Kind, Shown, Visitor};
+
+use crate::figures::{self, Figures};
+use crate::never::{NEVER, Never};
+use crate::served::Served;
+
+/// What the page is.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Makes the page. `process`: also what the system knows of this process.
+pub fn page(served: &dyn Served, process: bool) -> String {
+    let mut page = Page::default();
+    figures::gauges(served, served.serving(), &mut page);
+    served.metrics().expose(&mut page);
+    NEVER.iter().for_each(|never| page.never(never));
+    if process {
+        page.process();
+    }
+    page.text
+}
+
+#[derive(Default)]
+struct Page {
+    text: String,
+    /// The family that was begun last.
+    family: String,
+}
+
+impl Page {
+    fn begin(&mut self, name: &str, kind: &str, help: &str) {
+        if self.family != name {
+            // Writing to a String cannot fail.
+            let _ = writeln!(self.text, "# HELP {name} {}", Escaped(help, false));
+            let _ = writeln!(self.text, "# TYPE {name} {kind}");
+            name.clone_into(&mut self.family);
+        }
+    }
+
+    fn value(&mut self, name: &str, key: Option<&str>, quantile: Option<f64>, value: f64) {
+        self.text.push_str(name);
+        let key = key.map(|key| format!("key=\"{}\"", Escaped(key, true)));
+        let quantile = quantile.map(|quantile| format!("quantile=\"{quantile}\""));
+        let labels: Vec<String> = key.into_iter().chain(quantile).collect();
+        if !labels.is_empty() {
+            let _ = write!(self.text, "{{{}}}", labels.join(","));
+        }
+        let _ = match value.is_nan() {
+            true => writeln!(self.text, " NaN"),
+            false => writeln!(self.text, " {value:?}"),
+        };
+    }
+
+    fn gauge(&mut self, name: &str, kind: &str, help: &str, value: f64) {
+        self.begin(name, kind, help);
+        self.value(name, None, None, value);
+    }
+
+    fn never(&mut self, never: &Never) {
+        let help = format!("Always 0: {}.", never.why);
+        for name in never.gauges {
+            self.gauge(name, "gauge", &help, 0.0);
+        }
+        for name in never.counters {
+            self.gauge(name, "counter", &help, 0.0);
+        }
+        let summaries = never.summaries.iter().map(|name| (name, &[0.5][..]));
+        let percentiles = never.percentiles.iter().map(|name| (name, &[0.5, 0.9, 0.99][..]));
+        for (name, quantiles) in summaries.chain(percentiles) {
+            self.begin(name, "summary", &help);
+            let quantiles = quantiles.iter().map(|quantile| (*quantile, None)).collect();
+            self.summary(name, None, &Shown { count: 0, sum: 0, quantiles });
+        }
+    }
+
+    /// What the page of a JVM tells under these names, too.
+    fn process(&mut self) {
+        let file = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let status = file("/proc/self/status");
+        for (name, help, value) in [
+            (
+                "process_resident_memory_bytes",
+                "Resident memory size in bytes.",
+                bytes_of(&status, "VmRSS:"),
+            ),
+            (
+                "process_virtual_memory_bytes",
+                "Virtual memory size in bytes.",
+                bytes_of(&status, "VmSize:"),
+            ),
+        ] {
+            if let Some(value) = value {
+                self.gauge(name, "gauge", help, value);
+            }
+        }
+        let times = Times::of(&file("/proc/self/stat"), &file("/proc/stat"));
+        if let Some(Times { used_s, started_s }) = times {
+            let help = "Total user and system CPU time spent in seconds.";
+            self.gauge("process_cpu_seconds_total", "counter", help, used_s);
+            let help = "Start time of the process since unix epoch in seconds.";
+            self.gauge("process_start_time_seconds", "gauge", help, started_s);
+        }
+    }
+}
+
+/// A text in a line of help, or in a label: there quotes are escaped, too.
+struct Escaped<'t>(&'t str, bool);
+
+impl std::fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.chars().try_for_each(|c| match c {
+            '\\' => f.write_str("\\\\"),
+            '\n' => f.write_str("\\n"),
+            '"' if self.1 => f.write_str("\\\""),
+            c => f.write_char(c),
+        })
+    }
+}
+
+impl Visitor for Page {
+    fn integer(&mut self, name: &str, value: i64) {
+        self.decimal(name, value as f64);
+    }
+
+    fn decimal(&mut self, name: &str, value: f64) {
+        self.gauge(name, "gauge", name, value);
+        // Its meaning is that of the original's page.
+        if name == "open_file_descriptor_count" || name == "max_file_descriptor_count" {
+            let other =
+                if name.starts_with("open") { "process_open_fds" } else { "process_max_fds" };
+            self.gauge(other, "gauge", name, value);
+        }
+    }
+}
+
+impl Figures for Page {
+    // A text is no metric.
+    fn text(&mut self, _: &str, _: &str) {}
+
+    fn set(&mut self, name: &str) {
+        self.begin(name, "gauge", name);
+    }
+
+    fn keyed(&mut self, name: &str, key: &str, value: i64) {
+        self.begin(name, "gauge", name);
+        self.value(name, Some(key), None, value as f64);
+    }
+}
+
+impl Exposition for Page {
+    fn family(&mut self, name: &str, kind: Kind, help: &str) {
+        let kind = match kind {
+            Kind::Counter => "counter",
+            Kind::Summary => "summary",
+        };
+        self.begin(name, kind, help);
+    }
+
+    fn counter(&mut self, name: &str, key: Option<&str>, value: u64) {
+        self.value(name, key, None, value as f64);
+    }
+
+    fn summary(&mut self, name: &str, key: Option<&str>, summary: &Shown) {
+        for (quantile, value) in &summary.quantiles {
+            let value = value.map_or(f64::NAN, |value| value as f64);
+            self.value(name, key, Some(*quantile), value);
+        }
+        self.value(&format!("{name}_count"), key, None, summary.count as f64);
+        self.value(&format!("{name}_sum"), key, None, summary.sum as f64);
+    }
+}
+
+/// The number of a `name:   12 kB` line, in bytes.
+fn bytes_of(status: &str, name: &str) -> Option<f64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some((kib * 1024) as f64)
+}
+
+/// Times of a process, in seconds.
+#[derive(Debug, PartialEq)]
+struct Times {
+    /// On a processor, all threads together.
+    used_s: f64,
+    /// Since 1970.
+    started_s: f64,
+}
+
+/// What `/proc` counts in: Linux shows every program hundredths of a second, whatever it uses itself.
+const TICKS_PER_S: f64 = 100.0;
+
+impl Times {
+    fn of(process: &str, system: &str) -> Option<Self> {
+        // The name of the program, in parentheses, may have spaces.
+        let fields: Vec<&str> = process.rsplit_once(')')?.1.split_whitespace().collect();
+        let number = |at: usize| fields.get(at)?.parse::<f64>().ok();
+        let booted = system.lines().find_map(|line| line.strip_prefix("btime "))?;
+        let booted: f64 = booted.trim().parse().ok()?;
+        Some(Self {
+            used_s: (number(11)? + number(12)?) / TICKS_PER_S,
+            started_s: booted + number(19)? / TICKS_PER_S,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zebu_metrics::Metrics;
+
+    use super::*;
+
+    #[test]
+    fn the_page_is_in_the_text_format() {
+        let metrics = Metrics::default();
+        metrics.response_bytes.add(7);
+        [1, 2, 3].into_iter().for_each(|value| metrics.fsynctime.add(value));
+        metrics.write_per_namespace.add("a\"b", 10);
+        let mut page = Page::default();
+        page.decimal("avg_latency", 4.5);
+        page.text("version", "3");
+        page.keyed("quota_count_limit_per_namespace", "a", 1);
+        page.keyed("quota_count_limit_per_namespace", "b\\", 2);
+        metrics.expose(&mut page);
+        let of = |name: &str| -> String {
+            let is_of = |line: &&str| {
+                let line = line.trim_start_matches("# HELP ").trim_start_matches("# TYPE ");
+                line.strip_prefix(name).is_some_and(|rest| {
+                    ["_sum", "_count", "{", " "].iter().any(|next| rest.starts_with(next))
+                })
+            };
+            page.text.lines().filter(is_of).flat_map(|line| [line, "\n"]).collect()
+        };
+        assert_eq!(
+            of("avg_latency"),
+            "# HELP avg_latency avg_latency\n# TYPE avg_latency gauge\navg_latency 4.5\n"
+        );
+        assert_eq!(of("version"), "");
+        assert_eq!(
+            of("quota_count_limit_per_namespace"),
+            "# HELP quota_count_limit_per_namespace quota_count_limit_per_namespace\n\
+             # TYPE quota_count_limit_per_namespace gauge\n\
+             quota_count_limit_per_namespace{key=\"a\"} 1.0\n\
+             quota_count_limit_per_namespace{key=\"b\\\\\"} 2.0\n"
+        );
+        assert_eq!(
+            of("response_bytes"),
+            "# HELP response_bytes Bytes of replies, notifications excluded.\n\
+             # TYPE response_bytes counter\nresponse_bytes 7.0\n"
+        );
+        assert_eq!(
+            of("fsynctime"),
+            "# HELP fsynctime Milliseconds of an fsync.\n# TYPE fsynctime summary\n\
+             fsynctime{quantile=\"0.5\"} 2.0\nfsynctime_count 3.0\nfsynctime_sum 6.0\n"
+        );
+        assert!(of("readlatency").contains("readlatency{quantile=\"0.99\"} NaN\n"));
+        assert!(of("write_per_namespace").contains(
+            "write_per_namespace{key=\"a\\\"b\",quantile=\"0.5\"} 10.0\n\
+             write_per_namespace_count{key=\"a\\\"b\"} 1.0\n"
+        ));
+    }
+
+    #[test]
+    fn the_times_of_a_process_are_read_from_proc_lines() {
+        let process =
+            "42 (a b) c) S 1 42 42 0 -1 4194560 9 0 0 0 150 50 0 0 20 0 8 0 1000 123 45 6";
+        let times = Times::of(process, "cpu 1\nbtime 5000\n");
+        assert_eq!(times, Some(Times { used_s: 2.0, started_s: 5010.0 }));
+        assert_eq!(Times::of("", ""), None);
+        assert_eq!(bytes_of("VmRSS:\t    12 kB\n", "VmRSS:"), Some(12_288.0));
+        let mut page = Page::default();
+        page.process();
+        if cfg!(target_os = "linux") {
+            assert!(page.text.contains("\nprocess_cpu_seconds_total "), "{}", page.text);
+        }
+    }
+}

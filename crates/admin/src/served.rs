@@ -1,0 +1,112 @@
+//! What the admin server needs of a server beside the facts of the four-letter words.
+
+use std::fs::File;
+use std::future::Future;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use zebu_proto::{ServerId, Zxid};
+use zebu_zab::config::Membership;
+
+use crate::four_letter::Facts;
+use crate::health::Progress;
+
+/// A server that is asked over HTTP.
+///
+/// Most of it only looks. What changes something is what the commands of that name do, and no more.
+pub trait Served: Facts + Send + Sync + 'static {
+    /// How far its write path has come.
+    fn progress(&self) -> Progress;
+    /// Starts the statistics of the server again (`stat_reset`).
+    fn reset_stats(&self);
+    /// Starts the statistics of all connections again (`connection_stat_reset`).
+    fn reset_connections(&self);
+    /// Starts the statistics of the connections of observers again (`observer_connection_stat_reset`).
+    fn reset_observers(&self);
+    /// Sets what `get_trace_mask` shows.
+    fn set_trace_mask(&self, mask: i64);
+    /// Has the list of sessions renewed that [`Facts::session_buckets`] shows, if that does not take long.
+    fn renew_sessions(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+    /// The newest snapshot on the disk.
+    fn last_snapshot(&self) -> Option<SnapshotFacts>;
+    /// The ensemble, at a member.
+    fn ensemble(&self) -> Option<EnsembleFacts>;
+    /// At a server that serves observers: those that are connected.
+    fn observers(&self) -> Vec<ObserverFacts>;
+    /// Whether somebody at `peer` who shows these credentials has every permission on `/`.
+    ///
+    /// # Errors
+    /// Why not.
+    fn authorize(&self, peer: IpAddr, scheme: &str, data: &str) -> Result<(), Denied>;
+    /// Takes a snapshot, which may take long; blocking.
+    ///
+    /// # Errors
+    /// Why there is none, in words for a log.
+    fn take_snapshot(&self) -> Result<TakenSnapshot, String>;
+}
+
+/// Why a command is not carried out for somebody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Denied {
+    /// No scheme of that name, or it refuses the credentials.
+    #[error("Not authenticated")]
+    Unknown,
+    /// A permission on `/` is missing.
+    #[error("Not authorized")]
+    Forbidden,
+}
+
+/// A snapshot on the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SnapshotFacts {
+    /// Its last transaction.
+    pub zxid: Zxid,
+    /// When it was written, in seconds since 1970.
+    pub taken_s: i64,
+}
+
+/// A snapshot that was just taken.
+#[derive(Debug)]
+pub struct TakenSnapshot {
+    /// Open for reading, so that nothing that removes it is in the way.
+    pub file: File,
+    /// Its last transaction when it was begun.
+    pub zxid: Zxid,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// An ensemble as one member sees it.
+#[derive(Debug, Clone)]
+pub struct EnsembleFacts {
+    /// This member.
+    pub me: ServerId,
+    /// The configuration in force.
+    pub members: Arc<Membership>,
+    /// Who leads, this member perhaps; nobody as far as it knows.
+    pub leader: Option<ServerId>,
+}
+
+/// An observer that is connected to a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObserverFacts {
+    /// Where its connection comes from.
+    pub remote: std::net::SocketAddr,
+    /// Its id.
+    pub server: ServerId,
+    /// When it connected, ms since 1970.
+    pub established_ms: i64,
+    /// Packets that wait for its socket.
+    pub queued_packets: u64,
+    /// Bytes of them.
+    pub queued_bytes: u64,
+    /// Packets that came from it.
+    pub packets_received: u64,
+    /// Packets that were sent to it.
+    pub packets_sent: u64,
+    /// Requests that came from it.
+    pub requests: u64,
+    /// The last transaction that was sent to it.
+    pub last_zxid: Zxid,
+}

@@ -1,0 +1,340 @@
+//! What is served where: the commands, health, and the Prometheus page.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::fs::File;
+use std::io::Read;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::extract::{Path, Query, Request, State};
+use axum::http::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{any, get};
+use axum::{Extension, Router};
+use bytes::Bytes;
+use hyper::body::{Frame, SizeHint};
+use tracing::{error, info};
+
+use crate::commands::{self, Answer, Command, Started};
+use crate::four_letter::Mode;
+use crate::health::{self, Health};
+use crate::http::Client;
+use crate::json::Json;
+use crate::pages::Pages;
+use crate::prometheus as exposition;
+use crate::served::{Denied, Served, TakenSnapshot};
+
+/// What the commands and the health of a server are served with.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where the commands are: empty, or a path that begins with a slash and does not end with one.
+    pub command_url: String,
+    /// Whether somebody may take a snapshot.
+    pub snapshot: bool,
+    /// Time between two snapshots.
+    pub snapshot_interval: Duration,
+    /// What the server was started with.
+    pub started: Started,
+}
+
+struct Admin {
+    served: Arc<dyn Served>,
+    options: Options,
+    health: Watched,
+    /// When the last snapshot was asked for.
+    snapshot_asked: Mutex<Option<Instant>>,
+}
+
+/// What is known of the server's health; clones are the same.
+#[derive(Clone, Default)]
+pub struct Watched(Arc<Mutex<Health>>);
+
+impl Watched {
+    /// Looks at the server now and then, for as long as it is polled.
+    pub async fn watch(self, served: Arc<dyn Served>) {
+        let mut last = tokio::time::Instant::now();
+        loop {
+            tokio::time::sleep(health::INTERVAL).await;
+            let now = tokio::time::Instant::now();
+            let elapsed = now.duration_since(last);
+            last = now;
+            self.lock().look(served.progress(), elapsed);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Health> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+type Shared = State<Arc<Admin>>;
+
+/// The commands and the health of a server.
+pub fn admin(served: Arc<dyn Served>, options: Options, health: Watched) -> Router {
+    let url = options.command_url.clone();
+    let state = Arc::new(Admin { served, options, health, snapshot_asked: Mutex::default() });
+    let mut router = Router::new()
+        .route("/health/live", get(live))
+        .route("/health/ready", get(ready))
+        .route(&format!("{url}/"), get(list))
+        .route(&format!("{url}/{{*name}}"), any(command));
+    if !url.is_empty() {
+        router = router.route(&url, get(list));
+    }
+    router.with_state(state)
+}
+
+/// The Prometheus page. `process`: it also tells what the system knows of this process.
+pub fn prometheus(served: Arc<dyn Served>, process: bool) -> Router {
+    let page = move || {
+        let page = exposition::page(served.as_ref(), process);
+        std::future::ready(([(CONTENT_TYPE, exposition::CONTENT_TYPE)], page))
+    };
+    Router::new().route("/metrics", get(page))
+}
+
+async fn list(State(admin): Shared) -> Response {
+    let page = commands::list(&admin.options.command_url);
+    ([(CONTENT_TYPE, "text/html; charset=utf-8")], page).into_response()
+}
+
+fn json(status: StatusCode, json: &Json) -> Response {
+    (status, [(CONTENT_TYPE, "application/json")], json.to_string()).into_response()
+}
+
+async fn command(
+    State(admin): Shared,
+    Path(name): Path<String>,
+    Query(arguments): Query<HashMap<String, String>>,
+    Extension(Client(client)): Extension<Client>,
+    request: Request,
+) -> Response {
+    let (method, headers) = (request.method(), request.headers());
+    match *method {
+        Method::GET | Method::HEAD | Method::POST => {}
+        Method::TRACE => return StatusCode::FORBIDDEN.into_response(),
+        _ => return allowed(StatusCode::METHOD_NOT_ALLOWED),
+    }
+    let Some(command) = commands::by_name(&name) else {
+        let error = format!("Unknown command: {name}");
+        return json(StatusCode::OK, &commands::failed(&name, error));
+    };
+    let is_post = *method == Method::POST;
+    if is_post && command.name != commands::RESTORE {
+        return allowed(StatusCode::METHOD_NOT_ALLOWED);
+    }
+    if !command.needs_auth {
+        let mask = arguments.get("traceMask").map(String::as_str);
+        let answer = commands::run(command, mask, &admin.served, &admin.options.started).await;
+        return match answer {
+            Answer::Fields(fields) => json(StatusCode::OK, &fields),
+            Answer::Pages(pages) => {
+                let body = Body::new(PageBody(pages));
+                ([(CONTENT_TYPE, "application/json")], body).into_response()
+            }
+        };
+    }
+    if let Some(refused) = commands::refused(command, admin.served.serving()) {
+        return json(StatusCode::OK, &refused);
+    }
+    if let Err((status, why)) = authorized(&admin, client, headers) {
+        return json(status, &commands::failed(command.name, why));
+    }
+    if command.name == commands::RESTORE {
+        let why = "Restore is not part of this version";
+        return json(StatusCode::SERVICE_UNAVAILABLE, &commands::failed(command.name, why));
+    }
+    let streaming = arguments.get("streaming").is_none_or(|it| it.eq_ignore_ascii_case("true"));
+    snapshot(&admin, command, streaming).await
+}
+
+fn allowed(status: StatusCode) -> Response {
+    (status, [(ALLOW, "GET, HEAD, POST")]).into_response()
+}
+
+/// Whether the header shows somebody who has every permission on `/`.
+///
+/// Source: `Commands.checkAuthorization`.
+fn authorized(
+    admin: &Admin,
+    client: SocketAddr,
+    headers: &HeaderMap,
+) -> Result<(), (StatusCode, String)> {
+    let header = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let Some(header) = header else {
+        let why = "Auth info is missing for the command";
+        return Err((StatusCode::UNAUTHORIZED, why.to_owned()));
+    };
+    let denied = |denied: Denied| {
+        let status = match denied {
+            Denied::Unknown => StatusCode::UNAUTHORIZED,
+            Denied::Forbidden => StatusCode::FORBIDDEN,
+        };
+        (status, denied.to_string())
+    };
+    let (scheme, data) = header.trim().split_once(' ').ok_or_else(|| denied(Denied::Unknown))?;
+    admin.served.authorize(client.ip(), scheme, data.trim()).map_err(denied)
+}
+
+/// Takes a snapshot and sends it.
+///
+/// Source: `Commands.SnapshotCommand`.
+async fn snapshot(admin: &Arc<Admin>, command: &Command, streaming: bool) -> Response {
+    let failed = |status, why: &str| json(status, &commands::failed(command.name, why));
+    if !admin.options.snapshot {
+        return failed(StatusCode::SERVICE_UNAVAILABLE, "Snapshot command is disabled");
+    }
+    let metrics = admin.served.metrics();
+    if !admin.may_take_snapshot(Instant::now()) {
+        metrics.snapshot_rate_limited_count.add(1);
+        return failed(StatusCode::TOO_MANY_REQUESTS, "Snapshot command is rate limited");
+    }
+    let served = admin.served.clone();
+    let taken = tokio::task::spawn_blocking(move || served.take_snapshot()).await;
+    let TakenSnapshot { file, zxid, bytes } = match taken {
+        Ok(Ok(taken)) => taken,
+        Ok(Err(why)) => {
+            metrics.snapshot_error_count.add(1);
+            error!("a snapshot that was asked for over HTTP cannot be taken: {why}");
+            return failed(StatusCode::INTERNAL_SERVER_ERROR, "Snapshot cannot be taken");
+        }
+        Err(_) => return failed(StatusCode::INTERNAL_SERVER_ERROR, "Snapshot cannot be taken"),
+    };
+    info!("a snapshot was asked for over HTTP and taken at zxid {zxid}");
+    let mut response = if streaming {
+        let body = Body::new(FileBody { file, left: bytes });
+        ([(CONTENT_TYPE, "application/octet-stream")], body).into_response()
+    } else {
+        json(StatusCode::OK, &commands::failed(command.name, Json::Null))
+    };
+    for (name, value) in
+        [("last_zxid", format!("{:#x}", zxid.0)), ("snapshot_size", bytes.to_string())]
+    {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+}
+
+impl Admin {
+    /// Whether enough time has passed since the last one.
+    fn may_take_snapshot(&self, now: Instant) -> bool {
+        let mut asked = self.snapshot_asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let interval = self.options.snapshot_interval;
+        let may = asked.is_none_or(|asked| now.duration_since(asked) >= interval);
+        if may {
+            *asked = Some(now);
+        }
+        may
+    }
+}
+
+/// A probe's answer: what is wrong, if anything.
+fn probe(mode: Option<Mode>, wrong: &[&str]) -> Response {
+    let status = if wrong.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let fields = Json::object([
+        ("status", if wrong.is_empty() { "ok" } else { "unavailable" }.into()),
+        ("role", mode.map_or(Json::Null, |mode| mode.name().into())),
+        ("reasons", Json::list(wrong.iter().copied())),
+    ]);
+    json(status, &fields)
+}
+
+async fn live(State(admin): Shared) -> Response {
+    let standstill = admin.health.lock().standstill();
+    let wrong: Vec<&str> = standstill.into_iter().map(health::Standstill::text).collect();
+    probe(admin.served.serving(), &wrong)
+}
+
+async fn ready(State(admin): Shared, Query(arguments): Query<HashMap<String, String>>) -> Response {
+    let mode = admin.served.serving();
+    let standstill = admin.health.lock().standstill();
+    let mut wrong: Vec<&str> = standstill.into_iter().map(health::Standstill::text).collect();
+    match mode {
+        None => wrong.push("no client is served"),
+        Some(Mode::ReadOnly) => wrong.push("only read-only clients are served"),
+        Some(_) => {}
+    }
+    if let Some(role) = arguments.get("role") {
+        const ROLES: [&str; 4] = ["leader", "follower", "observer", "standalone"];
+        if !ROLES.contains(&role.as_str()) {
+            let why = format!("role is none of {}", ROLES.join(", "));
+            return json(StatusCode::BAD_REQUEST, &Json::object([("error", why.into())]));
+        }
+        // Alone, a server orders the writes itself, as a leader does.
+        let leads = role == "leader" && mode == Some(Mode::Standalone);
+        if !leads && mode.is_none_or(|mode| mode.name() != role) {
+            wrong.push("the role is another one");
+        }
+    }
+    probe(mode, &wrong)
+}
+
+/// An answer that is made while it is sent.
+struct PageBody(Pages);
+
+impl hyper::body::Body for PageBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        loop {
+            match self.0.next_page() {
+                Some(page) if page.is_empty() => {}
+                Some(page) => return Poll::Ready(Some(Ok(Frame::data(page.into())))),
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+/// Bytes of a file that are read at a time.
+const READ_BYTES: u64 = 64 << 10;
+
+/// A file of a known length.
+struct FileBody {
+    file: File,
+    left: u64,
+}
+
+impl hyper::body::Body for FileBody {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+        if self.left == 0 {
+            return Poll::Ready(None);
+        }
+        let most = self.left.min(READ_BYTES);
+        let mut bytes = Vec::with_capacity(most as usize);
+        let read = (&self.file).take(most).read_to_end(&mut bytes);
+        Poll::Ready(Some(match read {
+            Ok(0) => Err(std::io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) => {
+                self.left -= read as u64;
+                Ok(Frame::data(bytes.into()))
+            }
+            Err(error) => Err(error),
+        }))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}
+
+#[cfg(test)]
+mod tests;

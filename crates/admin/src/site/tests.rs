@@ -1,0 +1,506 @@
+//! What is answered, without sockets.
+
+use std::net::Ipv4Addr;
+use std::sync::atomic::Ordering;
+
+use hyper::body::Body as _;
+use tower_service::Service as _;
+use zebu_proto::{ServerId, Zxid};
+use zebu_zab::Learners;
+use zebu_zab::config::{Member, Membership};
+
+use super::*;
+use crate::fake::{Fake, SESSION, SNAPSHOT};
+use crate::four_letter::{LeaderFacts, MemberFacts, ProposalSizes, Watcher};
+use crate::served::{EnsembleFacts, ObserverFacts};
+
+struct Answered {
+    status: u16,
+    headers: HeaderMap,
+    body: Vec<u8>,
+}
+
+impl Answered {
+    fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// As any parser has it.
+    fn json(&self) -> serde_json::Value {
+        assert_eq!(self.header("content-type"), "application/json");
+        serde_json::from_slice(&self.body).unwrap()
+    }
+
+    fn error(&self) -> (u16, String) {
+        (self.status, self.json()["error"].as_str().unwrap_or("none").to_owned())
+    }
+}
+
+struct Asked {
+    fake: Arc<Fake>,
+    router: Router,
+}
+
+fn options() -> Options {
+    Options {
+        command_url: "/commands".to_owned(),
+        snapshot: true,
+        snapshot_interval: Duration::ZERO,
+        started: Started {
+            configuration: "tickTime=5\n".to_owned(),
+            properties: [("zookeeper.a".to_owned(), "b".to_owned())].into(),
+        },
+    }
+}
+
+fn asked(fake: Fake, options: Options) -> Asked {
+    let fake = Arc::new(fake);
+    let router = admin(fake.clone(), options, Watched::default());
+    Asked { fake, router }
+}
+
+impl Asked {
+    fn send(&self, method: &str, url: &str, auth: Option<&str>) -> Answered {
+        let mut request = Request::builder().method(method).uri(url);
+        if let Some(auth) = auth {
+            request = request.header(AUTHORIZATION, auth);
+        }
+        let mut request = request.body(Body::empty()).unwrap();
+        request.extensions_mut().insert(Client((Ipv4Addr::LOCALHOST, 1).into()));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let response = self.router.clone().call(request).await.unwrap();
+            let (parts, mut body) = response.into_parts();
+            let mut bytes = Vec::new();
+            while let Some(frame) =
+                std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await
+            {
+                bytes.extend(frame.unwrap().into_data().unwrap());
+            }
+            Answered { status: parts.status.as_u16(), headers: parts.headers, body: bytes }
+        })
+    }
+
+    fn get(&self, name: &str) -> Answered {
+        self.send("GET", &format!("/commands/{name}"), None)
+    }
+
+    fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut *self.fake.asked.lock().unwrap())
+    }
+}
+
+#[track_caller]
+fn check(asked: &Asked, name: &str, expected: &str) {
+    let answered = asked.get(name);
+    assert_eq!((answered.status, answered.text()), (200, expected), "{name}");
+}
+
+fn member(id: i64, spec: &str) -> Member {
+    Member::parse(ServerId(id), spec, false).unwrap()
+}
+
+/// A leader with one observer.
+fn leader() -> Fake {
+    let members = [
+        member(1, "10.0.0.1:2888:3888;0.0.0.0:2181"),
+        member(2, "b:2888:3888;2181"),
+        member(3, "c:2888:3888:observer"),
+    ];
+    let proposals = ProposalSizes { last: 7, min: 5, max: 9 };
+    let learners = Learners { connected: 2, followers: 1, without_vote: 0, observers: 1 };
+    let leads = LeaderFacts { learners, pending_syncs: 0, uptime_ms: 5, proposals };
+    Fake {
+        serving: Some(Mode::Leader),
+        member: Some(MemberFacts {
+            me: ServerId(1),
+            observes: false,
+            init_ticks: 10,
+            sync_ticks: 5,
+            election_ports: vec![3888],
+            learner_ports: vec![2888],
+            membership: String::new(),
+            voters: 2,
+            local_sessions: false,
+            leader: Some(leads),
+            observers: None,
+            master: None,
+        }),
+        ensemble: Some(EnsembleFacts {
+            me: ServerId(1),
+            members: Arc::new(Membership::majority(members, Zxid(0x1_0000_0000))),
+            leader: Some(ServerId(1)),
+        }),
+        observers: vec![ObserverFacts {
+            remote: ([10, 0, 0, 3], 4000).into(),
+            server: ServerId(3),
+            established_ms: 1,
+            queued_packets: 2,
+            queued_bytes: 3,
+            packets_received: 4,
+            packets_sent: 5,
+            requests: 6,
+            last_zxid: Zxid(7),
+        }],
+        ..Fake::default()
+    }
+}
+
+#[test]
+fn every_command_answers_by_all_its_names() {
+    let asked = asked(leader(), options());
+    for command in commands::COMMANDS {
+        for name in [&[command.name], command.also].concat() {
+            let auth = Some("digest root:root");
+            let answered = asked.send("GET", &format!("/commands/{name}?streaming=false"), auth);
+            assert_eq!(answered.json()["command"], command.name, "{name}");
+            let own = ["set_trace_mask", "restore"].contains(&command.name);
+            assert_eq!(answered.json()["error"].is_null(), !own, "{name}");
+        }
+    }
+    let list = asked.send("GET", "/commands", None);
+    assert_eq!(list.text(), asked.send("GET", "/commands/", None).text());
+    assert!(list.text().starts_with(
+        "<a href=\"/commands/configuration\">configuration</a>\n<br/>\n<a href=\"/commands/connection_stat_reset\">"
+    ));
+    assert_eq!(list.text().matches("<br/>").count(), commands::COMMANDS.len());
+}
+
+#[test]
+fn answers_are_those_of_the_original() {
+    let asked = asked(Fake::default(), options());
+    check(&asked, "ruok", "{\n  \"command\" : \"ruok\",\n  \"error\" : null\n}");
+    check(
+        &asked,
+        "cons",
+        r#"{
+  "connections" : [ {
+    "remote_socket_address" : "127.0.0.1:40632",
+    "interest_ops" : 1,
+    "outstanding_requests" : 0,
+    "packets_received" : 144,
+    "packets_sent" : 144,
+    "session_id" : 72058047071059968,
+    "last_operation" : "EXIS",
+    "established" : 1795272835528,
+    "session_timeout" : 10000,
+    "last_cxid" : 900,
+    "last_zxid" : 141,
+    "last_response_time" : 6917314,
+    "last_latency" : 1,
+    "min_latency" : 0,
+    "avg_latency" : 1,
+    "max_latency" : 27
+  }, {
+    "remote_socket_address" : "127.0.0.1:40642",
+    "interest_ops" : 1,
+    "outstanding_requests" : 0,
+    "packets_received" : 0,
+    "packets_sent" : 0
+  }, {
+    "remote_socket_address" : "127.0.0.1:40660",
+    "interest_ops" : 0,
+    "outstanding_requests" : 0,
+    "packets_received" : 1,
+    "packets_sent" : 0
+  } ],
+  "secure_connections" : [ ],
+  "command" : "connections",
+  "error" : null
+}"#,
+    );
+    check(
+        &asked,
+        "last_snapshot",
+        "{\n  \"zxid\" : \"8c\",\n  \"timestamp\" : 1795272835,\n  \"command\" : \"last_snapshot\",\n  \"error\" : null\n}",
+    );
+    check(
+        &asked,
+        "leader",
+        "{\n  \"error\" : \"server is not initialized\",\n  \"command\" : \"leader\"\n}",
+    );
+    check(
+        &asked,
+        "zabstate",
+        "{\n  \"voting\" : false,\n  \"zabstate\" : \"\",\n  \"command\" : \"zabstate\",\n  \"error\" : null\n}",
+    );
+    check(
+        &asked,
+        "voting_view",
+        "{\n  \"current_config\" : { },\n  \"command\" : \"voting_view\",\n  \"error\" : null\n}",
+    );
+    check(
+        &asked,
+        "nonsense",
+        "{\n  \"command\" : \"nonsense\",\n  \"error\" : \"Unknown command: nonsense\"\n}",
+    );
+    let monitor = asked.get("monitor").json();
+    assert_eq!(monitor["server_state"], "standalone");
+    assert_eq!(monitor["znode_count"], 145);
+    assert_eq!(monitor["avg_latency"], 1.0);
+    assert_eq!(monitor["app_quota_count_limit_per_namespace"], 10);
+    assert_eq!(monitor["cnt_readlatency"], 0);
+    assert_eq!(asked.get("hash").json()["digests"][0]["zxid"], 0x80);
+    assert_eq!(asked.get("icfg").json()["initial_configuration"], "tickTime=5\n");
+    assert_eq!(asked.get("sysp").json()["zookeeper.a"], "b");
+    assert_eq!(asked.get("conf").json()["client_port"], 22014);
+    assert_eq!(asked.get("srvr").json()["server_stats"]["last_processed_zxid"], 0x8d);
+}
+
+#[test]
+fn long_answers_come_in_pages_without_a_seam() {
+    let mut fake = Fake::default();
+    fake.watchers.push(Watcher { path: "/nope".to_owned(), session: zebu_proto::SessionId(5) });
+    let asked = asked(fake, options());
+    let session = SESSION.0;
+    check(
+        &asked,
+        "watches_by_path",
+        &format!(
+            "{{\n  \"path_to_session_ids\" : {{\n    \"/n0\" : [ {session} ],\n    \"/n1\" : [ {session} ],\n    \
+             \"/nope\" : [ {session}, 5 ]\n  }},\n  \"command\" : \"watches_by_path\",\n  \"error\" : null\n}}"
+        ),
+    );
+    check(
+        &asked,
+        "watches",
+        &format!(
+            "{{\n  \"session_id_to_watched_paths\" : {{\n    \"{session}\" : [ \"/n0\", \"/n1\", \"/nope\" ],\n    \
+             \"5\" : [ \"/nope\" ]\n  }},\n  \"command\" : \"watches\",\n  \"error\" : null\n}}"
+        ),
+    );
+    let dump = asked.get("dump");
+    let ephemerals = &dump.json()["session_id_to_ephemeral_paths"];
+    assert_eq!(ephemerals[session.to_string()], serde_json::json!(["/n0", "/n1"]));
+    assert_eq!(dump.json()["expiry_time_to_session_ids"]["1795272846000"][0], session);
+    assert_eq!(asked.asked(), ["renew_sessions"]);
+    let follower = Fake { serving: Some(Mode::Follower), ..Fake::default() };
+    let dump = self::asked(follower, options()).get("dump").json();
+    let times = dump["expiry_time_to_session_ids"].as_object().unwrap();
+    assert_eq!(times.keys().collect::<Vec<_>>(), ["1795272844000"], "local ones only");
+}
+
+#[test]
+fn nothing_is_watched_where_nobody_watches() {
+    let asked = asked(Fake { watchers: Vec::new(), ..Fake::default() }, options());
+    let text = "{\n  \"path_to_session_ids\" : { },\n  \"command\" : \"watches_by_path\",\n  \"error\" : null\n}";
+    check(&asked, "watches_by_path", text);
+}
+
+#[test]
+fn a_member_tells_of_its_ensemble() {
+    let asked = asked(leader(), options());
+    let lead = asked.get("lead").json();
+    assert_eq!((&lead["is_leader"], &lead["leader_id"]), (&true.into(), &1.into()));
+    assert_eq!(lead["leader_ip"], "10.0.0.1");
+    let observers = asked.get("observers").json();
+    assert_eq!(observers["synced_observers"], 1);
+    assert_eq!(observers["observers"][0]["remote_socket_address"], "/10.0.0.3:4000");
+    assert_eq!(observers["observers"][0]["requests"], 6);
+    let view = asked.get("voting_view").json();
+    let view = view["current_config"].as_object().unwrap();
+    assert_eq!(view.keys().collect::<Vec<_>>(), ["1", "2"], "an observer has no vote");
+    assert_eq!(view["2"]["server_addresses"], serde_json::json!(["b:2888"]));
+    assert_eq!(view["2"]["client_address"], "0.0.0.0:2181");
+    let state = asked.get("zabstate").json();
+    assert_eq!((&state["myid"], &state["voting"]), (&1.into(), &true.into()));
+    assert_eq!((&state["zab_epoch"], &state["zab_counter"]), (&0.into(), &0x8d.into()));
+    assert_eq!(state["quorum_address"]["all_ports"], serde_json::json!([2888]));
+    assert_eq!(state["zabstate"], "broadcast");
+    assert_eq!(asked.get("conf").json()["server_id"], 1);
+    assert_eq!(asked.get("srvr").json()["proposal_stats"]["max_buffer_size"], 9);
+    assert_eq!(asked.get("mntr").json()["peer_state"], "leading - broadcast");
+}
+
+#[test]
+fn a_member_without_a_leader_answers_what_needs_none() {
+    let mut fake = leader();
+    fake.serving = None;
+    fake.ensemble.as_mut().unwrap().leader = None;
+    let asked = asked(fake, options());
+    let not_serving = "This ZooKeeper instance is not currently serving requests";
+    for command in commands::COMMANDS {
+        let auth = Some("digest root:root");
+        let error = asked.send("GET", &format!("/commands/{}", command.name), auth).json();
+        let is_refused = error["error"] == not_serving;
+        assert_eq!(is_refused, command.needs_serving, "{}: {error}", command.name);
+    }
+    assert_eq!(asked.get("zabstate").json()["zabstate"], "election");
+    assert_eq!(asked.get("monitor").json()["server_state"], "leaderelection");
+    assert_eq!(asked.get("monitor").json().get("peer_state"), None);
+}
+
+#[test]
+fn commands_that_change_something_do_that_and_no_more() {
+    let asked = asked(Fake::default(), options());
+    for (command, what) in [
+        ("crst", "reset_connections"),
+        ("srst", "reset_stats"),
+        ("orst", "reset_observers"),
+        ("stmk?traceMask=12", "mask 12"),
+    ] {
+        assert!(asked.get(command).json()["error"].is_null());
+        assert_eq!(asked.asked(), [what]);
+    }
+    let error = "setTraceMask requires long traceMask argument";
+    for command in ["stmk", "stmk?traceMask=x"] {
+        assert_eq!(asked.get(command).error(), (200, error.to_owned()));
+    }
+    assert_eq!(asked.asked(), [""; 0]);
+}
+
+#[test]
+fn methods() {
+    let asked = asked(Fake::default(), options());
+    let status = |method: &str, url: &str| asked.send(method, url, None).status;
+    assert_eq!(status("HEAD", "/commands/ruok"), 200);
+    assert_eq!(status("TRACE", "/commands/ruok"), 403);
+    assert_eq!(status("POST", "/commands/srst"), 405);
+    assert_eq!(status("DELETE", "/commands/ruok"), 405);
+    assert_eq!(status("GET", "/nothing"), 404);
+    assert_eq!(asked.asked(), [""; 0]);
+}
+
+#[test]
+fn the_path_of_the_commands_can_be_another_one() {
+    for (url, at) in [("/admin/cmd", "/admin/cmd/ruok"), ("", "/ruok")] {
+        let asked = asked(Fake::default(), Options { command_url: url.to_owned(), ..options() });
+        assert_eq!(asked.send("GET", at, None).status, 200);
+        assert_eq!(asked.send("GET", "/health/live", None).status, 200);
+        let list = asked.send("GET", &format!("{url}/"), None);
+        assert!(list.text().contains(&format!("<a href=\"{at}\">ruok</a>")));
+        assert_ne!(
+            asked.send("GET", "/commands/ruok", None).text(),
+            asked.send("GET", at, None).text()
+        );
+    }
+}
+
+#[test]
+fn a_snapshot_is_for_those_who_may_do_everything() {
+    let asked = asked(Fake::default(), options());
+    let snap = |auth| asked.send("GET", "/commands/snapshot", auth);
+    let missing = "Auth info is missing for the command".to_owned();
+    assert_eq!(snap(None).error(), (401, missing));
+    for auth in ["digest", "nope root:root", ""] {
+        assert_eq!(snap(Some(auth)).error(), (401, "Not authenticated".to_owned()), "{auth}");
+    }
+    assert_eq!(snap(Some("digest u:p")).error(), (403, "Not authorized".to_owned()));
+    assert_eq!(asked.asked(), [""; 0]);
+    let taken = snap(Some("digest root:root"));
+    assert_eq!((taken.status, taken.header("content-type")), (200, "application/octet-stream"));
+    assert_eq!((taken.header("last_zxid"), taken.header("snapshot_size")), ("0x8d", "100000"));
+    assert_eq!(taken.body, SNAPSHOT);
+    let taken = asked.send("GET", "/commands/snapshot?streaming=false", Some("digest root:root"));
+    assert_eq!(taken.text(), "{\n  \"command\" : \"snapshot\",\n  \"error\" : null\n}");
+    assert_eq!(taken.header("last_zxid"), "0x8d");
+}
+
+#[test]
+fn snapshots_are_limited_and_can_be_switched_off() {
+    let limited = Options { snapshot_interval: Duration::from_secs(3600), ..options() };
+    let limited = asked(Fake::default(), limited);
+    let snap = |asked: &Asked| asked.send("GET", "/commands/snap", Some("digest root:root"));
+    assert_eq!([snap(&limited).status, snap(&limited).status], [200, 429]);
+    assert_eq!(limited.fake.metrics.snapshot_rate_limited_count.value(), 1);
+    assert_eq!(limited.asked(), ["snapshot"]);
+    let off = asked(Fake::default(), Options { snapshot: false, ..options() });
+    assert_eq!(snap(&off).error(), (503, "Snapshot command is disabled".to_owned()));
+    assert_eq!(off.asked(), [""; 0]);
+}
+
+#[test]
+fn a_restore_is_refused_and_says_so() {
+    let asked = asked(Fake::default(), options());
+    let restore = |auth| asked.send("POST", "/commands/restore", auth).error();
+    assert_eq!(restore(None).0, 401);
+    let refused = "Restore is not part of this version".to_owned();
+    assert_eq!(restore(Some("digest root:root")), (503, refused));
+}
+
+#[test]
+fn readiness_is_serving() {
+    let status = |serving: Option<Mode>, url: &str| {
+        asked(Fake { serving, ..Fake::default() }, options()).send("GET", url, None).status
+    };
+    let role = |serving, role: &str| status(Some(serving), &format!("/health/ready?role={role}"));
+    assert_eq!(status(None, "/health/ready"), 503);
+    assert_eq!(status(None, "/health/live"), 200);
+    assert_eq!(status(Some(Mode::ReadOnly), "/health/ready"), 503);
+    for mode in [Mode::Standalone, Mode::Leader, Mode::Follower, Mode::Observer] {
+        assert_eq!(status(Some(mode), "/health/ready"), 200);
+        assert_eq!(role(mode, mode.name()), 200);
+    }
+    assert_eq!([role(Mode::Follower, "leader"), role(Mode::Standalone, "leader")], [503, 200]);
+    assert_eq!(role(Mode::Leader, "boss"), 400);
+    let asked = asked(Fake { serving: None, ..Fake::default() }, options());
+    let answered = asked.send("GET", "/health/ready?role=leader", None).json();
+    assert_eq!(
+        answered["reasons"],
+        serde_json::json!(["no client is served", "the role is another one"])
+    );
+    assert_eq!((&answered["status"], answered["role"].is_null()), (&"unavailable".into(), true));
+}
+
+#[test]
+fn a_server_that_does_not_move_neither_lives_nor_is_ready() {
+    for (stands, status) in [(true, 503), (false, 200)] {
+        let fake = Arc::new(Fake { stands, ..Fake::default() });
+        let health = Watched::default();
+        let router = admin(fake.clone(), options(), health.clone());
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let watching = health.watch(fake.clone());
+            let _ = tokio::time::timeout(health::STANDSTILL_MAX * 2, watching).await;
+        });
+        assert_eq!(fake.turns.load(Ordering::Relaxed) == 1, stands);
+        let asked = Asked { fake, router };
+        for url in ["/health/live", "/health/ready"] {
+            assert_eq!(asked.send("GET", url, None).status, status, "{url}");
+        }
+        if stands {
+            let reasons = &asked.send("GET", "/health/live", None).json()["reasons"];
+            assert_eq!(reasons, &serde_json::json!(["the replica takes no turns"]));
+        }
+    }
+}
+
+#[test]
+fn the_prometheus_page_has_facts_and_metrics() {
+    let fake = Arc::new(Fake::default());
+    fake.metrics.response_bytes.add(3);
+    for process in [true, false] {
+        let asked = Asked { fake: fake.clone(), router: prometheus(fake.clone(), process) };
+        let page = asked.send("GET", "/metrics", None);
+        assert_eq!(page.header("content-type"), "text/plain; version=0.0.4; charset=utf-8");
+        let text = page.text();
+        for line in [
+            "znode_count 145.0",
+            "response_bytes 3.0",
+            "avg_latency 1.0",
+            "# TYPE quota_bytes_limit_per_namespace gauge",
+            "# HELP restore_error_count Always 0: no snapshot is restored over HTTP.",
+            "restore_error_count 0.0",
+            "jvm_pause_time_ms{quantile=\"0.99\"} NaN",
+            "jvm_pause_time_ms_count 0.0",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}: {text}");
+        }
+        assert!(text.contains("\nquota_count_limit_per_namespace{key=\"app\"} 10.0\n"));
+        assert_eq!(text.contains("process_resident_memory_bytes"), process);
+        let mut types: Vec<&str> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
+        let all = types.len();
+        types.sort_unstable();
+        types.dedup();
+        assert_eq!(types.len(), all, "each family once");
+        assert_eq!(asked.send("GET", "/", None).status, 404);
+    }
+}

@@ -1,0 +1,250 @@
+//! What a certificate says: its subject as Java prints it, its alternative names, its dates.
+//!
+//! Nothing here is a verdict: whether a certificate is trusted is rustls' to decide. Bytes that are no certificate are
+//! an error, never a guess.
+
+mod name;
+
+use std::net::IpAddr;
+
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+
+use crate::der::{DerError, INTEGER, OCTET_STRING, OID, Reader, SEQUENCE, context, oid_text};
+
+const UTC_TIME: u8 = 0x17;
+const GENERALIZED_TIME: u8 = 0x18;
+const SUBJECT_ALT_NAME: &str = "2.5.29.17";
+
+/// Bytes that are no certificate.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not an X.509 certificate: {0}")]
+pub struct NotACertificate(String);
+
+impl From<DerError> for NotACertificate {
+    fn from(error: DerError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// What a certificate says of its holder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// The subject as `X500Principal.getName()` prints it, which is the id of the scheme `x509`.
+    pub subject: String,
+    /// The issuer in the same form.
+    pub issuer: String,
+    /// The subject's most specific common name.
+    pub common_name: Option<String>,
+    /// DNS names of the subject alternative names, as they stand there.
+    pub dns_names: Vec<String>,
+    /// Addresses of the subject alternative names.
+    pub addresses: Vec<IpAddr>,
+    /// First moment of its validity.
+    pub not_before: Timestamp,
+    /// Last moment of its validity.
+    pub not_after: Timestamp,
+    /// 1 to 3. rustls accepts no certificate of version 1.
+    pub version: u32,
+    /// Whether it has subject alternative names of any kind: then its common name is no name of a host.
+    pub has_alternative_names: bool,
+}
+
+impl Facts {
+    /// Reads a certificate in DER.
+    ///
+    /// # Errors
+    /// The bytes are no certificate.
+    pub fn of(der: &[u8]) -> Result<Self, NotACertificate> {
+        let mut outer = Reader::new(der);
+        let mut certificate = outer.inside(SEQUENCE)?;
+        if !outer.is_empty() {
+            return Err(NotACertificate("bytes follow it".to_owned()));
+        }
+        let mut tbs = certificate.inside(SEQUENCE)?;
+        let version = match tbs.optional(context(0))? {
+            Some(version) => Reader::new(version).number()?.saturating_add(1),
+            None => 1,
+        };
+        tbs.expect(INTEGER)?; // The serial number.
+        tbs.expect(SEQUENCE)?; // How it is signed.
+        let issuer = name::Name::read(tbs.expect(SEQUENCE)?)?;
+        let mut validity = tbs.inside(SEQUENCE)?;
+        let not_before = time(&mut validity)?;
+        let not_after = time(&mut validity)?;
+        let subject = name::Name::read(tbs.expect(SEQUENCE)?)?;
+        tbs.expect(SEQUENCE)?; // The public key.
+        let mut facts = Self {
+            subject: subject.rfc2253(),
+            issuer: issuer.rfc2253(),
+            common_name: subject.common_name(),
+            dns_names: Vec::new(),
+            addresses: Vec::new(),
+            not_before,
+            not_after,
+            version,
+            has_alternative_names: false,
+        };
+        while !tbs.is_empty() {
+            let element = tbs.any()?;
+            if element.tag == context(3) {
+                facts.extensions(Reader::new(element.content).inside(SEQUENCE)?)?;
+            }
+        }
+        Ok(facts)
+    }
+
+    fn extensions(&mut self, mut extensions: Reader<'_>) -> Result<(), DerError> {
+        while !extensions.is_empty() {
+            let mut extension = extensions.inside(SEQUENCE)?;
+            let oid = oid_text(extension.expect(OID)?);
+            extension.optional(crate::der::BOOLEAN)?;
+            let value = extension.expect(OCTET_STRING)?;
+            if oid.as_deref() != Some(SUBJECT_ALT_NAME) {
+                continue;
+            }
+            let mut names = Reader::new(value).inside(SEQUENCE)?;
+            while !names.is_empty() {
+                self.has_alternative_names = true;
+                let name = names.any()?;
+                match name.tag {
+                    0x82 => self.dns_names.push(String::from_utf8_lossy(name.content).into_owned()),
+                    0x87 => self.addresses.push(address(name.content).ok_or(DerError::Value)?),
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it is valid at that moment, by its dates alone.
+    ///
+    /// # Errors
+    /// A sentence with both dates.
+    pub fn check_dates(&self, now: Timestamp) -> Result<(), String> {
+        if now < self.not_before {
+            return Err(format!(
+                "the certificate of {:?} is not valid yet: it is valid from {} to {}, now is {}",
+                self.subject,
+                self.not_before,
+                self.not_after,
+                whole(now)
+            ));
+        }
+        if now > self.not_after {
+            return Err(format!(
+                "the certificate of {:?} has expired: it was valid from {} to {}, now is {}",
+                self.subject,
+                self.not_before,
+                self.not_after,
+                whole(now)
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn whole(moment: Timestamp) -> Timestamp {
+    Timestamp::from_second(moment.as_second()).unwrap_or(moment)
+}
+
+fn address(bytes: &[u8]) -> Option<IpAddr> {
+    <[u8; 4]>::try_from(bytes)
+        .map(IpAddr::from)
+        .or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from))
+        .ok()
+}
+
+/// `UTCTime` or `GeneralizedTime`, which certificates write to the second and in UTC.
+fn time(reader: &mut Reader<'_>) -> Result<Timestamp, DerError> {
+    let element = reader.any()?;
+    let year_digits = match element.tag {
+        UTC_TIME => 2,
+        GENERALIZED_TIME => 4,
+        got => return Err(DerError::Tag { want: UTC_TIME, got }),
+    };
+    let text = std::str::from_utf8(element.content).map_err(|_| DerError::Value)?;
+    let digits = text.strip_suffix('Z').ok_or(DerError::Value)?;
+    if digits.len() != year_digits + 10 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(DerError::Value);
+    }
+    let (year, rest) = digits.split_at(year_digits);
+    let year: i16 = year.parse().map_err(|_| DerError::Value)?;
+    let year = match (year_digits, year) {
+        (2, 0..50) => 2000 + year,
+        (2, _) => 1900 + year,
+        _ => year,
+    };
+    let part = |at: usize| rest[2 * at..2 * at + 2].parse::<i8>().map_err(|_| DerError::Value);
+    let civil = DateTime::new(year, part(0)?, part(1)?, part(2)?, part(3)?, part(4)?, 0)
+        .map_err(|_| DerError::Value)?;
+    civil.to_zoned(TimeZone::UTC).map(|zoned| zoned.timestamp()).map_err(|_| DerError::Value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::pem;
+
+    fn facts(name: &str) -> Facts {
+        let path = format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read(path).unwrap();
+        let blocks = pem::blocks(&text).unwrap();
+        let block = blocks.iter().find(|block| block.label == "CERTIFICATE").unwrap();
+        Facts::of(&block.der).unwrap()
+    }
+
+    #[test]
+    fn subjects_are_printed_as_java_prints_them() {
+        let table = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/names.txt");
+        let table = std::fs::read_to_string(table).unwrap();
+        assert!(table.lines().count() >= 6);
+        for line in table.lines() {
+            let mut columns = line.split('\t');
+            let (file, name) = (columns.next().unwrap(), columns.next().unwrap());
+            // Java prints an unprintable zero as text; the file has what it printed.
+            assert_eq!(facts(file).subject, name, "{file}");
+        }
+    }
+
+    #[test]
+    fn alternative_names_and_dates_are_those_that_openssl_was_given() {
+        let server = facts("server.pem");
+        assert_eq!(server.dns_names, ["zk1.example.org", "*.wild.example.org", "localhost"]);
+        assert_eq!(
+            server.addresses,
+            ["127.0.0.1".parse::<IpAddr>().unwrap(), "::1".parse().unwrap()]
+        );
+        assert_eq!(server.common_name.as_deref(), Some("zk1.example.org"));
+        assert_eq!(server.version, 3);
+        let expired = facts("expired.pem");
+        assert_eq!(expired.not_before.to_string(), "2020-01-01T00:00:00Z");
+        assert_eq!(expired.not_after.to_string(), "2020-02-01T00:00:00Z");
+        let future = facts("future.pem");
+        assert_eq!(future.not_before.to_string(), "2090-01-01T00:00:00Z");
+    }
+
+    #[test]
+    fn a_certificate_out_of_its_dates_is_refused_with_both_dates() {
+        let now: Timestamp = "2026-01-01T00:00:00.5Z".parse().unwrap();
+        let expired = facts("expired.pem").check_dates(now).unwrap_err();
+        assert_eq!(
+            expired,
+            "the certificate of \"CN=expired\" has expired: it was valid from 2020-01-01T00:00:00Z to \
+             2020-02-01T00:00:00Z, now is 2026-01-01T00:00:00Z"
+        );
+        let future = facts("future.pem").check_dates(now).unwrap_err();
+        assert!(
+            future.contains("not valid yet: it is valid from 2090-01-01T00:00:00Z"),
+            "{future}"
+        );
+    }
+
+    #[test]
+    fn other_bytes_are_no_certificate() {
+        assert!(Facts::of(b"").is_err());
+        assert!(Facts::of(b"hello").is_err());
+        assert!(Facts::of(&[0x30, 3, 0x30, 1, 0]).is_err());
+    }
+}

@@ -1,0 +1,167 @@
+//! SASL's DIGEST-MD5 as Java speaks it, both sides, each a small state machine over bytes.
+//!
+//! One object serves one connection and nothing is shared between connections, so a login can never be that of
+//! another user (ZOOKEEPER-4839). Random bytes come from the caller. Only the quality of protection `auth` is
+//! offered and accepted, as ZooKeeper asks for no other.
+//!
+//! Quirks that are kept, since peers see them: the server names no `qop`; an initial response is refused; names and
+//! passwords are hashed as Latin-1 where all their characters are in it; a client always sends `maxbuf` and its own name as
+//! `authzid`.
+//!
+//! Sources: RFC 2831, `com.sun.security.sasl.digest`, `ZooKeeperSaslServer`, `SaslQuorumAuthServer`,
+//! `SecurityUtils.createSaslClient`.
+
+mod client;
+mod directives;
+mod server;
+
+#[cfg(test)]
+mod tests;
+
+pub use client::Client;
+pub use server::{Authenticated, Server, Step};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use md5::{Digest, Md5};
+use zeroize::Zeroizing;
+
+use crate::secret::Secret;
+
+/// Random bytes of a nonce; base64 makes 40 characters of them, as Java's have.
+pub const NONCE_BYTES: usize = 30;
+
+/// A message longer than this is refused unread, as Java does with responses.
+pub const MESSAGE_BYTES_MAX: usize = 4096;
+
+/// Between whom it is spoken: both sides must name the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Protocol {
+    /// The service of the `digest-uri`.
+    pub service: &'static str,
+    /// The host of the `digest-uri`, which is the realm, too.
+    pub name: &'static str,
+}
+
+/// Between clients and servers.
+pub const CLIENTS: Protocol = Protocol { service: "zookeeper", name: "zk-sasl-md5" };
+
+/// Between servers.
+pub const QUORUM: Protocol = Protocol { service: "zookeeper-quorum", name: "zk-quorum-sasl-md5" };
+
+/// Why an authentication ends. No variant has a secret in it, and what the peer sent is escaped.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// A message is not what it should be.
+    #[error("not a DIGEST-MD5 message: {0}")]
+    Message(&'static str),
+    /// A message names something else than was agreed on.
+    #[error("the peer's DIGEST-MD5 {0} is not what was agreed on")]
+    Mismatch(&'static str),
+    /// The user is not known, or has another password. Which of both it is, the peer must not learn.
+    #[error("user {0:?} is unknown or has another password")]
+    Denied(String),
+    /// The server does not know the password that it accepted.
+    #[error("the server could not prove that it knows the password")]
+    Server,
+    /// A message after the end, or out of its order.
+    #[error("a DIGEST-MD5 message out of its order")]
+    Order,
+}
+
+/// What both sides hash.
+struct Exchange<'a> {
+    user: &'a str,
+    realm: &'a str,
+    nonce: &'a [u8],
+    cnonce: &'a [u8],
+    count: &'a [u8],
+    uri: &'a [u8],
+    authorization: Option<&'a [u8]>,
+}
+
+const QOP: &[u8] = b"auth";
+const COUNT: &[u8] = b"00000001";
+
+impl Exchange<'_> {
+    /// The `response` of a client (`AUTHENTICATE`) or the `rspauth` of a server (an empty method).
+    fn response(&self, method: &[u8], password: &Secret) -> [u8; 32] {
+        let password = match password.expose_str() {
+            Some(text) => hashed_form(text),
+            None => Zeroizing::new(password.expose().to_vec()),
+        };
+        let parts: [&[u8]; 5] =
+            [&hashed_form(self.user), b":", &hashed_form(self.realm), b":", &password];
+        let secret = Zeroizing::new(md5(&parts));
+        let mut parts = vec![&secret[..], b":", self.nonce, b":", self.cnonce];
+        if let Some(authorization) = self.authorization {
+            parts.extend([&b":"[..], authorization]);
+        }
+        let first = Zeroizing::new(hex(md5(&parts)));
+        let second = hex(md5(&[method, b":", self.uri]));
+        hex(md5(&[
+            &first[..],
+            b":",
+            self.nonce,
+            b":",
+            self.count,
+            b":",
+            self.cnonce,
+            b":",
+            QOP,
+            b":",
+            &second,
+        ]))
+    }
+}
+
+fn md5(parts: &[&[u8]]) -> [u8; 16] {
+    let mut state = Md5::new();
+    for part in parts {
+        state.update(part);
+    }
+    state.finalize().into()
+}
+
+fn hex(bytes: [u8; 16]) -> [u8; 32] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [0; 32];
+    for (pair, byte) in text.chunks_exact_mut(2).zip(bytes) {
+        pair[0] = DIGITS[usize::from(byte >> 4)];
+        pair[1] = DIGITS[usize::from(byte & 15)];
+    }
+    text
+}
+
+/// Latin-1 where every character is in it, UTF-8 otherwise.
+fn hashed_form(text: &str) -> Zeroizing<Vec<u8>> {
+    let latin: Option<Vec<u8>> = text.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect();
+    Zeroizing::new(latin.unwrap_or_else(|| text.as_bytes().to_vec()))
+}
+
+fn nonce_text(random: [u8; NONCE_BYTES]) -> String {
+    STANDARD.encode(random)
+}
+
+/// A quoted string's content: quotes and backslashes get a backslash before them.
+fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for character in text.chars() {
+        if matches!(character, '"' | '\\') {
+            out.push('\\');
+        }
+        out.push(character);
+    }
+    out.push('"');
+    out
+}
+
+/// Text of a peer: UTF-8 where it says so, Latin-1 otherwise.
+fn text(bytes: &[u8], is_utf8: bool) -> Result<String, Failure> {
+    if is_utf8 {
+        std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| Failure::Message("not UTF-8"))
+    } else {
+        Ok(bytes.iter().map(|byte| char::from(*byte)).collect())
+    }
+}

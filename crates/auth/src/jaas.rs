@@ -1,0 +1,268 @@
+//! JAAS login configurations: the files that `java.security.auth.login.config` names.
+//!
+//! Reads the grammar that Java reads: sections of login modules, each with a flag and options, and comments. It also reads
+//! what Java refuses without need: `#` comments, and values without quotes such as paths and numbers. Then [`Jaas::login`] makes of a section what ZooKeeper makes of it: DIGEST-MD5 users and
+//! credentials, or a Kerberos key table. Options may hold passwords, so their values are [`Secret`]s.
+//!
+//! Sources: `sun.security.provider.ConfigFile`, `DigestLoginModule`, `SaslServerCallbackHandler`,
+//! `SaslQuorumServerCallbackHandler`.
+
+mod parse;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::secret::Secret;
+
+/// Class names of `DigestLoginModule`: that of ZooKeeper, and those that distributions copied.
+const DIGEST_SUFFIX: &str = ".DigestLoginModule";
+const KERBEROS_SUFFIX: &str = ".Krb5LoginModule";
+
+/// A JAAS file that cannot be used: file, line, what is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JaasError {
+    /// The file.
+    pub path: PathBuf,
+    /// The line, from 1; none where the whole file is meant.
+    pub line: Option<usize>,
+    /// What is wrong and what helps.
+    pub fault: String,
+}
+
+impl fmt::Display for JaasError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path.display())?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        write!(f, ": {}", self.fault)
+    }
+}
+
+impl std::error::Error for JaasError {}
+
+/// When a login module's verdict counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flag {
+    /// It must succeed.
+    Required,
+    /// It must succeed, and nothing further is tried when it does not.
+    Requisite,
+    /// Nothing further is tried when it succeeds.
+    Sufficient,
+    /// It may fail.
+    Optional,
+}
+
+/// A login module of a section.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Module {
+    /// The Java class.
+    pub class: String,
+    /// When its verdict counts.
+    pub flag: Flag,
+    /// Its options in the order of their names.
+    pub options: BTreeMap<String, Secret>,
+    /// The line of its class.
+    pub line: usize,
+}
+
+/// A parsed file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Jaas {
+    path: PathBuf,
+    /// Sections by name, each with its modules.
+    sections: BTreeMap<String, Vec<Module>>,
+}
+
+/// What a section of the file amounts to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Login {
+    /// `DigestLoginModule`.
+    Digest(DigestLogin),
+    /// `Krb5LoginModule`.
+    Kerberos(KerberosLogin),
+}
+
+/// The options of `DigestLoginModule`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DigestLogin {
+    /// The credential of a client: `username` and `password`.
+    pub credential: Option<(String, Secret)>,
+    /// The users that a server knows: `user_NAME="PASSWORD"`.
+    pub users: BTreeMap<String, Secret>,
+}
+
+/// The options of `Krb5LoginModule` that have a meaning outside of Java.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KerberosLogin {
+    /// Whom to log in as.
+    pub principal: Option<String>,
+    /// The key table to log in with, when `useKeyTab` says so.
+    pub key_tab: Option<PathBuf>,
+    /// Whether a key table is to be used.
+    pub use_key_tab: bool,
+    /// Whether a ticket from a cache is to be used.
+    pub use_ticket_cache: bool,
+    /// The cache; the user's own where there is none.
+    pub ticket_cache: Option<PathBuf>,
+    /// `storeKey`: an acceptor needs its key.
+    pub store_key: bool,
+    /// `isInitiator`; true where it is not set.
+    pub is_initiator: bool,
+}
+
+impl Jaas {
+    /// Parses the text of the file `path`, which is only named in errors. `property`: the system properties, which
+    /// values may name as `${name}`.
+    ///
+    /// # Errors
+    /// The line and what is wrong there.
+    pub fn parse(
+        path: &Path,
+        text: &str,
+        property: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, JaasError> {
+        let sections = parse::sections(text, property).map_err(|(line, fault)| JaasError {
+            path: path.to_owned(),
+            line: Some(line),
+            fault,
+        })?;
+        Ok(Self { path: path.to_owned(), sections })
+    }
+
+    /// Reads and parses a file.
+    ///
+    /// # Errors
+    /// It cannot be read, or not parsed.
+    pub fn read(path: &Path, property: &dyn Fn(&str) -> Option<String>) -> Result<Self, JaasError> {
+        let fault = |fault: String| JaasError { path: path.to_owned(), line: None, fault };
+        let bytes = zeroize::Zeroizing::new(std::fs::read(path).map_err(|error| {
+            fault(format!("cannot be read: {error}; check java.security.auth.login.config"))
+        })?);
+        let text = std::str::from_utf8(&bytes).map_err(|error| {
+            let line =
+                1 + bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
+            JaasError { line: Some(line), ..fault("is not UTF-8; save it as UTF-8".to_owned()) }
+        })?;
+        Self::parse(path, text, property)
+    }
+
+    /// The names of the sections.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.sections.keys().map(String::as_str)
+    }
+
+    /// The modules of a section.
+    pub fn section(&self, name: &str) -> Option<&[Module]> {
+        self.sections.get(name).map(Vec::as_slice)
+    }
+
+    /// What the section `name` amounts to; `None` when there is no such section.
+    ///
+    /// # Errors
+    /// Its login module is of no known class, or an option is missing or contradicts another.
+    pub fn login(&self, name: &str) -> Result<Option<Login>, JaasError> {
+        let Some(modules) = self.section(name) else { return Ok(None) };
+        let [module] = modules else {
+            let line = modules.get(1).map(|module| module.line);
+            let count = modules.len();
+            return Err(self
+                .fault(line, format!("section {name} has {count} login modules instead of one")));
+        };
+        let fault = |what: String| self.fault(Some(module.line), format!("section {name}: {what}"));
+        if module.class.ends_with(DIGEST_SUFFIX) {
+            return digest(module).map(Login::Digest).map(Some).map_err(fault);
+        }
+        if module.class.ends_with(KERBEROS_SUFFIX) {
+            return kerberos(module).map(Login::Kerberos).map(Some).map_err(fault);
+        }
+        Err(fault(format!(
+            "the login module {} is not supported; use \
+             org.apache.zookeeper.server.auth.DigestLoginModule or \
+             com.sun.security.auth.module.Krb5LoginModule",
+            module.class
+        )))
+    }
+
+    /// The same of a section that must be there.
+    ///
+    /// # Errors
+    /// There is no such section, or as [`Jaas::login`].
+    pub fn required(&self, name: &str) -> Result<Login, JaasError> {
+        self.login(name)?.ok_or_else(|| {
+            let names: Vec<&str> = self.names().collect();
+            let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            self.fault(None, format!("there is no section {name}; its sections are: {known}"))
+        })
+    }
+
+    fn fault(&self, line: Option<usize>, fault: String) -> JaasError {
+        JaasError { path: self.path.clone(), line, fault }
+    }
+}
+
+impl DigestLogin {
+    /// The password of a user that a server knows.
+    pub fn password(&self, user: &str) -> Option<&Secret> {
+        self.users.get(user)
+    }
+}
+
+fn digest(module: &Module) -> Result<DigestLogin, String> {
+    let mut login = DigestLogin::default();
+    for (name, value) in &module.options {
+        if let Some(user) = name.strip_prefix("user_") {
+            login.users.insert(user.to_owned(), value.clone());
+        }
+    }
+    match (module.options.get("username"), module.options.get("password")) {
+        (Some(user), Some(password)) => {
+            let user = user.expose_str().unwrap_or_default().to_owned();
+            login.credential = Some((user, password.clone()));
+        }
+        (None, None) => {}
+        (Some(_), None) => return Err("username is set without password; set both".to_owned()),
+        (None, Some(_)) => return Err("password is set without username; set both".to_owned()),
+    }
+    if login.credential.is_none() && login.users.is_empty() {
+        return Err(
+            "there are neither users (user_NAME=\"PASSWORD\") nor username and password".to_owned()
+        );
+    }
+    Ok(login)
+}
+
+fn kerberos(module: &Module) -> Result<KerberosLogin, String> {
+    let text =
+        |name: &str| module.options.get(name).and_then(Secret::expose_str).map(str::to_owned);
+    let flag = |name: &str, default: bool| match text(name) {
+        None => Ok(default),
+        Some(value) if value.eq_ignore_ascii_case("true") => Ok(true),
+        Some(value) if value.eq_ignore_ascii_case("false") => Ok(false),
+        Some(value) => Err(format!("{name} is {value:?}; use true or false")),
+    };
+    let file = |name: &str| {
+        text(name).map(|path| PathBuf::from(path.strip_prefix("FILE:").unwrap_or(&path)))
+    };
+    let login = KerberosLogin {
+        principal: text("principal"),
+        key_tab: file("keyTab"),
+        use_key_tab: flag("useKeyTab", false)?,
+        use_ticket_cache: flag("useTicketCache", false)?,
+        ticket_cache: file("ticketCache"),
+        store_key: flag("storeKey", false)?,
+        is_initiator: flag("isInitiator", true)?,
+    };
+    if login.key_tab.is_some() && !login.use_key_tab {
+        return Err("keyTab is set without useKeyTab=true; set both".to_owned());
+    }
+    if login.ticket_cache.is_some() && !login.use_ticket_cache {
+        return Err("ticketCache is set without useTicketCache=true; set both".to_owned());
+    }
+    Ok(login)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+//! TLS: Java's names, rustls' configurations, host names by ZooKeeper's rules, and TLS told from plain text.
+//!
+//! Configurations are built from typed settings and hold no file: whoever reloads builds another one. Certificate paths
+//! are rustls' to verify; what is added is what Java does beside: a certificate that stands itself in the
+//! trust store is trusted, and names of hosts follow `ZKHostnameVerifier`. A name is never looked up in reverse.
+
+mod detect;
+mod hostname;
+mod names;
+mod verify;
+
+#[cfg(test)]
+mod tests;
+
+pub use detect::{Detection, HEADER_BYTES, detect};
+pub use hostname::{HostnameError, verify_hostname};
+pub use names::{CIPHER_SUITES, NameError, PROTOCOLS, Protocol, cipher_suites, context, protocols};
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
+use rustls::{ClientConfig, ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
+
+use crate::store::Identity;
+use verify::{AnyServer, Trust};
+
+/// Whether a server asks for a client's certificate (`clientAuth`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ClientAuth {
+    /// It does not.
+    None,
+    /// It does, and takes clients without one.
+    Want,
+    /// It does, and takes no client without one.
+    #[default]
+    Need,
+}
+
+impl FromStr for ClientAuth {
+    type Err = NameError;
+
+    /// As the original: in any case; an empty value is the default.
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        match text.to_ascii_lowercase().as_str() {
+            "none" => Ok(Self::None),
+            "want" => Ok(Self::Want),
+            "need" | "" => Ok(Self::Need),
+            _ => Err(NameError::new("clientAuth", text, &["none", "want", "need"])),
+        }
+    }
+}
+
+/// Settings that give no configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsError(String);
+
+impl fmt::Display for TlsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for TlsError {}
+
+impl From<rustls::Error> for TlsError {
+    fn from(error: rustls::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// What both sides settle.
+#[derive(Debug, Clone)]
+pub struct Common {
+    /// Versions that are spoken; at least one.
+    pub protocols: Vec<Protocol>,
+    /// Cipher suites in the order of preference; `None` for all that are safe.
+    pub suites: Option<Vec<SupportedCipherSuite>>,
+    /// Certificates that are trusted.
+    pub trusted: Vec<CertificateDer<'static>>,
+    /// Revocation lists. Where there are any, each certificate of a path must be found good by one that is not out of date.
+    pub revocations: Vec<CertificateRevocationListDer<'static>>,
+}
+
+impl Common {
+    /// Both versions, all suites, and trust in these certificates.
+    pub fn trusting(trusted: Vec<CertificateDer<'static>>) -> Self {
+        Self { protocols: PROTOCOLS.to_vec(), suites: None, trusted, revocations: Vec::new() }
+    }
+
+    fn provider(&self) -> Result<Arc<CryptoProvider>, TlsError> {
+        let mut provider = rustls::crypto::ring::default_provider();
+        if let Some(suites) = &self.suites {
+            provider.cipher_suites.clone_from(suites);
+        }
+        for protocol in &self.protocols {
+            let version = protocol.version().version;
+            if !provider.cipher_suites.iter().any(|suite| suite.version().version == version) {
+                return Err(TlsError(format!(
+                    "no cipher suite is left for {}; add one of its suites, or leave the protocol out",
+                    protocol.name()
+                )));
+            }
+        }
+        Ok(Arc::new(provider))
+    }
+
+    fn versions(&self) -> Result<Vec<&'static SupportedProtocolVersion>, TlsError> {
+        if self.protocols.is_empty() {
+            return Err(TlsError("no protocol is enabled; enable TLSv1.2 or TLSv1.3".to_owned()));
+        }
+        Ok(self.protocols.iter().map(|protocol| protocol.version()).collect())
+    }
+
+    fn trust(&self, provider: &Arc<CryptoProvider>) -> Result<Trust, TlsError> {
+        Trust::new(&self.trusted, &self.revocations, provider.clone())
+    }
+}
+
+/// The side that is connected to.
+///
+/// # Errors
+/// Settings contradict each other, or a certificate cannot be used.
+pub fn server(
+    common: &Common,
+    identity: &Identity,
+    client_auth: ClientAuth,
+) -> Result<ServerConfig, TlsError> {
+    let provider = common.provider()?;
+    let builder = ServerConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(&common.versions()?)?;
+    let builder = match client_auth {
+        ClientAuth::None => builder.with_no_client_auth(),
+        ClientAuth::Want | ClientAuth::Need => {
+            let is_needed = client_auth == ClientAuth::Need;
+            builder.with_client_cert_verifier(common.trust(&provider)?.for_clients(is_needed)?)
+        }
+    };
+    Ok(builder.with_single_cert(identity.chain.clone(), identity.key.clone_key())?)
+}
+
+/// The side that connects. `is_name_checked`: whether the server's certificate must be for the name that is connected to.
+///
+/// # Errors
+/// The same.
+pub fn client(
+    common: &Common,
+    identity: Option<&Identity>,
+    is_name_checked: bool,
+) -> Result<ClientConfig, TlsError> {
+    let provider = common.provider()?;
+    let verifier: Arc<AnyServer> = common.trust(&provider)?.for_servers(is_name_checked)?;
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&common.versions()?)?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier);
+    Ok(match identity {
+        Some(identity) => {
+            builder.with_client_auth_cert(identity.chain.clone(), identity.key.clone_key())?
+        }
+        None => builder.with_no_client_auth(),
+    })
+}

@@ -1,0 +1,198 @@
+//! Handshakes in memory between the two sides, with certificates that openssl made; and a matrix of refused ones.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, ServerConnection};
+
+use super::*;
+use crate::certificate::Facts;
+use crate::store::{Contents, PasswordSource, StoreFile};
+
+fn path(name: &str) -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "tests/fixtures", name].iter().collect()
+}
+
+fn file(name: &str) -> StoreFile {
+    StoreFile { path: path(name), password: PasswordSource::Inline("testpass".into()) }
+}
+
+/// Reads a key and its certificate at a moment when the certificate is valid, as the peer under test has no scruples.
+fn identity(name: &str, at: &str) -> Identity {
+    let mut text = std::fs::read(path(&format!("{name}.key"))).unwrap();
+    text.extend(std::fs::read(path(&format!("{name}.pem"))).unwrap());
+    Contents::read(&text, None).unwrap().identity(at.parse().unwrap()).unwrap()
+}
+
+const NOW: &str = "2027-01-01T00:00:00Z";
+
+fn trusting(name: &str) -> Common {
+    Common::trusting(file(name).trusted().unwrap())
+}
+
+fn facts(name: &str) -> Facts {
+    Facts::of(&file(name).trusted().unwrap()[0]).unwrap()
+}
+
+/// Runs a handshake to its end; the version, and how many certificates the server has seen.
+fn shake(
+    client: ClientConfig,
+    server: ServerConfig,
+    name: &str,
+) -> Result<(rustls::ProtocolVersion, usize), rustls::Error> {
+    let name = ServerName::try_from(name.to_owned()).unwrap();
+    let mut client = ClientConnection::new(Arc::new(client), name)?;
+    let mut server = ServerConnection::new(Arc::new(server))?;
+    for _ in 0..10 {
+        let mut bytes = Vec::new();
+        client.write_tls(&mut bytes).unwrap();
+        while !bytes.is_empty() {
+            let read = server.read_tls(&mut bytes.as_slice()).unwrap();
+            bytes.drain(..read);
+            server.process_new_packets()?;
+        }
+        server.write_tls(&mut bytes).unwrap();
+        while !bytes.is_empty() {
+            let read = client.read_tls(&mut bytes.as_slice()).unwrap();
+            bytes.drain(..read);
+            client.process_new_packets()?;
+        }
+    }
+    assert!(!client.is_handshaking() && !server.is_handshaking());
+    Ok((server.protocol_version().unwrap(), server.peer_certificates().map_or(0, <[_]>::len)))
+}
+
+fn server_of(name: &str, at: &str, client_auth: ClientAuth) -> ServerConfig {
+    server(&trusting("ca.pem"), &identity(name, at), client_auth).unwrap()
+}
+
+#[test]
+fn both_versions_are_spoken_with_certificates_on_both_sides() {
+    let alice = identity("client", NOW);
+    for protocol in PROTOCOLS {
+        let common = Common { protocols: vec![protocol], ..trusting("ca.pem") };
+        let ours = client(&common, Some(&alice), true).unwrap();
+        let (version, certificates) =
+            shake(ours, server_of("server", NOW, ClientAuth::Need), "zk1.example.org").unwrap();
+        assert_eq!((version, certificates), (protocol.version().version, 1));
+    }
+}
+
+#[test]
+fn client_auth_is_none_want_or_need() {
+    let anonymous = || client(&trusting("ca.pem"), None, true).unwrap();
+    let alice = || client(&trusting("ca.pem"), Some(&identity("client", NOW)), true).unwrap();
+    let ours = |client_auth| server_of("server", NOW, client_auth);
+    assert_eq!(shake(alice(), ours(ClientAuth::None), "localhost").unwrap().1, 0);
+    assert_eq!(shake(anonymous(), ours(ClientAuth::Want), "localhost").unwrap().1, 0);
+    assert_eq!(shake(alice(), ours(ClientAuth::Want), "localhost").unwrap().1, 1);
+    let refused = shake(anonymous(), ours(ClientAuth::Need), "localhost");
+    assert_eq!(refused, Err(rustls::Error::NoCertificatesPresented));
+    let foreign = client(&trusting("ca.pem"), Some(&identity("foreign", NOW)), true).unwrap();
+    assert!(shake(foreign, ours(ClientAuth::Want), "localhost").is_err());
+    assert_eq!("WANT".parse(), Ok(ClientAuth::Want));
+    assert!(
+        "maybe".parse::<ClientAuth>().unwrap_err().to_string().contains("use none, want, need")
+    );
+}
+
+#[test]
+fn certificates_that_are_not_good_are_refused_on_both_sides() {
+    let revocations = file("ca.crl").revocations().unwrap();
+    let cases = [
+        ("foreign", NOW, "UnknownIssuer"),
+        ("expired", "2020-01-15T00:00:00Z", "Expired"),
+        ("future", "2090-06-01T00:00:00Z", "NotValidYet"),
+        ("revoked", NOW, "Revoked"),
+    ];
+    for (name, at, word) in cases {
+        let common = Common { revocations: revocations.clone(), ..trusting("ca.pem") };
+        let ours = client(&common, None, false).unwrap();
+        let error = shake(ours, server_of(name, at, ClientAuth::None), "localhost").unwrap_err();
+        assert!(format!("{error:?}").contains(word), "{name}: {error:?}");
+
+        let theirs = client(&trusting("ca.pem"), Some(&identity(name, at)), true).unwrap();
+        let ours = server(&common, &identity("server", NOW), ClientAuth::Need).unwrap();
+        let error = shake(theirs, ours, "localhost").unwrap_err();
+        assert!(format!("{error:?}").contains(word), "{name}: {error:?}");
+    }
+    // Beside the list that revokes one, another of the same authority is good.
+    let common = Common { revocations, ..trusting("ca.pem") };
+    let ours = client(&common, None, true).unwrap();
+    shake(ours, server_of("server", NOW, ClientAuth::None), "localhost").unwrap();
+}
+
+#[test]
+fn a_certificate_in_the_trust_store_is_trusted_as_itself() {
+    // An authority's certificate as a server's own: what `openssl req -x509` makes without further words.
+    let ours = server(&trusting("ca.pem"), &identity("ca", NOW), ClientAuth::None).unwrap();
+    let theirs = client(&trusting("ca.pem"), None, false).unwrap();
+    shake(theirs, ours, "localhost").unwrap();
+    let ours = server(&trusting("ca.pem"), &identity("ca", NOW), ClientAuth::None).unwrap();
+    let theirs = client(&trusting("other-ca.pem"), None, false).unwrap();
+    assert!(shake(theirs, ours, "localhost").is_err());
+    // Its dates count nevertheless.
+    let ours = server_of("expired", "2020-01-15T00:00:00Z", ClientAuth::None);
+    let theirs = client(&trusting("expired.pem"), None, false).unwrap();
+    let error = shake(theirs, ours, "localhost").unwrap_err();
+    assert!(format!("{error:?}").contains("Expired"), "{error:?}");
+}
+
+#[test]
+fn the_servers_name_is_checked_unless_that_is_off() {
+    let checked = || client(&trusting("ca.pem"), None, true).unwrap();
+    let unchecked = || client(&trusting("ca.pem"), None, false).unwrap();
+    let with_names = || server_of("server", NOW, ClientAuth::None);
+    for name in ["zk1.example.org", "ZK1.example.org", "a.wild.example.org", "127.0.0.1", "::1"] {
+        shake(checked(), with_names(), name).unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+    for name in ["zk2.example.org", "a.b.wild.example.org", "127.0.0.2", "::2"] {
+        let error = shake(checked(), with_names(), name).unwrap_err().to_string();
+        assert!(error.contains(&format!("and not for {name}")), "{error}");
+        shake(unchecked(), with_names(), name).unwrap();
+    }
+    let without = || server_of("cn-only", NOW, ClientAuth::None);
+    shake(checked(), without(), "cn.example.org").unwrap();
+    assert!(shake(checked(), without(), "zk1.example.org").is_err());
+}
+
+#[test]
+fn hosts_are_matched_as_zookeeper_matches_them() {
+    // The verdicts of ZooKeeper's own verifier: file, host, whether it matches.
+    let table = std::fs::read_to_string(path("hostnames.txt")).unwrap();
+    assert!(table.lines().count() > 20);
+    for line in table.lines() {
+        let [file, host, verdict] = line.split('\t').collect::<Vec<_>>()[..] else {
+            panic!("{line}")
+        };
+        let ours = verify_hostname(&facts(file), &[host]).is_ok();
+        assert_eq!(ours, verdict == "true", "{line}");
+    }
+}
+
+#[test]
+fn settings_that_contradict_each_other_are_refused() {
+    let tls13 = cipher_suites("TLS_AES_128_GCM_SHA256").unwrap();
+    let common = Common { suites: Some(tls13), ..trusting("ca.pem") };
+    let error = client(&common, None, true).unwrap_err().to_string();
+    assert!(error.starts_with("no cipher suite is left for TLSv1.2; add one"), "{error}");
+    let error = client(&Common::trusting(Vec::new()), None, true).unwrap_err().to_string();
+    assert_eq!(error, "no certificate is trusted; set the trust store");
+    let common = Common { protocols: Vec::new(), ..trusting("ca.pem") };
+    assert!(
+        client(&common, None, true).unwrap_err().to_string().contains("enable TLSv1.2 or TLSv1.3")
+    );
+}
+
+#[test]
+fn suites_are_taken_from_the_list_alone() {
+    let common = Common {
+        protocols: vec![Protocol::Tls12],
+        suites: Some(cipher_suites("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256").unwrap()),
+        ..trusting("ca.pem")
+    };
+    let ours = client(&common, None, true).unwrap();
+    // The server's key is of RSA.
+    assert!(shake(ours, server_of("server", NOW, ClientAuth::None), "localhost").is_err());
+}

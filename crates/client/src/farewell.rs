@@ -1,0 +1,93 @@
+//! The end of a session whose last client was dropped: how long the drop waits for it.
+//!
+//! The program may end right after the drop, and its threads with it. So the drop returns when the server was told,
+//! or when that takes too long.
+
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+/// Longest time until the server is told, while there is a connection.
+const TELLING_MAX: Duration = Duration::from_secs(1);
+
+/// Longest time for the rest: until the server has answered, and, without a connection, until there is one.
+const ANSWER_MAX: Duration = Duration::from_secs(1);
+
+/// The same on a thread of a runtime, where others wait for their turn.
+const ANSWER_MAX_IN_RUNTIME: Duration = Duration::from_millis(100);
+
+/// How far the end of a session has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    /// The session's thread will tell the server as soon as it runs.
+    Asked,
+    /// There is no connection at the moment.
+    Alone,
+    /// The system has all bytes that tell the server.
+    Told,
+    /// The session is over.
+    Over,
+}
+
+#[derive(Debug)]
+pub(crate) struct Farewell {
+    stage: Mutex<Stage>,
+    changed: Condvar,
+}
+
+impl Farewell {
+    pub(crate) fn new() -> Self {
+        Self { stage: Mutex::new(Stage::Asked), changed: Condvar::new() }
+    }
+
+    pub(crate) fn reach(&self, stage: Stage) {
+        let mut reached = self.stage.lock();
+        if *reached != stage {
+            *reached = stage;
+            self.changed.notify_all();
+        }
+    }
+
+    /// Returns when the session is over, or it makes no sense to wait any longer.
+    pub(crate) fn wait(&self, is_in_runtime: bool) {
+        let start = Instant::now();
+        let mut stage = self.stage.lock();
+        loop {
+            let limit = match *stage {
+                Stage::Over => return,
+                Stage::Asked => TELLING_MAX,
+                Stage::Alone | Stage::Told if is_in_runtime => ANSWER_MAX_IN_RUNTIME,
+                Stage::Alone | Stage::Told => ANSWER_MAX,
+            };
+            let until = start + limit;
+            if until <= Instant::now() {
+                return;
+            }
+            let _is_timed_out = self.changed.wait_until(&mut stage, until);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_waits_for_what_is_over() {
+        let farewell = Farewell::new();
+        farewell.reach(Stage::Told);
+        farewell.reach(Stage::Over);
+        farewell.wait(true);
+        farewell.wait(false);
+    }
+
+    /// The bound holds whatever the server does.
+    #[test]
+    fn nobody_waits_for_ever() {
+        let farewell = Farewell::new();
+        farewell.reach(Stage::Alone);
+        farewell.wait(true);
+        farewell.reach(Stage::Asked);
+        farewell.wait(true);
+    }
+}

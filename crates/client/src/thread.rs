@@ -1,0 +1,104 @@
+//! The threads that sessions live on, out of reach of whatever the application computes.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::io;
+use std::thread::{self, ThreadId};
+
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+/// A thread that keeps sessions alive: it connects them, sends their heartbeats and takes their answers.
+///
+/// Each session starts a thread of its own, so that no work of the application keeps its heartbeats waiting, whatever
+/// runtime the application has. A program with very many sessions lets them share a few threads:
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+/// # embedded::with_server(async |server| {
+/// # let address = server.address().to_string();
+/// use zebu_client::{Connector, SessionThread};
+///
+/// let thread = SessionThread::start()?;
+/// let connector = Connector::new().on_thread(&thread);
+/// let mut clients = Vec::new();
+/// for _ in 0..10 {
+///     clients.push(connector.clone().connect(&address).await?);
+/// }
+/// # Ok(()) });
+/// ```
+///
+/// The thread ends with the last of its sessions, when nobody holds this value any more.
+#[derive(Clone)]
+pub struct SessionThread {
+    runtime: Handle,
+    id: ThreadId,
+    /// The thread ends when the last of these is gone.
+    _keep: mpsc::Sender<Infallible>,
+}
+
+impl fmt::Debug for SessionThread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SessionThread").field(&self.id).finish()
+    }
+}
+
+impl SessionThread {
+    /// Starts a thread.
+    ///
+    /// # Errors
+    /// The system has no thread, or no file descriptors, left for it.
+    ///
+    /// ```
+    /// let thread = zebu_client::SessionThread::start()?;
+    /// # drop(thread);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn start() -> io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let handle = runtime.handle().clone();
+        let (keep, mut kept) = mpsc::channel(1);
+        let thread = thread::Builder::new().name("zebu-client".to_owned()).spawn(move || {
+            let nothing: Option<Infallible> = runtime.block_on(kept.recv());
+            assert!(nothing.is_none());
+            // A resolver that is silent keeps nobody waiting.
+            runtime.shutdown_background();
+        })?;
+        Ok(Self { runtime: handle, id: thread.thread().id(), _keep: keep })
+    }
+
+    /// Runs something on this thread, beside its sessions. What blocks there, or computes for long, costs them their
+    /// heartbeats.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// let root = client.unowned();
+    /// let children = client.thread().spawn(async move { root.get_children("/").await });
+    /// assert_eq!(children.await??.0, ["zookeeper"]);
+    /// # Ok(()) });
+    /// ```
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.runtime.spawn(future)
+    }
+
+    /// What needs the thread's runtime around it.
+    pub(crate) fn inside<T>(&self, act: impl FnOnce() -> T) -> T {
+        let _inside = self.runtime.enter();
+        act()
+    }
+
+    /// Lets the calling thread wait for something that this one drives.
+    pub(crate) fn wait<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
+    }
+
+    /// Whether the caller is this thread.
+    pub(crate) fn is_current(&self) -> bool {
+        thread::current().id() == self.id
+    }
+}

@@ -1,0 +1,124 @@
+//! The page about settings, `docs/config.md`, written from the registry so that it cannot drift.
+
+use std::fmt::Write;
+
+use super::registry::{Fate, Group, Part, Property, Setting, Switch};
+use super::table::SETTINGS;
+
+/// The page, as Markdown.
+pub fn markdown() -> String {
+    let mut page = String::from(INTRODUCTION);
+    for group in Group::ALL {
+        page.push_str(&format!("\n## {}\n\n", group.title()));
+        page.push_str("| key | property | value | default | in this version | meaning |\n|---|---|---|---|---|---|\n");
+        for setting in SETTINGS.iter().filter(|setting| setting.group == group) {
+            // Writing to a String cannot fail.
+            let _ = writeln!(
+                page,
+                "| `{}` | {} | {} | {} | {} | {} |",
+                setting.key,
+                property(setting),
+                setting.kind,
+                setting.default,
+                fate(setting),
+                setting.help
+            );
+        }
+    }
+    page
+}
+
+fn property(setting: &Setting) -> String {
+    let also = setting.also.map(|name| format!(", `{name}`")).unwrap_or_default();
+    match setting.property {
+        Property::None => "–".to_owned(),
+        Property::Prefixed => format!("`zookeeper.`…{also}"),
+        Property::Full => format!("the same{also}"),
+    }
+}
+
+fn fate(setting: &Setting) -> String {
+    match setting.fate {
+        Fate::Supported => "works".to_owned(),
+        Fate::Harmless(why) => format!("no effect: {why}"),
+        Fate::NotBuilt(part, Switch::Never) => format!("no effect: part of {}", part.name()),
+        Fate::NotBuilt(part, switch) => {
+            let when = match switch {
+                Switch::True => "refused when `true`",
+                Switch::Unless(_) | Switch::Any | Switch::Never => {
+                    "refused when it switches this on"
+                }
+            };
+            match part {
+                Part::Plugins => format!("{when}: Java classes cannot be loaded"),
+                _ => format!("{when}: {}", part.missing()),
+            }
+        }
+    }
+}
+
+const INTRODUCTION: &str = "\
+# Configuration
+
+Every key of `zoo.cfg` and every property of ZooKeeper 3.9, and what this version does with it. The tables are written from
+the server's own registry: `UPDATE_EXPECT=1 cargo test -p zebu-config` rewrites this page.
+
+`zebu server --check zoo.cfg` validates a file and prints every setting with its value and where it comes from; secrets are
+masked.
+
+## Where values come from
+
+Weakest first:
+
+1. the default;
+2. `-Dname=value` words in the environment variable `SERVER_JVMFLAGS`, then those in `JVMFLAGS`;
+3. `-D name=value` on the command line;
+4. `zoo.cfg`: the file beats the property, as in ZooKeeper;
+5. `--set key=value` on the command line.
+
+A property is called `zookeeper.` and the key, unless the table says otherwise; a key without property is read from the file
+and from `--set` only. Other flags in the two variables (`-Xmx1g`, `-XX:...`, `-cp ...`) are for a JVM; they are named in one
+line of the log and otherwise ignored. So are properties of other programs (`log4j.*`, `com.sun.management.*`,
+`java.security.*`), without their values.
+
+Without any file the server listens on 127.0.0.1:2181 and keeps its data in `./zebu-data`.
+
+## What differs from ZooKeeper
+
+- An unknown key in `zoo.cfg`, and an unknown `-Dzookeeper.*`, is a warning with file and line, and with `--check` an error.
+  ZooKeeper says nothing.
+- Properties without the prefix (`jute.maxbuffer`, `readonlymode.enabled`, `znode.container.*`) also work in `zoo.cfg`.
+- A property that is no number, or out of range, prevents the start. ZooKeeper uses the default for some of them.
+- A setting that asks for a part this version does not have prevents the start, with file and line, instead of being silently
+  without effect. `zebu.runWithout=tls,sasl` (own key; parts: tls, sasl, restore, audit, plugins, tracing) makes it
+  a warning. An ensemble cannot be waived.
+- One `server.N` line without a `myid` file is enough to take the client port from it.
+- Files are read as UTF-8, and as ISO-8859-1 if they are none. ZooKeeper always reads ISO-8859-1.
+- All faults of a configuration are reported at once.
+- `zebu server 0 DIR` and `--set clientPort=0` listen on a port the system chooses. In a file 0 means no listener, as in
+  ZooKeeper.
+- The HTTP admin server listens on 127.0.0.1 unless `admin.serverAddress` says otherwise; ZooKeeper's listens on all addresses.
+- `DigestAuthenticationProvider.superDigest` and passwords are never printed.
+";
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn the_page_in_docs_is_up_to_date() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/config.md");
+        let page = markdown();
+        if std::env::var_os("UPDATE_EXPECT").is_some() {
+            fs::write(&path, &page).unwrap();
+        }
+        let found = fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            found == page,
+            "docs/config.md is out of date: run with UPDATE_EXPECT=1 and read the difference"
+        );
+    }
+}

@@ -1,0 +1,258 @@
+//! The typed configuration of a server that is not alone.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use zebu_proto::ServerId;
+use zebu_zab::config::{Membership, Role, Rules};
+
+use super::Note;
+use super::build::Reader;
+use super::dynamic::Members;
+use super::sources::Origin;
+use super::value;
+
+/// Smallest number of committed txns that are kept in memory.
+const COMMITTED_TXNS_MIN: i64 = 500;
+/// Tries to bind the election port when what is configured makes no sense.
+const BIND_TRIES: u32 = 3;
+
+/// What a member of an ensemble is told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EnsembleConfig {
+    /// `myid`: this server.
+    pub me: ServerId,
+    /// The members, in the version of the dynamic file's name, else 0.
+    pub members: Membership,
+    /// What this server is among them.
+    pub role: Role,
+    /// `standaloneEnabled` and `multiAddress.enabled`, for configurations that come later.
+    pub rules: Rules,
+    /// `dynamicConfigFile`, if the members come from it.
+    pub dynamic_file: Option<PathBuf>,
+    /// What was proposed when this server stopped: the members in `zoo.cfg.dynamic.next`.
+    pub proposed: Option<Membership>,
+    /// Where it is said that this is an ensemble.
+    pub origin: Origin,
+    /// `initLimit`: ticks that discovery and synchronization may take, at least 1.
+    pub init_ticks: u32,
+    /// `syncLimit`: ticks that a learner may be silent or lag, at least 1.
+    pub sync_ticks: u32,
+    /// `connectToLearnerMasterLimit`: ticks that connecting to a leader may take; `initLimit` unless set.
+    pub connect_ticks: u32,
+    /// `leaderConnectDelayDuringRetryMs`: pause between two tries.
+    pub connect_pause: Duration,
+    /// `localSessionsEnabled`.
+    pub local_sessions: bool,
+    /// `localSessionsUpgradingEnabled`.
+    pub upgrade_local_sessions: bool,
+    /// `leaderServes`: whether a leader accepts clients.
+    pub leader_serves: bool,
+    /// `oraclePath`: decides which of two servers may go on alone.
+    pub oracle: Option<PathBuf>,
+    /// `leader.maxTimeToWaitForEpoch`: how long a leader waits for supporters that go on looking; `None` is the whole
+    /// `initLimit`.
+    pub epoch_wait_max: Option<Duration>,
+    /// `testingonly.initialZxid`: the counter a new leader begins with, for tests of its end.
+    pub first_counter: Option<u32>,
+    /// Elections.
+    pub election: ElectionNetConfig,
+    /// Learners.
+    pub learners: LearnerSyncConfig,
+}
+
+/// How servers find each other.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ElectionNetConfig {
+    /// `fastleader.minNotificationInterval`: first time to wait for notifications before they are sent again.
+    pub notify_min: Duration,
+    /// `fastleader.maxNotificationInterval`: the time it grows to.
+    pub notify_max: Duration,
+    /// `cnxTimeout`: time to connect.
+    pub connect_timeout: Duration,
+    /// `quorumCnxnTimeoutMs`: time a new connection has to say who it is; `syncLimit` unless set.
+    pub handshake_timeout: Duration,
+    /// `electionPortBindRetry`: tries to bind; `None` is forever.
+    pub bind_tries: Option<u32>,
+    /// `tcpKeepAlive` on election connections.
+    pub tcp_keep_alive: bool,
+    /// `quorumListenOnAllIPs`: on all addresses instead of this server's own.
+    pub listen_on_all: bool,
+    /// `multiAddress.reachabilityCheckEnabled` and `multiAddress.reachabilityCheckTimeoutMs`: how long what is sent to one
+    /// of a member's addresses may take to be received before another is tried; `None` is no check.
+    pub reachability_timeout: Option<Duration>,
+}
+
+/// How a leader brings learners up to date, and what observers do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LearnerSyncConfig {
+    /// `leader.maxConcurrentSnapSyncs`: observers that are sent a snapshot at the same time.
+    pub snap_syncs_max: u32,
+    /// `leader.maxConcurrentDiffSyncs`: observers that are sent what they lack at the same time.
+    pub diff_syncs_max: u32,
+    /// `commitLogCount`: committed txns kept in memory, at least 500.
+    pub committed_txns: u32,
+    /// `leader.ackLoggingFrequency`: of so many transactions one is looked at for how long each server takes to acknowledge
+    /// it; `None` is never.
+    pub acks_timed_every: Option<u32>,
+    /// `snapshotSizeFactor`: share of the snapshot's size up to which a learner is brought up to date from the log on disk;
+    /// `None` is never.
+    pub log_share: Option<f64>,
+    /// `forceSnapshotSync`: always with a snapshot.
+    pub always_snapshot: bool,
+    /// `leader.nodelay`: TCP_NODELAY towards learners.
+    pub leader_no_delay: bool,
+    /// `follower.nodelay`: TCP_NODELAY towards the leader.
+    pub learner_no_delay: bool,
+    /// `observerMasterPort`: where a follower listens for observers, and observers dial.
+    pub observer_master_port: Option<u16>,
+    /// `observerMaster.sizeLimit`: bytes of committed txns a voter keeps in memory when it may have observers.
+    pub observer_master_bytes: u64,
+    /// `syncEnabled`: whether observers write log and snapshots.
+    pub observers_write: bool,
+    /// `observer.reconnectDelayMs`: pause before an observer dials again.
+    pub observer_reconnect_pause: Duration,
+    /// `observer.election.DelayMs`: longest pause before an observer looks for a leader again.
+    pub observer_election_pause_max: Duration,
+}
+
+impl Reader<'_> {
+    /// What decides whether there is an ensemble at all.
+    pub(super) fn rules(&self) -> Rules {
+        Rules {
+            standalone: self.is_on("standaloneEnabled"),
+            multi_address: self.is_on("multiAddress.enabled"),
+        }
+    }
+
+    /// Reads everything even where there is no ensemble, so that faults show early.
+    pub(super) fn ensemble(&self, members: &Members) -> Option<EnsembleConfig> {
+        let rules = self.rules();
+        let ensemble = members.ensemble.as_ref();
+        let limit = |key, needed| self.ticks(key, needed && members.is_ensemble);
+        let (init_ticks, sync_ticks) = (limit("initLimit", true), limit("syncLimit", true));
+        let connect_ticks = match limit("connectToLearnerMasterLimit", false) {
+            0 => init_ticks,
+            ticks => ticks,
+        };
+        let election = self.election(sync_ticks);
+        let learners = self.learners();
+        let epoch_wait_max = self.number("leader.maxTimeToWaitForEpoch").filter(|ms| *ms >= 0);
+        let local_sessions = self.is_on("localSessionsEnabled");
+        let upgrade_local_sessions = self.is_on("localSessionsUpgradingEnabled");
+        let leader_serves = self.is_on("leaderServes");
+        let oracle = self.text("oraclePath").map(PathBuf::from);
+        let first_counter = self.given("testingonly.initialZxid");
+        let first_counter = first_counter.map(|_| self.count("testingonly.initialZxid"));
+        let connect_pause = self.ms("leaderConnectDelayDuringRetryMs");
+        let ensemble = ensemble?;
+        let role = ensemble.members.role(ensemble.me).unwrap_or_default();
+        if let Some(given) = self.given("peerType")
+            && given.value().parse() != Ok(role)
+        {
+            self.adjusted(given, &format!("the server list says {role}, which counts"));
+        }
+        Some(EnsembleConfig {
+            me: ensemble.me,
+            members: ensemble.members.clone(),
+            role,
+            rules,
+            dynamic_file: ensemble.dynamic_file.clone(),
+            proposed: ensemble.proposed.clone(),
+            origin: ensemble.origin.clone(),
+            init_ticks,
+            sync_ticks,
+            connect_ticks,
+            connect_pause,
+            local_sessions,
+            upgrade_local_sessions,
+            leader_serves,
+            oracle,
+            epoch_wait_max: epoch_wait_max.map(|_| self.ms("leader.maxTimeToWaitForEpoch")),
+            first_counter,
+            election,
+            learners,
+        })
+    }
+
+    /// Source: `QuorumPeerConfig.checkValidity`.
+    fn ticks(&self, key: &'static str, is_needed: bool) -> u32 {
+        match self.number(key).unwrap_or(0) {
+            0 if is_needed => {
+                self.problem(key, format!("{key} is not set"));
+                0
+            }
+            ticks @ ..0 => {
+                self.problem(key, format!("{key}={ticks}: must not be negative"));
+                0
+            }
+            ticks => u32::try_from(ticks).unwrap_or(u32::MAX),
+        }
+    }
+
+    fn election(&self, sync_ticks: u32) -> ElectionNetConfig {
+        let above_zero = |key| self.number(key).filter(|ms| *ms > 0).map(|_| self.ms(key));
+        let bind_tries = match self.number("electionPortBindRetry") {
+            Some(0) => None,
+            Some(tries) => Some(u32::try_from(tries).unwrap_or_else(|_| {
+                if let Some(given) = self.given("electionPortBindRetry") {
+                    self.adjusted(given, &format!("must not be negative, using {BIND_TRIES}"));
+                }
+                BIND_TRIES
+            })),
+            None => Some(BIND_TRIES),
+        };
+        let timeout = self.ms("multiAddress.reachabilityCheckTimeoutMs");
+        let is_checked = self.is_on("multiAddress.reachabilityCheckEnabled");
+        ElectionNetConfig {
+            notify_min: self.ms("fastleader.minNotificationInterval"),
+            notify_max: self.ms("fastleader.maxNotificationInterval"),
+            connect_timeout: self.ms("cnxTimeout"),
+            handshake_timeout: above_zero("quorumCnxnTimeoutMs")
+                .unwrap_or_else(|| self.ms("tickTime") * sync_ticks),
+            bind_tries,
+            tcp_keep_alive: self.is_on("tcpKeepAlive"),
+            listen_on_all: self.is_on("quorumListenOnAllIPs"),
+            reachability_timeout: is_checked.then_some(timeout),
+        }
+    }
+
+    fn learners(&self) -> LearnerSyncConfig {
+        let log_share = self.value("snapshotSizeFactor").and_then(value::decimal);
+        let port = self.number("observerMasterPort").and_then(|port| u16::try_from(port).ok());
+        LearnerSyncConfig {
+            snap_syncs_max: self.count("leader.maxConcurrentSnapSyncs"),
+            diff_syncs_max: self.count("leader.maxConcurrentDiffSyncs"),
+            committed_txns: self.at_least("commitLogCount", COMMITTED_TXNS_MIN),
+            acks_timed_every: self
+                .number("leader.ackLoggingFrequency")
+                .and_then(|every| u32::try_from(every).ok())
+                .filter(|every| *every > 0),
+            log_share: log_share.filter(|share| *share >= 0.0),
+            always_snapshot: self.is_on("forceSnapshotSync"),
+            leader_no_delay: self.is_on("leader.nodelay"),
+            learner_no_delay: self.is_on("follower.nodelay"),
+            observer_master_port: port.filter(|port| *port > 0),
+            observer_master_bytes: self
+                .number("observerMaster.sizeLimit")
+                .and_then(|bytes| u64::try_from(bytes).ok())
+                .unwrap_or(0),
+            // Here the property counts more than the key.
+            observers_write: match self.given("observer.syncEnabled") {
+                Some(_) => self.is_on("observer.syncEnabled"),
+                None => self.is_on("syncEnabled"),
+            },
+            observer_reconnect_pause: self.ms("observer.reconnectDelayMs"),
+            observer_election_pause_max: self.ms("observer.election.DelayMs"),
+        }
+    }
+}
+
+/// What is to be said about the number of a server.
+pub(super) fn id_note(origin: &Origin, id: i64) -> Option<Note> {
+    (!(1..=255).contains(&id)).then(|| {
+        Note::warn(format!(
+            "{origin}: session ids have room for server ids from 1 to 255: those of {id} may meet another server's"
+        ))
+    })
+}

@@ -1,0 +1,326 @@
+//! The configuration of a server: from `zoo.cfg`, properties, environment and command line to typed settings.
+//!
+//! Owns every key of the original (the table in `table`), where a value may come from and which source wins (`sources`), what is
+//! refused (`ConfigError`) and what is only said (`Note`). Reads the files it is pointed to; creates and checks none of the
+//! data directories, which `dirs` does on request.
+//!
+//! Sources: `QuorumPeerConfig.java`, `ServerConfig.java`, the administrator's guide; CFG-01 to CFG-34.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use registry::{Fate, Part};
+use sources::{Given, Merged};
+
+mod admin;
+mod build;
+pub mod dirs;
+pub mod docs;
+mod dynamic;
+mod effective;
+mod ensemble;
+pub mod jvm_flags;
+pub mod registry;
+mod secret;
+mod session_key;
+mod settings;
+mod sources;
+mod table;
+mod value;
+pub mod words;
+
+#[cfg(test)]
+mod tests;
+
+pub use effective::{Effective, EffectiveSetting};
+pub use ensemble::{ElectionNetConfig, EnsembleConfig, LearnerSyncConfig};
+pub use secret::{MASK, Secret};
+pub use settings::*;
+pub use sources::{Origin, ReadFile, Sources, Start, VARIABLES};
+pub use table::SETTINGS;
+pub use value::interval;
+
+/// Our own key: names parts this version lacks which the configuration may ask for all the same.
+pub const RUN_WITHOUT: &str = "zebu.runWithout";
+
+/// The provider whose names `mntr` prints.
+const DEFAULT_METRICS: &str = "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider";
+
+/// Settings that keep clients out: to run without what they belong to would let everybody in.
+const NEVER_WAIVED: &[&str] = &["sessionRequireClientSASLAuth"];
+
+/// A configuration that cannot be used: every fault that was found, so that they can be mended in one go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError {
+    /// At least one.
+    pub problems: Vec<Problem>,
+    /// Keys nobody knows, which may be why something else is missing.
+    pub unknown: Vec<Note>,
+}
+
+impl ConfigError {
+    /// Process exit code: invalid configuration.
+    pub const EXIT_CODE: u8 = 2;
+
+    fn new(merged: Merged) -> Self {
+        let unknown = merged.notes.into_iter().filter(|note| note.is_unknown_key).collect();
+        Self { problems: merged.problems, unknown }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, problem) in self.problems.iter().enumerate() {
+            write!(f, "{}{problem}", if i > 0 { "\n" } else { "" })?;
+        }
+        for note in &self.unknown {
+            write!(f, "\n{note}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// One fault and where it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Where the value was found; `Default` when something is missing.
+    pub origin: Origin,
+    /// What is wrong; a line `hint: ...` may follow.
+    pub text: String,
+}
+
+impl Problem {
+    fn new(origin: Origin, text: String) -> Self {
+        Self { origin, text }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.origin {
+            Origin::Default => f.write_str(&self.text),
+            _ => write!(f, "{}: {}", self.origin, self.text),
+        }
+    }
+}
+
+/// How loud a note is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// Something is probably not as intended.
+    Warn,
+    /// Good to know.
+    Info,
+}
+
+/// Something to log at start; one line, and perhaps a `hint: ...` line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// How loud.
+    pub level: Level,
+    /// What.
+    pub text: String,
+    /// A key nobody knows: fatal with `--check`.
+    pub is_unknown_key: bool,
+}
+
+impl Note {
+    fn warn(text: String) -> Self {
+        Self { level: Level::Warn, text, is_unknown_key: false }
+    }
+
+    fn info(text: String) -> Self {
+        Self { level: Level::Info, text, is_unknown_key: false }
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// A configuration with all that is to be said about it.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The settings.
+    pub config: Config,
+    /// To be logged.
+    pub notes: Vec<Note>,
+    /// Every setting with its value and its origin.
+    pub effective: Effective,
+}
+
+/// Reads all sources and makes the configuration.
+///
+/// # Errors
+/// Every fault found, each with file and line.
+pub fn load(sources: &Sources<'_>) -> Result<Loaded, ConfigError> {
+    let mut merged = sources::merge(sources);
+    if merged.is_file_lost {
+        return Err(ConfigError::new(merged));
+    }
+    let faults: Vec<Problem> = merged.given.values().filter_map(fault).collect();
+    merged.problems.extend(faults);
+    let rules = build::Reader::new(&merged, sources.read).rules();
+    let members = dynamic::members(&mut merged, sources, rules);
+    let file = match &sources.start {
+        Start::File(path) => Some(path.clone()),
+        Start::Defaults | Start::Arguments { .. } => None,
+    };
+    check_parts(&mut merged);
+
+    let reader = build::Reader::new(&merged, sources.read);
+    let config = reader.config(file, &members);
+    let (problems, notes) = reader.finish();
+    merged.problems.extend(problems);
+    merged.notes.extend(notes);
+    merged.notes.extend(check_words(&config));
+    if merged.problems.is_empty() {
+        let effective = Effective::new(&merged, &config);
+        Ok(Loaded { config, notes: merged.notes, effective })
+    } else {
+        // As one reads a file; sources in the order of their strength.
+        merged.problems.sort_by_key(|problem| problem.origin.order());
+        merged.problems.dedup();
+        // What is missing is missing in the file.
+        if let Start::File(path) = &sources.start {
+            for problem in &mut merged.problems {
+                if problem.origin == Origin::Default {
+                    problem.origin = Origin::File { path: Arc::from(path.as_path()), line: 0 };
+                }
+            }
+        }
+        Err(ConfigError::new(merged))
+    }
+}
+
+impl Config {
+    /// For a server inside another process, such as the tests of an application: on a free port of
+    /// 127.0.0.1, with as many connections as it likes, its data in `data_dir`, without the HTTP admin
+    /// server, everything else as documented.
+    ///
+    /// What should be different is a field to set, say `sessions.tick` for sessions that expire fast.
+    pub fn embedded(data_dir: impl Into<PathBuf>) -> Self {
+        let sources = Sources {
+            start: Start::Arguments {
+                port: "0".to_owned(),
+                data_dir: ".".to_owned(),
+                tick_time: None,
+                max_client_cnxns: None,
+            },
+            variables: Vec::new(),
+            defines: Vec::new(),
+            sets: vec![
+                "clientPortAddress=127.0.0.1".to_owned(),
+                "admin.enableServer=false".to_owned(),
+            ],
+            read: &|_| Err(std::io::ErrorKind::NotFound.into()),
+        };
+        let mut config = load(&sources).expect("these are valid").config;
+        config.data.dir = data_dir.into();
+        config.data.log_dir.clone_from(&config.data.dir);
+        config
+    }
+}
+
+fn fault(given: &Given) -> Option<Problem> {
+    // An empty value is the same as none, except for what must be a word or a number.
+    let fault = value::fault(given.setting, &given.key, given.value())?;
+    let text = if fault.starts_with("Invalid option") {
+        fault
+    } else {
+        format!("{}={}: {fault}", given.name, given.shown())
+    };
+    Some(Problem::new(given.origin.clone(), text))
+}
+
+/// The part a setting with this value belongs to. A provider class tells more than its key.
+fn part_of(given: &Given, part: Part) -> Part {
+    match given.value() {
+        class if part == Part::Plugins && class.ends_with(".SASLAuthenticationProvider") => {
+            Part::Sasl
+        }
+        class if part == Part::Plugins && class.ends_with(".X509AuthenticationProvider") => {
+            Part::Tls
+        }
+        _ => part,
+    }
+}
+
+/// Refuses settings that switch on what is not built, and names those that have no effect in one line each.
+fn check_parts(merged: &mut Merged) {
+    let waived = waived_parts(merged);
+    let mut harmless = Vec::new();
+    let mut details = Vec::new();
+    for given in merged.given.values() {
+        let named = || format!("{} ({})", given.name, given.origin);
+        match given.setting.fate {
+            Fate::Supported => {}
+            Fate::Harmless(_) => harmless.push(named()),
+            Fate::NotBuilt(part, switch) if switch.is_on(given.value()) => {
+                let part = part_of(given, part);
+                let may_be_waived = !NEVER_WAIVED.contains(&given.setting.key);
+                if may_be_waived && waived.contains(&part) {
+                    let text = format!(
+                        "{}: {}={} has no effect: {}",
+                        given.origin,
+                        given.name,
+                        given.shown(),
+                        part.missing()
+                    );
+                    merged.notes.push(Note::warn(text));
+                    continue;
+                }
+                let mut text = format!("{}={}: {}", given.name, given.shown(), part.missing());
+                if may_be_waived {
+                    text.push_str(&format!(
+                        "\nhint: --set {RUN_WITHOUT}={} starts without it",
+                        part.name()
+                    ));
+                }
+                merged.problems.push(Problem::new(given.origin.clone(), text));
+            }
+            Fate::NotBuilt(_, registry::Switch::Never) => details.push(named()),
+            Fate::NotBuilt(..) => {}
+        }
+    }
+    if !harmless.is_empty() {
+        merged.notes.push(Note::info(format!(
+            "settings without effect in this server: {}",
+            harmless.join(", ")
+        )));
+    }
+    if !details.is_empty() {
+        merged.notes.push(Note::info(format!(
+            "settings of parts this version does not have: {}",
+            details.join(", ")
+        )));
+    }
+}
+
+fn waived_parts(merged: &mut Merged) -> Vec<Part> {
+    let Some(given) = merged.given.get(RUN_WITHOUT) else { return Vec::new() };
+    let mut waived = Vec::new();
+    for name in value::list(given.value()) {
+        match Part::ALL.into_iter().find(|part| part.name() == name) {
+            Some(part) => waived.push(part),
+            None => merged.problems.push(Problem::new(
+                given.origin.clone(),
+                format!("{RUN_WITHOUT}: there is no part {name}"),
+            )),
+        }
+    }
+    waived
+}
+
+fn check_words(config: &Config) -> Vec<Note> {
+    words::Whitelist::new(&config.four_letter_words, config.readonly_mode)
+        .unknown()
+        .iter()
+        .map(|word| Note::warn(format!("4lw.commands.whitelist: there is no word {word}")))
+        .collect()
+}

@@ -1,0 +1,523 @@
+//! What is known about a setting, and how to find one by the name a source gives it.
+//!
+//! The rows themselves are in `table`. Everything else (typed configuration, `--check`, warnings, the page in `docs/`) is
+//! derived from them, so that no key can be documented and forgotten, or read and undocumented.
+
+use std::fmt;
+
+use super::table::SETTINGS;
+
+/// Prefix the original gives to a key of `zoo.cfg` it does not parse itself.
+pub const PREFIX: &str = "zookeeper.";
+
+/// Families whose keys are known, and those of them that have no row of their own: any other name is a slip of the pen.
+///
+/// Source: `X509Util`, `LearnerHandler`, `CommitProcessor`, `QuorumAuth`, `ZKClientConfig`, `KerberosName`.
+const FAMILIES: &[(&str, &[&str])] = &[
+    ("ssl.quorum.*", TLS),
+    ("ssl.*", TLS),
+    ("leader.*", &["closeSocketAsync"]),
+    ("learner.*", &["asyncSending", "closeSocketAsync"]),
+    ("commitProcessor.*", &["maxCommitBatchSize", "maxReadBatchSize", "shutdownTimeout"]),
+    (
+        "quorum.auth.*",
+        &["kerberos.servicePrincipal", "learner.saslLoginContext", "server.saslLoginContext"],
+    ),
+    ("sasl.*", &["client", "client.canonicalize.hostname", "client.username", "clientconfig"]),
+    (
+        "kerberos.*",
+        &[
+            "canonicalizeHostNames",
+            "minReLoginTimeMs",
+            "removeHostFromPrincipal",
+            "removeRealmFromPrincipal",
+        ],
+    ),
+    (
+        "pathStats.*",
+        &[
+            "delay",
+            "enabled",
+            "initialDelay",
+            "maxDepth",
+            "sampleRate",
+            "slotCapacity",
+            "slotDuration",
+            "topPathMax",
+        ],
+    ),
+];
+
+/// Of TLS, for clients and between servers.
+const TLS: &[&str] = &[
+    "allowReverseDnsLookup",
+    "authProvider",
+    "ciphersuites",
+    "clientAuth",
+    "clientHostnameVerification",
+    "context.supplier.class",
+    "crl",
+    "enabledProtocols",
+    "handshakeDetectionTimeoutMillis",
+    "hostnameVerification",
+    "keyStore.location",
+    "keyStore.password",
+    "keyStore.passwordPath",
+    "keyStore.type",
+    "ocsp",
+    "protocol",
+    "sslProvider",
+    "tcnative.ocsp.stapling",
+    "trustStore.location",
+    "trustStore.password",
+    "trustStore.passwordPath",
+    "trustStore.type",
+];
+
+/// One key of `zoo.cfg` and the property that means the same.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting {
+    /// Name in `zoo.cfg`; one ending in `.*` stands for every key that starts so.
+    pub key: &'static str,
+    /// How `-D` spells it.
+    pub property: Property,
+    /// A second property with the same meaning.
+    pub also: Option<&'static str>,
+    /// What values look like.
+    pub kind: Kind,
+    /// What holds when it is not set.
+    pub default: Default,
+    /// What this version does with it.
+    pub fate: Fate,
+    /// Where it belongs in the documentation.
+    pub group: Group,
+    /// What it does, in a few words.
+    pub help: &'static str,
+}
+
+/// How a setting is spelled as a property.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Property {
+    /// Read from the file only; `-D` has no effect, as in the original.
+    None,
+    /// `zookeeper.` and the key.
+    Prefixed,
+    /// The key itself. The original takes it from `-D` only, this server from the file too.
+    Full,
+}
+
+/// The values a setting accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Any text.
+    Text,
+    /// A path, relative ones to the working directory.
+    Path,
+    /// `true` or `false` in any case, anything else is an error.
+    StrictBool,
+    /// `true` in any case is true, anything else false, as Java reads a boolean property.
+    JavaBool,
+    /// Exactly `word` means `means`, anything else the opposite.
+    Flag {
+        /// The word that counts.
+        word: &'static str,
+        /// What it means.
+        means: bool,
+    },
+    /// A whole number.
+    Int {
+        /// Smallest accepted.
+        min: i64,
+        /// Largest accepted.
+        max: i64,
+        /// Unit, for people.
+        unit: &'static str,
+    },
+    /// A number with an optional fraction.
+    Decimal,
+    /// Hours, or a number with `ms`, `s`, `m`, `h` or `d`.
+    Interval,
+    /// Words separated by commas.
+    List,
+    /// One of these, in any case.
+    Choice(&'static [&'static str]),
+    /// Text that is never shown.
+    Secret,
+}
+
+/// What holds when a setting is absent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Default {
+    /// Nothing.
+    None,
+    /// This text, read like a given value.
+    Value(&'static str),
+    /// Computed from other settings; the text says how.
+    Computed(&'static str),
+}
+
+/// What this version does with a setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It works.
+    Supported,
+    /// Accepted without effect, because it tunes something this server does not have. The text says what.
+    Harmless(&'static str),
+    /// Belongs to a part that is not built: refused when it switches the part on.
+    NotBuilt(Part, Switch),
+}
+
+/// Parts of ZooKeeper this version does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// TLS for clients and between servers.
+    Tls,
+    /// SASL and Kerberos.
+    Sasl,
+    /// Restoring a snapshot over HTTP.
+    Restore,
+    /// The audit log.
+    Audit,
+    /// Java classes loaded by name.
+    Plugins,
+    /// Request traces and path statistics written to files or logs.
+    Tracing,
+}
+
+impl Part {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Tls, Self::Sasl, Self::Restore, Self::Audit, Self::Plugins, Self::Tracing];
+
+    /// Name in `zebu.runWithout`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tls => "tls",
+            Self::Sasl => "sasl",
+            Self::Restore => "restore",
+            Self::Audit => "audit",
+            Self::Plugins => "plugins",
+            Self::Tracing => "tracing",
+        }
+    }
+
+    /// What is missing, as the start of a sentence.
+    pub const fn missing(self) -> &'static str {
+        match self {
+            Self::Tls => "TLS is not part of this version",
+            Self::Sasl => "SASL is not part of this version",
+            Self::Restore => "restoring a snapshot over HTTP is not part of this version",
+            Self::Audit => "the audit log is not part of this version",
+            Self::Plugins => "this server cannot load Java classes",
+            Self::Tracing => "request tracing and path statistics are not part of this version",
+        }
+    }
+}
+
+/// Which values of a setting switch its part on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Switch {
+    /// None: another setting does.
+    Never,
+    /// Every value but the empty one.
+    Any,
+    /// `true`.
+    True,
+    /// Every value but these and the empty one.
+    Unless(&'static [&'static str]),
+}
+
+impl Switch {
+    /// Whether `value` switches the part on.
+    pub fn is_on(self, value: &str) -> bool {
+        let value = value.trim();
+        match self {
+            Self::Never => false,
+            Self::Any => !value.is_empty(),
+            Self::True => value.eq_ignore_ascii_case("true"),
+            Self::Unless(off) => !value.is_empty() && !off.contains(&value),
+        }
+    }
+}
+
+/// Chapters of the documentation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Group {
+    /// Directories, ports, ticks.
+    Basics,
+    /// Log and snapshots.
+    Storage,
+    /// Sessions, connections, limits.
+    Limits,
+    /// Load shedding.
+    Throttling,
+    /// ACLs and authentication.
+    Access,
+    /// Container, TTL, quota, read-only and reconfiguration switches.
+    Features,
+    /// Purge, metrics, four-letter words, logging, JVM.
+    Operations,
+    /// Servers that are not alone.
+    Ensemble,
+    /// TLS.
+    Tls,
+    /// SASL and Kerberos.
+    Sasl,
+    /// The HTTP admin server.
+    Admin,
+}
+
+impl Group {
+    /// All chapters in order.
+    pub const ALL: [Self; 11] = [
+        Self::Basics,
+        Self::Storage,
+        Self::Limits,
+        Self::Throttling,
+        Self::Access,
+        Self::Features,
+        Self::Operations,
+        Self::Ensemble,
+        Self::Tls,
+        Self::Sasl,
+        Self::Admin,
+    ];
+
+    /// Heading.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Basics => "Basics",
+            Self::Storage => "Log and snapshots",
+            Self::Limits => "Sessions, connections, limits",
+            Self::Throttling => "Throttling",
+            Self::Access => "Access",
+            Self::Features => "Features",
+            Self::Operations => "Operations",
+            Self::Ensemble => "Ensemble",
+            Self::Tls => "TLS",
+            Self::Sasl => "SASL",
+            Self::Admin => "Admin server",
+        }
+    }
+}
+
+impl Setting {
+    /// The name `-D` gives it, if it can be given there.
+    pub fn property_name(&self) -> Option<String> {
+        match self.property {
+            Property::None => None,
+            Property::Prefixed => Some(format!("{PREFIX}{}", self.key)),
+            Property::Full => Some(self.key.to_owned()),
+        }
+    }
+
+    /// Whether `name`, written as in `zoo.cfg`, is this setting.
+    fn is_named(&self, name: &str) -> bool {
+        let Some(family) = self.key.strip_suffix('*') else { return self.key == name };
+        let Some(rest) = name.strip_prefix(family) else { return false };
+        match self.members() {
+            Some(members) => members.contains(&rest),
+            None => !rest.is_empty(),
+        }
+    }
+
+    /// The keys of a family that has no others; `None` where an operator chooses their names.
+    fn members(&self) -> Option<&'static [&'static str]> {
+        FAMILIES.iter().find(|(family, _)| *family == self.key).map(|(_, members)| *members)
+    }
+
+    /// Whether a value must not be shown: it is a secret, or looks like one.
+    pub fn is_secret(&self, key: &str) -> bool {
+        self.kind == Kind::Secret || looks_secret(key)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text => f.write_str("text"),
+            Self::Path => f.write_str("path"),
+            Self::StrictBool => f.write_str("`true` or `false`"),
+            Self::JavaBool => f.write_str("`true`, else false"),
+            Self::Flag { word, means } => write!(f, "`{word}` is {means}, else {}", !means),
+            Self::Int { unit: "", .. } => f.write_str("number"),
+            Self::Int { unit, .. } => f.write_str(unit),
+            Self::Decimal => f.write_str("decimal number"),
+            Self::Interval => f.write_str("hours, or `ms` `s` `m` `h` `d`"),
+            Self::List => f.write_str("comma list"),
+            Self::Choice(words) => {
+                for (i, word) in words.iter().filter(|word| !word.is_empty()).enumerate() {
+                    write!(f, "{}`{word}`", if i > 0 { ", " } else { "" })?;
+                }
+                Ok(())
+            }
+            Self::Secret => f.write_str("secret"),
+        }
+    }
+}
+
+impl fmt::Display for Default {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None | Self::Value("") => f.write_str("none"),
+            Self::Value(text) | Self::Computed(text) => f.write_str(text),
+        }
+    }
+}
+
+/// Whether a name of any origin suggests that its value is a secret.
+pub fn looks_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let is_location = name.ends_with("path") || name.ends_with("location");
+    !is_location
+        && ["password", "superdigest", "secret", "token.key"].iter().any(|word| name.contains(word))
+}
+
+/// The setting a key of `zoo.cfg` (or of `--set`) means; exact names before families.
+pub fn by_key(key: &str) -> Option<&'static Setting> {
+    let exact = SETTINGS.iter().find(|setting| setting.key == key);
+    exact.or_else(|| SETTINGS.iter().find(|setting| setting.is_named(key)))
+}
+
+/// The setting a property means, with the key of `zoo.cfg` that says the same.
+pub fn by_property(name: &str) -> Option<(&'static Setting, &str)> {
+    if let Some(setting) = SETTINGS.iter().find(|setting| setting.also == Some(name)) {
+        return Some((setting, setting.key));
+    }
+    let full = by_key(name).filter(|setting| setting.property == Property::Full);
+    if let Some(setting) = full {
+        return Some((setting, name));
+    }
+    let key = name.strip_prefix(PREFIX)?;
+    let setting = by_key(key).filter(|setting| setting.property == Property::Prefixed)?;
+    Some((setting, key))
+}
+
+/// A known key near a misspelled one.
+pub fn near(key: &str) -> Option<String> {
+    let wanted = key.strip_prefix(PREFIX).unwrap_or(key).to_lowercase();
+    let distance_max = (wanted.chars().count() / 3).clamp(1, 3);
+    let names = SETTINGS.iter().flat_map(|setting| {
+        let (family, members) = match setting.key.strip_suffix('*') {
+            Some(family) => (family, setting.members().unwrap_or_default()),
+            None => (setting.key, [""].as_slice()),
+        };
+        members.iter().map(move |member| format!("{family}{member}"))
+    });
+    names
+        .map(|name| (edit_distance(&wanted, &name.to_lowercase()), name))
+        .filter(|(distance, _)| *distance <= distance_max)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+        .or_else(|| ending_in(&wanted).map(str::to_owned))
+}
+
+/// The only setting whose last part is `wanted`, which is in lower case: `superDigest` says enough.
+fn ending_in(wanted: &str) -> Option<&'static str> {
+    let mut found = SETTINGS
+        .iter()
+        .map(|setting| setting.key)
+        .filter(|key| key.rsplit_once('.').is_some_and(|(_, last)| last.to_lowercase() == wanted));
+    let first = found.next()?;
+    found.next().is_none().then_some(first)
+}
+
+/// Insertions, deletions and replacements that turn one text into the other. Both are short.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().take(128).enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &cb) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(ca != cb);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<String> = Vec::new();
+        for setting in SETTINGS {
+            names.push(setting.key.to_owned());
+            names.extend(setting.property_name().filter(|name| name != setting.key));
+            names.extend(setting.also.map(str::to_owned).filter(|name| name != setting.key));
+        }
+        let count = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn exact_names_come_before_families() {
+        assert_eq!(by_key("ssl.quorum.keyStore.location").unwrap().key, "ssl.quorum.*");
+        assert_eq!(by_key("ssl.keyStore.location").unwrap().key, "ssl.*");
+        assert_eq!(by_key("server.12").unwrap().key, "server.*");
+        assert!(by_key("server.").is_none());
+        assert_eq!(by_key("admin.serverPort").unwrap().key, "admin.serverPort");
+    }
+
+    #[test]
+    fn a_family_with_known_keys_has_no_others() {
+        for wrong in [
+            "leader.maxConcurentSnapSyncs",
+            "ssl.keystore.locatoin",
+            "ssl.quorum.keystore.locatoin",
+            "admin.serverprot",
+            "commitProcessor.",
+        ] {
+            assert!(by_key(wrong).is_none(), "{wrong}");
+            assert!(by_property(&format!("{PREFIX}{wrong}")).is_none(), "{wrong}");
+        }
+        assert_eq!(by_key("authProvider.anything").unwrap().key, "authProvider.*");
+        assert_eq!(by_key("leader.closeSocketAsync").unwrap().key, "leader.*");
+        assert!(FAMILIES.iter().all(|(family, _)| SETTINGS.iter().any(|it| it.key == *family)));
+    }
+
+    #[test]
+    fn properties_lead_to_keys() {
+        assert_eq!(by_property("zookeeper.snapCount").unwrap().1, "snapCount");
+        assert_eq!(by_property("jute.maxbuffer").unwrap().1, "jute.maxbuffer");
+        assert_eq!(by_property("fsync.warningthresholdms").unwrap().1, "fsync.warningthresholdms");
+        assert_eq!(by_property("zookeeper.superUser.3").unwrap().1, "superUser.3");
+        assert!(by_property("zookeeper.dataDir").is_none(), "file only");
+        assert!(by_property("zookeeper.jute.maxbuffer").is_none());
+        assert!(by_property("snapCount").is_none());
+    }
+
+    #[test]
+    fn misspelled_keys_have_a_neighbour() {
+        for (wrong, right) in [
+            ("dataDri", "dataDir"),
+            ("clientport", "clientPort"),
+            ("autopurge.purgeinterval", "autopurge.purgeInterval"),
+            ("maxClientConns", "maxClientCnxns"),
+            ("zookeeper.jute.maxbuffer", "jute.maxbuffer"),
+            ("4lw.command.whitelist", "4lw.commands.whitelist"),
+            ("leader.maxConcurentSnapSyncs", "leader.maxConcurrentSnapSyncs"),
+            ("ssl.keystore.locatoin", "ssl.keyStore.location"),
+            ("ssl.quorum.trustStore.tpye", "ssl.quorum.trustStore.type"),
+            ("admin.serverprot", "admin.serverPort"),
+            ("admin.comandURL", "admin.commandURL"),
+        ] {
+            assert_eq!(near(wrong).as_deref(), Some(right));
+        }
+        assert_eq!(near("completely.different"), None);
+    }
+
+    #[test]
+    fn secrets_are_known_by_name_too() {
+        assert!(looks_secret("ssl.keyStore.password"));
+        assert!(looks_secret("zookeeper.DigestAuthenticationProvider.superDigest"));
+        assert!(!looks_secret("ssl.keyStore.passwordPath"));
+        assert!(!looks_secret("dataDir"));
+    }
+}

@@ -1,0 +1,325 @@
+//! The typed configuration of a server.
+//!
+//! Times are `Duration`, sizes are bytes, and "0 or -1 means off" has become `Option`. Every field says which key it comes
+//! from; the defaults are those of the registry, once.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use zebu_replica::Passwords;
+
+use super::ensemble::EnsembleConfig;
+use super::secret::Secret;
+
+/// Everything a server is told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// The file it came from, if any.
+    pub file: Option<PathBuf>,
+    /// Directories.
+    pub data: DataConfig,
+    /// The transaction log.
+    pub log: LogConfig,
+    /// Snapshots.
+    pub snapshot: SnapshotConfig,
+    /// Listener and sockets.
+    pub net: NetConfig,
+    /// Ticks and session timeouts.
+    pub sessions: SessionConfig,
+    /// Sizes and counts a client cannot exceed.
+    pub limits: LimitConfig,
+    /// Shedding of requests.
+    pub throttle: ThrottleConfig,
+    /// Shedding of connections.
+    pub connection_throttle: ConnectionThrottleConfig,
+    /// Who may do what.
+    pub auth: AuthConfig,
+    /// Kinds of znodes.
+    pub znodes: ZnodeConfig,
+    /// Automatic removal of old files.
+    pub purge: PurgeConfig,
+    /// `4lw.commands.whitelist`: words, or `*`.
+    pub four_letter_words: Vec<String>,
+    /// The HTTP admin server; `None` is off.
+    pub admin: Option<AdminConfig>,
+    /// The Prometheus page; `None` is off.
+    pub prometheus: Option<PrometheusConfig>,
+    /// `readonlymode.enabled`.
+    pub readonly_mode: bool,
+    /// `reconfigEnabled`: whether the members of an ensemble may change; without one it decides which error is given.
+    pub reconfig_enabled: bool,
+    /// The ensemble this server belongs to; `None` runs it alone.
+    pub ensemble: Option<EnsembleConfig>,
+}
+
+/// Where data is and what may be created.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataConfig {
+    /// `dataDir`: parent of the snapshots' `version-2`.
+    pub dir: PathBuf,
+    /// `dataLogDir`: parent of the log's `version-2`.
+    pub log_dir: PathBuf,
+    /// `datadir.autocreate`.
+    pub create_dirs: bool,
+    /// `db.autocreate`.
+    pub create_db: bool,
+    /// `zebu.acceptMembers`: whether the data may be those of an ensemble with other members.
+    pub accept_members: bool,
+    /// `snapshot.trust.empty`.
+    pub trust_empty_snapshot: bool,
+    /// `zebu.acceptDamagedLog`.
+    pub accept_damaged_log: bool,
+}
+
+/// The transaction log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogConfig {
+    /// `preAllocSize`.
+    pub preallocate_bytes: u64,
+    /// `zebu.preAllocAdaptive`: steps begin small and grow with the log, up to `preallocate_bytes`.
+    pub preallocate_adaptive: bool,
+    /// `txnLogSizeLimitInKb`: a new file is begun at this size.
+    pub file_bytes_max: Option<u64>,
+    /// `forceSync`: whether fsync is called at all.
+    pub fsync: bool,
+    /// `fsync.warningthresholdms`.
+    pub fsync_warning: Duration,
+    /// `flushDelay`: how long txns may wait for company.
+    pub flush_delay: Duration,
+    /// `maxWriteQueuePollTime`.
+    pub queue_poll_max: Duration,
+    /// `maxBatchSize`: txns per fsync.
+    pub batch_txns_max: Option<u32>,
+    /// `closeSessionTxn.enabled`.
+    pub close_session_txn: bool,
+}
+
+/// Snapshots.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapshotConfig {
+    /// `snapCount`: txns between snapshots, at least 2.
+    pub txns: u32,
+    /// `snapSizeLimitInKb`: bytes of log between snapshots.
+    pub log_bytes: Option<u64>,
+    /// `snapshot.compression.method`.
+    pub compression: Compression,
+    /// `digest.enabled`.
+    pub digest: bool,
+    /// `serializeLastProcessedZxid.enabled`.
+    pub last_zxid: bool,
+}
+
+/// Compression of snapshot files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// None.
+    Plain,
+    /// Suffix `.gz`.
+    Gzip,
+    /// Suffix `.snappy`.
+    Snappy,
+}
+
+/// Listener and sockets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NetConfig {
+    /// `clientPort`: `None` is no listener; 0, from the command line only, lets the system choose.
+    pub client_port: Option<u16>,
+    /// `clientPortAddress`, a name or an address without brackets: `None` is every address of both families.
+    pub client_address: Option<String>,
+    /// `clientPortListenBacklog`: `None` leaves it to the system.
+    pub backlog: Option<u32>,
+    /// `clientTcpKeepAlive`.
+    pub tcp_keep_alive: bool,
+    /// `nio.sessionlessCnxnTimeout`: deadline of a handshake.
+    pub handshake_timeout: Duration,
+}
+
+/// Ticks and session timeouts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionConfig {
+    /// `tickTime`.
+    pub tick: Duration,
+    /// `minSessionTimeout`.
+    pub timeout_min: Duration,
+    /// `maxSessionTimeout`.
+    pub timeout_max: Duration,
+}
+
+/// Sizes and counts a client cannot exceed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LimitConfig {
+    /// `maxClientCnxns`.
+    pub connections_per_address: Option<u32>,
+    /// `maxCnxns`.
+    pub connections: Option<u32>,
+    /// `jute.maxbuffer`.
+    pub packet_bytes: usize,
+    /// `jute.maxbuffer.extrasize`.
+    pub packet_extra_bytes: usize,
+    /// `globalOutstandingLimit`.
+    pub outstanding_requests: u32,
+    /// `zebu.globalOutstandingBytes`.
+    pub outstanding_bytes: usize,
+    /// `largeRequestThreshold`: above it a request is large; `None`: none is.
+    pub large_request_bytes: Option<u32>,
+    /// `largeRequestMaxBytes`: of all large requests in progress.
+    pub large_requests_bytes_max: u32,
+}
+
+impl LimitConfig {
+    /// Longest answer to a read: as much as may wait to be sent, and many times as long as a request.
+    pub fn answer_bytes_max(&self) -> usize {
+        (64 << 20).max(self.packet_bytes.saturating_mul(64)).min(i32::MAX as usize)
+    }
+
+    /// Longest record of the log, and longest field of a packet between servers: as the original, up to
+    /// what a length can say.
+    pub fn record_bytes_max(&self) -> usize {
+        self.packet_bytes.saturating_add(self.packet_extra_bytes).min(i32::MAX as usize)
+    }
+}
+
+/// Shedding of requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThrottleConfig {
+    /// `request_throttle_max_requests`.
+    pub requests_max: Option<u32>,
+    /// `request_throttle_stall_time`.
+    pub stall: Duration,
+    /// `request_throttle_drop_stale`.
+    pub drop_stale: bool,
+    /// `request_stale_latency_check`.
+    pub stale_by_latency: bool,
+    /// `request_stale_connection_check`.
+    pub stale_by_connection: bool,
+    /// `request_throttler.shutdownTimeout`.
+    pub shutdown_timeout: Duration,
+    /// `throttled_op_wait_time`: a request that waited longer is answered with -127.
+    pub op_wait_max: Option<Duration>,
+}
+
+/// Shedding of connections.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ConnectionThrottleConfig {
+    /// `connection_throttle_tokens`: `None` is off.
+    pub tokens: Option<u32>,
+    /// `connection_throttle_fill_time`.
+    pub fill_time: Duration,
+    /// `connection_throttle_fill_count`.
+    pub fill_count: u32,
+    /// `connection_throttle_freeze_time`: `None` is no random drops.
+    pub freeze_time: Option<Duration>,
+    /// `connection_throttle_drop_increase`, 0 to 1.
+    pub drop_increase: f64,
+    /// `connection_throttle_drop_decrease`, 0 to 1.
+    pub drop_decrease: f64,
+    /// `connection_throttle_decrease_ratio`, 0 to 1.
+    pub decrease_ratio: f64,
+    /// `connection_throttle_weight_enabled` and the three weights: `None` when each connection costs one token.
+    pub weights: Option<ConnectionWeights>,
+}
+
+/// Tokens a connection costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectionWeights {
+    /// `connection_throttle_global_session_weight`.
+    pub global_session: u32,
+    /// `connection_throttle_local_session_weight`.
+    pub local_session: u32,
+    /// `connection_throttle_renew_session_weight`.
+    pub renew_session: u32,
+}
+
+/// Who may do what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuthConfig {
+    /// `skipACL`.
+    pub skip_acl: bool,
+    /// `enableEagerACLCheck`.
+    pub eager_acl_check: bool,
+    /// `DigestAuthenticationProvider.enabled`.
+    pub digest: bool,
+    /// `DigestAuthenticationProvider.digestAlg`: a Java name, one of those the registry lists.
+    pub digest_algorithm: &'static str,
+    /// `DigestAuthenticationProvider.superDigest`: the whole text `user:hash`.
+    pub super_digest: Option<Secret>,
+    /// `enforce.auth.enabled` with `enforce.auth.schemes`: a session without an id of one of these schemes is closed. Empty: not
+    /// enforced.
+    pub enforced_schemes: Vec<String>,
+    /// `zebu.sessionPasswords` with the key of `zebu.sessionSecretFile`.
+    pub session_passwords: Passwords,
+}
+
+/// Kinds of znodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ZnodeConfig {
+    /// `extendedTypesEnabled`.
+    pub extended_types: bool,
+    /// `emulate353TTLNodes`.
+    pub emulate_353_ttl: bool,
+    /// `enforceQuota`.
+    pub enforce_quota: bool,
+    /// `znode.container.checkIntervalMs`.
+    pub container_check_interval: Duration,
+    /// `znode.container.maxPerMinute`.
+    pub container_deletes_per_minute: u32,
+    /// `znode.container.maxNeverUsedIntervalMs`: `None` is never.
+    pub container_never_used_max: Option<Duration>,
+}
+
+/// Automatic removal of old files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PurgeConfig {
+    /// `autopurge.snapRetainCount`, at least 3.
+    pub snapshots_kept: u32,
+    /// `autopurge.purgeInterval`: `None` is off.
+    pub interval: Option<Duration>,
+}
+
+/// The HTTP admin server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AdminConfig {
+    /// `admin.serverAddress`: a name or an address without brackets.
+    pub address: String,
+    /// `admin.serverPort`: 0 lets the system choose.
+    pub port: u16,
+    /// Whether somebody has configured the server or its port: a server that stands alone does not start without it then.
+    pub is_asked_for: bool,
+    /// `admin.commandURL` without a slash at its end: empty, or beginning with a slash.
+    pub command_url: String,
+    /// `admin.idleTimeout`.
+    pub idle_timeout: Duration,
+    /// `admin.rateLimiterIntervalInMS`: time between two snapshots.
+    pub snapshot_interval: Duration,
+    /// `admin.snapshot.enabled`.
+    pub snapshot: bool,
+    /// The text of the configuration file at the start, secrets masked; empty without a file.
+    pub initial_configuration: String,
+    /// Every property that was given, by its name as a property, secrets masked.
+    pub properties: BTreeMap<String, String>,
+}
+
+/// The Prometheus page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrometheusConfig {
+    /// `metricsProvider.httpHost`: a name or an address without brackets.
+    pub address: String,
+    /// `metricsProvider.httpPort`: 0 lets the system choose.
+    pub port: u16,
+    /// `metricsProvider.exportJvmInfo`: whether it tells of the process.
+    pub process: bool,
+}
+
+impl DataConfig {
+    /// Directory of the snapshot files.
+    pub fn snapshots(&self) -> PathBuf {
+        self.dir.join("version-2")
+    }
+
+    /// Directory of the log files.
+    pub fn logs(&self) -> PathBuf {
+        self.log_dir.join("version-2")
+    }
+}

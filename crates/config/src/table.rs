@@ -1,0 +1,373 @@
+//! Every key of `zoo.cfg` and every `zookeeper.*` property, with its values, its default and its fate in this version.
+//!
+//! Source: the administrator's guide of ZooKeeper 3.9 and `QuorumPeerConfig.java`. Where two releases differ, 3.9 counts.
+
+use super::registry::{Default, Fate, Group, Kind, Part, Property, Setting, Switch};
+
+const I32_MAX: i64 = i32::MAX as i64;
+const I32_MIN: i64 = i32::MIN as i64;
+
+/// A whole number without unit.
+const fn count(min: i64) -> Kind {
+    Kind::Int { min, max: I32_MAX, unit: "" }
+}
+const fn number(min: i64, max: i64, unit: &'static str) -> Kind {
+    Kind::Int { min, max, unit }
+}
+const fn ms(min: i64) -> Kind {
+    Kind::Int { min, max: I32_MAX, unit: "ms" }
+}
+const PORT: Kind = Kind::Int { min: 0, max: 65_535, unit: "port" };
+
+/// A key the original parses itself: no property.
+const fn file(key: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Setting {
+    Setting {
+        key,
+        property: Property::None,
+        also: None,
+        kind,
+        default: Default::Value(default),
+        fate: Fate::Supported,
+        group: Group::Basics,
+        help,
+    }
+}
+/// A property `zookeeper.<key>`.
+const fn prop(key: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Setting {
+    let mut setting = file(key, kind, default, help);
+    setting.property = Property::Prefixed;
+    setting
+}
+/// A property without prefix.
+const fn full(key: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Setting {
+    let mut setting = file(key, kind, default, help);
+    setting.property = Property::Full;
+    setting
+}
+
+impl Setting {
+    const fn group(mut self, group: Group) -> Self {
+        self.group = group;
+        self
+    }
+    const fn computed(mut self, how: &'static str) -> Self {
+        self.default = Default::Computed(how);
+        self
+    }
+    const fn unset(mut self) -> Self {
+        self.default = Default::None;
+        self
+    }
+    const fn also(mut self, name: &'static str) -> Self {
+        self.also = Some(name);
+        self
+    }
+    const fn harmless(mut self, why: &'static str) -> Self {
+        self.fate = Fate::Harmless(why);
+        self
+    }
+    const fn not_built(mut self, part: Part, switch: Switch) -> Self {
+        self.fate = Fate::NotBuilt(part, switch);
+        self
+    }
+}
+
+const STORAGE: Group = Group::Storage;
+const LIMITS: Group = Group::Limits;
+const THROTTLING: Group = Group::Throttling;
+const ACCESS: Group = Group::Access;
+const FEATURES: Group = Group::Features;
+const OPERATIONS: Group = Group::Operations;
+const ADMIN: Group = Group::Admin;
+
+/// For ensembles only; a standalone server does not look at it.
+const fn ensemble(setting: Setting) -> Setting {
+    setting.group(Group::Ensemble)
+}
+/// Tunes a stage between servers that is built differently here.
+const fn stages(setting: Setting) -> Setting {
+    setting
+        .harmless("threads and queues between servers are managed differently")
+        .group(Group::Ensemble)
+}
+const fn jvm(setting: Setting) -> Setting {
+    setting.harmless("there is no JVM").group(OPERATIONS)
+}
+const fn threads(setting: Setting) -> Setting {
+    setting.harmless("threads and buffers are managed differently").group(LIMITS)
+}
+const fn watches(setting: Setting) -> Setting {
+    setting.harmless("there is one watch table, with every kind of watch").group(LIMITS)
+}
+const fn caches(setting: Setting) -> Setting {
+    setting.harmless("answers are encoded straight from the tree, there is no cache").group(LIMITS)
+}
+const fn logging(setting: Setting) -> Setting {
+    setting.harmless("logging of the original").group(OPERATIONS)
+}
+/// A detail of a part that another setting switches on.
+const fn detail(setting: Setting, part: Part) -> Setting {
+    let group = match part {
+        Part::Tls => Group::Tls,
+        Part::Sasl => Group::Sasl,
+        Part::Restore => Group::Admin,
+        Part::Audit | Part::Plugins | Part::Tracing => OPERATIONS,
+    };
+    setting.not_built(part, Switch::Never).group(group)
+}
+
+/// The table.
+#[rustfmt::skip]
+pub static SETTINGS: &[Setting] = &[
+    // Basics
+    file("dataDir", Kind::Path, "", "directory of the snapshots, and of the log unless dataLogDir is set; required").unset(),
+    file("dataLogDir", Kind::Path, "", "directory of the transaction log").computed("dataDir"),
+    file("clientPort", PORT, "", "port for clients; without it (or 0) there is no plain listener").unset(),
+    file("clientPortAddress", Kind::Text, "", "the one address to listen on").computed("all"),
+    file("clientPortListenBacklog", count(-1), "-1", "connections waiting to be accepted; -1 leaves it to the system"),
+    file("tickTime", ms(I32_MIN), "3000", "unit of all timeouts"),
+
+    // Log and snapshots
+    prop("preAllocSize", number(0, i64::MAX / 1024, "KiB"), "65536", "how much the log file grows at a time").group(STORAGE),
+    prop("zebu.preAllocAdaptive", Kind::JavaBool, "false", "let the log begin at 64 KiB and double up to steps of preAllocSize, for small deployments").group(STORAGE),
+    prop("snapCount", count(I32_MIN), "100000", "txns between snapshots, at least 2").group(STORAGE),
+    prop("snapSizeLimitInKb", number(i64::MIN, i64::MAX / 1024, "KiB"), "4194304", "bytes of log between snapshots; 0 and less: no limit").group(STORAGE),
+    prop("txnLogSizeLimitInKb", number(i64::MIN, i64::MAX / 1024, "KiB"), "-1", "size at which a new log file is begun; 0 and less: no limit").group(STORAGE),
+    prop("forceSync", Kind::Flag { word: "no", means: false }, "yes", "whether a txn is on disk before it is acknowledged").group(STORAGE),
+    prop("fsync.warningthresholdms", number(0, i64::MAX / 2, "ms"), "1000", "an fsync that takes longer is logged").also("fsync.warningthresholdms").group(STORAGE),
+    prop("flushDelay", number(0, i64::MAX / 2, "ms"), "0", "how long txns may wait for company before an fsync").group(STORAGE),
+    prop("maxWriteQueuePollTime", number(0, i64::MAX / 2, "ms"), "", "how long to wait for another txn within flushDelay").computed("flushDelay / 3").group(STORAGE),
+    prop("maxBatchSize", count(0), "1000", "txns covered by one fsync; 0: no limit").group(STORAGE),
+    prop("snapshot.compression.method", Kind::Choice(&["", "gz", "snappy"]), "", "compression of snapshots").group(STORAGE),
+    prop("snapshot.trust.empty", Kind::JavaBool, "false", "start with a log but without any snapshot").group(STORAGE),
+    prop("zebu.acceptDamagedLog", Kind::JavaBool, "false", "start with what can be read of a damaged log, losing the rest").group(STORAGE),
+    ensemble(prop("zebu.acceptMembers", Kind::JavaBool, "false", "start although more than one voter has come or gone since the data were written, or alone on the data of an ensemble")),
+    prop("datadir.autocreate", Kind::JavaBool, "true", "create missing data directories").group(STORAGE),
+    prop("db.autocreate", Kind::JavaBool, "true", "start empty when the data directories are").group(STORAGE),
+    prop("digest.enabled", Kind::JavaBool, "true", "keep a digest of the tree").group(STORAGE),
+    prop("serializeLastProcessedZxid.enabled", Kind::JavaBool, "true", "write the last zxid into snapshots").group(STORAGE),
+    prop("closeSessionTxn.enabled", Kind::JavaBool, "true", "list the ephemerals in the txn that closes a session").group(STORAGE),
+    ensemble(prop("commitLogCount", count(I32_MIN), "500", "committed txns in memory for learners, at least 500, as long as they fit into 64 MiB")),
+    ensemble(prop("snapshotSizeFactor", Kind::Decimal, "0.33", "size of log, relative to the snapshot, a learner is still sent; negative: none")),
+    ensemble(prop("forceSnapshotSync", Kind::JavaBool, "false", "always send learners a snapshot")),
+    ensemble(prop("testingonly.initialZxid", number(0, u32::MAX as i64, ""), "", "counter of a new leader's first txn, for tests").unset()),
+
+    // Sessions, connections, limits
+    file("maxClientCnxns", count(I32_MIN), "60", "connections per client address; 0: no limit (and the default of the form `PORT DIR`)").group(LIMITS),
+    file("minSessionTimeout", ms(-1), "-1", "shortest session timeout").computed("2 ticks").group(LIMITS),
+    file("maxSessionTimeout", ms(-1), "-1", "longest session timeout").computed("20 ticks").group(LIMITS),
+    full("jute.maxbuffer", number(1, I32_MAX, "bytes"), "1048575", "longest request").group(LIMITS),
+    prop("jute.maxbuffer.extrasize", number(I32_MIN, I32_MAX, "bytes"), "", "allowance above jute.maxbuffer for what the server itself writes, at least 1024").computed("jute.maxbuffer").group(LIMITS),
+    prop("globalOutstandingLimit", count(0), "1000", "requests in progress above which reading stops; at voters of an ensemble of more than two divided by their number less one").group(LIMITS),
+    prop("zebu.globalOutstandingBytes", number(0, i64::MAX, "bytes"), "104857600", "bytes of requests in progress above which reading stops; at voters of an ensemble of more than two divided by their number less one").group(LIMITS),
+    prop("maxCnxns", count(I32_MIN), "0", "connections in all; 0: no limit").group(LIMITS),
+    prop("nio.sessionlessCnxnTimeout", ms(1), "10000", "time a connection has for its handshake").group(LIMITS),
+    prop("clientTcpKeepAlive", Kind::JavaBool, "false", "TCP keep-alive on client connections").group(LIMITS),
+    prop("largeRequestMaxBytes", number(1, I32_MAX, "bytes"), "104857600", "bytes of large requests in progress at a time").group(LIMITS),
+    prop("largeRequestThreshold", number(I32_MIN, I32_MAX, "bytes"), "-1", "a request is large above this; 0 and less: none is").group(LIMITS),
+    caches(prop("maxResponseCacheSize", count(I32_MIN), "400", "entries of the response cache")),
+    caches(prop("maxGetChildrenResponseCacheSize", count(I32_MIN), "400", "entries of the response cache for children")),
+    threads(prop("intBufferStartingSizeBytes", number(32, I32_MAX, "bytes"), "1024", "first size of an output buffer")),
+    threads(prop("serverCnxnFactory", Kind::Choice(&["", "org.apache.zookeeper.server.NIOServerCnxnFactory", "org.apache.zookeeper.server.NettyServerCnxnFactory"]), "org.apache.zookeeper.server.NIOServerCnxnFactory", "network layer")),
+    threads(prop("nio.numSelectorThreads", count(1), "", "threads").computed("by cores")),
+    threads(prop("nio.numWorkerThreads", count(0), "", "threads").computed("2 x cores")),
+    threads(prop("nio.directBufferBytes", number(0, I32_MAX, "bytes"), "65536", "buffers")),
+    threads(prop("nio.shutdownTimeout", ms(0), "5000", "wait for worker threads")),
+    threads(prop("netty.advancedFlowControl.enabled", Kind::JavaBool, "false", "flow control, which is always on here")),
+    detail(prop("netty.server.outstandingHandshake.limit", count(I32_MIN), "-1", "TLS handshakes at a time"), Part::Tls),
+    detail(prop("netty.server.earlyDropSecureConnectionHandshakes", Kind::JavaBool, "false", "drop TLS connections while not serving"), Part::Tls),
+    watches(prop("watchManagerName", Kind::Text, "org.apache.zookeeper.server.watch.WatchManager", "class of the watch manager")),
+    watches(prop("watcherCleanThreadsNum", count(I32_MIN), "2", "tuning")),
+    watches(prop("watcherCleanThreshold", count(I32_MIN), "1000", "tuning")),
+    watches(prop("watcherCleanIntervalInSeconds", number(I32_MIN, I32_MAX, "s"), "600", "tuning")),
+    watches(prop("maxInProcessingDeadWatchers", count(I32_MIN), "-1", "tuning")),
+    watches(prop("bitHashCacheSize", count(I32_MIN), "10", "tuning")),
+
+    // Throttling
+    prop("request_throttle_max_requests", count(I32_MIN), "0", "requests in progress above which the intake waits; 0: no limit").group(THROTTLING),
+    prop("request_throttle_stall_time", ms(1), "100", "how long the intake waits at a time").group(THROTTLING),
+    prop("request_throttle_drop_stale", Kind::JavaBool, "true", "drop requests whose connection is gone").group(THROTTLING),
+    prop("request_stale_latency_check", Kind::JavaBool, "false", "a request older than its session's timeout is stale").group(THROTTLING),
+    prop("request_stale_connection_check", Kind::JavaBool, "true", "a request of a closed connection is stale").group(THROTTLING),
+    prop("request_throttler.shutdownTimeout", ms(0), "10000", "time requests in progress have at shutdown").group(THROTTLING),
+    prop("throttled_op_wait_time", ms(0), "0", "a request that waited longer is answered with -127; 0: none is").group(THROTTLING),
+    prop("connection_throttle_tokens", count(0), "0", "connection throttle: tokens, with weights times that of a new session; 0: off").group(THROTTLING),
+    prop("connection_throttle_fill_time", ms(1), "1", "connection throttle: time between fills").group(THROTTLING),
+    prop("connection_throttle_fill_count", count(1), "1", "connection throttle: tokens per fill, with weights times that of a new session").group(THROTTLING),
+    prop("connection_throttle_freeze_time", ms(-1), "-1", "connection throttle: time between changes of the drop probability; -1: no random drops").group(THROTTLING),
+    prop("connection_throttle_drop_increase", Kind::Decimal, "0.02", "connection throttle: step up of the drop probability").group(THROTTLING),
+    prop("connection_throttle_drop_decrease", Kind::Decimal, "0.002", "connection throttle: step down of the drop probability").group(THROTTLING),
+    prop("connection_throttle_decrease_ratio", Kind::Decimal, "0", "connection throttle: share of the tokens that may be missing for the probability to fall").group(THROTTLING),
+    prop("connection_throttle_weight_enabled", Kind::JavaBool, "false", "connection throttle: weigh connections by what they cost").group(THROTTLING),
+    prop("connection_throttle_global_session_weight", count(I32_MIN), "3", "tokens of a new session").group(THROTTLING),
+    prop("connection_throttle_local_session_weight", count(I32_MIN), "1", "tokens of a new local session, the least that any connection costs").group(THROTTLING),
+    prop("connection_throttle_renew_session_weight", count(I32_MIN), "2", "tokens of a renewed session").group(THROTTLING),
+
+    // Access
+    prop("skipACL", Kind::Flag { word: "yes", means: true }, "no", "no ACL checks at all").group(ACCESS),
+    prop("enableEagerACLCheck", Kind::JavaBool, "false", "a member of an ensemble checks write permission before it forwards a request; no effect on a server alone").group(ACCESS),
+    prop("DigestAuthenticationProvider.enabled", Kind::JavaBool, "true", "scheme digest").group(ACCESS),
+    prop("DigestAuthenticationProvider.digestAlg", Kind::Choice(DIGESTS), "SHA1", "hash of the scheme digest").group(ACCESS),
+    prop("DigestAuthenticationProvider.superDigest", Kind::Secret, "", "super:<base64 hash> of the super user").unset().group(ACCESS),
+    prop("enforce.auth.enabled", Kind::JavaBool, "false", "close sessions that have not authenticated").group(ACCESS),
+    prop("enforce.auth.schemes", Kind::List, "", "schemes that count").unset().group(ACCESS),
+    prop("zebu.sessionSecretFile", Kind::Path, "", "file with the secret that session passwords are made with, the same on every server; at least 32 bytes").unset().group(ACCESS),
+    prop("zebu.sessionPasswords", Kind::Choice(super::session_key::STEPS), "", "which session passwords are given and accepted; steps on the way to `keyed`").computed("`keyed` with zebu.sessionSecretFile, else `compatible`").group(ACCESS),
+    prop("sessionRequireClientSASLAuth", Kind::JavaBool, "false", "close sessions without SASL identity; nobody could have one").not_built(Part::Sasl, Switch::True).group(ACCESS),
+    prop("authProvider.*", Kind::Text, "", "class of an authentication scheme").unset().group(ACCESS)
+        .not_built(Part::Plugins, Switch::Unless(&[DIGEST_PROVIDER, IP_PROVIDER])),
+    detail(prop("ensembleAuthName", Kind::Text, "", "names of scheme ensemble").unset(), Part::Plugins),
+    prop("IPAuthenticationProvider.usexforwardedfor", Kind::JavaBool, "false", "trust X-Forwarded-For").harmless("the address of a client is that of its connection, whatever it says").group(ACCESS),
+    detail(prop("X509AuthenticationProvider.superUser", Kind::Text, "", "super user of scheme x509").unset(), Part::Tls),
+    detail(prop("superUser", Kind::Text, "", "SASL super user").unset(), Part::Sasl),
+    detail(prop("superUser.*", Kind::Text, "", "SASL super users").unset(), Part::Sasl),
+
+    // Features
+    prop("extendedTypesEnabled", Kind::JavaBool, "false", "TTL znodes").group(FEATURES),
+    prop("emulate353TTLNodes", Kind::JavaBool, "false", "read TTL owners as 3.5.3 wrote them").group(FEATURES),
+    full("znode.container.checkIntervalMs", ms(1), "60000", "time between looks for empty containers and expired TTL znodes").group(FEATURES),
+    full("znode.container.maxPerMinute", count(1), "10000", "containers and TTL znodes deleted per minute").group(FEATURES),
+    full("znode.container.maxNeverUsedIntervalMs", number(0, i64::MAX / 2, "ms"), "0", "age at which a container that never had a child is deleted; 0: never").group(FEATURES),
+    prop("enforceQuota", Kind::JavaBool, "false", "refuse writes above a hard quota").group(FEATURES),
+    full("readonlymode.enabled", Kind::JavaBool, "false", "serve read-only clients without a quorum, which takes localSessionsEnabled=true as well; standalone it only enables isro").group(FEATURES),
+    file("reconfigEnabled", Kind::StrictBool, "false", "reconfiguration; a standalone server refuses it either way, with different errors").group(FEATURES),
+
+    // Operations
+    file("autopurge.snapRetainCount", count(I32_MIN), "3", "snapshots to keep, at least 3").group(OPERATIONS),
+    file("autopurge.purgeInterval", Kind::Interval, "0", "time between purges; 0: never").group(OPERATIONS),
+    prop("4lw.commands.whitelist", Kind::List, "srvr", "four-letter words that are answered; *: all").group(OPERATIONS),
+    full(super::RUN_WITHOUT, Kind::List, "", "parts this version lacks and may be configured all the same: tls, sasl, restore, audit, plugins, tracing").unset().group(OPERATIONS),
+    file("metricsProvider.className", Kind::Text, super::DEFAULT_METRICS, "what publishes metrics: this, `NullMetricsProvider`, or `org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider`, which serves `/metrics`; `mntr` is the same with each").group(OPERATIONS),
+    file("metricsProvider.httpHost", Kind::Text, "0.0.0.0", "address of the Prometheus page").group(OPERATIONS),
+    file("metricsProvider.httpPort", PORT, "7000", "port of the Prometheus page; 0: one that the system chooses").group(OPERATIONS),
+    file("metricsProvider.exportJvmInfo", Kind::JavaBool, "true", "the Prometheus page tells of the process (`process_*`); there is no JVM to tell of").group(OPERATIONS),
+    file("metricsProvider.httpsPort", PORT, "", "port of the Prometheus page over TLS").unset().not_built(Part::Tls, Switch::Any).group(OPERATIONS),
+    file("metricsProvider.*", Kind::Text, "", "other settings of the class").unset().harmless("metrics are counted where they arise, without workers and queues").group(OPERATIONS),
+    prop("audit.enable", Kind::JavaBool, "false", "write an audit log").not_built(Part::Audit, Switch::True).group(OPERATIONS),
+    detail(prop("audit.impl.class", Kind::Text, "", "class of the audit log").unset(), Part::Audit),
+    full("requestTraceFile", Kind::Path, "", "log every request to files").unset().not_built(Part::Tracing, Switch::Any).group(OPERATIONS),
+    file("traceFile", Kind::Path, "", "log every request to files").unset().not_built(Part::Tracing, Switch::Any).group(OPERATIONS),
+    prop("pathStats.enabled", Kind::JavaBool, "false", "log statistics by path").not_built(Part::Tracing, Switch::True).group(OPERATIONS),
+    detail(prop("pathStats.*", Kind::Text, "", "tuning").unset(), Part::Tracing),
+    logging(prop("messageTracker.Enabled", Kind::JavaBool, "false", "remember messages of learners")),
+    logging(prop("messageTracker.BufferSize", count(I32_MIN), "10", "how many")),
+    jvm(file("jvm.pause.monitor", Kind::StrictBool, "false", "watch for JVM pauses")),
+    jvm(file("jvm.pause.sleep.time.ms", number(I32_MIN, i64::MAX, "ms"), "500", "how often")),
+    jvm(file("jvm.pause.info-threshold.ms", number(I32_MIN, i64::MAX, "ms"), "1000", "pause that is logged")),
+    jvm(file("jvm.pause.warn-threshold.ms", number(I32_MIN, i64::MAX, "ms"), "10000", "pause that is a warning")),
+    jvm(prop("jmx.*", Kind::Text, "", "JMX").unset()),
+    logging(prop("log.*", Kind::Text, "", "log files").unset()),
+    logging(prop("root.logger", Kind::Text, "", "loggers").unset()),
+    logging(prop("console.threshold", Kind::Text, "", "loggers").unset()),
+    logging(prop("tracelog.*", Kind::Text, "", "log files").unset()),
+    logging(prop("auditlog.*", Kind::Text, "", "log files").unset()),
+    logging(prop("audit.logger", Kind::Text, "", "loggers").unset()),
+
+    // Ensemble
+    file("server.*", Kind::Text, "", "member: `host:port:port[:role][;[host:]port]`; one participant alone runs standalone, more are an ensemble").unset().group(Group::Ensemble),
+    file("dynamicConfigFile", Kind::Path, "", "file with the members").unset().group(Group::Ensemble),
+    file("standaloneEnabled", Kind::StrictBool, "true", "false: even one server runs the ensemble protocol").group(Group::Ensemble),
+    file("electionAlg", count(I32_MIN), "3", "only 3 exists").group(Group::Ensemble),
+    file("peerType", Kind::Text, "participant", "participant or observer; the server's line counts more").group(Group::Ensemble),
+    file("oraclePath", Kind::Path, "", "file whose first character says whether one of two servers may go on alone: 1; an oracle that says so to both, while they do not hear each other, loses writes, as it does with the original").unset().group(Group::Ensemble),
+    ensemble(file("group.*", Kind::Text, "", "group of a hierarchical quorum: `1:2:3`").unset()),
+    ensemble(file("weight.*", Kind::Text, "", "weight of a server in a hierarchical quorum").unset()),
+    ensemble(file("initLimit", number(I32_MIN, I32_MAX, "ticks"), "0", "time a learner has to synchronize; required in an ensemble")),
+    ensemble(file("syncLimit", number(I32_MIN, I32_MAX, "ticks"), "0", "time a learner may be silent or lag; required in an ensemble")),
+    ensemble(file("connectToLearnerMasterLimit", number(I32_MIN, I32_MAX, "ticks"), "0", "time a learner has to connect; 0: initLimit")),
+    ensemble(file("quorumListenOnAllIPs", Kind::StrictBool, "false", "listen on all addresses for members")),
+    ensemble(file("observerMasterPort", PORT, "0", "port for observers of a follower; 0: none")),
+    ensemble(file("syncEnabled", Kind::StrictBool, "true", "observers keep log and snapshots")),
+    ensemble(prop("observer.syncEnabled", Kind::JavaBool, "", "the same, and counts more").unset()),
+    ensemble(file("localSessionsEnabled", Kind::StrictBool, "false", "sessions known to one server only")),
+    ensemble(file("localSessionsUpgradingEnabled", Kind::StrictBool, "false", "upgrade them for ephemerals")),
+    stages(file("quorum.cnxn.threads.size", count(I32_MIN), "20", "threads")),
+    ensemble(prop("multiAddress.enabled", Kind::JavaBool, "false", "several addresses per member")),
+    ensemble(prop("multiAddress.reachabilityCheckEnabled", Kind::JavaBool, "true", "check which of them answer")),
+    ensemble(prop("multiAddress.reachabilityCheckTimeoutMs", ms(0), "1000", "how long")),
+    ensemble(prop("leaderServes", Kind::Flag { word: "no", means: false }, "yes", "the leader accepts clients")),
+    ensemble(prop("cnxTimeout", ms(1), "5000", "time to connect in elections")),
+    ensemble(prop("quorumCnxnTimeoutMs", ms(I32_MIN), "-1", "time a new connection in elections has to say who it is; 0 and less: syncLimit")),
+    ensemble(prop("electionPortBindRetry", count(I32_MIN), "3", "tries to bind the election port; 0: forever")),
+    ensemble(prop("tcpKeepAlive", Kind::JavaBool, "false", "TCP keep-alive on election connections")),
+    ensemble(prop("fastleader.minNotificationInterval", ms(1), "200", "time after which votes are sent again, at first")),
+    ensemble(prop("fastleader.maxNotificationInterval", ms(1), "60000", "the same, at last")),
+    ensemble(prop("leader.maxTimeToWaitForEpoch", ms(-1), "-1", "time after which a leader gives up when a supporter looks for another; -1: initLimit")),
+    ensemble(prop("leader.maxConcurrentSnapSyncs", count(1), "10", "observers that are sent a snapshot at the same time")),
+    ensemble(prop("leader.maxConcurrentDiffSyncs", count(1), "100", "observers that are sent txns at the same time")),
+    ensemble(prop("leader.ackLoggingFrequency", count(I32_MIN), "1000", "txns of which one is looked at for how long each server takes to acknowledge it; 0: none")),
+    stages(prop("leader.*", Kind::Text, "", "tuning of the leader").unset()),
+    ensemble(full("leader.nodelay", Kind::JavaBool, "true", "TCP_NODELAY to learners")),
+    ensemble(full("follower.nodelay", Kind::JavaBool, "true", "TCP_NODELAY to the leader")),
+    stages(prop("learner.*", Kind::Text, "", "tuning of learners").unset()),
+    ensemble(prop("leaderConnectDelayDuringRetryMs", ms(0), "100", "pause between tries to connect to the leader; the first ones come sooner, after 2 ms, 4 ms ...")),
+    ensemble(prop("observer.reconnectDelayMs", ms(0), "0", "pause before an observer connects again")),
+    ensemble(prop("observer.election.DelayMs", ms(0), "200", "longest pause before an observer looks for a leader again")),
+    ensemble(prop("observerMaster.sizeLimit", number(0, I32_MAX, "bytes"), "33554432", "txns a follower keeps for its observers")),
+    stages(prop("follower.skipLearnerRequestToNextProcessor", Kind::JavaBool, "false", "tuning")),
+    stages(prop("forward_learner_requests_to_commit_processor_disabled", Kind::JavaBool, "false", "tuning")),
+    stages(prop("commitProcessor.*", Kind::Text, "", "tuning of the commit stage").unset()),
+    stages(prop("commitProcessor.numWorkerThreads", count(I32_MIN), "", "threads").computed("cores")),
+
+    // TLS
+    file("secureClientPort", PORT, "", "port for TLS clients").unset().not_built(Part::Tls, Switch::Unless(&["0"])).group(Group::Tls),
+    detail(file("secureClientPortAddress", Kind::Text, "", "the one address to listen on").unset(), Part::Tls),
+    prop("client.portUnification", Kind::JavaBool, "false", "TLS and plain clients on one port").not_built(Part::Tls, Switch::True).group(Group::Tls),
+    detail(prop("client.certReload", Kind::JavaBool, "false", "watch the key store"), Part::Tls),
+    file("sslQuorum", Kind::StrictBool, "false", "TLS between servers").not_built(Part::Tls, Switch::True).group(Group::Tls),
+    file("portUnification", Kind::StrictBool, "false", "TLS and plain between servers").not_built(Part::Tls, Switch::True).group(Group::Tls),
+    detail(file("sslQuorumReloadCertFiles", Kind::StrictBool, "false", "watch the key store"), Part::Tls),
+    detail(prop("ssl.quorum.*", Kind::Text, "", "TLS between servers").unset(), Part::Tls),
+    detail(prop("ssl.*", Kind::Text, "", "TLS for clients").unset(), Part::Tls),
+    detail(prop("fips-mode", Kind::JavaBool, "true", "FIPS algorithms only"), Part::Tls),
+
+    // SASL
+    full("java.security.auth.login.config", Kind::Path, "", "JAAS file").unset().not_built(Part::Sasl, Switch::Any).group(Group::Sasl),
+    file("quorum.auth.enableSasl", Kind::StrictBool, "false", "SASL between servers").not_built(Part::Sasl, Switch::True).group(Group::Sasl),
+    file("quorum.auth.serverRequireSasl", Kind::StrictBool, "false", "require it").not_built(Part::Sasl, Switch::True).group(Group::Sasl),
+    file("quorum.auth.learnerRequireSasl", Kind::StrictBool, "false", "require it").not_built(Part::Sasl, Switch::True).group(Group::Sasl),
+    detail(file("quorum.auth.*", Kind::Text, "", "details").unset(), Part::Sasl),
+    detail(prop("SASLAuthenticationProvider.superPassword", Kind::Secret, "", "password of user super").unset(), Part::Sasl),
+    detail(prop("letAnySaslUserDoX", Kind::Text, "", "id that every SASL user matches").unset(), Part::Sasl),
+    detail(prop("allowSaslFailedClients", Kind::JavaBool, "false", "go on after a failed SASL exchange"), Part::Sasl),
+    detail(prop("sasl.serverconfig", Kind::Text, "Server", "section of the JAAS file"), Part::Sasl),
+    detail(prop("sasl.*", Kind::Text, "", "SASL of clients").unset(), Part::Sasl),
+    detail(prop("kerberos.*", Kind::Text, "", "Kerberos").unset(), Part::Sasl),
+
+    // Admin server
+    prop("admin.enableServer", Kind::Flag { word: "false", means: false }, "true", "serve HTTP").group(ADMIN),
+    prop("admin.serverAddress", Kind::Text, "127.0.0.1", "the one address to listen on; `0.0.0.0`: all").group(ADMIN),
+    prop("admin.serverPort", PORT, "8080", "its port; 0: one that the system chooses").group(ADMIN),
+    prop("admin.commandURL", Kind::Text, "/commands", "path of the commands: segments of letters, digits, `.`, `_` and `-`").group(ADMIN),
+    prop("admin.idleTimeout", ms(1), "30000", "time a client may take for the header of a request, and make an answer wait").group(ADMIN),
+    prop("admin.httpVersion", Kind::Choice(&["11"]), "11", "HTTP/1.1, the only version").group(ADMIN),
+    prop("admin.rateLimiterIntervalInMS", ms(0), "300000", "time between two snapshots that clients ask for").group(ADMIN),
+    prop("admin.snapshot.enabled", Kind::JavaBool, "true", "the command `snapshot`, for those who have every permission on `/`").group(ADMIN),
+    prop("admin.restore.enabled", Kind::JavaBool, "false", "the command `restore`").not_built(Part::Restore, Switch::True).group(ADMIN),
+    prop("admin.portUnification", Kind::JavaBool, "false", "TLS and plain on one port").not_built(Part::Tls, Switch::True).group(ADMIN),
+    prop("admin.forceHttps", Kind::JavaBool, "false", "TLS only").not_built(Part::Tls, Switch::True).group(ADMIN),
+    prop("admin.needClientAuth", Kind::JavaBool, "false", "require client certificates").not_built(Part::Tls, Switch::True).group(ADMIN),
+];
+
+/// Message digests of a JDK.
+const DIGESTS: &[&str] = &[
+    "SHA1",
+    "SHA-1",
+    "SHA",
+    "MD2",
+    "MD5",
+    "SHA-224",
+    "SHA-256",
+    "SHA-384",
+    "SHA-512",
+    "SHA-512/224",
+    "SHA-512/256",
+    "SHA3-224",
+    "SHA3-256",
+    "SHA3-384",
+    "SHA3-512",
+];
+/// Built in: naming it changes nothing.
+const DIGEST_PROVIDER: &str = "org.apache.zookeeper.server.auth.DigestAuthenticationProvider";
+/// Built in: naming it changes nothing.
+const IP_PROVIDER: &str = "org.apache.zookeeper.server.auth.IPAuthenticationProvider";

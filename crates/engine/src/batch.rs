@@ -1,0 +1,418 @@
+//! Requests of one connection, taken from its input in a run: what can be answered from the tree as
+//! it is, is answered here, the rest goes to the replica.
+
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use zebu_jute::{Decode, Decoder, Encode};
+use zebu_proto::reply::ReplyHeader;
+use zebu_proto::request::{AuthPacket, RequestHeader};
+use zebu_proto::{ErrorCode, OpCode, SessionId, Xid, Zxid};
+use zebu_replica::auth::Credentials;
+use zebu_replica::gate::{self, Route};
+use zebu_replica::{After, Input, LongRead, Request, frame, may_take_long, waits_for_turn};
+use zebu_tree::Tree;
+
+use crate::answers::Answers;
+use crate::client::{End, OUTBOX_BYTES_HIGH, Run, Worker, frame_length};
+use crate::common::Common;
+use crate::conn::{Conn, Side};
+use crate::faults;
+use crate::load::Several;
+use crate::outbox::{OUTBOX_BYTES_MAX, Outbox};
+use crate::sync::atomic::Ordering;
+use crate::sync::{MutexGuard, RwLockReadGuard};
+
+/// Frames taken in a row before others get their turn.
+const FRAMES_MAX: usize = 1024;
+
+/// Reads of one connection that may wait behind its writes: how large their answers will be is not
+/// known before they are made. All of them fit into an outbox, each as large as a request may be.
+const QUEUED_READS_MAX: u32 = 32;
+
+/// Unsent bytes above which a connection that does not read what it is sent is closed.
+pub fn outbox_bytes_max(packet_bytes: usize) -> usize {
+    OUTBOX_BYTES_MAX.max(packet_bytes.saturating_mul(2 * QUEUED_READS_MAX as usize))
+}
+
+/// What a run goes on with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// The next frame.
+    Frame,
+    /// Nothing for now.
+    Enough,
+    /// A read that takes long is under way.
+    Long,
+}
+
+/// How long a run keeps the tree from being changed, at the least: then others get their turn.
+const TIME_MAX: Duration = Duration::from_millis(5);
+
+/// The clock is looked at each time this much has been done; see [`Batch::cost`].
+const COST_MAX: usize = 32;
+
+/// Bytes that cost as much as a request.
+const BYTES_PER_COST: usize = 1024;
+
+/// Znodes that a long read looks at in one turn.
+const STEP_ZNODES: usize = 8192;
+
+/// A read that takes more than one turn.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    read: LongRead,
+    received: Duration,
+}
+
+/// A run of requests.
+///
+/// The tree and the outbox are locked once for the whole run, the tree first, and only when a
+/// request of it is answered here.
+pub(crate) struct Batch<'s, S, W> {
+    common: &'s Common<S>,
+    conn: &'s Conn<S>,
+    worker: &'s mut W,
+    session: SessionId,
+    ids: Credentials,
+    received: Duration,
+    /// Requests on their way through the replica, those of this run included.
+    in_flight: u32,
+    queued_reads: u32,
+    // Dropped in this order: the outbox is never held without the tree.
+    outbox: Option<MutexGuard<'s, Outbox>>,
+    tree: Option<RwLockReadGuard<'s, Tree>>,
+    frames: u64,
+    bytes: usize,
+    /// What goes to the replica.
+    entering: Several,
+    answers: Answers,
+    last: (OpCode, Xid, Zxid),
+    /// What was done since the clock was looked at.
+    cost: usize,
+    /// The read that the run ended with, if it was not over by then.
+    long: Option<LongRead>,
+}
+
+impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
+    pub(crate) fn new(
+        common: &'s Common<S>,
+        conn: &'s Conn<S>,
+        session: SessionId,
+        worker: &'s mut W,
+        now: Duration,
+    ) -> Self {
+        Self {
+            common,
+            conn,
+            received: now,
+            worker,
+            session,
+            ids: conn.ids(),
+            in_flight: conn.in_flight.load(Ordering::Acquire),
+            queued_reads: conn.queued_reads.load(Ordering::Acquire),
+            outbox: None,
+            tree: None,
+            frames: 0,
+            bytes: 0,
+            entering: Several::default(),
+            answers: Answers::default(),
+            last: (OpCode::PING, Xid(-1), Zxid::ZERO),
+            cost: 0,
+            long: None,
+        }
+    }
+
+    /// Takes frames until there is none, or others should have their turn; what goes to the replica
+    /// is added to `submitted`, which is handed in. Returns a read that takes more turns.
+    pub(crate) fn run(
+        mut self,
+        input: &mut BytesMut,
+        submitted: &mut Vec<Input>,
+    ) -> Result<Option<Waiting>, End> {
+        let mut result = Ok(());
+        for _ in 0..FRAMES_MAX {
+            match self.frame(input, submitted) {
+                Ok(Next::Frame) if self.is_over_time() => break,
+                Ok(Next::Frame) => {}
+                Ok(Next::Enough | Next::Long) => break,
+                Err(end) => {
+                    result = Err(end);
+                    break;
+                }
+            }
+        }
+        let received = self.received;
+        let long = self.long.take().map(|read| Waiting { read, received });
+        self.finish(submitted);
+        result.map(|()| long)
+    }
+
+    /// Goes on with a read that takes more than one turn; `None` when it is answered.
+    pub(crate) fn resume(
+        mut self,
+        waiting: Waiting,
+        submitted: &mut Vec<Input>,
+    ) -> Option<Waiting> {
+        self.received = waiting.received;
+        self.go_on(waiting.read);
+        let received = self.received;
+        let long = self.long.take().map(|read| Waiting { read, received });
+        self.finish(submitted);
+        long
+    }
+
+    /// Whether others should have their turn: the tree has been kept from being changed for long.
+    fn is_over_time(&mut self) -> bool {
+        if self.cost < COST_MAX {
+            return false;
+        }
+        self.cost = 0;
+        self.worker.monotonic().saturating_sub(self.received) > TIME_MAX
+    }
+
+    fn frame(&mut self, input: &mut BytesMut, submitted: &mut Vec<Input>) -> Result<Next, End> {
+        let length = match frame_length(input, self.common)? {
+            Some(length) if input.len() >= frame::LENGTH_BYTES + length => length,
+            _ => return Ok(Next::Enough),
+        };
+        if is_held(self.common, self.in_flight, self.queued_reads, &self.entering) {
+            return Ok(Next::Enough);
+        }
+        let bytes = &input[frame::LENGTH_BYTES..frame::LENGTH_BYTES + length];
+        let mut decoder = Decoder::new(bytes);
+        let Ok(RequestHeader { xid, op }) = RequestHeader::decode(&mut decoder) else {
+            return Err(End::Broken("a frame shorter than its header"));
+        };
+        let body_at = frame::LENGTH_BYTES + decoder.position();
+        if self.in_flight > 0 {
+            let body = &input[body_at..frame::LENGTH_BYTES + length];
+            let tree = || self.common.tree.read();
+            let waits = match &self.tree {
+                Some(tree) => waits_for_turn(op, body, || &**tree),
+                None => waits_for_turn(op, body, tree),
+            };
+            if waits {
+                // Not behind what is in flight, where the tree would be locked for all of it.
+                return Ok(Next::Enough);
+            }
+        }
+        let route = gate::route(op, self.in_flight as usize);
+        let is_queued_read = route == Route::Queue && gate::is_read(op);
+        self.frames += 1;
+        self.bytes += frame::LENGTH_BYTES + length;
+        if self.must_authenticate(op) {
+            self.say(|out| {
+                let code = ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH;
+                let bytes = out.put(|out| frame::bare_reply(out, xid, Zxid::ZERO, code));
+                out.close();
+                bytes
+            });
+            return Ok(Next::Enough);
+        }
+        let next = match op {
+            OpCode::AUTH => {
+                let Ok(packet) = AuthPacket::decode(&mut decoder) else {
+                    return Err(End::Broken("an auth packet that is cut short"));
+                };
+                self.authenticate(xid, packet)
+            }
+            OpCode::SASL => {
+                if !matches!(decoder.buffer(), Ok(Some(_))) {
+                    return Err(End::Broken("a sasl packet without a token"));
+                }
+                // No server login is configured: no error, and no token.
+                let header = ReplyHeader { xid, zxid: Zxid::ZERO, err: ErrorCode::OK };
+                self.say(|out| {
+                    out.put(|out| frame::reply(out, header, |out| None::<&[u8]>.encode(out)))
+                });
+                Next::Frame
+            }
+            _ if route == Route::Now => {
+                let body = &input[body_at..frame::LENGTH_BYTES + length];
+                self.answer(xid, op, body)
+            }
+            _ => {
+                if !self.common.load.enter(length, &mut self.entering) {
+                    return Err(End::TooLarge);
+                }
+                let mut payload = input.split_to(frame::LENGTH_BYTES + length);
+                payload.advance(body_at);
+                self.in_flight += u32::from(!faults::forgets_what_it_hands_in());
+                self.queued_reads += u32::from(is_queued_read);
+                submitted.push(Input::Request(Request {
+                    conn: self.conn.id,
+                    session: self.session,
+                    xid,
+                    op,
+                    body: payload.freeze(),
+                    ids: self.ids.clone(),
+                    received: self.received,
+                    bytes: length,
+                }));
+                return Ok(Next::Frame);
+            }
+        };
+        input.advance(frame::LENGTH_BYTES + length);
+        Ok(next)
+    }
+
+    /// Whether a scheme is enforced that the client has not proved yet.
+    fn must_authenticate(&self, op: OpCode) -> bool {
+        let enforced = &self.common.rules.enforced_schemes;
+        if enforced.is_empty() || matches!(op, OpCode::AUTH | OpCode::SASL) {
+            return false;
+        }
+        let is_exempt = faults::lets_all_read() && gate::is_read(op);
+        !is_exempt && !self.ids.iter().any(|id| enforced.contains(&id.scheme))
+    }
+
+    /// Puts something into the outbox that does not depend on the tree.
+    fn say(&mut self, say: impl FnOnce(&mut Outbox) -> usize) {
+        let bytes = match &mut self.outbox {
+            Some(outbox) => say(outbox),
+            // Not kept: the tree may have to be locked later in this run, and it comes first.
+            None => say(&mut self.conn.outbox.lock()),
+        };
+        self.answers.add(bytes);
+    }
+
+    /// Answered at once, ahead of what is queued; counts for everything that comes after it.
+    fn authenticate(&mut self, xid: Xid, packet: AuthPacket<'_>) -> Next {
+        let AuthPacket { scheme, auth, .. } = packet;
+        let added = scheme.and_then(|scheme| {
+            self.common.schemes.authenticate(&self.ids, self.conn.address, &scheme, auth).ok()
+        });
+        let code = if added.is_some() { ErrorCode::OK } else { ErrorCode::AUTH_FAILED };
+        let reply = |out: &mut Vec<u8>| frame::bare_reply(out, xid, Zxid::ZERO, code);
+        match added {
+            Some(added) => {
+                self.conn.set_ids(added.clone());
+                if !faults::authenticates_late() {
+                    self.ids = added;
+                }
+                self.say(|out| out.put(reply));
+                Next::Frame
+            }
+            None => {
+                self.say(|out| {
+                    let bytes = out.put(reply);
+                    out.close();
+                    bytes
+                });
+                Next::Enough
+            }
+        }
+    }
+
+    /// Answers from the tree as it is.
+    fn answer(&mut self, xid: Xid, op: OpCode, body: &[u8]) -> Next {
+        let (common, conn) = (self.common, self.conn);
+        let tree = self.tree.get_or_insert_with(|| common.tree.read());
+        let reader = common.reader(conn.id, self.session, &self.ids);
+        if may_take_long(op)
+            && let Some(read) = reader.begin(tree, xid, op, body)
+        {
+            return self.go_on(read);
+        }
+        let outbox = self.outbox.get_or_insert_with(|| conn.outbox.lock());
+        let mut after = After::Keep;
+        let worker = &mut *self.worker;
+        let bytes = outbox.put(|out| {
+            let at = out.len();
+            after = reader.answer_or_defer(tree, xid, op, body, out);
+            if after == After::Keep {
+                worker.read(op, body, &out[at..]);
+            }
+        });
+        if after == After::Long
+            && let Some(read) = reader.begin(tree, xid, op, body)
+        {
+            return self.go_on(read);
+        }
+        self.cost += (bytes + body.len()) / BYTES_PER_COST;
+        self.answered(xid, op, bytes, after)
+    }
+
+    /// Goes on with a read that may take long, and answers it if that was all.
+    fn go_on(&mut self, mut read: LongRead) -> Next {
+        let (common, conn) = (self.common, self.conn);
+        let tree = self.tree.get_or_insert_with(|| common.tree.read());
+        let reader = common.reader(conn.id, self.session, &self.ids);
+        self.cost = COST_MAX;
+        if !reader.go_on(tree, &mut read, STEP_ZNODES) {
+            self.long = Some(read);
+            return Next::Long;
+        }
+        let (xid, op) = (read.xid(), read.op());
+        let outbox = self.outbox.get_or_insert_with(|| conn.outbox.lock());
+        let mut after = After::Keep;
+        let bytes = outbox.put(|out| after = reader.finish(tree, read, out));
+        self.answered(xid, op, bytes, after)
+    }
+
+    /// Counts an answer that is in the outbox.
+    fn answered(&mut self, xid: Xid, op: OpCode, bytes: usize, after: After) -> Next {
+        let (Some(tree), Some(outbox)) = (&self.tree, &mut self.outbox) else {
+            unreachable!("both are locked by whoever answers")
+        };
+        self.cost += 1;
+        self.answers.add(bytes);
+        self.last = (op, xid, tree.last_zxid());
+        match after {
+            After::Keep => {}
+            After::Long => unreachable!("a read that was put off can be begun"),
+            After::TooLong => self.worker.too_long(op, self.received),
+            After::Close => {
+                outbox.close();
+                return Next::Enough;
+            }
+        }
+        self.worker.answered(op);
+        if outbox.waiting() > OUTBOX_BYTES_HIGH { Next::Enough } else { Next::Frame }
+    }
+
+    /// Unlocks, counts, and hands in what goes to the replica.
+    fn finish(mut self, submitted: &mut Vec<Input>) {
+        self.outbox = None;
+        self.tree = None;
+        let Self { common, conn, worker, received, frames, bytes, answers, last, .. } = self;
+        worker.ran(conn, &Run { received, frames, bytes, answers, last });
+        if !submitted.is_empty() {
+            let reads = submitted.iter().filter(|input| is_queued_read(input)).count() as u32;
+            conn.queued_reads.fetch_add(reads, Ordering::AcqRel);
+            conn.in_flight.fetch_add(submitted.len() as u32, Ordering::AcqRel);
+            common.load.entered(self.entering);
+            worker.hand_in(common, conn, received, submitted);
+            assert!(submitted.is_empty(), "what is handed in is with the replica");
+        }
+    }
+}
+
+/// Whether a connection has to wait for one of its answers before more is taken from its input.
+///
+/// Who waits for nothing is never held: nothing would wake it.
+pub(crate) fn is_held<S: Side>(
+    common: &Common<S>,
+    in_flight: u32,
+    queued_reads: u32,
+    entering: &Several,
+) -> bool {
+    common.load.holds(in_flight, entering) || (in_flight > 0 && queued_reads >= QUEUED_READS_MAX)
+}
+
+/// Whether the first frame of `input` asks for a read that waits until nothing is in flight.
+pub(crate) fn begins_long<S: Side>(common: &Common<S>, input: &[u8]) -> bool {
+    let Ok(Some(length)) = frame_length(input, common) else { return false };
+    let frame = frame::LENGTH_BYTES..frame::LENGTH_BYTES + length;
+    let Some(bytes) = input.get(frame) else { return false };
+    let mut decoder = Decoder::new(bytes);
+    RequestHeader::decode(&mut decoder).is_ok_and(|header| {
+        let body = &bytes[decoder.position()..];
+        waits_for_turn(header.op, body, || common.tree.read())
+    })
+}
+
+fn is_queued_read(input: &Input) -> bool {
+    matches!(input, Input::Request(request) if gate::is_read(request.op))
+}

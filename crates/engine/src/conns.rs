@@ -1,0 +1,223 @@
+//! All connections, in slots that are used again.
+//!
+//! A connection's number is its slot and a generation, so that no two connections ever have the
+//! same number, while the slot alone is small enough to stand for it in the watch table.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use zebu_replica::ConnId;
+use zebu_tree::WatcherId;
+
+use crate::conn::{Conn, Side};
+use crate::sync::{RwLock, RwLockReadGuard};
+
+/// How many connections there may be.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ConnLimits {
+    /// From one address.
+    pub per_address: Option<u32>,
+    /// In all.
+    pub total: Option<u32>,
+}
+
+/// Every connection, by its number.
+#[derive(Debug)]
+pub struct Conns<S>(RwLock<Table<S>>);
+
+#[derive(Debug)]
+struct Table<S> {
+    slots: Vec<Slot<S>>,
+    /// Slots without a connection, and without watches of the last one.
+    free: Vec<u32>,
+    per_address: BTreeMap<IpAddr, u32>,
+    count: usize,
+}
+
+#[derive(Debug)]
+struct Slot<S> {
+    generation: u32,
+    conn: Option<Arc<Conn<S>>>,
+}
+
+/// The connections there are at the moment.
+pub struct ConnsView<'c, S>(RwLockReadGuard<'c, Table<S>>);
+
+impl<S: Side> ConnsView<'_, S> {
+    /// Whether the connection of that number is still there.
+    pub fn has(&self, id: ConnId) -> bool {
+        let slot = self.0.slots.get(watcher(id).0 as usize);
+        slot.and_then(|slot| slot.conn.as_ref()).is_some_and(|conn| conn.id == id)
+    }
+}
+
+/// What stands for a connection in the watch table.
+pub fn watcher(id: ConnId) -> WatcherId {
+    WatcherId(id.0 as u32)
+}
+
+fn id(slot: u32, generation: u32) -> ConnId {
+    ConnId(u64::from(generation) << 32 | u64::from(slot))
+}
+
+impl<S> Default for Conns<S> {
+    fn default() -> Self {
+        Self(RwLock::new(Table {
+            slots: Vec::new(),
+            free: Vec::new(),
+            per_address: BTreeMap::new(),
+            count: 0,
+        }))
+    }
+}
+
+impl<S: Side> Conns<S> {
+    /// Lets a connection in, which `make` makes of its number, unless its address or the server has
+    /// enough of them.
+    pub fn enter(
+        &self,
+        address: IpAddr,
+        limits: ConnLimits,
+        make: impl FnOnce(ConnId) -> Conn<S>,
+    ) -> Option<Arc<Conn<S>>> {
+        let mut table = self.0.write();
+        let table = &mut *table;
+        let next = table.free.pop().or_else(|| {
+            let slot = u32::try_from(table.slots.len()).ok().filter(|id| *id < WatcherId::MAX)?;
+            table.slots.push(Slot { generation: 0, conn: None });
+            Some(slot)
+        })?;
+        let count = table.per_address.get(&address).copied().unwrap_or(0);
+        if limits.total.is_some_and(|most| table.count >= most as usize)
+            || limits.per_address.is_some_and(|most| count >= most)
+        {
+            table.free.push(next);
+            return None;
+        }
+        let slot = &mut table.slots[next as usize];
+        slot.generation = slot.generation.wrapping_add(1);
+        let conn = Arc::new(make(id(next, slot.generation)));
+        slot.conn = Some(conn.clone());
+        table.per_address.insert(address, count + 1);
+        table.count += 1;
+        Some(conn)
+    }
+
+    /// The connection of that number, if it is still there.
+    pub fn get(&self, id: ConnId) -> Option<Arc<Conn<S>>> {
+        let conn = self.by_watcher(watcher(id))?;
+        (conn.id == id).then_some(conn)
+    }
+
+    /// The connection that stands in the watch table as `watcher`, if it is still there.
+    pub fn by_watcher(&self, watcher: WatcherId) -> Option<Arc<Conn<S>>> {
+        self.0.read().slots.get(watcher.0 as usize)?.conn.clone()
+    }
+
+    /// Every connection stands in the watch table as a number below this.
+    pub fn slots(&self) -> u32 {
+        self.0.read().slots.len() as u32
+    }
+
+    /// Keeps the table as it is, to look for several. Not to be held while anything else is locked.
+    pub fn view(&self) -> ConnsView<'_, S> {
+        ConnsView(self.0.read())
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.read().count
+    }
+
+    /// All of them.
+    pub fn all(&self) -> Vec<Arc<Conn<S>>> {
+        let mut all = Vec::new();
+        self.each(|conn| all.push(conn.clone()));
+        all
+    }
+
+    /// Shows all of them to `look`.
+    pub fn each(&self, mut look: impl FnMut(&Arc<Conn<S>>)) {
+        self.0.read().slots.iter().filter_map(|slot| slot.conn.as_ref()).for_each(&mut look);
+    }
+
+    /// Forgets a connection. Its slot stays taken until [`Conns::free`].
+    pub fn leave(&self, conn: &Conn<S>) {
+        let mut table = self.0.write();
+        let table = &mut *table;
+        let Some(slot) = table.slots.get_mut(watcher(conn.id).0 as usize) else { return };
+        if slot.conn.take_if(|there| there.id == conn.id).is_none() {
+            return;
+        }
+        table.count -= 1;
+        let address = conn.address;
+        if let Some(count) = table.per_address.get_mut(&address) {
+            *count -= 1;
+            if *count == 0 {
+                table.per_address.remove(&address);
+            }
+        }
+    }
+
+    /// Lets the slot of a connection that has left be used again: none of its watches is left.
+    pub fn free(&self, conn: &Conn<S>) {
+        self.0.write().free.push(watcher(conn.id).0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outbox::Outbox;
+
+    #[derive(Debug)]
+    struct Nobody;
+
+    impl Side for Nobody {
+        fn wake(&self) {}
+    }
+
+    fn enter(
+        conns: &Conns<Nobody>,
+        address: [u8; 4],
+        limits: ConnLimits,
+    ) -> Option<Arc<Conn<Nobody>>> {
+        conns.enter(address.into(), limits, |id| {
+            Conn::new(id, address.into(), [].into(), Outbox::new(0), Nobody)
+        })
+    }
+
+    #[test]
+    fn a_slot_is_used_again_under_another_number() {
+        let conns = Conns::default();
+        let first = enter(&conns, [1, 1, 1, 1], ConnLimits::default()).unwrap();
+        conns.leave(&first);
+        assert!(conns.get(first.id).is_none());
+        let second = enter(&conns, [1, 1, 1, 1], ConnLimits::default()).unwrap();
+        assert_ne!(watcher(first.id), watcher(second.id), "watches may be left");
+        conns.free(&first);
+        let third = enter(&conns, [1, 1, 1, 1], ConnLimits::default()).unwrap();
+        assert_eq!(watcher(first.id), watcher(third.id));
+        assert_ne!(first.id, third.id);
+        assert!(conns.get(first.id).is_none());
+        assert!(Arc::ptr_eq(&conns.get(third.id).unwrap(), &third));
+        conns.leave(&first);
+        assert_eq!(conns.count(), 2, "who has left cannot leave again");
+    }
+
+    #[test]
+    fn limits_hold_by_address_and_in_all() {
+        let conns = Conns::default();
+        let limits = ConnLimits { per_address: Some(2), total: Some(3) };
+        let first = enter(&conns, [1, 1, 1, 1], limits).unwrap();
+        enter(&conns, [1, 1, 1, 1], limits).unwrap();
+        assert!(enter(&conns, [1, 1, 1, 1], limits).is_none());
+        enter(&conns, [2, 2, 2, 2], limits).unwrap();
+        assert!(enter(&conns, [3, 3, 3, 3], limits).is_none());
+        conns.leave(&first);
+        conns.free(&first);
+        enter(&conns, [1, 1, 1, 1], limits).unwrap();
+        assert_eq!(conns.all().len(), 3);
+    }
+}

@@ -1,0 +1,315 @@
+//! What one turn of the replica's thread gives to connections: answers and notifications go into their outboxes at once,
+//! their tasks are woken together.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zebu_proto::{Acl, EventType, OpCode, Perms, Xid, Zxid};
+use zebu_replica::{ConnId, Origin, frame, gate};
+use zebu_tree::{Events, WatcherId};
+
+use crate::answers::Answers;
+use crate::common::Common;
+use crate::conn::{Conn, Side};
+use crate::faults;
+use crate::load::Several;
+use crate::outbox::Outbox;
+use crate::sync::atomic::Ordering;
+
+/// So many connections that only get notifications are woken together: theirs leave while others' are still made.
+const WOKEN_TOGETHER: usize = 256;
+
+/// Who counts what connections get; whoever does not implement a method counts nothing.
+pub trait Counter<S> {
+    /// A connection was given answers; all of them are in its outbox.
+    fn delivered(&mut self, _row: &Delivered<'_, S>) {}
+
+    /// A notification is in the outbox of a connection; its frame has so many bytes.
+    fn notified(&mut self, _conn: &Conn<S>, _event: EventType, _path: &str, _bytes: usize) {}
+}
+
+/// Answers that one connection was given in a row.
+#[derive(Debug)]
+pub struct Delivered<'r, S> {
+    /// The connection.
+    pub conn: &'r Conn<S>,
+    /// When the requests came that are answered.
+    pub received: Duration,
+    /// When what they belong to was begun to be carried out.
+    pub began: Duration,
+    /// When all of it was.
+    pub now: Duration,
+    /// Reads among them.
+    pub reads: u64,
+    /// Writes among them.
+    pub writes: u64,
+    /// How many there are, and how long.
+    pub answers: Answers,
+    /// What was answered last.
+    pub last: (OpCode, Xid, Zxid),
+}
+
+/// Which latencies an answer counts for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Those of reads.
+    Read,
+    /// Those of writes.
+    Write,
+    /// None of these: it asked for neither, or got neither.
+    Neither,
+}
+
+/// What is delivered in one turn of the replica's thread.
+#[derive(Debug)]
+pub struct Delivery<S> {
+    rows: Vec<Row<S>>,
+    /// How many of the last of them are there for notifications only.
+    notified: usize,
+    late: faults::Late<S>,
+}
+
+/// What one connection gets in a row.
+#[derive(Debug)]
+struct Row<S> {
+    conn: Arc<Conn<S>>,
+    /// When the requests came that are answered.
+    received: Option<Duration>,
+    /// Requests of it that are done with.
+    done: u32,
+    /// Reads among them.
+    queued_reads: u32,
+    left: Several,
+    reads: u64,
+    writes: u64,
+    answers: Answers,
+    /// What was answered last.
+    last: (OpCode, Xid, Zxid),
+}
+
+impl<S: Side> Row<S> {
+    fn new(conn: Arc<Conn<S>>, received: Option<Duration>) -> Self {
+        Self {
+            conn,
+            received,
+            done: 0,
+            queued_reads: 0,
+            left: Several::default(),
+            reads: 0,
+            writes: 0,
+            answers: Answers::default(),
+            last: (OpCode::PING, Xid(-1), Zxid::ZERO),
+        }
+    }
+
+    /// Counts what is in it and wakes its connection; the effects it belongs to `began` at a time, and `now` is now.
+    fn end(
+        self,
+        common: &Common<S>,
+        counter: &mut impl Counter<S>,
+        began: Duration,
+        now: Duration,
+    ) {
+        let Self { conn, received, done, queued_reads, left, reads, writes, answers, last } = self;
+        if let Some(received) = received {
+            let row =
+                Delivered { conn: &*conn, received, began, now, reads, writes, answers, last };
+            counter.delivered(&row);
+        }
+        if done > 0 {
+            if !faults::never_leaves() {
+                common.load.left(left);
+            }
+            if queued_reads > 0 {
+                let before = conn.queued_reads.fetch_sub(queued_reads, Ordering::AcqRel);
+                debug_assert!(before >= queued_reads, "what is answered was asked");
+            }
+            // Only now its requests count as answered: what its task answers by itself from here on comes
+            // behind the answers that are in its outbox.
+            let before = conn.in_flight.fetch_sub(done, Ordering::AcqRel);
+            debug_assert!(before >= done, "what is answered was asked");
+        }
+        conn.wake();
+    }
+}
+
+impl<S> Default for Delivery<S> {
+    fn default() -> Self {
+        Self { rows: Vec::new(), notified: 0, late: faults::Late::default() }
+    }
+}
+
+impl<S: Side> Delivery<S> {
+    /// Answers a request: `put` puts the answer into the outbox of its connection and says how many bytes that were.
+    /// False when the connection is gone.
+    pub fn answer(
+        &mut self,
+        common: &Common<S>,
+        origin: &Origin,
+        kind: Kind,
+        zxid: Zxid,
+        put: impl FnOnce(&mut Outbox) -> usize,
+    ) -> bool {
+        let Some(row) = self.done(common, origin) else { return false };
+        let bytes = put(&mut row.conn.outbox.lock());
+        row.answers.add(bytes);
+        row.last = (origin.op, origin.xid, zxid);
+        match kind {
+            Kind::Read => row.reads += 1,
+            Kind::Write => row.writes += 1,
+            Kind::Neither => {}
+        }
+        true
+    }
+
+    /// Gives a request up, and its connection with it.
+    pub fn abandon(&mut self, common: &Common<S>, origin: &Origin) {
+        if let Some(row) = self.done(common, origin) {
+            row.conn.outbox.lock().close();
+        }
+    }
+
+    /// Remembers to wake the connection's task.
+    pub fn touch(&mut self, conn: Arc<Conn<S>>) {
+        if self.rows.last().is_none_or(|last| !Arc::ptr_eq(&last.conn, &conn)) {
+            self.rows.push(Row::new(conn, None));
+        }
+    }
+
+    /// The same, for a notification.
+    fn notify(&mut self, conn: Arc<Conn<S>>) {
+        let before = self.rows.len();
+        self.touch(conn);
+        self.notified += self.rows.len() - before;
+        if self.notified == WOKEN_TOGETHER {
+            self.notified = 0;
+            for row in self.rows.drain(before + 1 - WOKEN_TOGETHER..) {
+                row.conn.wake();
+            }
+        }
+    }
+
+    /// Counts everything, and wakes the tasks of all connections that have something to send, or to go on with. The
+    /// effects that this belongs to `began` at a time; `now` is asked only if there is anything.
+    pub fn end<C: Counter<S>>(
+        &mut self,
+        common: &Common<S>,
+        counter: &mut C,
+        began: Duration,
+        now: impl FnOnce(&C) -> Duration,
+    ) {
+        self.late.release();
+        if self.rows.is_empty() {
+            return;
+        }
+        let now = now(counter);
+        self.notified = 0;
+        self.rows.drain(..).for_each(|row| row.end(common, counter, began, now));
+    }
+
+    /// A request is done with, answered or not; the row of its connection, if that is still there.
+    fn done(&mut self, common: &Common<S>, origin: &Origin) -> Option<&mut Row<S>> {
+        let Some(row) = self.row(common, origin.conn, origin.received) else {
+            let mut one = Several::default();
+            common.load.leave(origin.bytes, &mut one);
+            common.load.left(one);
+            return None;
+        };
+        common.load.leave(origin.bytes, &mut row.left);
+        row.done += 1;
+        row.queued_reads += u32::from(gate::is_read(origin.op));
+        Some(row)
+    }
+
+    /// Where the answer to a request goes that was `received` at a time.
+    fn row(&mut self, common: &Common<S>, id: ConnId, received: Duration) -> Option<&mut Row<S>> {
+        let last = self.rows.last().filter(|last| last.conn.id == id);
+        let fits = last.is_some_and(|last| last.received.is_none_or(|other| other == received));
+        if !fits {
+            let conn = match last {
+                Some(last) => last.conn.clone(),
+                None => common.conns.get(id)?,
+            };
+            self.rows.push(Row::new(conn, None));
+        }
+        self.notified = 0;
+        let row = self.rows.last_mut()?;
+        row.received = Some(received);
+        Some(row)
+    }
+}
+
+/// Puts notifications into the outboxes, in front of every answer that could show their cause.
+pub struct Notifier<'d, S, C> {
+    common: &'d Common<S>,
+    delivery: &'d mut Delivery<S>,
+    counter: &'d mut C,
+}
+
+impl<'d, S: Side, C: Counter<S>> Notifier<'d, S, C> {
+    /// Notifications that are a part of `delivery`.
+    pub fn new(common: &'d Common<S>, delivery: &'d mut Delivery<S>, counter: &'d mut C) -> Self {
+        Self { common, delivery, counter }
+    }
+}
+
+impl<S: Side, C: Counter<S>> Events for Notifier<'_, S, C> {
+    fn notify(&mut self, watcher: WatcherId, event: EventType, path: &str, zxid: Zxid) {
+        let Some(conn) = self.common.conns.by_watcher(watcher) else { return };
+        if self.delivery.late.holds(&conn, event, path, zxid) {
+            return;
+        }
+        let bytes = conn.outbox.lock().put(|out| frame::notification(out, event, path, zxid));
+        self.counter.notified(&conn, event, path, bytes);
+        self.delivery.notify(conn);
+    }
+
+    fn may_read(&mut self, watcher: WatcherId, acl: &[Acl]) -> bool {
+        let Common { conns, schemes, .. } = self.common;
+        conns
+            .by_watcher(watcher)
+            .is_some_and(|conn| conn.with_ids(|ids| schemes.permits(acl, Perms::READ, ids)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    #[derive(Debug, Default)]
+    struct Woken(AtomicBool);
+
+    impl Side for Woken {
+        fn wake(&self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn conn(number: u64) -> Arc<Conn<Woken>> {
+        let address = [127, 0, 0, 1].into();
+        let outbox = Outbox::new(0);
+        Arc::new(Conn::new(ConnId(number), address, [].into(), outbox, Woken::default()))
+    }
+
+    fn is_woken(conn: &Conn<Woken>) -> bool {
+        conn.side.0.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn those_of_many_who_are_notified_first_do_not_wait_for_the_last() {
+        let mut delivery = Delivery::default();
+        let answered = conn(0);
+        delivery.touch(answered.clone());
+        let all: Vec<_> = (1..=2 * WOKEN_TOGETHER as u64 + 1).map(conn).collect();
+        for conn in &all {
+            delivery.notify(conn.clone());
+        }
+        let (woken, waiting) = all.split_at(2 * WOKEN_TOGETHER);
+        assert!(woken.iter().all(|conn| is_woken(conn)));
+        // Who is answered waits for the end of all that belongs to it.
+        assert!(!is_woken(&waiting[0]) && !is_woken(&answered));
+        assert_eq!(delivery.rows.len(), 2);
+    }
+}

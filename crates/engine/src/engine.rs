@@ -1,0 +1,633 @@
+//! The order of a turn, and what becomes of the replica's outputs.
+//!
+//! Inputs are taken in batches: some of them are validated under one read lock of the tree, and everything they
+//! commit is applied under one write lock.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use zebu_jute::Encode as _;
+use zebu_proto::quorum::PacketKind;
+use zebu_proto::reply::ConnectResponse;
+use zebu_proto::txn::TxnRecord;
+use zebu_proto::{ErrorCode, Xid, Zxid};
+use zebu_replica::{After, Input, Now, Origin, Output, Replica, Request, frame, write_reply};
+use zebu_state::membership;
+use zebu_tree::Tree;
+use zebu_zab::config::Membership;
+use zebu_zab::{ConfigChange, Peer, Role};
+
+use crate::common::{Common, Mode};
+use crate::conn::Conn;
+use crate::delivery::{Delivery, Kind, Notifier};
+use crate::faults;
+use crate::given::{Given, LATE_MIN};
+use crate::journal::{Job, Order, Records};
+use crate::outbox::Outbox;
+use crate::sync::RwLockWriteGuard;
+use crate::sync::atomic::Ordering;
+use crate::sync_policy::SyncPolicy;
+use crate::world::{AppliedTxn, Failed, World};
+
+/// How often sessions that were heard of without the replica are reported to it.
+const TOUCH_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Bytes of answers to reads that are made under one write lock.
+const ANSWERED_BYTES: usize = 1 << 20;
+
+/// Inputs validated under one read lock. What comes of them is carried out before the next are looked at, so that the
+/// disk writes the first of many requests, and clients have their answers, while the replica sees to the others.
+const STEP_BATCH: usize = 256;
+
+const _: () = assert!(STEP_BATCH > 0 && ANSWERED_BYTES > 0);
+
+/// What an engine is configured with.
+#[derive(Clone, Debug, Default)]
+pub struct EngineOptions {
+    /// The configuration in force, of a member of an ensemble; `None`: the server runs alone.
+    pub members: Option<Arc<Membership>>,
+    /// Whether the members may change (`reconfigEnabled`).
+    pub reconfig: bool,
+    /// Whether a leader has clients of its own (`leaderServes`).
+    pub leader_serves: bool,
+    /// Whether records may be made durable by the thread that has the turn: nothing delays them on purpose.
+    pub syncs_itself: bool,
+}
+
+/// Whether a turn is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Turn {
+    /// All that came is seen to.
+    Done,
+    /// [`World::goes_on`] said no: the next call goes on with it.
+    Paused,
+}
+
+/// The order of turns, and what of a turn is still to be done.
+///
+/// **Invariant:** inputs are taken from the inbox by the engine alone, one turn after the other: they are stepped through
+/// in the order in which they came. The next inputs are taken when everything that came of those before is carried out.
+#[derive(Debug)]
+pub struct Engine<S> {
+    options: EngineOptions,
+    /// When the sessions that were heard of were reported last.
+    touched: Duration,
+    /// When it was done with its inputs last.
+    looked: Duration,
+    /// What has been given for the time in which nobody listened to clients, and to other servers.
+    given: Given,
+    peers_given: Given,
+    policy: SyncPolicy,
+    /// Whether the last digest that was compared was another one than the transaction's.
+    differs: bool,
+    /// What was made durable in this turn, and is not reported yet.
+    flushed: Option<Zxid>,
+    /// Inputs that are not stepped through yet, and outputs that are not carried out.
+    inputs: VecDeque<Input>,
+    outputs: VecDeque<Output>,
+    /// Records that are not ordered yet.
+    records: Records,
+    /// The last transaction that was applied, of which the replica does not know yet.
+    applied: Option<Zxid>,
+    /// Whether a turn has begun and is not over.
+    is_under_way: bool,
+    /// The time of the turn: read when it begins, and when it goes on.
+    now: Now,
+    /// Since when outputs are being carried out.
+    carries_out: Option<Duration>,
+    delivery: Delivery<S>,
+    /// Room, used again.
+    room: Vec<Input>,
+}
+
+impl<S: crate::Side> Engine<S> {
+    /// An engine before its first turn, which begins at this time.
+    pub fn new(options: EngineOptions, now: Duration) -> Self {
+        Self {
+            options,
+            touched: Duration::ZERO,
+            looked: now,
+            given: Given::default(),
+            peers_given: Given::default(),
+            policy: SyncPolicy::default(),
+            differs: false,
+            flushed: None,
+            inputs: VecDeque::new(),
+            outputs: VecDeque::new(),
+            records: Records::new(),
+            applied: None,
+            is_under_way: false,
+            now: Now::default(),
+            carries_out: None,
+            delivery: Delivery::default(),
+            room: Vec::new(),
+        }
+    }
+
+    /// Whether it is a member of an ensemble.
+    fn is_member(&self) -> bool {
+        self.options.members.is_some()
+    }
+
+    /// When it has to have a turn next, whatever happens.
+    pub fn next(&self, replica: &Replica) -> Duration {
+        replica.next_tick().min(self.touched + TOUCH_INTERVAL)
+    }
+
+    /// Takes what is in the inbox and carries it out, and what comes of that.
+    ///
+    /// # Errors
+    /// Why the server cannot go on; then it must not have another turn.
+    pub fn turn<W: World<Side = S>>(
+        &mut self,
+        common: &Common<S>,
+        world: &mut W,
+    ) -> Result<Turn, Failed> {
+        if self.is_under_way {
+            self.now = world.now();
+        }
+        loop {
+            if !self.is_under_way {
+                self.begin(common, world);
+            }
+            if self.is_carrying_out() && self.carry_out(common, world)? == Turn::Paused {
+                return Ok(Turn::Paused);
+            }
+            while !self.inputs.is_empty() {
+                self.step(common, world)?;
+                if !world.goes_on() || self.carry_out(common, world)? == Turn::Paused {
+                    return Ok(Turn::Paused);
+                }
+            }
+            self.looked = world.monotonic();
+            world.turned();
+            self.is_under_way = false;
+            if self.flushed.is_none() {
+                return Ok(Turn::Done);
+            }
+        }
+    }
+
+    fn is_carrying_out(&self) -> bool {
+        !self.outputs.is_empty() || !self.records.is_empty() || self.applied.is_some()
+    }
+
+    /// Takes the inputs of a turn: what came, who was heard of, and the time.
+    fn begin(&mut self, common: &Common<S>, world: &mut impl World<Side = S>) {
+        assert!(self.inputs.is_empty() && !self.is_carrying_out(), "the last turn is over");
+        self.is_under_way = true;
+        let mut inputs = std::mem::take(&mut self.room);
+        common.inbox.take(&mut inputs);
+        inputs.extend(self.flushed.take().map(Input::Flushed));
+        let now = world.now();
+        self.now = now;
+        let mut first = self.give_time(world, now.monotonic);
+        for input in &inputs {
+            if let Input::Request(request) = input {
+                self.policy.asked_by(request.conn);
+            }
+        }
+        world.takes(now, common, &inputs);
+        let is_asked = |input: &Input| matches!(input, Input::Zab(zebu_zab::Input::Packet(_, it)) if it.kind == PacketKind::PING);
+        let is_asked = self.is_member() && inputs.iter().any(is_asked);
+        let is_tick = now.monotonic >= world.replica().next_tick();
+        if is_asked || is_tick || now.monotonic >= self.touched + TOUCH_INTERVAL {
+            // The leader is told of everybody who was heard of until it asked, and nobody expires who was heard of
+            // just now.
+            self.report_touched(common, world, now, &mut first);
+        }
+        inputs.splice(0..0, first);
+        if is_tick {
+            inputs.push(Input::Tick);
+        }
+        self.inputs = inputs.into();
+    }
+
+    /// Gives clients and other servers the time in which this server did not listen to them: what they
+    /// have said meanwhile is still in their sockets. A stopped process, a machine that slept, threads
+    /// that got no processor.
+    fn give_time(&mut self, world: &mut impl World<Side = S>, now: Duration) -> Vec<Input> {
+        let mut inputs = Vec::new();
+        let next = self.next(world.replica());
+        if now < next || faults::gives_no_time() {
+            return inputs;
+        }
+        let late = now.saturating_sub(next.max(self.looked));
+        let stood = if late > LATE_MIN { late } else { Duration::ZERO };
+        let stood = stood.max(self.peers_given.look(world.peers_listened(), now));
+        let unheard = self.given.look(world.listened(), now).saturating_sub(stood);
+        if unheard > Duration::ZERO {
+            world.did_not_listen(unheard);
+            inputs.push(Input::Unheard(unheard));
+        }
+        if stood > Duration::ZERO {
+            world.stood_still(stood);
+            inputs.push(Input::Stalled(stood));
+        }
+        inputs
+    }
+
+    /// Tells the replica of every session whose connection was heard of since last time.
+    fn report_touched(
+        &mut self,
+        common: &Common<S>,
+        world: &mut impl World<Side = S>,
+        now: Now,
+        inputs: &mut Vec<Input>,
+    ) {
+        let since = self.touched;
+        self.touched = now.monotonic;
+        // A leader asks whom a learner has heard of: whoever may be waiting to be heard counts.
+        let listened = world.listened().unwrap_or(now.monotonic);
+        let is_deaf = self.is_member() && now.monotonic > listened + LATE_MIN;
+        common.conns.each(|conn| {
+            let at = if is_deaf { now.monotonic } else { conn.heard() };
+            // The millisecond of the last report is looked at again.
+            if at + Duration::from_millis(1) >= since
+                && let Some(session) = conn.session()
+                && !faults::forgets_touches()
+            {
+                inputs.push(Input::Touched { session, at });
+            }
+        });
+        world.touched();
+    }
+
+    /// Steps through some inputs; there are some.
+    fn step<W: World<Side = S>>(
+        &mut self,
+        common: &Common<S>,
+        world: &mut W,
+    ) -> Result<(), Failed> {
+        assert!(!self.is_carrying_out(), "what came of the last inputs is carried out");
+        let now = self.now;
+        let mut outputs = Vec::from(std::mem::take(&mut self.outputs));
+        let began = world.monotonic();
+        {
+            let tree = common.tree.read();
+            for _ in 0..STEP_BATCH {
+                let Some(input) = self.inputs.pop_front() else { break };
+                world.step(now, common, &tree, input, &mut outputs)?;
+            }
+        }
+        if self.inputs.is_empty() {
+            self.room = Vec::from(std::mem::take(&mut self.inputs));
+        }
+        self.outputs = outputs.into();
+        world.stepped(world.monotonic().saturating_sub(began));
+        Ok(())
+    }
+
+    /// Carries out what the replica has asked for, and what comes of that.
+    fn carry_out<W: World<Side = S>>(
+        &mut self,
+        common: &Common<S>,
+        world: &mut W,
+    ) -> Result<Turn, Failed> {
+        while self.is_carrying_out() {
+            if self.carries_out.is_none() {
+                let began = world.monotonic();
+                self.carries_out = Some(began);
+                world.carries_out(self.now.monotonic, began);
+            }
+            if self.effects(common, world)? == Turn::Paused {
+                return Ok(Turn::Paused);
+            }
+            world.hand_over();
+            self.end_delivery(common, world);
+            world.carried_out();
+            self.append_or_commit(world)?;
+            if let Some(zxid) = self.applied.take() {
+                // What was applied may have been what a new role waited for.
+                let now = self.now;
+                let mut outputs = Vec::from(std::mem::take(&mut self.outputs));
+                let tree = common.tree.read();
+                if !faults::applies_in_secret() {
+                    world.step(now, common, &tree, Input::Applied(zxid), &mut outputs)?;
+                }
+                drop(tree);
+                world.stepped(Duration::ZERO);
+                self.outputs = outputs.into();
+            }
+            self.carries_out = None;
+        }
+        Ok(Turn::Done)
+    }
+
+    fn end_delivery<W: World<Side = S>>(&mut self, common: &Common<S>, world: &mut W) {
+        let began = self.carries_out.unwrap_or_default();
+        self.delivery.end(common, world, began, World::monotonic);
+    }
+
+    /// Carries out the outputs there are.
+    fn effects<W: World<Side = S>>(
+        &mut self,
+        common: &Common<S>,
+        world: &mut W,
+    ) -> Result<Turn, Failed> {
+        let now = self.now;
+        let mut tree: Option<RwLockWriteGuard<'_, Tree>> = None;
+        let (mut done, mut answered_bytes) = (0, 0);
+        while let Some(output) = self.outputs.pop_front() {
+            match output {
+                Output::Append { zxid, record } => {
+                    world.appends(now, zxid, &record);
+                    self.records.push((zxid, record));
+                }
+                Output::Snapshot => {
+                    self.append(world)?;
+                    world.order(Order::Roll)?;
+                    // It reads the tree, and may begin here.
+                    tree = None;
+                    world.snapshot(common);
+                }
+                Output::Apply { zxid, record, origin } => {
+                    let tree = tree.get_or_insert_with(|| common.tree.write());
+                    self.apply(common, world, now, tree, (zxid, &record, origin));
+                    self.applied = Some(zxid);
+                }
+                Output::Answer(request) => {
+                    world.answers(&request);
+                    let tree = tree.get_or_insert_with(|| common.tree.write());
+                    answered_bytes += self.answer(common, world, now, tree, &request);
+                }
+                Output::Reply { origin, zxid, err } => {
+                    let zxid = zxid.unwrap_or_else(|| last_zxid(common, tree.as_deref()));
+                    world.replied(origin.op, err);
+                    let reply = |out: &mut Vec<u8>| frame::bare_reply(out, origin.xid, zxid, err);
+                    let put = |outbox: &mut Outbox| outbox.put(reply);
+                    if !self.delivery.answer(common, &origin, Kind::Neither, zxid, put) {
+                        world.nobody_there();
+                    }
+                }
+                Output::Abandon(origin) => self.delivery.abandon(common, &origin),
+                Output::Accept { conn, session, timeout_ms, password } => {
+                    if let Some(conn) = common.conns.get(conn) {
+                        let zxid = last_zxid(common, tree.as_deref());
+                        let response = ConnectResponse {
+                            timeout_ms,
+                            session_id: session,
+                            password,
+                            read_only: read_only_byte(common, &conn),
+                        };
+                        greet(&conn, &response);
+                        world.accepted(&conn, session, zxid);
+                        conn.set_session(session, timeout_ms);
+                        self.delivery.touch(conn);
+                    }
+                }
+                Output::Refuse(conn) => {
+                    if let Some(conn) = common.conns.get(conn) {
+                        greet(&conn, &ConnectResponse::refused(read_only_byte(common, &conn)));
+                        conn.outbox.lock().close();
+                        world.refused(&conn, false);
+                        self.delivery.touch(conn);
+                    }
+                }
+                Output::Deny(conn) => {
+                    if let Some(conn) = common.conns.get(conn) {
+                        let zxid = last_zxid(common, tree.as_deref());
+                        let denied = ErrorCode::NOT_READ_ONLY;
+                        let mut outbox = conn.outbox.lock();
+                        outbox.put(|out| frame::bare_reply(out, Xid(0), zxid, denied));
+                        outbox.close();
+                        drop(outbox);
+                        world.refused(&conn, true);
+                        self.delivery.touch(conn);
+                    }
+                }
+                Output::Disconnect(conn) => {
+                    if let Some(conn) = common.conns.get(conn) {
+                        conn.outbox.lock().close();
+                        self.delivery.touch(conn);
+                    }
+                }
+                Output::ReadOnly(on) => {
+                    world.serves_readers(on);
+                    serve(common, world, on.then_some(Mode::ReadOnly));
+                }
+                Output::Zab(output) => {
+                    tree = None;
+                    world.asked(now, &output);
+                    match output {
+                        zebu_zab::Output::Send(link, packet) => world.send(link, packet),
+                        output => {
+                            // A link's packets come before its end.
+                            world.hand_over();
+                            self.between_servers(common, world, now, output)?;
+                        }
+                    }
+                }
+            }
+            done += 1;
+            if answered_bytes > ANSWERED_BYTES || world.is_enough(done) {
+                (done, answered_bytes) = (0, 0);
+                tree = None;
+                world.paused();
+                self.end_delivery(common, world);
+                if faults::forgets_half_a_batch() {
+                    self.outputs.clear();
+                }
+                if !self.outputs.is_empty() && !world.goes_on() {
+                    return Ok(Turn::Paused);
+                }
+            }
+        }
+        Ok(Turn::Done)
+    }
+
+    /// Carries out what concerns other servers, or the disk of a member of an ensemble.
+    fn between_servers<W: World<Side = S>>(
+        &mut self,
+        common: &Common<S>,
+        world: &mut W,
+        now: Now,
+        output: zebu_zab::Output,
+    ) -> Result<(), Failed> {
+        use zebu_zab::Output as Zab;
+        if !self.is_member() {
+            return Err(Failed::Alone);
+        }
+        let job = match output {
+            Zab::SaveEpoch(kind, epoch) => Job::SaveEpoch(kind, epoch),
+            Zab::Config(change) => {
+                if let ConfigChange::Committed(config) = &change {
+                    self.options.members = Some(config.clone());
+                }
+                world.network(Zab::Config(change.clone()))?;
+                Job::Config(change)
+            }
+            Zab::Truncate(zxid) => Job::Truncate(zxid),
+            Zab::Reload => Job::Reload,
+            Zab::Restore(link) => Job::Restore(world.take_copy(link).ok_or(Failed::CopyGone)?),
+            Zab::Role(role) => {
+                self.change_role(common, world, now, role);
+                return Ok(());
+            }
+            output => return world.network(output),
+        };
+        self.append(world)?;
+        world.order(Order::Member(job))
+    }
+
+    /// Serves clients, or nobody.
+    fn change_role<W: World<Side = S>>(
+        &mut self,
+        common: &Common<S>,
+        world: &mut W,
+        now: Now,
+        role: Role,
+    ) {
+        world.role(role);
+        let mode = match role {
+            Role::Looking => None,
+            Role::Leading(_) => Some(Mode::Leader),
+            Role::Following(_) => Some(Mode::Follower),
+            Role::Observing(_) => Some(Mode::Observer),
+        };
+        if mode.is_some() {
+            // What a copy was ahead of is committed, though perhaps not applied: that waits for our own disk.
+            let committed = world.replica().peer().map_or(Zxid::ZERO, Peer::committed);
+            let mut tree = common.tree.write();
+            tree.trust_digests(committed);
+            let shows = self.options.reconfig && !faults::hides_the_configuration();
+            if let Some(members) = self.options.members.as_ref().filter(|_| shows) {
+                // What the first epoch has agreed on is in no transaction.
+                membership::show(&mut tree, members, now.wall_ms);
+            }
+        }
+        let leader_serves = self.options.leader_serves;
+        serve(common, world, mode.filter(|mode| *mode != Mode::Leader || leader_serves));
+    }
+
+    /// Makes the records of a turn durable at once where that is the fastest, and nothing else is left to do, else
+    /// orders it.
+    fn append_or_commit<W: World<Side = S>>(&mut self, world: &mut W) -> Result<(), Failed> {
+        if self.records.is_empty() {
+            return Ok(());
+        }
+        if faults::tells_before_the_sync() && !self.is_member() {
+            self.flushed = self.records.last().map(|(zxid, _)| *zxid);
+        }
+        let is_leisurely = self.policy.is_leisurely(self.records.len());
+        let is_last = self.inputs.is_empty();
+        if !self.is_member() && is_last && is_leisurely && self.options.syncs_itself {
+            let durable = world.append_now(&mut self.records)?;
+            self.flushed = durable.filter(|_| !faults::forgets_its_sync()).or(self.flushed);
+        }
+        self.append(world)
+    }
+
+    /// Hands records to the log.
+    fn append<W: World<Side = S>>(&mut self, world: &mut W) -> Result<(), Failed> {
+        if self.records.is_empty() {
+            return Ok(());
+        }
+        world.order(Order::Append(std::mem::take(&mut self.records)))
+    }
+
+    fn apply<W: World<Side = S>>(
+        &mut self,
+        common: &Common<S>,
+        world: &mut W,
+        now: Now,
+        tree: &mut Tree,
+        (zxid, bytes, origin): (Zxid, &Bytes, Option<Origin>),
+    ) {
+        let record = TxnRecord::decode(bytes).expect("the replica made this record");
+        let before = tree.last_zxid();
+        let applied = tree.apply(&record, &mut Notifier::new(common, &mut self.delivery, world));
+        if applied.digest_compared {
+            // What agrees is told after what does not.
+            let told = !applied.digest_matches || self.differs;
+            self.differs = !applied.digest_matches;
+            if told && self.is_member() {
+                common.inbox.push(Input::Zab(zebu_zab::Input::Differs(self.differs)));
+            }
+        }
+        let what = AppliedTxn {
+            zxid,
+            before,
+            bytes,
+            record: &record,
+            applied: &applied,
+            tree,
+            origin: origin.as_ref(),
+        };
+        world.applied(now, &what);
+        let Some(origin) = origin else { return };
+        let reply = |out: &mut Vec<u8>| write_reply(out, origin.op, origin.xid, zxid, &applied);
+        let put = |outbox: &mut Outbox| outbox.put(reply);
+        if !self.delivery.answer(common, &origin, Kind::Write, zxid, put) {
+            world.nobody_there();
+        }
+    }
+
+    /// Answers a read that had to wait; says how long the answer is.
+    fn answer<W: World<Side = S>>(
+        &mut self,
+        common: &Common<S>,
+        world: &mut W,
+        now: Now,
+        tree: &Tree,
+        request: &Request,
+    ) -> usize {
+        let Request { conn, session, xid, op, body, ids, .. } = request;
+        let reader = common.reader(*conn, *session, ids);
+        let mut after = After::Keep;
+        let mut bytes = 0;
+        let put = |outbox: &mut Outbox| {
+            bytes = outbox.put(|out| {
+                let at = out.len();
+                after = reader.answer(tree, *xid, *op, body, out);
+                world.read(*op, body, &out[at..]);
+            });
+            if after == After::Close {
+                outbox.close();
+            }
+            bytes
+        };
+        let zxid = tree.last_zxid();
+        let is_there = self.delivery.answer(common, &request.origin(), Kind::Read, zxid, put);
+        if !is_there {
+            world.nobody_there();
+        } else if after != After::Close {
+            world.answered(*op);
+        }
+        if after == After::TooLong {
+            world.too_long(*op, now.monotonic);
+        }
+        bytes
+    }
+}
+
+/// The tree's zxid, whether or not the caller has locked it.
+fn last_zxid<S: crate::Side>(common: &Common<S>, tree: Option<&Tree>) -> Zxid {
+    match tree {
+        Some(tree) => tree.last_zxid(),
+        None => common.tree.read().last_zxid(),
+    }
+}
+
+/// What the last byte of the answer to a connect request says; clients that do not send theirs
+/// get none.
+fn read_only_byte<S: crate::Side>(common: &Common<S>, conn: &Conn<S>) -> Option<bool> {
+    let read_only = common.serving() == Some(Mode::ReadOnly);
+    conn.says_read_only.load(Ordering::Relaxed).then_some(read_only)
+}
+
+/// Answers a connect request.
+fn greet<S: crate::Side>(conn: &Conn<S>, response: &ConnectResponse) {
+    conn.outbox.lock().put(|out| frame::frame(out, |out| response.encode(out)));
+}
+
+/// Lets clients in, or sends all away.
+fn serve<W: World>(common: &Common<W::Side>, world: &mut W, mode: Option<Mode>) {
+    world.serve(common, mode);
+    if mode.is_none() {
+        common.close_clients();
+    }
+}

@@ -1,0 +1,39 @@
+//! Time that clients and other servers are given because this server did not listen to them.
+
+use std::time::Duration;
+
+/// How late a socket may be read, or the inbox be looked at, before that counts as not listening.
+pub const LATE_MIN: Duration = Duration::from_secs(1);
+
+/// What has been given for the time in which nobody listened.
+#[derive(Debug, Default)]
+pub struct Given(Duration);
+
+impl Given {
+    /// For how much more time nobody has listened, who has done so until then.
+    pub fn look(&mut self, until: Option<Duration>, now: Duration) -> Duration {
+        let from = until.unwrap_or(now) + LATE_MIN;
+        let more = now.saturating_sub(from.max(self.0));
+        if more > Duration::ZERO {
+            self.0 = now;
+        }
+        more
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_in_which_nobody_listened_is_given_once() {
+        let ms = Duration::from_millis;
+        let mut given = Given::default();
+        assert_eq!(given.look(None, ms(5_000)), ms(0));
+        assert_eq!(given.look(Some(ms(4_500)), ms(5_400)), ms(0));
+        assert_eq!(given.look(Some(ms(4_500)), ms(7_500)), ms(2_000));
+        assert_eq!(given.look(Some(ms(4_500)), ms(8_000)), ms(500));
+        assert_eq!(given.look(Some(ms(7_900)), ms(8_100)), ms(0));
+        assert_eq!(given.look(Some(ms(7_900)), ms(9_000)), ms(100));
+    }
+}

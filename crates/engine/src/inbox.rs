@@ -1,0 +1,150 @@
+//! The replica's queue of inputs: filled in batches by connections, the log and the timers, and
+//! emptied whole.
+
+use std::time::Duration;
+
+use crate::faults;
+use crate::sync::{Condvar, Mutex, wait_for};
+use zebu_replica::Input;
+
+/// A queue that is taken whole.
+#[derive(Debug, Default)]
+pub struct Inbox {
+    waiting: Mutex<Waiting>,
+    filled: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    inputs: Vec<Input>,
+    /// Bytes of what other servers have sent, and of what is read for them, among these.
+    bytes: usize,
+    asleep: bool,
+    stop: bool,
+    /// Whether whoever takes next is not to wait: there is something to look at.
+    look_up: bool,
+}
+
+impl Inbox {
+    /// Hands in one input.
+    pub fn push(&self, input: Input) {
+        self.with(|inputs| inputs.push(input));
+    }
+
+    /// Hands in several; `inputs` is empty afterwards and keeps its room.
+    pub fn push_all(&self, inputs: &mut Vec<Input>) {
+        if !inputs.is_empty() {
+            self.with(|waiting| add(waiting, inputs));
+        }
+    }
+
+    /// Hands in several without waking whoever waits: the caller sees to them itself, or calls [`Inbox::wake`].
+    pub fn push_quietly(&self, inputs: &mut Vec<Input>) {
+        add(&mut self.waiting.lock().inputs, inputs);
+    }
+
+    /// Wakes whoever waits, if there is something to take.
+    pub fn wake(&self) {
+        let mut waiting = self.waiting.lock();
+        if !waiting.inputs.is_empty() && std::mem::take(&mut waiting.asleep) {
+            self.filled.notify_one();
+        }
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.lock().inputs.is_empty()
+    }
+
+    /// Hands in several that hold this many bytes together.
+    pub fn push_sized(&self, inputs: &mut Vec<Input>, bytes: usize) {
+        if !inputs.is_empty() {
+            self.with_size(bytes, |waiting| add(waiting, inputs));
+        }
+    }
+
+    /// How many inputs wait, and the bytes of those that were handed in with their size.
+    pub fn load(&self) -> (usize, usize) {
+        let waiting = self.waiting.lock();
+        (waiting.inputs.len(), waiting.bytes)
+    }
+
+    fn with(&self, add: impl FnOnce(&mut Vec<Input>)) {
+        self.with_size(0, add);
+    }
+
+    fn with_size(&self, bytes: usize, add: impl FnOnce(&mut Vec<Input>)) {
+        let mut waiting = self.waiting.lock();
+        waiting.bytes += bytes;
+        add(&mut waiting.inputs);
+        if std::mem::take(&mut waiting.asleep) && !faults::lets_the_inbox_sleep() {
+            self.filled.notify_one();
+        }
+    }
+
+    /// Makes whoever waits look up, though there is nothing.
+    pub fn poke(&self) {
+        let mut waiting = self.waiting.lock();
+        waiting.look_up = true;
+        waiting.asleep = false;
+        self.filled.notify_one();
+    }
+
+    /// Says that connections hand in nothing any more. What the others do is still handed out.
+    pub fn stop(&self) {
+        let mut waiting = self.waiting.lock();
+        waiting.stop = true;
+        waiting.look_up = true;
+        waiting.asleep = false;
+        self.filled.notify_one();
+    }
+
+    /// Waits for inputs, at most as long as given; false when connections hand in nothing any more.
+    pub fn wait(&self, most: Duration) -> bool {
+        let mut waiting = self.waiting.lock();
+        let look_up = std::mem::take(&mut waiting.look_up);
+        if waiting.inputs.is_empty() && !look_up {
+            waiting.asleep = true;
+            waiting = wait_for(&self.filled, waiting, most);
+            waiting.asleep = false;
+        }
+        !waiting.stop
+    }
+
+    /// Takes all that wait.
+    pub fn take(&self, into: &mut Vec<Input>) {
+        assert!(into.is_empty(), "the last batch is done");
+        let mut waiting = self.waiting.lock();
+        std::mem::swap(into, &mut waiting.inputs);
+        waiting.bytes = 0;
+    }
+}
+
+/// Adds `inputs` to those that wait, which are mostly none: then nothing is copied.
+fn add(waiting: &mut Vec<Input>, inputs: &mut Vec<Input>) {
+    if waiting.is_empty() {
+        std::mem::swap(waiting, inputs);
+    } else {
+        waiting.append(inputs);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_been_taken_counts_no_longer() {
+        let inbox = Inbox::default();
+        inbox.push_sized(&mut vec![Input::Tick, Input::Tick], 700);
+        inbox.push(Input::Tick);
+        inbox.push_sized(&mut vec![Input::Tick], 50);
+        assert_eq!(inbox.load(), (4, 750));
+        let mut taken = Vec::new();
+        assert!(inbox.wait(Duration::ZERO));
+        inbox.take(&mut taken);
+        assert_eq!((taken.len(), inbox.load()), (4, (0, 0)));
+        inbox.push_sized(&mut Vec::new(), 9);
+        assert_eq!(inbox.load(), (0, 0));
+    }
+}

@@ -1,0 +1,372 @@
+//! A server's threads, interleaved in all ways that a checker finds: the network worker, the replica's thread, the log's.
+//! The types are those that ship; only their locks and atomics are the checker's, which also sees when all threads wait.
+//!
+//! `cargo test -p zebu-engine --features shuttle --test threads`
+#![cfg(feature = "shuttle")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use shuttle::rand::Rng as _;
+use shuttle::sync::mpsc::{Receiver, Sender, channel};
+use shuttle::thread;
+use zebu_engine::client::{Client, Wants, Worker};
+use zebu_engine::conns::ConnLimits;
+use zebu_engine::journal::{Order, Records};
+use zebu_engine::sync::{Condvar, Mutex, wait_for};
+use zebu_engine::{
+    ClientRules, Common, Conn, Counter, Engine, EngineOptions, Failed, Mode, Outbox, Turn,
+    WorkerTurns, World, turn_here,
+};
+use zebu_jute::{Decode as _, Decoder, Encode as _, Encoder};
+use zebu_proto::quorum::QuorumPacket;
+use zebu_proto::reply::ReplyHeader;
+use zebu_proto::request::{ConnectRequest, Create, PathOnly, PathWatch, RequestHeader, SetData};
+use zebu_proto::{Acl, AclRef, ErrorCode, OpCode, ServerId, SessionId, Version, Xid, Zxid};
+use zebu_replica::auth::Schemes;
+use zebu_replica::{
+    Fatal, Input, IntakeOptions, MemberOptions, Now, Options, Output, Passwords, ReaperOptions,
+    Replica, Rules, SnapshotOptions, ThrottleOptions, frame,
+};
+use zebu_state::Copied;
+use zebu_tree::Tree;
+use zebu_zab::LinkId;
+
+/// Interleavings that are tried.
+const SCHEDULES: usize = 3_000;
+
+const NOW: Now = Now { monotonic: Duration::from_secs(10), wall_ms: 1_700_000_000_000 };
+
+/// What wakes a task, as a notification that is kept until somebody takes it.
+#[derive(Debug, Default)]
+struct Bell {
+    rung: Mutex<bool>,
+    heard: Condvar,
+}
+
+impl Bell {
+    fn ring(&self) {
+        *self.rung.lock() = true;
+        self.heard.notify_one();
+    }
+
+    fn wait(&self) {
+        let mut rung = self.rung.lock();
+        while !*rung {
+            rung = wait_for(&self.heard, rung, Duration::MAX);
+        }
+        *rung = false;
+    }
+
+    /// Whether it was rung.
+    fn take(&self) -> bool {
+        std::mem::take(&mut *self.rung.lock())
+    }
+}
+
+#[derive(Debug)]
+struct Side(Arc<Bell>);
+
+impl zebu_engine::Side for Side {
+    fn wake(&self) {
+        self.0.ring();
+    }
+}
+
+struct Driver {
+    engine: Option<Engine<Side>>,
+    parts: Parts,
+    over: bool,
+}
+
+struct Parts {
+    replica: Replica,
+    log: Sender<Order>,
+}
+
+impl Driver {
+    fn turn(&mut self, common: &Common<Side>) {
+        let mut engine = self.engine.take().expect("one turn at a time");
+        let done = engine.turn(common, &mut self.parts).expect("it goes on");
+        assert_eq!(done, Turn::Done);
+        self.engine = Some(engine);
+    }
+}
+
+impl Counter<Side> for Parts {}
+
+impl World for Parts {
+    type Side = Side;
+
+    fn now(&self) -> Now {
+        NOW
+    }
+
+    fn is_enough(&mut self, outputs: usize) -> bool {
+        outputs > 1
+    }
+
+    fn replica(&self) -> &Replica {
+        &self.replica
+    }
+
+    fn step(
+        &mut self,
+        now: Now,
+        common: &Common<Side>,
+        tree: &Tree,
+        input: Input,
+        outputs: &mut Vec<Output>,
+    ) -> Result<(), Fatal> {
+        self.replica.step(now, tree, &common.schemes, input, outputs)
+    }
+
+    fn order(&mut self, order: Order) -> Result<(), Failed> {
+        self.log.send(order).map_err(|_| Failed::Log("the log's thread has ended".into()))
+    }
+
+    fn append_now(&mut self, _: &mut Records) -> Result<Option<Zxid>, Failed> {
+        Ok(None)
+    }
+
+    fn snapshot(&mut self, _: &Common<Side>) {}
+
+    fn send(&mut self, _: LinkId, _: QuorumPacket) {}
+
+    fn network(&mut self, _: zebu_zab::Output) -> Result<(), Failed> {
+        Err(Failed::Alone)
+    }
+
+    fn take_copy(&mut self, _: LinkId) -> Option<Box<Copied>> {
+        None
+    }
+
+    fn serve(&mut self, _: &Common<Side>, _: Option<Mode>) {}
+}
+
+/// What a connection needs of its network worker.
+struct Desk<'w>(&'w mut WorkerTurns);
+
+impl Worker<Side> for Desk<'_> {
+    fn monotonic(&self) -> Duration {
+        NOW.monotonic
+    }
+
+    fn hand_in(
+        &mut self,
+        common: &Common<Side>,
+        conn: &Conn<Side>,
+        received: Duration,
+        inputs: &mut Vec<Input>,
+    ) {
+        if self.0.keeps(conn.id, received, inputs.len()) {
+            common.inbox.push_quietly(inputs);
+        } else {
+            common.inbox.push_all(inputs);
+        }
+    }
+}
+
+fn replica(tree: &Tree) -> Replica {
+    let options = Options {
+        server: ServerId(1),
+        first_session: SessionId::first(ServerId(1), NOW.wall_ms),
+        tick: Duration::from_secs(1_000),
+        session_timeout_ms_min: 4_000,
+        session_timeout_ms_max: 40_000_000,
+        passwords: Passwords::Compatible,
+        rules: Rules::default(),
+        eager_acl_check: false,
+        throttled_op_wait: Duration::ZERO,
+        connections: ThrottleOptions::default(),
+        intake: IntakeOptions::default(),
+        reaper: ReaperOptions::default(),
+        snapshots: SnapshotOptions { every_txns: 1 << 40, every_bytes: None },
+        member: MemberOptions::default(),
+        seed: 1,
+    };
+    Replica::new(options, tree, NOW)
+}
+
+fn framed(xid: i32, op: OpCode, body: impl FnOnce(&mut Encoder<'_>)) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    frame::frame(&mut bytes, |out| {
+        RequestHeader { xid: Xid(xid), op }.encode(out);
+        body(out);
+    });
+    bytes
+}
+
+fn set(xid: i32) -> Vec<u8> {
+    let set = SetData { path: Some("/a".into()), data: Some(&[1]), version: Version::ANY };
+    framed(xid, OpCode::SET_DATA, |out| set.encode(out))
+}
+
+fn sync(xid: i32) -> Vec<u8> {
+    let sync = PathOnly { path: Some("/".into()) };
+    framed(xid, OpCode::SYNC, |out| sync.encode(out))
+}
+
+fn get(xid: i32) -> Vec<u8> {
+    let read = PathWatch { path: Some("/a".into()), watch: false };
+    framed(xid, OpCode::GET_DATA, |out| read.encode(out))
+}
+
+/// What the client sends, each piece after an answer to one before: reads and writes in turns, and several at once.
+fn pieces() -> Vec<(Vec<u8>, i32)> {
+    let hello = ConnectRequest {
+        protocol_version: 0,
+        last_zxid_seen: Zxid::ZERO,
+        timeout_ms: 40_000,
+        session_id: 0,
+        password: Some(&[0; 16]),
+        read_only: Some(false),
+    };
+    let mut first = Vec::new();
+    frame::frame(&mut first, |out| hello.encode(out));
+    let open = Acl::open();
+    let acl = Some(open.iter().map(AclRef::from).collect());
+    let create = Create { path: Some("/a".into()), data: None, acl, flags: 0 };
+    let create = framed(1, OpCode::CREATE, |out| create.encode(out));
+    vec![
+        (first, 0),
+        ([create, get(2), set(3), get(4)].concat(), 4),
+        // The next piece may come before the answer.
+        (sync(5), 4),
+        ([get(6), set(7)].concat(), 7),
+    ]
+}
+
+/// The network worker: serves one connection until all is answered.
+fn serve(common: &Common<Side>, driver: &Mutex<Driver>, bell: &Arc<Bell>, takes_turns: bool) {
+    let make = |id| {
+        let outbox = Outbox::new(common.rules.outbox_bytes_max);
+        let address = [127, 0, 0, 1].into();
+        Conn::new(id, address, common.schemes.initial(address), outbox, Side(bell.clone()))
+    };
+    let conn = common.conns.enter([127, 0, 0, 1].into(), ConnLimits::default(), make);
+    let mut client = Client::new(conn.expect("there is room"));
+    let mut turns = WorkerTurns::default();
+    if takes_turns {
+        turns.allow();
+    }
+    let mut received: Vec<u8> = Vec::new();
+    let mut answered = -1;
+    for (piece, last) in pieces() {
+        // It may take a while.
+        for _ in 0..shuttle::rand::thread_rng().gen_range(0..60) {
+            thread::yield_now();
+        }
+        client.received(&piece, true, || NOW.monotonic);
+        loop {
+            client.conn().looking();
+            client.process(common, &mut Desk(&mut turns)).expect("it goes on");
+            let waiting = client.collect().expect("it goes on");
+            received.extend_from_slice(client.unsent());
+            let count = client.unsent().len();
+            client.sent(count);
+            while let Some(length) = received.first_chunk::<4>() {
+                let length = 4 + u32::from_be_bytes(*length) as usize;
+                let frame: Vec<u8> = received.drain(..length).skip(4).collect();
+                answered = answer(&frame, answered);
+            }
+            if client.wants(common, waiting, false) == Wants::Turn {
+                continue;
+            }
+            if answered >= last {
+                break;
+            }
+            // Before it sleeps it sees to what it has kept.
+            if !bell.take() {
+                if turns.take() > 0 {
+                    turn_here(driver, &common.inbox, |driver| {
+                        if !driver.over {
+                            driver.turn(common);
+                        }
+                        !driver.over
+                    });
+                }
+                bell.wait();
+            }
+        }
+    }
+    client.leave(common);
+}
+
+/// Checks an answer against the last one; says which one it is.
+fn answer(frame: &[u8], before: i32) -> i32 {
+    if before < 0 {
+        return 0;
+    }
+    let ReplyHeader { xid, err, .. } =
+        ReplyHeader::decode(&mut Decoder::new(frame)).expect("an answer");
+    assert_eq!((xid, err), (Xid(before + 1), ErrorCode::OK));
+    xid.0
+}
+
+fn log(orders: &Receiver<Order>, common: &Common<Side>) {
+    while let Ok(order) = orders.recv() {
+        if let Order::Append(records) = order
+            && let Some((last, _)) = records.last()
+        {
+            common.inbox.push(Input::Flushed(*last));
+        }
+    }
+}
+
+fn server(takes_turns: bool) {
+    let tree = Tree::new(zebu_tree::Options::default());
+    let replica = replica(&tree);
+    let common = Common::new(tree, Arc::new(Schemes::new(vec![], false)), ClientRules::default());
+    common.serve(NOW.monotonic, || Some(Mode::Standalone));
+    let common = Arc::new(common);
+    let (to_log, orders) = channel();
+    let engine = Engine::new(EngineOptions::default(), NOW.monotonic);
+    let parts = Parts { replica, log: to_log };
+    let driver = Arc::new(Mutex::new(Driver { engine: Some(engine), parts, over: false }));
+    let logs = {
+        let common = common.clone();
+        thread::spawn(move || log(&orders, &common))
+    };
+    let turns = {
+        let (driver, common) = (driver.clone(), common.clone());
+        thread::spawn(move || {
+            while common.inbox.wait(Duration::MAX) {
+                driver.lock().turn(&common);
+            }
+        })
+    };
+    serve(&common, &driver, &Arc::new(Bell::default()), takes_turns);
+    common.inbox.stop();
+    turns.join().expect("the replica's thread ends");
+    driver.lock().over = true;
+    drop(driver);
+    logs.join().expect("the log's thread ends");
+}
+
+#[test]
+fn every_request_is_answered_in_order_whoever_has_the_turn() {
+    for takes_turns in [false, true] {
+        shuttle::check_random(move || server(takes_turns), SCHEDULES);
+        shuttle::check_pct(move || server(takes_turns), SCHEDULES, 3);
+    }
+}
+
+#[test]
+fn faults_between_threads_are_found() {
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut missed = Vec::new();
+    for fault in ["lost wake-up", "kept and forgotten", "inbox sleeps on"] {
+        zebu_proto::mutants::choose(fault);
+        let found = std::panic::catch_unwind(|| {
+            shuttle::check_random(move || server(true), SCHEDULES);
+            shuttle::check_random(move || server(false), SCHEDULES);
+        });
+        if found.is_ok() {
+            missed.push(fault);
+        }
+    }
+    zebu_proto::mutants::choose("");
+    let _ = std::panic::take_hook();
+    assert!(missed.is_empty(), "{missed:?}");
+}

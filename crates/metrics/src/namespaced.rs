@@ -1,0 +1,245 @@
+//! Metrics by namespace, which is the first component of a path.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+use super::{Counter, Exposition, Gathered, Kind, Metric, PercentileSummary, Summary, Visitor};
+
+/// Namespaces that are told apart; writes to others are not recorded, so that clients cannot fill the memory with names.
+pub const NAMESPACES_MAX: usize = 1024;
+
+/// Longest name of a namespace that is told apart, in bytes: each stands in many lines of what `mntr`
+/// says.
+pub const NAMESPACE_BYTES_MAX: usize = 256;
+
+/// The first component of a path: `app` for `/app/config`, nothing for `/` and where it is too long.
+///
+/// Source: `PathUtils.getTopNamespace`.
+pub fn namespace(path: &str) -> Option<&str> {
+    let is_name = |name: &&str| (1..=NAMESPACE_BYTES_MAX).contains(&name.len());
+    path.strip_prefix('/')?.split('/').next().filter(is_name)
+}
+
+/// Whether `name` is the first component of the path.
+fn is_below(path: &str, name: &str) -> bool {
+    let below = path.strip_prefix('/').and_then(|path| path.strip_prefix(name));
+    below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[derive(Debug)]
+struct Set<M>(RwLock<BTreeMap<Arc<str>, Arc<M>>>);
+
+impl<M> Default for Set<M> {
+    fn default() -> Self {
+        Self(RwLock::default())
+    }
+}
+
+impl<M: Default> Set<M> {
+    fn with(&self, key: &str, record: impl FnOnce(&M)) {
+        if let Some(metric) = self.0.read().get(key) {
+            record(metric);
+        } else if let Some((_, metric)) = self.get(key) {
+            record(&metric);
+        }
+    }
+
+    /// The metric of that name, a new one if need be; none when there are too many.
+    fn get(&self, key: &str) -> Option<(Arc<str>, Arc<M>)> {
+        let shared = |(name, metric): (&Arc<str>, &Arc<M>)| (name.clone(), metric.clone());
+        if let Some(found) = self.0.read().get_key_value(key) {
+            return Some(shared(found));
+        }
+        let mut metrics = self.0.write();
+        if metrics.len() >= NAMESPACES_MAX && !metrics.contains_key(key) {
+            return None;
+        }
+        let name: Arc<str> = Arc::from(key);
+        let metric = metrics.entry(name.clone()).or_default().clone();
+        Some((name, metric))
+    }
+
+    fn entries(&self) -> Vec<(Arc<str>, Arc<M>)> {
+        self.0.read().iter().map(|(key, metric)| (Arc::clone(key), Arc::clone(metric))).collect()
+    }
+}
+
+/// Counters by namespace.
+#[derive(Debug, Default)]
+pub struct CounterSet(Set<Counter>);
+
+impl CounterSet {
+    /// Counts `n` more in a namespace.
+    pub fn add(&self, namespace: &str, n: u64) {
+        self.0.with(namespace, |counter| counter.add(n));
+    }
+}
+
+impl Metric for CounterSet {
+    const KIND: Kind = Kind::Counter;
+
+    fn expose(&self, name: &str, _: Option<&str>, out: &mut dyn Exposition) {
+        for (key, counter) in self.0.entries() {
+            counter.expose(name, Some(&key), out);
+        }
+    }
+
+    fn visit(&self, name: &str, visitor: &mut dyn Visitor) {
+        for (key, counter) in self.0.entries() {
+            Metric::visit(&*counter, &format!("{key}_{name}"), visitor);
+        }
+    }
+
+    fn reset(&self) {
+        self.0.entries().iter().for_each(|(_, counter)| Metric::reset(&**counter));
+    }
+}
+
+/// Summaries by namespace.
+#[derive(Debug, Default)]
+pub struct SummarySet(Set<Summary>);
+
+impl SummarySet {
+    /// Records a value in a namespace.
+    pub fn add(&self, namespace: &str, value: i64) {
+        self.0.with(namespace, |summary| summary.add(value));
+    }
+
+    /// For a row of values, which mostly belong to one namespace.
+    pub fn gather(&self) -> Gather<'_> {
+        Gather { set: self, current: None, values: Gathered::default() }
+    }
+}
+
+/// Gathers values by namespace, and records them when it is dropped at the latest.
+#[derive(Debug)]
+pub struct Gather<'s> {
+    set: &'s SummarySet,
+    current: Option<(Arc<str>, Arc<Summary>)>,
+    values: Gathered,
+}
+
+impl Gather<'_> {
+    /// Gathers a value of the namespace that `path` is in.
+    pub fn add(&mut self, path: &str, value: i64) {
+        if !self.current.as_ref().is_some_and(|(current, _)| is_below(path, current)) {
+            let Some(name) = namespace(path) else { return };
+            self.record();
+            self.current = self.set.0.get(name);
+        }
+        self.values.add(value);
+    }
+
+    /// Records what was gathered.
+    pub fn record(&mut self) {
+        let values = std::mem::take(&mut self.values);
+        if let Some((_, summary)) = &self.current {
+            summary.add_gathered(values);
+        }
+    }
+}
+
+impl Drop for Gather<'_> {
+    fn drop(&mut self) {
+        self.record();
+    }
+}
+
+impl Metric for SummarySet {
+    const KIND: Kind = Kind::Summary;
+
+    fn expose(&self, name: &str, _: Option<&str>, out: &mut dyn Exposition) {
+        for (key, summary) in self.0.entries() {
+            summary.expose(name, Some(&key), out);
+        }
+    }
+
+    fn visit(&self, name: &str, visitor: &mut dyn Visitor) {
+        for (key, summary) in self.0.entries() {
+            summary.visit_parts(&format!("{key}_{name}"), visitor);
+        }
+    }
+
+    fn reset(&self) {
+        self.0.entries().iter().for_each(|(_, summary)| summary.reset_parts());
+    }
+}
+
+/// Summaries with percentiles by namespace.
+#[derive(Debug, Default)]
+pub struct PercentileSummarySet(Set<PercentileSummary>);
+
+impl PercentileSummarySet {
+    /// Records a value in a namespace.
+    pub fn add(&self, namespace: &str, value: i64) {
+        self.0.with(namespace, |summary| summary.add(value));
+    }
+}
+
+impl Metric for PercentileSummarySet {
+    const KIND: Kind = Kind::Summary;
+
+    fn expose(&self, name: &str, _: Option<&str>, out: &mut dyn Exposition) {
+        for (key, summary) in self.0.entries() {
+            summary.expose(name, Some(&key), out);
+        }
+    }
+
+    fn visit(&self, name: &str, visitor: &mut dyn Visitor) {
+        for (key, summary) in self.0.entries() {
+            Metric::visit(&*summary, &format!("{key}_{name}"), visitor);
+        }
+    }
+
+    fn reset(&self) {
+        self.0.entries().iter().for_each(|(_, summary)| Metric::reset(&**summary));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_namespace_is_the_first_component() {
+        assert_eq!(namespace("/app/config/x"), Some("app"));
+        assert_eq!(namespace("/app"), Some("app"));
+        assert_eq!(namespace("/"), None);
+        assert_eq!(namespace(""), None);
+        let long = "n".repeat(NAMESPACE_BYTES_MAX);
+        assert_eq!(namespace(&format!("/{long}/x")), Some(&*long));
+        assert_eq!(namespace(&format!("/{long}n/x")), None, "each stands in many lines");
+    }
+
+    #[test]
+    fn names_cannot_fill_the_memory() {
+        let set = CounterSet::default();
+        for i in 0..NAMESPACES_MAX + 10 {
+            set.add(&format!("n{i}"), 1);
+        }
+        set.add("n0", 1);
+        let entries = set.0.entries();
+        assert_eq!(entries.len(), NAMESPACES_MAX);
+        assert_eq!(set.0.0.read()["n0"].value(), 2);
+    }
+
+    #[test]
+    fn a_gathered_row_is_recorded_by_namespace() {
+        let set = SummarySet::default();
+        let mut row = set.gather();
+        for (path, value) in
+            [("/a/b", 3), ("/a", 5), ("/", 100), ("/b", 7), ("/bc", 9), ("/a/c", 1)]
+        {
+            row.add(path, value);
+        }
+        drop(row);
+        let of = |name: &str| {
+            let summary = set.0.0.read()[name].clone();
+            (summary.count(), summary.sum(), summary.min(), summary.max())
+        };
+        assert_eq!((of("a"), of("b")), ((3, 9, 1, 5), (1, 7, 7, 7)));
+        assert_eq!((of("bc").0, set.0.entries().len()), (1, 3));
+    }
+}

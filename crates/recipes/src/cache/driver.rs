@@ -1,0 +1,189 @@
+//! The task of a cache: it makes the reads that the mirror wants, and hears the watch.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use bytes::Bytes;
+use zebu_client::{
+    Client, ErrorCode, ErrorKind, Notice, Pending, PersistentWatch, Stat, WatchMode,
+};
+
+use crate::{Error, Result};
+
+use super::mirror::{Depth, Found, Read};
+use super::{Shared, Znode};
+
+/// Most reads on their way.
+const READS_MAX: usize = 64;
+
+/// How long a server that is too busy is left alone.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The request for a znode's content.
+enum Content {
+    Data(Pending<(Bytes, Stat)>),
+    Stat(Pending<Option<Stat>>),
+}
+
+/// A read on its way.
+struct Flight {
+    read: Read,
+    content: Content,
+    children: Option<Pending<(Vec<String>, Stat)>>,
+    /// The content has arrived, the children have not.
+    arrived: Option<(Bytes, Stat)>,
+}
+
+impl Flight {
+    /// Waits for the answers. It may be dropped, and called again.
+    async fn land(&mut self) -> zebu_client::Result<Found> {
+        let arrived = match self.arrived.take() {
+            Some(arrived) => arrived,
+            None => {
+                let content = match &mut self.content {
+                    Content::Data(pending) => pending.await,
+                    Content::Stat(pending) => match pending.await {
+                        Ok(None) => return Ok(Found::Gone),
+                        Ok(Some(stat)) => Ok((Bytes::new(), stat)),
+                        Err(error) => Err(error),
+                    },
+                };
+                match content {
+                    Ok(content) => content,
+                    Err(error) => return absent(error),
+                }
+            }
+        };
+        let Some(pending) = &mut self.children else {
+            return Ok(self.there(arrived, Vec::new()));
+        };
+        self.arrived = Some(arrived.clone());
+        match pending.await {
+            Ok((names, _)) => Ok(self.there(arrived, names)),
+            Err(error) => absent(error),
+        }
+    }
+
+    fn there(&self, (data, stat): (Bytes, Stat), children: Vec<String>) -> Found {
+        Found::There(Znode { path: self.read.path.clone(), data, stat }, children)
+    }
+}
+
+/// A znode that is not there, or is kept from this client.
+fn absent(error: zebu_client::Error) -> zebu_client::Result<Found> {
+    match error.kind() {
+        ErrorKind::Gone | ErrorKind::Denied => Ok(Found::Gone),
+        _ => Err(error),
+    }
+}
+
+/// Whether another attempt may help, however long that takes.
+fn may_pass(error: &zebu_client::Error) -> bool {
+    use ErrorKind::{NotExecuted, ReadOnly, Server, Unknown};
+    matches!(error.kind(), NotExecuted | Unknown | Server | ReadOnly)
+}
+
+/// Fills the cache, and keeps it as the servers have it.
+///
+/// # Errors
+/// The session is over, or more is there than the cache may keep.
+pub(super) async fn drive(client: &Client, shared: &Shared) -> Result<Infallible> {
+    loop {
+        let mut watch = match client.watch(shared.root(), shared.mode()).await {
+            Ok(watch) => watch,
+            Err(error) if may_pass(&error) => {
+                wait(client).await?;
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        loop {
+            match follow(client, shared, &mut watch).await? {
+                Interruption::Missed => {}
+                Interruption::Unheard => break,
+                Interruption::Failed => {
+                    shared.suspend();
+                    wait(client).await?;
+                }
+            }
+        }
+        shared.suspend();
+    }
+}
+
+async fn wait(client: &Client) -> Result<()> {
+    tokio::time::sleep(PAUSE).await;
+    Ok(client.connected().await?)
+}
+
+/// Why everything is read again.
+enum Interruption {
+    /// Events were lost.
+    Missed,
+    /// The watch was removed.
+    Unheard,
+    /// A read came to nothing.
+    Failed,
+}
+
+/// Reads everything, and then what changes.
+async fn follow(
+    client: &Client,
+    shared: &Shared,
+    watch: &mut PersistentWatch,
+) -> Result<Interruption> {
+    let mut flights: VecDeque<Flight> = VecDeque::new();
+    shared.restart();
+    loop {
+        while flights.len() < READS_MAX
+            && let Some(read) = shared.next_read()
+        {
+            flights.push_back(take_off(client, shared, read));
+        }
+        let landing = async {
+            match flights.front_mut() {
+                Some(flight) => flight.land().await,
+                None => std::future::pending().await,
+            }
+        };
+        // What has happened is heard first: an answer settles what is known.
+        tokio::select! {
+            biased;
+            notice = watch.next() => match notice {
+                Ok(Notice::Event(event)) => shared.touch(&event.path)?,
+                Ok(Notice::Disconnected) => shared.suspend(),
+                Ok(Notice::Missed) => return Ok(Interruption::Missed),
+                Err(error) if error.code() == ErrorCode::NO_WATCHER => {
+                    return Ok(Interruption::Unheard);
+                }
+                Err(error) => return Err(error.into()),
+            },
+            landed = landing => match landed {
+                Ok(found) => {
+                    let Some(flight) = flights.pop_front() else { continue };
+                    shared.answer(&flight.read, found)?;
+                }
+                Err(error) if may_pass(&error) => return Ok(Interruption::Failed),
+                Err(error) => return Err(Error::from(error)),
+            },
+        }
+    }
+}
+
+fn take_off(client: &Client, shared: &Shared, read: Read) -> Flight {
+    let content = match shared.keeps_data() {
+        true => Content::Data(client.get_data(&read.path)),
+        false => Content::Stat(client.exists(&read.path)),
+    };
+    let children = read.lists.then(|| client.get_children(&read.path));
+    Flight { read, content, children, arrived: None }
+}
+
+/// What has to be watched to see so far.
+pub(super) fn watch_mode(depth: Depth) -> WatchMode {
+    match depth {
+        Depth::Node => WatchMode::Persistent,
+        Depth::Children | Depth::Tree => WatchMode::Recursive,
+    }
+}

@@ -1,0 +1,412 @@
+//! A value, or a count, that several programs share and change.
+
+use zebu_client::{Acls, Client, CreateMode, ErrorCode, ErrorKind, Outcome, Retry, Version};
+
+use crate::{Error, Result, Value, path};
+
+/// A value, and which version of it this is.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// # use zebu_client::Acls;
+/// let count = zebu_recipes::SharedCount::new(&client, "/count", 7, &Acls::creator());
+/// let found = count.get().await?;
+/// assert_eq!((found.value, found.version.0), (7, 0));
+/// # Ok(()) });
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Versioned<T> {
+    /// The value.
+    pub value: T,
+    /// The version of the znode's data: it grows with each write.
+    pub version: Version,
+}
+
+/// Bytes that several programs share: all see the same, and may write under the condition that nobody else has. Curator's
+/// `SharedValue` of the same znode is the same value.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// use zebu_client::Acls;
+/// use zebu_recipes::SharedValue;
+///
+/// let shared = SharedValue::new(&client, "/mode", "slow", &Acls::creator());
+/// let seen = shared.get().await?;
+/// assert!(shared.try_set(seen.version, "fast").await?.is_some());
+/// assert!(shared.try_set(seen.version, "late").await?.is_none());
+/// assert_eq!(shared.get().await?.value, b"fast");
+/// # Ok(()) });
+/// ```
+#[derive(Clone, Debug)]
+pub struct SharedValue {
+    client: Client,
+    path: String,
+    seed: Vec<u8>,
+    acl: Acls,
+}
+
+impl SharedValue {
+    /// The value in this znode. The znode is created, with its parents, with this value and ACL when it is missing.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let shared = zebu_recipes::SharedValue::new(&client, "/mode", "slow", &Acls::creator());
+    /// # drop(shared);
+    /// # Ok(()) });
+    /// ```
+    pub fn new(client: &Client, path: &str, seed: impl AsRef<[u8]>, acl: &Acls) -> Self {
+        let (client, acl) = (client.clone(), acl.clone());
+        Self { client, path: path.to_owned(), seed: seed.as_ref().to_vec(), acl }
+    }
+
+    /// The value.
+    ///
+    /// # Errors
+    /// Those of reading, and of creating the znode.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let shared = zebu_recipes::SharedValue::new(&client, "/mode", "slow", &Acls::creator());
+    /// assert_eq!(shared.get().await?.value, b"slow");
+    /// # Ok(()) });
+    /// ```
+    pub async fn get(&self) -> Result<Versioned<Vec<u8>>> {
+        loop {
+            match Retry::default().reads(|| self.client.get_data(&self.path)).await {
+                Ok((data, stat)) => {
+                    return Ok(Versioned { value: data.to_vec(), version: Version(stat.version) });
+                }
+                Err(error) if error.kind() == ErrorKind::Gone => self.seed().await?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Sets the value, whatever it was. Returns the new version.
+    ///
+    /// # Errors
+    /// Those of writing. After [`ErrorKind::Unknown`] it may be set; setting it again does no harm but that others may
+    /// have set it in between.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let shared = zebu_recipes::SharedValue::new(&client, "/mode", "slow", &Acls::creator());
+    /// shared.set("fast").await?;
+    /// assert_eq!(shared.get().await?.value, b"fast");
+    /// # Ok(()) });
+    /// ```
+    pub async fn set(&self, value: impl AsRef<[u8]>) -> Result<Version> {
+        let set = || self.client.set_data(&self.path, &value, Version::ANY);
+        loop {
+            match Retry::default().writes(set).await {
+                Ok(stat) => return Ok(Version(stat.version)),
+                Err(error) if error.kind() == ErrorKind::Gone => self.seed().await?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Sets the value if it still has this version. Returns the new version; `None` when somebody else was faster.
+    ///
+    /// # Errors
+    /// Those of writing. [`ErrorKind::Unknown`] when the answer was lost, and the value is the new one now: this program
+    /// may have set it, or another one to the same.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::{Acls, Version};
+    /// let shared = zebu_recipes::SharedValue::new(&client, "/mode", "slow", &Acls::creator());
+    /// assert_eq!(shared.try_set(Version(0), "fast").await?, Some(Version(1)));
+    /// assert_eq!(shared.try_set(Version(0), "late").await?, None);
+    /// # Ok(()) });
+    /// ```
+    pub async fn try_set(
+        &self,
+        version: Version,
+        value: impl AsRef<[u8]>,
+    ) -> Result<Option<Version>> {
+        self.seed_if_missing().await?;
+        try_write(&self.client, &self.path, version, value.as_ref()).await
+    }
+
+    /// The value now, and every other one from then on. Between two looks it may have changed several times.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let shared = zebu_recipes::SharedValue::new(&client, "/mode", "slow", &Acls::creator());
+    /// let mut changes = shared.changes();
+    /// assert_eq!(changes.next().await?.value, b"slow");
+    /// shared.set("fast").await?;
+    /// assert_eq!(changes.next().await?.value, b"fast");
+    /// # Ok(()) });
+    /// ```
+    pub fn changes(&self) -> ValueChanges {
+        ValueChanges { value: Value::of(&self.client, &self.path), shared: self.clone() }
+    }
+
+    async fn seed_if_missing(&self) -> Result<()> {
+        let stat = Retry::default().reads(|| self.client.exists(&self.path)).await?;
+        if stat.is_none() { self.seed().await } else { Ok(()) }
+    }
+
+    async fn seed(&self) -> Result<()> {
+        let create = || self.client.create(&self.path, &self.seed, MODE, &self.acl);
+        create_with_parents(&self.client, &self.path, &self.acl, create).await.map(drop)
+    }
+}
+
+const MODE: CreateMode = CreateMode::Persistent;
+
+/// Creates a znode, and its parents if it must. Whether it did; it is there in any case.
+pub(crate) async fn create_with_parents<F>(
+    client: &Client,
+    path: &str,
+    acl: &Acls,
+    create: impl Fn() -> F,
+) -> Result<bool>
+where
+    F: Future<Output = zebu_client::Result<zebu_client::Created>>,
+{
+    loop {
+        let error = match Retry::default().reads(&create).await {
+            Ok(_) => return Ok(true),
+            Err(error) => error,
+        };
+        match error.code() {
+            ErrorCode::NODE_EXISTS => return Ok(false),
+            ErrorCode::NO_NODE => {
+                Retry::default().reads(|| client.create_all(path::parent(path), acl)).await?;
+            }
+            _ => return Err(error.into()),
+        }
+    }
+}
+
+/// Writes under the condition of a version; `None` when it has another one.
+///
+/// # Errors
+/// [`ErrorKind::Unknown`] when nobody can tell whether this or another program wrote these bytes.
+pub(crate) async fn try_write(
+    client: &Client,
+    path: &str,
+    version: Version,
+    data: &[u8],
+) -> Result<Option<Version>> {
+    let mut attempts = Retry::default().attempts;
+    loop {
+        let set = || client.set_data(path, data, version);
+        let error = match Retry::default().writes(set).await {
+            Ok(stat) => return Ok(Some(Version(stat.version))),
+            Err(error) => error,
+        };
+        match error.kind() {
+            ErrorKind::Conflict => return Ok(None),
+            ErrorKind::Unknown => {}
+            _ => return Err(error.into()),
+        }
+        let ask = || client.after_lost_set_data(path, data, version);
+        match Retry::default().reads(ask).await? {
+            Outcome::DidNot if attempts > 1 => attempts -= 1,
+            _ => return Err(error.into()),
+        }
+    }
+}
+
+/// The values of a [`SharedValue`], one after the other.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// # use zebu_client::Acls;
+/// let shared = zebu_recipes::SharedValue::new(&client, "/mode", "slow", &Acls::creator());
+/// println!("{:?}", shared.changes().next().await?);
+/// # Ok(()) });
+/// ```
+#[derive(Debug)]
+pub struct ValueChanges {
+    value: Value,
+    shared: SharedValue,
+}
+
+impl ValueChanges {
+    /// Waits for another value; the first time, it does not wait. A znode that was deleted is created again with the
+    /// seed. May be dropped, and called again, without missing anything.
+    ///
+    /// # Errors
+    /// Those of reading and creating, when repeating it did not help; the session is over.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let shared = zebu_recipes::SharedValue::new(&client, "/mode", "slow", &Acls::creator());
+    /// assert_eq!(shared.changes().next().await?.value, b"slow");
+    /// # Ok(()) });
+    /// ```
+    pub async fn next(&mut self) -> Result<Versioned<Vec<u8>>> {
+        loop {
+            self.shared.seed_if_missing().await?;
+            if let Some((value, stat)) = self.value.next().await? {
+                return Ok(Versioned { value, version: Version(stat.version) });
+            }
+        }
+    }
+}
+
+/// A number that several programs share: Curator's `SharedCount` of the same znode is the same number.
+///
+/// The znode's data are four bytes, the highest first.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// use zebu_client::Acls;
+/// use zebu_recipes::SharedCount;
+///
+/// let count = SharedCount::new(&client, "/count", 1, &Acls::creator());
+/// let seen = count.get().await?;
+/// assert!(count.try_set(seen.version, seen.value + 1).await?.is_some());
+/// assert_eq!(client.get_data("/count").await?.0, [0, 0, 0, 2].as_slice());
+/// # Ok(()) });
+/// ```
+#[derive(Clone, Debug)]
+pub struct SharedCount {
+    shared: SharedValue,
+}
+
+impl SharedCount {
+    /// The count in this znode. The znode is created, with its parents, with this number and ACL when it is missing.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let count = zebu_recipes::SharedCount::new(&client, "/count", 1, &Acls::creator());
+    /// # drop(count);
+    /// # Ok(()) });
+    /// ```
+    pub fn new(client: &Client, path: &str, seed: i32, acl: &Acls) -> Self {
+        Self { shared: SharedValue::new(client, path, seed.to_be_bytes(), acl) }
+    }
+
+    /// The number.
+    ///
+    /// # Errors
+    /// As [`SharedValue::get`]; [`Error::Foreign`] when the znode holds no number.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let count = zebu_recipes::SharedCount::new(&client, "/count", 1, &Acls::creator());
+    /// assert_eq!(count.get().await?.value, 1);
+    /// # Ok(()) });
+    /// ```
+    pub async fn get(&self) -> Result<Versioned<i32>> {
+        self.number(self.shared.get().await?)
+    }
+
+    /// Sets the number, whatever it was. Returns the new version.
+    ///
+    /// # Errors
+    /// As [`SharedValue::set`].
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let count = zebu_recipes::SharedCount::new(&client, "/count", 1, &Acls::creator());
+    /// count.set(-5).await?;
+    /// assert_eq!(count.get().await?.value, -5);
+    /// # Ok(()) });
+    /// ```
+    pub async fn set(&self, number: i32) -> Result<Version> {
+        self.shared.set(number.to_be_bytes()).await
+    }
+
+    /// Sets the number if it still has this version. Returns the new version; `None` when somebody else was faster.
+    ///
+    /// # Errors
+    /// As [`SharedValue::try_set`].
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::{Acls, Version};
+    /// let count = zebu_recipes::SharedCount::new(&client, "/count", 1, &Acls::creator());
+    /// assert_eq!(count.try_set(Version(3), 2).await?, None);
+    /// # Ok(()) });
+    /// ```
+    pub async fn try_set(&self, version: Version, number: i32) -> Result<Option<Version>> {
+        self.shared.try_set(version, number.to_be_bytes()).await
+    }
+
+    /// The number now, and every other one from then on.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let count = zebu_recipes::SharedCount::new(&client, "/count", 1, &Acls::creator());
+    /// let mut changes = count.changes();
+    /// assert_eq!(changes.next().await?.value, 1);
+    /// count.set(2).await?;
+    /// assert_eq!(changes.next().await?.value, 2);
+    /// # Ok(()) });
+    /// ```
+    pub fn changes(&self) -> CountChanges {
+        CountChanges { changes: self.shared.changes(), count: self.clone() }
+    }
+
+    fn number(&self, found: Versioned<Vec<u8>>) -> Result<Versioned<i32>> {
+        let bytes = found.value.try_into().map_err(|_| Error::Foreign(self.shared.path.clone()))?;
+        Ok(Versioned { value: i32::from_be_bytes(bytes), version: found.version })
+    }
+}
+
+/// The numbers of a [`SharedCount`], one after the other.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// # use zebu_client::Acls;
+/// let count = zebu_recipes::SharedCount::new(&client, "/count", 1, &Acls::creator());
+/// println!("{:?}", count.changes().next().await?);
+/// # Ok(()) });
+/// ```
+#[derive(Debug)]
+pub struct CountChanges {
+    changes: ValueChanges,
+    count: SharedCount,
+}
+
+impl CountChanges {
+    /// Waits for another number, as [`ValueChanges::next`].
+    ///
+    /// # Errors
+    /// As [`ValueChanges::next`]; [`Error::Foreign`] when the znode holds no number.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let count = zebu_recipes::SharedCount::new(&client, "/count", 1, &Acls::creator());
+    /// assert_eq!(count.changes().next().await?.value, 1);
+    /// # Ok(()) });
+    /// ```
+    pub async fn next(&mut self) -> Result<Versioned<i32>> {
+        let found = self.changes.next().await?;
+        self.count.number(found)
+    }
+}

@@ -1,0 +1,128 @@
+//! How the znodes of a line are named: this crate's own way, and Curator's.
+
+use crate::line::{self, Kind};
+
+/// Names of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// `x-` and `s-`, after the original's description of the recipe.
+    Own,
+    /// Curator's `InterProcessMutex`: everybody is exclusive.
+    Mutex,
+    /// Curator's `InterProcessReadWriteLock`.
+    ReadWrite,
+    /// Curator's `LeaderLatch`: everybody is exclusive.
+    Latch,
+}
+
+const MUTEX: &str = "lock-";
+const LATCH: &str = "latch-";
+const READ: &str = "__READ__";
+const WRITE: &str = "__WRIT__";
+
+/// A place in a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seat {
+    pub(crate) kind: Kind,
+    pub(crate) number: i32,
+}
+
+impl Layout {
+    /// What the name of a place begins with, behind the prefix of a protected create.
+    pub(crate) fn prefix(self, kind: Kind) -> &'static str {
+        match (self, kind) {
+            (Self::Own, kind) => kind.prefix(),
+            (Self::Mutex, _) => MUTEX,
+            (Self::Latch, _) => LATCH,
+            (Self::ReadWrite, Kind::Exclusive) => WRITE,
+            (Self::ReadWrite, Kind::Shared) => READ,
+        }
+    }
+
+    /// What a name says; `None` when it is no place of this layout.
+    ///
+    /// Source: `StandardLockInternalsDriver.standardFixForSorting`: what follows the last occurrence of the word is the
+    /// number.
+    pub(crate) fn seat(self, name: &str) -> Option<Seat> {
+        let behind = |word: &str, kind| {
+            let (_, digits) = name.rsplit_once(word)?;
+            Some(Seat { kind, number: number(digits)? })
+        };
+        match self {
+            Self::Own => Some(Seat { kind: line::kind(name), number: line::sequence(name)? }),
+            Self::Mutex => behind(MUTEX, Kind::Exclusive),
+            Self::Latch => behind(LATCH, Kind::Exclusive),
+            Self::ReadWrite => {
+                behind(WRITE, Kind::Exclusive).or_else(|| behind(READ, Kind::Shared))
+            }
+        }
+    }
+
+    /// The data of a holder's znode that ask for the lock. `None` where the holder's own data, written again, do.
+    ///
+    /// Source: `LockInternals.REVOKE_MESSAGE`.
+    pub(crate) fn request(self) -> Option<&'static [u8]> {
+        match self {
+            Self::Own => None,
+            Self::Mutex | Self::ReadWrite | Self::Latch => Some(b"__REVOKE__"),
+        }
+    }
+
+    /// The contender of a lock that orders its line in another way.
+    pub(crate) fn foreign(self, names: &[String]) -> Option<&str> {
+        match self {
+            Self::Own => line::foreign(names),
+            Self::Mutex | Self::ReadWrite | Self::Latch => names
+                .iter()
+                .map(String::as_str)
+                .find(|name| self.seat(name).is_none() && ends_in_number(name)),
+        }
+    }
+}
+
+/// Whether the server has put a number to the end of a name.
+fn ends_in_number(name: &str) -> bool {
+    name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len() >= 9
+}
+
+/// The server's number: ten characters, the sign included; only the lowest numbers have eleven.
+fn number(digits: &str) -> Option<i32> {
+    let is_of_server = matches!(digits.len(), 10 | 11) && !digits.starts_with('+');
+    digits.parse().ok().filter(|_| is_of_server)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(layout: Layout, name: &str, expected: Option<(Kind, i32)>) {
+        let expected = expected.map(|(kind, number)| Seat { kind, number });
+        assert_eq!(layout.seat(name), expected, "{name}");
+    }
+
+    /// Names as Curator 5.9 makes them.
+    #[test]
+    fn curators_places_are_read() {
+        let id = "_c_0b4f8f1e-5f0c-4a53-9d6e-54b6d1a5d3aa";
+        let (mutex, both) = (Layout::Mutex, Layout::ReadWrite);
+        check(mutex, &format!("{id}-lock-0000000004"), Some((Kind::Exclusive, 4)));
+        check(mutex, "lock-0000000004", Some((Kind::Exclusive, 4)));
+        check(mutex, &format!("{id}-lock--2147483648"), Some((Kind::Exclusive, i32::MIN)));
+        check(Layout::Latch, &format!("{id}-latch-0000000004"), Some((Kind::Exclusive, 4)));
+        check(mutex, &format!("{id}-latch-0000000004"), None);
+        check(mutex, &format!("{id}-x-0000000004"), None);
+        check(mutex, "lock-4", None);
+        check(mutex, "lock-+000000004", None);
+        check(both, &format!("{id}-__READ__0000000004"), Some((Kind::Shared, 4)));
+        check(both, &format!("{id}-__WRIT__0000000004"), Some((Kind::Exclusive, 4)));
+        check(both, &format!("{id}-lock-0000000004"), None);
+    }
+
+    #[test]
+    fn contenders_of_other_layouts_are_found() {
+        let names = ["readme", "_c_0b-lock-0000000001", "_c_0b-x-0000000002"].map(str::to_owned);
+        assert_eq!(Layout::Mutex.foreign(&names), Some("_c_0b-x-0000000002"));
+        assert_eq!(Layout::ReadWrite.foreign(&names), Some("_c_0b-lock-0000000001"));
+        assert_eq!(Layout::Own.foreign(&names), Some("_c_0b-lock-0000000001"));
+    }
+}

@@ -1,0 +1,426 @@
+//! A znode that is kept: whoever deletes it, it comes back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use zebu_client::{
+    Acls, Client, CreateMode, ErrorCode, ErrorKind, Retry, Stat, Version, Watch, Zxid,
+};
+
+use crate::cleanup::{self, Mine};
+use crate::place::is_passing;
+use crate::{Error, Result, path};
+
+/// How long a server that is too busy is left alone.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A znode that this session keeps: when somebody deletes it, it is created again, with the newest data.
+///
+/// It is deleted when this is closed or dropped. An ephemeral one goes with the session, and is not kept in another one:
+/// whoever gets a new session keeps it anew. Where another session has an ephemeral of this path, such as the one of an
+/// earlier run of the program, this waits until that is gone.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// use zebu_client::{Acls, CreateMode, Version};
+/// use zebu_recipes::{PersistentNode, Value};
+///
+/// let (mode, acl) = (CreateMode::Ephemeral, Acls::creator());
+/// let node = PersistentNode::keep(&client, "/hosts/a", "up", mode, &acl).await?;
+/// client.delete("/hosts/a", Version::ANY).await?;
+/// let mut value = Value::of(&client, "/hosts/a");
+/// while value.next().await?.is_none() {}
+/// node.close().await?;
+/// assert!(client.exists("/hosts/a").await?.is_none());
+/// # Ok(()) });
+/// ```
+#[derive(Debug)]
+#[must_use = "a node that is dropped is deleted"]
+pub struct PersistentNode {
+    client: Client,
+    shared: Arc<Shared>,
+    state: watch::Receiver<State>,
+    /// Closed when this is dropped.
+    stop: Option<mpsc::Sender<()>>,
+    task: JoinHandle<()>,
+}
+
+/// How the znode stands.
+#[derive(Clone, Debug)]
+enum State {
+    /// Not there yet, or not again.
+    Missing,
+    /// There, under this path.
+    Kept(Kept),
+    /// Kept no more.
+    Ended(Error),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Kept {
+    path: String,
+    created: Zxid,
+}
+
+#[derive(Debug)]
+struct Shared {
+    path: String,
+    mode: CreateMode,
+    acl: Acls,
+    data: Mutex<Vec<u8>>,
+    /// With a time to live: how often it is shown that the program lives, and that the znode stays behind.
+    touch: Option<Duration>,
+}
+
+impl PersistentNode {
+    /// Creates the znode, and its parents, and keeps it; returns when it is there. The name of a sequential one has the
+    /// mark of [`Client::create_protected`], and it comes back under the same name.
+    ///
+    /// Dropping the future deletes it, if it was created.
+    ///
+    /// # Errors
+    /// Those of creating, when repeating it does not help; the session is over.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::{Acls, CreateMode};
+    /// # use zebu_recipes::PersistentNode;
+    /// let (mode, acl) = (CreateMode::EphemeralSequential, Acls::creator());
+    /// let node = PersistentNode::keep(&client, "/hosts/n-", "up", mode, &acl).await?;
+    /// assert!(node.path().expect("it is there").ends_with("-n-0000000000"));
+    /// # Ok(()) });
+    /// ```
+    pub async fn keep(
+        client: &Client,
+        path: &str,
+        data: impl AsRef<[u8]>,
+        mode: CreateMode,
+        acl: &Acls,
+    ) -> Result<Self> {
+        Self::start(client, path, data.as_ref(), mode, acl, None).await
+    }
+
+    pub(crate) async fn start(
+        client: &Client,
+        path: &str,
+        data: &[u8],
+        mode: CreateMode,
+        acl: &Acls,
+        touch: Option<Duration>,
+    ) -> Result<Self> {
+        let (path, acl, data) = (path.to_owned(), acl.clone(), Mutex::new(data.to_vec()));
+        let shared = Arc::new(Shared { path, mode, acl, data, touch });
+        let (sender, mut state) = watch::channel(State::Missing);
+        let (stop, stopped) = mpsc::channel(1);
+        let driver = Driver { client: client.unowned(), shared: shared.clone(), state: sender };
+        let task = client.thread().spawn(driver.run(stopped));
+        let node =
+            Self { client: client.clone(), shared, state: state.clone(), stop: Some(stop), task };
+        let settled = state.wait_for(|state| !matches!(state, State::Missing)).await;
+        match settled.as_deref() {
+            Ok(State::Ended(error)) => Err(error.clone()),
+            _ => Ok(node),
+        }
+    }
+
+    /// Where the znode is; `None` while it is missing.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::{Acls, CreateMode};
+    /// # use zebu_recipes::PersistentNode;
+    /// let (mode, acl) = (CreateMode::Ephemeral, Acls::creator());
+    /// let node = PersistentNode::keep(&client, "/a", "", mode, &acl).await?;
+    /// assert_eq!(node.path().as_deref(), Some("/a"));
+    /// # Ok(()) });
+    /// ```
+    pub fn path(&self) -> Option<String> {
+        match &*self.state.borrow() {
+            State::Kept(kept) => Some(kept.path.clone()),
+            _ => None,
+        }
+    }
+
+    /// Writes the data, now and whenever the znode is created again.
+    ///
+    /// # Errors
+    /// Those of writing. After [`ErrorKind::Unknown`] they may be written; writing them again does no harm.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::{Acls, CreateMode};
+    /// # use zebu_recipes::PersistentNode;
+    /// let (mode, acl) = (CreateMode::Ephemeral, Acls::creator());
+    /// let node = PersistentNode::keep(&client, "/a", "1", mode, &acl).await?;
+    /// node.set_data("2").await?;
+    /// assert_eq!(client.get_data("/a").await?.0, "2");
+    /// # Ok(()) });
+    /// ```
+    pub async fn set_data(&self, data: impl AsRef<[u8]>) -> Result<()> {
+        *self.shared.data.lock() = data.as_ref().to_vec();
+        // A znode that is missing is created with them.
+        let Some(path) = self.path() else { return Ok(()) };
+        let set = || self.client.set_data(&path, &data, Version::ANY);
+        match Retry::default().reads(set).await {
+            Err(error) if error.kind() != ErrorKind::Gone => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits until the znode is kept no more, and says why: the session is over, or the servers refuse it. It may be
+    /// dropped, and called again.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::{Acls, CreateMode};
+    /// # use zebu_recipes::PersistentNode;
+    /// let (mode, acl) = (CreateMode::Ephemeral, Acls::creator());
+    /// let node = PersistentNode::keep(&client, "/a", "", mode, &acl).await?;
+    /// client.close().await?;
+    /// assert!(node.lost().await.is_session_over());
+    /// # Ok(()) });
+    /// ```
+    pub async fn lost(&self) -> Error {
+        let mut state = self.state.clone();
+        let ended = state.wait_for(|state| matches!(state, State::Ended(_))).await;
+        match ended.as_deref() {
+            Ok(State::Ended(error)) => error.clone(),
+            _ => unreachable!("the task ends with a reason as long as this lives"),
+        }
+    }
+
+    /// Deletes the znode, and returns when it is gone.
+    ///
+    /// # Errors
+    /// Those of deleting when repeating it did not help: it is gone on with behind. Why the znode was not kept any more.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::{Acls, CreateMode};
+    /// # use zebu_recipes::PersistentNode;
+    /// let (mode, acl) = (CreateMode::Persistent, Acls::creator());
+    /// PersistentNode::keep(&client, "/a", "", mode, &acl).await?.close().await?;
+    /// assert!(client.exists("/a").await?.is_none());
+    /// # Ok(()) });
+    /// ```
+    pub async fn close(mut self) -> Result<()> {
+        self.stop = None;
+        // The session's thread lives as long as the client.
+        let _ = (&mut self.task).await;
+        let state = self.state.borrow().clone();
+        match state {
+            State::Missing => Ok(()),
+            State::Ended(error) => Err(error),
+            State::Kept(kept) if self.shared.touch.is_none() => {
+                cleanup::delete(&self.client, &mine(kept)).await.map(drop)
+            }
+            State::Kept(_) => Ok(()),
+        }
+    }
+}
+
+fn mine(kept: Kept) -> Mine {
+    Mine { path: kept.path, created: Some(kept.created) }
+}
+
+/// The task that keeps the znode. It is never aborted: what it has created it must know.
+struct Driver {
+    client: Client,
+    shared: Arc<Shared>,
+    state: watch::Sender<State>,
+}
+
+impl Driver {
+    async fn run(self, mut stopped: mpsc::Receiver<()>) {
+        let mut name = None;
+        loop {
+            match self.turn(&mut stopped, &mut name).await {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(Error::Client(error)) if may_pass(&error) => {
+                    tokio::select! {
+                        _ = stopped.recv() => {
+                            self.resolve(error.kind(), &name).await;
+                            break;
+                        }
+                        connected = self.again() => if let Err(error) = connected {
+                            self.state.send_replace(State::Ended(error));
+                            return;
+                        },
+                    }
+                }
+                Err(error) => {
+                    self.state.send_replace(State::Ended(error));
+                    return;
+                }
+            }
+        }
+        let kept = match &*self.state.borrow() {
+            State::Kept(kept) if self.shared.touch.is_none() => kept.clone(),
+            _ => return,
+        };
+        cleanup::delete_behind(&self.client, mine(kept));
+    }
+
+    /// Finds out what became of a create whose answer was lost, however long that takes: what is there has to go.
+    async fn resolve(&self, kind: ErrorKind, name: &Option<String>) {
+        let (ErrorKind::Unknown, Some(path)) = (kind, self.name(name)) else { return };
+        loop {
+            match self.client.exists(path).await {
+                Ok(stat) => {
+                    let mine = stat.filter(|stat| self.is_ours(stat));
+                    return self.settle(mine.as_ref().map(|stat| (path, stat)));
+                }
+                Err(error) if !may_pass(&error) => return,
+                Err(_) if self.again().await.is_err() => return,
+                Err(_) => {}
+            }
+        }
+    }
+
+    async fn again(&self) -> Result<()> {
+        tokio::time::sleep(PAUSE).await;
+        Ok(self.client.connected().await?)
+    }
+
+    /// Creates the znode if it is missing, and waits until something happens to it. Whether to go on.
+    async fn turn(
+        &self,
+        stopped: &mut mpsc::Receiver<()>,
+        name: &mut Option<String>,
+    ) -> Result<bool> {
+        // A sequential one has no name before it was created.
+        if let Some(path) = self.name(name) {
+            let (stat, changed) = self.client.watch_exists(path).await?;
+            if let Some(stat) = stat {
+                let is_ours = self.is_ours(&stat);
+                self.settle(is_ours.then_some((path, &stat)));
+                return self.rest(stopped, path, changed, is_ours).await;
+            }
+        }
+        self.settle(None);
+        if stopped.is_closed() {
+            return Ok(false);
+        }
+        let data = self.shared.data.lock().clone();
+        if let Some((path, stat)) = self.create(self.name(name), &data).await? {
+            self.settle(Some((&path, &stat)));
+            // Who has set other data until now has left them to this task.
+            let newest = self.shared.data.lock().clone();
+            if newest != data {
+                self.client.set_data(&path, &newest, Version::ANY).await?;
+            }
+            *name = Some(path);
+        }
+        Ok(true)
+    }
+
+    fn name<'a>(&'a self, name: &'a Option<String>) -> Option<&'a str> {
+        let is_named = !self.shared.mode.is_sequential();
+        name.as_deref().or(is_named.then_some(&self.shared.path))
+    }
+
+    fn settle(&self, found: Option<(&str, &Stat)>) {
+        let state = match found {
+            Some((path, stat)) => State::Kept(Kept { path: path.to_owned(), created: stat.czxid }),
+            None => State::Missing,
+        };
+        self.state.send_replace(state);
+    }
+
+    /// Whether the znode that is there is as good as one that this session creates.
+    fn is_ours(&self, stat: &Stat) -> bool {
+        !self.shared.mode.is_ephemeral() || stat.ephemeral_owner == self.client.session_id().0
+    }
+
+    /// Waits for a change. Whether to go on.
+    async fn rest(
+        &self,
+        stopped: &mut mpsc::Receiver<()>,
+        path: &str,
+        changed: Watch,
+        is_ours: bool,
+    ) -> Result<bool> {
+        let touched = async {
+            match self.shared.touch.filter(|_| is_ours) {
+                Some(pause) => self.touch(path, pause).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = stopped.recv() => Ok(false),
+            changed = changed => Ok(changed.map(|_| true)?),
+            error = touched => Err(error),
+        }
+    }
+
+    /// Shows that the program lives, again and again. Returns an error when that fails.
+    ///
+    /// Source: `PersistentTtlNode.touch`.
+    async fn touch(&self, path: &str, pause: Duration) -> Error {
+        let child = path::join(path, "touch");
+        loop {
+            tokio::time::sleep(pause).await;
+            let touched = match self.client.set_data(&child, "", Version::ANY).await {
+                Err(error) if error.kind() == ErrorKind::Gone => {
+                    let create = self.client.create(&child, "", self.shared.mode, &self.shared.acl);
+                    create.await.map(drop)
+                }
+                touched => touched.map(drop),
+            };
+            match touched {
+                // The znode itself is gone, and about to come back.
+                Err(error) if matches!(error.kind(), ErrorKind::Gone | ErrorKind::Conflict) => {}
+                Err(error) => return error.into(),
+                Ok(()) => {}
+            }
+        }
+    }
+
+    /// Creates the znode, under a name or a new one; `None` when somebody else has, or its parents were missing.
+    async fn create(&self, name: Option<&str>, data: &[u8]) -> Result<Option<(String, Stat)>> {
+        let Shared { path, mode, acl, .. } = &*self.shared;
+        let created = match name {
+            Some(name) => self.client.create(name, data, named(*mode), acl).await,
+            // By its mark it is found again when the answer is lost.
+            None => self.client.create_protected(path, data, *mode, acl).await,
+        };
+        let error = match created {
+            Ok(created) => return Ok(Some((created.path, created.stat))),
+            Err(error) => error,
+        };
+        match error.code() {
+            ErrorCode::NODE_EXISTS => Ok(None),
+            ErrorCode::NO_NODE => {
+                let parent = path::parent(path);
+                Retry::default().reads(|| self.client.create_all(parent, acl)).await?;
+                Ok(None)
+            }
+            _ => Err(error.into()),
+        }
+    }
+}
+
+/// The mode without a number.
+fn named(mode: CreateMode) -> CreateMode {
+    match mode {
+        CreateMode::PersistentSequential => CreateMode::Persistent,
+        CreateMode::EphemeralSequential => CreateMode::Ephemeral,
+        CreateMode::SequentialTtl(ttl) => CreateMode::Ttl(ttl),
+        mode => mode,
+    }
+}
+
+/// Whether another attempt may help, however long that takes.
+fn may_pass(error: &zebu_client::Error) -> bool {
+    is_passing(error) || matches!(error.kind(), ErrorKind::Server | ErrorKind::ReadOnly)
+}

@@ -1,0 +1,264 @@
+//! A reentrant lock for readers and writers with Curator's znodes.
+
+use std::sync::{Arc, Weak};
+
+use tokio::sync::Mutex as Turn;
+use zebu_client::{Acls, Client, CreateMode};
+
+use crate::layout::Layout;
+use crate::line::Kind;
+use crate::mutex::reenter;
+use crate::place::Place;
+use crate::{Contender, Error, Guard, Held, Lock, Result};
+
+/// A reentrant lock that many may read under, or one may write. Curator's `InterProcessReadWriteLock` in the same znode
+/// and this one exclude each other.
+///
+/// This value and its clones are one owner, as those of [`Mutex`](crate::Mutex). An owner that writes may read, too, and
+/// goes on to read when it has stopped to write. An owner that only reads cannot write: two of them would wait for each
+/// other for ever, so that is an error.
+///
+/// A contender's znode is `PATH/_c_ID-__READ__NUMBER` or `PATH/_c_ID-__WRIT__NUMBER`, ephemeral.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// use zebu_client::Acls;
+/// use zebu_recipes::ReadWriteLock;
+///
+/// let (acl, path) = (Acls::creator(), "/accounts");
+/// let [one, two] = [(), ()].map(|()| ReadWriteLock::new(&client, path, &acl));
+/// let writing = one.write().await?;
+/// assert!(two.try_read().await?.is_none());
+/// let reading = one.read().await?;
+/// writing.release().await?;
+/// assert!(two.try_read().await?.is_some() && two.try_write().await?.is_none());
+/// reading.release().await?;
+/// # Ok(()) });
+/// ```
+#[derive(Clone, Debug)]
+pub struct ReadWriteLock {
+    client: Client,
+    path: String,
+    acl: Acls,
+    data: Vec<u8>,
+    owned: Arc<Turn<Owned>>,
+}
+
+/// What an owner holds.
+#[derive(Debug, Default)]
+struct Owned {
+    reading: Weak<Place>,
+    writing: Weak<Place>,
+}
+
+impl ReadWriteLock {
+    /// The lock below this znode, which is created with this ACL when it is missing, as are those of the line.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// let lock = zebu_recipes::ReadWriteLock::new(&client, "/lock", &zebu_client::Acls::creator());
+    /// # drop(lock);
+    /// # Ok(()) });
+    /// ```
+    pub fn new(client: &Client, path: &str, acl: &Acls) -> Self {
+        let (client, acl) = (client.clone(), acl.clone());
+        Self { client, path: path.to_owned(), acl, data: Vec::new(), owned: Arc::default() }
+    }
+
+    /// Says who asks: the data of the znode in the line. Another owner than before.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let lock = zebu_recipes::ReadWriteLock::new(&client, "/lock", &Acls::creator()).named("me");
+    /// let _reading = lock.read().await?;
+    /// assert_eq!(lock.participants().await?[0].data, b"me");
+    /// # Ok(()) });
+    /// ```
+    #[must_use]
+    pub fn named(self, data: impl AsRef<[u8]>) -> Self {
+        Self { data: data.as_ref().to_vec(), owned: Arc::default(), ..self }
+    }
+
+    /// Waits until no other owner that came earlier writes or wants to.
+    ///
+    /// Dropping the future gives up the place in line.
+    ///
+    /// # Errors
+    /// As [`Mutex::acquire`](crate::Mutex::acquire).
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let lock = zebu_recipes::ReadWriteLock::new(&client, "/lock", &Acls::creator());
+    /// lock.read().await?.release().await?;
+    /// # Ok(()) });
+    /// ```
+    pub async fn read(&self) -> Result<Guard> {
+        let mut owned = self.owned.lock().await;
+        let guard = match self.read_again(&owned).await? {
+            Some(guard) => guard,
+            None => Guard::of(self.line().shared().await?),
+        };
+        owned.reading = Arc::downgrade(guard.place());
+        Ok(guard)
+    }
+
+    /// As [`ReadWriteLock::read`], if that is possible at once; does not wait.
+    ///
+    /// # Errors
+    /// As [`ReadWriteLock::read`].
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let lock = zebu_recipes::ReadWriteLock::new(&client, "/lock", &Acls::creator());
+    /// assert!(lock.try_read().await?.is_some());
+    /// # Ok(()) });
+    /// ```
+    pub async fn try_read(&self) -> Result<Option<Guard>> {
+        let Ok(mut owned) = self.owned.try_lock() else { return Ok(None) };
+        let guard = match self.read_again(&owned).await? {
+            Some(guard) => Some(guard),
+            None => self.line().try_shared().await?.map(Guard::of),
+        };
+        if let Some(guard) = &guard {
+            owned.reading = Arc::downgrade(guard.place());
+        }
+        Ok(guard)
+    }
+
+    /// Waits until no other owner that came earlier reads, writes or wants to.
+    ///
+    /// Dropping the future gives up the place in line.
+    ///
+    /// # Errors
+    /// As [`Mutex::acquire`](crate::Mutex::acquire); [`Error::Upgrade`] while this owner reads and does not write.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// use zebu_recipes::{Error, ReadWriteLock};
+    ///
+    /// let lock = ReadWriteLock::new(&client, "/lock", &Acls::creator());
+    /// let reading = lock.read().await?;
+    /// assert_eq!(lock.write().await.unwrap_err(), Error::Upgrade("/lock".to_owned()));
+    /// reading.release().await?;
+    /// let _writing = lock.write().await?;
+    /// # Ok(()) });
+    /// ```
+    pub async fn write(&self) -> Result<Guard> {
+        let mut owned = self.owned.lock().await;
+        let guard = match self.write_again(&owned).await? {
+            Some(guard) => guard,
+            None => Guard::of(self.line().exclusive().await?),
+        };
+        owned.writing = Arc::downgrade(guard.place());
+        Ok(guard)
+    }
+
+    /// As [`ReadWriteLock::write`], if that is possible at once; does not wait.
+    ///
+    /// # Errors
+    /// As [`ReadWriteLock::write`].
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let lock = zebu_recipes::ReadWriteLock::new(&client, "/lock", &Acls::creator());
+    /// assert!(lock.try_write().await?.is_some());
+    /// # Ok(()) });
+    /// ```
+    pub async fn try_write(&self) -> Result<Option<Guard>> {
+        let Ok(mut owned) = self.owned.try_lock() else { return Ok(None) };
+        let guard = match self.write_again(&owned).await? {
+            Some(guard) => Some(guard),
+            None => self.line().try_exclusive().await?.map(Guard::of),
+        };
+        if let Some(guard) = &guard {
+            owned.writing = Arc::downgrade(guard.place());
+        }
+        Ok(guard)
+    }
+
+    /// Everybody in line, in order.
+    ///
+    /// # Errors
+    /// Those of reading.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let lock = zebu_recipes::ReadWriteLock::new(&client, "/lock", &Acls::creator());
+    /// let _reading = lock.read().await?;
+    /// assert!(lock.participants().await?[0].is_shared);
+    /// # Ok(()) });
+    /// ```
+    pub async fn participants(&self) -> Result<Vec<Contender>> {
+        self.line().line().await
+    }
+
+    /// Asks those who hold the lock to give it back, as [`Mutex::revoke`](crate::Mutex::revoke).
+    ///
+    /// # Errors
+    /// Those of reading and writing.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let lock = zebu_recipes::ReadWriteLock::new(&client, "/lock", &Acls::creator());
+    /// let mut reading = lock.read().await?;
+    /// assert_eq!(lock.revoke().await?, 1);
+    /// assert_eq!(reading.news().await, zebu_recipes::News::Wanted);
+    /// # Ok(()) });
+    /// ```
+    pub async fn revoke(&self) -> Result<usize> {
+        self.line().ask_back().await
+    }
+
+    fn line(&self) -> Lock {
+        Lock::in_layout(&self.client, &self.path, &self.acl, Layout::ReadWrite).named(&self.data)
+    }
+
+    /// A guard to read that an owner gets because of what it holds.
+    async fn read_again(&self, owned: &Owned) -> Result<Option<Guard>> {
+        if let Some(guard) = reenter(&self.client, &owned.reading).await? {
+            return Ok(Some(guard));
+        }
+        let Some(writing) = reenter(&self.client, &owned.writing).await? else { return Ok(None) };
+        // It stands where the writer stands, so before all who came later.
+        // Source: `InterProcessReadWriteLock.ReadLock`, `getSortingSequence`.
+        let (_, number) = writing
+            .path()
+            .rsplit_once(Layout::ReadWrite.prefix(Kind::Exclusive))
+            .ok_or_else(|| Error::Foreign(writing.path().to_owned()))?;
+        let prefix = format!("{}{number}", Layout::ReadWrite.prefix(Kind::Shared));
+        let events = self.client.session_events();
+        let (mode, data) = (CreateMode::Ephemeral, &self.data);
+        let place =
+            Place::protected(&self.client, &self.path, &prefix, mode, data, &self.acl).await?;
+        // Only now it is certain that it was still the writer when it came.
+        if reenter(&self.client, &owned.writing).await?.is_none() {
+            return Err(Error::Deleted(writing.path().to_owned()));
+        }
+        Ok(Some(Guard::of(Held::new(&self.client, place, events))))
+    }
+
+    /// A guard to write that an owner gets because of what it holds.
+    async fn write_again(&self, owned: &Owned) -> Result<Option<Guard>> {
+        let guard = reenter(&self.client, &owned.writing).await?;
+        if guard.is_none() && owned.reading.strong_count() > 0 {
+            return Err(Error::Upgrade(self.path.clone()));
+        }
+        Ok(guard)
+    }
+}

@@ -1,0 +1,394 @@
+//! A semaphore with Curator's znodes: so many leases, and no more.
+
+use zebu_client::{Acls, Client, ErrorKind, Retry, SessionEvents, Watch};
+
+use crate::counts::{CountChanges, SharedCount};
+use crate::layout::Layout;
+use crate::place::Place;
+use crate::{Error, Held, Lock, News, Result, Token, path};
+
+/// What a lease's name begins with, behind the prefix of a protected create.
+const LEASE: &str = "lease-";
+
+/// A number of leases, given out in the order in which they are asked for. Curator's `InterProcessSemaphoreV2` of the
+/// same znode counts these leases, and this one counts Curator's.
+///
+/// All have to use the same number of leases, or the same [`SharedCount`].
+///
+/// ```text
+/// PATH/locks    a mutex, Curator's InterProcessMutex: its holder asks for a lease
+/// PATH/leases   _c_ID-lease-NUMBER, ephemeral, for each lease
+/// ```
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// use zebu_client::Acls;
+/// use zebu_recipes::Semaphore;
+///
+/// let semaphore = Semaphore::new(&client, "/licences", 2, &Acls::creator());
+/// let (one, _two) = (semaphore.acquire().await?, semaphore.acquire().await?);
+/// assert!(semaphore.try_acquire().await?.is_none());
+/// one.release().await?;
+/// assert!(semaphore.try_acquire().await?.is_some());
+/// # Ok(()) });
+/// ```
+#[derive(Clone, Debug)]
+pub struct Semaphore {
+    client: Client,
+    leases: String,
+    lock: Lock,
+    max: Max,
+    acl: Acls,
+    data: Vec<u8>,
+}
+
+/// How many leases there are.
+#[derive(Clone, Debug)]
+enum Max {
+    Fixed(usize),
+    Counted(SharedCount),
+}
+
+impl Semaphore {
+    /// The semaphore below this znode, with so many leases. Missing znodes are created with this ACL.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let semaphore = zebu_recipes::Semaphore::new(&client, "/licences", 2, &Acls::creator());
+    /// # drop(semaphore);
+    /// # Ok(()) });
+    /// ```
+    pub fn new(client: &Client, path: &str, leases: usize, acl: &Acls) -> Self {
+        Self::of(client, path, Max::Fixed(leases), acl)
+    }
+
+    /// As [`Semaphore::new`], with as many leases as a count says. When it shrinks, leases stay until they are given back;
+    /// nobody gets another one before.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// use zebu_client::Acls;
+    /// use zebu_recipes::{Semaphore, SharedCount};
+    ///
+    /// let acl = Acls::creator();
+    /// let count = SharedCount::new(&client, "/bought", 1, &acl);
+    /// let semaphore = Semaphore::counted(&client, "/licences", &count, &acl);
+    /// let _one = semaphore.acquire().await?;
+    /// assert!(semaphore.try_acquire().await?.is_none());
+    /// count.set(2).await?;
+    /// let _two = semaphore.acquire().await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn counted(client: &Client, path: &str, leases: &SharedCount, acl: &Acls) -> Self {
+        Self::of(client, path, Max::Counted(leases.clone()), acl)
+    }
+
+    fn of(client: &Client, path: &str, max: Max, acl: &Acls) -> Self {
+        Self {
+            client: client.clone(),
+            leases: path::join(path, "leases"),
+            lock: Lock::in_layout(client, &path::join(path, "locks"), acl, Layout::Mutex),
+            max,
+            acl: acl.clone(),
+            data: Vec::new(),
+        }
+    }
+
+    /// Says who asks: the data of the leases' znodes.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let semaphore = zebu_recipes::Semaphore::new(&client, "/s", 2, &Acls::creator()).named("amy");
+    /// let lease = semaphore.acquire().await?;
+    /// assert_eq!(client.get_data(lease.path()).await?.0, "amy");
+    /// # Ok(()) });
+    /// ```
+    #[must_use]
+    pub fn named(mut self, data: impl AsRef<[u8]>) -> Self {
+        self.data = data.as_ref().to_vec();
+        self
+    }
+
+    /// Waits for a lease.
+    ///
+    /// Dropping the future gives up the place in line, and the lease if there is one already.
+    ///
+    /// # Errors
+    /// Those of [`Client::create_protected`] and of reading; [`Error::Deleted`] when somebody removed the place in line.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let semaphore = zebu_recipes::Semaphore::new(&client, "/s", 2, &Acls::creator());
+    /// semaphore.acquire().await?.release().await?;
+    /// # Ok(()) });
+    /// ```
+    pub async fn acquire(&self) -> Result<Lease> {
+        let first = self.lock.exclusive().await?;
+        let place = self.ask().await?;
+        let mut limit = self.limit().await?;
+        loop {
+            let (leases, events, given_back) = self.look().await?;
+            if is_granted(&place, &leases, limit.now)? {
+                // The next one asks as soon as this place is gone; nobody waits for that here.
+                drop(first);
+                return Ok(Lease(Held::new(&self.client, place, events)));
+            }
+            tokio::select! {
+                change = given_back => drop(change?),
+                changed = limit.change() => changed?,
+            }
+        }
+    }
+
+    /// Waits for several leases. It takes one after the other, and others that want several do the same: two that want
+    /// more than half of them may wait for each other.
+    ///
+    /// # Errors
+    /// As [`Semaphore::acquire`]; what was got is given back.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let semaphore = zebu_recipes::Semaphore::new(&client, "/s", 2, &Acls::creator());
+    /// assert_eq!(semaphore.acquire_many(2).await?.len(), 2);
+    /// # Ok(()) });
+    /// ```
+    pub async fn acquire_many(&self, count: usize) -> Result<Vec<Lease>> {
+        let mut leases = Vec::new();
+        for _ in 0..count {
+            leases.push(self.acquire().await?);
+        }
+        Ok(leases)
+    }
+
+    /// A lease, if there is one and nobody waits for it; does not wait.
+    ///
+    /// # Errors
+    /// As [`Semaphore::acquire`].
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let semaphore = zebu_recipes::Semaphore::new(&client, "/s", 0, &Acls::creator());
+    /// assert!(semaphore.try_acquire().await?.is_none());
+    /// # Ok(()) });
+    /// ```
+    pub async fn try_acquire(&self) -> Result<Option<Lease>> {
+        let Some(first) = self.lock.try_exclusive().await? else { return Ok(None) };
+        let mut place = self.ask().await?;
+        let limit = self.limit().await?;
+        let (leases, events, _) = self.look().await?;
+        let granted = if is_granted(&place, &leases, limit.now)? {
+            Some(Lease(Held::new(&self.client, place, events)))
+        } else {
+            place.leave().await?;
+            None
+        };
+        // Others that do not wait either find no trace of this one.
+        match first.release().await {
+            Err(error) if error.is_session_over() => Err(error),
+            _ => Ok(granted),
+        }
+    }
+
+    /// The names of those who hold a lease or are the next to get one, see [`Semaphore::named`].
+    ///
+    /// # Errors
+    /// Those of reading.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let semaphore = zebu_recipes::Semaphore::new(&client, "/s", 2, &Acls::creator()).named("amy");
+    /// let _lease = semaphore.acquire().await?;
+    /// assert_eq!(semaphore.participants().await?, [b"amy"]);
+    /// # Ok(()) });
+    /// ```
+    pub async fn participants(&self) -> Result<Vec<Vec<u8>>> {
+        let read = || async {
+            let names = match self.client.get_children(&self.leases).await {
+                Ok((names, _)) => names,
+                Err(error) if error.kind() == ErrorKind::Gone => Vec::new(),
+                Err(error) => return Err(error),
+            };
+            let paths = names.iter().map(|name| path::join(&self.leases, name));
+            let reads: Vec<_> = paths.map(|path| self.client.get_data(&path)).collect();
+            let mut found = Vec::new();
+            for read in reads {
+                match read.await {
+                    Ok((data, _)) => found.push(data.to_vec()),
+                    Err(error) if error.kind() == ErrorKind::Gone => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(found)
+        };
+        Ok(Retry::default().reads(read).await?)
+    }
+
+    async fn ask(&self) -> Result<Place> {
+        Place::in_line(&self.client, &self.leases, LEASE, &self.data, &self.acl).await
+    }
+
+    /// The leases, what happens to the session since then, and what will tell of another number of leases.
+    async fn look(&self) -> Result<(Vec<String>, SessionEvents, Watch)> {
+        let look = || async {
+            let events = self.client.session_events();
+            let (names, _, watch) = self.client.watch_children(&self.leases).await?;
+            Ok((names, events, watch))
+        };
+        Ok(Retry::default().reads(look).await?)
+    }
+
+    async fn limit(&self) -> Result<Limit> {
+        match &self.max {
+            Max::Fixed(max) => Ok(Limit { now: *max, changes: None }),
+            Max::Counted(count) => {
+                let mut limit = Limit { now: 0, changes: Some(count.changes()) };
+                limit.change().await?;
+                Ok(limit)
+            }
+        }
+    }
+}
+
+/// How many leases there are, as that changes.
+struct Limit {
+    now: usize,
+    /// `None` when it does not.
+    changes: Option<CountChanges>,
+}
+
+impl Limit {
+    /// Waits for another number. It may be dropped, and called again.
+    async fn change(&mut self) -> Result<()> {
+        match &mut self.changes {
+            // Below zero there are as few as at zero.
+            Some(changes) => self.now = usize::try_from(changes.next().await?.value).unwrap_or(0),
+            None => std::future::pending().await,
+        }
+        Ok(())
+    }
+}
+
+/// Whether the lease in this place is one of those there are.
+///
+/// Source: `InterProcessSemaphoreV2.internalAcquire1Lease`.
+fn is_granted(place: &Place, leases: &[String], max: usize) -> Result<bool> {
+    if leases.iter().any(|name| name == place.name()) {
+        Ok(leases.len() <= max)
+    } else {
+        Err(Error::Deleted(place.path().to_owned()))
+    }
+}
+
+/// A lease, until this is released or dropped, or the session ends.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// # use zebu_client::Acls;
+/// let semaphore = zebu_recipes::Semaphore::new(&client, "/s", 2, &Acls::creator());
+/// let mut lease = semaphore.acquire().await?;
+/// tokio::select! {
+///     () = lease.lost() => panic!("stop"),
+///     () = async { /* work */ } => {}
+/// }
+/// lease.release().await?;
+/// # Ok(()) });
+/// ```
+#[derive(Debug)]
+#[must_use = "a lease that is dropped is given back"]
+pub struct Lease(Held);
+
+impl Lease {
+    /// What to show to those outside of the ensemble: the transaction that created the lease's znode. Several leases are
+    /// held at a time, so whoever checks it keeps the largest token of each lease's znode, not one of all.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let semaphore = zebu_recipes::Semaphore::new(&client, "/s", 2, &Acls::creator());
+    /// let (one, two) = (semaphore.acquire().await?, semaphore.acquire().await?);
+    /// assert!(one.token() < two.token());
+    /// # Ok(()) });
+    /// ```
+    pub fn token(&self) -> Token {
+        self.0.token()
+    }
+
+    /// The lease's znode.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let semaphore = zebu_recipes::Semaphore::new(&client, "/s", 2, &Acls::creator());
+    /// assert!(semaphore.acquire().await?.path().ends_with("-lease-0000000000"));
+    /// # Ok(()) });
+    /// ```
+    pub fn path(&self) -> &str {
+        self.0.path()
+    }
+
+    /// Waits until there is something that the holder should know, as [`Held::news`].
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::{Acls, Version};
+    /// let semaphore = zebu_recipes::Semaphore::new(&client, "/s", 2, &Acls::creator());
+    /// let mut lease = semaphore.acquire().await?;
+    /// client.delete(lease.path(), Version::ANY).await?;
+    /// assert_eq!(lease.news().await, zebu_recipes::News::Lost);
+    /// # Ok(()) });
+    /// ```
+    pub async fn news(&mut self) -> News {
+        self.0.news().await
+    }
+
+    /// Waits until the lease is not held any more, as [`Held::lost`].
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let semaphore = zebu_recipes::Semaphore::new(&client, "/s", 2, &Acls::creator());
+    /// let mut lease = semaphore.acquire().await?;
+    /// client.close().await?;
+    /// lease.lost().await;
+    /// # Ok(()) });
+    /// ```
+    pub async fn lost(&mut self) {
+        self.0.lost().await;
+    }
+
+    /// Gives the lease back, and returns when that is done.
+    ///
+    /// # Errors
+    /// As [`Held::release`].
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let semaphore = zebu_recipes::Semaphore::new(&client, "/s", 2, &Acls::creator());
+    /// semaphore.acquire().await?.release().await?;
+    /// # Ok(()) });
+    /// ```
+    pub async fn release(self) -> Result<()> {
+        self.0.release().await
+    }
+}

@@ -1,0 +1,110 @@
+//! A barrier that one process closes and opens, and others wait at.
+
+use zebu_client::{Acls, Client, CreateMode, ErrorKind, Retry, Version};
+
+use crate::Result;
+use crate::counts::create_with_parents;
+
+/// A barrier that is closed while its znode exists, as Curator's `DistributedBarrier` of the same znode.
+///
+/// ```
+/// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+/// # embedded::run(async |client| {
+/// use zebu_client::Acls;
+/// use zebu_recipes::Barrier;
+///
+/// let barrier = Barrier::new(&client, "/start", &Acls::creator());
+/// barrier.set().await?;
+/// let waiting = tokio::spawn({
+///     let barrier = barrier.clone();
+///     async move { barrier.wait().await }
+/// });
+/// barrier.remove().await?;
+/// waiting.await??;
+/// # Ok(()) });
+/// ```
+#[derive(Clone, Debug)]
+pub struct Barrier {
+    client: Client,
+    path: String,
+    acl: Acls,
+}
+
+impl Barrier {
+    /// The barrier in this znode, which is created, as are its parents, with this ACL.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let barrier = zebu_recipes::Barrier::new(&client, "/start", &Acls::creator());
+    /// # drop(barrier);
+    /// # Ok(()) });
+    /// ```
+    pub fn new(client: &Client, path: &str, acl: &Acls) -> Self {
+        Self { client: client.clone(), path: path.to_owned(), acl: acl.clone() }
+    }
+
+    /// Closes the barrier, which may be closed already. It stays closed when this process ends.
+    ///
+    /// # Errors
+    /// Those of creating.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// zebu_recipes::Barrier::new(&client, "/start", &Acls::creator()).set().await?;
+    /// assert!(client.exists("/start").await?.is_some());
+    /// # Ok(()) });
+    /// ```
+    pub async fn set(&self) -> Result<()> {
+        let mode = CreateMode::Persistent;
+        let create = || self.client.create(&self.path, "", mode, &self.acl);
+        create_with_parents(&self.client, &self.path, &self.acl, create).await.map(drop)
+    }
+
+    /// Opens the barrier, which may be open already.
+    ///
+    /// # Errors
+    /// Those of deleting.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let barrier = zebu_recipes::Barrier::new(&client, "/start", &Acls::creator());
+    /// barrier.remove().await?;
+    /// # Ok(()) });
+    /// ```
+    pub async fn remove(&self) -> Result<()> {
+        match Retry::default().reads(|| self.client.delete(&self.path, Version::ANY)).await {
+            Err(error) if error.kind() != ErrorKind::Gone => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits until the barrier is open. Dropping the future removes its watch.
+    ///
+    /// # Errors
+    /// Those of reading; the session is over.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let barrier = zebu_recipes::Barrier::new(&client, "/start", &Acls::creator());
+    /// barrier.wait().await?;
+    /// # Ok(()) });
+    /// ```
+    pub async fn wait(&self) -> Result<()> {
+        loop {
+            let look = || self.client.watch_exists(&self.path);
+            let (stat, changed) = Retry::default().reads(look).await?;
+            if stat.is_none() {
+                return Ok(());
+            }
+            changed.await?;
+        }
+    }
+}

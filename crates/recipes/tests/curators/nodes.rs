@@ -1,0 +1,225 @@
+//! Znodes that are kept, groups, and the barrier of one znode.
+
+use std::time::Duration;
+
+use zebu_client::{Acls, Client, CreateMode, Version};
+use zebu_recipes::{Barrier, Change, Group, PersistentNode, TtlNode, Value};
+
+use crate::embedded::Server;
+use crate::gate::Gate;
+use crate::lossy::Lossy;
+use crate::{connect, create, names, soon, until_empty};
+
+/// Waits until the znode is there, or not, in a session or in none.
+async fn owner(client: &Client, path: &str, is_wanted: impl Fn(Option<i64>) -> bool) {
+    let mut value = Value::of(client, path);
+    while !is_wanted(soon(value.next()).await.unwrap().map(|(_, stat)| stat.ephemeral_owner)) {}
+}
+
+#[tokio::test]
+async fn a_node_comes_back_with_its_data() {
+    let server = Server::start(&[]);
+    let (client, other) = (connect(server.address()).await, connect(server.address()).await);
+    let (acl, mode) = (Acls::creator(), CreateMode::Ephemeral);
+    let node = soon(PersistentNode::keep(&client, "/kept/node", "a", mode, &acl)).await.unwrap();
+    let mine = client.session_id().0;
+    for data in ["b", "c"] {
+        soon(node.set_data(data)).await.unwrap();
+        let (read, stat) = other.get_data("/kept/node").await.unwrap();
+        assert_eq!((&*read, stat.ephemeral_owner), (data.as_bytes(), mine));
+        other.delete("/kept/node", Version::ANY).await.unwrap();
+        owner(&other, "/kept/node", |owner| owner == Some(mine)).await;
+        assert_eq!(other.get_data("/kept/node").await.unwrap().0, data);
+    }
+    soon(node.close()).await.unwrap();
+    assert_eq!(names(&other, "/kept").await, [""; 0]);
+    // Dropped, it goes behind; it does not come back.
+    let node = soon(PersistentNode::keep(&client, "/kept/node", "a", mode, &acl)).await.unwrap();
+    drop(node);
+    until_empty(&other, "/kept").await;
+    // Nor does a persistent one stay.
+    let mode = CreateMode::Persistent;
+    let node = soon(PersistentNode::keep(&client, "/kept/node", "a", mode, &acl)).await.unwrap();
+    other.delete("/kept/node", Version::ANY).await.unwrap();
+    owner(&other, "/kept/node", |owner| owner.is_some()).await;
+    soon(node.close()).await.unwrap();
+    until_empty(&other, "/kept").await;
+}
+
+/// An earlier session's znode is not this one's: it is waited for.
+#[tokio::test]
+async fn the_znode_of_another_session_is_waited_for() {
+    let server = Server::start(&[]);
+    let (before, client) = (connect(server.address()).await, connect(server.address()).await);
+    let (acl, mode) = (Acls::creator(), CreateMode::Ephemeral);
+    before.create("/node", "old", mode, &acl).await.unwrap();
+    let mut keeping = Box::pin(PersistentNode::keep(&client, "/node", "new", mode, &acl));
+    let too_early = tokio::time::timeout(Duration::from_millis(200), &mut keeping).await;
+    assert!(too_early.is_err());
+    soon(before.close()).await.unwrap();
+    let node = soon(keeping).await.unwrap();
+    assert_eq!(client.get_data("/node").await.unwrap().0, "new");
+    // It ends with its session, and says so.
+    client.close().await.unwrap();
+    assert!(soon(node.lost()).await.is_session_over());
+    assert_eq!(node.path(), None);
+    assert!(soon(node.close()).await.unwrap_err().is_session_over());
+}
+
+/// The number stays.
+#[tokio::test]
+async fn a_sequential_node_comes_back_under_its_name() {
+    let server = Server::start(&[]);
+    let client = connect(server.address()).await;
+    let (acl, mode) = (Acls::creator(), CreateMode::EphemeralSequential);
+    create(&client, "/kept", "").await;
+    let node = soon(PersistentNode::keep(&client, "/kept/n-", "", mode, &acl)).await.unwrap();
+    let path = node.path().unwrap();
+    client.delete(&path, Version::ANY).await.unwrap();
+    owner(&client, &path, |owner| owner.is_some()).await;
+    assert_eq!(names(&client, "/kept").await.len(), 1);
+    soon(node.close()).await.unwrap();
+    assert_eq!(names(&client, "/kept").await, [""; 0]);
+}
+
+/// Whichever answer is lost, it is there once, and gone in the end.
+#[tokio::test]
+async fn a_node_is_kept_once() {
+    let server = Server::start(&[]);
+    let network = Lossy::new(server.address()).await;
+    let observer = connect(server.address()).await;
+    for lost in 0.. {
+        let (parent, acl) = (format!("/n{lost}"), Acls::creator());
+        let client = connect(network.address).await;
+        client.sync("/").await.unwrap();
+        network.lose(lost);
+        let mode = CreateMode::EphemeralSequential;
+        let path = format!("{parent}/s-");
+        let one = soon(PersistentNode::keep(&client, &path, "", mode, &acl)).await.unwrap();
+        let path = format!("{parent}/node");
+        let mode = CreateMode::Persistent;
+        let two = soon(PersistentNode::keep(&client, &path, "", mode, &acl)).await.unwrap();
+        soon(two.set_data("new")).await.unwrap();
+        assert_eq!(names(&observer, &parent).await.len(), 2);
+        assert_eq!(observer.get_data(&path).await.unwrap().0, "new");
+        soon(one.close()).await.unwrap();
+        soon(two.close()).await.unwrap();
+        assert_eq!(names(&observer, &parent).await, [""; 0]);
+        if !network.heal() {
+            return;
+        }
+    }
+}
+
+/// A future that is dropped leaves nothing, at whatever point, also while there is no connection.
+#[tokio::test]
+async fn a_node_that_is_given_up_leaves_nothing() {
+    let server = Server::start(&[]);
+    let gate = Gate::new(server.address()).await;
+    let (client, other) = (connect(gate.address).await, connect(server.address()).await);
+    create(&other, "/kept", "").await;
+    let acl = Acls::creator();
+    for polls in 0..12 {
+        let mode = CreateMode::Persistent;
+        let mut keeping = Box::pin(PersistentNode::keep(&client, "/kept/n", "", mode, &acl));
+        for poll in 0..polls {
+            // The connection is lost behind one of the steps.
+            if polls >= 8 && poll == polls - 8 {
+                gate.close();
+            }
+            if tokio::time::timeout(Duration::ZERO, &mut keeping).await.is_ok() {
+                break;
+            }
+            other.sync("/").await.unwrap();
+        }
+        drop(keeping);
+        gate.open();
+        let reached = async {
+            while client.sync("/").await.is_err() {
+                tokio::task::yield_now().await;
+            }
+        };
+        soon(reached).await;
+        until_empty(&other, "/kept").await;
+    }
+}
+
+/// It outlives the program by its time to live, and not more.
+#[tokio::test]
+async fn a_ttl_node_outlives_its_program() {
+    let server =
+        Server::start(&["extendedTypesEnabled=true", "znode.container.checkIntervalMs=50"]);
+    let (client, other) = (connect(server.address()).await, connect(server.address()).await);
+    let (ttl, acl) = (Duration::from_millis(400), Acls::creator());
+    let node = soon(TtlNode::keep(&client, "/jobs/7", "a", ttl, &acl)).await.unwrap();
+    // Touched again and again, it lives longer than its time.
+    let mut touched = Value::of(&other, "/jobs/7/touch");
+    let mut writes = 0;
+    while writes < 5 {
+        writes += i32::from(soon(touched.next()).await.unwrap().is_some());
+    }
+    let created = other.exists("/jobs/7").await.unwrap().unwrap().czxid;
+    assert_eq!(names(&other, "/jobs/7").await, ["touch"]);
+    soon(node.set_data("b")).await.unwrap();
+    soon(node.close()).await.unwrap();
+    assert_eq!(other.exists("/jobs/7").await.unwrap().unwrap().czxid, created);
+    owner(&other, "/jobs/7", |owner| owner.is_none()).await;
+}
+
+#[tokio::test]
+async fn members_see_each_other() {
+    let server = Server::start(&[]);
+    let (one, two) = (connect(server.address()).await, connect(server.address()).await);
+    let [mine, yours] = [&one, &two].map(|it| Group::new(it, "/group", &Acls::creator()));
+    let amy = soon(mine.join("amy", "1")).await.unwrap();
+    assert!(soon(amy.members()).await.unwrap().contains_key(amy.name()));
+    let dom = soon(yours.join("dom", "2")).await.unwrap();
+    let mut changes = amy.changes();
+    let mut seen = async |wanted: &str| loop {
+        match soon(changes.next()).await.unwrap() {
+            Change::Created(znode) if wanted == format!("+{}", znode.path) => break,
+            Change::Deleted(znode) if wanted == format!("-{}", znode.path) => break,
+            Change::Written { now, .. } if wanted == format!("={}", now.path) => break,
+            _ => {}
+        }
+    };
+    seen("+/group/dom").await;
+    let members = soon(amy.members()).await.unwrap();
+    assert_eq!(members.keys().collect::<Vec<_>>(), ["amy", "dom"]);
+    assert_eq!((&*members["amy"], &*members["dom"]), (&b"1"[..], &b"2"[..]));
+    soon(dom.set_data("3")).await.unwrap();
+    seen("=/group/dom").await;
+    assert_eq!(soon(amy.members()).await.unwrap()["dom"], "3");
+    // Whom somebody throws out comes back.
+    one.delete("/group/dom", Version::ANY).await.unwrap();
+    seen("-/group/dom").await;
+    seen("+/group/dom").await;
+    two.close().await.unwrap();
+    seen("-/group/dom").await;
+    assert!(soon(dom.lost()).await.is_session_over());
+    drop(dom);
+    soon(amy.leave()).await.unwrap();
+    assert_eq!(names(&one, "/group").await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_barrier_holds_until_it_is_removed() {
+    let server = Server::start(&[]);
+    let (one, two) = (connect(server.address()).await, connect(server.address()).await);
+    let [mine, yours] = [&one, &two].map(|it| Barrier::new(it, "/deep/barrier", &Acls::creator()));
+    soon(yours.wait()).await.unwrap();
+    soon(mine.set()).await.unwrap();
+    soon(mine.set()).await.unwrap();
+    let mut waiting = Box::pin(yours.wait());
+    let too_early = tokio::time::timeout(Duration::from_millis(200), &mut waiting).await;
+    assert!(too_early.is_err());
+    soon(mine.remove()).await.unwrap();
+    soon(waiting).await.unwrap();
+    soon(mine.remove()).await.unwrap();
+    // Who does not wait any more watches nothing.
+    soon(mine.set()).await.unwrap();
+    let too_early = tokio::time::timeout(Duration::from_millis(200), yours.wait()).await;
+    assert!(too_early.is_err());
+    let kind = zebu_client::WatcherType::Any;
+    soon(async { while two.check_watches("/deep/barrier", kind).await.unwrap() {} }).await;
+}

@@ -1,0 +1,186 @@
+//! Requests that the leader orders: forwarded by a learner, and known again when they come back.
+//!
+//! Everything a learner forwards takes one way there and back, in order, so what waits here is one
+//! queue: whatever comes back belongs to its front, or to another server.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use zebu_jute::{Decode as _, Decoder};
+use zebu_proto::quorum::{self, NO_ZXID, PacketKind, QuorumPacket};
+use zebu_proto::txn::TxnHeader;
+use zebu_proto::{ErrorCode, Id, OpCode, SessionId, Xid, Zxid};
+use zebu_zab::Leave;
+
+use crate::io::{Output, Request};
+use crate::prep::well_formed;
+use crate::renewal::overtaken_max;
+use crate::replica::{Fatal, Order, Replica, Then, Work, World};
+
+impl Replica {
+    pub(crate) fn send_request(
+        &mut self,
+        request: quorum::Request,
+        authinfo: Option<Vec<Id>>,
+        out: &mut Vec<Output>,
+    ) {
+        let data = Some(request.to_data());
+        let packet = QuorumPacket { kind: PacketKind::REQUEST, zxid: NO_ZXID, data, authinfo };
+        self.send_to_leader(packet, out);
+    }
+
+    /// Has the leader create a session.
+    pub(crate) fn forward_session(
+        &mut self,
+        session: SessionId,
+        timeout_ms: i32,
+        then: Then,
+        out: &mut Vec<Output>,
+    ) {
+        let above = self.ensemble().peer.history().last();
+        let (cxid, origin, refusal) = (0, None, None);
+        self.work.push_back(Work::Forwarded { session, cxid, origin, refusal, then, above });
+        let body = Bytes::copy_from_slice(&timeout_ms.to_be_bytes());
+        let op = OpCode::CREATE_SESSION;
+        self.send_request(quorum::Request { session, cxid: Xid(0), op, body }, None, out);
+    }
+
+    /// Has the leader order a request; when it fails there, the client hears `refusal` if that is
+    /// known.
+    pub(crate) fn forward(
+        &mut self,
+        request: Request,
+        refusal: Option<ErrorCode>,
+        out: &mut Vec<Output>,
+    ) {
+        let origin = request.origin();
+        let Request { session, xid, op, body, ids, .. } = request;
+        // Not every leader survives what it cannot read.
+        if !well_formed(op, &body) {
+            return self.reply(origin, None, ErrorCode::MARSHALLING_ERROR, out);
+        }
+        let then = self.ends(op, session);
+        let above = self.ensemble().peer.history().last();
+        let (cxid, origin) = (xid.0, Some(origin));
+        self.work.push_back(Work::Forwarded { session, cxid, origin, refusal, then, above });
+        let forwarded = quorum::Request { session, cxid: xid, op, body };
+        self.send_request(forwarded, Some(ids.to_vec()), out);
+    }
+
+    /// When the leader counts as having lost the request whose turn it is.
+    fn lost_at(&self) -> Option<Duration> {
+        let Order::Ensemble(ensemble) = &self.order else { return None };
+        let since = ensemble.overtaken_since?;
+        Some(since + overtaken_max(ensemble.peer.sync_time(), self.options.tick))
+    }
+
+    /// When what this learner has applied is too old to be shown.
+    fn behind_at(&self) -> Option<Duration> {
+        let Order::Ensemble(ensemble) = &self.order else { return None };
+        Some(ensemble.lag.since()? + ensemble.peer.sync_time())
+    }
+
+    /// When a learner has to look whether it still serves.
+    pub(crate) fn next_doubt(&self) -> Duration {
+        let doubts = self.lost_at().into_iter().chain(self.behind_at());
+        let next = doubts.min().unwrap_or(Duration::MAX);
+        if self.forwards() { next.saturating_add(Duration::from_millis(1)) } else { Duration::MAX }
+    }
+
+    /// Notes how far this learner is behind its leader.
+    pub(crate) fn note_lag(&mut self, now: Duration) {
+        if let Order::Ensemble(ensemble) = &mut self.order {
+            let (committed, delivered) =
+                (ensemble.peer.committed(), ensemble.peer.history().delivered());
+            ensemble.lag.look(committed, delivered, now);
+        }
+    }
+
+    /// Leaves a leader that has lost a request, or that this server's disk does not keep up with.
+    pub(crate) fn doubt(&mut self, world: World<'_>, out: &mut Vec<Output>) {
+        let is_over = |at: Option<Duration>| at.is_some_and(|at| at < world.now.monotonic);
+        if !self.forwards() {
+            return;
+        }
+        if is_over(self.lost_at()) {
+            self.resign(world, Leave::RequestLost, out);
+        } else if is_over(self.behind_at()) {
+            self.resign(world, Leave::DiskBehindLeader, out);
+        }
+    }
+
+    /// Hands out what is committed, and answers if it was asked for here. Says whether the leader has
+    /// lost something that was asked for here: then this server must look for a leader again.
+    ///
+    /// What looks like a later request than the one whose turn it is may be one with the same number
+    /// that its session has asked for at another server, by a client that counts anew there. Then the
+    /// turn comes soon; a leader that has skipped a request never comes back to it.
+    ///
+    /// # Errors
+    /// [`Fatal::Unreadable`]: a leader has had the others agree to bytes that are no transaction.
+    pub(crate) fn deliver(
+        &mut self,
+        now: Duration,
+        zxid: Zxid,
+        record: Bytes,
+        out: &mut Vec<Output>,
+    ) -> Result<bool, Fatal> {
+        let mut from = Decoder::new(&record);
+        let header = TxnHeader::decode(&mut from).map_err(|_| Fatal::Unreadable(zxid))?;
+        let TxnHeader { session, cxid, op, .. } = header;
+        let code = if op == OpCode::ERROR { from.int().ok().map(ErrorCode) } else { None };
+        self.committed = zxid;
+        let ours = |work: &Work| match work {
+            Work::Forwarded { session: s, cxid: c, above, .. } => {
+                (*s, *c) == (session, cxid) && *above < zxid
+            }
+            _ => false,
+        };
+        let mut is_lost = false;
+        match self.work.front() {
+            Some(Work::Txn { zxid: next, .. }) if *next == zxid => {}
+            Some(front) if ours(front) => {
+                let Some(Work::Forwarded { mut origin, refusal, then, .. }) = self.work.pop_front()
+                else {
+                    unreachable!("it was looked at")
+                };
+                self.ensemble().overtaken_since = None;
+                if code == Some(ErrorCode::SESSION_MOVED) {
+                    // No client ever hears of that: it comes again, and has its session again.
+                    self.hand_out(zxid, record, None, out);
+                    out.extend(origin.map(Output::Abandon));
+                } else {
+                    let refusal = refusal.filter(|_| op == OpCode::ERROR);
+                    let reply = refusal.and_then(|err| {
+                        let zxid = Some(zxid);
+                        origin.take().map(|origin| Output::Reply { origin, zxid, err })
+                    });
+                    self.hand_out(zxid, record, origin, out);
+                    out.extend(reply);
+                    match then {
+                        Then::Accept { conn, .. } if op == OpCode::ERROR => {
+                            out.push(Output::Disconnect(conn));
+                        }
+                        then => self.follow(then, out),
+                    }
+                }
+            }
+            _ => {
+                let here = self.forwards() && self.sessions.get(session).is_some();
+                if here && self.work.iter().any(ours) {
+                    self.ensemble().overtaken_since.get_or_insert(now);
+                    is_lost = self.lost_at().is_some_and(|at| at < now);
+                }
+                if is_lost && zebu_proto::mutant!("delivered and not applied") {
+                    return Ok(true);
+                }
+                self.hand_out(zxid, record, None, out);
+                if here && op == OpCode::CLOSE_SESSION {
+                    self.follow(Then::End(session), out);
+                }
+            }
+        }
+        self.advance(out);
+        Ok(is_lost)
+    }
+}

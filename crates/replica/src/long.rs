@@ -1,0 +1,273 @@
+//! Reads whose cost is not bounded by what they answer: made a part at a time, so that whoever holds the
+//! tree still for them does not do so for long.
+//!
+//! For a count and for a session's ephemerals, what changes meanwhile may or may not be in the answer, as with the
+//! original, which holds nothing still for these. A list of children is of one moment: it begins anew when they change,
+//! and is made at once when they have changed too often.
+
+use std::ops::Deref;
+
+use zebu_jute::{Decode as _, Decoder, Encode as _, Encoder};
+use zebu_proto::STAT_BYTES;
+use zebu_proto::reply::ReplyHeader;
+use zebu_proto::request::{PathOnly, PathWatch};
+use zebu_proto::{ErrorCode, OpCode, Xid};
+use zebu_tree::{Count, Listed as Step, Listing, Tree, WatchMode};
+
+use crate::frame::reply;
+use crate::read::{After, Reader};
+
+/// A znode with more children is listed a part at a time.
+pub(crate) const CHILDREN_AT_ONCE_MAX: u32 = 8_192;
+
+/// How often a list of children begins anew before it is made at once.
+const RESTARTS_MAX: u32 = 3;
+
+/// Whether a read of this kind may take long whatever its answer has.
+pub fn may_take_long(op: OpCode) -> bool {
+    matches!(op, OpCode::GET_ALL_CHILDREN_NUMBER | OpCode::GET_EPHEMERALS)
+}
+
+fn lists_children(op: OpCode) -> bool {
+    matches!(op, OpCode::GET_CHILDREN | OpCode::GET_CHILDREN2)
+}
+
+/// Whether a read takes long, as far as that is known: then it waits until nothing of its connection is in flight, since
+/// the tree is locked for everything that is answered in its turn behind a write.
+///
+/// `tree` is asked for only where that is not known by the kind of the read.
+pub fn waits_for_turn<T: Deref<Target = Tree>>(
+    op: OpCode,
+    body: &[u8],
+    tree: impl FnOnce() -> T,
+) -> bool {
+    if !lists_children(op) {
+        return may_take_long(op);
+    }
+    let Ok(PathWatch { path: Some(path), .. }) = PathWatch::decode(&mut Decoder::new(body)) else {
+        return false;
+    };
+    tree().node(&path).is_some_and(|node| node.child_count() > CHILDREN_AT_ONCE_MAX)
+}
+
+/// A read under way.
+#[derive(Debug)]
+pub struct LongRead {
+    xid: Xid,
+    op: OpCode,
+    part: Part,
+}
+
+#[derive(Debug)]
+enum Part {
+    /// Znodes below one.
+    Count(Count),
+    /// Paths of ephemerals that start so.
+    Ephemerals {
+        prefix: String,
+        last: Option<u32>,
+        listed: Listed,
+    },
+    /// Names of the children of a znode.
+    Children(Box<Children>),
+    /// What the answer has.
+    Done(Vec<u8>),
+    TooLong,
+    Failed(ErrorCode),
+}
+
+/// A list of children, as far as it was made.
+#[derive(Debug)]
+struct Children {
+    path: String,
+    /// A watch on the children is wanted.
+    watch: bool,
+    /// `None` before the first part, and when it has to begin anew.
+    listing: Option<Listing>,
+    listed: Listed,
+    restarts: u32,
+}
+
+/// Strings of a list, as they are in an answer.
+#[derive(Debug, Default)]
+pub(crate) struct Listed {
+    bytes: Vec<u8>,
+    count: usize,
+}
+
+impl Listed {
+    fn add(&mut self, text: &str) {
+        self.count += 1;
+        Encoder::new(&mut self.bytes).text(text);
+    }
+
+    /// The list as an answer has it, with its count in front.
+    fn into_body(self) -> Vec<u8> {
+        let mut body = Vec::with_capacity(4 + self.bytes.len() + STAT_BYTES);
+        Encoder::new(&mut body).count(self.count);
+        body.extend_from_slice(&self.bytes);
+        body
+    }
+}
+
+impl LongRead {
+    /// What it asks for.
+    pub fn op(&self) -> OpCode {
+        self.op
+    }
+
+    /// The request's number.
+    pub fn xid(&self) -> Xid {
+        self.xid
+    }
+}
+
+impl Reader<'_> {
+    /// Begins a read that may take long; `None` when it is no such read, or is answered at once.
+    pub fn begin(&self, tree: &Tree, xid: Xid, op: OpCode, body: &[u8]) -> Option<LongRead> {
+        if lists_children(op) {
+            let PathWatch { path, watch } = PathWatch::decode(&mut Decoder::new(body)).ok()?;
+            let path = path?.into_owned();
+            let node = self.readable(tree, &path).ok()?;
+            if node.child_count() <= CHILDREN_AT_ONCE_MAX {
+                return None;
+            }
+            let (listing, listed, restarts) = (None, Listed::default(), 0);
+            let children = Children { path, watch, listing, listed, restarts };
+            let part = Part::Children(Box::new(children));
+            return Some(LongRead { xid, op, part });
+        }
+        let path = PathOnly::decode(&mut Decoder::new(body)).ok()?.path;
+        let part = match op {
+            OpCode::GET_ALL_CHILDREN_NUMBER => {
+                let path = path.filter(|path| !matches!(&**path, "" | "/"))?;
+                Part::Count(Count::below(&self.readable(tree, &path).ok()?))
+            }
+            OpCode::GET_EPHEMERALS => {
+                let prefix = path.unwrap_or_default();
+                let prefix = if prefix.trim().is_empty() { "/" } else { &*prefix };
+                let (prefix, listed) = (prefix.to_owned(), Listed::default());
+                Part::Ephemerals { prefix, last: None, listed }
+            }
+            _ => return None,
+        };
+        Some(LongRead { xid, op, part })
+    }
+
+    /// Looks at up to `budget` znodes more; true once all were looked at.
+    pub fn go_on(&self, tree: &Tree, read: &mut LongRead, budget: usize) -> bool {
+        match &mut read.part {
+            Part::Count(count) => {
+                let Some(count) = count.step(tree, budget) else { return false };
+                let count = i32::try_from(count).unwrap_or(i32::MAX);
+                read.part = Part::Done(count.to_bytes());
+            }
+            Part::Ephemerals { prefix, last, listed } => {
+                let mut looked = 0;
+                for (number, path) in tree.ephemerals_behind(self.session, *last).take(budget) {
+                    looked += 1;
+                    *last = Some(number);
+                    if path.starts_with(&**prefix) {
+                        listed.add(&path);
+                    }
+                }
+                let is_long = listed.bytes.len() > self.answer_bytes_max;
+                if looked == budget && !is_long {
+                    return false;
+                }
+                let listed = std::mem::take(listed);
+                read.part = if is_long { Part::TooLong } else { Part::Done(listed.into_body()) };
+            }
+            Part::Children(children) => {
+                let Some(done) = self.list(tree, read.op, children, budget) else { return false };
+                read.part = done;
+            }
+            Part::Done(_) | Part::TooLong | Part::Failed(_) => {}
+        }
+        true
+    }
+
+    /// Lists up to `budget` children more; what comes of it, once all are listed.
+    fn list(
+        &self,
+        tree: &Tree,
+        op: OpCode,
+        children: &mut Children,
+        mut budget: usize,
+    ) -> Option<Part> {
+        loop {
+            let Children { path, watch, listing, listed, restarts } = children;
+            let node = match self.readable(tree, path) {
+                Ok(node) => node,
+                Err(code) => return Some(Part::Failed(code)),
+            };
+            // Each name has a length in front of it.
+            if node.child_count() as usize > self.answer_bytes_max / 4 {
+                return Some(Part::TooLong);
+            }
+            if *restarts > RESTARTS_MAX {
+                budget = usize::MAX;
+            }
+            let listing_now = listing.get_or_insert_with(|| Listing::of(&node));
+            let step = listing_now.step(&node, budget, |name| listed.add(name));
+            if listed.bytes.len() > self.answer_bytes_max {
+                return Some(Part::TooLong);
+            }
+            match step {
+                Step::More => return None,
+                Step::Changed => {
+                    (*listing, *listed) = (None, Listed::default());
+                    *restarts += 1;
+                }
+                Step::All => {
+                    if *watch && !tree.add_watch(path, self.watcher, WatchMode::Child) {
+                        return Some(Part::Failed(ErrorCode::QUOTA_EXCEEDED));
+                    }
+                    let mut body = std::mem::take(listed).into_body();
+                    if op == OpCode::GET_CHILDREN2 {
+                        node.stat().encode(&mut Encoder::new(&mut body));
+                    }
+                    return Some(Part::Done(body));
+                }
+            }
+        }
+    }
+
+    /// Appends the answer of a read of which everything was looked at.
+    ///
+    /// # Panics
+    /// Before that.
+    pub fn finish(&self, tree: &Tree, read: LongRead, out: &mut Vec<u8>) -> After {
+        let header = |err| ReplyHeader { xid: read.xid, zxid: tree.last_zxid(), err };
+        match &read.part {
+            Part::Done(body) => {
+                reply(out, header(ErrorCode::OK), |out| out.raw(body));
+                After::Keep
+            }
+            Part::TooLong => {
+                reply(out, header(ErrorCode::MARSHALLING_ERROR), |_| {});
+                After::TooLong
+            }
+            Part::Failed(code) => {
+                reply(out, header(*code), |_| {});
+                After::Keep
+            }
+            other => panic!("not everything was looked at: {other:?}"),
+        }
+    }
+
+    /// The whole answer at once, for callers that hold the tree still anyway; false when it is no such
+    /// read.
+    pub(crate) fn at_once(
+        &self,
+        tree: &Tree,
+        xid: Xid,
+        op: OpCode,
+        body: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Option<After> {
+        let mut read = self.begin(tree, xid, op, body)?;
+        while !self.go_on(tree, &mut read, usize::MAX) {}
+        Some(self.finish(tree, read, out))
+    }
+}

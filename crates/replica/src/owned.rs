@@ -1,0 +1,119 @@
+//! What sessions own once everything in flight is applied: the paths in flight, and the bytes of all
+//! paths.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use zebu_proto::{Owner, SessionId, Zxid};
+use zebu_tree::Tree;
+
+/// What a path adds to a list of paths: its length and its bytes.
+pub(crate) fn listed_bytes(path: &str) -> usize {
+    LENGTH_BYTES + path.len()
+}
+
+/// The length in front of a string.
+const LENGTH_BYTES: usize = 4;
+
+/// The number of sums that are kept although nothing of their owners is in flight.
+const SUMS_KEPT: usize = 1024;
+
+/// Owners are numbered as in `ephemeralOwner`; 0 is nobody.
+#[derive(Debug, Default)]
+pub(crate) struct Owned {
+    /// Paths in flight whose znodes will have an owner, by owner: the end of one session must not look
+    /// at what all the others do.
+    paths: BTreeMap<i64, BTreeSet<Arc<str>>>,
+    /// For owners of whom something is in flight: the bytes that a list of all their paths has, applied
+    /// and in flight. One whose last change is applied is out of date, and not used.
+    sums: BTreeMap<i64, Sum>,
+}
+
+#[derive(Debug)]
+struct Sum {
+    bytes: usize,
+    /// The transaction of the owner's last change.
+    last: Zxid,
+}
+
+impl Owned {
+    /// Notes that the znode in flight at `path` belongs to `after` rather than to `before`.
+    pub(crate) fn change(&mut self, path: &Arc<str>, before: i64, after: i64) {
+        if before == after {
+            return;
+        }
+        if let Some(paths) = self.paths.get_mut(&before) {
+            paths.remove(path);
+            if paths.is_empty() {
+                self.paths.remove(&before);
+            }
+        }
+        if after != 0 {
+            self.paths.entry(after).or_default().insert(path.clone());
+        }
+    }
+
+    /// Paths in flight whose znodes will be the owner's.
+    pub(crate) fn paths(&self, owner: i64) -> impl Iterator<Item = &str> {
+        self.paths.get(&owner).into_iter().flatten().map(|path| &**path)
+    }
+
+    /// Notes that transaction `zxid` takes the znode at `path` from `before` and gives it to `after`.
+    pub(crate) fn pass(&mut self, tree: &Tree, zxid: Zxid, path: &str, before: i64, after: i64) {
+        if before == after {
+            return;
+        }
+        if self.sums.len() > SUMS_KEPT {
+            let applied = tree.last_zxid();
+            self.sums.retain(|_, sum| sum.last > applied);
+        }
+        let bytes = listed_bytes(path);
+        // Kinds of znode are numbered as owners, too: nobody asks how many of these there are.
+        let types = tree.options().types;
+        let is_session = |owner| matches!(Owner::decode(owner, types), Owner::Session(_));
+        if is_session(before) {
+            let sum = self.sum(tree, zxid, before);
+            sum.bytes = sum.bytes.saturating_sub(bytes);
+        }
+        if is_session(after) {
+            self.sum(tree, zxid, after).bytes += bytes;
+        }
+    }
+
+    /// Takes back what [`Owned::pass`] noted.
+    pub(crate) fn take_back(&mut self, path: &str, before: i64, after: i64) {
+        if before == after {
+            return;
+        }
+        let bytes = listed_bytes(path);
+        if let Some(sum) = self.sums.get_mut(&before) {
+            sum.bytes += bytes;
+        }
+        if let Some(sum) = self.sums.get_mut(&after) {
+            sum.bytes = sum.bytes.saturating_sub(bytes);
+        }
+    }
+
+    fn sum(&mut self, tree: &Tree, zxid: Zxid, owner: i64) -> &mut Sum {
+        let applied = tree.last_zxid();
+        let sum = self.sums.entry(owner).or_insert(Sum { bytes: 0, last: Zxid(i64::MIN) });
+        if sum.last <= applied {
+            sum.bytes = applied_bytes(tree, owner);
+        }
+        sum.last = zxid;
+        sum
+    }
+
+    /// The bytes that a list of all paths of the owner has.
+    pub(crate) fn bytes(&self, tree: &Tree, owner: i64) -> usize {
+        match self.sums.get(&owner) {
+            Some(sum) if sum.last > tree.last_zxid() => sum.bytes,
+            _ => applied_bytes(tree, owner),
+        }
+    }
+}
+
+fn applied_bytes(tree: &Tree, owner: i64) -> usize {
+    let session = SessionId(owner);
+    LENGTH_BYTES * tree.ephemeral_count(session) + tree.ephemeral_path_bytes(session)
+}

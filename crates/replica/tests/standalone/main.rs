@@ -1,0 +1,5 @@
+//! A server that stands alone.
+
+mod ends;
+mod limits;
+mod world;

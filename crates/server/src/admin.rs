@@ -1,0 +1,188 @@
+//! A running server as the admin server sees it, and the admin server's start.
+
+use std::fs::File;
+use std::future::Future;
+use std::net::{IpAddr, TcpListener};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::UNIX_EPOCH;
+
+use tracing::{info, warn};
+use zebu_admin::{
+    Denied, EnsembleFacts, ObserverFacts, Options, Progress, Running, Served, Site, SnapshotFacts,
+    Started, TakenSnapshot, Watched,
+};
+use zebu_proto::Perms;
+
+use crate::config::Config;
+use crate::counting::server_facts::ServerFactsView;
+use crate::disk::snapshotter::Snapshotter;
+use crate::error::{StartError, chain};
+use crate::four_letter::Mode;
+use crate::shared::Shared;
+
+/// Ports that are bound before anything runs, so that one that is taken stops nothing.
+pub struct Bound {
+    admin: Option<TcpListener>,
+    metrics: Option<TcpListener>,
+}
+
+impl Bound {
+    /// Binds what is configured.
+    ///
+    /// The admin server of a member is no reason for the member not to start, nor is one that nobody has configured.
+    ///
+    /// # Errors
+    /// [`StartError::Admin`], or the port of the Prometheus page is taken.
+    pub fn new(config: &Config) -> Result<Self, StartError> {
+        let admin = match &config.admin {
+            None => None,
+            Some(admin) => match zebu_admin::bind(&admin.address, admin.port) {
+                Ok(listener) => Some(listener),
+                Err(error) if config.ensemble.is_none() && admin.is_asked_for => {
+                    return Err(StartError::Admin(error));
+                }
+                Err(error) => {
+                    warn!("there is no admin server: {error}");
+                    None
+                }
+            },
+        };
+        let metrics = config.prometheus.as_ref();
+        let metrics = metrics.map(|page| zebu_admin::bind(&page.address, page.port)).transpose();
+        Ok(Self { admin, metrics: metrics.map_err(StartError::Prometheus)? })
+    }
+
+    /// The port of the commands.
+    pub fn admin_port(&self) -> Option<u16> {
+        port_of(self.admin.as_ref())
+    }
+
+    /// The port of the Prometheus page.
+    pub fn metrics_port(&self) -> Option<u16> {
+        port_of(self.metrics.as_ref())
+    }
+
+    /// Serves there until what is returned is dropped.
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    pub fn serve(self, shared: &Arc<Shared>) -> Result<Option<Running>, StartError> {
+        for (what, port) in [("commands", self.admin_port()), ("metrics", self.metrics_port())] {
+            if let Some(port) = port {
+                info!("{what} are served over HTTP on port {port}");
+            }
+        }
+        let served: Arc<dyn Served> = Arc::new(ServerFactsView(shared.clone()));
+        let health = Watched::default();
+        let mut sites = Vec::new();
+        if let (Some(listener), Some(config)) = (self.admin, &shared.config.admin) {
+            let started = Started {
+                configuration: config.initial_configuration.clone(),
+                properties: config.properties.clone(),
+            };
+            let options = Options {
+                command_url: config.command_url.clone(),
+                snapshot: config.snapshot,
+                snapshot_interval: config.snapshot_interval,
+                started,
+            };
+            let router = zebu_admin::admin(served.clone(), options, health.clone());
+            sites.push(Site { listener, router, idle_timeout: config.idle_timeout });
+        }
+        if let (Some(listener), Some(config)) = (self.metrics, &shared.config.prometheus) {
+            let router = zebu_admin::prometheus(served.clone(), config.process);
+            sites.push(Site { listener, router, idle_timeout: IDLE_TIMEOUT });
+        }
+        if sites.is_empty() {
+            return Ok(None);
+        }
+        let running = Running::start(sites, health.watch(served));
+        Ok(Some(running.map_err(|source| StartError::System { what: "HTTP", source })?))
+    }
+}
+
+fn port_of(listener: Option<&TcpListener>) -> Option<u16> {
+    listener?.local_addr().ok().map(|at| at.port())
+}
+
+/// How long a client of the Prometheus page may take, as at the admin server by default.
+const IDLE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
+
+impl Served for ServerFactsView {
+    fn progress(&self) -> Progress {
+        let shared = &self.0;
+        Progress {
+            turns: shared.session_list.turns(),
+            waiting: shared.log_queue.load(Ordering::Relaxed),
+            batches: shared.metrics.sync_processor_batch_size.count(),
+            remaking: shared.remaking.load(Ordering::Relaxed) > 0,
+        }
+    }
+
+    fn reset_stats(&self) {
+        self.0.reset_stats();
+    }
+
+    fn reset_connections(&self) {
+        self.0.reset_connections();
+    }
+
+    fn reset_observers(&self) {
+        self.0.observers.lock().iter().for_each(|observer| observer.reset());
+    }
+
+    fn set_trace_mask(&self, mask: i64) {
+        self.0.trace_mask.store(mask, Ordering::Relaxed);
+    }
+
+    fn renew_sessions(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        let shared = &self.0;
+        Box::pin(shared.session_list.renew(|| shared.inbox().poke()))
+    }
+
+    fn last_snapshot(&self) -> Option<SnapshotFacts> {
+        let last = self.0.snapshots.latest().ok().flatten()?;
+        let written = std::fs::metadata(&last.path).and_then(|file| file.modified()).ok()?;
+        let age = written.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Some(SnapshotFacts { zxid: last.zxid, taken_s: age.as_secs() as i64 })
+    }
+
+    fn ensemble(&self) -> Option<EnsembleFacts> {
+        let shared = &self.0;
+        let me = shared.config.ensemble.as_ref()?.me;
+        let members = shared.members.lock().clone()?;
+        let leads = shared.serving() == Some(Mode::Leader);
+        let leader = if leads { Some(me) } else { shared.status.lock().leader };
+        Some(EnsembleFacts { me, members, leader })
+    }
+
+    fn observers(&self) -> Vec<ObserverFacts> {
+        self.0.observers.lock().iter().filter_map(|observer| observer.facts()).collect()
+    }
+
+    fn authorize(&self, peer: IpAddr, scheme: &str, data: &str) -> Result<(), Denied> {
+        let shared = &self.0;
+        let schemes = &shared.common.schemes;
+        let provider = schemes.provider(scheme).ok_or(Denied::Unknown)?;
+        let ids = provider.authenticate(peer, Some(data.as_bytes()));
+        let ids = ids.map_err(|_| Denied::Unknown)?;
+        let acl = shared.tree().read().node("/").map(|root| root.acl().to_vec());
+        let acl = acl.ok_or(Denied::Forbidden)?;
+        // One by one: an entry that permits one of them says nothing about the others (CVE-2025-58457).
+        let needed = [Perms::READ, Perms::WRITE, Perms::CREATE, Perms::DELETE, Perms::ADMIN];
+        let may = needed.into_iter().all(|perm| schemes.permits(&acl, perm, &ids));
+        if may { Ok(()) } else { Err(Denied::Forbidden) }
+    }
+
+    fn take_snapshot(&self) -> Result<TakenSnapshot, String> {
+        let shared = &self.0;
+        let taken = Snapshotter::new(shared.snapshots.clone())
+            .take(shared)
+            .map_err(|error| chain(&error))?;
+        let taken = taken.ok_or_else(|| "this server's state is another one now".to_owned())?;
+        let opened = File::open(&taken.path).map_err(|error| error.to_string())?;
+        Ok(TakenSnapshot { file: opened, zxid: taken.zxid, bytes: taken.bytes })
+    }
+}

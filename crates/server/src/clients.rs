@@ -1,0 +1,13 @@
+//! Clients: listeners, network workers, connections, and what is said of those that are sent away.
+
+pub mod balance;
+pub mod conn;
+pub mod connection;
+pub mod cpu_time;
+pub mod descriptors;
+pub mod four_letter_words;
+pub mod listening;
+pub mod refused;
+pub mod too_long;
+pub mod worker_turns;
+pub mod workers;

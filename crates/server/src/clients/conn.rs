@@ -1,0 +1,115 @@
+//! What the server keeps beside a client's connection: its task, its worker, and what it has done so far.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+
+use tokio::sync::Notify;
+use zebu_proto::OpCode;
+
+/// A client's connection.
+pub type Conn = zebu_engine::Conn<Side>;
+
+/// What is kept beside a connection.
+#[derive(Debug)]
+pub struct Side {
+    /// Where it comes from.
+    pub peer: SocketAddr,
+    /// When it came, in milliseconds since the Unix epoch.
+    pub established_ms: i64,
+    /// Wakes the connection's task.
+    pub wake: Notify,
+    /// The network worker that is to serve it.
+    pub worker: AtomicUsize,
+    /// Counters.
+    pub stats: ConnStats,
+}
+
+impl Side {
+    /// Of a connection that was just accepted.
+    pub fn new(peer: SocketAddr, established_ms: i64, worker: usize) -> Self {
+        let stats = ConnStats::default();
+        stats.reset();
+        let worker = AtomicUsize::new(worker);
+        Self { peer, established_ms, wake: Notify::new(), worker, stats }
+    }
+}
+
+impl zebu_engine::Side for Side {
+    fn wake(&self) {
+        self.wake.notify_one();
+    }
+}
+
+/// Counters that the four-letter words `cons` and `stat` show.
+#[derive(Debug, Default)]
+pub struct ConnStats {
+    /// Frames received.
+    pub received: AtomicU64,
+    /// Frames sent.
+    pub sent: AtomicU64,
+    /// The last operation.
+    pub last_op: AtomicI32,
+    /// Its xid; −1 before the first.
+    pub last_cxid: AtomicI64,
+    /// The last zxid answered with; −1 before the first.
+    pub last_zxid: AtomicI64,
+    /// When the last answer was made, in milliseconds of the monotonic clock.
+    pub last_response_ms: AtomicU64,
+    /// Latency of the last answer, in milliseconds.
+    pub last_latency_ms: AtomicU64,
+    /// Least latency, in milliseconds; `u64::MAX` before the first answer.
+    pub latency_ms_min: AtomicU64,
+    /// Largest latency, in milliseconds.
+    pub latency_ms_max: AtomicU64,
+    /// Sum of all latencies, in milliseconds.
+    pub latency_ms_sum: AtomicU64,
+    /// Number of answers with a latency.
+    pub latencies: AtomicU64,
+}
+
+impl ConnStats {
+    /// Everything back to the beginning.
+    pub fn reset(&self) {
+        for counter in [
+            &self.received,
+            &self.sent,
+            &self.last_response_ms,
+            &self.last_latency_ms,
+            &self.latency_ms_max,
+            &self.latency_ms_sum,
+            &self.latencies,
+        ] {
+            counter.store(0, Ordering::Relaxed);
+        }
+        self.latency_ms_min.store(u64::MAX, Ordering::Relaxed);
+        self.last_cxid.store(-1, Ordering::Relaxed);
+        self.last_zxid.store(-1, Ordering::Relaxed);
+        self.last_op.store(NO_OP, Ordering::Relaxed);
+    }
+
+    /// Notes `count` answers made at `now_ms` to requests that took `latency_ms`.
+    pub fn answered(
+        &self,
+        count: u64,
+        last_op: OpCode,
+        cxid: i32,
+        zxid: i64,
+        now_ms: u64,
+        latency_ms: u64,
+    ) {
+        self.last_op.store(last_op.0, Ordering::Relaxed);
+        if cxid >= 0 {
+            self.last_cxid.store(cxid.into(), Ordering::Relaxed);
+        }
+        self.last_zxid.store(zxid, Ordering::Relaxed);
+        self.last_response_ms.store(now_ms, Ordering::Relaxed);
+        self.last_latency_ms.store(latency_ms, Ordering::Relaxed);
+        self.latency_ms_min.fetch_min(latency_ms, Ordering::Relaxed);
+        self.latency_ms_max.fetch_max(latency_ms, Ordering::Relaxed);
+        self.latency_ms_sum.fetch_add(latency_ms * count, Ordering::Relaxed);
+        self.latencies.fetch_add(count, Ordering::Relaxed);
+    }
+}
+
+/// `last_op` before the first operation.
+pub const NO_OP: i32 = i32::MIN;

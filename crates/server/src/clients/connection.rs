@@ -1,0 +1,321 @@
+//! A client's connection and its socket: one task, on a network worker.
+//!
+//! What is done with the bytes is decided by [`zebu_engine::client`].
+
+use std::cell::RefCell;
+use std::io::{ErrorKind, Read as _};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use socket2::SockRef;
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+use zebu_engine::Common;
+use zebu_engine::client::{End, Phase, Run, Wants, Word, Worker};
+use zebu_proto::request::ConnectRequest;
+use zebu_proto::{OpCode, SessionId};
+use zebu_replica::Input;
+
+use crate::clients::conn::{Conn, Side};
+use crate::clients::four_letter_words::{self, Parsed, Question};
+use crate::clients::worker_turns;
+use crate::counting::requests::{Ops, bytes_read, count_answers};
+use crate::metrics::Gather;
+use crate::shared::{Shared, StopOnPanic};
+
+/// Bytes read from a socket at once.
+const READ_BYTES: usize = 64 << 10;
+
+/// How long an answer in flight may still take to leave when the connection is closed.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// Why a network worker serves a connection no longer.
+enum Turn {
+    /// It has ended.
+    Over,
+    /// Another one is to serve it.
+    Elsewhere,
+}
+
+thread_local! {
+    /// Where bytes arrive. Only a connection that has not enough for a frame keeps them.
+    static READ_BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A connection between two turns: all of it but its socket.
+pub struct Client {
+    shared: Arc<Shared>,
+    client: zebu_engine::client::Client<Side>,
+}
+
+/// Serves a connection until it ends, or until another network worker than `worker` is to serve it: then
+/// it goes on from what is returned.
+pub async fn serve(
+    mut client: Client,
+    stream: TcpStream,
+    worker: usize,
+) -> Option<(Client, std::net::TcpStream)> {
+    let shared = client.shared.clone();
+    let _guard = StopOnPanic::new(&shared, "a connection");
+    let end = match client.drive(&stream, worker).await {
+        Ok(Turn::Over) => Ok(()),
+        Ok(Turn::Elsewhere) => match stream.into_std() {
+            Ok(stream) => return Some((client, stream)),
+            Err(_) => Ok(()),
+        },
+        Err(End::Word) => {
+            if let Some(question) = client.question() {
+                four_letter_words::answer(&shared, &stream, question).await;
+            }
+            Ok(())
+        }
+        Err(end) => Err(end),
+    };
+    client.leave();
+    let peer = client.conn().side.peer;
+    match end {
+        Ok(()) | Err(End::Word) => {}
+        Err(End::NotServing) => shared.refused.say(peer),
+        Err(End::Broken(why)) => info!("closing the connection from {peer}: {why}"),
+        Err(End::TooLarge) => {
+            shared.metrics.large_requests_rejected.add(1);
+            warn!(
+                "closing the connection from {peer}: large requests in progress reach largeRequestMaxBytes"
+            );
+        }
+    }
+    None
+}
+
+impl Client {
+    /// A connection that was just accepted.
+    pub fn new(shared: Arc<Shared>, conn: Arc<Conn>) -> Self {
+        Self { shared, client: zebu_engine::client::Client::new(conn) }
+    }
+
+    /// The connection as others see it.
+    pub fn conn(&self) -> &Conn {
+        self.client.conn()
+    }
+
+    /// The connection is over, for everybody.
+    pub fn leave(&self) {
+        self.client.leave(&self.shared.common);
+    }
+
+    /// The four-letter word that the connection has begun with.
+    fn question(&self) -> Option<Question> {
+        let (first, rest) = self.client.input().split_first_chunk::<4>()?;
+        match Question::parse(*first, rest, &self.shared.whitelist)? {
+            Parsed::Whole(question) => Some(question),
+            Parsed::Partial => None,
+        }
+    }
+
+    async fn drive(&mut self, stream: &TcpStream, worker: usize) -> Result<Turn, End> {
+        let shared = self.shared.clone();
+        let common = &shared.common;
+        let deadline = Instant::now() + shared.config.net.handshake_timeout;
+        let mut linger = None;
+        let mut was_blocked = false;
+        // The client sends nothing more; what it has sent is still taken.
+        let mut ended = false;
+        loop {
+            let conn = self.client.conn();
+            conn.looking();
+            worker_turns::passes(&shared);
+            if self.client.phase() == Phase::Open
+                && conn.side.worker.load(Ordering::Relaxed) != worker
+            {
+                return Ok(Turn::Elsewhere);
+            }
+            self.client.process(common, &mut Desk::new(&shared))?;
+            // Collect what there is to send, and send as much as fits now.
+            let waiting = self.client.collect()?;
+            while !self.client.unsent().is_empty() {
+                match stream.try_write(self.client.unsent()) {
+                    Ok(count) => {
+                        self.client.sent(count);
+                        if was_blocked && count > 0 {
+                            // It takes what it is sent, so it is there, though it may say nothing.
+                            was_blocked = false;
+                            self.client.conn().hear(shared.clock.monotonic());
+                        }
+                    }
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    Err(_) => return Ok(Turn::Over),
+                }
+            }
+            let blocked = !self.client.unsent().is_empty();
+            was_blocked = blocked;
+            let (read, takes) = match self.client.wants(common, waiting, ended) {
+                Wants::Turn if !blocked && waiting > 0 => continue,
+                Wants::Turn => {
+                    tokio::task::yield_now().await;
+                    continue;
+                }
+                Wants::End => return Ok(Turn::Over),
+                Wants::Wait { read, takes } => (read, takes),
+            };
+            // A connection that is not read from is still watched, so that its end is noticed.
+            let interest = match (read, blocked) {
+                (true, true) => Interest::READABLE | Interest::WRITABLE,
+                (true, false) => Interest::READABLE,
+                (false, true) => Interest::WRITABLE,
+                (false, false) => Interest::ERROR,
+            };
+            let phase = self.client.phase();
+            let until = match phase {
+                Phase::Start => Some(deadline),
+                Phase::Closing => Some(*linger.get_or_insert_with(|| Instant::now() + LINGER)),
+                Phase::Connecting | Phase::Open => None,
+            };
+            let ready = tokio::select! {
+                biased;
+                ready = stream.ready(interest) => ready,
+                () = self.client.conn().side.wake.notified() => continue,
+                () = sleep_until(until) => {
+                    if phase == Phase::Start {
+                        shared.metrics.sessionless_connections_expired.add(1);
+                        return Err(End::Broken("no handshake in time"));
+                    }
+                    return Ok(Turn::Over);
+                }
+            };
+            let Ok(ready) = ready else { return Ok(Turn::Over) };
+            if read && (ready.is_readable() || ready.is_read_closed()) {
+                if !self.read(stream, takes) {
+                    if takes {
+                        return Ok(Turn::Over);
+                    }
+                    ended = true;
+                }
+            } else if ready.is_error() {
+                return Ok(Turn::Over);
+            }
+        }
+    }
+
+    /// Reads what has come; false when the client is gone.
+    fn read(&mut self, stream: &TcpStream, takes: bool) -> bool {
+        READ_BUFFER.with_borrow_mut(|buffer| {
+            buffer.resize(READ_BYTES, 0);
+            let mut count = 0;
+            // A read that does not fill its buffer has taken everything: the next one, which would only
+            // say so, is spared by saying it ourselves.
+            let read = stream.try_io(Interest::READABLE, || {
+                count = (&*SockRef::from(stream)).read(buffer)?;
+                if (1..READ_BYTES).contains(&count) {
+                    Err(ErrorKind::WouldBlock.into())
+                } else {
+                    Ok(())
+                }
+            });
+            let clock = self.shared.clock;
+            self.client.received(&buffer[..count], takes, || clock.monotonic());
+            match read {
+                Ok(()) if count == 0 => {
+                    self.shared.metrics.connection_drop_count.add(1);
+                    false
+                }
+                Ok(()) => true,
+                Err(error) => error.kind() == ErrorKind::WouldBlock,
+            }
+        })
+    }
+}
+
+/// What a connection needs of its worker, and what is counted of one run.
+struct Desk<'s> {
+    shared: &'s Shared,
+    ops: Ops<'s>,
+    read: Gather<'s>,
+}
+
+impl<'s> Desk<'s> {
+    fn new(shared: &'s Shared) -> Self {
+        let metrics = &shared.metrics;
+        Self { shared, ops: Ops::new(metrics), read: metrics.read_per_namespace.gather() }
+    }
+}
+
+impl Worker<Side> for Desk<'_> {
+    fn monotonic(&self) -> Duration {
+        self.shared.clock.monotonic()
+    }
+
+    fn word(&self, first: [u8; 4], rest: &[u8]) -> Word {
+        match Question::parse(first, rest, &self.shared.whitelist) {
+            None => Word::No,
+            Some(Parsed::Partial) => Word::Partial,
+            Some(Parsed::Whole(_)) => Word::Whole,
+        }
+    }
+
+    fn hand_in(
+        &mut self,
+        _: &Common<Side>,
+        conn: &Conn,
+        received: Duration,
+        inputs: &mut Vec<Input>,
+    ) {
+        worker_turns::hand_in(self.shared, conn.id, received, inputs);
+    }
+
+    fn connecting(&mut self, conn: &Conn, request: &ConnectRequest<'_>, bytes: usize) {
+        self.shared.metrics.bytes_received_count.add(bytes as u64);
+        self.shared.stats.packets_received.add(1);
+        conn.side.stats.received.fetch_add(1, Ordering::Relaxed);
+        debug!(
+            "connect request from {} for session {}",
+            conn.side.peer,
+            SessionId(request.session_id)
+        );
+    }
+
+    fn read(&mut self, op: OpCode, body: &[u8], answer: &[u8]) {
+        if let Some((path, bytes)) = bytes_read(op, body, answer) {
+            self.read.add(path, bytes);
+        }
+    }
+
+    fn answered(&mut self, op: OpCode) {
+        self.ops.add(op);
+    }
+
+    fn too_long(&mut self, op: OpCode, now: Duration) {
+        self.shared.too_long.say(op, now);
+    }
+
+    fn ran(&mut self, conn: &Conn, run: &Run) {
+        let Self { shared, ops, .. } = self;
+        ops.record();
+        let stats = &conn.side.stats;
+        let answered = run.answers.count;
+        if answered > 0 {
+            worker_turns::serves(conn.id, run.received);
+            let (op, xid, zxid) = run.last;
+            let now = shared.clock.monotonic();
+            let latency = now.saturating_sub(run.received).as_millis() as u64;
+            stats.answered(answered, op, xid.0, zxid.0, now.as_millis() as u64, latency);
+            stats.sent.fetch_add(answered, Ordering::Relaxed);
+            let latency = latency as i64;
+            shared.metrics.readlatency.add_many(latency, answered);
+            shared.metrics.read_final_proc_time_ms.add_many(latency, answered);
+            count_answers(&run.answers, &shared.stats, &shared.metrics, latency);
+        }
+        shared.metrics.bytes_received_count.add(run.bytes as u64);
+        shared.stats.packets_received.add(run.frames);
+        stats.received.fetch_add(run.frames, Ordering::Relaxed);
+    }
+}
+
+async fn sleep_until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,95 @@
+//! Answers four-letter words: the driver of [`crate::four_letter`].
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+
+use crate::counting::server_facts::ServerFactsView;
+use crate::four_letter::{Answer, Effect, Received, Whitelist, Word};
+use crate::shared::Shared;
+
+/// How long a client may take to read an answer.
+const ANSWER_TIME: Duration = Duration::from_secs(30);
+
+/// What a connection asked with its first bytes.
+#[derive(Clone, Copy, Debug)]
+pub enum Question {
+    /// Nothing: close it.
+    Interrupt,
+    /// A word, with the argument that follows some.
+    Word(Word, i64),
+}
+
+/// Whether all of a question is here.
+#[derive(Clone, Copy, Debug)]
+pub enum Parsed {
+    /// All of it.
+    Whole(Question),
+    /// The argument is still on its way.
+    Partial,
+}
+
+impl Question {
+    /// The question behind a connection's first four bytes and `rest`, if it is one.
+    ///
+    /// A word that is not allowed is refused at once: nobody waits for its argument.
+    pub fn parse(first: [u8; 4], rest: &[u8], whitelist: &Whitelist) -> Option<Parsed> {
+        match Received::from_bytes(first)? {
+            Received::TelnetInterrupt => Some(Parsed::Whole(Self::Interrupt)),
+            Received::Word(word) if word.argument_bytes() == 0 || !whitelist.allows(word) => {
+                Some(Parsed::Whole(Self::Word(word, 0)))
+            }
+            Received::Word(word) => Some(match rest.first_chunk::<8>() {
+                Some(argument) => Parsed::Whole(Self::Word(word, i64::from_be_bytes(*argument))),
+                None => Parsed::Partial,
+            }),
+        }
+    }
+}
+
+/// Sends the answer, a piece at a time.
+pub async fn answer(shared: &Arc<Shared>, stream: &TcpStream, question: Question) {
+    let Question::Word(word, argument) = question else { return };
+    let serving = shared.serving().is_some();
+    let (mut answer, effect) = Answer::begin(word, argument, &shared.whitelist, serving);
+    match effect {
+        Effect::None => {}
+        Effect::ResetConnections => {
+            shared.reset_connections();
+        }
+        Effect::ResetServer => {
+            shared.reset_stats();
+        }
+        Effect::SetTraceMask(mask) => shared.trace_mask.store(mask, Ordering::Relaxed),
+    }
+    if word == Word::Dump {
+        shared.session_list.renew(|| shared.inbox().poke()).await;
+    }
+    let facts = ServerFactsView(shared.clone());
+    let mut text = String::new();
+    let send = async {
+        loop {
+            text.clear();
+            if !answer.next(&facts, &mut text) {
+                return;
+            }
+            let mut left = text.as_bytes();
+            while !left.is_empty() {
+                match stream.try_write(left) {
+                    Ok(sent) => left = &left[sent..],
+                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                        if stream.writable().await.is_err() {
+                            return;
+                        }
+                    }
+                    Err(_) => return,
+                }
+            }
+            // An answer can be long, and its reader fast: others have their turn in between.
+            tokio::task::yield_now().await;
+        }
+    };
+    let _ = tokio::time::timeout(ANSWER_TIME, send).await;
+}

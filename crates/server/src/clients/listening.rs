@@ -1,0 +1,66 @@
+//! Until when this server has listened: everything that had come by then has been read.
+//!
+//! A thread that gets no processor reads no sockets, and neither does a process that is stopped. What its
+//! clients and the other servers have said meanwhile waits there: the silence is this server's, not theirs.
+//! Each thread or runtime that reads sockets notes the time now and then; while the notes come late, nobody
+//! is blamed. A replica that is at work for long is no reason: others listen for it.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::shared::Clock;
+
+/// How often the time is noted.
+const INTERVAL: Duration = Duration::from_millis(200);
+
+/// The notes of all who read sockets of one kind.
+#[derive(Debug, Default)]
+pub struct Listening(Mutex<Vec<Arc<AtomicU64>>>);
+
+impl Listening {
+    /// Notes the time, for as long as it is polled, on the runtime that reads. Also while there is nothing to read:
+    /// a connection may come at any moment.
+    pub fn note(&self, clock: Clock) -> impl Future<Output = ()> + use<> {
+        // Nothing has come before.
+        let begun = clock.monotonic().as_millis() as u64;
+        let note = Arc::new(AtomicU64::new(begun));
+        self.0.lock().push(note.clone());
+        async move {
+            loop {
+                // What had come when the time was read has been read when this task has its next turn.
+                let now = clock.monotonic().as_millis() as u64;
+                tokio::time::sleep(INTERVAL).await;
+                note.store(now, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Until when all of them have listened; `None` without any.
+    pub fn until(&self) -> Option<Duration> {
+        let notes = self.0.lock();
+        let oldest = notes.iter().map(|note| note.load(Ordering::Relaxed)).min();
+        oldest.map(Duration::from_millis)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_begins_to_listen_has_heard_everything_before() {
+        let listening = Listening::default();
+        assert_eq!(listening.until(), None);
+        let clock = Clock::start();
+        let before = clock.monotonic();
+        let note = listening.note(clock);
+        assert!(listening.until().unwrap() + Duration::from_millis(1) > before);
+        listening.0.lock().push(Arc::new(AtomicU64::new(0)));
+        assert_eq!(listening.until(), Some(Duration::ZERO), "the oldest counts");
+        drop(note);
+    }
+}

@@ -1,0 +1,48 @@
+//! Answers that would be longer than an answer may be: a line in the log now and then, and an error for
+//! the client each time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tracing::warn;
+use zebu_proto::OpCode;
+
+/// Time between two lines.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// When there was a line last.
+#[derive(Debug, Default)]
+pub struct TooLong(AtomicU64);
+
+impl TooLong {
+    /// Says, unless that was said a moment ago, that a read got an error instead of its answer.
+    pub fn say(&self, op: OpCode, now: Duration) {
+        if self.is_due(now) {
+            warn!(
+                "an answer to {op} was too long, and its client got an error instead\nhint: what is \
+                 listed at once must stay below 64 times jute.maxbuffer, or 64 MiB where that is more"
+            );
+        }
+    }
+
+    fn is_due(&self, now: Duration) -> bool {
+        let due_ms = self.0.load(Ordering::Relaxed);
+        let now_ms = now.as_millis() as u64;
+        let next_ms = now_ms + PAUSE.as_millis() as u64;
+        let order = Ordering::Relaxed;
+        now_ms >= due_ms && self.0.compare_exchange(due_ms, next_ms, order, order).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_a_minute() {
+        let told = TooLong::default();
+        let seconds = [0, 1, 59, 60, 61, 130];
+        let due = seconds.map(|second| told.is_due(Duration::from_secs(second)));
+        assert_eq!(due, [true, false, false, true, false, true]);
+    }
+}

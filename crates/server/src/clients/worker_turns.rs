@@ -1,0 +1,51 @@
+//! Requests for the replica that a network worker carries out itself, once it has nothing else to do.
+//!
+//! What decides is [`WorkerTurns`]; this is where each thread has its own.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use zebu_engine::WorkerTurns;
+use zebu_replica::{ConnId, Input};
+
+use crate::driver::{self, Driver};
+use crate::shared::Shared;
+
+thread_local! {
+    static TURNS: RefCell<WorkerTurns> = RefCell::default();
+}
+
+/// Notes that reads of a connection were answered.
+pub fn serves(conn: ConnId, now: Duration) {
+    TURNS.with_borrow_mut(|turns| turns.serves(conn, now));
+}
+
+/// Notes that the worker turns to a connection: it has something else to do.
+pub fn passes(shared: &Shared) {
+    if TURNS.with_borrow_mut(WorkerTurns::passes) {
+        shared.inbox().wake();
+    }
+}
+
+/// Lets this thread take turns. To be called only where [`carry_out`] is, and where no code of others, that may
+/// take its time, is a part of what the replica does.
+pub fn allow() {
+    TURNS.with_borrow_mut(WorkerTurns::allow);
+}
+
+/// Hands in requests of a connection; `inputs` is empty afterwards and keeps its room.
+pub fn hand_in(shared: &Shared, conn: ConnId, now: Duration, inputs: &mut Vec<Input>) {
+    if TURNS.with_borrow_mut(|turns| turns.keeps(conn, now, inputs.len())) {
+        shared.inbox().push_quietly(inputs);
+    } else {
+        shared.inbox().push_all(inputs);
+    }
+}
+
+/// Carries out what was kept. To be called when this thread has nothing else to do.
+pub fn carry_out(driver: &Mutex<Driver>, shared: &Shared) {
+    if TURNS.with_borrow_mut(WorkerTurns::take) > 0 {
+        driver::turn_here(driver, shared);
+    }
+}

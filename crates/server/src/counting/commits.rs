@@ -1,0 +1,83 @@
+//! What a member of an ensemble counts of requests that waited for a commit: its own writes, those of others, and reads
+//! behind writes. Reads with nothing in front of them are answered elsewhere and do not count.
+//!
+//! Source: `CommitProcessor`.
+
+use std::time::Duration;
+
+use zebu_replica::{Origin, Request};
+
+use crate::counting::replication::ms;
+use crate::metrics::{Metrics, Repeated};
+
+/// The effects of one turn.
+#[derive(Debug)]
+pub struct Commits<'m> {
+    metrics: &'m Metrics,
+    own: Repeated<'m>,
+    local: Repeated<'m>,
+    server: Repeated<'m>,
+    waited: Repeated<'m>,
+    /// When what was to be done became known.
+    known: Duration,
+    /// When it was begun with.
+    began: Duration,
+    writes: i64,
+    reads: i64,
+}
+
+impl<'m> Commits<'m> {
+    /// The effects of what became `known`, from when they `began`.
+    pub fn new(metrics: &'m Metrics, known: Duration, began: Duration) -> Self {
+        Self {
+            metrics,
+            own: metrics.write_commitproc_time_ms.gather(),
+            local: metrics.local_write_committed_time_ms.gather(),
+            server: metrics.server_write_committed_time_ms.gather(),
+            waited: metrics.read_commitproc_time_ms.gather(),
+            known,
+            began,
+            writes: 0,
+            reads: 0,
+        }
+    }
+
+    /// A write is applied, of this server's client or of another's. A leader counts all as its own.
+    pub fn applied(&mut self, origin: Option<&Origin>, leads: bool) {
+        self.writes += 1;
+        let committed = self.since(self.known);
+        if let Some(origin) = origin {
+            self.own.add(self.since(origin.received));
+        }
+        if leads || origin.is_some() {
+            self.local.add(committed);
+        } else {
+            self.server.add(committed);
+        }
+    }
+
+    /// A read that waited is answered.
+    pub fn answered(&mut self, request: &Request) {
+        self.reads += 1;
+        self.waited.add(self.since(request.received));
+    }
+
+    /// The turn has taken this long.
+    pub fn ended(self, took: Duration) {
+        let metrics = self.metrics;
+        if self.writes + self.reads == 0 {
+            return;
+        }
+        metrics.commit_commit_proc_req_queued.add(self.writes);
+        metrics.read_commit_proc_issued.add(self.reads);
+        metrics.commit_process_time.add(ms(took));
+        if self.writes > 0 {
+            metrics.write_commit_proc_issued.add(self.writes);
+            metrics.write_batch_time_in_commit_processor.add(ms(took));
+        }
+    }
+
+    fn since(&self, then: Duration) -> i64 {
+        ms(self.began.saturating_sub(then))
+    }
+}

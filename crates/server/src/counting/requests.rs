@@ -1,0 +1,240 @@
+//! Where requests and answers turn into numbers.
+
+use tracing::warn;
+use zebu_engine::answers::Answers;
+use zebu_jute::{Decode as _, Decoder};
+use zebu_proto::reply::ReplyHeader;
+use zebu_proto::txn::Txn;
+use zebu_proto::{ErrorCode, EventType, OpCode};
+use zebu_replica::{Counts, frame};
+
+use crate::metrics::{Gather, Metrics, ResponseSizes, ServerStats, namespace};
+use crate::shared::Shared;
+
+/// Answered requests, which mostly are of one kind for several in a row; counted when it is dropped at the latest.
+#[derive(Debug)]
+pub struct Ops<'m> {
+    metrics: &'m Metrics,
+    op: OpCode,
+    count: u64,
+}
+
+impl<'m> Ops<'m> {
+    /// None so far.
+    pub fn new(metrics: &'m Metrics) -> Self {
+        Self { metrics, op: OpCode::PING, count: 0 }
+    }
+
+    /// Another one.
+    pub fn add(&mut self, op: OpCode) {
+        if self.op != op {
+            self.record();
+            self.op = op;
+        }
+        self.count += 1;
+    }
+
+    /// Counts those there were.
+    pub fn record(&mut self) {
+        let count = std::mem::take(&mut self.count);
+        if count > 0 {
+            count_ops(self.metrics, self.op, count);
+        }
+    }
+}
+
+impl Drop for Ops<'_> {
+    fn drop(&mut self) {
+        self.record();
+    }
+}
+
+/// Counts answered requests by their kind.
+fn count_ops(metrics: &Metrics, op: OpCode, count: u64) {
+    metrics.op_count_total.add(count);
+    let counter = match op {
+        OpCode::ADD_WATCH => &metrics.op_count_add_watch,
+        OpCode::CHECK_WATCHES => &metrics.op_count_check_watches,
+        OpCode::CLOSE_SESSION => &metrics.op_count_close_session,
+        OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER | OpCode::CREATE_TTL => {
+            &metrics.op_count_create
+        }
+        OpCode::CREATE_SESSION => &metrics.op_count_create_session,
+        OpCode::DELETE | OpCode::DELETE_CONTAINER => &metrics.op_count_delete,
+        OpCode::EXISTS => &metrics.op_count_exists,
+        OpCode::GET_ACL => &metrics.op_count_get_acl,
+        OpCode::GET_ALL_CHILDREN_NUMBER => &metrics.op_count_get_all_children_number,
+        OpCode::GET_CHILDREN | OpCode::GET_CHILDREN2 => &metrics.op_count_get_children,
+        OpCode::GET_DATA => &metrics.op_count_get_data,
+        OpCode::GET_EPHEMERALS => &metrics.op_count_get_ephemerals,
+        OpCode::MULTI => &metrics.op_count_multi,
+        OpCode::MULTI_READ => &metrics.op_count_multi_read,
+        OpCode::PING => &metrics.op_count_ping,
+        OpCode::RECONFIG => &metrics.op_count_reconfig,
+        OpCode::REMOVE_WATCHES => &metrics.op_count_remove_watches,
+        OpCode::SET_ACL => &metrics.op_count_set_acl,
+        OpCode::SET_DATA => &metrics.op_count_set_data,
+        OpCode::SET_WATCHES | OpCode::SET_WATCHES2 => &metrics.op_count_set_watches,
+        OpCode::SYNC => &metrics.op_count_sync,
+        OpCode::WHO_AM_I => &metrics.op_count_who_am_i,
+        _ => return,
+    };
+    counter.add(count);
+}
+
+/// Counts answers made in a row as sent, each after `latency_ms`.
+pub fn count_answers(answers: &Answers, stats: &ServerStats, metrics: &Metrics, latency_ms: i64) {
+    let Answers { count, bytes, last_bytes, min_bytes, max_bytes } = *answers;
+    if count > 0 {
+        stats.record_latency(latency_ms, count);
+        stats.record_responses(ResponseSizes { last_bytes, min_bytes, max_bytes });
+        stats.packets_sent.add(count);
+        metrics.response_bytes.add(bytes);
+    }
+}
+
+/// The path a read was for and how many bytes it read, when it found its znode: those of the path,
+/// and of the data or of the children's names.
+///
+/// Source: `DataTree.updateReadStat`.
+pub fn bytes_read<'b>(op: OpCode, body: &'b [u8], answer: &[u8]) -> Option<(&'b str, i64)> {
+    const STAT_BYTES: usize = 68;
+    if !matches!(
+        op,
+        OpCode::GET_DATA | OpCode::EXISTS | OpCode::GET_CHILDREN | OpCode::GET_CHILDREN2
+    ) {
+        return None;
+    }
+    let mut request = Decoder::new(body);
+    let path = std::str::from_utf8(request.buffer().ok()??).ok()?;
+    let mut reply = Decoder::new(answer.get(frame::LENGTH_BYTES..)?);
+    let header = ReplyHeader::decode(&mut reply).ok()?;
+    if header.err != ErrorCode::OK {
+        return None;
+    }
+    let bytes = match op {
+        OpCode::GET_DATA => reply.buffer().ok()?.map_or(0, <[u8]>::len),
+        OpCode::EXISTS => 0,
+        _ => {
+            let stat = if op == OpCode::GET_CHILDREN2 { STAT_BYTES } else { 0 };
+            let names = usize::try_from(reply.int().ok()?).ok()?;
+            // Each has its length in front.
+            reply.remaining().checked_sub(stat + 4 * names)?
+        }
+    };
+    Some((path, i64::try_from(path.len() + bytes).ok()?))
+}
+
+/// Notes the bytes that a transaction writes, by namespace.
+///
+/// Source: `DataTree.updateWriteStat`.
+pub fn gather_written(txn: &Txn<'_>, row: &mut Gather<'_>) {
+    let mut add = |path: &str, bytes: usize| {
+        row.add(path, i64::try_from(path.len() + bytes).unwrap_or(i64::MAX));
+    };
+    match txn {
+        Txn::Create(create) => add(&create.path, create.data.map_or(0, <[u8]>::len)),
+        Txn::SetData { path, data, .. } => add(path, data.map_or(0, <[u8]>::len)),
+        Txn::Delete { path } => add(path, 0),
+        Txn::CloseSession { paths: Some(paths) } => paths.iter().for_each(|path| add(path, 0)),
+        Txn::Multi(ops) => ops.iter().for_each(|(_, txn)| gather_written(txn, row)),
+        Txn::CreateSession { .. }
+        | Txn::CloseSession { paths: None }
+        | Txn::SetAcl { .. }
+        | Txn::Check { .. }
+        | Txn::Error(_) => {}
+    }
+}
+
+/// Counts how many connections one event went to.
+pub fn count_event(metrics: &Metrics, event: EventType, connections: i64) {
+    match event {
+        EventType::NODE_CREATED => metrics.node_created_watch_count.add(connections),
+        EventType::NODE_DELETED => metrics.node_deleted_watch_count.add(connections),
+        EventType::NODE_DATA_CHANGED => metrics.node_changed_watch_count.add(connections),
+        EventType::NODE_CHILDREN_CHANGED => metrics.node_children_watch_count.add(connections),
+        _ => {}
+    }
+}
+
+/// Moves a replica's own counts into the metrics.
+pub fn count_replica(shared: &Shared, counts: &mut Counts) {
+    let metrics = &shared.metrics;
+    for (counter, count) in [
+        (&metrics.connection_request_count, counts.connects),
+        (&metrics.connection_rejected, counts.connects_refused),
+        (&metrics.connection_revalidate_count, counts.renewals),
+        (&metrics.stale_sessions_expired, counts.sessions_expired),
+        (&metrics.request_throttle_wait_count, counts.intake_waits),
+        (&metrics.stale_requests, counts.stale),
+        (&metrics.stale_requests_dropped, counts.stale_dropped),
+        (&metrics.ephemeral_node_limit_violation, counts.ephemerals_refused),
+        (&metrics.outstanding_changes_queued, counts.changes_queued),
+        (&metrics.outstanding_changes_removed, counts.changes_removed),
+    ] {
+        if count > 0 {
+            counter.add(count);
+        }
+    }
+    for deficit in &counts.token_deficits {
+        metrics.connection_token_deficit.add(i64::from(*deficit));
+    }
+    let mut waits = metrics.request_throttle_queue_time_ms.gather();
+    for ms in &counts.intake_ms {
+        waits.add(i64::try_from(*ms).unwrap_or(i64::MAX));
+    }
+    for path in &counts.quota_refusals {
+        if let Some(name) = namespace(path) {
+            metrics.quota_exceeded_error_per_namespace.add(name, 1);
+        }
+    }
+    if let Some(ahead_ms) = counts.clock_ahead_ms {
+        warn!(
+            "the clock is {} s ahead of the newest transaction and the time since: znodes with a time \
+             to live, and unused containers, do not age by that",
+            ahead_ms / 1000
+        );
+    }
+    if let Some(session) = counts.session_full {
+        warn!(
+            "an ephemeral znode was refused: the end of session {session} could not list any more \
+             paths in one record of the log\nhint: raise jute.maxbuffer on all servers"
+        );
+    }
+    if !counts.quota_warnings.is_empty() {
+        let now = shared.clock.monotonic();
+        shared.quota_warnings.lock().tell(now, &counts.quota_warnings);
+    }
+    counts.clear();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hex(text: &str) -> Vec<u8> {
+        let digits: Vec<u8> =
+            text.chars().filter_map(|c| c.to_digit(16)).map(|digit| digit as u8).collect();
+        digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+    }
+
+    #[test]
+    fn a_read_counts_its_path_and_what_it_found() {
+        let body = hex("00000002 2f61 00");
+        let header = "00000000 00000001 0000000000000007 00000000";
+        let stat = "00".repeat(68);
+        let read = |op, answer: String| bytes_read(op, &body, &hex(&answer));
+        let data = format!("{header} 00000003 616263 {stat}");
+        assert_eq!(read(OpCode::GET_DATA, data), Some(("/a", 5)));
+        let null = format!("{header} ffffffff {stat}");
+        assert_eq!(read(OpCode::GET_DATA, null), Some(("/a", 2)));
+        assert_eq!(read(OpCode::EXISTS, format!("{header} {stat}")), Some(("/a", 2)));
+        let names = format!("{header} 00000002 00000001 62 00000003 636465");
+        assert_eq!(read(OpCode::GET_CHILDREN, names.clone()), Some(("/a", 6)));
+        assert_eq!(read(OpCode::GET_CHILDREN2, format!("{names} {stat}")), Some(("/a", 6)));
+        let missing = "00000000 00000001 0000000000000007 ffffff9b".to_owned();
+        assert_eq!(read(OpCode::GET_DATA, missing), None);
+        assert_eq!(read(OpCode::GET_ACL, header.to_owned()), None);
+        assert_eq!(bytes_read(OpCode::GET_DATA, &[0, 0], &[]), None);
+    }
+}

@@ -1,0 +1,128 @@
+//! Snapshots in the background: the tree is walked in short steps, each under the read lock.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use tracing::{error, info};
+use zebu_proto::Zxid;
+use zebu_replica::Input;
+use zebu_state::{Outline, Step};
+use zebu_store::{Snapshots, StoreError};
+
+use crate::error::{SnapshotError, chain};
+use crate::shared::{Shared, StopOnPanic};
+
+/// Znodes written under one read lock.
+const STEP_ZNODES: usize = 512;
+/// Bytes of them after which no more are: what is copied is in memory until it is written.
+const STEP_BYTES: usize = 256 << 10;
+
+/// Takes snapshots, one at a time, each on a thread of its own.
+#[derive(Clone)]
+pub struct Snapshotter {
+    snapshots: Snapshots,
+    /// The thread that takes one, or took the last.
+    thread: Arc<Mutex<Option<JoinHandle<()>>>>,
+}
+
+/// A snapshot that was taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The last transaction of the tree when it was begun.
+    pub zxid: Zxid,
+    /// Its length.
+    pub bytes: u64,
+}
+
+impl Snapshotter {
+    /// Writes into the directory behind `snapshots`.
+    pub fn new(snapshots: Snapshots) -> Self {
+        Self { snapshots, thread: Arc::default() }
+    }
+
+    /// Starts a snapshot; the replica hears when it is done.
+    ///
+    /// A snapshot that cannot be written is no reason to stop: the log still has everything.
+    pub fn start(&self, shared: &Arc<Shared>) {
+        let this = self.clone();
+        let shared = shared.clone();
+        let spawned = std::thread::Builder::new().name("zebu-snapshot".to_owned()).spawn({
+            let shared = shared.clone();
+            move || {
+                let _guard = StopOnPanic::new(&shared, "the snapshot thread");
+                if let Err(failure) = this.take(&shared)
+                    && !shared.is_stopping()
+                {
+                    error!("{}", chain(&failure));
+                    shared.metrics.snapshot_error_count.add(1);
+                }
+                shared.inbox().push(Input::SnapshotDone);
+            }
+        });
+        match spawned {
+            Ok(thread) => *self.thread.lock() = Some(thread),
+            Err(failure) => {
+                error!("no thread for a snapshot: {failure}");
+                shared.inbox().push(Input::SnapshotDone);
+            }
+        }
+    }
+
+    /// Waits until nothing is written any more, which does not take long once the server stops.
+    pub fn join(&self) {
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
+
+    /// Takes a snapshot of the tree as it is and as it becomes meanwhile; none when the server's state is replaced
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// When it cannot be written, or the server stops meanwhile; nothing of it stays then.
+    pub fn take(&self, shared: &Shared) -> Result<Option<Taken>, SnapshotError> {
+        let _alone = shared.taking_snapshot.lock();
+        let began = Instant::now();
+        let config = &shared.config.snapshot;
+        let (outline, zxid) = {
+            let tree = shared.tree().read();
+            (Outline::of(&tree), tree.last_zxid())
+        };
+        let mut taking = outline.begin(&self.snapshots).map_err(SnapshotError::store("started"))?;
+        // Under the lock znodes are only copied; they are written outside of it.
+        let mut step = Step::More;
+        while step == Step::More {
+            if shared.is_stopping() {
+                return Err(SnapshotError::Stops);
+            }
+            step = taking.step(&shared.tree().read(), STEP_ZNODES, STEP_BYTES);
+            if step == Step::Replaced {
+                info!("a snapshot is given up: this server's state is another one now");
+                return Ok(None);
+            }
+            taking.flush().map_err(SnapshotError::store("written"))?;
+        }
+        let written = match taking.finish(config.digest, config.last_zxid) {
+            Err(superseded @ StoreError::Superseded { .. }) => {
+                info!("a snapshot is given up: {superseded}");
+                return Ok(None);
+            }
+            finished => finished.map_err(SnapshotError::store("finished"))?,
+        };
+        let took = began.elapsed();
+        shared.metrics.snapshottime.add(took.as_millis() as i64);
+        info!(
+            "snapshot {} of {} bytes taken in {} ms",
+            written.path.display(),
+            written.bytes,
+            took.as_millis()
+        );
+        Ok(Some(Taken { path: written.path, zxid, bytes: written.bytes }))
+    }
+}

@@ -1,0 +1,720 @@
+//! Drives the replica with threads: the server's side of an [`Engine`].
+//!
+//! The replica has a thread of its own, which waits for inputs and for the time. A network worker with nothing else to
+//! do takes a turn itself, see [`crate::clients::worker_turns`]. **Invariant:** a turn is taken under the lock of [`Driver`], so that
+//! inputs are stepped through in the order in which they came.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tracing::{error, info, warn};
+use zebu_engine::journal::{Order, Records};
+use zebu_engine::{
+    AppliedTxn, Common, Counter, Delivered, Engine, EngineOptions, Failed, Mode, Turn, World,
+};
+use zebu_proto::quorum::QuorumPacket;
+use zebu_proto::{ErrorCode, EventType, OpCode, SessionId, Zxid};
+use zebu_replica::{Fatal, Input, Now, Output, Replica, Request, Session};
+use zebu_state::Copied;
+use zebu_tree::Tree;
+use zebu_zab::{ConfigChange, Leave, LinkId, Peer, Role};
+
+use crate::clients::conn::{Conn, Side};
+use crate::counting::commits::Commits;
+use crate::counting::digests::Digests;
+use crate::counting::replication::Between;
+use crate::counting::requests::{
+    Ops, bytes_read, count_answers, count_event, count_replica, gather_written,
+};
+use crate::disk::journal::{Command, Journal};
+use crate::disk::snapshotter::Snapshotter;
+use crate::ensemble::peers;
+use crate::error::chain;
+use crate::four_letter::ProposalSizes;
+use crate::metrics::{Gather, Metrics, Repeated};
+use crate::shared::{Leading, SessionDeadline, Shared, Status};
+
+/// Outputs carried out under one write lock, so that readers get their turn.
+const APPLY_BATCH: usize = 512;
+
+/// Runs the replica's thread until nothing is in the inbox any more, and nothing comes.
+pub fn run(driver: &Mutex<Driver>, shared: &Shared) {
+    stop_on_failure(shared, drive(driver, shared));
+}
+
+fn stop_on_failure(shared: &Shared, done: Result<(), Failed>) {
+    if let Err(failure) = done {
+        error!("{}", chain(&failure));
+        shared.stop(Err(failure.into()));
+    }
+}
+
+fn drive(driver: &Mutex<Driver>, shared: &Shared) -> Result<(), Failed> {
+    let mut ending = None;
+    driver.lock().begin();
+    loop {
+        let until = driver.lock().next();
+        let wait = until.saturating_sub(shared.clock.monotonic()).max(Duration::from_millis(1));
+        let open = shared.inbox().wait(wait);
+        let mut driver = driver.lock();
+        if driver.over {
+            return Ok(());
+        }
+        if !open && shared.inbox().is_empty() {
+            // What is in progress may still be finished, so that what was logged is applied.
+            let most = shared.config.throttle.shutdown_timeout;
+            let now = shared.clock.monotonic();
+            let since: Duration = *ending.get_or_insert(now);
+            let replica = &driver.parts.replica;
+            let idle = replica.in_process() == 0 && replica.waiting() == 0;
+            if idle || now >= since + most || shared.has_failed() {
+                driver.over = true;
+                return Ok(());
+            }
+        }
+        driver.turn()?;
+    }
+}
+
+/// Takes a turn on the thread of the caller, unless somebody else does at the moment: then what is in the inbox is
+/// seen to there.
+pub fn turn_here(driver: &Mutex<Driver>, shared: &Shared) {
+    zebu_engine::turn_here(driver, shared.inbox(), |driver| {
+        if driver.over {
+            return false;
+        }
+        let done = driver.turn();
+        let goes_on = done.is_ok();
+        stop_on_failure(shared, done);
+        goes_on
+    });
+}
+
+/// An engine, and what its effects go to.
+pub struct Driver {
+    engine: Engine<Side>,
+    parts: Parts,
+    /// Nothing is taken from the inbox any more.
+    over: bool,
+}
+
+/// What the effects of an engine go to.
+struct Parts {
+    shared: Arc<Shared>,
+    replica: Replica,
+    journal: Arc<Mutex<Journal>>,
+    log: Sender<Command>,
+    snapshotter: Snapshotter,
+    /// The network between servers, in an ensemble.
+    peers: Option<peers::Handle>,
+    /// What is on its way to them.
+    post: peers::Post,
+    digests: Digests,
+    /// Since when this server leads, and what it has proposed.
+    leading: Option<(Duration, ProposalSizes)>,
+    /// What it counts of its dealings with the others, in an ensemble.
+    between: Option<Between>,
+    silences: Silences,
+}
+
+impl Driver {
+    /// A driver for `replica`, whose log is `journal`, with its thread behind `log`, and the other
+    /// servers behind `peers`.
+    pub fn new(
+        shared: Arc<Shared>,
+        replica: Replica,
+        journal: Arc<Mutex<Journal>>,
+        log: Sender<Command>,
+        snapshotter: Snapshotter,
+        peers: Option<peers::Handle>,
+    ) -> Self {
+        let between = peers.as_ref().map(|_| Between::new(shared.clone()));
+        let config = &shared.config;
+        let options = EngineOptions {
+            members: shared.members.lock().clone(),
+            reconfig: config.reconfig_enabled,
+            leader_serves: config.ensemble.as_ref().is_none_or(|it| it.leader_serves),
+            syncs_itself: config.log.flush_delay == Duration::ZERO,
+        };
+        let engine = Engine::new(options, shared.clock.monotonic());
+        let parts = Parts {
+            shared,
+            replica,
+            journal,
+            log,
+            snapshotter,
+            peers,
+            post: peers::Post::default(),
+            digests: Digests::default(),
+            leading: None,
+            between,
+            silences: Silences::default(),
+        };
+        Self { engine, parts, over: false }
+    }
+
+    /// To be called once, before the first turn.
+    fn begin(&mut self) {
+        match &mut self.parts.between {
+            // The whole log has been applied.
+            None => self.parts.shared.tree().write().trust_digests(Zxid::ZERO),
+            Some(between) => between.looks(0),
+        }
+    }
+
+    /// When it has to be looked at next, whatever happens.
+    fn next(&self) -> Duration {
+        self.engine.next(&self.parts.replica)
+    }
+
+    /// Takes what is in the inbox and carries it out, and what comes of that. After a failure it is over.
+    fn turn(&mut self) -> Result<(), Failed> {
+        let shared = self.parts.shared.clone();
+        let mut effects = Effects::new(&mut self.parts, &shared);
+        let done = self.engine.turn(&shared.common, &mut effects);
+        self.over |= done.is_err();
+        assert!(!matches!(done, Ok(Turn::Paused)), "a server's turns are not interrupted");
+        done.map(|_| ())
+    }
+}
+
+/// One turn: what its effects go to, and what is counted of them, together for those that are alike.
+struct Effects<'t> {
+    parts: &'t mut Parts,
+    shared: &'t Shared,
+    counts: Counts<'t>,
+    stage: Option<Commits<'t>>,
+    began: Duration,
+    /// Requests that were taken, and how long the replica took.
+    asked: u64,
+    took: Duration,
+    refused: Vec<SocketAddr>,
+    /// The event being delivered, and to how many connections it went so far.
+    event: Option<EventType>,
+    path: String,
+    connections: i64,
+}
+
+impl<'t> Effects<'t> {
+    fn new(parts: &'t mut Parts, shared: &'t Shared) -> Self {
+        Self {
+            parts,
+            shared,
+            counts: Counts::new(&shared.metrics),
+            stage: None,
+            began: Duration::ZERO,
+            asked: 0,
+            took: Duration::ZERO,
+            refused: Vec::new(),
+            event: None,
+            path: String::new(),
+            connections: 0,
+        }
+    }
+
+    /// What this server knows as a leader.
+    fn leading(&self) -> Option<Leading> {
+        let (since, proposals) = self.parts.leading?;
+        let learners = self.parts.replica.peer()?.learners()?;
+        let pending_syncs = self.parts.replica.pending_syncs();
+        Some(Leading { since, learners, pending_syncs, proposals })
+    }
+
+    /// Copies what others may want to know of this server's role.
+    fn update_status(&self) {
+        let peer = self.parts.replica.peer();
+        let observers = peer.and_then(|peer| peer.observers());
+        let master = peer.and_then(|peer| peer.master());
+        let leader = peer.and_then(|peer| peer.leader());
+        *self.shared.status.lock() = Status { leading: self.leading(), observers, master, leader };
+    }
+
+    /// Copies what the replica alone knows, when somebody has asked for it.
+    fn report_sessions(&self) {
+        let sessions = self.parts.replica.sessions();
+        self.shared.local_sessions.store(sessions.locals(), Ordering::Relaxed);
+        self.shared.session_list.answer(|| {
+            let copy = |(id, session): (SessionId, &Session)| {
+                let Session { deadline, local, .. } = *session;
+                SessionDeadline { id, deadline, local }
+            };
+            sessions.iter().map(copy).collect()
+        });
+    }
+
+    /// All connections that one event went to are known.
+    fn end_event(&mut self) {
+        if let Some(event) = self.event.take() {
+            count_event(&self.shared.metrics, event, self.connections);
+            self.connections = 0;
+        }
+    }
+}
+
+impl Counter<Side> for Effects<'_> {
+    fn delivered(&mut self, row: &Delivered<'_, Side>) {
+        let metrics = &self.shared.metrics;
+        let latency = row.now.saturating_sub(row.received).as_millis() as u64;
+        let latency_ms = i64::try_from(latency).unwrap_or(i64::MAX);
+        let took = row.now.saturating_sub(row.began).as_millis() as i64;
+        metrics.readlatency.add_many(latency_ms, row.reads);
+        metrics.read_final_proc_time_ms.add_many(took, row.reads);
+        metrics.updatelatency.add_many(latency_ms, row.writes);
+        metrics.write_final_proc_time_ms.add_many(took, row.writes);
+        count_answers(&row.answers, &self.shared.stats, metrics, latency_ms);
+        let count = row.answers.count;
+        if count > 0 {
+            let (op, xid, zxid) = row.last;
+            let stats = &row.conn.side.stats;
+            stats.answered(count, op, xid.0, zxid.0, row.now.as_millis() as u64, latency);
+            stats.sent.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+
+    fn notified(&mut self, conn: &Conn, event: EventType, path: &str, bytes: usize) {
+        conn.side.stats.sent.fetch_add(1, Ordering::Relaxed);
+        self.shared.metrics.watch_bytes.add(bytes as u64);
+        self.shared.stats.packets_sent.add(1);
+        if self.event != Some(event) || self.path != path {
+            self.end_event();
+            self.event = Some(event);
+            self.path.clear();
+            self.path.push_str(path);
+        }
+        self.connections += 1;
+    }
+}
+
+impl World for Effects<'_> {
+    type Side = Side;
+
+    fn now(&self) -> Now {
+        self.shared.clock.now()
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.shared.clock.monotonic()
+    }
+
+    fn listened(&self) -> Option<Duration> {
+        self.shared.listening.until()
+    }
+
+    fn peers_listened(&self) -> Option<Duration> {
+        self.shared.peers_listening.until()
+    }
+
+    fn is_enough(&mut self, outputs: usize) -> bool {
+        outputs >= APPLY_BATCH
+    }
+
+    fn replica(&self) -> &Replica {
+        &self.parts.replica
+    }
+
+    fn step(
+        &mut self,
+        now: Now,
+        common: &Common<Side>,
+        tree: &Tree,
+        input: Input,
+        outputs: &mut Vec<Output>,
+    ) -> Result<(), Fatal> {
+        self.parts.replica.step(now, tree, &common.schemes, input, outputs)
+    }
+
+    fn order(&mut self, order: Order) -> Result<(), Failed> {
+        let shared = self.shared;
+        match &order {
+            Order::Append(records) => queue(shared, records),
+            Order::Member(job) if job.remakes() => {
+                shared.remaking.fetch_add(1, Ordering::Relaxed);
+            }
+            Order::Roll | Order::Member(_) => {}
+        }
+        self.parts
+            .log
+            .send(Command { order, since: Instant::now() })
+            .map_err(|_| Failed::Log("the log thread has ended".into()))
+    }
+
+    fn append_now(&mut self, records: &mut Records) -> Result<Option<Zxid>, Failed> {
+        let shared = self.shared;
+        if shared.log_queue.load(Ordering::Relaxed) != 0 {
+            return Ok(None);
+        }
+        let Some(mut journal) = self.parts.journal.try_lock() else { return Ok(None) };
+        if !journal.is_quick() {
+            return Ok(None);
+        }
+        queue(shared, records);
+        journal
+            .append_now(std::mem::take(records), shared)
+            .map_err(|failure| Failed::Log(failure.into()))
+    }
+
+    fn snapshot(&mut self, _: &Common<Side>) {
+        self.parts.snapshotter.start(&self.parts.shared);
+    }
+
+    fn send(&mut self, link: LinkId, packet: QuorumPacket) {
+        if self.parts.post.add(link, packet) {
+            self.hand_over();
+        }
+    }
+
+    fn hand_over(&mut self) {
+        let Parts { peers, post, .. } = &mut *self.parts;
+        if let Some(peers) = peers.as_ref().filter(|_| !post.is_empty()) {
+            peers.send(post);
+        }
+    }
+
+    fn network(&mut self, output: zebu_zab::Output) -> Result<(), Failed> {
+        let peers = self.parts.peers.clone().ok_or(Failed::Alone)?;
+        match output {
+            zebu_zab::Output::Config(change) => {
+                peers.change(&change);
+                if let ConfigChange::Committed(config) = change {
+                    self.shared.set_members(config);
+                }
+            }
+            zebu_zab::Output::SendCopy(link) => peers.send_copy(link),
+            zebu_zab::Output::AbsurdEpoch { server, epoch } => warn!(
+                "server {} is sent away: it says that it has promised epoch {}, far above all others; \
+                 hint: look into the file acceptedEpoch in its data directory",
+                server.0, epoch.0
+            ),
+            output => peers.carry_out(output),
+        }
+        Ok(())
+    }
+
+    fn take_copy(&mut self, link: LinkId) -> Option<Box<Copied>> {
+        self.parts.peers.as_ref()?.take_copy(link).map(Box::new)
+    }
+
+    fn serve(&mut self, _: &Common<Side>, mode: Option<Mode>) {
+        self.shared.serve(mode);
+        if mode.is_some() {
+            self.shared.refused.end();
+        }
+    }
+
+    fn stood_still(&mut self, time: Duration) {
+        warn!("this server stood still for {} ms", time.as_millis());
+    }
+
+    fn did_not_listen(&mut self, time: Duration) {
+        self.parts.silences.add(time, self.shared.clock.monotonic());
+    }
+
+    fn takes(&mut self, now: Now, common: &Common<Side>, inputs: &[Input]) {
+        let metrics = &self.shared.metrics;
+        // With a limit the replica itself sees who is gone when a request's turn comes.
+        let throttle = &self.shared.config.throttle;
+        let look_for_stale = throttle.requests_max.is_none() && throttle.stale_by_connection;
+        let (mut asked, mut stale) = (0, 0);
+        let mut waits = metrics.prep_processor_queue_time_ms.gather();
+        let conns = common.conns.view();
+        for input in inputs {
+            match input {
+                Input::Connect(_) => asked += 1,
+                Input::Request(request) => {
+                    asked += 1;
+                    let waited = now.monotonic.saturating_sub(request.received);
+                    waits.add(waited.as_millis() as i64);
+                    let cleans_up = request.op == OpCode::CLOSE_SESSION;
+                    if look_for_stale && !cleans_up && !conns.has(request.conn) {
+                        stale += 1;
+                    }
+                }
+                _ => {}
+            }
+        }
+        drop(conns);
+        if asked > 0 {
+            metrics.prep_processor_request_queued.add(asked);
+            metrics.prep_processor_queue_size.add(asked as i64);
+        }
+        if stale > 0 {
+            metrics.stale_requests.add(stale);
+        }
+        self.asked = asked;
+        self.took = Duration::ZERO;
+        if let Some(between) = &mut self.parts.between {
+            for input in inputs {
+                if let Input::Zab(input) = input {
+                    between.hears(now, input);
+                }
+            }
+        }
+    }
+
+    fn touched(&mut self) {
+        let probability = self.parts.replica.drop_probability();
+        self.shared.drop_probability.store(probability.to_bits(), Ordering::Relaxed);
+        self.update_status();
+    }
+
+    fn stepped(&mut self, took: Duration) {
+        self.took += took;
+        count_replica(self.shared, self.parts.replica.counts());
+    }
+
+    fn carries_out(&mut self, known: Duration, began: Duration) {
+        self.began = began;
+        self.stage =
+            self.parts.between.is_some().then(|| Commits::new(&self.shared.metrics, known, began));
+    }
+
+    fn carried_out(&mut self) {
+        self.counts.record();
+        if let Some(stage) = self.stage.take() {
+            stage.ended(self.shared.clock.monotonic().saturating_sub(self.began));
+        }
+        for peer in self.refused.drain(..) {
+            info!("refusing to renew the session of {peer}");
+        }
+    }
+
+    fn paused(&mut self) {
+        self.counts.record();
+    }
+
+    fn appends(&mut self, _: Now, zxid: Zxid, record: &Bytes) {
+        if let Some((_, sizes)) = &mut self.parts.leading {
+            sizes.add(record.len());
+            self.counts.proposals += 1;
+        }
+        if let Some(between) = &mut self.parts.between {
+            between.logged(zxid, record);
+        }
+    }
+
+    fn applied(&mut self, now: Now, what: &AppliedTxn<'_>) {
+        self.end_event();
+        let leads = self.parts.leading.is_some();
+        let counts = &mut self.counts;
+        counts.commits += u64::from(leads);
+        if let Some(between) = &mut self.parts.between {
+            between.applied(now, what.zxid);
+            if let Some(stage) = &mut self.stage {
+                stage.applied(what.origin, leads);
+            }
+        }
+        let AppliedTxn { record, applied, .. } = what;
+        counts.propagation.add(now.wall_ms.saturating_sub(record.header.time_ms).max(0));
+        if applied.digest_compared {
+            let told = record.digest.map(|digest| digest.tree);
+            let tree = what.tree.digest();
+            self.parts.digests.compared(self.shared, what.zxid, applied.digest_matches, tree, told);
+        }
+        if applied.err == ErrorCode::OK {
+            gather_written(&record.txn, &mut counts.written);
+        }
+        counts.ops.add(what.origin.map_or(record.header.op, |origin| origin.op));
+    }
+
+    fn answers(&mut self, request: &Request) {
+        if let Some(stage) = &mut self.stage {
+            stage.answered(request);
+        }
+    }
+
+    fn read(&mut self, op: OpCode, body: &[u8], answer: &[u8]) {
+        if let Some((path, bytes)) = bytes_read(op, body, answer) {
+            self.counts.read.add(path, bytes);
+        }
+    }
+
+    fn answered(&mut self, op: OpCode) {
+        self.counts.ops.add(op);
+    }
+
+    fn too_long(&mut self, op: OpCode, now: Duration) {
+        self.shared.too_long.say(op, now);
+    }
+
+    fn replied(&mut self, op: OpCode, err: ErrorCode) {
+        match err {
+            ErrorCode::THROTTLED_OP => self.shared.metrics.throttled_ops.add(1),
+            ErrorCode::OK => self.counts.ops.add(op),
+            _ => {}
+        }
+    }
+
+    fn nobody_there(&mut self) {
+        self.shared.metrics.stale_replies.add(1);
+    }
+
+    fn accepted(&mut self, conn: &Conn, _: SessionId, zxid: Zxid) {
+        let stats = &conn.side.stats;
+        stats.sent.fetch_add(1, Ordering::Relaxed);
+        self.shared.stats.packets_sent.add(1);
+        if !conn.renews.load(Ordering::Relaxed) {
+            let now = self.shared.clock.monotonic();
+            let latency = now.saturating_sub(conn.heard()).as_millis() as u64;
+            let now_ms = now.as_millis() as u64;
+            stats.answered(1, OpCode::CREATE_SESSION, 0, zxid.0, now_ms, latency);
+        }
+    }
+
+    fn refused(&mut self, conn: &Conn, denied: bool) {
+        conn.side.stats.sent.fetch_add(1, Ordering::Relaxed);
+        self.shared.stats.packets_sent.add(1);
+        if !denied {
+            self.refused.push(conn.side.peer);
+        }
+    }
+
+    fn asked(&mut self, now: Now, output: &zebu_zab::Output) {
+        if let Some(between) = &mut self.parts.between {
+            between.asked(now, output);
+        }
+    }
+
+    fn role(&mut self, role: Role) {
+        let parts = &mut *self.parts;
+        match (&mut parts.between, role) {
+            (None, _) => {}
+            (Some(between), Role::Looking) => {
+                between.looks(parts.replica.peer().map_or(0, Peer::disloyal_supporters));
+            }
+            (Some(between), role) => between.serves(matches!(role, Role::Leading(_))),
+        }
+        parts.leading = match role {
+            Role::Leading(_) => Some((self.shared.clock.monotonic(), ProposalSizes::default())),
+            _ => None,
+        };
+        let why = parts.replica.peer().map_or(Leave::Started, Peer::left);
+        self.update_status();
+        match role {
+            Role::Looking => info!("looking for a leader: {why}"),
+            Role::Leading(epoch) => info!("leading, epoch {:x}", epoch.0),
+            Role::Following(leader) => info!("following server {}", leader.0),
+            Role::Observing(leader) => info!("observing server {}", leader.0),
+        }
+    }
+
+    fn serves_readers(&mut self, on: bool) {
+        if on {
+            info!("serving read-only clients");
+        }
+    }
+
+    fn turned(&mut self) {
+        if self.parts.between.is_some() {
+            self.shared.caught_up.notify_waiters();
+        }
+        self.report_sessions();
+        if self.asked > 0 {
+            self.shared.metrics.prep_process_time.add(self.took.as_millis() as i64);
+        }
+    }
+}
+
+/// Counts records as on their way to the log.
+fn queue(shared: &Shared, records: &Records) {
+    shared.metrics.sync_processor_request_queued.add(records.len() as u64);
+    shared.log_queue.fetch_add(records.len(), Ordering::Relaxed);
+    let bytes: usize = records.iter().map(|(_, record)| record.len()).sum();
+    shared.log_queue_bytes.fetch_add(bytes, Ordering::Relaxed);
+}
+
+/// How often it is said at most that this server did not listen to its clients.
+const SILENCE_SAID_EVERY: Duration = Duration::from_secs(5);
+
+/// Times in which this server did not listen to its clients, of which one line in some seconds tells.
+#[derive(Debug, Default)]
+struct Silences {
+    untold: Duration,
+    said: Option<Duration>,
+}
+
+impl Silences {
+    fn add(&mut self, time: Duration, now: Duration) {
+        if let Some(time) = self.due(time, now) {
+            warn!("this server did not listen to its clients for {} ms", time.as_millis());
+        }
+    }
+
+    /// What there is to be said now: all the time since it was said last.
+    fn due(&mut self, time: Duration, now: Duration) -> Option<Duration> {
+        self.untold += time;
+        if self.said.is_some_and(|said| now < said + SILENCE_SAID_EVERY) {
+            return None;
+        }
+        self.said = Some(now);
+        Some(std::mem::take(&mut self.untold))
+    }
+}
+
+/// What is counted of the effects of one turn, together for those that are alike.
+struct Counts<'m> {
+    metrics: &'m Metrics,
+    ops: Ops<'m>,
+    written: Gather<'m>,
+    read: Gather<'m>,
+    propagation: Repeated<'m>,
+    proposals: u64,
+    commits: u64,
+}
+
+impl<'m> Counts<'m> {
+    fn new(metrics: &'m Metrics) -> Self {
+        Self {
+            metrics,
+            ops: Ops::new(metrics),
+            written: metrics.write_per_namespace.gather(),
+            read: metrics.read_per_namespace.gather(),
+            propagation: metrics.propagation_latency.gather(),
+            proposals: 0,
+            commits: 0,
+        }
+    }
+
+    /// Counts what there was so far.
+    fn record(&mut self) {
+        self.ops.record();
+        self.written.record();
+        self.read.record();
+        self.propagation.record();
+        for (counter, count) in [
+            (&self.metrics.proposal_count, &mut self.proposals),
+            (&self.metrics.commit_count, &mut self.commits),
+        ] {
+            let count = std::mem::take(count);
+            if count > 0 {
+                counter.add(count);
+            }
+        }
+    }
+}
+
+impl Drop for Counts<'_> {
+    fn drop(&mut self) {
+        self.record();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silence_that_lasts_is_told_now_and_then_and_as_a_whole() {
+        let ms = Duration::from_millis;
+        let mut silences = Silences::default();
+        assert_eq!(silences.due(ms(200), ms(10_000)), Some(ms(200)));
+        let mut told = |at| silences.due(ms(200), ms(10_000 + at));
+        let times: Vec<_> = (1..=25_u64).map(|tick| told(tick * 200)).collect();
+        assert!(times[..24].iter().all(Option::is_none), "{times:?}");
+        assert_eq!(times[24], Some(ms(5_000)));
+    }
+}

@@ -1,0 +1,74 @@
+//! Whether a server may start with the members its operator gives it.
+
+use std::collections::BTreeSet;
+
+use tracing::warn;
+use zebu_proto::Epoch;
+use zebu_store::{EpochFile, EpochFiles};
+use zebu_zab::config::Membership;
+
+use crate::config::{Config, EnsembleConfig};
+use crate::error::StartError;
+
+/// Looks whether a member may start with these members on these data, where they are changed by hand:
+/// old and new quorums must have somebody in common, or what was acknowledged may be lost.
+///
+/// # Errors
+/// More than one voter has come or gone since the data were written.
+pub fn check_hand_made(
+    config: &Config,
+    ensemble: &EnsembleConfig,
+    before: &Membership,
+) -> Result<(), StartError> {
+    let (then, now) = (voters(before), voters(&ensemble.members));
+    let changed = then.symmetric_difference(&now).count();
+    if changed <= 1 {
+        return Ok(());
+    }
+    if config.data.accept_members {
+        warn!("the data are those of an ensemble with voters {then:?}, which was accepted");
+        return Ok(());
+    }
+    Err(StartError::OtherVoters { origin: ensemble.origin.to_string(), then, now })
+}
+
+/// Looks whether a server may start alone on these data: a member that is configured without its ensemble would
+/// acknowledge writes that the others never hear of.
+///
+/// # Errors
+/// The data are those of an ensemble with other voters.
+pub fn check_alone(
+    config: &Config,
+    epochs: &EpochFiles,
+    before: Option<&Membership>,
+) -> Result<(), StartError> {
+    let then = before.map(voters).unwrap_or_default();
+    if then.len() > 1 {
+        if config.data.accept_members {
+            warn!(
+                "the data are those of an ensemble with voters {then:?}, and this server runs alone, \
+                 which was accepted"
+            );
+            return Ok(());
+        }
+        let file = config.file.as_deref().unwrap_or(&config.data.dir);
+        return Err(StartError::WithoutEnsemble { file: file.to_owned(), then });
+    }
+    let my_id = config.data.dir.join("myid");
+    if let Ok(Some(epoch)) = epochs.read(EpochFile::Current)
+        && epoch > Epoch(0)
+        && my_id.exists()
+    {
+        warn!(
+            "{} and an epoch of {:x} say that these are the data of a member of an ensemble, \
+             but this server runs alone: the configuration names no other servers",
+            my_id.display(),
+            epoch.0
+        );
+    }
+    Ok(())
+}
+
+fn voters(config: &Membership) -> BTreeSet<i64> {
+    config.voters().map(|id| id.0).collect()
+}

@@ -1,0 +1,402 @@
+//! The network between the servers of an ensemble: carries out what the replica asks for on it, and
+//! reports what happens there. Decides nothing about the protocol.
+//!
+//! Everything runs on a runtime of its own, so that clients and peers do not delay each other.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::runtime::Runtime;
+use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::AbortHandle;
+use tracing::{debug, warn};
+use zebu_proto::quorum::QuorumPacket;
+use zebu_proto::{HostPort, ServerId};
+use zebu_replica::Input;
+use zebu_state::{Copied, Stretch};
+use zebu_zab::config::Member;
+use zebu_zab::mesh::{self, WireId};
+use zebu_zab::{ConfigChange, LinkId, Output};
+
+use self::sockets::Tuning;
+use crate::clients::workers::Warnings;
+use crate::config::{ElectionNetConfig, EnsembleConfig};
+use crate::error::{RunError, StartError};
+use crate::shared::{Shared, StopOnPanic};
+
+mod backlog;
+mod copy;
+mod election;
+mod greeting;
+mod history;
+mod links;
+mod members;
+mod observer;
+mod oracle;
+mod post;
+mod sockets;
+mod strangers;
+
+use backlog::Backlog;
+use members::Members;
+
+pub use observer::Observer;
+pub use post::Post;
+
+/// Inputs waiting for the replica at which nothing more is read from peers.
+const INPUTS_MAX: usize = 20_000;
+
+/// Bytes of transactions that came from a leader, or are read for a learner, at which nothing more is read: they wait
+/// for the replica or for the disk.
+const RECEIVED_BYTES_MAX: usize = 64 << 20;
+
+/// Connections of each kind at which no more are accepted: far more than an ensemble has servers.
+const CONNECTIONS_MAX: usize = 512;
+
+/// Time after which another address of a server is tried, too, at most.
+const PACE_MAX: Duration = Duration::from_millis(250);
+
+/// The network between servers.
+pub struct Peers {
+    net: Arc<Net>,
+    runtime: Option<Runtime>,
+}
+
+/// What a link's writer is told.
+#[derive(Debug)]
+enum ToLink {
+    /// Packets, and since when they wait, if that is to be measured.
+    Packets(Vec<QuorumPacket>, Option<Instant>),
+    /// A snapshot, piece by piece, with its packet in front.
+    Copy(tokio::sync::mpsc::Receiver<Bytes>),
+}
+
+struct LinkHandle {
+    to: UnboundedSender<ToLink>,
+    backlog: Arc<Backlog>,
+    /// Told when nothing more is to be sent than what is waiting.
+    closing: Arc<Notify>,
+    task: Option<AbortHandle>,
+}
+
+/// What the tasks of the network share.
+struct Net {
+    shared: Arc<Shared>,
+    config: EnsembleConfig,
+    members: Mutex<Members>,
+    /// Configurations heard of in elections that were said to differ.
+    strangers: Mutex<BTreeSet<ServerId>>,
+    next: AtomicU64,
+    wires: Mutex<HashMap<WireId, Arc<election::Slot>>>,
+    /// Where servers have said they listen for votes.
+    said: Mutex<HashMap<ServerId, Vec<HostPort>>>,
+    links: Mutex<HashMap<LinkId, LinkHandle>>,
+    /// Trees that have come, until the replica takes them or closes their connections.
+    copied: Mutex<HashMap<LinkId, Copied>>,
+    /// Peers that expect what this server does not do.
+    misfits: Mutex<Warnings>,
+    /// Where votes come in.
+    voting: Mutex<Vec<AbortHandle>>,
+    listener: Mutex<Option<AbortHandle>>,
+    connecting: Mutex<Option<AbortHandle>>,
+}
+
+impl Net {
+    fn id(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn report(&self, input: zebu_zab::Input) {
+        self.shared.inbox().push(Input::Zab(input));
+    }
+
+    /// Remembers where a server has said that it listens for votes, if that can be of use.
+    fn remember(&self, server: ServerId, addresses: Vec<HostPort>) {
+        let may_join = self.shared.config.reconfig_enabled;
+        let is_member = self.members.lock().committed().member(server).is_some();
+        let mut said = self.said.lock();
+        let has_room = said.len() < CONNECTIONS_MAX || said.contains_key(&server);
+        if is_member || may_join && has_room {
+            said.insert(server, addresses);
+        }
+    }
+
+    /// Says why a connection from a peer ended.
+    fn ended(&self, what: &str, error: &io::Error) {
+        match greeting::misfit(error) {
+            Some(expects) if self.misfits.lock().is_due() => warn!("{what}: {expects}"),
+            _ => debug!("{what}: {error}"),
+        }
+    }
+
+    fn me(&self) -> Member {
+        self.members.lock().me().clone()
+    }
+
+    /// Where a follower serves observers.
+    fn master_addresses(&self, member: &Member) -> Vec<HostPort> {
+        let Some(port) = self.config.learners.observer_master_port else { return Vec::new() };
+        let addresses = member.quorum_addresses().into_iter();
+        addresses.map(|HostPort { host, .. }| HostPort { host, port }).collect()
+    }
+
+    /// How connections for votes behave. Where servers have several addresses, one that gets nothing through any more
+    /// is given up for another.
+    fn tuning(&self) -> Tuning {
+        let ElectionNetConfig { tcp_keep_alive: keep_alive, reachability_timeout, .. } =
+            self.config.election;
+        let lost_after = reachability_timeout.filter(|_| self.config.rules.multi_address);
+        Tuning { no_delay: true, keep_alive, lost_after }
+    }
+
+    /// Time after which another address of a server is tried, too.
+    fn pace(&self) -> Duration {
+        self.config.election.reachability_timeout.map_or(PACE_MAX, |timeout| timeout.min(PACE_MAX))
+    }
+
+    /// Waits until the replica has caught up.
+    async fn wait_for_replica(&self) {
+        self.wait_while(|| self.is_replica_behind()).await;
+    }
+
+    fn is_replica_behind(&self) -> bool {
+        let (inputs, bytes) = self.shared.inbox().load();
+        inputs > INPUTS_MAX || bytes > RECEIVED_BYTES_MAX
+    }
+
+    /// Waits until replica and disk have caught up with what a leader has sent.
+    async fn wait_for_disk(&self) {
+        let is_behind = || {
+            self.shared.log_queue_bytes.load(Ordering::Relaxed) > RECEIVED_BYTES_MAX
+                || self.shared.remaking.load(Ordering::Relaxed) > 0
+        };
+        self.wait_while(|| is_behind() || self.is_replica_behind()).await;
+    }
+
+    /// Waits while this holds, and the server does not stop: looks again whenever something is caught up with.
+    async fn wait_while(&self, holds: impl Fn() -> bool) {
+        loop {
+            let caught_up = self.shared.caught_up.notified();
+            tokio::pin!(caught_up);
+            // From here on no notification is missed.
+            caught_up.as_mut().enable();
+            if !holds() || self.shared.is_stopping() {
+                return;
+            }
+            tokio::select! {
+                () = caught_up => {}
+                _ = self.shared.stopped() => return,
+            }
+        }
+    }
+
+    /// What waits for a link's socket, in bytes.
+    fn backlog_bytes(&self, link: LinkId) -> usize {
+        self.links.lock().get(&link).map_or(0, |handle| handle.backlog.bytes())
+    }
+
+    /// Whether a connection is still there.
+    fn has(&self, link: LinkId) -> bool {
+        self.links.lock().contains_key(&link)
+    }
+
+    /// Keeps a leader's tree until the replica takes it or closes the connection. The end of the connection is no
+    /// reason to drop it: the replica may be about to take it.
+    fn keep_copy(&self, link: LinkId, copied: Copied) {
+        let links = self.links.lock();
+        if links.contains_key(&link) {
+            self.copied.lock().insert(link, copied);
+        }
+    }
+
+    /// The longest field of a packet, in bytes.
+    fn field_bytes_max(&self) -> usize {
+        self.shared.config.limits.record_bytes_max()
+    }
+}
+
+impl Peers {
+    /// Binds the election port and starts to accept.
+    ///
+    /// # Errors
+    /// When the port cannot be bound, or the system has no more threads.
+    pub fn start(shared: &Arc<Shared>, config: EnsembleConfig) -> Result<Self, StartError> {
+        let committed = Arc::new(config.members.clone());
+        let me = committed.member(config.me).cloned();
+        let me = me.ok_or(StartError::NotAMember(config.me))?;
+        let mut members = Members::new(committed, me);
+        members.propose(config.proposed.clone().map(Arc::new));
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("zebu-peers")
+            .enable_all()
+            .build()
+            .map_err(|source| StartError::System { what: "the network between servers", source })?;
+        let net = Arc::new(Net {
+            shared: shared.clone(),
+            members: Mutex::new(members),
+            strangers: Mutex::default(),
+            config,
+            next: AtomicU64::new(1),
+            wires: Mutex::default(),
+            said: Mutex::default(),
+            links: Mutex::default(),
+            copied: Mutex::default(),
+            misfits: Mutex::default(),
+            voting: Mutex::default(),
+            listener: Mutex::default(),
+            connecting: Mutex::default(),
+        });
+        runtime.spawn(shared.peers_listening.note(shared.clock));
+        election::listen(&net, runtime.handle())?;
+        if let Some(path) = net.config.oracle.clone() {
+            runtime.spawn(oracle::watch(net.clone(), path));
+        }
+        Ok(Self { net, runtime: Some(runtime) })
+    }
+
+    /// What the engine and the log thread hold of it.
+    pub fn handle(&self) -> Handle {
+        let runtime = self.runtime.as_ref().expect("it runs").handle().clone();
+        Handle { net: self.net.clone(), runtime }
+    }
+
+    /// Ends everything.
+    pub fn stop(mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(Duration::from_millis(100));
+        }
+    }
+}
+
+/// The way into the network between servers.
+#[derive(Clone)]
+pub struct Handle {
+    net: Arc<Net>,
+    runtime: tokio::runtime::Handle,
+}
+
+impl Handle {
+    /// Carries out what concerns the network.
+    ///
+    /// # Panics
+    /// For what concerns the disk or clients, and for packets: see [`Handle::send`].
+    pub fn carry_out(&self, output: Output) {
+        let net = &self.net;
+        match output {
+            Output::Mesh(mesh::Output::Send(wire, ballot)) => election::send(net, wire, ballot),
+            Output::Mesh(mesh::Output::Close(wire)) => election::close(net, wire),
+            Output::Mesh(mesh::Output::Dial(peer)) => {
+                self.runtime.spawn(election::dial(net.clone(), peer));
+            }
+            Output::Listen => self.listen(net.me().quorum_addresses()),
+            Output::ListenForObservers => self.listen(net.master_addresses(&net.me())),
+            Output::Unlisten => {
+                if let Some(task) = net.listener.lock().take() {
+                    task.abort();
+                }
+            }
+            Output::Connect(leader) => {
+                self.connect(net.members.lock().addresses(leader, Member::quorum_addresses));
+            }
+            Output::ConnectToMaster(master) => {
+                let master = net.members.lock().committed().member(master).cloned();
+                self.connect(master.map(|it| net.master_addresses(&it)).unwrap_or_default());
+            }
+            Output::CancelConnect => {
+                if let Some(task) = net.connecting.lock().take() {
+                    task.abort();
+                }
+            }
+            Output::Close(link) => links::close(net, link),
+            Output::ReadLog { link, after, up_to, share } => {
+                let net = net.clone();
+                let part_bytes = history::PART_BYTES;
+                let stretch = Stretch { link, after, up_to, share, part_bytes };
+                self.thread("zebu-history", move || history::read(&net, stretch));
+            }
+            other => unreachable!("not the network's: {other:?}"),
+        }
+    }
+
+    /// Hands the packets to the writers of their links.
+    pub fn send(&self, post: &mut Post) {
+        let mut misfits = Vec::new();
+        {
+            let links = self.net.links.lock();
+            for (link, packets) in post.take() {
+                let Some(handle) = links.get(&link) else { continue };
+                if !handle.backlog.add(&packets) {
+                    misfits.push(link);
+                }
+                let since = handle.backlog.marks(packets.len()).then(Instant::now);
+                let _ = handle.to.send(ToLink::Packets(packets, since));
+            }
+        }
+        for link in misfits {
+            links::give_up(&self.net, link);
+        }
+    }
+
+    fn listen(&self, addresses: Vec<HostPort>) {
+        let task = self.runtime.spawn(links::listen(self.net.clone(), addresses));
+        if let Some(before) = self.net.listener.lock().replace(task.abort_handle()) {
+            before.abort();
+        }
+    }
+
+    fn connect(&self, addresses: Vec<HostPort>) {
+        let task = self.runtime.spawn(links::connect(self.net.clone(), addresses));
+        if let Some(before) = self.net.connecting.lock().replace(task.abort_handle()) {
+            before.abort();
+        }
+    }
+
+    /// Other members are known, at other addresses perhaps: also this server's own.
+    pub fn change(&self, change: &ConfigChange) {
+        let net = &self.net;
+        let (before, after) = {
+            let mut members = net.members.lock();
+            let before = members.me().election_addresses();
+            members.change(change);
+            (before, members.me().election_addresses())
+        };
+        if before != after {
+            self.runtime.spawn(election::listen_elsewhere(net.clone()));
+        }
+    }
+
+    /// Sends a learner the tree as it is now, and as it becomes meanwhile.
+    pub fn send_copy(&self, link: LinkId) {
+        let shared = self.net.shared.clone();
+        let known = self.net.links.lock().get(&link).map(|it| (it.to.clone(), it.backlog.clone()));
+        let Some((to, backlog)) = known else { return };
+        let (source, pieces) = copy::Source::new(shared.tree(), backlog);
+        let _ = to.send(ToLink::Copy(pieces));
+        self.thread("zebu-copy", move || source.run(shared.tree()));
+    }
+
+    /// The leader's tree that came on a connection, and the file it is in.
+    pub fn take_copy(&self, link: LinkId) -> Option<Copied> {
+        self.net.copied.lock().remove(&link)
+    }
+
+    fn thread(&self, name: &'static str, run: impl FnOnce() + Send + 'static) {
+        let shared = self.net.shared.clone();
+        let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            let _guard = StopOnPanic::new(&shared, name);
+            run();
+        });
+        if let Err(source) = spawned {
+            self.net
+                .shared
+                .stop(Err(RunError::System { what: "there are no more threads", source }));
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What waits for the socket to another server, in bytes.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use zebu_proto::quorum::QuorumPacket;
+use zebu_proto::{ServerId, Zxid};
+
+/// Bytes that wait for one peer's socket at which nothing more is read from the disk for it.
+pub(super) const READ_AHEAD_BYTES: usize = 16 << 20;
+
+/// Bytes that wait for one peer's socket at which the peer is given up. It gets what it lacks from the disk when it
+/// comes back, as fast as it can take it.
+pub(super) const BACKLOG_BYTES_MAX: usize = 256 << 20;
+
+/// Of so many packets one is looked at for how long it waits.
+const MARKED_EVERY: usize = 1000;
+
+/// What waits for a link's socket.
+#[derive(Debug, Default)]
+pub(super) struct Backlog {
+    bytes: AtomicUsize,
+    /// All packets there ever were, and those that wait.
+    packets: AtomicUsize,
+    waiting: AtomicUsize,
+    /// The last zxid that was handed in.
+    last_zxid: AtomicI64,
+    /// The learner at the other end, once it has said who it is.
+    learner: OnceLock<String>,
+}
+
+impl Backlog {
+    /// Counts packets that are to be sent; false when too much waits in front of them.
+    pub(super) fn add(&self, packets: &[QuorumPacket]) -> bool {
+        let bytes = packets.iter().map(packet_bytes).sum();
+        if let Some(last) = packets.iter().rev().find(|packet| packet.zxid > Zxid::ZERO) {
+            self.last_zxid.fetch_max(last.zxid.0, Ordering::Relaxed);
+        }
+        self.waiting.fetch_add(packets.len(), Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed) <= BACKLOG_BYTES_MAX
+    }
+
+    /// How many packets wait, when as many as given are taken to be sent next.
+    pub(super) fn taken(&self, packets: usize) -> usize {
+        self.waiting.fetch_sub(packets, Ordering::Relaxed)
+    }
+
+    /// Counts a piece of a tree that is to be sent.
+    pub(super) fn grow(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether it is to be measured how long the next ones wait, which are so many.
+    pub(super) fn marks(&self, packets: usize) -> bool {
+        let before = self.packets.fetch_add(packets, Ordering::Relaxed);
+        before.next_multiple_of(MARKED_EVERY) < before + packets
+    }
+
+    /// A learner has said who it is.
+    pub(super) fn set_learner(&self, server: ServerId) {
+        let _ = self.learner.set(server.0.to_string());
+    }
+
+    /// The learner at the other end.
+    pub(super) fn learner(&self) -> Option<&str> {
+        self.learner.get().map(String::as_str)
+    }
+
+    /// Packets that have been taken to be sent.
+    pub(super) fn packets_sent(&self) -> u64 {
+        self.packets.load(Ordering::Relaxed) as u64
+    }
+
+    /// Packets that wait.
+    pub(super) fn packets_waiting(&self) -> u64 {
+        self.waiting.load(Ordering::Relaxed) as u64
+    }
+
+    /// The last zxid that was handed in.
+    pub(super) fn last_zxid(&self) -> i64 {
+        self.last_zxid.load(Ordering::Relaxed)
+    }
+
+    /// Packets of so many bytes have been sent.
+    pub(super) fn sent(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+}
+
+/// What a packet costs while it waits, roughly.
+pub(super) fn packet_bytes(packet: &QuorumPacket) -> usize {
+    size_of::<QuorumPacket>() + packet.data.as_ref().map_or(0, Bytes::len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_every_thousand_is_measured_however_they_come() {
+        for together in [1, 7, 64, 1000] {
+            let backlog = Backlog::default();
+            let rows = 5 * MARKED_EVERY / together;
+            let marked = (0..rows).filter(|_| backlog.marks(together)).count();
+            assert_eq!(marked, (rows * together).div_ceil(MARKED_EVERY), "{together} at a time");
+        }
+    }
+}

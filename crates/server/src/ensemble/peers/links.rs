@@ -1,0 +1,550 @@
+//! The sockets between a leader and its learners.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tracing::{info, warn};
+use zebu_jute::{DecodeError, Encode as _, Encoder};
+use zebu_proto::quorum::{LearnerInfo, PacketKind, QuorumPacket};
+use zebu_proto::{HostPort, Zxid};
+use zebu_replica::Input;
+use zebu_zab::LinkId;
+use zebu_zab::config::Role;
+
+use crate::counting::replication::add_latency;
+use crate::metrics::Metrics;
+
+use super::backlog::{Backlog, packet_bytes};
+use super::observer::Observer;
+use super::sockets::Tuning;
+use super::{CONNECTIONS_MAX, LinkHandle, Net, ToLink, copy, greeting, sockets};
+
+/// Packets that are put together for one write.
+const BATCH_PACKETS: usize = 1024;
+/// Bytes at which they are written anyway.
+const BATCH_BYTES: usize = 256 << 10;
+/// How long a peer may take to receive what waits for it when its connection is closed.
+const LINGER: Duration = Duration::from_secs(1);
+/// Pause between tries to bind the quorum port.
+const BIND_PAUSE: Duration = Duration::from_millis(200);
+
+/// Accepts learners until it is aborted.
+pub(super) async fn listen(net: Arc<Net>, addresses: Vec<HostPort>) {
+    let everywhere = net.config.election.listen_on_all;
+    let accepting = addresses.into_iter().map(|address| {
+        let net = net.clone();
+        async move {
+            let mut warned = false;
+            let listener = loop {
+                match sockets::listen(&address, everywhere).await {
+                    Ok(listener) => break listener,
+                    Err(error) if !warned => {
+                        warned = true;
+                        let (host, port) = (&address.host, address.port);
+                        warn!("cannot listen for learners on {host}:{port} yet: {error}");
+                    }
+                    Err(_) => {}
+                }
+                tokio::time::sleep(BIND_PAUSE).await;
+            };
+            loop {
+                match listener.accept().await {
+                    Ok(_) if net.links.lock().len() >= CONNECTIONS_MAX => {}
+                    Ok((stream, _)) => {
+                        tune(&stream, net.config.learners.leader_no_delay);
+                        start(&net, stream, false, zebu_zab::Input::Accepted);
+                    }
+                    Err(error) => {
+                        warn!("accepting a learner failed: {error}");
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                    }
+                }
+            }
+        }
+    });
+    let tasks: Vec<_> = accepting.map(tokio::spawn).map(AbortOnDrop).collect();
+    std::future::pending::<()>().await;
+    drop(tasks);
+}
+
+/// Who learns, and who teaches, notices silence by itself.
+fn tune(stream: &TcpStream, no_delay: bool) {
+    sockets::tune(stream, Tuning { no_delay, keep_alive: false, lost_after: None });
+}
+
+struct AbortOnDrop(tokio::task::JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Dials whom this server is to learn from.
+pub(super) async fn connect(net: Arc<Net>, addresses: Vec<HostPort>) {
+    let patience = net.shared.config.sessions.tick * net.config.connect_ticks.max(1);
+    match sockets::dial(&addresses, net.pace(), patience).await {
+        Ok(stream) => {
+            tune(&stream, net.config.learners.learner_no_delay);
+            start(&net, stream, true, zebu_zab::Input::Connected);
+        }
+        Err(error) => {
+            let at: Vec<String> =
+                addresses.iter().map(|at| format!("{}:{}", at.host, at.port)).collect();
+            info!("no leader can be reached at {}: {error}", at.join(", "));
+            net.report(zebu_zab::Input::ConnectFailed);
+        }
+    }
+}
+
+/// Starts to serve a connection, after `report` has said that there is one.
+fn start(net: &Arc<Net>, stream: TcpStream, learns: bool, report: fn(LinkId) -> zebu_zab::Input) {
+    let link = LinkId(net.id());
+    let (to, orders) = unbounded_channel();
+    let backlog = Arc::new(Backlog::default());
+    let closing = Arc::new(Notify::new());
+    net.links.lock().insert(
+        link,
+        LinkHandle { to, backlog: backlog.clone(), closing: closing.clone(), task: None },
+    );
+    net.report(report(link));
+    let orders = Orders { orders, backlog, closing };
+    let task = tokio::spawn(serve(net.clone(), stream, link, orders, learns));
+    // It may have been closed by now; then it ends by itself.
+    if let Some(handle) = net.links.lock().get_mut(&link) {
+        handle.task = Some(task.abort_handle());
+    }
+}
+
+/// Closes a connection: what waits to be sent is sent if the peer takes it soon, the word that somebody else leads among
+/// it, perhaps.
+pub(super) fn close(net: &Net, link: LinkId) {
+    if let Some(LinkHandle { to, closing, .. }) = net.links.lock().remove(&link) {
+        drop(to);
+        closing.notify_one();
+    }
+    net.copied.lock().remove(&link);
+}
+
+/// Closes the connection to a peer that does not take what it is sent.
+pub(super) fn give_up(net: &Net, link: LinkId) {
+    warn!("a peer does not take what it is sent, connection {} is closed", link.0);
+    let handle = net.links.lock().remove(&link);
+    if let Some(task) = handle.and_then(|handle| handle.task) {
+        task.abort();
+    }
+    net.report(zebu_zab::Input::LinkDown(link));
+}
+
+/// What a link's writer is to send.
+struct Orders {
+    orders: UnboundedReceiver<ToLink>,
+    backlog: Arc<Backlog>,
+    closing: Arc<Notify>,
+}
+
+async fn serve(net: Arc<Net>, stream: TcpStream, link: LinkId, orders: Orders, learns: bool) {
+    let (mut from, to) = stream.into_split();
+    let (backlog, closing) = (orders.backlog.clone(), orders.closing.clone());
+    let progress = || Progress::new(&net, link);
+    let sent = || net.report(zebu_zab::Input::CopySent(link));
+    let mut speaking = std::pin::pin!(speak(&net.shared.metrics, to, orders, progress(), sent));
+    let ended = tokio::select! {
+        ended = hear(&net, &mut from, link, learns, &backlog, progress()) => ended,
+        ended = &mut speaking => ended,
+        () = closing.notified() => {
+            let last = async {
+                speaking.await?;
+                // What it says is of no interest any more; but with that unread, the end would come as a reset.
+                tokio::io::copy(&mut from, &mut tokio::io::sink()).await
+            };
+            tokio::time::timeout(LINGER, last).await.unwrap_or(Ok(0)).map(drop)
+        }
+    };
+    if let Err(error) = ended {
+        match greeting::misfit(&error) {
+            Some(_) => net.ended(&format!("connection {} of a learner", link.0), &error),
+            None if error.kind() == io::ErrorKind::InvalidData => {
+                warn!(
+                    "connection {} to a peer brings what is no part of the protocol: {error}",
+                    link.0
+                );
+            }
+            None => info!("connection {} to a peer: {error}", link.0),
+        }
+    }
+    // A tree that has come stays until the replica has heard of the connection's end, and closes it.
+    if net.links.lock().remove(&link).is_some() {
+        net.report(zebu_zab::Input::LinkDown(link));
+    }
+}
+
+async fn hear(
+    net: &Net,
+    from: &mut OwnedReadHalf,
+    link: LinkId,
+    learns: bool,
+    backlog: &Arc<Backlog>,
+    mut progress: Progress<impl Fn()>,
+) -> io::Result<()> {
+    if !learns {
+        let patience = net.shared.config.sessions.tick * net.config.init_ticks.max(1);
+        greeting::check((*from).as_ref(), patience).await?;
+    }
+    let mut received = BytesMut::with_capacity(64 << 10);
+    let (mut inputs, mut bytes) = (Vec::new(), 0);
+    let mut said = Said::default();
+    let mut observer = None;
+    let field_bytes_max = net.field_bytes_max();
+    loop {
+        while let Some(packet) =
+            QuorumPacket::decode(&mut received, field_bytes_max).map_err(invalid)?
+        {
+            let (kind, zxid) = (packet.kind, packet.zxid);
+            // What is logged must be possible to apply, and its place in the order must be the packet's.
+            let txn =
+                if learns { packet.txn().map_err(|error| useless(&packet, error))? } else { None };
+            let made_ms = txn.map(|txn| txn.header.time_ms);
+            said.count(net, &packet, made_ms, learns);
+            if !learns {
+                Said::count_learner(net, &packet, backlog);
+                if packet.kind == PacketKind::OBSERVERINFO
+                    && let Ok(Some(info)) = LearnerInfo::decode(packet.data.as_deref())
+                {
+                    let (all, now) = (&net.shared.observers, net.shared.clock.now().wall_ms);
+                    observer =
+                        Some(Observer::enter(all, from.peer_addr()?, info.server, now, backlog));
+                }
+                if let Some(observer) = &observer {
+                    observer.received(packet.kind == PacketKind::REQUEST);
+                }
+            }
+            bytes += packet_bytes(&packet);
+            inputs.push(Input::Zab(zebu_zab::Input::Packet(link, packet)));
+            if learns && kind == PacketKind::SNAP {
+                net.shared.inbox().push_sized(&mut inputs, std::mem::take(&mut bytes));
+                copy::receive(net, link, zxid, from, &mut received, &mut progress).await?;
+                net.report(zebu_zab::Input::Copied { link, zxid });
+            }
+        }
+        if inputs.is_empty() && learns {
+            progress.moved();
+        }
+        net.shared.inbox().push_sized(&mut inputs, std::mem::take(&mut bytes));
+        if learns {
+            net.wait_for_disk().await;
+        } else {
+            net.wait_for_replica().await;
+        }
+        received.reserve(16 << 10);
+        if from.read_buf(&mut received).await? == 0 {
+            return Ok(());
+        }
+    }
+}
+
+/// What has been heard on a connection.
+#[derive(Default)]
+struct Said {
+    /// When the leader has begun to bring this server up to date.
+    began: Option<Instant>,
+    /// Whether this server is up to date.
+    current: bool,
+    /// Proposals that the leader has not committed, and when it made them.
+    proposed: VecDeque<(Zxid, i64)>,
+}
+
+impl Said {
+    /// A packet came, with a transaction that the leader has made at this time.
+    fn count(&mut self, net: &Net, packet: &QuorumPacket, made_ms: Option<i64>, learns: bool) {
+        let metrics = &net.shared.metrics;
+        if let Some(made_ms) = made_ms {
+            self.time(net, packet, made_ms);
+        }
+        match packet.kind {
+            PacketKind::REVALIDATE if !learns => metrics.revalidate_count.add(1),
+            _ if !learns => {}
+            PacketKind::DIFF | PacketKind::TRUNC | PacketKind::SNAP => {
+                self.began.get_or_insert_with(Instant::now);
+            }
+            PacketKind::UPTODATE => {
+                self.current = true;
+                let Some(began) = self.began.take() else { return };
+                let took = began.elapsed().as_millis() as i64;
+                match net.config.role {
+                    Role::Observer => metrics.observer_sync_time.add(took),
+                    Role::Participant => metrics.follower_sync_time.add(took),
+                }
+            }
+            PacketKind::PROPOSAL if self.current => metrics.learner_proposal_received_count.add(1),
+            PacketKind::COMMIT
+            | PacketKind::COMMITANDACTIVATE
+            | PacketKind::INFORM
+            | PacketKind::INFORMANDACTIVATE
+                if self.current =>
+            {
+                metrics.learner_commit_received_count.add(1);
+                let now_ms = net.shared.clock.now().wall_ms;
+                let count = self.proposed.partition_point(|(zxid, _)| *zxid <= packet.zxid);
+                for (_, made_ms) in self.proposed.drain(..count) {
+                    add_latency(&metrics.commit_propagation_latency, now_ms, made_ms);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A transaction came, which was made at this time.
+    fn time(&mut self, net: &Net, packet: &QuorumPacket, made_ms: i64) {
+        if !self.current {
+            // What it lacked is no news.
+            return;
+        }
+        if packet.kind == PacketKind::PROPOSAL {
+            let now_ms = net.shared.clock.now().wall_ms;
+            add_latency(&net.shared.metrics.proposal_latency, now_ms, made_ms);
+        }
+        self.proposed.push_back((packet.zxid, made_ms));
+    }
+
+    /// A learner says who it is, or acknowledges a proposal.
+    fn count_learner(net: &Net, packet: &QuorumPacket, backlog: &Backlog) {
+        match packet.kind {
+            PacketKind::FOLLOWERINFO | PacketKind::OBSERVERINFO => {
+                let info = LearnerInfo::decode(packet.data.as_deref()).ok().flatten();
+                if let Some(info) = info {
+                    backlog.set_learner(info.server);
+                }
+            }
+            PacketKind::ACK => {
+                if let Some(learner) = backlog.learner() {
+                    net.shared
+                        .acknowledged(packet.zxid, learner, || net.shared.clock.now().wall_ms);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+async fn speak(
+    metrics: &Metrics,
+    mut to: OwnedWriteHalf,
+    orders: Orders,
+    mut progress: Progress<impl Fn()>,
+    copy_sent: impl Fn(),
+) -> io::Result<()> {
+    let Orders { mut orders, backlog, .. } = orders;
+    let mut batch = Vec::new();
+    let (mut bytes, mut leaving) = (Vec::new(), 0);
+    while orders.recv_many(&mut batch, BATCH_PACKETS).await > 0 {
+        for order in batch.drain(..) {
+            match order {
+                ToLink::Packets(packets, since) => {
+                    let waiting = backlog.taken(packets.len());
+                    if let Some(learner) = backlog.learner() {
+                        metrics.learner_handler_qp_size.add(learner, waiting as i64 - 1);
+                        if let Some(since) = since {
+                            let waited = since.elapsed().as_millis() as i64;
+                            metrics.learner_handler_qp_time_ms.add(learner, waited);
+                        }
+                    }
+                    for packet in packets {
+                        packet.encode(&mut Encoder::new(&mut bytes));
+                        leaving += packet_bytes(&packet);
+                        if bytes.len() > BATCH_BYTES {
+                            write(&mut to, &bytes, &mut progress).await?;
+                            bytes.clear();
+                            backlog.sent(std::mem::take(&mut leaving));
+                        }
+                    }
+                }
+                ToLink::Copy(mut pieces) => {
+                    write(&mut to, &bytes, &mut progress).await?;
+                    bytes.clear();
+                    let mut whole = false;
+                    while let Some(piece) = pieces.recv().await {
+                        whole = piece.is_empty();
+                        write(&mut to, &piece, &mut progress).await?;
+                        backlog.sent(piece.len());
+                    }
+                    if !whole {
+                        return Err(io::Error::other("a snapshot could not be made"));
+                    }
+                    copy_sent();
+                }
+            }
+        }
+        write(&mut to, &bytes, &mut progress).await?;
+        bytes.clear();
+        bytes.shrink_to(BATCH_BYTES);
+        backlog.sent(std::mem::take(&mut leaving));
+    }
+    Ok(())
+}
+
+/// Writes everything, and tells of progress where the other end does not take it at once.
+async fn write(
+    to: &mut OwnedWriteHalf,
+    bytes: &[u8],
+    progress: &mut Progress<impl Fn()>,
+) -> io::Result<()> {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let count = to.write(rest).await?;
+        if count == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        rest = &rest[count..];
+        if !rest.is_empty() {
+            progress.moved();
+        }
+    }
+    Ok(())
+}
+
+/// Tells the replica, now and then, that bytes move on a connection although no whole packet does.
+pub(super) struct Progress<T> {
+    tell: T,
+    every: Duration,
+    told: Instant,
+}
+
+impl Progress<()> {
+    fn new(net: &Net, link: LinkId) -> Progress<impl Fn()> {
+        let every = net.shared.config.sessions.tick / 2;
+        Progress {
+            tell: move || net.report(zebu_zab::Input::Moves(link)),
+            every,
+            told: Instant::now(),
+        }
+    }
+}
+
+impl<T: Fn()> Progress<T> {
+    /// Some bytes have moved.
+    pub(super) fn moved(&mut self) {
+        if self.told.elapsed() >= self.every {
+            self.told = Instant::now();
+            (self.tell)();
+        }
+    }
+}
+
+fn invalid(error: DecodeError) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+/// A packet of the leader that brings a transaction which must not be logged.
+fn useless(packet: &QuorumPacket, error: DecodeError) -> io::Error {
+    let QuorumPacket { kind, zxid, .. } = packet;
+    let error = format!("{kind} {zxid} of the leader cannot be used: {error}");
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use bytes::Bytes;
+    use tokio::net::TcpListener;
+    use zebu_proto::ServerId;
+
+    use super::super::backlog::BACKLOG_BYTES_MAX;
+    use super::*;
+
+    /// A writer to somebody who does not read yet, and who that is.
+    async fn pair() -> (OwnedWriteHalf, OwnedReadHalf, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (far, _) = listener.accept().await.unwrap();
+        let (from, to) = near.into_split();
+        (to, from, far)
+    }
+
+    /// Counts all progress that is told.
+    fn counting(moves: &Arc<AtomicUsize>) -> Progress<impl Fn() + use<>> {
+        let moves = moves.clone();
+        let tell = move || {
+            moves.fetch_add(1, Ordering::Relaxed);
+        };
+        Progress { tell, every: Duration::ZERO, told: Instant::now() }
+    }
+
+    #[tokio::test]
+    async fn what_waits_for_a_peer_counts_until_it_is_sent() {
+        let (to, _from, mut far) = pair().await;
+        let data = Bytes::from(vec![7; 1 << 20]);
+        let packet = QuorumPacket::with_data(PacketKind::PROPOSAL, Zxid(1), data);
+        let backlog = Arc::new(Backlog::default());
+        let (sender, orders) = unbounded_channel();
+        let mut fitting = 0;
+        while backlog.add(std::slice::from_ref(&packet)) {
+            sender.send(ToLink::Packets(vec![packet.clone()], None)).unwrap();
+            fitting += 1;
+        }
+        sender.send(ToLink::Packets(vec![packet.clone()], None)).unwrap();
+        assert_eq!(fitting, 1 + BACKLOG_BYTES_MAX / packet_bytes(&packet));
+        drop(sender);
+        backlog.set_learner(ServerId(7));
+        let metrics = Arc::new(Metrics::default());
+        let orders = Orders { orders, backlog: backlog.clone(), closing: Arc::default() };
+        let counted = metrics.clone();
+        let moves = Arc::new(AtomicUsize::new(0));
+        let progress = counting(&moves);
+        let speaking =
+            tokio::spawn(async move { speak(&counted, to, orders, progress, || ()).await });
+        let received = tokio::io::copy(&mut far, &mut tokio::io::sink()).await.unwrap();
+        speaking.await.unwrap().unwrap();
+        assert!(received > BACKLOG_BYTES_MAX as u64);
+        assert!(
+            moves.load(Ordering::Relaxed) > 100,
+            "a peer that takes it bit by bit makes progress"
+        );
+        assert_eq!(backlog.bytes(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_tree_counts_as_sent_when_all_of_it_is() {
+        for whole in [true, false] {
+            let (to, _from, mut far) = pair().await;
+            let (sender, orders) = unbounded_channel();
+            let (pieces, copy) = tokio::sync::mpsc::channel(1);
+            sender.send(ToLink::Copy(copy)).unwrap();
+            drop(sender);
+            let sent = Arc::new(AtomicUsize::new(0));
+            let backlog = Arc::new(Backlog::default());
+            let (waiting, counter) = (backlog.clone(), sent.clone());
+            let orders = Orders { orders, backlog, closing: Arc::default() };
+            let count = move || {
+                counter.fetch_add(1, Ordering::Relaxed);
+            };
+            let moves = Arc::new(AtomicUsize::new(0));
+            let progress = counting(&moves);
+            let speaking = tokio::spawn(async move {
+                speak(&Metrics::default(), to, orders, progress, count).await
+            });
+            for piece in ["the tree", ""].into_iter().take(1 + usize::from(whole)) {
+                assert_eq!(sent.load(Ordering::Relaxed), 0);
+                waiting.grow(piece.len());
+                pieces.send(Bytes::from(piece)).await.unwrap();
+            }
+            drop(pieces);
+            assert_eq!(speaking.await.unwrap().is_ok(), whole);
+            assert_eq!(sent.load(Ordering::Relaxed), usize::from(whole));
+            assert_eq!(waiting.bytes(), 0);
+            let mut received = Vec::new();
+            far.read_to_end(&mut received).await.unwrap();
+            assert_eq!(received, b"the tree");
+            assert_eq!(moves.load(Ordering::Relaxed), 0, "what is taken at once is no news");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What is known of an observer that is connected to this server, for those who ask.
+//!
+//! Source: `LearnerHandler.getLearnerHandlerInfo`.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use zebu_admin::ObserverFacts;
+use zebu_proto::{ServerId, Zxid};
+
+use super::backlog::Backlog;
+
+/// An observer that is connected, or was.
+#[derive(Debug)]
+pub struct Observer {
+    remote: SocketAddr,
+    server: ServerId,
+    established_ms: i64,
+    received: AtomicU64,
+    requests: AtomicU64,
+    /// Packets that had been sent at the last reset.
+    sent_before: AtomicU64,
+    /// What waits for its socket, as long as there is a connection.
+    backlog: Weak<Backlog>,
+}
+
+impl Observer {
+    /// One that has just said who it is, among those that are still there.
+    pub(super) fn enter(
+        all: &Mutex<Vec<Arc<Self>>>,
+        remote: SocketAddr,
+        server: ServerId,
+        established_ms: i64,
+        backlog: &Arc<Backlog>,
+    ) -> Arc<Self> {
+        let observer = Arc::new(Self {
+            remote,
+            server,
+            established_ms,
+            received: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
+            sent_before: AtomicU64::new(0),
+            backlog: Arc::downgrade(backlog),
+        });
+        let mut all = all.lock();
+        all.retain(|other| other.backlog.strong_count() > 0);
+        all.push(observer.clone());
+        observer
+    }
+
+    /// A packet came from it.
+    pub(super) fn received(&self, is_request: bool) {
+        self.received.fetch_add(1, Ordering::Relaxed);
+        self.requests.fetch_add(u64::from(is_request), Ordering::Relaxed);
+    }
+
+    /// Counts from now on.
+    pub fn reset(&self) {
+        self.received.store(0, Ordering::Relaxed);
+        self.requests.store(0, Ordering::Relaxed);
+        let sent = self.backlog.upgrade().map_or(0, |backlog| backlog.packets_sent());
+        self.sent_before.store(sent, Ordering::Relaxed);
+    }
+
+    /// What is known of it; nothing once its connection has ended.
+    pub fn facts(&self) -> Option<ObserverFacts> {
+        let backlog = self.backlog.upgrade()?;
+        let sent_before = self.sent_before.load(Ordering::Relaxed);
+        Some(ObserverFacts {
+            remote: self.remote,
+            server: self.server,
+            established_ms: self.established_ms,
+            queued_packets: backlog.packets_waiting(),
+            queued_bytes: backlog.bytes() as u64,
+            packets_received: self.received.load(Ordering::Relaxed),
+            packets_sent: backlog.packets_sent().saturating_sub(sent_before),
+            requests: self.requests.load(Ordering::Relaxed),
+            last_zxid: Zxid(backlog.last_zxid()),
+        })
+    }
+}

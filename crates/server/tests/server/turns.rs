@@ -1,0 +1,119 @@
+//! Who costs much, or takes long, keeps nobody waiting and loses nothing.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::client::{Bytes, Client, EPHEMERAL, Hello, OPEN, Parts, create, multi, op, set_data};
+use crate::running::Running;
+
+#[test]
+fn a_client_that_pings_and_does_not_read_keeps_its_session() {
+    const TIMEOUT_MS: i32 = 2000;
+    let running = Running::new(&[]);
+    let mut slow = Client::hello(running.port, &Hello::timeout(TIMEOUT_MS)).unwrap();
+    slow.create("/large", &[7; 1_000_000]).unwrap();
+    slow.ephemeral("/mine");
+    let get = Bytes::new().text("/large").bool(false);
+    let xids: Vec<i32> = (0..40).map(|_| slow.post(op::GET_DATA, &get)).collect();
+    // Far more than fits on the way: nothing more is taken of what it sends, but it is heard.
+    let started = running.metric("uptime").unwrap();
+    while running.metric("uptime").unwrap() < started + 2.0 * f64::from(TIMEOUT_MS) {
+        slow.post_as(-2, op::PING, &Bytes::new());
+        sleep(Duration::from_millis(100));
+    }
+    assert_eq!(running.metric("stale_sessions_expired"), Some(0.0));
+    for xid in xids {
+        assert_eq!(slow.reply().expect("its answers come").xid, xid);
+    }
+    assert!(running.client().exists("/mine"));
+    slow.ping();
+}
+
+#[test]
+fn reads_that_take_many_turns_are_answered_in_their_order() {
+    const ZNODES: usize = 20_000;
+    let running = Running::new(&["-Djute.maxbuffer=4000000"]);
+    let mut client = running.client();
+    client.create("/t", b"").unwrap();
+    for part in 0..ZNODES / 1000 {
+        let creates: Vec<(i32, Bytes)> = (0..1000)
+            .map(|n| (op::CREATE, create(&format!("/t/{part}-{n}"), b"", OPEN, EPHEMERAL)))
+            .collect();
+        assert_eq!(client.call(op::MULTI, &multi(&creates)).err, 0);
+    }
+    let mut asked = Vec::new();
+    for _ in 0..20 {
+        // Behind a write, in front of a read, and in between.
+        for (kind, body) in [
+            (op::SET_DATA, set_data("/t", b"x")),
+            (op::GET_ALL_CHILDREN_NUMBER, Bytes::new().text("/t")),
+            (op::GET_EPHEMERALS, Bytes::new().text("/t/1-")),
+            (op::GET_CHILDREN, Bytes::new().text("/t").bool(false)),
+            (op::GET_CHILDREN2, Bytes::new().text("/t").bool(false)),
+            (op::EXISTS, Bytes::new().text("/t").bool(false)),
+        ] {
+            asked.push((client.post(kind, &body), kind));
+        }
+    }
+    for (xid, kind) in asked {
+        let reply = client.reply().unwrap();
+        assert_eq!((reply.xid, reply.err), (xid, 0));
+        let mut body = Parts(&reply.body);
+        match kind {
+            op::GET_ALL_CHILDREN_NUMBER => assert_eq!(body.int(), ZNODES as i32),
+            op::GET_EPHEMERALS => assert_eq!(body.texts().len(), 1000),
+            op::GET_CHILDREN => assert_eq!(body.texts().len(), ZNODES),
+            op::GET_CHILDREN2 => {
+                let names = body.texts();
+                assert_eq!((names.len(), &*names[0]), (ZNODES, "0-0"));
+                assert_eq!(body.stat().children, ZNODES as i32);
+            }
+            _ => {}
+        }
+    }
+    client.close();
+}
+
+#[test]
+fn long_lists_of_children_are_of_one_moment_while_others_change_them() {
+    const ZNODES: usize = 30_000;
+    const CHANGES: usize = 200;
+    let running = Running::new(&["-Djute.maxbuffer=4000000"]);
+    let mut client = running.client();
+    client.create("/t", b"").unwrap();
+    for part in 0..ZNODES / 1000 {
+        let creates: Vec<(i32, Bytes)> = (0..1000)
+            .map(|n| (op::CREATE, create(&format!("/t/{part}-{n}"), b"", OPEN, 0)))
+            .collect();
+        assert_eq!(client.call(op::MULTI, &multi(&creates)).err, 0);
+    }
+    let mut writer = running.client();
+    // Each change takes one name and gives another: at every moment there are as many.
+    let changes = std::thread::spawn(move || {
+        for count in 0..CHANGES {
+            let (old, new) = (format!("/t/x{count}"), format!("/t/x{}", count + 1));
+            let create = (op::CREATE, create(&new, b"", OPEN, 0));
+            let delete = (op::DELETE, Bytes::new().text(&old).int(-1));
+            let both = if count == 0 { vec![create] } else { vec![create, delete] };
+            assert_eq!(writer.call(op::MULTI, &multi(&both)).err, 0);
+        }
+        writer.close();
+    });
+    let list = Bytes::new().text("/t").bool(false);
+    while !changes.is_finished() {
+        let reply = client.call(op::GET_CHILDREN2, &list);
+        let mut body = Parts(&reply.body);
+        let names = body.texts();
+        let changing = names.iter().filter(|name| name.starts_with('x')).count();
+        assert!(changing <= 1, "{changing} names that are never there together");
+        let stat = body.stat();
+        assert_eq!((names.len(), stat.children), (ZNODES + changing, names.len() as i32));
+    }
+    changes.join().unwrap();
+    // The watch that the list leaves is there from the list's moment on.
+    let reply = client.call(op::GET_CHILDREN, &Bytes::new().text("/t").bool(true));
+    assert_eq!(Parts(&reply.body).texts().len(), ZNODES + 1);
+    running.client().create("/t/last", b"").unwrap();
+    assert_eq!(client.event().path, "/t");
+    client.close();
+}

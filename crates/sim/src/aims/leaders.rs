@@ -1,0 +1,148 @@
+//! What a leader puts up with: learners of the original's kind, its own disk, strangers, late promises, and lists
+//! that differ.
+
+use std::time::Duration;
+
+use super::{SECOND, Script};
+use crate::plan::{Change, Fault, Left, Meant, Moves, Plan, Side, Target, When};
+use crate::random::Random;
+
+/// How many times longer a disk takes that hangs.
+const HANGS: u32 = 1_000_000;
+
+/// Two of three members are to be replaced. The disks of those who come hang meanwhile, so that the change waits, while
+/// those who go start anew; then the ways between the old and the new members are cut.
+pub(super) fn pending_change(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.reconfig = true;
+    plan.credulous = true;
+    plan.voters = 3;
+    plan.observers = 0;
+    plan.spares = 2;
+    plan.tick = Duration::from_millis(*random.pick(&[1000, 2000]));
+    plan.think = Duration::from_millis(100);
+    plan.length = SECOND * 180;
+    let (old, new) = ([0, 1], [3, 4]);
+    let mut there = false;
+    let mut at = SECOND * 24;
+    while at < plan.length {
+        let (come, go) = if there { (old, new) } else { (new, old) };
+        let change = Change {
+            joining: come.map(|server| (Target::Server(server), true)).into(),
+            leaving: go.map(Target::Server).into(),
+            moves: Moves::default(),
+            groups: None,
+            whole: false,
+            meant: Meant::Any,
+        };
+        let waits = random.ms(2_000, plan.tick.as_millis() as u64 * 4);
+        for server in come {
+            script.at(at, Fault::SlowDisk(Target::Server(server), HANGS, waits));
+        }
+        script.at(at + Duration::from_millis(50), Fault::Change(change));
+        let mut soon = at + random.ms(100, 600);
+        for server in go {
+            script.at(soon, Fault::Kill(Target::Server(server), 0, random.ms(10, 200)));
+            soon += random.ms(100, 900);
+        }
+        let apart: Vec<(usize, usize)> = go
+            .iter()
+            .flat_map(|a| [come[0], come[1], 2].map(|b| [(*a, b), (b, *a)]))
+            .flatten()
+            .collect();
+        let cut_at = soon + random.ms(0, 1_500);
+        let lasts = plan.tick * 8 + random.ms(0, 5_000);
+        script.at(cut_at, Fault::Cut(apart, lasts));
+        if random.one_in(3) {
+            script.at(cut_at + random.ms(0, 900), Fault::Kill(Target::Server(2), 0, SECOND));
+        }
+        at = cut_at + lasts + plan.tick * 10 + random.ms(0, 8_000);
+        there = !there;
+    }
+}
+
+/// A disk hangs for longer than `syncLimit`, while everybody else goes on. Whoever leads hands over.
+pub(super) fn hung_disks(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.voters = *random.pick(&[3, 3, 5]);
+    plan.observers = *random.pick(&[0, 0, 1]);
+    plan.tick = Duration::from_millis(500);
+    plan.think = Duration::from_millis(100);
+    plan.length = SECOND * 150;
+    let mut at = SECOND * 6;
+    while at < plan.length {
+        let target = match random.below(4) {
+            0 => Target::Server(random.below(plan.servers() as u64) as usize),
+            _ => Target::Leader,
+        };
+        if random.one_in(4) {
+            // The next leader's own epoch is not durable when all others have its history.
+            let hangs = Fault::SlowDisk(Target::There, HANGS, random.ms(500, 3_000));
+            script.at(at, Fault::Ambush(When::AckEpoch, 0, Box::new(hangs)));
+            script.at(at, Fault::Kill(Target::Leader, 0, random.ms(10, 60)));
+            at += plan.tick * 20 + random.ms(1_000, 8_000);
+            continue;
+        }
+        let hangs = plan.tick * 8 + random.ms(0, 25_000);
+        script.at(at, Fault::SlowDisk(target, HANGS, hangs));
+        // Learners come and go meanwhile, and their old connections may last.
+        for _ in 0..random.below(3) {
+            let soon = at + random.ms(0, 4_000);
+            let other = Target::Other(random.below(5) as usize);
+            let away = random.ms(20, 1_500);
+            let fault = match random.below(3) {
+                0 => Fault::Kill(other, random.below(6), away),
+                1 => Fault::PowerCut(other, random.below(6), Left::Some(random.next()), away),
+                _ => Fault::CutOff(other, Side::Servers, random.one_in(2), away),
+            };
+            script.at(soon, fault);
+        }
+        at += hangs + plan.tick * 10 + random.ms(1_000, 8_000);
+    }
+}
+
+/// Nothing goes wrong, but that somebody says to the leader that he is one of its learners.
+pub(super) fn strangers(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.voters = 3;
+    plan.observers = *random.pick(&[0, 1]);
+    plan.undisturbed = true;
+    plan.length = SECOND * 60;
+    let mut at = SECOND * 12;
+    while at < plan.length {
+        let claims = random.below(plan.members() as u64 + 2) as usize;
+        let epoch = match random.below(4) {
+            0 => u32::MAX,
+            1 => i32::MAX as u32 - 1,
+            2 => 1 << random.between(1, 30),
+            _ => random.between(0, 60) as u32,
+        };
+        let more = random.below(3) as u32;
+        script.at(at, Fault::Stranger(claims, epoch, random.one_in(4), more));
+        at += random.ms(50, 1_500);
+    }
+}
+
+/// Voters come back with a promise that nobody has asked for: a flipped bit, or data of another ensemble. (Observers with
+/// one stay outside until the next election, as at the original.)
+pub(super) fn later_epochs(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.voters = *random.pick(&[3, 5]);
+    plan.observers = *random.pick(&[0, 1, 2]);
+    plan.tick = Duration::from_millis(500);
+    plan.length = SECOND * 120;
+    let mut at = SECOND * 10;
+    while at < plan.length {
+        let target = Target::Server(random.below(plan.voters as u64) as usize);
+        let more = *random.pick(&[1, 2, 40, 4_000]);
+        script.at(at, Fault::Promise(target, more, random.ms(50, 3_000)));
+        at += SECOND * 8 + random.ms(0, 10_000);
+    }
+}
+
+/// Some servers are in the list that they were started with, and in nobody else's.
+pub(super) fn other_lists(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.voters = 3;
+    plan.observers = *random.pick(&[0, 1]);
+    plan.spares = 1;
+    plan.spares_vote = random.one_in(2);
+    plan.masters = random.one_in(3);
+    script.0 = plan.draw_faults(random);
+    script.0.retain(|_| random.one_in(3));
+}

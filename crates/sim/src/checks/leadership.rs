@@ -1,0 +1,97 @@
+//! Who should lead no more, and who should: a disk that hangs ends a leadership, and a stranger, an observer or the same
+//! promise twice does not.
+
+use std::time::Duration;
+
+use zebu_proto::Zxid;
+
+use zebu_zab::Leave;
+
+use crate::plan::Plan;
+use crate::server::Server;
+
+#[derive(Clone, Default)]
+struct Track {
+    /// What its disk had made durable while there was more, since when, and how often it had been paused until then.
+    hangs: Option<(Zxid, Duration, (u64, u64))>,
+    /// Whether it led after its last step.
+    led: bool,
+}
+
+/// What ends leaderships.
+pub(crate) struct Leadership {
+    tracks: Vec<Track>,
+    voters: usize,
+    undisturbed: bool,
+    counted: bool,
+    /// For how long a disk may hang.
+    limit: Duration,
+    /// Leaderships that may have ended by a promise.
+    allowed: usize,
+}
+
+impl Leadership {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let counts =
+            |fault: &crate::plan::Planned| matches!(fault.fault, crate::plan::Fault::Promise(..));
+        Self {
+            tracks: vec![Track::default(); plan.servers()],
+            voters: plan.voters,
+            undisturbed: plan.undisturbed,
+            counted: !plan.faults.is_empty() && plan.faults.iter().all(counts),
+            // `syncLimit` is five ticks; clocks drift, and it is looked at now and then.
+            limit: plan.tick * 8 + Duration::from_secs(1),
+            allowed: 0,
+        }
+    }
+
+    /// A server comes back with a later promise.
+    pub(crate) fn promised(&mut self, votes: bool) {
+        // Each of the others may be elected without having heard of it.
+        self.allowed += if votes { self.voters } else { 0 };
+    }
+
+    /// A server has done something.
+    pub(crate) fn stepped(
+        &mut self,
+        server: usize,
+        it: &Server,
+        now: Duration,
+    ) -> Result<(), String> {
+        let track = &mut self.tracks[server];
+        let Some(peer) = it.peer() else {
+            *track = Track::default();
+            return Ok(());
+        };
+        let leads = peer.leads().is_some();
+        let ended = std::mem::replace(&mut track.led, leads) && !leads;
+        if ended && self.undisturbed {
+            return Err(format!(
+                "P-10: nothing is wrong, and server {server} leads no more: {}",
+                peer.left()
+            ));
+        }
+        if ended && self.counted && matches!(peer.left(), Leave::LaterPromise { .. }) {
+            self.allowed = self.allowed.checked_sub(1).ok_or_else(|| {
+                format!("B-30: a promise ends the leadership of server {server} again and again")
+            })?;
+        }
+        let (flushed, last) = (peer.history().flushed(), peer.history().last());
+        let run = (it.number, it.pauses);
+        if !leads || flushed == last || it.paused.is_some() {
+            track.hangs = None;
+            return Ok(());
+        }
+        let since = match track.hangs {
+            Some((zxid, since, before)) if zxid == flushed && before == run => since,
+            _ => now,
+        };
+        track.hangs = Some((flushed, since, run));
+        if since + self.limit < now {
+            return Err(format!(
+                "progress: server {server} leads, though its disk hangs since {since:?}"
+            ));
+        }
+        Ok(())
+    }
+}

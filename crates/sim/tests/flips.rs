@@ -1,0 +1,30 @@
+//! Bytes change on their way between servers: nobody dies of it, and all trees become one.
+
+use zebu_sim::plan::Plan;
+use zebu_sim::run::run;
+
+/// A log or an engine that took what a packet brought without looking at it ended the process; a member whose tree
+/// lacked znodes went on serving it.
+#[test]
+fn bytes_that_change_between_servers_end_no_process_and_all_trees_become_one() {
+    for seed in 0..12 {
+        let outcome = run(&Plan::flipped(seed));
+        assert_eq!(outcome.broken, [] as [&str; 0], "seed {seed}");
+        assert!(outcome.faults["byte changed"] > 0, "seed {seed}");
+    }
+}
+
+/// A znode that nobody may delete had got an owner in a tree on its way, and went with its session: no tree that the
+/// leader sent was its own any more.
+#[test]
+fn a_reserved_znode_does_not_go_with_a_session() {
+    let outcome = run(&Plan::flipped(51));
+    assert_eq!(outcome.broken, [] as [&str; 0]);
+}
+
+/// A tree came as of a transaction that its leader has never had: whoever had taken it could not lead.
+#[test]
+fn a_tree_of_a_later_epoch_than_its_leader_is_refused() {
+    let outcome = run(&Plan::flipped(73));
+    assert_eq!(outcome.broken, [] as [&str; 0]);
+}

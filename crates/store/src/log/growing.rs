@@ -1,0 +1,90 @@
+//! A log file that makes room ahead of what is written.
+
+use std::io;
+
+use super::{HEADER_BYTES, header, padded_size};
+use crate::Options;
+use crate::vfs::VfsFile;
+
+/// The first step of a log that is preallocated adaptively.
+const ADAPTIVE_STEP_BYTES_MIN: u64 = 64 * 1024;
+/// What is filled with zeros behind small batches: a sync that has to give a file new blocks takes up to twice as long as
+/// one that writes to blocks it has.
+const ZEROED_AHEAD_BYTES: u64 = 256 * 1024;
+static ZEROS: [u8; ZEROED_AHEAD_BYTES as usize] = [0; ZEROED_AHEAD_BYTES as usize];
+/// The largest batch for which that is worth writing everything twice.
+const ZEROED_AHEAD_BATCH_MAX: u64 = ZEROED_AHEAD_BYTES / 8;
+
+/// An open log file. What it has behind the last record is zeros.
+#[derive(Debug)]
+pub(super) struct Growing {
+    file: Box<dyn VfsFile>,
+    /// Behind the last record written.
+    written: u64,
+    /// Length of the file.
+    size: u64,
+    /// Up to here the file has its blocks, filled with zeros behind the last record.
+    zeroed: u64,
+}
+
+impl Growing {
+    /// Writes a log's header and its first records into an empty file.
+    pub(super) fn create(
+        file: Box<dyn VfsFile>,
+        options: &Options,
+        records: &[u8],
+    ) -> io::Result<Self> {
+        let mut this = Self { file, written: 0, size: 0, zeroed: 0 };
+        this.write(options, &[&header()[..], records].concat())?;
+        Ok(this)
+    }
+
+    /// Behind the last record.
+    pub(super) fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Writes records behind those that are there, then makes room for more.
+    ///
+    /// The file grows only behind what is written: when the disk is full, whatever is left ends with a part of
+    /// a record, never with zeros in the place of a header.
+    pub(super) fn write(&mut self, options: &Options, bytes: &[u8]) -> io::Result<()> {
+        let start = self.written.max(HEADER_BYTES as u64);
+        let end = self.written + bytes.len() as u64;
+        self.file.write_at(bytes, self.written)?;
+        self.written = end;
+        let size = self.size_for(options, start, end - start);
+        if size > self.size.max(end) {
+            self.file.set_len(size)?;
+        }
+        self.size = size.max(end);
+        let worth_it = options.force_sync && end - start <= ZEROED_AHEAD_BATCH_MAX;
+        let ahead = self.size.min(end + ZEROED_AHEAD_BYTES);
+        if self.zeroed < end && end < ahead && worth_it {
+            self.file.write_at(&ZEROS[..(ahead - end) as usize], end)?;
+            self.zeroed = ahead;
+        }
+        Ok(())
+    }
+
+    /// Makes the content durable.
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        self.file.sync()
+    }
+
+    /// The file size that leaves room for a batch of `bytes` at `start`.
+    fn size_for(&self, options: &Options, start: u64, bytes: u64) -> u64 {
+        let step = |size: u64| {
+            let adaptive = size.next_power_of_two().max(ADAPTIVE_STEP_BYTES_MIN);
+            let most = options.prealloc_bytes;
+            if options.prealloc_adaptive { adaptive.min(most) } else { most }
+        };
+        let size = self.size.max(HEADER_BYTES as u64);
+        let mut size = padded_size(start, size, step(size));
+        // The original looks once for each record; a batch is one step to us.
+        if step(size) > 0 && size < start + bytes {
+            size = padded_size(start + bytes, size, step(size));
+        }
+        size
+    }
+}

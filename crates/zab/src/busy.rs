@@ -1,0 +1,26 @@
+//! What a member has asked its disk for, and the disk has not finished.
+
+use std::collections::VecDeque;
+
+use zebu_proto::{Epoch, Zxid};
+
+use crate::io::EpochKind;
+
+/// What the disk has not finished.
+#[derive(Debug, Default)]
+pub(crate) struct Busy {
+    pub(crate) truncating: Option<Zxid>,
+    pub(crate) restoring: bool,
+    pub(crate) reloading: bool,
+    pub(crate) epochs: VecDeque<(EpochKind, Epoch)>,
+}
+
+impl Busy {
+    pub(crate) fn changes_the_log(&self) -> bool {
+        self.truncating.is_some() || self.restoring || self.reloading
+    }
+
+    pub(crate) fn any(&self) -> bool {
+        self.changes_the_log() || !self.epochs.is_empty()
+    }
+}

@@ -1,0 +1,50 @@
+//! What every role works with: the parts of a member that outlive the role.
+
+use std::time::Duration;
+use zebu_proto::quorum::NO_ZXID;
+use zebu_proto::{Epoch, Zxid};
+
+use crate::busy::Busy;
+use crate::doubt::Doubt;
+use crate::history::History;
+use crate::io::{EpochKind, Options, Output};
+use crate::quorums::Quorums;
+use crate::reconfig::Appointed;
+use crate::start::{Epochs, standing};
+
+/// What a role works with.
+pub(crate) struct Ctx<'c> {
+    pub(crate) now: Duration,
+    pub(crate) options: &'c Options,
+    pub(crate) history: &'c mut History,
+    pub(crate) quorums: &'c mut Quorums,
+    pub(crate) epochs: Epochs,
+    pub(crate) has_database: bool,
+    /// Whether there are transactions that this server's disk does not have and never will.
+    pub(crate) unlogged: &'c mut bool,
+    pub(crate) busy: &'c mut Busy,
+    pub(crate) doubt: &'c mut Doubt,
+    pub(crate) members_changed: &'c mut bool,
+    pub(crate) appointed: &'c mut Option<Appointed>,
+    /// The latest epoch that has ended a leadership of this server, as a voter had promised it.
+    pub(crate) outbid: &'c mut Epoch,
+    pub(crate) out: &'c mut Vec<Output>,
+}
+
+impl Ctx<'_> {
+    /// The newest zxid this server answers for.
+    pub(crate) fn history_end(&self) -> Zxid {
+        if self.has_database { self.history.last() } else { NO_ZXID }
+    }
+
+    /// The epoch by which this server's history is compared with others'.
+    pub(crate) fn standing(&self) -> Epoch {
+        standing(self.epochs, self.history, self.has_database)
+    }
+
+    /// Makes an epoch durable.
+    pub(crate) fn save_epoch(&mut self, kind: EpochKind, epoch: Epoch) {
+        self.busy.epochs.push_back((kind, epoch));
+        self.out.push(Output::SaveEpoch(kind, epoch));
+    }
+}

@@ -1,0 +1,211 @@
+//! Why a member ends its role and looks for a leader again.
+
+use std::time::Duration;
+
+use zebu_proto::quorum::PacketKind;
+use zebu_proto::{Epoch, ServerId, Zxid};
+
+/// Why a member ended its last role, with the facts that decided it.
+///
+/// Its text is one clause for the server's log, with "this server" as the member that speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Leave {
+    /// The process has just started: there was no role before.
+    #[error("this server has just started")]
+    Started,
+
+    // ---- of a leader
+    /// No quorum completed discovery and synchronization within `initLimit`.
+    #[error("no quorum has synchronized with this leader in time")]
+    NoQuorumInTime,
+    /// The followers that have been heard of within `syncLimit` are no quorum.
+    #[error("this leader hears no quorum of followers any more")]
+    QuorumLost,
+    /// While a reconfiguration is in progress, the followers heard of are no quorum of the configuration in force.
+    #[error("this leader hears no quorum of the configuration before the one it works on")]
+    FormerQuorumLost,
+    /// A supporter of a leader that waits for a quorum votes again.
+    #[error("server {} had voted for this leader and looks for a leader again", .0.0)]
+    SupporterLooks(ServerId),
+    /// Too many supporters have voted for another leader in the same election.
+    #[error("server {} has voted for another leader, and the remaining supporters are no quorum", .0.0)]
+    SupporterTurnsAway(ServerId),
+    /// A voter knows a configuration that this leader does not.
+    #[error("server {} knows configuration {version:?}, this leader only {own:?}", server.0)]
+    NewerConfig {
+        /// The voter.
+        server: ServerId,
+        /// The version that it knows.
+        version: Zxid,
+        /// The version that is in force here.
+        own: Zxid,
+    },
+    /// A voter has promised an epoch behind this leader's.
+    #[error("server {} has promised epoch {:x}, and this leader's is {:x}", server.0, promised.0, own.0)]
+    LaterPromise {
+        /// The voter.
+        server: ServerId,
+        /// What it has promised.
+        promised: Epoch,
+        /// This leader's epoch.
+        own: Epoch,
+    },
+    /// A voter's history is newer than that of the leader that it has voted for.
+    #[error("server {} has a newer history: it ends at {last:?} in epoch {:x}", server.0, epoch.0)]
+    BetterHistory {
+        /// The voter.
+        server: ServerId,
+        /// The epoch by which its history is compared.
+        epoch: Epoch,
+        /// Where its history ends.
+        last: Zxid,
+    },
+    /// A reconfiguration is in force that another server leads, and that server's followers have left.
+    #[error("server {} leads the new configuration", .0.0)]
+    Succeeded(ServerId),
+    /// The reconfiguration that this leader completed as its first act has another leader.
+    #[error("the configuration that came into force with this leader's epoch has another leader")]
+    ConfigHasOtherLeader,
+
+    // ---- of a learner
+    /// The leader refuses connections, or its address does not answer.
+    #[error("leader {} cannot be reached", .0.0)]
+    LeaderUnreachable(ServerId),
+    /// The leader has said nothing for as long as the limits allow.
+    #[error("leader {} has been silent for too long", .0.0)]
+    LeaderSilent(ServerId),
+    /// The leader ended the connection, or the network did.
+    #[error("the connection to leader {} was closed", .0.0)]
+    LinkClosed(ServerId),
+    /// An observer could reach none of the observer masters.
+    #[error("no observer master can be reached")]
+    MastersUnreachable,
+    /// A packet came in a stage in which no leader sends it.
+    #[error("the leader has sent {0} out of turn")]
+    OutOfTurn(PacketKind),
+    /// The first packet of a leader is not LEADERINFO.
+    #[error("the leader has sent {0} instead of its epoch")]
+    EpochNotTold(PacketKind),
+    /// LEADERINFO carries a number that is no epoch.
+    #[error("the leader tells {0:?}, which no epoch has")]
+    EpochImpossible(Zxid),
+    /// The leader's epoch is below what this server has promised.
+    #[error("the leader's epoch {:x} is over: this server has promised {:x}", epoch.0, promised.0)]
+    EpochOver {
+        /// The leader's.
+        epoch: Epoch,
+        /// What this server has promised.
+        promised: Epoch,
+    },
+    /// The leader's epoch is so far ahead that this server wants to hear it twice before it promises it.
+    #[error("the leader's epoch {:x} is far ahead of {:x}: it has to be told again", epoch.0, promised.0)]
+    EpochFarAhead {
+        /// The leader's.
+        epoch: Epoch,
+        /// What this server has promised.
+        promised: Epoch,
+    },
+    /// The leader wants to send a tree of an epoch that has not begun.
+    #[error("the leader offers a tree that ends at {zxid:?}, behind its own epoch {:x}", epoch.0)]
+    TreeOfLaterEpoch {
+        /// Where the tree ends.
+        zxid: Zxid,
+        /// The leader's epoch.
+        epoch: Epoch,
+    },
+    /// This server asked for the whole tree, and the leader's ends before what this server has logged.
+    #[error("the leader's tree ends at {zxid:?}, and this server has logged up to {last:?}")]
+    TreeTooShort {
+        /// Where the leader's tree ends.
+        zxid: Zxid,
+        /// Where this server's log ends.
+        last: Zxid,
+    },
+    /// TRUNC names a place behind the end of this server's history.
+    #[error("the leader truncates at {zxid:?}, and this server's history ends at {last:?}")]
+    TruncatedBeyondEnd {
+        /// What the leader names.
+        zxid: Zxid,
+        /// Where this server's history ends.
+        last: Zxid,
+    },
+    /// TRUNC names a place that no snapshot and log of this server lead to.
+    #[error("no snapshot and log of this server lead to where the leader truncates")]
+    TruncatedNowhere,
+    /// The packet behind discovery is none of DIFF, TRUNC and SNAP.
+    #[error("the leader has sent {0} instead of how to synchronize")]
+    SyncNotTold(PacketKind),
+    /// NEWLEADER names another epoch than LEADERINFO.
+    #[error("the leader has told epoch {:x} and then {:x}", told.0, now.0)]
+    EpochChanged {
+        /// At discovery.
+        told: Epoch,
+        /// In NEWLEADER.
+        now: Epoch,
+    },
+    /// An observer has a vote in the configuration that the leader works on.
+    #[error("this server has a vote in the configuration that is proposed")]
+    HasVoteInProposed,
+    /// The leader's end of history is before what this server logged in the same epoch.
+    #[error(
+        "the leader has proposed up to {end:?} only, and this server has logged {had:?} in its epoch"
+    )]
+    NotProposed {
+        /// Up to where the leader says that it has proposed.
+        end: Zxid,
+        /// Up to where this server had logged.
+        had: Zxid,
+    },
+    /// A proposal is of an epoch behind the leader's.
+    #[error("the leader has proposed {zxid:?} in its epoch {:x}", epoch.0)]
+    ProposedInLaterEpoch {
+        /// The proposal.
+        zxid: Zxid,
+        /// The leader's epoch.
+        epoch: Epoch,
+    },
+    /// A proposal does not follow what this server has.
+    #[error("the leader has left a gap: {zxid:?} came behind {last:?}")]
+    Gap {
+        /// What this server has.
+        last: Zxid,
+        /// What came.
+        zxid: Zxid,
+    },
+    /// A commit names a transaction that is not the next one to be committed.
+    #[error(
+        "the leader has committed {zxid:?}, which is not the next proposal behind {committed:?}"
+    )]
+    CommittedUnproposed {
+        /// What the leader has committed.
+        zxid: Zxid,
+        /// What was committed before.
+        committed: Zxid,
+    },
+    /// The packet that brings a reconfiguration into force does not say who leads it.
+    #[error("the leader does not say who leads the new configuration")]
+    NoDesignatedLeader,
+    /// This server's role or its leader is another in the configuration that came into force.
+    #[error("configuration {0:?} is in force, in which this server has another role or leader")]
+    ConfigChanged(Zxid),
+    /// This server's digests have differed from the leader's for a while.
+    #[error("this server's tree differs from the leader's")]
+    TreeDiffers,
+    /// The leader has not ordered a request of this server that it must have received.
+    #[error("the leader has lost a request of this server")]
+    RequestLost,
+    /// This server has not made durable for `syncLimit` what its leader has committed.
+    #[error("this server's disk is behind its leader")]
+    DiskBehindLeader,
+
+    // ---- of both
+    /// The followers have made more durable that this leader's disk has not than its memory may hold.
+    #[error("this leader's disk is too far behind its followers' disks")]
+    DiskBehind,
+    /// A sync of this server's log has not come back for `syncLimit`.
+    #[error("this server's disk has not synced for {} ms", .0.as_millis())]
+    DiskHangs(Duration),
+    /// The epoch has no zxids left.
+    #[error("the zxids of this epoch are spent")]
+    ZxidsSpent,
+}

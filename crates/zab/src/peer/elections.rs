@@ -1,0 +1,274 @@
+//! A member's part in elections: what it hears, what it votes, and whom it follows then.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use zebu_proto::ServerId;
+use zebu_proto::quorum::NO_ZXID;
+
+use super::{Part, Peer};
+use crate::election::{Avoided, Ballot, Decision, Post, State, Tell, Vote};
+use crate::io::{Configs, Output};
+use crate::leader::Leader;
+use crate::learner::Learner;
+use crate::leave::Leave;
+use crate::reconfig::Appointed;
+
+impl Peer {
+    /// Takes over later configurations that others know of, unless this server has a leader to learn
+    /// of them from. Whether the election begins anew with them.
+    ///
+    /// What is in force is taken from members; the original takes anybody's word for it. What is
+    /// proposed is taken from who has a better history with it: to lead, it may need this server.
+    ///
+    /// Source: `FastLeaderElection.Messenger.WorkerReceiver`.
+    pub(super) fn adopt(
+        &mut self,
+        now: Duration,
+        from: ServerId,
+        ballot: &Ballot,
+        said: Configs,
+        out: &mut Vec<Output>,
+    ) -> bool {
+        if !self.options.reconfig || !matches!(self.part, Part::Settling | Part::Looking) {
+            return false;
+        }
+        let Configs { committed, proposed } = said;
+        let committed = committed.filter(|_| self.quorums.is_member(from));
+        let vote = ballot.vote;
+        let own = (i64::from(self.standing().0), self.history.last());
+        let is_candidate = ballot.state == State::Looking && vote.leader == from;
+        let proposed = proposed.filter(|config| {
+            is_candidate && (vote.epoch, vote.zxid) > own && config.version() <= vote.zxid
+        });
+        let (_, mut ctx) = self.split(now, out);
+        let mut differs =
+            committed.is_some_and(|committed| ctx.config_committed(committed).is_some());
+        differs |= proposed.is_some_and(|proposed| ctx.config_heard(proposed));
+        if differs && matches!(self.part, Part::Looking) {
+            self.election.wait();
+            self.part = Part::Settling;
+            self.early.insert(from, *ballot);
+        }
+        differs
+    }
+
+    /// A server has said what it is doing.
+    pub(super) fn hear(
+        &mut self,
+        now: Duration,
+        from: ServerId,
+        ballot: Ballot,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Leave> {
+        if matches!(self.part, Part::Settling) {
+            // This server cannot vote yet; what the others want is remembered.
+            self.early.insert(from, ballot);
+            return Ok(());
+        }
+        let mut posts = Vec::new();
+        self.silent = self.silent.filter(|silent| *silent != from);
+        let absent = &self.absent();
+        let decision = self.election.receive(now, from, ballot, &self.quorums, absent, &mut posts);
+        self.post(now, posts, decision, out)?;
+        let looks = ballot.state == State::Looking;
+        if looks && matches!(self.part, Part::Looking) && !self.quorums.is_voter(from) {
+            self.asked.insert(from);
+        }
+        if matches!(self.part, Part::Leading(_) | Part::Learning(_)) {
+            match ballot.state {
+                State::Looking => self.ahead.insert(from, (now, ballot)),
+                _ => self.ahead.remove(&from),
+            };
+        }
+        match &mut self.part {
+            Part::Leading(leader) if looks => {
+                let same_election = ballot.round == self.election.round();
+                if same_election && ballot.vote.leader != self.options.me {
+                    leader.turns_away(&self.quorums, from)?;
+                }
+                leader.looks(now, from)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What was heard in this election may be enough now.
+    pub(super) fn reconsider(&mut self, now: Duration, out: &mut Vec<Output>) -> Result<(), Leave> {
+        if !matches!(self.part, Part::Looking) {
+            return Ok(());
+        }
+        if !self.can_do_without(self.election.avoided()) {
+            self.election.avoid_no_longer(now);
+        }
+        let absent = &self.absent();
+        let decision = self.election.reconsider(now, &self.quorums, absent);
+        self.post(now, Vec::new(), decision, out)
+    }
+
+    /// Sends notifications, those to this server itself at once, until something is decided.
+    pub(super) fn post(
+        &mut self,
+        now: Duration,
+        mut posts: Vec<Post>,
+        mut decision: Option<Decision>,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Leave> {
+        let me = self.options.me;
+        let mut own = VecDeque::new();
+        loop {
+            for (tell, ballot) in posts.drain(..) {
+                match tell {
+                    Tell::One(server) => self.notify(server, ballot, out),
+                    Tell::Voters => {
+                        let voters: Vec<ServerId> = self.quorums.voters().collect();
+                        for server in voters {
+                            if server == me {
+                                own.push_back(ballot);
+                            } else {
+                                self.notify(server, ballot, out);
+                            }
+                        }
+                    }
+                }
+            }
+            if let Some(decision) = decision {
+                return self.take_part(now, decision, out);
+            }
+            let Some(ballot) = own.pop_front() else { return Ok(()) };
+            let absent = &self.absent();
+            decision = self.election.receive(now, me, ballot, &self.quorums, absent, &mut posts);
+        }
+    }
+
+    /// Whose vote is not worth waiting for: those that cannot be reached, and a leader that has
+    /// stood still until now.
+    fn absent(&self) -> BTreeSet<ServerId> {
+        self.mesh.absent().iter().copied().chain(self.silent).collect()
+    }
+
+    /// Whether those who can be reached are a quorum without these.
+    fn can_do_without(&self, servers: &Avoided) -> bool {
+        let mut others: BTreeSet<ServerId> = self.quorums.voters().collect();
+        others.retain(|it| !servers.contains_key(it) && !self.mesh.absent().contains(it));
+        self.quorums.all_have_quorum(&others)
+    }
+
+    /// Whom this server has followed in vain again and again, as long as the others are enough.
+    fn avoided(&self, now: Duration) -> Avoided {
+        let mut avoided = Avoided::new();
+        for (server, until) in self.vain.avoided(now) {
+            avoided.insert(server, until);
+            if !self.can_do_without(&avoided) {
+                avoided.remove(&server);
+            }
+        }
+        avoided
+    }
+
+    fn notify(&mut self, server: ServerId, ballot: Ballot, out: &mut Vec<Output>) {
+        let mut done = Vec::new();
+        self.mesh.send(server, ballot, &mut done);
+        out.extend(done.into_iter().map(Output::Mesh));
+    }
+
+    fn take_part(
+        &mut self,
+        now: Duration,
+        decision: Decision,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Leave> {
+        let leader = decision.vote.leader;
+        let observer = decision.state == State::Observing;
+        let (mut masters, mut pause) = (VecDeque::new(), Duration::ZERO);
+        if observer {
+            let mut all_tried = true;
+            if self.options.observer.masters {
+                let members = self.quorums.committed();
+                (masters, all_tried) =
+                    self.masters.untried(now, leader, members, &self.options, &mut self.random);
+            }
+            if masters.is_empty() || all_tried {
+                pause = self.pause_below(self.options.observer.connect_pause_max);
+            }
+        }
+        let supporters = self.election.supporters();
+        let mut told = std::mem::take(&mut self.asked);
+        if decision.state == State::Leading {
+            told.extend(supporters.iter().filter(|supporter| **supporter != self.options.me));
+        }
+        let result = self.election.result();
+        for server in told {
+            self.notify(server, result, out);
+        }
+        let (_, mut ctx) = self.split(now, out);
+        let part = match decision.state {
+            State::Leading => Part::Leading(Box::new(Leader::new(&mut ctx, supporters))),
+            _ => Part::Learning(Box::new(Learner::new(&mut ctx, leader, observer, masters, pause))),
+        };
+        self.part = part;
+        // A leader of one needs nobody to go on.
+        let (part, mut ctx) = self.split(now, out);
+        match part {
+            Part::Leading(leader) => leader.begin(&mut ctx),
+            _ => Ok(()),
+        }
+    }
+
+    /// Goes over to the leader of the configuration that has come into force, which this server may
+    /// be itself, without an election.
+    pub(super) fn go_over(
+        &mut self,
+        now: Duration,
+        appointed: Appointed,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Leave> {
+        let Appointed { leader, zxid } = appointed;
+        let state = if leader == self.options.me {
+            State::Leading
+        } else if self.quorums.is_observer(self.options.me) {
+            State::Observing
+        } else {
+            State::Following
+        };
+        self.election.appoint(state, leader, zxid);
+        let vote = Vote { leader, zxid, epoch: -1 };
+        self.take_part(now, Decision { state, vote }, out)?;
+        for (from, ballot) in std::mem::take(&mut self.early) {
+            self.hear(now, from, ballot, out)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn look(&mut self, now: Duration, out: &mut Vec<Output>) -> Result<(), Leave> {
+        let me = self.options.me;
+        let mut zxid = if self.has_database { self.history.last() } else { NO_ZXID };
+        if zebu_proto::mutant!("vote from the tree") {
+            zxid = zxid.min(self.history.delivered());
+        }
+        let epoch = self.standing().0.into();
+        let standing = Vote { leader: me, zxid, epoch };
+        let votes_only = Vote { zxid, epoch, ..Vote::NONE };
+        let hasty = self.quorums.is_voter(me) && zebu_proto::mutant!("stands without a vote");
+        let (own, late) = if self.quorums.committed().is_voter(me) || hasty {
+            (standing, None)
+        } else if self.quorums.is_voter(me) {
+            (votes_only, Some(standing).filter(|_| !self.options.credulous))
+        } else if self.quorums.is_observer(me) {
+            (Vote::NONE, None)
+        } else {
+            (votes_only, None)
+        };
+        let mut posts = Vec::new();
+        self.election.avoid(self.avoided(now));
+        self.election.look(now, own, late, &mut posts);
+        self.mesh.redial_later(now);
+        self.post(now, posts, None, out)?;
+        for (from, ballot) in std::mem::take(&mut self.early) {
+            if matches!(self.part, Part::Looking) || ballot.state == State::Looking {
+                self.hear(now, from, ballot, out)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,173 @@
+//! What comes before trust: key stores, JAAS files, rules for names, DIGEST-MD5, and the first bytes of a connection.
+
+use std::path::Path;
+
+use zebu_auth::Secret;
+use zebu_auth::certificate::Facts;
+use zebu_auth::digest_md5::{
+    CLIENTS, Client, Failure, MESSAGE_BYTES_MAX, NONCE_BYTES, Server, Step,
+};
+use zebu_auth::jaas::{Flag, Jaas};
+use zebu_auth::kerberos::{Principal, Rules};
+use zebu_auth::store::{Contents, sniff};
+use zebu_auth::tls::{Detection, HEADER_BYTES, detect};
+
+/// The password of the seeds.
+const PASSWORD: &str = "testpass";
+
+/// What may be computed for one store here; the seeds ask for two rounds each.
+const ROUNDS_MAX: u32 = 64;
+
+/// A store of any kind is read, or refused with one line.
+pub(crate) fn key_store(bytes: &[u8]) {
+    let kind = sniff(bytes);
+    let read = || Contents::read_within(bytes, Some(&Secret::from(PASSWORD)), ROUNDS_MAX);
+    match read() {
+        Err(fault) => one_line(&fault.to_string()),
+        Ok(contents) => {
+            assert!(kind.is_ok());
+            match contents.trusted() {
+                Err(fault) => one_line(&fault.to_string()),
+                Ok(trusted) => {
+                    assert!(!trusted.is_empty());
+                    assert!(trusted.iter().all(|certificate| Facts::of(certificate).is_ok()));
+                }
+            }
+            let now = "2027-01-01T00:00:00Z".parse().expect("it is a time");
+            let again = read().expect("it was read before");
+            match again.identity(now) {
+                Err(fault) => one_line(&fault.to_string()),
+                Ok(identity) => assert_eq!(Facts::of(&identity.chain[0]), Ok(identity.facts)),
+            }
+        }
+    }
+}
+
+fn one_line(text: &str) {
+    assert!(!text.contains('\n'), "{text:?}");
+    assert!(!text.contains(PASSWORD), "{text:?}");
+}
+
+/// A file means the same when everything in it is written in quotes.
+pub(crate) fn jaas(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let path = Path::new("jaas.conf");
+    let jaas = match Jaas::parse(path, &text, &|_| None) {
+        Ok(jaas) => jaas,
+        Err(error) => {
+            let line = error.line.expect("a fault of the grammar has a line");
+            assert!((1..=text.split('\n').count()).contains(&line), "{error}");
+            return;
+        }
+    };
+    let mut again = String::new();
+    for name in jaas.names() {
+        again += &format!("{} {{", quoted(name));
+        for module in jaas.section(name).expect("it is named") {
+            let flag = match module.flag {
+                Flag::Required => "required",
+                Flag::Requisite => "requisite",
+                Flag::Sufficient => "sufficient",
+                Flag::Optional => "optional",
+            };
+            again += &format!(" {} {flag}", quoted(&module.class));
+            for (option, value) in &module.options {
+                let value = value.expose_str().expect("it was text");
+                again += &format!(" {}={}", quoted(option), quoted(value));
+            }
+            again.push(';');
+        }
+        again += " };";
+        // Whatever it amounts to, it does so without a panic, and is printed without a value.
+        match jaas.login(name) {
+            Ok(login) => drop(format!("{login:?}")),
+            Err(error) => drop(error.to_string()),
+        }
+    }
+    let again = Jaas::parse(path, &again, &|_| None).unwrap_or_else(|error| panic!("{error}"));
+    for name in jaas.names() {
+        let (before, after) = (jaas.section(name), again.section(name));
+        let plain = |modules: Option<&[zebu_auth::jaas::Module]>| {
+            let modules = modules.expect("it is named").iter();
+            modules
+                .map(|module| (module.class.clone(), module.flag, module.options.clone()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(plain(before), plain(after));
+    }
+    assert_eq!(jaas.names().count(), again.names().count());
+}
+
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => out.extend(['\\', character]),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            _ => out.push(character),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// A side of DIGEST-MD5 hears what an unknown peer says.
+pub(crate) fn digest_md5(bytes: &[u8]) {
+    let Some((side, token)) = bytes.split_first() else { return };
+    let password = |user: &str| (user == "bob").then(|| Secret::from("bobsecret"));
+    let mut server = Server::new(CLIENTS, [0; NONCE_BYTES]);
+    let challenge = server.step(b"", password);
+    assert!(matches!(challenge, Ok(Step::Challenge(_))));
+    if side & 1 == 0 {
+        match server.step(token, password) {
+            Ok(Step::Challenge(_)) => panic!("a second challenge"),
+            Ok(Step::Done { who, .. }) => assert_eq!(who.user, "bob"),
+            Err(failure) => assert!(!failure.to_string().contains("bobsecret")),
+        }
+        assert_eq!(server.step(token, password), Err(Failure::Order));
+        return;
+    }
+    let mut client = Client::new(CLIENTS, "bob".into(), "bobsecret".into(), [1; NONCE_BYTES]);
+    let Ok(said) = client.step(token) else {
+        assert_eq!(client.step(token), Err(Failure::Order));
+        return;
+    };
+    let said = said.expect("a challenge is answered");
+    assert!(said.len() <= 2 * MESSAGE_BYTES_MAX + 512);
+    if said.len() <= MESSAGE_BYTES_MAX {
+        let heard = server.step(&said, password);
+        assert!(!matches!(heard, Err(Failure::Message(_))), "{heard:?}");
+    }
+    assert!(client.step(b"rspauth=00000000000000000000000000000000").is_err());
+    assert!(!client.is_done());
+}
+
+/// Five bytes decide, and what was decided stays.
+pub(crate) fn client_hello(bytes: &[u8]) {
+    let whole = detect(bytes);
+    let few = &bytes[..bytes.len().min(HEADER_BYTES)];
+    assert_eq!(detect(few), whole);
+    for length in 0..few.len() {
+        let earlier = detect(&few[..length]);
+        assert!(earlier == Detection::More || earlier == whole);
+    }
+    assert!(whole != Detection::Tls || bytes[0] == 0x16);
+    assert!(whole != Detection::More || bytes.len() < HEADER_BYTES);
+}
+
+/// Rules are refused with one line, or make short names.
+pub(crate) fn auth_to_local(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let (rules, names) = text.split_once('\n').unwrap_or((&text, ""));
+    let rules = match Rules::parse(rules) {
+        Ok(rules) => rules,
+        Err(error) => return one_line(&error.to_string()),
+    };
+    for name in names.lines() {
+        let Ok(principal) = Principal::parse(name) else { continue };
+        assert_eq!(principal.to_string(), name);
+        let Ok(short) = rules.short_name(&principal, "EXAMPLE.ORG") else { continue };
+        assert!(principal.realm().is_none() || !short.contains(['/', '@']), "{short:?}");
+    }
+}

@@ -1,0 +1,66 @@
+//! Asks a server over HTTP.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpStream};
+
+use anyhow::{Context as _, Result};
+
+use crate::server::PATIENCE;
+
+/// An answer.
+#[derive(Debug)]
+pub struct Answer {
+    /// Its status.
+    pub status: u16,
+    /// Its header, the first line included.
+    pub head: String,
+    /// Its body.
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// The body as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// The body as JSON.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn json(&self) -> Result<serde_json::Value> {
+        serde_json::from_slice(&self.body)
+            .with_context(|| format!("{}\n{}", self.head, self.text()))
+    }
+
+    /// A line of the header, in any case.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+}
+
+/// Asks at a port of this machine; `header` is lines that end.
+///
+/// # Errors
+/// There is no answer.
+pub fn ask(port: u16, method: &str, path: &str, header: &str) -> Result<Answer> {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    // The body of this version ends with the connection and has no chunks.
+    write!(stream, "{method} {path} HTTP/1.0\r\n{header}\r\n")?;
+    let mut all = Vec::new();
+    stream.read_to_end(&mut all)?;
+    let end = all.windows(4).position(|bytes| bytes == b"\r\n\r\n").context("no header")?;
+    let head = String::from_utf8_lossy(&all[..end]).into_owned();
+    let status = head.split(' ').nth(1).context("no status")?.parse()?;
+    Ok(Answer { status, head, body: all.split_off(end + 4) })
+}
+
+/// The same for a page.
+///
+/// # Errors
+/// There is no answer.
+pub fn get(port: u16, path: &str) -> Result<Answer> {
+    ask(port, "GET", path, "")
+}

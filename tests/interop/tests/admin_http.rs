@@ -1,0 +1,250 @@
+//! The HTTP admin server and the Prometheus page of the original beside ours: the same commands, the same fields, the
+//! same names.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+use zebu_interop::ensemble::{Ensemble, options};
+use zebu_interop::http::{ask, get};
+use zebu_interop::network::Network;
+use zebu_interop::raw::Session;
+use zebu_interop::server::Kind::{self, Java395, Zebu};
+use zebu_interop::server::{Options, Server, free_port};
+use zebu_interop::wire::{Writer, op};
+
+/// All commands and one that is none; `monitor` and the properties of the process have tests of their own.
+const COMMANDS: [&str; 29] = [
+    "configuration",
+    "connections",
+    "connection_stat_reset",
+    "dirs",
+    "dump",
+    "environment",
+    "get_trace_mask",
+    "hash",
+    "initial_configuration",
+    "is_read_only",
+    "last_snapshot",
+    "leader",
+    "observer_connection_stat_reset",
+    "observers",
+    "restore",
+    "ruok",
+    "server_stats",
+    "set_trace_mask",
+    "set_trace_mask?traceMask=5",
+    "snapshot",
+    "stats",
+    "stat_reset",
+    "voting_view",
+    "watch_summary",
+    "watches",
+    "watches_by_path",
+    "zabstate",
+    "wchp",
+    "nonsense",
+];
+
+/// With an admin server on that port.
+fn with_admin(options: Options, port: u16) -> Options {
+    options
+        .config("admin.enableServer", "true")
+        .config("admin.serverAddress", "127.0.0.1")
+        .config("admin.serverPort", port)
+        .config("admin.rateLimiterIntervalInMS", 0)
+}
+
+/// What a value looks like, and not what it is: numbers that are keys are the same, and so are all texts but an error.
+fn shape(key: &str, value: &Value) -> Value {
+    match value {
+        Value::Null => "null".into(),
+        Value::Bool(value) => Value::Bool(*value),
+        Value::Number(value) if value.is_f64() => "decimal".into(),
+        Value::Number(_) => "number".into(),
+        Value::String(text) if key == "error" || key == "command" => text.clone().into(),
+        Value::String(_) => "text".into(),
+        Value::Array(values) => values.iter().map(|value| shape("", value)).collect(),
+        Value::Object(fields) => {
+            let name = |key: &String| match key.parse::<i64>() {
+                // A server's id is one, a session's id or a time is not.
+                Ok(number) if number > 99 => "a number".to_owned(),
+                _ => key.clone(),
+            };
+            fields.iter().map(|(key, value)| (name(key), shape(key, value))).collect()
+        }
+    }
+}
+
+/// The status and the shape of the answer to each command.
+type Answers = BTreeMap<&'static str, (u16, Value)>;
+
+/// Asks for all of them.
+fn answers(port: u16) -> Result<Answers> {
+    let answer = |command: &'static str| {
+        let answer = get(port, &format!("/commands/{command}"))?;
+        let kind = answer.header("content-type").unwrap_or_default().to_owned();
+        ensure!(kind == "application/json", "{command}: {kind}");
+        Ok((command, (answer.status, shape("", &answer.json()?))))
+    };
+    COMMANDS.into_iter().map(answer).collect()
+}
+
+/// A client that has an ephemeral, watches, and has made enough transactions for a digest.
+fn story(server: &Server, name: &str) -> Result<Session> {
+    let mut session = Session::open(server.address(), 60_000)?;
+    session.create(&format!("/{name}-mine"), b"", 1)?;
+    for n in 0..150 {
+        session.create(&format!("/{name}-{n}"), b"x", 0)?;
+    }
+    for path in ["mine", "1"] {
+        let path = format!("/{name}-{path}");
+        session.expect(op::EXISTS, Writer::new().string(&path).bool(true))?;
+    }
+    Ok(session)
+}
+
+#[track_caller]
+fn compare(who: &str, theirs: &Answers, ours: &Answers) {
+    for (command, theirs) in theirs {
+        assert_eq!(&ours[command], theirs, "{who}: {command}");
+    }
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn a_server_that_stands_alone_answers_as_the_original() -> Result<()> {
+    let [theirs, ours] = [Java395, Zebu].map(|kind| -> Result<_> {
+        let port = free_port();
+        let server = Server::start(kind, &with_admin(Options::default(), port))?;
+        let _session = story(&server, "n")?;
+        let list = get(port, "/commands")?.text();
+        ensure!(get(port, "/commands/")?.text() == list, "the list has two forms");
+        let other = ["/", "/nothing", "/commandsx"].map(|path| get(port, path).map(|it| it.status));
+        let other = other.into_iter().collect::<Result<Vec<u16>>>()?;
+        let taken = |header: &str, path: &str| -> Result<_> {
+            let answer = ask(port, "GET", path, header)?;
+            let zxid = answer.header("last_zxid").map(str::to_owned);
+            let size = answer.header("snapshot_size").map(|size| size.parse::<usize>());
+            let is_json = answer.header("content-type") == Some("application/json");
+            let is_whole = size.transpose()?.map(|size| is_json || size == answer.body.len());
+            let fields = if is_json { answer.json()? } else { Value::Null };
+            Ok((answer.status, zxid, is_whole, fields))
+        };
+        let snapshots = [
+            taken("Authorization: digest u:p\r\n", "/commands/snapshot")?,
+            taken("Authorization: digest u:p\r\n", "/commands/snapshot?streaming=false")?,
+            taken("Authorization: nope u:p\r\n", "/commands/snapshot")?,
+            taken("Authorization: digest\r\n", "/commands/snapshot")?,
+            taken("", "/commands/snapshot")?,
+        ];
+        let trace = ask(port, "TRACE", "/commands/ruok", "")?.status;
+        Ok((answers(port)?, list, other, snapshots, trace))
+    });
+    let (theirs, ours) = (theirs?, ours?);
+    compare("alone", &theirs.0, &ours.0);
+    assert_eq!((theirs.1, theirs.2, theirs.4), (ours.1, ours.2, ours.4));
+    for (theirs, ours) in theirs.3.into_iter().zip(ours.3) {
+        assert_eq!(ours, theirs);
+    }
+    Ok(())
+}
+
+/// What a leader, a follower and an observer answer.
+fn members(kind: Kind) -> Result<Vec<(&'static str, Answers)>> {
+    let ports: [u16; 4] = std::array::from_fn(|_| free_port());
+    let options = |index: usize| with_admin(options(), ports[index]);
+    let ensemble = Ensemble::prepare_each(Network::loopback(4), &[kind; 4], 1, &options)?;
+    let mut ensemble = ensemble.started()?;
+    let leader = ensemble.leader(None)?;
+    let follower = (0..3).find(|index| *index != leader).context("one of two")?;
+    let roles = [("leader", leader), ("follower", follower), ("observer", 3)];
+    let answer = |(role, index): (&'static str, usize)| {
+        let _session = story(&ensemble.members()[index], role)?;
+        Ok((role, answers(ports[index])?))
+    };
+    roles.into_iter().map(answer).collect()
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn members_of_an_ensemble_answer_as_those_of_the_original() -> Result<()> {
+    let (theirs, ours) = (members(Java395)?, members(Zebu)?);
+    for ((role, mut theirs), (_, mut ours)) in theirs.into_iter().zip(ours) {
+        // A member of the original has forgotten its own.
+        let forgotten = theirs.remove("initial_configuration").context("answered")?.1;
+        assert_eq!(forgotten["initial_configuration"], "null", "{role}");
+        let kept = ours.remove("initial_configuration").context("answered")?.1;
+        assert_eq!(kept["initial_configuration"], "text", "{role}");
+        compare(role, &theirs, &ours);
+    }
+    Ok(())
+}
+
+/// Each family of a page: its type, and the labels of its values without the values of keys.
+fn families(page: &str) -> BTreeMap<String, (String, BTreeSet<String>)> {
+    let mut families = BTreeMap::<String, (String, BTreeSet<String>)>::new();
+    let mut last = String::new();
+    for line in page.lines() {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').expect("a type");
+            last = name.to_owned();
+            families.insert(last.clone(), (kind.to_owned(), BTreeSet::new()));
+        } else if !line.starts_with('#')
+            && let Some(rest) = line.strip_prefix(&last)
+            && let Some((labels, _)) = rest.rsplit_once(' ')
+        {
+            // A comma behind the last label means nothing.
+            let labels = labels.replace(",}", "}");
+            let (_, values) = families.get_mut(&last).expect("its type came first");
+            values.insert(labels);
+        }
+    }
+    families
+}
+
+/// The page of a server that a client has written to.
+fn page(kind: Kind) -> Result<BTreeMap<String, (String, BTreeSet<String>)>> {
+    let port = free_port();
+    let class = "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider";
+    let options = Options::default()
+        .config("metricsProvider.className", class)
+        .config("metricsProvider.httpHost", "127.0.0.1")
+        .config("metricsProvider.httpPort", port);
+    let server = Server::start(kind, &options)?;
+    let _session = story(&server, "n")?;
+    let page = get(port, "/metrics")?;
+    let kind = page.header("content-type").unwrap_or_default().to_ascii_lowercase();
+    ensure!(kind == "text/plain; version=0.0.4; charset=utf-8", "{kind}");
+    Ok(families(&page.text()))
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn the_prometheus_page_has_every_name_of_the_original() -> Result<()> {
+    let (theirs, ours) = (page(Java395)?, page(Zebu)?);
+    // What is known of a JVM only; its pauses are no such thing.
+    let is_of_jvm = |name: &str| name.starts_with("jvm_") && name != "jvm_pause_time_ms";
+    for (name, theirs) in theirs.iter().filter(|(name, _)| !is_of_jvm(name)) {
+        assert_eq!(ours.get(name), Some(theirs), "{name}");
+    }
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn the_original_starts_from_a_snapshot_that_was_sent() -> Result<()> {
+    let port = free_port();
+    let server = Server::start(Zebu, &with_admin(Options::default(), port))?;
+    story(&server, "n")?.close()?;
+    let taken = ask(port, "GET", "/commands/snapshot", "Authorization: digest u:p\r\n")?;
+    let zxid = taken.header("last_zxid").and_then(|zxid| zxid.strip_prefix("0x"));
+    let name = format!("version-2/snapshot.{}", zxid.context("no zxid")?);
+    let trusting = Options::default().config("snapshot.trust.empty", "true");
+    let original = Server::start_with(Java395, &trusting, |data| {
+        std::fs::create_dir(data.join("version-2"))?;
+        Ok(std::fs::write(data.join(&name), &taken.body)?)
+    })?;
+    assert_eq!(server.monitor("zk_znode_count")?, original.monitor("zk_znode_count")?);
+    Ok(())
+}

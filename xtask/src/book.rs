@@ -1,0 +1,92 @@
+//! The book: the pages of `docs/SUMMARY.md`, built by mdBook.
+//!
+//! Pages stay where they are in the repository, some of them outside of `docs`, and link to each other there. So the book is
+//! built from a copy of the pages, and of the files they link to, at the same places.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::steps::{root, target};
+use crate::tidy::markdown::Page;
+use crate::tidy::pages::{self, SUMMARY};
+
+/// Builds the book into `target/book/html`.
+pub(crate) fn build() -> Result<()> {
+    let book = target().join("book");
+    copy(&root(), &book.join("src"))?;
+    fs::copy(root().join("docs/book.toml"), book.join("book.toml"))?;
+    let built = Command::new("mdbook").arg("build").arg(&book).status();
+    let built = built.context("hint: install mdBook with `cargo install mdbook`")?;
+    ensure!(built.success(), "mdbook failed");
+    println!("book: {}", book.join("html/index.html").display());
+    Ok(())
+}
+
+/// Copies the pages of the book, what they link to, and the summary.
+fn copy(root: &Path, to: &Path) -> Result<()> {
+    if to.exists() {
+        fs::remove_dir_all(to)?;
+    }
+    let summary = root.join(SUMMARY);
+    let pages = pages::listed(&pages::read(root, std::slice::from_ref(&summary))?);
+    let mut files = pages.clone();
+    for page in &pages {
+        let text =
+            fs::read_to_string(root.join(page)).with_context(|| page.display().to_string())?;
+        let links = Page::read(&text).links;
+        files.extend(links.iter().map(|(_, link)| pages::target(page, link).0));
+    }
+    for file in files.iter().filter(|file| root.join(file).is_file()) {
+        let copied = to.join(file);
+        fs::create_dir_all(copied.parent().context("a file has a folder")?)?;
+        fs::copy(root.join(file), copied)?;
+    }
+    fs::write(to.join("SUMMARY.md"), from_root(&fs::read_to_string(summary)?))?;
+    Ok(())
+}
+
+/// The summary with links from the root of the repository, where its copy is.
+fn from_root(summary: &str) -> String {
+    let mut text = String::new();
+    for line in summary.lines() {
+        match Page::read(line).links.first() {
+            Some((_, link)) => {
+                let to = pages::target(Path::new(SUMMARY), link).0;
+                text += &line.replace(&format!("]({link})"), &format!("]({})", to.display()));
+            }
+            None => text += line,
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[test]
+fn pages_and_what_they_link_to_are_copied() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join("root").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write(SUMMARY, "- [a](a/b.md)\n- [c](../C.md)\n");
+    write(
+        "docs/a/b.md",
+        "![plot](../plot.svg) [code](../../code.rs) [folder](..) [far](https://x)\n",
+    );
+    write("C.md", "# C\n");
+    write("docs/plot.svg", "");
+    write("code.rs", "");
+    write("other.rs", "");
+    let to = folder.path().join("copy");
+    copy(&folder.path().join("root"), &to).unwrap();
+    for name in ["docs/a/b.md", "C.md", "docs/plot.svg", "code.rs"] {
+        assert!(to.join(name).is_file(), "{name}");
+    }
+    assert!(!to.join("other.rs").exists());
+    let summary = fs::read_to_string(to.join("SUMMARY.md")).unwrap();
+    assert_eq!(summary, "- [a](docs/a/b.md)\n- [c](C.md)\n");
+}
