@@ -91,10 +91,15 @@ fn groups_of(config: &Membership) -> Vec<String> {
 }
 
 /// What the operator writes before a machine starts for the first time: the first members, and who is
-/// to become one, without a vote.
+/// to become one, without a vote unless the plan says so.
 pub(crate) fn first_file(plan: &Plan, machine: usize) -> String {
     let mut text = String::from("tickTime=2000\n");
-    for member in (0..plan.members()).chain((machine >= plan.members()).then_some(machine)) {
+    let spares = if plan.edited == Some(machine) {
+        plan.members()..plan.members() + plan.spares
+    } else {
+        machine.max(plan.members())..machine + 1
+    };
+    for member in (0..plan.members()).chain(spares) {
         let votes = member < plan.voters || member >= plan.members() && plan.spares_vote;
         let role = if votes { Role::Participant } else { Role::Observer };
         text.push_str(&entry(member, role, Ports::FIRST));

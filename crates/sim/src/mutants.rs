@@ -140,6 +140,7 @@ pub const MUTANTS: &[Mutant] = &[
     aimed("strangers believed", "P-10", Aim::Strangers),
     aimed("one epoch a try", "B-30", Aim::LaterEpochs),
     aimed("other lists refused", "liveness", Aim::OtherLists),
+    aimed("leader of a shorter list refused", "liveness", Aim::OtherLists),
     alone("told before the sync", "S-8"),
     alone("sync of a turn not told", "liveness"),
     alone("lost wake-up", "liveness"),

@@ -326,6 +326,8 @@ pub struct Plan {
     pub reconfig: bool,
     /// Whether those who are no members at first are in their own lists with a vote.
     pub spares_vote: bool,
+    /// Who of the first members has the others in its list, too: the operator is adding them.
+    pub edited: Option<usize>,
     /// Whether some servers take a leader's word on the members as the original's do.
     pub credulous: bool,
     /// Whether nothing happens that may end a leadership.
@@ -452,6 +454,7 @@ impl Plan {
             spares: 0,
             reconfig: false,
             spares_vote: false,
+            edited: None,
             credulous: false,
             undisturbed: false,
             regions: 1,

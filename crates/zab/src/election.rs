@@ -6,11 +6,13 @@
 //! `FastLeaderElection`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use zebu_proto::quorum::NO_ZXID;
 use zebu_proto::{ServerId, Zxid};
 
+use crate::config::Membership;
 use crate::quorums::Quorums;
 
 /// What a server is doing, as its notifications say.
@@ -121,6 +123,8 @@ pub struct Election {
     received: BTreeMap<ServerId, Ballot>,
     /// Those who already have a leader, of any round.
     settled: BTreeMap<ServerId, Ballot>,
+    /// The members as voters have them who have said so.
+    lists: BTreeMap<ServerId, Arc<Membership>>,
     /// The last round that each of the others was heard to vote in, while this server may not.
     witnessed: BTreeMap<ServerId, i64>,
     resend_at: Duration,
@@ -151,6 +155,7 @@ impl Election {
             current: (own, -1),
             received: BTreeMap::new(),
             settled: BTreeMap::new(),
+            lists: BTreeMap::new(),
             witnessed: BTreeMap::new(),
             resend_at: Duration::MAX,
             resend_after: patience.resend_min,
@@ -240,6 +245,14 @@ impl Election {
     pub fn result(&self) -> Ballot {
         let (vote, round) = self.current;
         self.ballot(vote, round)
+    }
+
+    /// A server's notification names the members as that server has them, or nothing that is news.
+    pub fn lists(&mut self, from: ServerId, list: Option<Arc<Membership>>, quorums: &Quorums) {
+        match list.filter(|_| quorums.is_voter(from)) {
+            Some(list) => self.lists.insert(from, list),
+            None => self.lists.remove(&from),
+        };
     }
 
     /// Forgets the rounds, as after a change of the members.
@@ -528,12 +541,32 @@ impl Election {
         };
         // It leads, whatever this server believes to be proposed; the original asks for a quorum of
         // that too, and stays out when there is none.
-        let have_quorum = |agree: &_| quorums.committed().is_quorum(agree);
+        let have_quorum = |agree: &_| {
+            quorums.committed().is_quorum(agree) || self.leads_by_its_list(leader, agree, quorums)
+        };
         if self.backed(&self.settled, leader, ballot.round, same, have_quorum) {
             self.round = ballot.round;
             return Some(self.decide(ballot.vote, ballot.round, quorums));
         }
         None
+    }
+
+    /// Whether these are a quorum by the leader's own list, where lists of one version differ: an operator adds servers
+    /// by editing files, one by one. The leader needs no more than that to lead; the original asks for a quorum of the
+    /// own list, and stays out until the leader has that, too.
+    fn leads_by_its_list(
+        &self,
+        leader: ServerId,
+        servers: &BTreeSet<ServerId>,
+        quorums: &Quorums,
+    ) -> bool {
+        let own = quorums.committed();
+        !zebu_proto::mutant!("leader of a shorter list refused")
+            && !self.credulous
+            && self
+                .lists
+                .get(&leader)
+                .is_some_and(|list| list.version() == own.version() && list.is_quorum(servers))
     }
 
     /// Whether a quorum says the same, and the leader itself says that it leads.

@@ -475,6 +475,7 @@ impl Peer {
         out: &mut Vec<Output>,
     ) -> Result<(), Leave> {
         let Some(from) = self.mesh.peer(wire) else { return Ok(()) };
+        self.election.lists(from, said.committed.clone(), &self.quorums);
         if self.adopt(now, from, &ballot, said, out) {
             return Ok(());
         }

@@ -1,6 +1,6 @@
 //! Ensembles that grow by editing files: the lists of their members differ until the last one has been started anew.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -13,11 +13,12 @@ use zebu_interop::server::Kind::{self, Java395, Zebu};
 use zebu_interop::server::{PATIENCE, Server, free_ports};
 use zebu_interop::wire::{Writer, op};
 
-/// Servers by their ids, and the lines of lists that name them.
+/// Servers by their ids, the lines of lists that name them, and whom the list of each names.
 #[derive(Default)]
 struct Servers {
     servers: BTreeMap<u8, Server>,
     lines: BTreeMap<u8, String>,
+    lists: BTreeMap<u8, BTreeSet<u8>>,
 }
 
 impl Servers {
@@ -39,6 +40,7 @@ impl Servers {
             })?;
         server.spawn()?;
         self.servers.insert(id, server);
+        self.lists.insert(id, self.lines.keys().copied().collect());
         Ok(())
     }
 
@@ -59,12 +61,24 @@ impl Servers {
         for other in others {
             writeln!(file, "server.{other}={}", self.lines[other])?;
         }
+        self.lists.get_mut(&id).expect("a list").extend(others);
         server.spawn()?;
         server.wait_until_serving()
     }
 
-    /// What is written at one server is seen at all. The last leader may have been restarted, so whoever looks for
-    /// the next one is asked again.
+    /// The server that leads, if one says so.
+    fn leader(&self) -> Option<u8> {
+        let mut servers = self.servers.iter();
+        let leads = |server: &Server| {
+            let words = server.ask("srvr", Duration::from_secs(1));
+            words.is_ok_and(|words| words.contains("Mode: leader"))
+        };
+        servers.find(|(_, server)| leads(server)).map(|(id, _)| *id)
+    }
+
+    /// What is written at one server is seen at all whose lists name the leader: the others do not know where it is, in
+    /// the original too, and wait. The last leader may have been restarted, so whoever looks for the next one is
+    /// asked again.
     fn write(&mut self, at: u8, path: &str) -> Result<()> {
         let address = self.servers[&at].address();
         until(|| {
@@ -77,6 +91,10 @@ impl Servers {
         .with_context(|| format!("{path} written at server {at}"))?;
         for (id, server) in &self.servers {
             until(|| {
+                let leader = self.leader().context("nobody leads")?;
+                if !self.lists[id].contains(&leader) {
+                    return Ok(());
+                }
                 let mut session = Session::open(server.address(), 60_000)?;
                 ensure!(is_there(&mut session, path)?, "it is not there");
                 session.close()

@@ -142,7 +142,14 @@ pub(super) fn other_lists(plan: &mut Plan, random: &mut Random, script: &mut Scr
     plan.observers = *random.pick(&[0, 1]);
     plan.spares = 1;
     plan.spares_vote = random.one_in(2);
+    // Never the first, whose list is the ensemble's, and not two: then those of the longer list may lead without it.
+    plan.edited = *random.pick(&[None, Some(1), Some(2)]);
     plan.masters = random.one_in(3);
     script.0 = plan.draw_faults(random);
     script.0.retain(|_| random.one_in(3));
+    if plan.edited.is_some() {
+        // Of those without the longer list both are needed, unless one of them leads: where one has lost its data, the
+        // ensemble waits for the operator's next step.
+        script.0.retain(|planned| !matches!(planned.fault, Fault::Wipe(..)));
+    }
 }

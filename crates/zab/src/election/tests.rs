@@ -147,6 +147,29 @@ fn a_latecomer_finds_the_leader() {
     follows(2, voter.hear(1, State::Following, vote(2, 9, 5), 7));
 }
 
+/// Four servers by its own list, three by the leader's: two of them are enough for that one to lead.
+#[test]
+fn a_leader_of_a_shorter_list_is_followed() {
+    let list = |text: &str| Arc::new(Membership::parse(text.as_bytes(), Rules::default()).unwrap());
+    let three = "server.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\n";
+    let four = format!("{three}server.4=d:1:2\n");
+    let hear = |leaders: &str| {
+        let mut voter = Voter::new(2, vote(2, 9, 1));
+        voter.quorums = Quorums::new(list(&format!("{four}version=0")));
+        let leaders = list(leaders);
+        voter.election.lists(ME[3], Some(leaders), &voter.quorums);
+        assert_eq!(voter.hear(3, State::Leading, vote(3, 9, 2), 7), None, "alone");
+        voter.hear(1, State::Following, vote(3, 9, 2), 7)
+    };
+    follows(3, hear(&format!("{three}version=0")));
+    assert_eq!(hear(&format!("{four}version=0")), None, "two of four");
+    assert_eq!(
+        hear(&format!("{three}version=1")),
+        None,
+        "of a change: what is in force is learned first"
+    );
+}
+
 #[test]
 fn nobody_leads_because_others_say_so() {
     let mut voter = Voter::new(3, vote(3, 0, 0));
