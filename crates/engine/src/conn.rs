@@ -108,6 +108,11 @@ impl<S: Side> Conn<S> {
         }
     }
 
+    /// Whether there is something to look at since the task was [about to look](Conn::looking).
+    pub fn is_woken(&self) -> bool {
+        self.woken.load(Ordering::Acquire)
+    }
+
     /// The task is about to look: whatever comes from now on wakes it again.
     ///
     /// A swap, not a store: the task must see what came before the last wake-up that it takes.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
-use tokio::sync::Notify;
+use atomic_waker::AtomicWaker;
 use zebu_proto::OpCode;
 
 /// A client's connection.
@@ -16,8 +16,8 @@ pub struct Side {
     pub peer: SocketAddr,
     /// When it came, in milliseconds since the Unix epoch.
     pub established_ms: i64,
-    /// Wakes the connection's task.
-    pub wake: Notify,
+    /// The connection's task, while it waits.
+    pub task: AtomicWaker,
     /// The network worker that is to serve it.
     pub worker: AtomicUsize,
     /// Counters.
@@ -30,13 +30,13 @@ impl Side {
         let stats = ConnStats::default();
         stats.reset();
         let worker = AtomicUsize::new(worker);
-        Self { peer, established_ms, wake: Notify::new(), worker, stats }
+        Self { peer, established_ms, task: AtomicWaker::new(), worker, stats }
     }
 }
 
 impl zebu_engine::Side for Side {
     fn wake(&self) {
-        self.wake.notify_one();
+        self.task.wake();
     }
 }
 
@@ -104,8 +104,13 @@ impl ConnStats {
         self.last_zxid.store(zxid, Ordering::Relaxed);
         self.last_response_ms.store(now_ms, Ordering::Relaxed);
         self.last_latency_ms.store(latency_ms, Ordering::Relaxed);
-        self.latency_ms_min.fetch_min(latency_ms, Ordering::Relaxed);
-        self.latency_ms_max.fetch_max(latency_ms, Ordering::Relaxed);
+        // Most latencies are neither.
+        if latency_ms < self.latency_ms_min.load(Ordering::Relaxed) {
+            self.latency_ms_min.fetch_min(latency_ms, Ordering::Relaxed);
+        }
+        if latency_ms > self.latency_ms_max.load(Ordering::Relaxed) {
+            self.latency_ms_max.fetch_max(latency_ms, Ordering::Relaxed);
+        }
         self.latency_ms_sum.fetch_add(latency_ms * count, Ordering::Relaxed);
         self.latencies.fetch_add(count, Ordering::Relaxed);
     }

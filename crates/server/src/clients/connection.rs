@@ -3,9 +3,11 @@
 //! What is done with the bytes is decided by [`zebu_engine::client`].
 
 use std::cell::RefCell;
+use std::future::{Future, poll_fn};
 use std::io::{ErrorKind, Read as _};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 use std::time::Duration;
 
 use socket2::SockRef;
@@ -43,6 +45,15 @@ enum Turn {
 thread_local! {
     /// Where bytes arrive. Only a connection that has not enough for a frame keeps them.
     static READ_BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Forgets the task of a connection: what it is woken by keeps its runtime, and that the server.
+struct Forget(Arc<Conn>);
+
+impl Drop for Forget {
+    fn drop(&mut self) {
+        self.0.side.task.take();
+    }
 }
 
 /// A connection between two turns: all of it but its socket.
@@ -117,6 +128,7 @@ impl Client {
 
     async fn drive(&mut self, stream: &TcpStream, worker: usize) -> Result<Turn, End> {
         let shared = self.shared.clone();
+        let _forget = Forget(self.client.conn().clone());
         let common = &shared.common;
         let deadline = Instant::now() + shared.config.net.handshake_timeout;
         let mut linger = None;
@@ -176,7 +188,7 @@ impl Client {
             let ready = tokio::select! {
                 biased;
                 ready = stream.ready(interest) => ready,
-                () = self.client.conn().side.wake.notified() => continue,
+                () = woken(self.client.conn()) => continue,
                 () = sleep_until(until) => {
                     if phase == Phase::Start {
                         shared.metrics.sessionless_connections_expired.add(1);
@@ -311,6 +323,15 @@ impl Worker<Side> for Desk<'_> {
         shared.stats.packets_received.add(run.frames);
         stats.received.fetch_add(run.frames, Ordering::Relaxed);
     }
+}
+
+/// Until somebody has said that there is something to look at.
+fn woken(conn: &Conn) -> impl Future<Output = ()> {
+    poll_fn(|context| {
+        // In this order: whoever says it later finds the task.
+        conn.side.task.register(context.waker());
+        if conn.is_woken() { Poll::Ready(()) } else { Poll::Pending }
+    })
 }
 
 async fn sleep_until(deadline: Option<Instant>) {
