@@ -170,6 +170,48 @@ fn a_server_that_cannot_start_says_where_the_reason_is() {
     assert!(place.log().contains("clientPort"), "{}", place.log());
 }
 
+/// A reconfiguration moves the members into a file of their own and leaves no client port behind: the scripts find it
+/// there, from whatever directory they are called.
+#[test]
+fn a_server_is_looked_after_once_its_members_have_changed() {
+    let place = Place::new();
+    let free = || TcpListener::bind("127.0.0.1:0").unwrap();
+    let ports = [free(), free(), free(), free(), free()];
+    let [quorum, election, others, other, its] =
+        ports.map(|port| port.local_addr().unwrap().port().to_string());
+    let client = place.port;
+    fs::create_dir_all(place.path("data")).unwrap();
+    fs::write(place.path("data/myid"), "1\n").unwrap();
+    let lines = format!(
+        "dataDir={}\npreAllocSize=64\ntickTime=200\ninitLimit=50\nsyncLimit=25\nadmin.enableServer=false\n\
+         standaloneEnabled=false\nreconfigEnabled=true\nskipACL=yes\n\
+         server.1=127.0.0.1:{quorum}:{election}:participant;127.0.0.1:{client}\n",
+        place.path("data").display()
+    );
+    fs::write(place.path("conf/zoo.cfg"), lines).unwrap();
+    assert_eq!(place.server(&["start"]).0, 0, "{}", place.log());
+    place.wait_until_serving();
+
+    let server = format!("127.0.0.1:{client}");
+    let joining = format!("server.2=127.0.0.1:{others}:{other}:observer;127.0.0.1:{its}");
+    let (code, out, err) =
+        place.run("zkCli.sh", &["-server", &server, "-q", "reconfig", "-add", &joining]);
+    assert_eq!(code, 0, "{out}{err}");
+    let config = fs::read_to_string(place.path("conf/zoo.cfg")).unwrap();
+    assert!(!config.contains("server.1="), "{config}");
+    let dynamic = config.lines().find_map(|line| line.strip_prefix("dynamicConfigFile="));
+    assert!(Path::new(dynamic.unwrap()).is_absolute(), "{config}");
+
+    let found = format!(
+        "Client port not found in static config file. Looking in dynamic config file.\n\
+         Client port found: {client}. Client address: 127.0.0.1. Client SSL: false.\nMode: leader\n"
+    );
+    assert_eq!(place.server(&["status"]), (0, found.clone()));
+    assert_eq!(place.server(&["restart"]).0, 0, "{}", place.log());
+    place.wait_until_serving();
+    assert_eq!(place.server(&["status"]), (0, found));
+}
+
 #[test]
 fn the_client_port_is_found_wherever_it_is() {
     let place = Place::new();
