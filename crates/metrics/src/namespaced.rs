@@ -28,8 +28,18 @@ fn is_below(path: &str, name: &str) -> bool {
     below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
+/// Metrics of one kind by namespace.
 #[derive(Debug)]
-struct Set<M>(RwLock<BTreeMap<Arc<str>, Arc<M>>>);
+pub struct Set<M>(RwLock<BTreeMap<Arc<str>, Arc<M>>>);
+
+/// Counters by namespace.
+pub type CounterSet = Set<Counter>;
+
+/// Summaries by namespace.
+pub type SummarySet = Set<Summary>;
+
+/// Summaries with percentiles by namespace.
+pub type PercentileSummarySet = Set<PercentileSummary>;
 
 impl<M> Default for Set<M> {
     fn default() -> Self {
@@ -66,50 +76,49 @@ impl<M: Default> Set<M> {
     }
 }
 
-/// Counters by namespace.
-#[derive(Debug, Default)]
-pub struct CounterSet(Set<Counter>);
-
-impl CounterSet {
-    /// Counts `n` more in a namespace.
-    pub fn add(&self, namespace: &str, n: u64) {
-        self.0.with(namespace, |counter| counter.add(n));
-    }
-}
-
-impl Metric for CounterSet {
-    const KIND: Kind = Kind::Counter;
+impl<M: Metric + Default> Metric for Set<M> {
+    const KIND: Kind = M::KIND;
 
     fn expose(&self, name: &str, _: Option<&str>, out: &mut dyn Exposition) {
-        for (key, counter) in self.0.entries() {
-            counter.expose(name, Some(&key), out);
+        for (key, metric) in self.entries() {
+            metric.expose(name, Some(&key), out);
         }
     }
 
     fn visit(&self, name: &str, visitor: &mut dyn Visitor) {
-        for (key, counter) in self.0.entries() {
-            Metric::visit(&*counter, &format!("{key}_{name}"), visitor);
+        for (key, metric) in self.entries() {
+            Metric::visit(&*metric, &format!("{key}_{name}"), visitor);
         }
     }
 
     fn reset(&self) {
-        self.0.entries().iter().for_each(|(_, counter)| Metric::reset(&**counter));
+        self.entries().iter().for_each(|(_, metric)| Metric::reset(&**metric));
     }
 }
 
-/// Summaries by namespace.
-#[derive(Debug, Default)]
-pub struct SummarySet(Set<Summary>);
+impl Set<Counter> {
+    /// Counts `n` more in a namespace.
+    pub fn add(&self, namespace: &str, n: u64) {
+        self.with(namespace, |counter| counter.add(n));
+    }
+}
 
-impl SummarySet {
+impl Set<Summary> {
     /// Records a value in a namespace.
     pub fn add(&self, namespace: &str, value: i64) {
-        self.0.with(namespace, |summary| summary.add(value));
+        self.with(namespace, |summary| summary.add(value));
     }
 
     /// For a row of values, which mostly belong to one namespace.
     pub fn gather(&self) -> Gather<'_> {
         Gather { set: self, current: None, values: Gathered::default() }
+    }
+}
+
+impl Set<PercentileSummary> {
+    /// Records a value in a namespace.
+    pub fn add(&self, namespace: &str, value: i64) {
+        self.with(namespace, |summary| summary.add(value));
     }
 }
 
@@ -127,7 +136,7 @@ impl Gather<'_> {
         if !self.current.as_ref().is_some_and(|(current, _)| is_below(path, current)) {
             let Some(name) = namespace(path) else { return };
             self.record();
-            self.current = self.set.0.get(name);
+            self.current = self.set.get(name);
         }
         self.values.add(value);
     }
@@ -144,57 +153,6 @@ impl Gather<'_> {
 impl Drop for Gather<'_> {
     fn drop(&mut self) {
         self.record();
-    }
-}
-
-impl Metric for SummarySet {
-    const KIND: Kind = Kind::Summary;
-
-    fn expose(&self, name: &str, _: Option<&str>, out: &mut dyn Exposition) {
-        for (key, summary) in self.0.entries() {
-            summary.expose(name, Some(&key), out);
-        }
-    }
-
-    fn visit(&self, name: &str, visitor: &mut dyn Visitor) {
-        for (key, summary) in self.0.entries() {
-            summary.visit_parts(&format!("{key}_{name}"), visitor);
-        }
-    }
-
-    fn reset(&self) {
-        self.0.entries().iter().for_each(|(_, summary)| summary.reset_parts());
-    }
-}
-
-/// Summaries with percentiles by namespace.
-#[derive(Debug, Default)]
-pub struct PercentileSummarySet(Set<PercentileSummary>);
-
-impl PercentileSummarySet {
-    /// Records a value in a namespace.
-    pub fn add(&self, namespace: &str, value: i64) {
-        self.0.with(namespace, |summary| summary.add(value));
-    }
-}
-
-impl Metric for PercentileSummarySet {
-    const KIND: Kind = Kind::Summary;
-
-    fn expose(&self, name: &str, _: Option<&str>, out: &mut dyn Exposition) {
-        for (key, summary) in self.0.entries() {
-            summary.expose(name, Some(&key), out);
-        }
-    }
-
-    fn visit(&self, name: &str, visitor: &mut dyn Visitor) {
-        for (key, summary) in self.0.entries() {
-            Metric::visit(&*summary, &format!("{key}_{name}"), visitor);
-        }
-    }
-
-    fn reset(&self) {
-        self.0.entries().iter().for_each(|(_, summary)| Metric::reset(&**summary));
     }
 }
 
@@ -220,9 +178,9 @@ mod tests {
             set.add(&format!("n{i}"), 1);
         }
         set.add("n0", 1);
-        let entries = set.0.entries();
+        let entries = set.entries();
         assert_eq!(entries.len(), NAMESPACES_MAX);
-        assert_eq!(set.0.0.read()["n0"].value(), 2);
+        assert_eq!(set.0.read()["n0"].value(), 2);
     }
 
     #[test]
@@ -236,10 +194,10 @@ mod tests {
         }
         drop(row);
         let of = |name: &str| {
-            let summary = set.0.0.read()[name].clone();
+            let summary = set.0.read()[name].clone();
             (summary.count(), summary.sum(), summary.min(), summary.max())
         };
         assert_eq!((of("a"), of("b")), ((3, 9, 1, 5), (1, 7, 7, 7)));
-        assert_eq!((of("bc").0, set.0.entries().len()), (1, 3));
+        assert_eq!((of("bc").0, set.entries().len()), (1, 3));
     }
 }
