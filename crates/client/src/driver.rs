@@ -464,6 +464,7 @@ impl Driver {
 
     fn connect(&mut self, attempt: Attempt, server: SocketAddr) {
         info!("opening a connection to {server}");
+        self.shared.asked(server);
         let (reporter, shared) = (self.reporter.clone(), self.shared.clone());
         self.connecting = Some(tokio::spawn(async move {
             let report = match open(server).await {

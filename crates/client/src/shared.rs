@@ -240,6 +240,13 @@ impl Shared {
         refused.push_back((server, why.into()));
     }
 
+    /// A server is asked for a connection: until it answers, or another reason is known, that is what is told of it.
+    pub(crate) fn asked(&self, server: SocketAddr) {
+        if !self.refused.lock().iter().any(|(other, _)| *other == server) {
+            self.refused(server, "no answer yet");
+        }
+    }
+
     /// There is a connection.
     pub(crate) fn forget_refused(&self) {
         self.refused.lock().clear();

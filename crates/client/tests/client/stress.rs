@@ -1,8 +1,9 @@
 //! What a client promises holds when the application is busy, ends, or talks to nobody.
 
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
+use tokio::net::{TcpSocket, TcpStream};
 use zebu_client::{
     Acls, Client, Connector, CreateMode, Ending, ErrorCode, ErrorKind, SessionId, SessionState,
     SessionThread, Version, blocking,
@@ -154,14 +155,36 @@ async fn a_server_that_refuses_is_named() {
     let address = listener.local_addr().unwrap().to_string();
     std::thread::spawn(move || listener.incoming().for_each(drop));
     let client = Connector::new().connection_wait(wait).start(&address).unwrap();
+    troubled(&client).await;
     let error = soon(client.get_data("/a")).await.unwrap_err();
     assert!(error.reason().is_some_and(|reason| reason.starts_with(&address)), "{error}");
+    // One that does not answer at all: its listener has no room for another connection.
+    let (deaf, _waiting) = deaf().await;
+    let client = Connector::new().connection_wait(wait).start(&deaf.to_string()).unwrap();
+    let error = soon(client.get_data("/a")).await.unwrap_err();
+    assert_eq!(error.reason(), Some(format!("{deaf}: no answer yet").as_str()));
+}
+
+/// A server that accepts nothing: the connections that wait leave no room for another.
+async fn deaf() -> (SocketAddr, impl Sized) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut waiting = Vec::new();
+    loop {
+        let connection = TcpStream::connect(address);
+        match tokio::time::timeout(Duration::from_millis(500), connection).await {
+            Ok(stream) => waiting.push(stream.unwrap()),
+            Err(_) => return (address, (listener, waiting)),
+        }
+    }
 }
 
 /// Waits until an attempt to connect has failed, however long the machine takes for that.
 async fn troubled(client: &Client) {
     soon(async {
-        while client.trouble().is_none() {
+        while client.trouble().is_none_or(|why| why.ends_with("no answer yet")) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     })
