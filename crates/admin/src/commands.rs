@@ -262,11 +262,11 @@ fn configuration(facts: &dyn Served) -> Vec<Field> {
 
 fn connections(facts: &dyn Served, with_session: bool) -> Vec<Field> {
     let connections = facts.connections();
-    let plain = connections.iter().map(|it| connection(it, with_session)).collect();
-    vec![
-        ("connections".to_owned(), Json::List(plain)),
-        ("secure_connections".to_owned(), Json::List(Vec::new())),
-    ]
+    let list = |is_secure| {
+        let those = connections.iter().filter(|it| it.is_secure == is_secure);
+        Json::List(those.map(|it| connection(it, with_session)).collect())
+    };
+    vec![("connections".to_owned(), list(false)), ("secure_connections".to_owned(), list(true))]
 }
 
 fn connection(connection: &ConnectionFacts, with_session: bool) -> Json {

@@ -52,7 +52,7 @@ impl Default for Fake {
 
 pub fn connection(port: u16, interest: u8, received: u64, sent: u64) -> ConnectionFacts {
     let remote = ([127, 0, 0, 1], port).into();
-    ConnectionFacts { remote, interest, queued: 0, received, sent, session: None }
+    ConnectionFacts { remote, is_secure: false, interest, queued: 0, received, sent, session: None }
 }
 
 impl Fake {
@@ -81,6 +81,8 @@ impl Facts for Fake {
             packets_received: 145,
             packets_sent: 144,
             connections: 3,
+            tls_handshakes: 0,
+            certificate_seconds_left: None,
             outstanding: 0,
             zxid: Zxid(0x8d),
             znodes: 145,
@@ -161,6 +163,7 @@ impl Facts for Fake {
     fn conf(&self) -> ConfFacts {
         ConfFacts {
             client_port: Some(22014),
+            secure_client_port: None,
             data_dir: PathBuf::from("/data/version-2"),
             log_dir: PathBuf::from("/log/version-2"),
             sizes: self.dirs(),

@@ -42,6 +42,7 @@ pub fn gauges(facts: &dyn Facts, mode: Option<Mode>, out: &mut dyn Figures) {
         ("packets_received", clamp(server.packets_received)),
         ("packets_sent", clamp(server.packets_sent)),
         ("num_alive_connections", server.connections as i64),
+        ("outstanding_tls_handshake", server.tls_handshakes as i64),
         ("outstanding_requests", server.outstanding as i64),
         ("uptime", clamp(server.uptime_ms)),
         ("znode_count", server.znodes as i64),
@@ -64,6 +65,9 @@ pub fn gauges(facts: &dyn Facts, mode: Option<Mode>, out: &mut dyn Figures) {
         if let Some(value) = value {
             out.integer(name, clamp(value));
         }
+    }
+    if let Some(seconds) = server.certificate_seconds_left {
+        out.integer("tls_certificate_seconds_left", seconds);
     }
     out.decimal("connection_drop_probability", server.connection_drop_probability);
     if let Some(member) = &member {

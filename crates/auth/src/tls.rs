@@ -1,10 +1,12 @@
 //! TLS: Java's names, rustls' configurations, host names by ZooKeeper's rules, and TLS told from plain text.
 //!
-//! Configurations are built from typed settings and hold no file: whoever reloads builds another one. Certificate paths
+//! Configurations are built from typed settings and hold no file: whoever reloads builds another one, by
+//! [`PortFiles`]. Certificate paths
 //! are rustls' to verify; what is added is what Java does beside: a certificate that stands itself in the
 //! trust store is trusted, and names of hosts follow `ZKHostnameVerifier`. A name is never looked up in reverse.
 
 mod detect;
+mod files;
 mod hostname;
 mod names;
 mod verify;
@@ -13,6 +15,7 @@ mod verify;
 mod tests;
 
 pub use detect::{Detection, HEADER_BYTES, detect};
+pub use files::{FileStates, Port, PortError, PortFiles};
 pub use hostname::{HostnameError, verify_hostname};
 pub use names::{CIPHER_SUITES, NameError, PROTOCOLS, Protocol, cipher_suites, context, protocols};
 

@@ -295,19 +295,10 @@ impl<'a> Reader<'a> {
         } else if client_port.is_none() && client_address.is_some() {
             self.problem("clientPortAddress", "clientPortAddress is set but clientPort is not set");
         }
-        if client_port.is_none() {
+        if client_port.is_none() && self.value("secureClientPort").is_none_or(|port| port == "0") {
             self.notes
                 .borrow_mut()
                 .push(Note::warn("clientPort is not set: no client can connect".to_owned()));
-        }
-        if let (Some(secure), None) =
-            (self.given("secureClientPortAddress"), self.given("secureClientPort"))
-            && !secure.value().is_empty()
-        {
-            self.problem(
-                "secureClientPortAddress",
-                "secureClientPortAddress is set but secureClientPort is not set",
-            );
         }
         NetConfig {
             client_port,
@@ -439,21 +430,30 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn auth(&self) -> AuthConfig {
+    fn auth(&self, has_tls: bool) -> AuthConfig {
+        let named = |given: &Given| given.value() == super::X509_PROVIDER;
+        let x509 = has_tls
+            || self
+                .merged
+                .given
+                .iter()
+                .any(|(key, given)| key.starts_with("authProvider.") && named(given));
         let digest = self.is_on("DigestAuthenticationProvider.enabled");
         AuthConfig {
             skip_acl: self.is_on("skipACL"),
             eager_acl_check: self.is_on("enableEagerACLCheck"),
+            x509,
+            x509_super_user: self.text("X509AuthenticationProvider.superUser"),
             digest,
             digest_algorithm: self.choice("DigestAuthenticationProvider.digestAlg"),
             super_digest: self.text("DigestAuthenticationProvider.superDigest").map(Secret::new),
-            enforced_schemes: self.enforced_schemes(digest),
+            enforced_schemes: self.enforced_schemes(digest, x509),
             session_passwords: self.session_passwords(),
         }
     }
 
     /// Source: `AuthenticationHelper.initConfigurations`.
-    fn enforced_schemes(&self, has_digest: bool) -> Vec<String> {
+    fn enforced_schemes(&self, has_digest: bool, has_x509: bool) -> Vec<String> {
         let schemes = value::list(&self.text("enforce.auth.schemes").unwrap_or_default());
         let is_enforced = self.is_on("enforce.auth.enabled");
         if !is_enforced {
@@ -466,7 +466,9 @@ impl<'a> Reader<'a> {
             );
         }
         for scheme in &schemes {
-            let is_known = scheme == "ip" || (scheme == "digest" && has_digest);
+            let is_known = scheme == "ip"
+                || (scheme == "digest" && has_digest)
+                || (scheme == "x509" && has_x509);
             if !is_known {
                 self.problem(
                     "enforce.auth.schemes",
@@ -542,17 +544,20 @@ impl<'a> Reader<'a> {
         ]);
         self.check_ports(members);
         let admin = self.admin();
+        let client_tls = self.client_tls();
+        let auth = self.auth(client_tls.is_some());
         let config = Config {
             file,
             data: self.data(),
             log: self.log(),
             snapshot: self.snapshot(),
             net: self.net(members),
+            client_tls,
             sessions: self.sessions(),
             limits: self.limits(),
             throttle: self.throttle(),
             connection_throttle: self.connection_throttle(),
-            auth: self.auth(),
+            auth,
             znodes: self.znodes(),
             purge: self.purge(),
             four_letter_words: value::list(

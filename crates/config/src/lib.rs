@@ -27,6 +27,7 @@ mod session_key;
 mod settings;
 mod sources;
 mod table;
+mod tls;
 mod value;
 pub mod words;
 
@@ -40,6 +41,9 @@ pub use settings::*;
 pub use sources::{Origin, ReadFile, Sources, Start, VARIABLES};
 pub use table::SETTINGS;
 pub use value::interval;
+
+/// Knows clients by their certificates.
+const X509_PROVIDER: &str = "org.apache.zookeeper.server.auth.X509AuthenticationProvider";
 
 /// Our own key: names parts this version lacks which the configuration may ask for all the same.
 pub const RUN_WITHOUT: &str = "zebu.runWithout";
@@ -243,9 +247,6 @@ fn part_of(given: &Given, part: Part) -> Part {
     match given.value() {
         class if part == Part::Plugins && class.ends_with(".SASLAuthenticationProvider") => {
             Part::Sasl
-        }
-        class if part == Part::Plugins && class.ends_with(".X509AuthenticationProvider") => {
-            Part::Tls
         }
         _ => part,
     }

@@ -15,7 +15,6 @@ pub const PREFIX: &str = "zookeeper.";
 /// Source: `X509Util`, `LearnerHandler`, `CommitProcessor`, `QuorumAuth`, `ZKClientConfig`, `KerberosName`.
 const FAMILIES: &[(&str, &[&str])] = &[
     ("ssl.quorum.*", TLS),
-    ("ssl.*", TLS),
     ("leader.*", &["closeSocketAsync"]),
     ("learner.*", &["asyncSending", "closeSocketAsync"]),
     ("commitProcessor.*", &["maxCommitBatchSize", "maxReadBatchSize", "shutdownTimeout"]),
@@ -48,7 +47,7 @@ const FAMILIES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Of TLS, for clients and between servers.
+/// Of TLS between servers.
 const TLS: &[&str] = &[
     "allowReverseDnsLookup",
     "authProvider",
@@ -170,7 +169,7 @@ pub enum Fate {
 /// Parts of ZooKeeper this version does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// TLS for clients and between servers.
+    /// TLS between servers and of what is served over HTTP.
     Tls,
     /// SASL and Kerberos.
     Sasl,
@@ -204,7 +203,7 @@ impl Part {
     /// What is missing, as the start of a sentence.
     pub const fn missing(self) -> &'static str {
         match self {
-            Self::Tls => "TLS is not part of this version",
+            Self::Tls => "TLS between servers and over HTTP is not part of this version",
             Self::Sasl => "SASL is not part of this version",
             Self::Restore => "restoring a snapshot over HTTP is not part of this version",
             Self::Audit => "the audit log is not part of this version",
@@ -459,7 +458,7 @@ mod tests {
     #[test]
     fn exact_names_come_before_families() {
         assert_eq!(by_key("ssl.quorum.keyStore.location").unwrap().key, "ssl.quorum.*");
-        assert_eq!(by_key("ssl.keyStore.location").unwrap().key, "ssl.*");
+        assert_eq!(by_key("ssl.keyStore.location").unwrap().key, "ssl.keyStore.location");
         assert_eq!(by_key("server.12").unwrap().key, "server.*");
         assert!(by_key("server.").is_none());
         assert_eq!(by_key("admin.serverPort").unwrap().key, "admin.serverPort");

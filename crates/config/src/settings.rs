@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use zebu_auth::tls::PortFiles;
 use zebu_replica::Passwords;
 
 use super::ensemble::EnsembleConfig;
@@ -25,6 +26,8 @@ pub struct Config {
     pub snapshot: SnapshotConfig,
     /// Listener and sockets.
     pub net: NetConfig,
+    /// TLS for clients; `None` where no port speaks it.
+    pub client_tls: Option<ClientTlsConfig>,
     /// Ticks and session timeouts.
     pub sessions: SessionConfig,
     /// Sizes and counts a client cannot exceed.
@@ -136,6 +139,30 @@ pub struct NetConfig {
     pub handshake_timeout: Duration,
 }
 
+/// TLS for clients.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClientTlsConfig {
+    /// `secureClientPort`: `None` is no listener of its own; 0, from the command line only, lets the system choose.
+    pub port: Option<u16>,
+    /// `secureClientPortAddress`, a name or an address without brackets: `None` is every address of both families.
+    pub address: Option<String>,
+    /// `client.portUnification`: the other port takes clients with TLS, too.
+    pub is_unified: bool,
+    /// Certificates, versions, cipher suites: `ssl.*`.
+    pub files: PortFiles,
+    /// `ssl.handshakeDetectionTimeoutMillis`: how long a client of a port for both may be silent before it counts as one
+    /// without TLS.
+    pub detection_time: Duration,
+    /// `netty.server.outstandingHandshake.limit`: handshakes at a time; `None` leaves it to the server.
+    pub handshakes_max: Option<u32>,
+    /// `netty.server.earlyDropSecureConnectionHandshakes`: no handshake while nobody is served.
+    pub drop_early: bool,
+    /// `ssl.clientHostnameVerification`: a client's certificate must be for the address that it comes from.
+    pub verifies_clients_hosts: bool,
+    /// `client.certReload`: the files are read anew when they change.
+    pub reloads: bool,
+}
+
 /// Ticks and session timeouts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionConfig {
@@ -239,6 +266,10 @@ pub struct AuthConfig {
     pub skip_acl: bool,
     /// `enableEagerACLCheck`.
     pub eager_acl_check: bool,
+    /// Whether there is the scheme `x509`: with TLS for clients, or where `authProvider.*` names its class.
+    pub x509: bool,
+    /// `X509AuthenticationProvider.superUser`: a subject as RFC 2253 writes it.
+    pub x509_super_user: Option<String>,
     /// `DigestAuthenticationProvider.enabled`.
     pub digest: bool,
     /// `DigestAuthenticationProvider.digestAlg`: a Java name, one of those the registry lists.

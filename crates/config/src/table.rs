@@ -174,8 +174,8 @@ pub static SETTINGS: &[Setting] = &[
     threads(prop("nio.directBufferBytes", number(0, I32_MAX, "bytes"), "65536", "buffers")),
     threads(prop("nio.shutdownTimeout", ms(0), "5000", "wait for worker threads")),
     threads(prop("netty.advancedFlowControl.enabled", Kind::JavaBool, "false", "flow control, which is always on here")),
-    detail(prop("netty.server.outstandingHandshake.limit", count(I32_MIN), "-1", "TLS handshakes at a time"), Part::Tls),
-    detail(prop("netty.server.earlyDropSecureConnectionHandshakes", Kind::JavaBool, "false", "drop TLS connections while not serving"), Part::Tls),
+    prop("netty.server.outstandingHandshake.limit", count(I32_MIN), "-1", "TLS handshakes at a time, a connection above is closed; 0 and less: 1000").group(Group::Tls),
+    prop("netty.server.earlyDropSecureConnectionHandshakes", Kind::JavaBool, "false", "close TLS connections before their handshake while nobody is served").group(Group::Tls),
     watches(prop("watchManagerName", Kind::Text, "org.apache.zookeeper.server.watch.WatchManager", "class of the watch manager")),
     watches(prop("watcherCleanThreadsNum", count(I32_MIN), "2", "tuning")),
     watches(prop("watcherCleanThreshold", count(I32_MIN), "1000", "tuning")),
@@ -215,10 +215,10 @@ pub static SETTINGS: &[Setting] = &[
     prop("zebu.sessionPasswords", Kind::Choice(super::session_key::STEPS), "", "which session passwords are given and accepted; steps on the way to `keyed`").computed("`keyed` with zebu.sessionSecretFile, else `compatible`").group(ACCESS),
     prop("sessionRequireClientSASLAuth", Kind::JavaBool, "false", "close sessions without SASL identity; nobody could have one").not_built(Part::Sasl, Switch::True).group(ACCESS),
     prop("authProvider.*", Kind::Text, "", "class of an authentication scheme").unset().group(ACCESS)
-        .not_built(Part::Plugins, Switch::Unless(&[DIGEST_PROVIDER, IP_PROVIDER])),
+        .not_built(Part::Plugins, Switch::Unless(&[DIGEST_PROVIDER, IP_PROVIDER, super::X509_PROVIDER])),
     detail(prop("ensembleAuthName", Kind::Text, "", "names of scheme ensemble").unset(), Part::Plugins),
     prop("IPAuthenticationProvider.usexforwardedfor", Kind::JavaBool, "false", "trust X-Forwarded-For").harmless("the address of a client is that of its connection, whatever it says").group(ACCESS),
-    detail(prop("X509AuthenticationProvider.superUser", Kind::Text, "", "super user of scheme x509").unset(), Part::Tls),
+    prop("X509AuthenticationProvider.superUser", Kind::Text, "", "subject of the certificate, as RFC 2253 writes it, whose client is super user").unset().group(Group::Tls),
     detail(prop("superUser", Kind::Text, "", "SASL super user").unset(), Part::Sasl),
     detail(prop("superUser.*", Kind::Text, "", "SASL super users").unset(), Part::Sasl),
 
@@ -310,16 +310,38 @@ pub static SETTINGS: &[Setting] = &[
     stages(prop("commitProcessor.numWorkerThreads", count(I32_MIN), "", "threads").computed("cores")),
 
     // TLS
-    file("secureClientPort", PORT, "", "port for TLS clients").unset().not_built(Part::Tls, Switch::Unless(&["0"])).group(Group::Tls),
-    detail(file("secureClientPortAddress", Kind::Text, "", "the one address to listen on").unset(), Part::Tls),
-    prop("client.portUnification", Kind::JavaBool, "false", "TLS and plain clients on one port").not_built(Part::Tls, Switch::True).group(Group::Tls),
-    detail(prop("client.certReload", Kind::JavaBool, "false", "watch the key store"), Part::Tls),
+    file("secureClientPort", PORT, "", "port for clients with TLS; without it (or 0) there is none").unset().group(Group::Tls),
+    file("secureClientPortAddress", Kind::Text, "", "the one address it listens on").computed("all").group(Group::Tls),
+    prop("client.portUnification", Kind::JavaBool, "false", "clientPort takes clients with TLS, too; the first bytes tell").group(Group::Tls),
+    prop("client.certReload", Kind::JavaBool, "true", "read key store, trust store, password files and revocation lists anew when they change").group(Group::Tls),
+    prop("ssl.keyStore.location", Kind::Path, "", "PEM, PKCS12 or JKS with the server's key and certificates; its content tells which").unset().group(Group::Tls),
+    prop("ssl.keyStore.password", Kind::Secret, "", "its password").unset().group(Group::Tls),
+    prop("ssl.keyStore.passwordPath", Kind::Path, "", "file with its password, instead of ssl.keyStore.password").unset().group(Group::Tls),
+    prop("ssl.keyStore.type", Kind::Choice(STORES), "", "its kind; not needed").computed("from the content").group(Group::Tls),
+    prop("ssl.trustStore.location", Kind::Path, "", "PEM, PKCS12 or JKS with the certificates of those who sign certificates of clients").unset().group(Group::Tls),
+    prop("ssl.trustStore.password", Kind::Secret, "", "its password").unset().group(Group::Tls),
+    prop("ssl.trustStore.passwordPath", Kind::Path, "", "file with its password, instead of ssl.trustStore.password").unset().group(Group::Tls),
+    prop("ssl.trustStore.type", Kind::Choice(STORES), "", "its kind; not needed").computed("from the content").group(Group::Tls),
+    prop("ssl.clientAuth", Kind::Choice(&["", "none", "want", "need"]), "need", "whether clients show a certificate: not asked for, taken where there is one, required").group(Group::Tls),
+    prop("ssl.protocol", Kind::Text, "TLS", "TLSv1.2, TLSv1.3, or TLS for both; ssl.enabledProtocols comes first").group(Group::Tls),
+    prop("ssl.enabledProtocols", Kind::List, "", "versions of TLS: TLSv1.2, TLSv1.3").computed("ssl.protocol").group(Group::Tls),
+    prop("ssl.ciphersuites", Kind::List, "", "cipher suites under their names in Java, the best first").computed("all that are safe").group(Group::Tls),
+    prop("ssl.hostnameVerification", Kind::JavaBool, "true", "whether certificates must be for the host that shows them; at a server only with ssl.clientHostnameVerification").group(Group::Tls),
+    prop("ssl.clientHostnameVerification", Kind::JavaBool, "false", "a client's certificate must be for the address that it comes from").group(Group::Tls),
+    prop("ssl.allowReverseDnsLookup", Kind::JavaBool, "false", "refused: who owns an address says what its name is").group(Group::Tls),
+    prop("ssl.crl", Kind::JavaBool, "false", "revoked certificates are refused; wants zebu.ssl.crlFile").group(Group::Tls),
+    prop("zebu.ssl.crlFile", Kind::Path, "", "PEM or DER with the revocation lists of all who sign certificates of clients").unset().group(Group::Tls),
+    prop("ssl.ocsp", Kind::JavaBool, "false", "refused: revocation is known from lists only").group(Group::Tls),
+    prop("ssl.context.supplier.class", Kind::Text, "", "refused: a class of Java").unset().group(Group::Tls),
+    prop("ssl.handshakeDetectionTimeoutMillis", ms(1), "5000", "with client.portUnification: a client that is silent for so long has no TLS").group(Group::Tls),
+    prop("ssl.authProvider", Kind::Text, "x509", "scheme that the certificate of a client gives an id of; x509 is the only one").group(Group::Tls),
+    prop("ssl.sslProvider", Kind::Text, "JDK", "library of TLS").harmless("TLS is that of rustls").group(Group::Tls),
+    prop("ssl.tcnative.ocsp.stapling", Kind::JavaBool, "false", "setting of OpenSSL").harmless("TLS is that of rustls").group(Group::Tls),
     file("sslQuorum", Kind::StrictBool, "false", "TLS between servers").not_built(Part::Tls, Switch::True).group(Group::Tls),
     file("portUnification", Kind::StrictBool, "false", "TLS and plain between servers").not_built(Part::Tls, Switch::True).group(Group::Tls),
     detail(file("sslQuorumReloadCertFiles", Kind::StrictBool, "false", "watch the key store"), Part::Tls),
     detail(prop("ssl.quorum.*", Kind::Text, "", "TLS between servers").unset(), Part::Tls),
-    detail(prop("ssl.*", Kind::Text, "", "TLS for clients").unset(), Part::Tls),
-    detail(prop("fips-mode", Kind::JavaBool, "true", "FIPS algorithms only"), Part::Tls),
+    prop("fips-mode", Kind::JavaBool, "true", "leave out what Java adds to its TLS").harmless("certificates are checked in one way, and TLSv1.2 and TLSv1.3 are spoken either way").group(Group::Tls),
 
     // SASL
     full("java.security.auth.login.config", Kind::Path, "", "JAAS file").unset().not_built(Part::Sasl, Switch::Any).group(Group::Sasl),
@@ -367,6 +389,8 @@ const DIGESTS: &[&str] = &[
     "SHA3-384",
     "SHA3-512",
 ];
+/// Kinds of key and trust stores.
+const STORES: &[&str] = &["", "PEM", "PKCS12", "JKS"];
 /// Built in: naming it changes nothing.
 const DIGEST_PROVIDER: &str = "org.apache.zookeeper.server.auth.DigestAuthenticationProvider";
 /// Built in: naming it changes nothing.

@@ -110,6 +110,8 @@ fn arguments(
 
 const MS: Duration = Duration::from_millis(1);
 
+mod tls;
+
 #[test]
 fn without_anything_it_runs_on_loopback() {
     let config = Case::default().config();
@@ -183,6 +185,8 @@ fn the_documented_defaults() {
     assert_eq!(
         config.auth,
         AuthConfig {
+            x509: false,
+            x509_super_user: None,
             skip_acl: false,
             eager_acl_check: false,
             digest: true,
@@ -662,12 +666,8 @@ fn the_dynamic_file_is_read() {
 fn parts_not_built_are_refused_when_switched_on() {
     for (line, text) in [
         (
-            "secureClientPort=2281",
-            "TLS is not part of this version\nhint: --set zebu.runWithout=tls starts without it",
-        ),
-        (
             "sslQuorum=true",
-            "TLS is not part of this version\nhint: --set zebu.runWithout=tls starts without it",
+            "TLS between servers and over HTTP is not part of this version\nhint: --set zebu.runWithout=tls starts without it",
         ),
         (
             "admin.restore.enabled=true",
@@ -675,7 +675,7 @@ fn parts_not_built_are_refused_when_switched_on() {
         ),
         (
             "admin.portUnification=true",
-            "TLS is not part of this version\nhint: --set zebu.runWithout=tls starts without it",
+            "TLS between servers and over HTTP is not part of this version\nhint: --set zebu.runWithout=tls starts without it",
         ),
         (
             "audit.enable=true",
@@ -720,15 +720,10 @@ fn an_operator_may_choose_to_run_without_a_part() {
          ssl.trustStore.password=apassword",
     )
     .define("java.security.auth.login.config=/jaas.conf")
-    .set("zebu.runWithout=tls, sasl");
+    .set("zebu.runWithout=sasl");
     assert_eq!(case.config().limits.connections_per_address, None);
     let notes = case.notes().join("\n");
-    assert!(
-        notes.contains(
-            "zoo.cfg:3: secureClientPort=22222 has no effect: TLS is not part of this version"
-        ),
-        "{notes}"
-    );
+    assert!(notes.contains("java.security.auth.login.config=/jaas.conf has no effect"), "{notes}");
     assert!(!notes.contains("apassword"), "{notes}");
     Case::file("").set("zebu.runWithout=tsl").fails("--set: zebu.runWithout: there is no part tsl");
 }
@@ -805,7 +800,12 @@ fn metrics_providers() {
     let fault = Case::file("metricsProvider.className=x.Y").load().unwrap_err().to_string();
     assert!(fault.contains("metrics provider class was not found"), "{fault}");
     let tls = Case::file(&format!("{prometheus}\nmetricsProvider.httpsPort=7001"));
-    assert!(tls.load().unwrap_err().to_string().contains("TLS is not part of this version"));
+    assert!(
+        tls.load()
+            .unwrap_err()
+            .to_string()
+            .contains("TLS between servers and over HTTP is not part of this version")
+    );
 }
 
 #[test]
@@ -875,7 +875,7 @@ fn repeated_and_relative_settings_are_told() {
 
 #[test]
 fn every_setting_has_a_value_and_an_origin() {
-    let loaded = Case::file("snapCount=5\nzebu.runWithout=tls\nsecureClientPort=1")
+    let loaded = Case::file("snapCount=5\nzebu.runWithout=tls\nsslQuorum=true")
         .define("zookeeper.maxCnxns=9")
         .set("tickTime=100")
         .load()
@@ -888,7 +888,7 @@ fn every_setting_has_a_value_and_an_origin() {
     assert_eq!(find("maxCnxns"), "9 -D true");
     assert_eq!(find("tickTime"), "100 --set true");
     assert_eq!(find("minSessionTimeout"), "200 default true");
-    assert_eq!(find("secureClientPort"), "1 zoo.cfg:5 false");
+    assert_eq!(find("sslQuorum"), "true zoo.cfg:5 false");
     assert_eq!(find("dataLogDir"), "/d default true");
 }
 

@@ -148,6 +148,10 @@ metrics! {
     connection_drop_count: Counter,
     /// Connections refused by `maxCnxns`, `maxClientCnxns` or the connection throttle.
     connection_rejected: Counter,
+    /// Connections closed as there were too many TLS handshakes at a time.
+    tls_handshake_exceeded: Counter,
+    /// TLS handshakes that failed.
+    unsuccessful_handshake: Counter,
     /// Connect requests that passed the throttle.
     connection_request_count: Counter,
     /// Connect requests that wanted to renew a session.

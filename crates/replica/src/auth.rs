@@ -5,6 +5,7 @@
 
 mod digest;
 mod ip;
+mod x509;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -14,6 +15,7 @@ use zebu_proto::{Acl, AclRef, ClientInfo, ErrorCode, Id, Perms};
 
 pub use digest::{Digest, DigestAlgorithm, UnknownAlgorithm};
 pub use ip::{Ip, text as ip_text};
+pub use x509::{SCHEME as X509_SCHEME, X509};
 
 /// The ids of one connection, in the order they were added; cheap to share with what is in flight.
 pub type Credentials = Arc<[Id]>;
@@ -49,6 +51,12 @@ pub trait AuthProvider: Send + Sync {
     /// # Errors
     /// [`Refused`]: the connection is told so and closed.
     fn authenticate(&self, peer: IpAddr, auth: Option<&[u8]>) -> Result<Vec<Id>, Refused>;
+
+    /// Whether ids of this scheme come with the connection itself, say with a certificate: then a client has them from the
+    /// beginning, an auth packet of it adds none, and is refused where there are none.
+    fn comes_with_connection(&self) -> bool {
+        false
+    }
 
     /// Whether an id of this scheme proves who the client is, so that `auth:` entries expand to it.
     fn is_authenticated(&self) -> bool;
@@ -102,6 +110,11 @@ impl Schemes {
         Arc::new([Id::new("ip", ip::text(peer))])
     }
 
+    /// What a connection starts with that has proved more: its address, and these ids.
+    pub fn initial_with(&self, peer: IpAddr, ids: Vec<Id>) -> Credentials {
+        std::iter::once(Id::new("ip", ip::text(peer))).chain(ids).collect()
+    }
+
     /// Adds what an auth packet proves; duplicates collapse.
     ///
     /// # Errors
@@ -113,7 +126,11 @@ impl Schemes {
         scheme: &str,
         auth: Option<&[u8]>,
     ) -> Result<Credentials, Refused> {
-        let added = self.provider(scheme).ok_or(Refused)?.authenticate(peer, auth)?;
+        let provider = self.provider(scheme).ok_or(Refused)?;
+        if provider.comes_with_connection() && credentials.iter().any(|id| id.scheme == scheme) {
+            return Ok(credentials.clone());
+        }
+        let added = provider.authenticate(peer, auth)?;
         let mut ids = credentials.to_vec();
         for id in added {
             if !ids.contains(&id) {

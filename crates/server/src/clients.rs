@@ -8,6 +8,7 @@ pub mod descriptors;
 pub mod four_letter_words;
 pub mod listening;
 pub mod refused;
+pub mod secure;
 pub mod too_long;
 pub mod worker_turns;
 pub mod workers;

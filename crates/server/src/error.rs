@@ -76,8 +76,11 @@ pub enum StartError {
     #[error("this server, {}, is not in its own configuration", .0.0)]
     NotAMember(ServerId),
     /// The name of an address leads nowhere.
-    #[error("clientPortAddress has no addresses")]
-    NoAddress,
+    #[error("{0} has no addresses")]
+    NoAddress(&'static str),
+    /// The certificates of a port for TLS.
+    #[error("TLS for clients")]
+    Tls(#[from] zebu_auth::tls::PortError),
     /// A port cannot be listened on.
     #[error("{what}")]
     Listen {

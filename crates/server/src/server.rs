@@ -13,7 +13,7 @@ use zebu_admin::Running;
 use zebu_engine::Mode;
 use zebu_engine::journal::MemberFiles;
 use zebu_proto::{ExtendedTypes, ServerId, SessionId, Zxid};
-use zebu_replica::auth::{AuthProvider, Digest, Schemes};
+use zebu_replica::auth::{AuthProvider, Digest, Schemes, X509};
 use zebu_replica::{
     IntakeOptions, MemberOptions, Options as ReplicaOptions, ReaperOptions, Replica, Rules,
     SnapshotOptions, ThrottleOptions,
@@ -24,6 +24,7 @@ use zebu_store::{EpochFiles, Mode as Recovery, OsVfs, Recovered, Snapshots, Stor
 use zebu_tree::Options as TreeOptions;
 
 use crate::admin;
+use crate::clients::secure::Handshakes;
 use crate::clients::workers::{self, Workers};
 use crate::config::{Compression, Config};
 use crate::disk::journal::{self, Journal};
@@ -45,12 +46,14 @@ pub struct Server {
     shared: Arc<Shared>,
     threads: Option<Threads>,
     port: Option<u16>,
+    secure_port: Option<u16>,
     admin_port: Option<u16>,
     metrics_port: Option<u16>,
 }
 
 struct Threads {
     http: Option<Running>,
+    handshakes: Option<JoinHandle<()>>,
     workers: Workers,
     replica: JoinHandle<()>,
     log: JoinHandle<()>,
@@ -118,6 +121,12 @@ impl Server {
         let listener = workers::bind(&config.net)?;
         let port =
             listener.as_ref().and_then(|listener| listener.local_addr().ok()).map(|at| at.port());
+        let tls = config.client_tls.clone();
+        let secure = tls.as_ref().map(|tls| workers::bind_secure(tls, &config.net)).transpose()?;
+        let secure = secure.flatten();
+        let secure_port =
+            secure.as_ref().and_then(|listener| listener.local_addr().ok()).map(|at| at.port());
+        let handshakes = tls.as_ref().map(Handshakes::new).transpose()?;
         let http = admin::Bound::new(&config)?;
         let (admin_port, metrics_port) = (http.admin_port(), http.metrics_port());
         let now = clock.now();
@@ -185,20 +194,38 @@ impl Server {
         if alone {
             shared.serve(Some(Mode::Standalone));
         }
-        if let Some(listener) = listener {
-            workers.listen(listener);
+        let gate = handshakes.as_ref().map(Handshakes::gate);
+        if let (Some(gate), Some(listener)) = (&gate, secure) {
+            gate.listen(listener);
         }
+        if let Some(listener) = listener {
+            let sorts = tls.as_ref().is_some_and(|tls| tls.is_unified);
+            workers.listen(listener, gate.filter(|_| sorts));
+        }
+        let arrivals = workers.arrivals();
+        let handshakes = handshakes
+            .zip(tls)
+            .map(|(handshakes, tls)| {
+                spawn(&shared, "zebu-tls", move |shared| handshakes.run(shared, &tls, arrivals))
+            })
+            .transpose()?;
         let http = http.serve(&shared)?;
         let housekeeper = spawn(&shared, "zebu-purge", move |shared| purge(shared, &snapshots))?;
         std::mem::forget(unfinished);
-        let threads = Threads { http, workers, replica, log, housekeeper, snapshotter, peers };
+        let threads =
+            Threads { http, handshakes, workers, replica, log, housekeeper, snapshotter, peers };
         let threads = Some(threads);
-        Ok(Self { shared, threads, port, admin_port, metrics_port })
+        Ok(Self { shared, threads, port, secure_port, admin_port, metrics_port })
     }
 
     /// The client port that was bound.
     pub fn port(&self) -> Option<u16> {
         self.port
+    }
+
+    /// The client port for TLS that was bound.
+    pub fn secure_port(&self) -> Option<u16> {
+        self.secure_port
     }
 
     /// The port of the HTTP admin server, if there is one.
@@ -245,6 +272,9 @@ impl Server {
         self.shared.stop(Ok(()));
         if let Some(threads) = self.threads.take() {
             drop(threads.http);
+            if let Some(handshakes) = threads.handshakes {
+                let _ = handshakes.join();
+            }
             threads.workers.join();
             if let Some(peers) = threads.peers {
                 peers.stop();
@@ -321,6 +351,9 @@ fn schemes(config: &Config, extra: Vec<Box<dyn AuthProvider>>) -> Result<Schemes
     if auth.digest {
         let super_id = auth.super_digest.as_ref().map(|secret| secret.expose().to_owned());
         providers.push(Box::new(Digest::new(auth.digest_algorithm.parse()?, super_id)));
+    }
+    if auth.x509 {
+        providers.push(Box::new(X509::new(auth.x509_super_user.clone())));
     }
     let schemes = Schemes::new(providers, auth.skip_acl).limited(config.limits.record_bytes_max());
     for scheme in &auth.enforced_schemes {

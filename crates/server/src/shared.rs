@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Condvar, Mutex, RwLock};
@@ -12,9 +12,10 @@ use zebu_engine::conns::{ConnLimits, Conns};
 use zebu_engine::load::LoadLimits;
 use zebu_engine::{ClientRules, Common, Inbox, Mode, outbox_bytes_max};
 use zebu_proto::{ServerId, SessionId, Zxid};
-use zebu_replica::auth::Schemes;
+use zebu_replica::auth::{Schemes, X509};
 use zebu_replica::{ConnId, Now};
 use zebu_store::Snapshots;
+use zebu_transport::Port;
 use zebu_tree::Tree;
 use zebu_zab::Learners;
 use zebu_zab::config::Membership;
@@ -63,6 +64,12 @@ pub struct Shared {
     pub common: Common<Side>,
     /// Counters.
     pub metrics: Metrics,
+    /// What the certificates of clients make them, where there is that scheme.
+    pub x509: Option<X509>,
+    /// The certificates of the client ports for TLS, where there are any.
+    pub tls_port: OnceLock<Arc<Port>>,
+    /// TLS handshakes in progress.
+    pub tls_handshakes: AtomicUsize,
     /// The clock.
     pub clock: Clock,
     /// Until when the network workers have listened to clients.
@@ -343,6 +350,7 @@ impl Shared {
                     .min(),
             },
             common: Common::new(tree, Arc::new(schemes), client_rules(&config)),
+            x509: config.auth.x509.then(|| X509::new(config.auth.x509_super_user.clone())),
             config,
             metrics,
             clock,
@@ -353,6 +361,8 @@ impl Shared {
             status: Mutex::default(),
             session_list: SessionList::default(),
             local_sessions: AtomicUsize::new(0),
+            tls_port: OnceLock::new(),
+            tls_handshakes: AtomicUsize::new(0),
             drop_probability: AtomicU64::new(0),
         }
     }

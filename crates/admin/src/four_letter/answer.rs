@@ -243,7 +243,7 @@ fn write_conf(facts: &dyn Facts, out: &mut String) {
     let conf = facts.conf();
     let or_off = |number: Option<u32>| number.map_or(-1, i64::from);
     line(out, format_args!("clientPort={}", or_off(conf.client_port.map(u32::from))));
-    line(out, format_args!("secureClientPort=-1"));
+    line(out, format_args!("secureClientPort={}", or_off(conf.secure_client_port.map(u32::from))));
     line(out, format_args!("dataDir={}", conf.data_dir.display()));
     line(out, format_args!("dataDirSize={}", conf.sizes.data_bytes));
     line(out, format_args!("dataLogDir={}", conf.log_dir.display()));
@@ -272,7 +272,7 @@ fn write_conf(facts: &dyn Facts, out: &mut String) {
 }
 
 fn write_connection(connection: &ConnectionFacts, with_session: bool, out: &mut String) {
-    let ConnectionFacts { remote, interest, queued, received, sent, session } = connection;
+    let ConnectionFacts { remote, interest, queued, received, sent, session, .. } = connection;
     put(
         out,
         format_args!(" /{remote}[{interest:x}](queued={queued},recved={received},sent={sent}"),

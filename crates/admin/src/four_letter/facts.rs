@@ -141,6 +141,11 @@ pub struct ServerFacts {
     pub packets_sent: u64,
     /// Open client connections, the one that asks included.
     pub connections: usize,
+    /// TLS handshakes in progress.
+    pub tls_handshakes: usize,
+    /// Seconds until the first of the certificates expires that the client ports for TLS use or trust; negative afterwards.
+    /// `None` where there is no such port.
+    pub certificate_seconds_left: Option<i64>,
     /// Requests in progress.
     pub outstanding: usize,
     /// Last zxid applied.
@@ -191,6 +196,8 @@ pub struct GaugeSets {
 pub struct ConnectionFacts {
     /// Of the client.
     pub remote: SocketAddr,
+    /// Whether it has TLS.
+    pub is_secure: bool,
     /// Whether the server is willing to read from it, and waiting to write to it: bits 1 and 4.
     pub interest: u8,
     /// Requests in progress.
@@ -282,6 +289,7 @@ pub struct DirSizes {
 #[allow(missing_docs)] // As `conf` prints them.
 pub struct ConfFacts {
     pub client_port: Option<u16>,
+    pub secure_client_port: Option<u16>,
     pub data_dir: PathBuf,
     pub log_dir: PathBuf,
     pub sizes: DirSizes,
@@ -297,6 +305,7 @@ impl ConfFacts {
     pub fn new(config: &Config, client_port: Option<u16>, sizes: DirSizes) -> Self {
         Self {
             client_port,
+            secure_client_port: config.client_tls.as_ref().and_then(|tls| tls.port),
             data_dir: config.data.snapshots(),
             log_dir: config.data.logs(),
             sizes,

@@ -16,6 +16,8 @@ pub struct Side {
     pub peer: SocketAddr,
     /// When it came, in milliseconds since the Unix epoch.
     pub established_ms: i64,
+    /// Whether it has TLS.
+    pub is_secure: bool,
     /// The connection's task, while it waits.
     pub task: AtomicWaker,
     /// The network worker that is to serve it.
@@ -26,11 +28,11 @@ pub struct Side {
 
 impl Side {
     /// Of a connection that was just accepted.
-    pub fn new(peer: SocketAddr, established_ms: i64, worker: usize) -> Self {
+    pub fn new(peer: SocketAddr, established_ms: i64, worker: usize, is_secure: bool) -> Self {
         let stats = ConnStats::default();
         stats.reset();
         let worker = AtomicUsize::new(worker);
-        Self { peer, established_ms, task: AtomicWaker::new(), worker, stats }
+        Self { peer, established_ms, is_secure, task: AtomicWaker::new(), worker, stats }
     }
 }
 

@@ -2,17 +2,14 @@
 //!
 //! What is done with the bytes is decided by [`zebu_engine::client`].
 
-use std::cell::RefCell;
 use std::future::{Future, poll_fn};
-use std::io::{ErrorKind, Read as _};
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
-use socket2::SockRef;
 use tokio::io::Interest;
-use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 use zebu_engine::Common;
@@ -20,6 +17,7 @@ use zebu_engine::client::{End, Phase, Run, Wants, Word, Worker};
 use zebu_proto::request::ConnectRequest;
 use zebu_proto::{OpCode, SessionId};
 use zebu_replica::Input;
+use zebu_transport::{Parked, Stream};
 
 use crate::clients::conn::{Conn, Side};
 use crate::clients::four_letter_words::{self, Parsed, Question};
@@ -27,9 +25,6 @@ use crate::clients::worker_turns;
 use crate::counting::requests::{Ops, bytes_read, count_answers};
 use crate::metrics::Gather;
 use crate::shared::{Shared, StopOnPanic};
-
-/// Bytes read from a socket at once.
-const READ_BYTES: usize = 64 << 10;
 
 /// How long an answer in flight may still take to leave when the connection is closed.
 const LINGER: Duration = Duration::from_secs(5);
@@ -40,11 +35,6 @@ enum Turn {
     Over,
     /// Another one is to serve it.
     Elsewhere,
-}
-
-thread_local! {
-    /// Where bytes arrive. Only a connection that has not enough for a frame keeps them.
-    static READ_BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Forgets the task of a connection: what it is woken by keeps its runtime, and that the server.
@@ -66,25 +56,31 @@ pub struct Client {
 /// it goes on from what is returned.
 pub async fn serve(
     mut client: Client,
-    stream: TcpStream,
+    mut stream: Stream,
     worker: usize,
-) -> Option<(Client, std::net::TcpStream)> {
+) -> Option<(Client, Parked)> {
     let shared = client.shared.clone();
     let _guard = StopOnPanic::new(&shared, "a connection");
-    let end = match client.drive(&stream, worker).await {
+    let end = match client.drive(&mut stream, worker).await {
         Ok(Turn::Over) => Ok(()),
-        Ok(Turn::Elsewhere) => match stream.into_std() {
-            Ok(stream) => return Some((client, stream)),
-            Err(_) => Ok(()),
-        },
+        Ok(Turn::Elsewhere) => {
+            if let Ok(parked) = stream.park() {
+                return Some((client, parked));
+            }
+            client.leave();
+            return None;
+        }
         Err(End::Word) => {
             if let Some(question) = client.question() {
-                four_letter_words::answer(&shared, &stream, question).await;
+                four_letter_words::answer(&shared, &mut stream, question).await;
             }
             Ok(())
         }
         Err(end) => Err(end),
     };
+    stream.finish();
+    // The socket has room for it, or a client that reads nothing does without.
+    let _ = stream.flush();
     client.leave();
     let peer = client.conn().side.peer;
     match end {
@@ -126,7 +122,7 @@ impl Client {
         }
     }
 
-    async fn drive(&mut self, stream: &TcpStream, worker: usize) -> Result<Turn, End> {
+    async fn drive(&mut self, stream: &mut Stream, worker: usize) -> Result<Turn, End> {
         let shared = self.shared.clone();
         let _forget = Forget(self.client.conn().clone());
         let common = &shared.common;
@@ -135,6 +131,11 @@ impl Client {
         let mut was_blocked = false;
         // The client sends nothing more; what it has sent is still taken.
         let mut ended = false;
+        let clock = shared.clock;
+        let early = stream.early(|bytes| self.client.received(bytes, true, || clock.monotonic()));
+        if early.is_err() {
+            return Ok(Turn::Over);
+        }
         loop {
             let conn = self.client.conn();
             conn.looking();
@@ -161,7 +162,10 @@ impl Client {
                     Err(_) => return Ok(Turn::Over),
                 }
             }
-            let blocked = !self.client.unsent().is_empty();
+            if stream.flush().is_err() {
+                return Ok(Turn::Over);
+            }
+            let blocked = !self.client.unsent().is_empty() || stream.has_unsent();
             was_blocked = blocked;
             let (read, takes) = match self.client.wants(common, waiting, ended) {
                 Wants::Turn if !blocked && waiting > 0 => continue,
@@ -169,6 +173,7 @@ impl Client {
                     tokio::task::yield_now().await;
                     continue;
                 }
+                Wants::End if blocked => (false, false),
                 Wants::End => return Ok(Turn::Over),
                 Wants::Wait { read, takes } => (read, takes),
             };
@@ -187,7 +192,7 @@ impl Client {
             };
             let ready = tokio::select! {
                 biased;
-                ready = stream.ready(interest) => ready,
+                ready = stream.socket().ready(interest) => ready,
                 () = woken(self.client.conn()) => continue,
                 () = sleep_until(until) => {
                     if phase == Phase::Start {
@@ -212,31 +217,22 @@ impl Client {
     }
 
     /// Reads what has come; false when the client is gone.
-    fn read(&mut self, stream: &TcpStream, takes: bool) -> bool {
-        READ_BUFFER.with_borrow_mut(|buffer| {
-            buffer.resize(READ_BYTES, 0);
-            let mut count = 0;
-            // A read that does not fill its buffer has taken everything: the next one, which would only
-            // say so, is spared by saying it ourselves.
-            let read = stream.try_io(Interest::READABLE, || {
-                count = (&*SockRef::from(stream)).read(buffer)?;
-                if (1..READ_BYTES).contains(&count) {
-                    Err(ErrorKind::WouldBlock.into())
-                } else {
-                    Ok(())
-                }
-            });
-            let clock = self.shared.clock;
-            self.client.received(&buffer[..count], takes, || clock.monotonic());
-            match read {
-                Ok(()) if count == 0 => {
-                    self.shared.metrics.connection_drop_count.add(1);
-                    false
-                }
-                Ok(()) => true,
-                Err(error) => error.kind() == ErrorKind::WouldBlock,
+    fn read(&mut self, stream: &mut Stream, takes: bool) -> bool {
+        let clock = self.shared.clock;
+        let read = stream.read(|bytes| self.client.received(bytes, takes, || clock.monotonic()));
+        match read {
+            Ok(true) => true,
+            Ok(false) => {
+                self.shared.metrics.connection_drop_count.add(1);
+                false
             }
-        })
+            Err(error) => {
+                if error.kind() == ErrorKind::InvalidData {
+                    info!("the connection from {} breaks TLS: {error}", self.conn().side.peer);
+                }
+                false
+            }
+        }
     }
 }
 

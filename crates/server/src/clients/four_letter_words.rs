@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::net::TcpStream;
+use zebu_transport::Stream;
 
 use crate::counting::server_facts::ServerFactsView;
 use crate::four_letter::{Answer, Effect, Received, Whitelist, Word};
@@ -50,7 +50,7 @@ impl Question {
 }
 
 /// Sends the answer, a piece at a time.
-pub async fn answer(shared: &Arc<Shared>, stream: &TcpStream, question: Question) {
+pub async fn answer(shared: &Arc<Shared>, stream: &mut Stream, question: Question) {
     let Question::Word(word, argument) = question else { return };
     let serving = shared.serving().is_some();
     let (mut answer, effect) = Answer::begin(word, argument, &shared.whitelist, serving);
@@ -73,14 +73,14 @@ pub async fn answer(shared: &Arc<Shared>, stream: &TcpStream, question: Question
         loop {
             text.clear();
             if !answer.next(&facts, &mut text) {
-                return;
+                break;
             }
             let mut left = text.as_bytes();
             while !left.is_empty() {
                 match stream.try_write(left) {
                     Ok(sent) => left = &left[sent..],
                     Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                        if stream.writable().await.is_err() {
+                        if stream.socket().writable().await.is_err() {
                             return;
                         }
                     }
@@ -89,6 +89,12 @@ pub async fn answer(shared: &Arc<Shared>, stream: &TcpStream, question: Question
             }
             // An answer can be long, and its reader fast: others have their turn in between.
             tokio::task::yield_now().await;
+        }
+        stream.finish();
+        while stream.flush().is_ok() && stream.has_unsent() {
+            if stream.socket().writable().await.is_err() {
+                return;
+            }
         }
     };
     let _ = tokio::time::timeout(ANSWER_TIME, send).await;

@@ -5,7 +5,7 @@
 //! shares are made anew.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -15,14 +15,17 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::RuntimeMetrics;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing::{debug, info, warn};
+use zebu_auth::certificate::Facts;
 use zebu_engine::Outbox;
+use zebu_transport::{Parked, Stream};
 
 use crate::clients::balance::{self, Load, Spread};
 use crate::clients::conn::{Conn, Side};
 use crate::clients::connection::{self, Client};
 use crate::clients::cpu_time;
+use crate::clients::secure::{Gate, Known};
 use crate::clients::worker_turns;
-use crate::config::NetConfig;
+use crate::config::{ClientTlsConfig, NetConfig};
 use crate::driver::Driver;
 use crate::error::{RunError, StartError, chain};
 use crate::shared::{Shared, StopOnPanic};
@@ -33,7 +36,7 @@ const ACCEPTING: usize = 0;
 const BACKLOG: i32 = 1024;
 
 /// How long nothing is accepted after that failed.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// How often the same is said at most.
 const WARN_EVERY: Duration = Duration::from_secs(5);
@@ -59,19 +62,40 @@ impl Warnings {
 /// When the address cannot be resolved or is in use.
 pub fn bind(net: &NetConfig) -> Result<Option<std::net::TcpListener>, StartError> {
     let Some(port) = net.client_port else { return Ok(None) };
-    let addresses: Vec<SocketAddr> = match &net.client_address {
+    bind_to("clientPortAddress", net.client_address.as_deref(), port, net).map(Some)
+}
+
+/// Binds the client port for TLS likewise.
+///
+/// # Errors
+/// The same.
+pub fn bind_secure(
+    tls: &ClientTlsConfig,
+    net: &NetConfig,
+) -> Result<Option<std::net::TcpListener>, StartError> {
+    let Some(port) = tls.port else { return Ok(None) };
+    bind_to("secureClientPortAddress", tls.address.as_deref(), port, net).map(Some)
+}
+
+fn bind_to(
+    setting: &'static str,
+    host: Option<&str>,
+    port: u16,
+    net: &NetConfig,
+) -> Result<std::net::TcpListener, StartError> {
+    let addresses: Vec<SocketAddr> = match host {
         None => vec![SocketAddr::from(([0_u16; 8], port)), SocketAddr::from(([0_u8; 4], port))],
-        Some(host) => std::net::ToSocketAddrs::to_socket_addrs(&(host.as_str(), port))
+        Some(host) => std::net::ToSocketAddrs::to_socket_addrs(&(host, port))
             .map_err(|source| {
-                let what = format!("clientPortAddress {host} cannot be resolved");
+                let what = format!("{setting} {host} cannot be resolved");
                 StartError::Listen { what, source }
             })?
             .collect(),
     };
-    let mut failure = StartError::NoAddress;
+    let mut failure = StartError::NoAddress(setting);
     for address in addresses {
         match listen(address, net) {
-            Ok(listener) => return Ok(Some(listener)),
+            Ok(listener) => return Ok(listener),
             Err(source) => {
                 let what = format!("cannot listen for clients on {address}");
                 failure = StartError::Listen { what, source };
@@ -106,6 +130,8 @@ struct Worker {
     to: UnboundedSender<Arrival>,
     /// Connections it has, or is about to have.
     conns: AtomicUsize,
+    /// Whether it gets new ones.
+    serves: AtomicBool,
     /// What names its thread in [`cpu_time`], where the system tells that.
     thread: OnceLock<Option<String>>,
     runtime: RuntimeMetrics,
@@ -113,12 +139,25 @@ struct Worker {
 
 /// Something for a worker.
 enum Arrival {
-    /// Where connections come that it accepts.
-    Listener(std::net::TcpListener),
+    /// Where connections come that it accepts, and where those go whose kind is to be seen.
+    Listener(std::net::TcpListener, Option<Gate>),
     /// A connection that another worker has accepted.
     New(std::net::TcpStream, SocketAddr),
+    /// A connection whose client is known.
+    Known(Box<Known>),
     /// A connection that another worker has served.
-    Moved(Client, std::net::TcpStream),
+    Moved(Client, Parked),
+}
+
+/// Where connections go whose clients are known.
+#[derive(Clone)]
+pub struct Arrivals(Arc<[Worker]>);
+
+impl Arrivals {
+    /// Hands one to the worker that has the fewest.
+    pub fn hand(&self, known: Known) {
+        self.0[least(&self.0)].hand(Arrival::Known(Box::new(known)));
+    }
 }
 
 impl Worker {
@@ -159,7 +198,8 @@ impl Workers {
                 .map_err(|source| StartError::System { what: "a network worker", source })?;
             let metrics = runtime.handle().metrics();
             let (conns, thread) = (AtomicUsize::new(0), OnceLock::new());
-            all.push(Worker { to, conns, thread, runtime: metrics });
+            let serves = AtomicBool::new(all.len() == ACCEPTING);
+            all.push(Worker { to, conns, serves, thread, runtime: metrics });
             parts.push((runtime, from));
         }
         let all: Arc<[Worker]> = all.into();
@@ -183,9 +223,14 @@ impl Workers {
         Ok(Self { all, threads })
     }
 
-    /// Has connections accepted until the server stops.
-    pub fn listen(&self, listener: std::net::TcpListener) {
-        let _ = self.all[ACCEPTING].to.send(Arrival::Listener(listener)); // gone only when all stop
+    /// Has connections accepted until the server stops; they go by the `gate`, if there is one.
+    pub fn listen(&self, listener: std::net::TcpListener, gate: Option<Gate>) {
+        let _ = self.all[ACCEPTING].to.send(Arrival::Listener(listener, gate)); // gone only when all stop
+    }
+
+    /// Where connections go whose clients are known.
+    pub fn arrivals(&self) -> Arrivals {
+        Arrivals(self.all.clone())
     }
 
     /// Waits until every worker has ended: the server has stopped.
@@ -197,7 +242,12 @@ impl Workers {
 }
 
 /// Accepts connections and deals them out until the server stops, and sees to it that the workers keep up.
-async fn accept(shared: Arc<Shared>, workers: Arc<[Worker]>, listener: std::net::TcpListener) {
+async fn accept(
+    shared: Arc<Shared>,
+    workers: Arc<[Worker]>,
+    listener: std::net::TcpListener,
+    gate: Option<Gate>,
+) {
     let _guard = StopOnPanic::new(&shared, "the listener");
     let mut listener = match TcpListener::from_std(listener) {
         Ok(listener) => listener,
@@ -230,10 +280,15 @@ async fn accept(shared: Arc<Shared>, workers: Arc<[Worker]>, listener: std::net:
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, peer)) => match least(&workers, watch.spread.active()) {
+            Ok((stream, peer)) if gate.is_some() => {
+                if let (Some(gate), Ok(stream)) = (&gate, stream.into_std()) {
+                    gate.sort(stream, peer);
+                }
+            }
+            Ok((stream, peer)) => match least(&workers) {
                 ACCEPTING => {
                     workers[ACCEPTING].conns.fetch_add(1, Ordering::Relaxed);
-                    let begun = begin(&shared, stream, peer, ACCEPTING, &mut refusals);
+                    let begun = begin(&shared, stream.into(), peer, None, ACCEPTING, &mut refusals);
                     go_on(begun, &workers, ACCEPTING);
                 }
                 other => {
@@ -253,10 +308,11 @@ async fn accept(shared: Arc<Shared>, workers: Arc<[Worker]>, listener: std::net:
     }
 }
 
-/// Who has the fewest connections of the first `active` workers.
-fn least(workers: &[Worker], active: usize) -> usize {
+/// Who has the fewest connections of those workers that serve.
+fn least(workers: &[Worker]) -> usize {
     let conns = |worker: &usize| workers[*worker].conns.load(Ordering::Relaxed);
-    (0..active).min_by_key(conns).unwrap_or(ACCEPTING)
+    let serves = |worker: &usize| workers[*worker].serves.load(Ordering::Relaxed);
+    (0..workers.len()).filter(serves).min_by_key(conns).unwrap_or(ACCEPTING)
 }
 
 /// What the workers have done so far, and how connections are spread over them for that.
@@ -291,6 +347,9 @@ impl Watch {
         };
         let loads: Vec<Load> = workers.iter().zip(&mut self.times).map(load).collect();
         let mut moves = self.spread.look(&loads, idle);
+        for (number, worker) in workers.iter().enumerate() {
+            worker.serves.store(number < self.spread.active(), Ordering::Relaxed);
+        }
         if !moves.is_empty() {
             debug!("{} network workers serve, after {loads:?} and {idle:.1}", self.spread.active());
             shared.conns().each(|conn| {
@@ -368,13 +427,19 @@ async fn work(
         };
         let Some(arrival) = arrival else { return };
         let begun = match arrival {
-            Arrival::Listener(listener) => {
-                tokio::spawn(accept(shared.clone(), workers.clone(), listener));
+            Arrival::Listener(listener, gate) => {
+                tokio::spawn(accept(shared.clone(), workers.clone(), listener, gate));
                 continue;
             }
             Arrival::New(stream, peer) => TcpStream::from_std(stream)
-                .and_then(|stream| begin(shared, stream, peer, me, &mut refusals)),
-            Arrival::Moved(client, stream) => match TcpStream::from_std(stream) {
+                .and_then(|stream| begin(shared, stream.into(), peer, None, me, &mut refusals)),
+            Arrival::Known(known) => {
+                let Known { parked, peer, certificate } = *known;
+                parked.resume().and_then(|stream| {
+                    begin(shared, stream, peer, certificate.as_ref(), me, &mut refusals)
+                })
+            }
+            Arrival::Moved(client, parked) => match parked.resume() {
                 Ok(stream) => Ok(Some((client, stream))),
                 Err(error) => {
                     client.leave();
@@ -387,7 +452,7 @@ async fn work(
 }
 
 /// Goes on with a connection that this worker, which is `me`, has begun to serve, unless it was refused.
-fn go_on(begun: std::io::Result<Option<(Client, TcpStream)>>, workers: &Arc<[Worker]>, me: usize) {
+fn go_on(begun: std::io::Result<Option<(Client, Stream)>>, workers: &Arc<[Worker]>, me: usize) {
     match begun {
         Ok(Some((client, stream))) => {
             tokio::spawn(serve(client, stream, workers.clone(), me));
@@ -403,7 +468,7 @@ fn go_on(begun: std::io::Result<Option<(Client, TcpStream)>>, workers: &Arc<[Wor
 }
 
 /// Serves a connection as the worker `me` until it ends or is another one's.
-async fn serve(client: Client, stream: TcpStream, workers: Arc<[Worker]>, me: usize) {
+async fn serve(client: Client, stream: Stream, workers: Arc<[Worker]>, me: usize) {
     let moved = connection::serve(client, stream, me).await;
     workers[me].conns.fetch_sub(1, Ordering::Relaxed);
     if let Some((client, stream)) = moved {
@@ -414,19 +479,22 @@ async fn serve(client: Client, stream: TcpStream, workers: Arc<[Worker]>, me: us
 
 fn begin(
     shared: &Arc<Shared>,
-    stream: TcpStream,
+    stream: Stream,
     peer: SocketAddr,
+    certificate: Option<&Facts>,
     me: usize,
     refusals: &mut Warnings,
-) -> std::io::Result<Option<(Client, TcpStream)>> {
-    let socket = SockRef::from(&stream);
+) -> std::io::Result<Option<(Client, Stream)>> {
+    let socket = SockRef::from(stream.socket());
     socket.set_tcp_nodelay(true)?;
     socket.set_keepalive(shared.config.net.tcp_keep_alive)?;
-    let ids = shared.common.schemes.initial(peer.ip());
+    let proved = shared.x509.as_ref().zip(certificate);
+    let proved = proved.map(|(x509, facts)| x509.ids(&facts.subject)).unwrap_or_default();
+    let ids = shared.common.schemes.initial_with(peer.ip(), proved);
     let address = peer.ip().to_canonical();
     let now_ms = shared.clock.now().wall_ms;
     let outbox = Outbox::new(shared.common.rules.outbox_bytes_max);
-    let side = Side::new(peer, now_ms, me);
+    let side = Side::new(peer, now_ms, me, stream.is_secure());
     let Some(conn) = shared.enter(address, |id| Conn::new(id, address, ids, outbox, side)) else {
         shared.metrics.connection_rejected.add(1);
         if refusals.is_due() {

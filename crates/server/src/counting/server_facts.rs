@@ -76,6 +76,8 @@ impl Facts for ServerFactsView {
             packets_received: stats.packets_received.value(),
             packets_sent: stats.packets_sent.value(),
             connections: shared.conns().count(),
+            tls_handshakes: shared.tls_handshakes.load(Ordering::Relaxed),
+            certificate_seconds_left: shared.tls_port.get().map(|port| port.seconds_left()),
             outstanding: shared.common.load.requests(),
             zxid: tree.last_zxid(),
             znodes: tree.znode_count() + 1,
@@ -283,6 +285,7 @@ fn connection(conn: &Conn) -> ConnectionFacts {
     });
     ConnectionFacts {
         remote: remote(conn),
+        is_secure: conn.side.is_secure,
         interest: if blocked { 5 } else { 1 },
         queued: conn.in_flight.load(Ordering::Relaxed).into(),
         received: stats.received.load(Ordering::Relaxed),

@@ -15,6 +15,7 @@ mod sessions;
 mod storage;
 mod strangers;
 mod throttling;
+mod tls;
 mod turns;
 mod words;
 mod znodes;

@@ -1,0 +1,123 @@
+//! The files of a port that speaks TLS, and the configuration that they give.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use jiff::Timestamp;
+use rustls::{ServerConfig, SupportedCipherSuite};
+
+use super::{ClientAuth, Common, Protocol, TlsError, server};
+use crate::certificate::{Facts, NotACertificate};
+use crate::store::{PasswordSource, StoreError, StoreFile};
+
+/// The key store, the trust store and what else settles a port's TLS.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PortFiles {
+    /// The port's own key and certificate.
+    pub key_store: StoreFile,
+    /// Whose certificates are trusted; not needed where no client is asked for one.
+    pub trust_store: Option<StoreFile>,
+    /// Revocation lists in PEM or DER.
+    pub revocations: Option<PathBuf>,
+    /// Whether clients are asked for a certificate.
+    pub client_auth: ClientAuth,
+    /// Versions that are spoken; at least one.
+    pub protocols: Vec<Protocol>,
+    /// Cipher suites in the order of preference; `None` for all that are safe.
+    pub suites: Option<Vec<SupportedCipherSuite>>,
+}
+
+/// What the files give.
+#[derive(Debug)]
+pub struct Port {
+    /// For new connections.
+    pub config: ServerConfig,
+    /// What the port's own certificate says.
+    pub own: Facts,
+    /// What the trusted certificates say.
+    pub trusted: Vec<Facts>,
+}
+
+/// Files that give no configuration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PortError {
+    /// A store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A certificate cannot be used.
+    #[error("{path}: {fault}; replace that certificate", path = .path.display())]
+    Certificate {
+        /// The store it stands in.
+        path: PathBuf,
+        /// Why.
+        fault: NotACertificate,
+    },
+    /// They contradict each other or the settings.
+    #[error("the TLS settings cannot be used: {0}")]
+    Settings(#[from] TlsError),
+}
+
+impl PortFiles {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// One sentence with the file, what is wrong and what helps.
+    pub fn read(&self, now: Timestamp) -> Result<Port, PortError> {
+        let identity = self.key_store.identity(now)?;
+        let (trusted, facts) = match &self.trust_store {
+            Some(store) => {
+                let trusted = store.trusted()?;
+                let facts: Result<_, _> = trusted.iter().map(|der| Facts::of(der)).collect();
+                let named = |fault| PortError::Certificate { path: store.path.clone(), fault };
+                (trusted, facts.map_err(named)?)
+            }
+            None => (Vec::new(), Vec::new()),
+        };
+        let revocations = match &self.revocations {
+            Some(path) => {
+                let password = PasswordSource::None;
+                StoreFile { path: path.clone(), password }.revocations()?
+            }
+            None => Vec::new(),
+        };
+        let (protocols, suites) = (self.protocols.clone(), self.suites.clone());
+        let common = Common { protocols, suites, trusted, revocations };
+        let config = server(&common, &identity, self.client_auth)?;
+        Ok(Port { config, own: identity.facts, trusted: facts })
+    }
+
+    /// What the files are at the moment, as far as that is seen without reading them.
+    pub fn state(&self) -> FileStates {
+        let stores = [Some(&self.key_store), self.trust_store.as_ref()];
+        let files = stores.into_iter().flatten().flat_map(StoreFile::files);
+        FileStates(files.chain(self.revocations.as_deref()).map(state).collect())
+    }
+}
+
+impl StoreFile {
+    fn files(&self) -> impl Iterator<Item = &Path> {
+        let password = match &self.password {
+            PasswordSource::File(path) => Some(path.as_path()),
+            PasswordSource::None | PasswordSource::Inline(_) => None,
+        };
+        std::iter::once(self.path.as_path()).chain(password)
+    }
+}
+
+/// Sizes and times of files, through every symbolic link on the way: a directory that is swapped behind one is another
+/// state. Equal states are of the same content, unless a file was written twice within the clock's resolution.
+#[derive(Clone, PartialEq, Eq)]
+pub struct FileStates(Vec<Option<(PathBuf, u64, SystemTime)>>);
+
+impl fmt::Debug for FileStates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.0).finish()
+    }
+}
+
+fn state(path: &Path) -> Option<(PathBuf, u64, SystemTime)> {
+    let path = path.canonicalize().ok()?;
+    let metadata = path.metadata().ok()?;
+    Some((path, metadata.len(), metadata.modified().ok()?))
+}

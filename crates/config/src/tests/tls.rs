@@ -1,0 +1,87 @@
+//! The settings of TLS for clients.
+
+use std::path::Path;
+
+use zebu_auth::store::PasswordSource;
+use zebu_auth::tls::{ClientAuth, Protocol};
+
+use super::Case;
+
+const STORES: &str = "ssl.keyStore.location=/k.jks\nssl.keyStore.password=apassword\n\
+                      ssl.trustStore.location=/t.pem";
+
+#[test]
+fn a_port_has_a_key_and_knows_whom_it_trusts() {
+    let tls = Case::file(&format!("secureClientPort=2281\n{STORES}")).config().client_tls.unwrap();
+    assert_eq!((tls.port, tls.is_unified, tls.reloads), (Some(2281), false, true));
+    assert_eq!(tls.files.key_store.path, Path::new("/k.jks"));
+    assert_eq!(tls.files.key_store.password, PasswordSource::Inline("apassword".into()));
+    assert_eq!(tls.files.trust_store.unwrap().path, Path::new("/t.pem"));
+    assert_eq!(tls.files.client_auth, ClientAuth::Need);
+    assert_eq!(tls.files.protocols, [Protocol::Tls12, Protocol::Tls13]);
+    assert!(!tls.verifies_clients_hosts);
+    let config = Case::file(&format!("secureClientPort=2281\n{STORES}")).config();
+    assert!(config.auth.x509, "certificates are ids");
+    assert!(!format!("{config:?}").contains("apassword"));
+}
+
+#[test]
+fn one_port_for_both_kinds() {
+    let text = "client.portUnification=true\nssl.clientAuth=none\nssl.keyStore.location=/k.pem\n\
+                ssl.keyStore.passwordPath=/p\nssl.enabledProtocols=TLSv1.3\n\
+                ssl.clientHostnameVerification=true\nclient.certReload=false\n\
+                ssl.ciphersuites=TLS_AES_256_GCM_SHA384";
+    let tls = Case::file(text).config().client_tls.unwrap();
+    assert_eq!((tls.port, tls.is_unified, tls.reloads), (None, true, false));
+    assert_eq!(tls.files.key_store.password, PasswordSource::File("/p".into()));
+    assert_eq!(tls.files.protocols, [Protocol::Tls13]);
+    assert_eq!(tls.files.suites.unwrap().len(), 1);
+    assert!(tls.verifies_clients_hosts);
+    // Over that switch is the other one.
+    let without = format!("{text}\nssl.hostnameVerification=false");
+    assert!(!Case::file(&without).config().client_tls.unwrap().verifies_clients_hosts);
+}
+
+#[test]
+fn without_a_switch_the_rest_is_not_looked_at() {
+    let config = Case::file("ssl.ocsp=true\nssl.ciphersuites=NONE_SUCH").config();
+    assert_eq!((config.client_tls, config.auth.x509), (None, false));
+    let named = "authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider";
+    assert!(Case::file(named).config().auth.x509);
+}
+
+#[test]
+fn what_is_not_there_is_refused_by_name() {
+    for (line, text) in [
+        ("ssl.ocsp=true", "ssl.ocsp=true: OCSP is not part of this version"),
+        ("ssl.crl=true", "ssl.crl=true: revocation lists are not fetched"),
+        ("ssl.allowReverseDnsLookup=true", "names are never looked up from addresses"),
+        ("ssl.context.supplier.class=x.Y", "this server cannot load Java classes"),
+        ("ssl.authProvider=mine", "no provider of that scheme knows certificates"),
+        (
+            "ssl.protocol=SSLv3",
+            "ssl.protocol: \"SSLv3\" is not a supported TLS protocol; use TLSv1.2, TLSv1.3",
+        ),
+        ("ssl.enabledProtocols=TLSv1.3,TLSv1", "\"TLSv1\" is not a supported TLS protocol"),
+        (
+            "ssl.ciphersuites=TLS_RSA_WITH_NULL_MD5",
+            "is not a supported cipher suite; use TLS_AES_256_GCM_SHA384",
+        ),
+        ("ssl.clientAuth=maybe", "ssl.clientAuth=maybe"),
+        ("ssl.keyStore.type=BCFKS", "ssl.keyStore.type=BCFKS"),
+        ("ssl.keyStore.passwordPath=/p", "are both set; leave one out"),
+    ] {
+        let fault =
+            Case::file(&format!("secureClientPort=1\n{STORES}\n{line}")).load().unwrap_err();
+        let (fault, place) = (fault.to_string(), "zoo.cfg:7: ");
+        assert!(fault.starts_with(place) && fault.contains(text), "{line}: {fault}");
+    }
+    Case::file("secureClientPort=2281\nssl.clientAuth=none").fails(
+        "zoo.cfg:3: TLS is switched on and ssl.keyStore.location is not set\n\
+         hint: it names a file with the server's private key and certificate",
+    );
+    Case::file("client.portUnification=true\nssl.keyStore.location=/k").fails(
+        "zoo.cfg:3: clients are asked for a certificate and ssl.trustStore.location is not set\n\
+         hint: ssl.clientAuth=none takes clients without one",
+    );
+}

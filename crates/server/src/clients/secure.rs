@@ -1,0 +1,297 @@
+//! TLS for clients: handshakes on a thread of their own, so that no connection that is served waits for one.
+//!
+//! A connection comes from the port for TLS, or from the one for both kinds. It goes on to a network worker once it is known
+//! what it is, and whose. Until then it costs what a handshake needs, for as long as a connection may take for its first
+//! request, and one place among a bounded number of them, of which no address has all.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tracing::{info, warn};
+use zebu_auth::certificate::Facts;
+use zebu_auth::tls::verify_hostname;
+use zebu_transport::{Begins, Parked, Port, Secured, secure, sort};
+
+use super::workers::{ACCEPT_PAUSE, Arrivals, Warnings};
+use crate::config::ClientTlsConfig;
+use crate::error::StartError;
+use crate::shared::{Shared, StopOnPanic};
+
+/// Handshakes at a time, unless configured.
+const HANDSHAKES_MAX: u32 = 1000;
+/// Places that one address may have, of all.
+const SHARE_OF_ADDRESS: u32 = 4;
+
+/// A connection whose client is known, as far as it has said.
+pub struct Known {
+    /// The connection.
+    pub parked: Parked,
+    /// Where it comes from.
+    pub peer: SocketAddr,
+    /// What the client's certificate says.
+    pub certificate: Option<Facts>,
+}
+
+/// A connection that is about to be known.
+enum Arrival {
+    /// Where connections with TLS come from.
+    Listener(std::net::TcpListener),
+    /// One of the port for both kinds.
+    Mixed(std::net::TcpStream, SocketAddr),
+}
+
+/// The way to the thread.
+#[derive(Clone)]
+pub struct Gate(UnboundedSender<Arrival>);
+
+impl Gate {
+    /// Has connections with TLS accepted until the server stops.
+    pub fn listen(&self, listener: std::net::TcpListener) {
+        let _ = self.0.send(Arrival::Listener(listener)); // gone only when all stop
+    }
+
+    /// Has a connection of the port for both kinds looked at.
+    pub fn sort(&self, socket: std::net::TcpStream, peer: SocketAddr) {
+        let _ = self.0.send(Arrival::Mixed(socket, peer)); // likewise
+    }
+}
+
+/// The thread, before it runs.
+pub struct Handshakes {
+    port: Arc<Port>,
+    gate: Gate,
+    from: UnboundedReceiver<Arrival>,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Handshakes {
+    /// Reads the certificates.
+    ///
+    /// # Errors
+    /// They cannot be used, or the system has nothing left.
+    pub fn new(config: &ClientTlsConfig) -> Result<Self, StartError> {
+        let port = Arc::new(Port::new(config.files.clone())?);
+        let (to, from) = unbounded_channel();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|source| StartError::System { what: "the thread for TLS", source })?;
+        Ok(Self { port, gate: Gate(to), from, runtime })
+    }
+
+    /// The way to it.
+    pub fn gate(&self) -> Gate {
+        self.gate.clone()
+    }
+
+    /// Runs until the server stops. Whoever is known goes on to `workers`.
+    pub fn run(mut self, shared: &Arc<Shared>, config: &ClientTlsConfig, workers: Arrivals) {
+        let _ = shared.tls_port.set(self.port.clone());
+        let desk = Arc::new(Desk {
+            shared: shared.clone(),
+            port: self.port,
+            workers,
+            config: config.clone(),
+            places: Places::new(config.handshakes_max.unwrap_or(HANDSHAKES_MAX)),
+        });
+        self.runtime.block_on(async {
+            let port = desk.port.clone();
+            let reloads = config.reloads;
+            tokio::spawn(async move { port.watch(reloads).await });
+            loop {
+                let arrival = tokio::select! {
+                    biased;
+                    _ = shared.stopped() => return,
+                    arrival = self.from.recv() => arrival,
+                };
+                match arrival {
+                    None => return,
+                    Some(Arrival::Listener(listener)) => {
+                        tokio::spawn(desk.clone().accept(listener));
+                    }
+                    Some(Arrival::Mixed(socket, peer)) => {
+                        if let Ok(socket) = TcpStream::from_std(socket) {
+                            desk.clone().begin(socket, peer, true);
+                        }
+                    }
+                }
+            }
+        });
+        self.runtime.shutdown_timeout(Duration::from_millis(100));
+    }
+}
+
+/// What a handshake needs.
+struct Desk {
+    shared: Arc<Shared>,
+    port: Arc<Port>,
+    workers: Arrivals,
+    config: ClientTlsConfig,
+    places: Arc<Places>,
+}
+
+impl Desk {
+    async fn accept(self: Arc<Self>, listener: std::net::TcpListener) {
+        let _guard = StopOnPanic::new(&self.shared, "the listener for TLS");
+        let listener = match TcpListener::from_std(listener) {
+            Ok(listener) => listener,
+            Err(source) => {
+                let what = "the client port for TLS cannot be served";
+                self.shared.stop(Err(crate::error::RunError::System { what, source }));
+                return;
+            }
+        };
+        let mut warnings = Warnings::default();
+        loop {
+            match listener.accept().await {
+                Ok((socket, peer)) => self.clone().begin(socket, peer, false),
+                Err(error) => {
+                    if warnings.is_due() {
+                        warn!("accepting a connection with TLS failed: {error}");
+                    }
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Begins with a connection, if there is a place; `mixed`: it may be one without TLS.
+    fn begin(self: Arc<Self>, socket: TcpStream, peer: SocketAddr, mixed: bool) {
+        let metrics = &self.shared.metrics;
+        if self.config.drop_early && self.shared.serving().is_none() {
+            return;
+        }
+        let Some(place) = self.places.take(peer.ip().to_canonical()) else {
+            metrics.tls_handshake_exceeded.add(1);
+            if self.places.is_due() {
+                warn!(
+                    "refusing connections, now from {peer}: there are too many handshakes at a time"
+                );
+            }
+            return;
+        };
+        self.shared.tls_handshakes.fetch_add(1, Ordering::Relaxed);
+        tokio::spawn(async move {
+            // Taken along, so that it ends with this task.
+            let _place = place;
+            let patience = self.shared.config.net.handshake_timeout;
+            match tokio::time::timeout(patience, self.know(socket, peer, mixed)).await {
+                Ok(Ok(known)) => self.workers.hand(known),
+                Ok(Err(why)) => self.refuse(peer, &why),
+                Err(_) => self.refuse(peer, "no TLS handshake in time"),
+            }
+            self.shared.tls_handshakes.fetch_sub(1, Ordering::Relaxed);
+        });
+    }
+
+    /// Finds out what a connection is, and whose.
+    async fn know(
+        &self,
+        socket: TcpStream,
+        peer: SocketAddr,
+        mixed: bool,
+    ) -> Result<Known, String> {
+        if mixed {
+            let begins = sort(&socket, self.config.detection_time).await;
+            if begins.map_err(|error| error.to_string())? == Begins::Plain {
+                let socket = socket.into_std().map_err(|error| error.to_string())?;
+                let parked = zebu_transport::plain(socket);
+                return Ok(Known { parked, peer, certificate: None });
+            }
+        }
+        let secured = secure(socket, self.port.config()).await;
+        let Secured { parked, client } = secured.map_err(|error| format!("no TLS: {error}"))?;
+        if self.config.verifies_clients_hosts
+            && let Some(facts) = &client
+        {
+            let address = peer.ip().to_canonical().to_string();
+            verify_hostname(facts, &[&address]).map_err(|error| format!("no TLS: {error}"))?;
+        }
+        Ok(Known { parked, peer, certificate: client })
+    }
+
+    fn refuse(&self, peer: SocketAddr, why: &str) {
+        self.shared.metrics.unsuccessful_handshake.add(1);
+        info!("closing the connection from {peer}: {why}");
+    }
+}
+
+/// Places for handshakes, of which no address has more than a part.
+struct Places {
+    max: u32,
+    taken: parking_lot::Mutex<Taken>,
+}
+
+#[derive(Default)]
+struct Taken {
+    all: u32,
+    by_address: HashMap<IpAddr, u32>,
+    warnings: Warnings,
+}
+
+/// A place that is taken as long as this exists.
+struct Place(Arc<Places>, IpAddr);
+
+impl Places {
+    fn new(max: u32) -> Arc<Self> {
+        Arc::new(Self { max, taken: parking_lot::Mutex::default() })
+    }
+
+    fn take(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+        let mut taken = self.taken.lock();
+        let of_address = taken.by_address.get(&address).copied().unwrap_or(0);
+        if taken.all >= self.max || of_address >= self.max.div_ceil(SHARE_OF_ADDRESS) {
+            return None;
+        }
+        taken.all += 1;
+        taken.by_address.insert(address, of_address + 1);
+        Some(Place(self.clone(), address))
+    }
+
+    fn is_due(&self) -> bool {
+        self.taken.lock().warnings.is_due()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.0.taken.lock();
+        taken.all -= 1;
+        if let Some(count) = taken.by_address.get_mut(&self.1) {
+            *count -= 1;
+            if *count == 0 {
+                taken.by_address.remove(&self.1);
+            }
+        }
+        let sum: u32 = taken.by_address.values().sum();
+        debug_assert_eq!(sum, taken.all, "every place is somebody's");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_address_has_all_places() {
+        let places = Places::new(8);
+        let [one, other] = [[127, 0, 0, 1], [127, 0, 0, 2]].map(IpAddr::from);
+        let first: Vec<_> = (0..9).map_while(|_| places.take(one)).collect();
+        assert_eq!(first.len(), 2);
+        let second: Vec<_> = (0..9).map_while(|_| places.take(other)).collect();
+        assert_eq!(second.len(), 2);
+        drop(first);
+        assert!(places.take(one).is_some());
+        drop(second);
+        assert_eq!(places.taken.lock().all, 0);
+        assert!(places.taken.lock().by_address.is_empty());
+        let few = Places::new(1);
+        let held = few.take(one);
+        assert!(held.is_some() && few.take(other).is_none());
+    }
+}

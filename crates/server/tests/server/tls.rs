@@ -1,0 +1,398 @@
+//! TLS for clients, from the wire: certificates of openssl, keytool and others, good and bad, and what they give.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsConnector;
+use zebu_auth::store::{PasswordSource, StoreFile};
+use zebu_auth::tls::{Common, Protocol, client};
+
+use crate::client::{Bytes, Client, DEADLINE, OPEN, Parts, err, op};
+use crate::running::Running;
+
+fn fixture(name: &str) -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "../auth/tests/fixtures", name].iter().collect()
+}
+
+/// A key and its certificate in one file.
+fn pair(name: &str, dir: &Path) -> PathBuf {
+    let mut text = fs::read(fixture(&format!("{name}.key"))).unwrap();
+    text.extend(fs::read(fixture(&format!("{name}.pem"))).unwrap());
+    let path = dir.join(format!("{name}-pair.pem"));
+    fs::write(&path, text).unwrap();
+    path
+}
+
+/// The configuration of a client that trusts the authority of the tests and shows the certificate of that `name`, if any.
+fn config(name: Option<&str>, protocol: Protocol) -> Arc<ClientConfig> {
+    config_of(name, protocol, true)
+}
+
+fn config_of(name: Option<&str>, protocol: Protocol, is_name_checked: bool) -> Arc<ClientConfig> {
+    let dir = tempfile::tempdir().unwrap();
+    let store = |path| StoreFile { path, password: PasswordSource::None };
+    let mut common = Common::trusting(store(fixture("ca.pem")).trusted().unwrap());
+    common.protocols = vec![protocol];
+    let identity = name.map(|name| {
+        // Bad certificates are shown, too: read at a moment when they are good.
+        let der = &store(fixture(&format!("{name}.pem"))).trusted().unwrap()[0];
+        let facts = zebu_auth::certificate::Facts::of(der).unwrap();
+        store(pair(name, dir.path())).identity(facts.not_before).unwrap()
+    });
+    Arc::new(client(&common, identity.as_ref(), is_name_checked).unwrap())
+}
+
+fn name() -> ServerName<'static> {
+    ServerName::try_from("127.0.0.1").unwrap()
+}
+
+/// A connection with TLS, before its handshake is looked at.
+fn connect(port: u16, config: Arc<ClientConfig>) -> StreamOwned<ClientConnection, TcpStream> {
+    let socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    socket.set_read_timeout(Some(DEADLINE)).unwrap();
+    StreamOwned::new(ClientConnection::new(config, name()).unwrap(), socket)
+}
+
+/// Whether the server lets that client in: it answers a word.
+fn is_let_in(port: u16, config: Arc<ClientConfig>) -> bool {
+    let mut stream = connect(port, config);
+    let mut answer = Vec::new();
+    let _ = stream.write_all(b"ruok");
+    let _ = stream.read_to_end(&mut answer);
+    answer == b"imok"
+}
+
+/// A port of this machine behind which every connection goes on to that port with TLS.
+fn tunnel(port: u16, config: Arc<ClientConfig>) -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let own = listener.local_addr().unwrap().port();
+    listener.set_nonblocking(true).unwrap();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let listener = TcpListener::from_std(listener).unwrap();
+            while let Ok((mut plain, _)) = listener.accept().await {
+                let connector = TlsConnector::from(config.clone());
+                tokio::spawn(async move {
+                    let Ok(socket) = tokio::net::TcpStream::connect(("127.0.0.1", port)).await
+                    else {
+                        return;
+                    };
+                    if let Ok(mut secure) = connector.connect(name(), socket).await {
+                        let _ = tokio::io::copy_bidirectional(&mut plain, &mut secure).await;
+                    }
+                });
+            }
+        });
+    });
+    own
+}
+
+/// Settings of a server with a port for TLS, and the directory of its stores.
+fn settings(dir: &TempDir, more: &[&str]) -> Vec<String> {
+    let mut settings = vec![
+        "secureClientPort=0".to_owned(),
+        format!("ssl.keyStore.location={}", pair("server", dir.path()).display()),
+        format!("ssl.trustStore.location={}", fixture("ca.pem").display()),
+    ];
+    settings.extend(more.iter().map(|more| (*more).to_owned()));
+    settings
+}
+
+struct Secure {
+    running: Running,
+    port: u16,
+    _stores: TempDir,
+}
+
+fn start(more: &[&str]) -> Secure {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = settings(&dir, more);
+    let running = Running::new(&settings.iter().map(String::as_str).collect::<Vec<_>>());
+    let port = running.server().secure_port().unwrap();
+    Secure { running, port, _stores: dir }
+}
+
+fn who_am_i(client: &mut Client) -> Vec<(String, String)> {
+    let reply = client.call(op::WHO_AM_I, &Bytes::new());
+    let mut parts = Parts(&reply.body);
+    (0..parts.int()).map(|_| (parts.text(), parts.text())).collect()
+}
+
+#[test]
+fn a_session_over_tls_is_like_any_other() {
+    let Secure { running, port, .. } = start(&[]);
+    for protocol in [Protocol::Tls12, Protocol::Tls13] {
+        let tunnel = tunnel(port, config(Some("client"), protocol));
+        let mut client = Client::new(tunnel);
+        let mut other = running.client();
+        let path = format!("/{}", protocol.name());
+        // As large as a request may be, and both ways: many records.
+        let data: Vec<u8> = (0..1_000_000_u32).map(|number| number as u8).collect();
+        client.create_with(&path, &data, OPEN, 0).unwrap();
+        let reply = client.call(op::GET_DATA, &Bytes::new().text(&path).bool(true));
+        assert!(Parts(&reply.body).buffer() == data);
+        // A notification comes by itself.
+        other.call(op::SET_DATA, &Bytes::new().text(&path).buffer(b"x").int(-1));
+        assert_eq!(client.event().path, path);
+        // Many requests at once, and all the answers.
+        for _ in 0..1000 {
+            client.post(op::GET_DATA, &Bytes::new().text(&path).bool(false));
+        }
+        for _ in 0..1000 {
+            assert_eq!(client.reply().unwrap().err, err::OK);
+        }
+        assert_eq!(client.call(op::CLOSE_SESSION, &Bytes::new()).err, err::OK);
+        assert!(client.raw.is_closed());
+    }
+    assert!(is_let_in(port, config(Some("client"), Protocol::Tls13)), "words are answered, too");
+    assert!(running.metric("tls_certificate_seconds_left").unwrap() > 86_400.0);
+    assert!(running.word("conf").contains("secureClientPort=0"));
+}
+
+#[test]
+fn a_slow_reader_of_many_bytes_gets_them_all() {
+    let Secure { running, port, .. } = start(&[]);
+    let mut writer = running.client();
+    let data = vec![7; 1_000_000];
+    writer.create_with("/large", &data, OPEN, 0).unwrap();
+    let mut client = Client::new(tunnel(port, config(Some("client"), Protocol::Tls13)));
+    for _ in 0..40 {
+        client.post(op::GET_DATA, &Bytes::new().text("/large").bool(false));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    for _ in 0..40 {
+        let reply = client.reply().unwrap();
+        assert!(Parts(&reply.body).buffer() == data);
+    }
+    client.ping();
+}
+
+/// ACL-15: the subject of a certificate is an id, and that of the super user may do everything.
+#[test]
+fn a_certificate_says_who_a_client_is() {
+    let Secure { running, port, .. } = start(&[]);
+    let mut client = Client::new(tunnel(port, config(Some("client"), Protocol::Tls13)));
+    let ids = who_am_i(&mut client);
+    let subject = &ids.iter().find(|(scheme, _)| scheme == "x509").unwrap().1;
+    assert!(
+        subject.contains("UID=u1") || subject.contains("0.9.2342.19200300.100.1.1="),
+        "{subject}"
+    );
+    client.create_with("/mine", b"", &[(31, "auth", "")], 0).unwrap();
+    client.create_with("/named", b"", &[(31, "x509", subject)], 0).unwrap();
+    for path in ["/mine", "/named"] {
+        let read = Bytes::new().text(path).bool(false);
+        assert_eq!(running.client().call(op::GET_DATA, &read).err, err::NO_AUTH);
+        assert_eq!(client.call(op::GET_DATA, &read).err, err::OK);
+        let mut other = Client::new(tunnel(port, config(Some("server"), Protocol::Tls13)));
+        assert_eq!(other.call(op::GET_DATA, &read).err, err::NO_AUTH);
+    }
+    assert_eq!(client.create_with("/odd", b"", &[(31, "x509", "amy")], 0), Err(err::INVALID_ACL));
+    // A packet adds nothing to a certificate, and stands for none.
+    let packet = Bytes::new().int(0).text("x509").buffer(b"");
+    client.post_as(-4, op::AUTH, &packet);
+    assert_eq!(client.reply().unwrap().err, err::OK);
+    let mut plain = running.client();
+    plain.post_as(-4, op::AUTH, &packet);
+    assert_eq!(plain.reply().unwrap().err, err::AUTH_FAILED);
+    drop(running);
+
+    let superuser = format!("X509AuthenticationProvider.superUser={subject}");
+    let Secure { running, port, .. } = start(&[&superuser]);
+    let mut owner = running.client();
+    owner.create_with("/locked", b"", &[(31, "digest", "amy:x")], 0).unwrap();
+    let mut client = Client::new(tunnel(port, config(Some("client"), Protocol::Tls13)));
+    let read = Bytes::new().text("/locked").bool(false);
+    assert_eq!(client.call(op::GET_DATA, &read).err, err::OK);
+    assert_eq!(owner.call(op::GET_DATA, &read).err, err::NO_AUTH);
+}
+
+/// Whoever is refused is closed, and told where TLS has words for it; the others are served on.
+#[test]
+fn bad_certificates_and_other_protocols_are_refused() {
+    let revocations = format!("zebu.ssl.crlFile={}", fixture("ca.crl").display());
+    let Secure { running, port, .. } =
+        start(&["ssl.crl=true", &revocations, "ssl.enabledProtocols=TLSv1.3"]);
+    let mut client = Client::new(tunnel(port, config(Some("client"), Protocol::Tls13)));
+    for (name, why) in [
+        (None, "no certificate"),
+        (Some("foreign"), "another authority"),
+        (Some("expired"), "an old certificate"),
+        (Some("future"), "a certificate of tomorrow"),
+        (Some("revoked"), "a revoked certificate"),
+    ] {
+        assert!(!is_let_in(port, config(name, Protocol::Tls13)), "{why}");
+    }
+    assert!(!is_let_in(port, config(Some("client"), Protocol::Tls12)), "an older version");
+    // Plain text where TLS is spoken, and the reverse.
+    let mut plain = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    plain.set_read_timeout(Some(DEADLINE)).unwrap();
+    plain.write_all(b"ruok").unwrap();
+    plain.write_all(&[0; 60]).unwrap();
+    let mut answer = Vec::new();
+    let _ = plain.read_to_end(&mut answer);
+    assert!(!answer.starts_with(b"imok"));
+    assert!(!is_let_in(running.port, config(Some("client"), Protocol::Tls13)));
+    assert!(running.metric("unsuccessful_handshake").unwrap() >= 7.0);
+    client.ping();
+    assert!(is_let_in(port, config(Some("client"), Protocol::Tls13)));
+}
+
+#[test]
+fn clients_may_do_without_a_certificate_where_that_is_configured() {
+    for (setting, foreign) in [("ssl.clientAuth=want", false), ("ssl.clientAuth=none", true)] {
+        let Secure { running: _running, port, .. } = start(&[setting]);
+        let mut client = Client::new(tunnel(port, config(None, Protocol::Tls13)));
+        assert!(who_am_i(&mut client).iter().all(|(scheme, _)| scheme == "ip"));
+        assert_eq!(is_let_in(port, config(Some("foreign"), Protocol::Tls13)), foreign);
+    }
+}
+
+/// The certificate of a client must be for where it comes from.
+#[test]
+fn a_clients_host_is_checked_where_that_is_configured() {
+    let Secure { running: _running, port, .. } = start(&["ssl.clientHostnameVerification=true"]);
+    assert!(is_let_in(port, config(Some("server"), Protocol::Tls13)), "it is for 127.0.0.1");
+    assert!(!is_let_in(port, config(Some("client"), Protocol::Tls13)));
+}
+
+#[test]
+fn one_port_takes_both_kinds() {
+    let Secure { running, .. } = start(&[
+        "client.portUnification=true",
+        "ssl.handshakeDetectionTimeoutMillis=200",
+        "netty.server.outstandingHandshake.limit=200",
+    ]);
+    let port = running.port;
+    // Silent at first, and then slow: neither holds up the others.
+    let mut silent = running.raw();
+    let mut slow = running.raw();
+    slow.send_raw(b"r");
+    let mut client = Client::new(tunnel(port, config(Some("client"), Protocol::Tls13)));
+    client.create_with("/both", b"", OPEN, 0).unwrap();
+    assert_eq!(running.client().call(op::EXISTS, &Bytes::new().text("/both").bool(false)).err, 0);
+    assert!(is_let_in(port, config(Some("client"), Protocol::Tls12)));
+    assert_eq!(running.word("ruok"), "imok");
+    slow.send_raw(b"uok");
+    assert_eq!(slow.rest(), b"imok");
+    std::thread::sleep(Duration::from_millis(400));
+    silent.send_raw(b"ruok");
+    assert_eq!(silent.rest(), b"imok");
+}
+
+/// Those who begin a handshake and say nothing more cost a place each, for a while, and no client that is served.
+#[test]
+fn idle_handshakes_are_bounded_and_end() {
+    let Secure { running, port, .. } =
+        start(&["netty.server.outstandingHandshake.limit=8", "nio.sessionlessCnxnTimeout=1000"]);
+    let mut client = Client::new(tunnel(port, config(Some("client"), Protocol::Tls13)));
+    let mut idle: Vec<TcpStream> =
+        (0..20).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
+    client.ping();
+    for stream in &mut idle {
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        assert_eq!(answer, b"");
+    }
+    assert!(running.metric("tls_handshake_exceeded").unwrap() >= 12.0);
+    assert_eq!(running.metric("outstanding_tls_handshake").unwrap(), 0.0);
+    assert!(is_let_in(port, config(Some("client"), Protocol::Tls13)));
+}
+
+/// Waits until that is so.
+fn soon(what: &str, mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + DEADLINE;
+    while !is_so() {
+        assert!(Instant::now() < until, "{what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The first certificate that a server shows.
+fn shown(port: u16) -> Option<Vec<u8>> {
+    let mut stream = connect(port, config_of(Some("client"), Protocol::Tls13, false));
+    let _ = stream.write_all(b"ruok");
+    let _ = stream.read_to_end(&mut Vec::new());
+    stream.conn.peer_certificates()?.first().map(|der| der.to_vec())
+}
+
+/// Files are swapped as a container's volumes are, by a link to another directory; half a file changes nothing.
+#[test]
+fn certificates_are_read_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let [old, new, half] = ["old", "new", "half"].map(|name| dir.path().join(name));
+    for (directory, name) in [(&old, "server"), (&new, "client"), (&half, "server")] {
+        fs::create_dir(directory).unwrap();
+        let pair = pair(name, directory);
+        fs::rename(pair, directory.join("key.pem")).unwrap();
+    }
+    let text = fs::read(half.join("key.pem")).unwrap();
+    fs::write(half.join("key.pem"), &text[..text.len() / 2]).unwrap();
+    let link = dir.path().join("data");
+    let point_to = |directory: &Path| {
+        let temporary = dir.path().join("data.tmp");
+        std::os::unix::fs::symlink(directory, &temporary).unwrap();
+        fs::rename(temporary, &link).unwrap();
+    };
+    point_to(&old);
+    let key_store = format!("ssl.keyStore.location={}", link.join("key.pem").display());
+    let trust_store = format!("ssl.trustStore.location={}", fixture("ca.pem").display());
+    let running = Running::new(&["secureClientPort=0", &key_store, &trust_store]);
+    let port = running.server().secure_port().unwrap();
+    let mut client = Client::new(tunnel(port, config(Some("client"), Protocol::Tls13)));
+    let first = shown(port).unwrap();
+    point_to(&half);
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(shown(port).unwrap(), first, "what cannot be read changes nothing");
+    point_to(&new);
+    soon("the new certificate is shown", || shown(port).is_some_and(|shown| shown != first));
+    client.ping();
+}
+
+#[test]
+fn stores_that_cannot_be_used_are_told_at_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = tempfile::tempdir().unwrap();
+    let trust = format!("ssl.trustStore.location={}", fixture("ca.pem").display());
+    for (store, password, text) in [
+        ("none.pem", "", "none.pem: cannot be read"),
+        (
+            "keytool17.p12",
+            "wrong",
+            "keytool17.p12: the password is wrong; check the store's password",
+        ),
+        ("keytool17.p12", "", "keytool17.p12: it is encrypted and no password is set"),
+        ("mismatched.pem", "", "mismatched.pem: "),
+        ("ca.pem", "", "ca.pem: "),
+    ] {
+        let key = format!("ssl.keyStore.location={}", fixture(store).display());
+        let password = format!("ssl.keyStore.password={password}");
+        let refusal =
+            Running::refusal(data.path(), &["secureClientPort=0", &key, &password, &trust]);
+        assert!(refusal.contains(text), "{store}: {refusal}");
+    }
+    // Every kind of store is told by its content.
+    for store in ["keytool17.p12", "keytool.jks", "openssl3.p12"] {
+        let key = format!("ssl.keyStore.location={}", fixture(store).display());
+        let trust = format!("ssl.trustStore.location={}", fixture("trust.jks").display());
+        let settings = [
+            "ssl.keyStore.password=testpass",
+            "ssl.trustStore.password=testpass",
+            "secureClientPort=0",
+        ];
+        let settings: Vec<&str> = settings.into_iter().chain([&*key, &*trust]).collect();
+        let running = Running::on(dir.path(), &settings);
+        let port = running.server().secure_port().unwrap();
+        assert!(is_let_in(port, config(Some("client"), Protocol::Tls13)), "{store}");
+    }
+}

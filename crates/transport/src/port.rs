@@ -1,0 +1,130 @@
+//! The certificates of a port, read anew when their files change.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use parking_lot::RwLock;
+use rustls::ServerConfig;
+use tracing::{info, warn};
+use zebu_auth::certificate::Facts;
+use zebu_auth::tls::{FileStates, PortError, PortFiles};
+
+/// How often the files are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often a certificate is told of that expires soon or has expired.
+const TELL_EVERY: SignedDuration = SignedDuration::from_hours(12);
+/// What soon is.
+pub const EXPIRES_SOON: SignedDuration = SignedDuration::from_hours(30 * 24);
+
+/// A port's TLS.
+#[derive(Debug)]
+pub struct Port {
+    files: PortFiles,
+    now: RwLock<Arc<Now>>,
+}
+
+/// What new connections get.
+#[derive(Debug)]
+struct Now {
+    config: Arc<ServerConfig>,
+    own: Facts,
+    trusted: Vec<Facts>,
+}
+
+impl Now {
+    fn read(files: &PortFiles) -> Result<Self, PortError> {
+        let port = files.read(Timestamp::now())?;
+        Ok(Self { config: Arc::new(port.config), own: port.own, trusted: port.trusted })
+    }
+}
+
+impl Port {
+    /// Reads the files, and says which certificate the port has.
+    ///
+    /// # Errors
+    /// One sentence with the file, what is wrong and what helps.
+    pub fn new(files: PortFiles) -> Result<Self, PortError> {
+        let now = Now::read(&files)?;
+        let port = Self { files, now: RwLock::new(Arc::new(now)) };
+        port.tell("TLS for clients:");
+        Ok(port)
+    }
+
+    /// For the next connection.
+    pub fn config(&self) -> Arc<ServerConfig> {
+        self.now.read().config.clone()
+    }
+
+    /// When the first of its certificates expires: its own, or one of those that are trusted.
+    pub fn expires(&self) -> Timestamp {
+        let now = self.now.read().clone();
+        let trusted = now.trusted.iter().map(|facts| facts.not_after);
+        trusted.fold(now.own.not_after, Timestamp::min)
+    }
+
+    /// Seconds until then; negative when it has passed.
+    pub fn seconds_left(&self) -> i64 {
+        Timestamp::now().duration_until(self.expires()).as_secs()
+    }
+
+    fn tell(&self, what: &str) {
+        let now = self.now.read().clone();
+        let Facts { subject, not_after, .. } = &now.own;
+        info!("{what} certificate {subject}, valid until {not_after}");
+    }
+
+    /// Says which certificates expire soon, or have expired.
+    fn tell_expiry(&self) {
+        let now = self.now.read().clone();
+        let at = Timestamp::now();
+        for (what, facts) in std::iter::once(("certificate", &now.own))
+            .chain(now.trusted.iter().map(|facts| ("trusted certificate", facts)))
+        {
+            let Facts { subject, not_after, .. } = facts;
+            if *not_after < at {
+                warn!("the {what} {subject} has expired at {not_after}\nhint: replace it");
+            } else if at.duration_until(*not_after) < EXPIRES_SOON {
+                warn!("the {what} {subject} expires at {not_after}\nhint: replace it before");
+            }
+        }
+    }
+
+    /// Tells of certificates that expire and, where `reload` is set, reads the files anew when they have changed and stay
+    /// as they are for a second. It never ends. Files that cannot be used change nothing, and are told of once.
+    pub async fn watch(&self, reload: bool) {
+        let mut read = self.files.state();
+        let mut seen = read.clone();
+        let mut told = None::<Timestamp>;
+        loop {
+            let at = Timestamp::now();
+            if told.is_none_or(|told| told.duration_until(at) >= TELL_EVERY) {
+                told = Some(at);
+                self.tell_expiry();
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+            if reload {
+                self.look(&mut read, &mut seen);
+            }
+        }
+    }
+
+    fn look(&self, read: &mut FileStates, seen: &mut FileStates) {
+        let state = self.files.state();
+        // Somebody is at it: half a store is none.
+        let settles = std::mem::replace(seen, state.clone()) == state;
+        if !settles || state == *read {
+            return;
+        }
+        *read = state;
+        match Now::read(&self.files) {
+            Ok(now) => {
+                *self.now.write() = Arc::new(now);
+                self.tell("TLS for clients, read anew:");
+            }
+            Err(error) => {
+                warn!("the certificates before the change stay in use: {error}");
+            }
+        }
+    }
+}
