@@ -9,11 +9,12 @@ use zebu_server::metrics::Metrics;
 use zebu_store::{Options, OsVfs, Store};
 
 use crate::admin;
-use crate::client::{Bytes, Client, Hello, OPEN, create, multi, op, set_data};
+use crate::client::{Bytes, Client, Hello, OPEN, Raw, create, multi, op, set_data};
 use crate::gate::Gate;
 use crate::members::{client_of, deserted, ensemble};
 use crate::running::Running;
 use crate::storage::Nothing;
+use crate::tls;
 
 /// Everything `mntr` shows as a number.
 fn monitor(running: &Running) -> BTreeMap<String, f64> {
@@ -109,6 +110,14 @@ fn every_metric_moves() {
     running.wait_metric("stale_sessions_expired", |n| n == 1.0);
     running.wait_metric("sessionless_connections_expired", |n| n > 0.0);
     moved(&running, &mut all);
+
+    // Handshakes of TLS.
+    let secure = tls::start(&["netty.server.outstandingHandshake.limit=1"]);
+    let [first, second] = [(); 2].map(|()| Raw::open(secure.port));
+    secure.running.wait_metric("tls_handshake_exceeded", |n| n == 1.0);
+    drop((first, second));
+    secure.running.wait_metric("unsuccessful_handshake", |n| n == 1.0);
+    moved(&secure.running, &mut all);
 
     // Overload.
     let (running, mut keeper) = Gate::server(&[

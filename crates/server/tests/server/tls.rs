@@ -107,13 +107,15 @@ fn settings(dir: &TempDir, more: &[&str]) -> Vec<String> {
     settings
 }
 
-struct Secure {
-    running: Running,
-    port: u16,
+/// A server with a port for TLS.
+pub struct Secure {
+    pub running: Running,
+    pub port: u16,
     _stores: TempDir,
 }
 
-fn start(more: &[&str]) -> Secure {
+/// Starts one that trusts the authority of the tests.
+pub fn start(more: &[&str]) -> Secure {
     let dir = tempfile::tempdir().unwrap();
     let settings = settings(&dir, more);
     let running = Running::new(&settings.iter().map(String::as_str).collect::<Vec<_>>());
