@@ -18,9 +18,9 @@ use crate::steps::root;
 const LAYERS: &[&[&str]] = &[
     &["jute"],
     &["proto"],
-    &["tree", "store", "zab", "session"],
+    &["tree", "store", "zab", "session", "auth"],
     &["replica", "state", "client"],
-    &["engine", "auth", "config", "metrics"],
+    &["engine", "config", "metrics"],
     &["admin"],
     &["server", "recipes", "shell", "tools", "capi", "sim"],
     &["zebu"],
