@@ -487,7 +487,8 @@ impl Driver {
             let report = match dialed.await {
                 Ok(stream) => {
                     if let Ok(local) = stream.local_addr() {
-                        info!("connected to {server} from {local}, asking for a session");
+                        let how = stream.carrier();
+                        info!("connected to {server} from {local} {how}, asking for a session");
                     }
                     Report::Connected(Connection { attempt, server, stream })
                 }

@@ -79,6 +79,18 @@ impl Stream {
         }
     }
 
+    /// What carries the bytes, for the log.
+    pub(crate) fn carrier(&self) -> &'static str {
+        match self {
+            Self::Plain(_) => "in plain text",
+            #[cfg(feature = "tls")]
+            Self::Tls(tls, _) => match tls.get_ref().1.protocol_version() {
+                Some(rustls::ProtocolVersion::TLSv1_2) => "over TLSv1.2",
+                _ => "over TLSv1.3",
+            },
+        }
+    }
+
     /// What TLS has to say of an error of this connection, for people.
     pub(crate) fn fault(&self, error: &io::Error) -> Option<String> {
         match self {
