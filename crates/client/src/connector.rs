@@ -358,8 +358,10 @@ impl Connector {
     /// Makes all connections over TLS, to the servers' `secureClientPort`. There is no way back to plain text: a server
     /// that does not speak TLS, or shows a certificate that is not good, is not used, and [`Client::trouble`] says why.
     ///
-    /// Opening a session reads the stores, and fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when one
-    /// cannot be used. Wants the feature `tls` of this crate.
+    /// Opening a session reads the stores on the calling thread, once for a connector and its clones, and fails with
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when one cannot be used. The handshake counts as a part of the
+    /// attempt to connect: a server that does not finish it in time is given up for another. Wants the feature `tls` of
+    /// this crate.
     ///
     /// ```
     /// # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../auth/tests/fixtures");

@@ -1,4 +1,4 @@
-//! Our own client over TLS, to the original's `secureClientPort`.
+//! Our own client and shell over TLS, to the original's `secureClientPort`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use zebu_client::{Acls, Client, Connector, CreateMode, Identity, SessionState, Tls, Version};
 use zebu_interop::server::{Kind, Options, PATIENCE, Server, free_port};
+use zebu_interop::shell::Shell;
 
 /// A store of the tests of `zebu-auth`; the password of each is `testpass`.
 fn store(name: &str) -> PathBuf {
@@ -104,5 +105,42 @@ async fn what_the_original_refuses_is_told() -> Result<()> {
     let client = connector(as_somebody()).start(&server.address().to_string())?;
     let told = trouble(&client, "TLS handshake failed").await?;
     assert!(told.contains("the server closed the connection; does its port speak TLS?"), "{told}");
+    Ok(())
+}
+
+/// Both shells are told the same by the same properties, from a file and from Java's options.
+#[test]
+fn both_shells_take_the_same_properties() -> Result<()> {
+    let secure = free_port();
+    let _server = server(secure)?;
+    let servers = format!("localhost:{secure}");
+    let properties = [
+        ("zookeeper.client.secure", "true".to_owned()),
+        ("zookeeper.clientCnxnSocket", "org.apache.zookeeper.ClientCnxnSocketNetty".to_owned()),
+        ("zookeeper.ssl.keyStore.location", store("keytool.jks").display().to_string()),
+        ("zookeeper.ssl.keyStore.password", "testpass".to_owned()),
+        ("zookeeper.ssl.keyStore.type", "JKS".to_owned()),
+        ("zookeeper.ssl.trustStore.location", store("trust17.p12").display().to_string()),
+        ("zookeeper.ssl.trustStore.password", "testpass".to_owned()),
+        ("zookeeper.ssl.enabledProtocols", "TLSv1.2".to_owned()),
+    ];
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("client.properties");
+    let lines = properties.iter().map(|(key, value)| format!("{key}={value}\n"));
+    std::fs::write(&file, lines.collect::<String>())?;
+    for shell in [Shell::Original, Shell::Ours] {
+        let mut command = shell.command(&servers);
+        command.arg("-client-configuration").arg(&file).arg("whoami");
+        let output = command.output()?;
+        let shown = String::from_utf8_lossy(&output.stdout);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{shell:?}: {shown}{errors}");
+        assert!(shown.contains("x509: CN=zk1.example.org,"), "{shell:?}: {shown}{errors}");
+    }
+    let flags = properties.map(|(key, value)| format!("-D{key}={value}")).join(" ");
+    let mut command = Shell::Ours.command(&servers);
+    let output = command.arg("whoami").env("CLIENT_JVMFLAGS", flags).output()?;
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(shown.contains("x509: CN=zk1.example.org,"), "{shown}");
     Ok(())
 }
