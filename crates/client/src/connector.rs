@@ -15,6 +15,7 @@ use crate::hosts::{HostProvider, Names, Rank, Ranked};
 use crate::mailbox::Mailbox;
 use crate::shared::Shared;
 use crate::state::{Announcer, SessionEvents, SessionState, Status};
+use crate::stream::Dialer;
 use crate::{Acls, Client, Error, Result, Retry, SessionThread, SessionTicket};
 
 /// How a connect string begins that names a service of the DNS.
@@ -48,6 +49,7 @@ pub struct Connector {
     rank: Option<Arc<Rank>>,
     audience: Vec<Arc<Announcer>>,
     thread: Option<SessionThread>,
+    dialer: Dialer,
     /// Where the servers' names come from, for the log.
     servers: Option<String>,
 }
@@ -97,6 +99,7 @@ impl Connector {
             rank: None,
             audience: Vec::new(),
             thread: None,
+            dialer: Dialer::default(),
             servers: None,
         }
     }
@@ -352,6 +355,34 @@ impl Connector {
         self
     }
 
+    /// Makes all connections over TLS, to the servers' `secureClientPort`. There is no way back to plain text: a server
+    /// that does not speak TLS, or shows a certificate that is not good, is not used, and [`Client::trouble`] says why.
+    ///
+    /// Opening a session reads the stores on the calling thread, once for a connector and its clones, and fails with
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when one cannot be used. The handshake counts as a part of the
+    /// attempt to connect: a server that does not finish it in time is given up for another. Wants the feature `tls` of
+    /// this crate.
+    ///
+    /// ```
+    /// # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../auth/tests/fixtures");
+    /// # let trusted = format!("{folder}/ca.pem");
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// use std::time::Duration;
+    /// use zebu_client::{Connector, Tls};
+    ///
+    /// let connector = Connector::new().tls(Tls::new().trust_store(trusted));
+    /// // Nobody is there.
+    /// let connector = connector.connection_wait(Duration::from_millis(50));
+    /// assert!(connector.connect("localhost:1").await.is_err());
+    /// # });
+    /// ```
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self, tls: crate::Tls) -> Self {
+        self.dialer.tls = Some(Arc::new(crate::tls::Material::new(tls)));
+        self
+    }
+
     /// Makes a znode the client's root, instead of the one at the end of the connect string. It is not created,
     /// unless [`Connector::create_chroot`] says so.
     ///
@@ -476,7 +507,8 @@ impl Connector {
     /// [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted) when no server could be reached within
     /// [`Connector::connection_wait`], [`ErrorKind::SessionOver`](crate::ErrorKind::SessionOver) when a
     /// session to go on with is over or credentials were refused,
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a connect string that makes no sense.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a connect string that makes no sense, or a store of keys or
+    /// certificates that cannot be used.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -601,6 +633,10 @@ impl Connector {
             timeout: self.options.timeout,
             server: None,
         };
+        #[cfg(feature = "tls")]
+        if let Some(material) = &self.dialer.tls {
+            material.load().map_err(|fault| Error::tls(&fault))?;
+        }
         let (thread, this) = self.with_thread()?;
         let shared = Arc::new(Shared::new(chroot, status, thread.clone()));
         let client = Client::new(shared.clone());
@@ -611,8 +647,9 @@ impl Connector {
         };
         announce(this.servers.as_deref(), &options);
         let answer_bytes_max = this.answer_bytes_max;
-        let driver =
-            thread.inside(|| Driver::new(options, hosts, shared, answer_bytes_max, this.audience));
+        let (dialer, audience) = (this.dialer, this.audience);
+        let driver = thread
+            .inside(|| Driver::new(options, hosts, dialer, shared, answer_bytes_max, audience));
         thread.spawn(driver);
         for (scheme, auth) in this.credentials {
             // When they are refused the session is over, which nobody can overlook.

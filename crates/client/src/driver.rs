@@ -6,7 +6,6 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::Future;
-use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -14,8 +13,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
-use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep};
@@ -28,8 +26,9 @@ use zebu_session::{
 use crate::farewell::{Farewell, Stage};
 use crate::hosts::HostProvider;
 use crate::notifications::{Audience, Notification};
-use crate::shared::{Command, Listener, Reply, Shared};
+use crate::shared::{Command, Listener, NO_ANSWER, NO_HANDSHAKE, Reply, Shared};
 use crate::state::{Announcer, Status};
+use crate::stream::{Destination, Dialer, Stream};
 use crate::watch::{Event, Notice, Signal};
 
 /// Smallest and largest piece that is read at once; in between it follows what comes.
@@ -48,20 +47,22 @@ const PROBE_TIME_MAX: Duration = Duration::from_secs(1);
 /// What the driver's helpers report.
 enum Report {
     Resolved(Vec<Candidate>),
-    Connected(Attempt, TcpStream),
+    Connected(Connection),
     Failed(Attempt),
     Probed(SocketAddr, Probe),
 }
 
 struct Connection {
     attempt: Attempt,
-    stream: TcpStream,
+    server: SocketAddr,
+    stream: Stream,
 }
 
 pub(crate) struct Driver {
     shared: Arc<Shared>,
     session: Session,
     hosts: Arc<dyn HostProvider>,
+    dialer: Dialer,
     answer_bytes_max: usize,
     start: Instant,
     timer: Pin<Box<Sleep>>,
@@ -75,6 +76,8 @@ pub(crate) struct Driver {
     output: Vec<u8>,
     /// How much of `output` is sent.
     sent: usize,
+    /// The stream holds back nothing that it was given.
+    is_flushed: bool,
     /// Who waits for an answer, by request; the first one's number is `first`.
     replies: VecDeque<Option<oneshot::Sender<Reply>>>,
     first: u64,
@@ -98,6 +101,7 @@ impl Driver {
     pub(crate) fn new(
         options: Options,
         hosts: Arc<dyn HostProvider>,
+        dialer: Dialer,
         shared: Arc<Shared>,
         answer_bytes_max: usize,
         audience: Vec<Arc<Announcer>>,
@@ -108,6 +112,7 @@ impl Driver {
             shared,
             session: Session::new(options),
             hosts,
+            dialer,
             answer_bytes_max,
             start,
             timer: Box::pin(tokio::time::sleep_until(start)),
@@ -119,6 +124,7 @@ impl Driver {
             read_bytes: READ_BYTES_MIN,
             output: Vec::new(),
             sent: 0,
+            is_flushed: true,
             replies: VecDeque::new(),
             first: 1,
             listeners: HashMap::new(),
@@ -218,9 +224,10 @@ impl Driver {
                     self.is_resolving = false;
                     self.step(Input::Resolved(found));
                 }
-                Report::Connected(attempt, stream) => {
+                Report::Connected(connection) => {
                     self.connecting = None;
-                    self.connection = Some(Connection { attempt, stream });
+                    let attempt = connection.attempt;
+                    self.connection = Some(connection);
                     self.step(Input::Connected(attempt));
                 }
                 Report::Failed(attempt) => {
@@ -248,7 +255,10 @@ impl Driver {
                     }
                     self.take_frames();
                 }
-                Poll::Ready(_) => self.hang_up(),
+                Poll::Ready(ended) => {
+                    let fault = ended.err().and_then(|error| connection.stream.fault(&error));
+                    self.hang_up(fault);
+                }
             }
         }
         // There may be more, but others want to go on too.
@@ -265,22 +275,26 @@ impl Driver {
                 }
                 Ok(None) => return,
                 Err(length) => {
-                    if length >> 16 == TLS_ALERT {
-                        warn!("the server's port speaks TLS, which this client does not have yet");
-                    }
-                    warn!("the server sends a frame of {length} bytes: connection closed");
-                    self.hang_up();
+                    let fault = if length >> 16 == TLS_ALERT {
+                        "the server's port speaks TLS; connect over TLS, or to its port for plain text"
+                            .to_owned()
+                    } else {
+                        format!("the server sends a frame of {length} bytes")
+                    };
+                    warn!("{fault}: connection closed");
+                    self.hang_up(Some(fault));
                 }
             }
         }
     }
 
-    /// The connection is gone.
-    fn hang_up(&mut self) {
-        if let Some(Connection { attempt, stream }) = self.connection.take() {
-            if self.session.server().is_none()
-                && let Ok(server) = stream.peer_addr()
-            {
+    /// The connection is gone. `fault`: why, if more is known than that it ended.
+    fn hang_up(&mut self, fault: Option<String>) {
+        if let Some(Connection { attempt, server, .. }) = self.connection.take() {
+            if let Some(fault) = fault {
+                info!("connection to {server} ended: {fault}");
+                self.shared.refused(server, &fault);
+            } else if self.session.server().is_none() {
                 self.shared.refused(server, "closed the connection before the session began");
             }
             self.forget_bytes();
@@ -293,6 +307,7 @@ impl Driver {
         self.input = BytesMut::new();
         self.output.clear();
         self.sent = 0;
+        self.is_flushed = true;
     }
 
     fn take_time(&mut self, cx: &mut Context<'_>) {
@@ -464,15 +479,18 @@ impl Driver {
 
     fn connect(&mut self, attempt: Attempt, server: SocketAddr) {
         info!("opening a connection to {server}");
-        self.shared.asked(server);
+        self.shared.waited(server, NO_ANSWER);
         let (reporter, shared) = (self.reporter.clone(), self.shared.clone());
+        let (dialer, to) = (self.dialer.clone(), self.destination(server));
         self.connecting = Some(tokio::spawn(async move {
-            let report = match open(server).await {
+            let dialed = dialer.dial(to, || shared.waited(server, NO_HANDSHAKE));
+            let report = match dialed.await {
                 Ok(stream) => {
                     if let Ok(local) = stream.local_addr() {
-                        info!("connected to {server} from {local}, asking for a session");
+                        let how = stream.carrier();
+                        info!("connected to {server} from {local} {how}, asking for a session");
                     }
-                    Report::Connected(attempt, stream)
+                    Report::Connected(Connection { attempt, server, stream })
                 }
                 Err(error) => {
                     info!("no connection to {server}: {error}");
@@ -484,10 +502,15 @@ impl Driver {
         }));
     }
 
+    fn destination(&self, server: SocketAddr) -> Destination {
+        Destination { server, name: self.hosts.name(server) }
+    }
+
     fn probe(&self, server: SocketAddr) {
         let reporter = self.reporter.clone();
+        let (dialer, to) = (self.dialer.clone(), self.destination(server));
         tokio::spawn(async move {
-            let asked = tokio::time::timeout(PROBE_TIME_MAX, ask_mode(server)).await;
+            let asked = tokio::time::timeout(PROBE_TIME_MAX, dialer.ask_mode(to)).await;
             let probe = match asked {
                 Ok(Ok(true)) => Probe::ReadWrite,
                 _ => Probe::Other,
@@ -502,12 +525,34 @@ impl Driver {
             let stream = Pin::new(&mut connection.stream);
             match stream.poll_write(cx, &self.output[self.sent..]) {
                 Poll::Pending => return,
-                Poll::Ready(Ok(count)) if count > 0 => self.sent += count,
-                Poll::Ready(_) => self.hang_up(),
+                Poll::Ready(Ok(count)) if count > 0 => {
+                    self.sent += count;
+                    self.is_flushed = false;
+                }
+                Poll::Ready(_) => self.fail_to_write(cx),
             }
         }
         self.output.clear();
         self.sent = 0;
+        // What is encrypted may still wait to be taken by the system.
+        if let (false, Some(connection)) = (self.is_flushed, &mut self.connection) {
+            match Pin::new(&mut connection.stream).poll_flush(cx) {
+                Poll::Pending => {}
+                Poll::Ready(Ok(())) => self.is_flushed = true,
+                Poll::Ready(Err(_)) => self.fail_to_write(cx),
+            }
+        }
+    }
+
+    /// The server does not take any more. It may have said why.
+    fn fail_to_write(&mut self, cx: &mut Context<'_>) {
+        let Some(connection) = &mut self.connection else { return };
+        self.input.reserve(READ_BYTES_MIN);
+        let fault = match pin!(connection.stream.read_buf(&mut self.input)).poll(cx) {
+            Poll::Ready(Err(error)) => connection.stream.fault(&error),
+            _ => None,
+        };
+        self.hang_up(fault);
     }
 
     /// Tells whoever waits for the end of the session how far that has come.
@@ -519,7 +564,9 @@ impl Driver {
             _ if self.is_over => Stage::Over,
             None => Stage::Alone,
             // A handshake is under way, or the system does not take all of it at once.
-            Some(_) if !is_connected || self.sent < self.output.len() => Stage::Asked,
+            Some(_) if !is_connected || self.sent < self.output.len() || !self.is_flushed => {
+                Stage::Asked
+            }
             Some(_) => Stage::Told,
         });
     }
@@ -578,35 +625,6 @@ impl Drop for Driver {
     }
 }
 
-async fn open(server: SocketAddr) -> io::Result<TcpStream> {
-    let stream = connect_to_other(server).await?;
-    stream.set_nodelay(true)?;
-    Ok(stream)
-}
-
-/// Connects to somebody else.
-async fn connect_to_other(server: SocketAddr) -> io::Result<TcpStream> {
-    not_to_itself(TcpStream::connect(server).await?)
-}
-
-/// Where a server of this machine is away, the system may connect from the very port that is connected to. Such a
-/// connection stands, echoes what it is sent, and keeps the server from coming back.
-fn not_to_itself(stream: TcpStream) -> io::Result<TcpStream> {
-    if stream.local_addr()? == stream.peer_addr()? {
-        return Err(io::ErrorKind::ConnectionRefused.into());
-    }
-    Ok(stream)
-}
-
-/// Whether a server says that it has a quorum.
-async fn ask_mode(server: SocketAddr) -> io::Result<bool> {
-    let mut stream = connect_to_other(server).await?;
-    stream.write_all(b"isro").await?;
-    let mut answer = [0; 2];
-    stream.read_exact(&mut answer).await?;
-    Ok(answer == *b"rw")
-}
-
 /// The next whole frame without its length, or the length that is too much.
 fn next_frame(input: &mut BytesMut, bytes_max: usize) -> Result<Option<Bytes>, i32> {
     let Some(length) = input.first_chunk() else { return Ok(None) };
@@ -617,27 +635,4 @@ fn next_frame(input: &mut BytesMut, bytes_max: usize) -> Result<Option<Bytes>, i
     }
     input.advance(4);
     Ok(Some(input.split_to(bytes).freeze()))
-}
-
-#[cfg(test)]
-mod tests {
-    use tokio::net::{TcpListener, TcpSocket};
-
-    use super::*;
-
-    #[tokio::test]
-    async fn a_connection_with_itself_is_none() {
-        let socket = TcpSocket::new_v4().unwrap();
-        socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
-        let own = socket.local_addr().unwrap();
-        let stream = socket.connect(own).await.unwrap();
-        let error = not_to_itself(stream).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
-    }
-
-    #[tokio::test]
-    async fn a_connection_with_somebody_else_is_one() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        connect_to_other(listener.local_addr().unwrap()).await.unwrap();
-    }
 }

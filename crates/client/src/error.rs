@@ -83,6 +83,8 @@ enum What {
     Garbled,
     Ttl,
     Sasl,
+    #[cfg(feature = "tls")]
+    Tls,
     NoThread,
     RetriesSpent,
 }
@@ -317,6 +319,12 @@ impl Error {
         Self::invalid(What::Sasl, "")
     }
 
+    /// A store that cannot be used, or settings that make no sense.
+    #[cfg(feature = "tls")]
+    pub(crate) fn tls(fault: &str) -> Self {
+        Self { reason: some(fault), ..Self::invalid(What::Tls, "") }
+    }
+
     pub(crate) fn no_thread(error: &std::io::Error) -> Self {
         let (kind, code) = (ErrorKind::NotExecuted, ErrorCode::SYSTEM_ERROR);
         Self { reason: some(&error.to_string()), ..Self::new(kind, code, What::NoThread, "") }
@@ -408,6 +416,8 @@ impl fmt::Display for Error {
             What::Garbled => f.write_str("answer makes no sense, outcome unknown")?,
             What::Ttl => f.write_str("time to live is not from 1 ms to 2^40 - 1 ms")?,
             What::Sasl => f.write_str("SASL is not part of this client yet")?,
+            #[cfg(feature = "tls")]
+            What::Tls => f.write_str("TLS cannot be used")?,
             What::NoThread => f.write_str("no thread for the session")?,
             What::RetriesSpent => {
                 f.write_str("connection lost at every attempt, outcome unknown")?

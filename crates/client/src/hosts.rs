@@ -111,6 +111,34 @@ pub trait HostProvider: Send + Sync + 'static {
         0
     }
 
+    /// The name under which one of them was found, for which its certificate must be when connections are made over TLS
+    /// (feature `tls` of this crate). `None`, which is the default, stands for its address.
+    ///
+    /// ```
+    /// use std::net::SocketAddr;
+    /// use zebu_client::{HostProvider, Servers};
+    ///
+    /// /// One server whose certificate is for a name.
+    /// struct Named(&'static str, SocketAddr);
+    ///
+    /// impl HostProvider for Named {
+    ///     fn servers(&self) -> Servers<'_> {
+    ///         Box::pin(async { Ok(vec![self.1]) })
+    ///     }
+    ///
+    ///     fn name(&self, server: SocketAddr) -> Option<String> {
+    ///         (server == self.1).then(|| self.0.to_owned())
+    ///     }
+    /// }
+    ///
+    /// let server = "10.0.0.1:2281".parse().expect("an address");
+    /// assert_eq!(Named("zk1.example.org", server).name(server).as_deref(), Some("zk1.example.org"));
+    /// ```
+    fn name(&self, server: SocketAddr) -> Option<String> {
+        let _has_none = server;
+        None
+    }
+
     /// What could not be found when it was last asked, although other servers were: it is logged, and stands in the
     /// errors of those who wait for a connection in vain. By default nothing.
     ///
@@ -158,6 +186,10 @@ impl<H: HostProvider> HostProvider for Ranked<H> {
 
     fn rank(&self, server: SocketAddr) -> u32 {
         (self.rank)(server)
+    }
+
+    fn name(&self, server: SocketAddr) -> Option<String> {
+        self.hosts.name(server)
     }
 
     fn missing(&self) -> Option<String> {
@@ -233,6 +265,13 @@ impl HostProvider for Names {
         }))
     }
 
+    /// Of several names of one server, the first in the connect string.
+    fn name(&self, server: SocketAddr) -> Option<String> {
+        let known = self.known.lock();
+        let has = |name: &&HostPort| known.get(*name).is_some_and(|all| all.contains(&server));
+        self.names.iter().find(has).map(|name| name.host.clone())
+    }
+
     fn missing(&self) -> Option<String> {
         self.missing.lock().clone()
     }
@@ -254,6 +293,10 @@ mod tests {
         let expected: Vec<_> = lookup_host(("localhost", 7)).await.unwrap().collect();
         let found = names(&["localhost"]).servers().await.unwrap();
         assert_eq!(found, expected);
+        let both = names(&["127.0.0.1", "localhost"]);
+        both.servers().await.unwrap();
+        assert_eq!(both.name(([127, 0, 0, 1], 7).into()).as_deref(), Some("127.0.0.1"));
+        assert_eq!(both.name(([127, 0, 0, 1], 8).into()), None);
         assert!(found.iter().all(|server| server.port() == 7 && server.ip().is_loopback()));
     }
 

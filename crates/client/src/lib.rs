@@ -189,6 +189,17 @@
 //! `dns-srv://_zookeeper._tcp.example.com/app`, whose SRV records are servers; those of a smaller priority are tried
 //! first. Where servers are found in another way, see [`HostProvider`].
 //!
+//! # TLS
+//! With the feature `tls` of this crate, `Connector::tls` makes all connections over TLS 1.2 or 1.3. `Tls` names the stores
+//! of keys and certificates: PEM, PKCS12 or JKS. The certificate of a server must be for the name that stands in the connect
+//! string, or for the address where an address stands there. Files that change are read again for the next connection.
+//!
+//! # Features
+//! Both are off by default, so that a client without them stays small.
+//!
+//! - `dns-srv`: connect strings that name a service of the DNS.
+//! - `tls`: connections over TLS.
+//!
 //! # Log
 //! What a client does is told to [`tracing`](https://docs.rs/tracing), with the target `zebu_client`: at the level
 //! `INFO` its surroundings, the servers it tries, the connections and sessions it gets and loses, at `WARN` what is
@@ -219,7 +230,10 @@ mod retry;
 mod service;
 mod shared;
 mod state;
+mod stream;
 mod thread;
+#[cfg(feature = "tls")]
+mod tls;
 mod transaction;
 mod tree;
 mod watch;
@@ -237,6 +251,8 @@ pub use reads::{ReadResult, ReadResults, Reads};
 pub use retry::Retry;
 pub use state::{SessionEvents, SessionState};
 pub use thread::SessionThread;
+#[cfg(feature = "tls")]
+pub use tls::Tls;
 pub use transaction::{CreatedNode, OpResult, Results, Ticket, Transaction};
 pub use watch::{Event, EventKind, Notice, PersistentWatch, Signal, Watch};
 

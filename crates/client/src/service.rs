@@ -18,13 +18,14 @@ use crate::hosts::{HostProvider, Servers};
 pub(crate) struct Service {
     name: String,
     resolver: OnceCell<TokioResolver>,
-    ranks: Mutex<HashMap<SocketAddr, u32>>,
+    /// Of each server its rank, and the name that its record has.
+    known: Mutex<HashMap<SocketAddr, (u32, String)>>,
 }
 
 impl Service {
     /// The service of this name, such as `_zookeeper._tcp.example.com`.
     pub(crate) fn new(name: String) -> Self {
-        Self { name, resolver: OnceCell::new(), ranks: Mutex::default() }
+        Self { name, resolver: OnceCell::new(), known: Mutex::default() }
     }
 
     async fn look_up(&self) -> io::Result<Vec<SocketAddr>> {
@@ -35,7 +36,7 @@ impl Service {
         let resolver = resolver.await.map_err(io::Error::other)?;
         let found =
             resolver.lookup(&*self.name, RecordType::SRV).await.map_err(io::Error::other)?;
-        let mut ranks = HashMap::new();
+        let mut known: HashMap<_, (u32, String)> = HashMap::new();
         let mut failure = None;
         for record in found.answers() {
             let RData::SRV(service) = &record.data else { continue };
@@ -43,7 +44,8 @@ impl Service {
                 Ok(addresses) => {
                     for ip in addresses.iter() {
                         let address = SocketAddr::new(ip, service.port);
-                        let rank = ranks.entry(address).or_insert(u32::MAX);
+                        let name = service.target.to_utf8();
+                        let (rank, _) = known.entry(address).or_insert((u32::MAX, name));
                         *rank = (*rank).min(u32::from(service.priority));
                     }
                 }
@@ -51,11 +53,11 @@ impl Service {
             }
         }
         match failure {
-            Some(error) if ranks.is_empty() => return Err(io::Error::other(error)),
+            Some(error) if known.is_empty() => return Err(io::Error::other(error)),
             _ => {}
         }
-        let addresses = ranks.keys().copied().collect();
-        *self.ranks.lock() = ranks;
+        let addresses = known.keys().copied().collect();
+        *self.known.lock() = known;
         Ok(addresses)
     }
 }
@@ -66,7 +68,11 @@ impl HostProvider for Service {
     }
 
     fn rank(&self, server: SocketAddr) -> u32 {
-        self.ranks.lock().get(&server).copied().unwrap_or_default()
+        self.known.lock().get(&server).map(|(rank, _)| *rank).unwrap_or_default()
+    }
+
+    fn name(&self, server: SocketAddr) -> Option<String> {
+        self.known.lock().get(&server).map(|(_, name)| name.clone())
     }
 }
 
@@ -153,7 +159,7 @@ mod tests {
         Service {
             name: name.to_owned(),
             resolver: OnceCell::new_with(Some(resolver)),
-            ranks: Mutex::default(),
+            known: Mutex::default(),
         }
     }
 

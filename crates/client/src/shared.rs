@@ -22,6 +22,12 @@ use crate::{SessionState, SessionThread};
 /// Most servers of which it is kept why they could not be used.
 const REFUSED_MAX: usize = 8;
 
+/// What is told of a server that has not taken the connection.
+pub(crate) const NO_ANSWER: &str = "no answer yet";
+
+/// What is told of a server that has taken the connection, and no part in the TLS handshake.
+pub(crate) const NO_HANDSHAKE: &str = "connected, but the TLS handshake is not finished yet";
+
 /// What becomes of a request.
 pub(crate) type Reply = std::result::Result<Answer, Failure>;
 
@@ -240,10 +246,13 @@ impl Shared {
         refused.push_back((server, why.into()));
     }
 
-    /// A server is asked for a connection: until it answers, or another reason is known, that is what is told of it.
-    pub(crate) fn asked(&self, server: SocketAddr) {
-        if !self.refused.lock().iter().any(|(other, _)| *other == server) {
-            self.refused(server, "no answer yet");
+    /// A server is waited for, which is one of [`NO_ANSWER`] and [`NO_HANDSHAKE`]. That is what is told of it until it
+    /// answers, or if no other reason is known.
+    pub(crate) fn waited(&self, server: SocketAddr, what: &'static str) {
+        let is_known = (self.refused.lock().iter())
+            .any(|(other, why)| *other == server && ![NO_ANSWER, NO_HANDSHAKE].contains(&&**why));
+        if !is_known {
+            self.refused(server, what);
         }
     }
 

@@ -9,9 +9,10 @@ use zebu_proto::properties;
 use crate::failure::{Failure, Result};
 use crate::output::Colour;
 use crate::session::{Identity, Settings};
+use crate::tls::Properties;
 
 /// The environment variables whose `-D` words are client settings, as the original's scripts have it.
-const VARIABLES: [&str; 2] = ["CLIENT_JVMFLAGS", "JVMFLAGS"];
+pub(crate) const VARIABLES: [&str; 2] = ["CLIENT_JVMFLAGS", "JVMFLAGS"];
 
 /// The environment variable that says who the user is, a line for each identity. Other users cannot read it.
 const IDENTITIES_VARIABLE: &str = "ZEBU_AUTH";
@@ -117,22 +118,28 @@ impl Options {
             bytes_max: None,
             request_timeout: None,
             identities: self.identities()?,
+            tls: None,
         };
+        let mut tls = Properties::default();
         let mut remarks = Vec::new();
         for name in VARIABLES {
             for (key, value) in defines(&std::env::var(name).unwrap_or_default()) {
                 // Most of these are other programs' business.
-                apply(&mut settings, key, value, name)?;
+                if !tls.take(key, value, name)? {
+                    apply(&mut settings, key, value, name)?;
+                }
             }
         }
         if let Some(file) = &self.client_configuration {
             for (key, value) in read(file)? {
                 let place = file.display().to_string();
-                if !apply(&mut settings, &key, &value, &place)? {
+                let is_of_tls = tls.take(&key, &value, &place)?;
+                if !is_of_tls && !apply(&mut settings, &key, &value, &place)? {
                     remarks.push(format!("{place}: {key} has no effect here"));
                 }
             }
         }
+        settings.tls = tls.settle(&mut remarks)?;
         Ok((settings, remarks))
     }
 }
@@ -216,15 +223,12 @@ fn apply(settings: &mut Settings, key: &str, value: &str, place: &str) -> Result
             let ms: u32 = value.parse().map_err(wrong)?;
             settings.request_timeout = (ms > 0).then(|| Duration::from_millis(ms.into()));
         }
-        "zookeeper.client.secure" if is_true => {
-            return Err(Failure::new(format!("{place}: {key}: TLS is not part of this shell yet")));
-        }
         "java.security.auth.login.config" | "zookeeper.sasl.clientconfig" => {
             return Err(Failure::new(format!(
                 "{place}: {key}: SASL is not part of this shell yet"
             )));
         }
-        "zookeeper.client.secure" | "zookeeper.sasl.client" => {}
+        "zookeeper.sasl.client" => {}
         _ => return Ok(false),
     }
     Ok(true)
@@ -304,12 +308,12 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let options =
             Options { client_configuration: Some(file.path().into()), ..Options::default() };
-        let text = "jute.maxbuffer=4194304\nzookeeper.disableAutoWatchReset=true\nzookeeper.ssl.protocol=x\n";
+        let text = "jute.maxbuffer=4194304\nzookeeper.disableAutoWatchReset=true\nzookeeper.x=x\n";
         std::fs::write(file.path(), text).unwrap();
         let (settings, remarks) = options.settings().unwrap();
         assert_eq!((settings.bytes_max, settings.forget_watches), (Some(4_194_304), true));
         assert_eq!((remarks.len(), settings.request_timeout), (1, None));
-        assert!(remarks[0].ends_with("zookeeper.ssl.protocol has no effect here"));
+        assert!(remarks[0].ends_with("zookeeper.x has no effect here"));
         // ERR-10.
         std::fs::write(file.path(), "zookeeper.request.timeout=1500\n").unwrap();
         let (settings, _) = options.settings().unwrap();
@@ -317,8 +321,6 @@ mod tests {
         std::fs::write(file.path(), "zookeeper.request.timeout=soon\n").unwrap();
         let refused = options.settings().unwrap_err();
         assert!(refused.message().contains("not a number of milliseconds: soon"), "{refused:?}");
-        std::fs::write(file.path(), "zookeeper.client.secure=true\n").unwrap();
-        assert!(options.settings().unwrap_err().message().contains("TLS"));
         std::fs::write(file.path(), "java.security.auth.login.config=jaas.conf\n").unwrap();
         assert!(options.settings().unwrap_err().message().contains("SASL"));
     }

@@ -179,6 +179,9 @@ impl From<Error> for Failure {
         if text.starts_with("invalid connect string") {
             return Self::new(text).hint("servers are host:port[,host:port...][/chroot]");
         }
+        if text.starts_with("TLS cannot be used") {
+            return Self::new(text);
+        }
         if text == PathError::Empty.to_string() {
             return Self::of_path(PathError::Empty, "");
         }

@@ -20,6 +20,7 @@ mod render;
 mod session;
 mod shell;
 mod terminal;
+mod tls;
 mod walk;
 mod words;
 
@@ -66,6 +67,8 @@ Examples:
       many commands, one after the other
   ZEBU_AUTH=digest:amy:secret zebu shell get /amys
       one command as somebody; the variable is read like a file of -auth-file
+  zebu shell -server zk1:2281 -client-configuration tls.properties
+      over TLS, with zookeeper.client.secure=true and zookeeper.ssl.trustStore.location in the file
 
 Exit codes: that of the last command (0 done, 1 failed, 127 no such command), 2 bad arguments, 130 ended with Ctrl-C."
 )]

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use zebu_client::{
-    Client, Connector, Notification, Notifications, SessionEvents, SessionState, WatcherType, Zxid,
+    Client, Connector, Notification, Notifications, SessionEvents, SessionState, Tls, WatcherType,
+    Zxid,
 };
 
 use crate::failure::{Failure, Result};
@@ -31,6 +32,8 @@ pub(crate) struct Settings {
     pub(crate) request_timeout: Option<Duration>,
     /// Who the user is.
     pub(crate) identities: Vec<Identity>,
+    /// How connections are made over TLS, where they are.
+    pub(crate) tls: Option<Tls>,
 }
 
 /// A scheme and the credentials for it, which are not shown to anybody.
@@ -171,6 +174,9 @@ impl Session {
         }
         if let Some(timeout) = settings.request_timeout {
             connector = connector.request_timeout(timeout);
+        }
+        if let Some(tls) = &settings.tls {
+            connector = connector.tls(tls.clone());
         }
         for Identity { scheme, auth } in &settings.identities {
             connector = connector.authenticate(scheme, auth);

@@ -1,0 +1,300 @@
+//! What the properties of ZooKeeper's clients say of TLS.
+//!
+//! They are collected from all places first, as a place may overrule another one. What asks for a protection that is not
+//! built is refused, if TLS is wanted at all. Source: `ZKClientConfig`, `ClientX509Util`.
+
+use std::collections::BTreeMap;
+
+use zebu_client::Tls;
+
+use crate::arguments::VARIABLES;
+use crate::failure::{Failure, Result};
+
+const SECURE: &str = "zookeeper.client.secure";
+const SOCKET: &str = "zookeeper.clientCnxnSocket";
+const FIPS: &str = "zookeeper.fips-mode";
+const SSL: &str = "zookeeper.ssl.";
+
+/// The transports of the original, in its package or without one. Both are the same here.
+const SOCKETS: [&str; 2] = ["ClientCnxnSocketNetty", "ClientCnxnSocketNIO"];
+const PACKAGE: &str = "org.apache.zookeeper.";
+
+/// Settings of the part `zookeeper.ssl.` that mean something to a client of the original.
+const NAMES: [&str; 17] = [
+    "keyStore.location",
+    "keyStore.password",
+    "keyStore.passwordPath",
+    "keyStore.type",
+    "trustStore.location",
+    "trustStore.password",
+    "trustStore.passwordPath",
+    "trustStore.type",
+    "hostnameVerification",
+    "protocol",
+    "enabledProtocols",
+    "ciphersuites",
+    "crl",
+    "ocsp",
+    "tcnative.ocsp.stapling",
+    "context.supplier.class",
+    "sslProvider",
+];
+
+/// Those that ask for what is not there, unless they say `false` or nothing.
+const REFUSED: [(&str, &str); 4] = [
+    ("crl", "revocation lists are not fetched by this shell"),
+    ("ocsp", "OCSP is not part of this shell"),
+    ("tcnative.ocsp.stapling", "OCSP is not part of this shell"),
+    ("context.supplier.class", "classes of Java cannot be used here"),
+];
+
+/// The properties of TLS that were found. No `Debug`: passwords are among them.
+#[derive(Default)]
+pub(crate) struct Properties {
+    is_secure: bool,
+    /// By their names behind `zookeeper.ssl.`, with the place that says so.
+    found: BTreeMap<&'static str, (String, String)>,
+    /// Where FIPS is asked for.
+    fips: Option<String>,
+}
+
+impl Properties {
+    /// Takes a property, if it has to do with TLS; returns whether it has.
+    ///
+    /// # Errors
+    /// Whether TLS is wanted is not clear, or the transport is of another kind.
+    pub(crate) fn take(&mut self, key: &str, value: &str, place: &str) -> Result<bool> {
+        match key {
+            SECURE => self.is_secure = boolean(value, key, place)?,
+            FIPS => self.fips = boolean(value, key, place)?.then(|| place.to_owned()),
+            SOCKET => {
+                let class = value.strip_prefix(PACKAGE).unwrap_or(value);
+                if !class.is_empty() && !SOCKETS.contains(&class) {
+                    return Err(Failure::new(format!(
+                        "{place}: {key}: no such transport: {value}"
+                    ))
+                    .hint(format!("{} and {} are the same here", SOCKETS[0], SOCKETS[1])));
+                }
+            }
+            _ => {
+                let name = key.strip_prefix(SSL);
+                let Some(name) = NAMES.into_iter().find(|own| Some(*own) == name) else {
+                    return Ok(false);
+                };
+                self.found.insert(name, (value.to_owned(), place.to_owned()));
+            }
+        }
+        Ok(true)
+    }
+
+    /// The settings of TLS, if it is wanted. Where it is not, `remarks` says so of files that have such settings.
+    ///
+    /// # Errors
+    /// A setting asks for what is not there, or makes no sense. Stores are not read yet.
+    pub(crate) fn settle(&self, remarks: &mut Vec<String>) -> Result<Option<Tls>> {
+        if !self.is_secure {
+            // What stands in variables may be for other programs.
+            let in_file = |place: &str| !VARIABLES.contains(&place);
+            if let Some((name, (_, place))) =
+                self.found.iter().find(|(_, (_, place))| in_file(place))
+            {
+                remarks.push(format!("{place}: {SSL}{name} has no effect without {SECURE}=true"));
+            }
+            return Ok(None);
+        }
+        if let Some(place) = &self.fips {
+            return Err(Failure::new(format!(
+                "{place}: {FIPS}: the cryptography of this shell is not certified for FIPS 140"
+            ))
+            .hint(format!("{FIPS}=false")));
+        }
+        for (name, why) in REFUSED {
+            if let Some((value, place)) = self.get(name)
+                && !value.eq_ignore_ascii_case("false")
+            {
+                return Err(Failure::new(format!("{place}: {SSL}{name}: {why}")));
+            }
+        }
+        let mut tls = Tls::new();
+        match self.get("trustStore.location") {
+            Some((file, _)) => tls = tls.trust_store(file),
+            // As the original trusts whom its Java trusts.
+            None => tls = tls.system_roots(),
+        }
+        if let Some((file, _)) = self.get("keyStore.location") {
+            tls = tls.key_store(file);
+        }
+        if let Some((file, _)) = self.get("trustStore.passwordPath") {
+            tls = tls.trust_store_password_file(file);
+        } else if let Some((password, _)) = self.get("trustStore.password") {
+            tls = tls.trust_store_password(password);
+        }
+        if let Some((file, _)) = self.get("keyStore.passwordPath") {
+            tls = tls.key_store_password_file(file);
+        } else if let Some((password, _)) = self.get("keyStore.password") {
+            tls = tls.key_store_password(password);
+        }
+        for name in ["keyStore.type", "trustStore.type"] {
+            if let Some((kind, place)) = self.get(name)
+                && !["JKS", "PEM", "PKCS12"].iter().any(|own| own.eq_ignore_ascii_case(kind))
+            {
+                let wrong = format!("{place}: {SSL}{name}: no such kind of store: {kind}");
+                return Err(Failure::new(wrong).hint("PEM, PKCS12 or JKS"));
+            }
+        }
+        if let Some((value, place)) = self.get("hostnameVerification") {
+            let key = format!("{SSL}hostnameVerification");
+            tls = tls.hostname_verification(boolean(value, &key, place)?);
+        }
+        if let Some((names, _)) = self.get("enabledProtocols") {
+            tls = tls.protocols(names);
+        } else if let Some((name, _)) = self.get("protocol").filter(|(name, _)| *name != "TLS") {
+            tls = tls.protocols(name);
+        }
+        if let Some((names, _)) = self.get("ciphersuites") {
+            tls = tls.cipher_suites(names);
+        }
+        Ok(Some(tls))
+    }
+
+    /// A value that is not empty, and its place.
+    fn get(&self, name: &str) -> Option<(&str, &str)> {
+        let (value, place) = self.found.get(name)?;
+        (!value.is_empty()).then_some((value, place))
+    }
+}
+
+/// Java takes everything but `true` for `false`, which would switch protection off by a slip.
+fn boolean(value: &str, key: &str, place: &str) -> Result<bool> {
+    match value.to_ascii_lowercase().as_str() {
+        "true" => Ok(true),
+        "false" | "" => Ok(false),
+        _ => Err(Failure::new(format!("{place}: {key} is neither true nor false: {value}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fixture(name: &str) -> String {
+        format!("{}/../auth/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"))
+    }
+
+    fn settle(lines: &[(&str, &str)]) -> (std::result::Result<Option<Tls>, String>, Vec<String>) {
+        let (mut properties, mut remarks) = (Properties::default(), Vec::new());
+        for (key, value) in lines {
+            match properties.take(key, value, "F") {
+                Ok(is_taken) => assert!(is_taken, "{key}"),
+                Err(failure) => return (Err(failure.message().to_owned()), remarks),
+            }
+        }
+        let settled = properties.settle(&mut remarks);
+        (settled.map_err(|failure| failure.message().to_owned()), remarks)
+    }
+
+    /// The properties of the original's guide for TLS, with each kind of store.
+    #[test]
+    fn properties_of_the_original_are_taken() {
+        for (key, trust) in [
+            ("keytool.jks", "trust.jks"),
+            ("keytool17.p12", "trust17.p12"),
+            ("key-first.pem", "ca.pem"),
+        ] {
+            let (settled, remarks) = settle(&[
+                ("zookeeper.clientCnxnSocket", "org.apache.zookeeper.ClientCnxnSocketNetty"),
+                ("zookeeper.client.secure", "true"),
+                ("zookeeper.ssl.keyStore.location", &fixture(key)),
+                ("zookeeper.ssl.keyStore.password", "testpass"),
+                ("zookeeper.ssl.keyStore.type", "jks"),
+                ("zookeeper.ssl.trustStore.location", &fixture(trust)),
+                ("zookeeper.ssl.trustStore.password", "testpass"),
+                ("zookeeper.ssl.hostnameVerification", "false"),
+                ("zookeeper.ssl.protocol", "TLS"),
+                ("zookeeper.ssl.enabledProtocols", "TLSv1.3,TLSv1.2"),
+                (
+                    "zookeeper.ssl.ciphersuites",
+                    "TLS_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+                ),
+                ("zookeeper.ssl.crl", "false"),
+                ("zookeeper.fips-mode", "false"),
+            ]);
+            let tls = settled.unwrap().expect("it is wanted");
+            tls.check().unwrap();
+            assert!(!format!("{tls:?}").contains("testpass"), "{tls:?}");
+            assert_eq!(remarks, [""; 0]);
+        }
+    }
+
+    #[test]
+    fn a_password_comes_from_its_file_first() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "testpass\n").unwrap();
+        let (settled, _) = settle(&[
+            ("zookeeper.client.secure", "TRUE"),
+            ("zookeeper.ssl.trustStore.location", &fixture("trust17.p12")),
+            ("zookeeper.ssl.trustStore.password", "wrong"),
+            ("zookeeper.ssl.trustStore.passwordPath", &file.path().display().to_string()),
+        ]);
+        settled.unwrap().expect("it is wanted").check().unwrap();
+    }
+
+    #[test]
+    fn without_client_secure_there_is_no_tls_and_a_remark() {
+        let (settled, remarks) = settle(&[
+            ("zookeeper.client.secure", "false"),
+            ("zookeeper.ssl.trustStore.location", "ca.pem"),
+        ]);
+        assert!(settled.unwrap().is_none());
+        assert_eq!(
+            remarks,
+            [
+                "F: zookeeper.ssl.trustStore.location has no effect without zookeeper.client.secure=true"
+            ]
+        );
+        let mut properties = Properties::default();
+        properties.take("zookeeper.ssl.trustStore.location", "ca.pem", VARIABLES[0]).unwrap();
+        let mut remarks = Vec::new();
+        assert!(properties.settle(&mut remarks).unwrap().is_none() && remarks.is_empty());
+        for other in ["zookeeper.ssl.quorum.keyStore.location", "zookeeper.ssl.clientAuth", "x"] {
+            assert!(!properties.take(other, "x", "F").unwrap(), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_refused() {
+        let cases = [
+            (
+                "zookeeper.client.secure",
+                "yes",
+                "zookeeper.client.secure is neither true nor false: yes",
+            ),
+            (
+                "zookeeper.fips-mode",
+                "true",
+                "zookeeper.fips-mode: the cryptography of this shell is",
+            ),
+            ("zookeeper.ssl.crl", "true", "zookeeper.ssl.crl: revocation lists are not fetched"),
+            ("zookeeper.ssl.ocsp", "true", "zookeeper.ssl.ocsp: OCSP is not part of this shell"),
+            ("zookeeper.ssl.context.supplier.class", "a.B", "classes of Java cannot be used here"),
+            ("zookeeper.ssl.keyStore.type", "BCFKS", "no such kind of store: BCFKS"),
+            ("zookeeper.ssl.hostnameVerification", "no", "is neither true nor false: no"),
+            ("zookeeper.clientCnxnSocket", "my.Socket", "no such transport: my.Socket"),
+        ];
+        for (key, value, words) in cases {
+            let (settled, _) = settle(&[("zookeeper.client.secure", "true"), (key, value)]);
+            let refused = settled.expect_err(key);
+            assert!(refused.starts_with("F: ") && refused.contains(words), "{refused}");
+        }
+    }
+
+    /// What a store has to be blamed for is said when the session is opened.
+    #[tokio::test]
+    async fn a_store_that_cannot_be_used_is_named() {
+        let (mut settings, _) = crate::arguments::Options::default().settings().unwrap();
+        settings.tls = Some(Tls::new().trust_store("/no/such.pem"));
+        let failure = crate::session::Session::open("localhost:1", &settings).err().unwrap();
+        let begin = "TLS cannot be used: /no/such.pem: cannot be read: ";
+        assert!(failure.message().starts_with(begin), "{failure:?}");
+    }
+}
