@@ -19,7 +19,7 @@ pub(crate) const ROOT: u32 = 0;
 
 const CHUNK_BITS: u32 = 10;
 const CHUNK: usize = 1 << CHUNK_BITS;
-const _: () = assert!(ROOT < IDS_MAX && IDS_MAX <= NONE, "an id is never that of no znode");
+const _: () = assert!(ROOT < IDS_MAX && IDS_MAX < NONE, "an id is never that of no znode");
 /// Ids stay below this, so that other tables have a bit to spare.
 pub(crate) const IDS_MAX: u32 = 1 << 31;
 const NULL_DATA: u32 = u32::MAX;
