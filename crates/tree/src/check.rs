@@ -125,3 +125,48 @@ impl Tree {
 }
 
 const _: () = assert!(OPEN_ID < 0, "no list of a transaction has the open one's number");
+
+#[cfg(test)]
+mod tests {
+    use zebu_proto::StatPersisted;
+
+    use super::*;
+    use crate::Options;
+
+    fn tree() -> Tree {
+        let mut tree = Tree::new(Options::default());
+        tree.acls.retain(crate::acl_table::OPEN);
+        tree.insert(ROOT, "/a", "a", Some(b"1"), 0, &StatPersisted::default());
+        tree
+    }
+
+    #[test]
+    fn a_tree_agrees_with_itself() {
+        tree().check();
+    }
+
+    #[test]
+    #[should_panic(expected = "bytes of all paths and data")]
+    fn bytes_that_are_not_there_are_found() {
+        let mut tree = tree();
+        tree.data_size += 1;
+        tree.check();
+    }
+
+    #[test]
+    #[should_panic(expected = "/a is nobody's")]
+    fn an_ephemeral_of_nobody_is_found() {
+        let mut tree = tree();
+        let id = tree.arena.lookup("/a").unwrap();
+        tree.change_stat(id, "/a", |record| record.owner = 7);
+        tree.check();
+    }
+
+    #[test]
+    #[should_panic(expected = "znodes with the list")]
+    fn a_list_that_is_counted_twice_is_found() {
+        let mut tree = tree();
+        tree.acls.retain(crate::acl_table::OPEN);
+        tree.check();
+    }
+}
