@@ -702,9 +702,13 @@ impl Replica {
             (Order::Ensemble(ensemble), None) => ensemble.peer.all_told_until(),
             (Order::Alone { .. }, _) => None,
         };
-        for session in self.sessions.expired(world.now.monotonic, told_until) {
+        let expired = self.sessions.expired(world.now.monotonic, told_until);
+        for session in &expired {
             self.counts.sessions_expired += 1;
-            self.end_session(world, session, out)?;
+            self.end_session(world, *session, out)?;
+        }
+        if !expired.is_empty() {
+            self.sessions.check_buckets();
         }
         if !self.tracks_sessions() {
             return Ok(());

@@ -286,7 +286,7 @@ impl Sessions {
     }
 
     /// Asserts that no session is forgotten: a look at each of them, in debug builds.
-    fn check_buckets(&self) {
+    pub(crate) fn check_buckets(&self) {
         if cfg!(debug_assertions) {
             let listed: BTreeSet<SessionId> = self.buckets.values().flatten().copied().collect();
             for (id, session) in self.by_id.iter().filter(|(_, session)| !session.closing) {
