@@ -580,6 +580,10 @@ impl<'s> Recovery<'s> {
                 return Ok(());
             }
             if self.limit.is_some_and(|limit| limit < record.zxid) {
+                if self.removal.cut.is_some() {
+                    // The logs overlap, as somebody may have copied them: only one of them could be cut.
+                    self.damage(path, record.offset, DamageKind::Gap { next: record.zxid })?;
+                }
                 let one_more = zebu_proto::mutant!("truncation keeps one more");
                 kept.get_or_insert(if one_more { seen } else { before });
                 continue;
@@ -642,6 +646,7 @@ impl<'s> Recovery<'s> {
     /// Notes that of this log only `kept` is to stay.
     fn cut(&mut self, log: &Log, kept: Mark, confirmed: u64, ours: bool) {
         if kept.records > 0 {
+            assert!(self.removal.cut.is_none(), "two logs are to be cut: {}", log.path.display());
             self.removal.cut = Some(Cut { path: log.path.clone(), mark: kept, confirmed, ours });
         } else {
             self.removal.logs.push(log.path.clone());
