@@ -33,5 +33,6 @@ impl Answers {
         self.last_bytes = payload;
         self.min_bytes = self.min_bytes.min(payload);
         self.max_bytes = self.max_bytes.max(payload);
+        debug_assert!(self.min_bytes <= payload && payload <= self.max_bytes, "{self:?}");
     }
 }

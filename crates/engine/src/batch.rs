@@ -58,6 +58,8 @@ const BYTES_PER_COST: usize = 1024;
 /// Znodes that a long read looks at in one turn.
 const STEP_ZNODES: usize = 8192;
 
+const _: () = assert!(FRAMES_MAX > 0 && COST_MAX > 0 && STEP_ZNODES > 0, "each run gets further");
+
 /// A read that takes more than one turn.
 #[derive(Debug)]
 pub(crate) struct Waiting {
@@ -374,6 +376,13 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
 
     /// Unlocks, counts, and hands in what goes to the replica.
     fn finish(mut self, submitted: &mut Vec<Input>) {
+        assert!(
+            self.outbox.is_none() || self.tree.is_some(),
+            "the outbox is held without the tree"
+        );
+        assert!(self.long.is_none(), "a read under way is forgotten");
+        assert!(self.frames <= FRAMES_MAX as u64, "{} frames in one run", self.frames);
+        assert_eq!(self.entering.requests, submitted.len(), "what is handed in is counted");
         self.outbox = None;
         self.tree = None;
         let Self { common, conn, worker, received, frames, bytes, answers, last, .. } = self;

@@ -227,7 +227,16 @@ impl<S: Side> Client<S> {
                 self.input = BytesMut::new();
             }
         }
+        self.check();
         Ok(())
+    }
+
+    /// Asserts what holds between any two calls.
+    fn check(&self) {
+        assert!(self.sent <= self.unsent.len(), "only what there is can be sent");
+        assert!(self.submitted.is_empty(), "what is taken is handed in");
+        let asks = matches!(self.phase, Phase::Open | Phase::Closing);
+        assert!(asks || self.long.is_none(), "{:?}, and reads", self.phase);
     }
 
     /// Takes what there is to send from the outbox, once everything before it is sent; says how much waits behind it.
@@ -241,6 +250,7 @@ impl<S: Side> Client<S> {
             self.sent = 0;
             outbox.swap(&mut self.unsent);
         }
+        assert!(self.sent < self.unsent.len() || outbox.waiting() == 0, "what waits is taken");
         match outbox.end() {
             OutboxEnd::Open => {}
             OutboxEnd::Last if faults::goes_on_behind_the_end() => {}

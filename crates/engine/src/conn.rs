@@ -82,6 +82,8 @@ impl<S: Side> Conn<S> {
 
     /// Gives the connection its session.
     pub fn set_session(&self, session: SessionId, timeout_ms: i32) {
+        assert_ne!(session, SessionId::NONE, "this number says that there is none");
+        debug_assert!(self.session().is_none(), "{:?} has another session", self.id);
         self.timeout_ms.store(timeout_ms, Ordering::Relaxed);
         self.session.store(session.0, Ordering::Release);
     }

@@ -35,6 +35,23 @@ struct Table<S> {
     count: usize,
 }
 
+impl<S> Table<S> {
+    /// Asserts that the numbers agree: in debug builds, a look at each connection.
+    fn check(&self) {
+        assert!(self.count + self.free.len() <= self.slots.len(), "a slot is free and taken");
+        assert!(self.per_address.len() <= self.count, "an address without a connection");
+        if cfg!(debug_assertions) && self.slots.len() <= CHECKED_MAX {
+            let taken = self.slots.iter().filter(|slot| slot.conn.is_some()).count();
+            assert_eq!(taken, self.count, "how many connections there are");
+            let by_address: usize = self.per_address.values().map(|count| *count as usize).sum();
+            assert_eq!(by_address, self.count, "how many connections the addresses have");
+        }
+    }
+}
+
+/// More slots than this are not looked at one by one.
+const CHECKED_MAX: usize = 256;
+
 #[derive(Debug)]
 struct Slot<S> {
     generation: u32,
@@ -96,11 +113,13 @@ impl<S: Side> Conns<S> {
             return None;
         }
         let slot = &mut table.slots[next as usize];
+        assert!(slot.conn.is_none(), "a slot is of two connections");
         slot.generation = slot.generation.wrapping_add(1);
         let conn = Arc::new(make(id(next, slot.generation)));
         slot.conn = Some(conn.clone());
         table.per_address.insert(address, count + 1);
         table.count += 1;
+        table.check();
         Some(conn)
     }
 
@@ -150,6 +169,7 @@ impl<S: Side> Conns<S> {
         if slot.conn.take_if(|there| there.id == conn.id).is_none() {
             return;
         }
+        assert!(table.count > 0, "a connection leaves where none is");
         table.count -= 1;
         let address = conn.address;
         if let Some(count) = table.per_address.get_mut(&address) {
@@ -158,11 +178,18 @@ impl<S: Side> Conns<S> {
                 table.per_address.remove(&address);
             }
         }
+        table.check();
     }
 
     /// Lets the slot of a connection that has left be used again: none of its watches is left.
     pub fn free(&self, conn: &Conn<S>) {
-        self.0.write().free.push(watcher(conn.id).0);
+        let mut table = self.0.write();
+        let number = watcher(conn.id).0;
+        let slot = table.slots.get(number as usize);
+        assert!(slot.is_some_and(|slot| slot.conn.is_none()), "the slot {number} is taken");
+        debug_assert!(!table.free.contains(&number), "the slot {number} is free already");
+        table.free.push(number);
+        table.check();
     }
 }
 

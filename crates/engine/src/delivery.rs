@@ -111,6 +111,10 @@ impl<S: Side> Row<S> {
         now: Duration,
     ) {
         let Self { conn, received, done, queued_reads, left, reads, writes, answers, last } = self;
+        assert_eq!(received.is_some(), done > 0, "a row has a request, or only a notification");
+        assert!(queued_reads <= done, "{queued_reads} reads of {done} requests");
+        assert!(reads + writes <= u64::from(done), "{reads} reads, {writes} writes of {done}");
+        assert!(answers.count <= u64::from(done), "{} answers to {done}", answers.count);
         if let Some(received) = received {
             let row =
                 Delivered { conn: &*conn, received, began, now, reads, writes, answers, last };
@@ -183,7 +187,9 @@ impl<S: Side> Delivery<S> {
         self.notified += self.rows.len() - before;
         if self.notified == WOKEN_TOGETHER {
             self.notified = 0;
+            assert!(self.rows.len() >= WOKEN_TOGETHER, "{} rows", self.rows.len());
             for row in self.rows.drain(before + 1 - WOKEN_TOGETHER..) {
+                assert_eq!(row.done, 0, "an answer is counted before its connection is woken");
                 row.conn.wake();
             }
         }

@@ -42,6 +42,8 @@ const ANSWERED_BYTES: usize = 1 << 20;
 const STEP_BATCH: usize = 256;
 
 const _: () = assert!(STEP_BATCH > 0 && ANSWERED_BYTES > 0);
+// A session is not given time that passes between two reports anyway.
+const _: () = assert!(TOUCH_INTERVAL.as_millis() < LATE_MIN.as_millis());
 
 /// What an engine is configured with.
 #[derive(Clone, Debug, Default)]
@@ -166,9 +168,22 @@ impl<S: crate::Side> Engine<S> {
             world.turned();
             self.is_under_way = false;
             if self.flushed.is_none() {
+                self.check();
                 return Ok(Turn::Done);
             }
         }
+    }
+
+    /// Asserts that nothing of a turn that is over is left to be done.
+    fn check(&self) {
+        assert!(!self.is_under_way, "a turn is over and under way");
+        assert!(self.inputs.is_empty(), "{} inputs are left", self.inputs.len());
+        assert!(self.outputs.is_empty(), "{} outputs are left", self.outputs.len());
+        assert!(self.records.is_empty(), "{} records are nobody's", self.records.len());
+        assert!(self.applied.is_none(), "the replica does not know of {:?}", self.applied);
+        assert!(self.flushed.is_none(), "the replica does not know of {:?}", self.flushed);
+        assert!(self.carries_out.is_none(), "outputs are being carried out");
+        assert!(self.room.is_empty(), "inputs are in the room for the next ones");
     }
 
     fn is_carrying_out(&self) -> bool {
@@ -239,6 +254,7 @@ impl<S: crate::Side> Engine<S> {
         inputs: &mut Vec<Input>,
     ) {
         let since = self.touched;
+        assert!(since <= now.monotonic, "reported at a time to come: {since:?}");
         self.touched = now.monotonic;
         // A leader asks whom a learner has heard of: whoever may be waiting to be heard counts.
         let listened = world.listened().unwrap_or(now.monotonic);
@@ -334,6 +350,8 @@ impl<S: crate::Side> Engine<S> {
         while let Some(output) = self.outputs.pop_front() {
             match output {
                 Output::Append { zxid, record } => {
+                    let last = self.records.last().map(|(last, _)| *last);
+                    assert!(last.is_none_or(|last| last < zxid), "{zxid} after {last:?}");
                     world.appends(now, zxid, &record);
                     self.records.push((zxid, record));
                 }
@@ -346,6 +364,7 @@ impl<S: crate::Side> Engine<S> {
                 }
                 Output::Apply { zxid, record, origin } => {
                     let tree = tree.get_or_insert_with(|| common.tree.write());
+                    assert!(self.applied.is_none_or(|last| last < zxid), "{zxid} comes again");
                     self.apply(common, world, now, tree, (zxid, &record, origin));
                     self.applied = Some(zxid);
                 }
@@ -515,7 +534,10 @@ impl<S: crate::Side> Engine<S> {
         let is_leisurely = self.policy.is_leisurely(self.records.len());
         let is_last = self.inputs.is_empty();
         if !self.is_member() && is_last && is_leisurely && self.options.syncs_itself {
+            let last = self.records.last().map(|(zxid, _)| *zxid);
             let durable = world.append_now(&mut self.records)?;
+            assert!(durable.is_none() || self.records.is_empty(), "a record is logged twice");
+            assert!(durable.is_none() || durable == last, "{durable:?} of {last:?} is durable");
             self.flushed = durable.filter(|_| !faults::forgets_its_sync()).or(self.flushed);
         }
         self.append(world)
@@ -538,8 +560,10 @@ impl<S: crate::Side> Engine<S> {
         (zxid, bytes, origin): (Zxid, &Bytes, Option<Origin>),
     ) {
         let record = TxnRecord::decode(bytes).expect("the replica made this record");
+        debug_assert_eq!(record.header.zxid, zxid, "a record has the place of another");
         let before = tree.last_zxid();
         let applied = tree.apply(&record, &mut Notifier::new(common, &mut self.delivery, world));
+        assert_eq!(tree.last_zxid(), before.max(zxid), "the tree is at the transaction");
         if applied.digest_compared {
             // What agrees is told after what does not.
             let told = !applied.digest_matches || self.differs;

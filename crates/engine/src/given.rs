@@ -17,6 +17,7 @@ impl Given {
         if more > Duration::ZERO {
             self.0 = now;
         }
+        assert!(self.0 <= now, "time is given that is to come");
         more
     }
 }

@@ -117,6 +117,7 @@ impl Inbox {
         let mut waiting = self.waiting.lock();
         std::mem::swap(into, &mut waiting.inputs);
         waiting.bytes = 0;
+        assert!(waiting.inputs.is_empty(), "the queue is taken whole");
     }
 }
 
@@ -127,6 +128,7 @@ fn add(waiting: &mut Vec<Input>, inputs: &mut Vec<Input>) {
     } else {
         waiting.append(inputs);
     }
+    debug_assert!(inputs.is_empty(), "what is handed in is not the caller's");
 }
 
 #[cfg(test)]

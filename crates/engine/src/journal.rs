@@ -116,6 +116,7 @@ impl Job {
                     (tree.options(), tree.last_zxid())
                 };
                 let (end, made) = zebu_state::truncate(log, zxid, applied, options)?;
+                assert!(end.is_none_or(|end| end == zxid), "{end:?} instead of {zxid}");
                 let config = match &made {
                     Some(made) => membership::in_data(made),
                     None => membership::in_data(&tree.read()),

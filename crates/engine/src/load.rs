@@ -31,7 +31,7 @@ impl Default for LoadLimits {
 /// Requests and their bytes, to be counted together.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Several {
-    requests: usize,
+    pub(crate) requests: usize,
     bytes: usize,
     large_bytes: usize,
 }

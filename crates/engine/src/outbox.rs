@@ -3,6 +3,8 @@
 /// Unsent bytes above which a connection that does not read what it is sent is closed, unless more are
 /// needed for the answers it may ask for.
 pub const OUTBOX_BYTES_MAX: usize = 64 << 20;
+const _: () =
+    assert!(crate::client::OUTBOX_BYTES_HIGH < OUTBOX_BYTES_MAX, "it waits, then it ends");
 
 /// What is to be sent, and whether that is the end.
 ///
@@ -45,6 +47,7 @@ impl Outbox {
             return 0;
         }
         write(&mut self.bytes);
+        debug_assert!(self.bytes.len() >= before, "what waits is taken back");
         self.bytes.len() - before
     }
 
@@ -53,6 +56,13 @@ impl Outbox {
         if self.end == OutboxEnd::Open {
             self.end = OutboxEnd::Last;
         }
+        self.check();
+    }
+
+    /// Asserts what holds between any two calls.
+    fn check(&self) {
+        let is_over = self.end == OutboxEnd::Overrun;
+        assert!(!is_over || self.bytes.is_empty(), "nobody reads what waits");
     }
 
     /// Whether the connection goes on.
@@ -67,6 +77,7 @@ impl Outbox {
 
     /// Takes what waits; `empty`, whose room is used for what comes, is empty.
     pub fn swap(&mut self, empty: &mut Vec<u8>) {
+        self.check();
         assert!(empty.is_empty(), "what was taken before is sent");
         std::mem::swap(&mut self.bytes, empty);
     }

@@ -16,6 +16,8 @@ const ALONE_MAX: usize = 128;
 /// Turns in which nobody else was seen, after which a client is alone.
 const ALONE_AFTER: u32 = 64;
 
+const _: () = assert!(FEW_MAX <= ALONE_MAX, "a single client may ask for no less");
+
 /// What is remembered of the last turns.
 #[derive(Debug, Default)]
 pub struct SyncPolicy {
@@ -38,6 +40,7 @@ impl SyncPolicy {
     /// A turn ends with so many records; whether they are best made durable by the thread that had it.
     pub fn is_leisurely(&mut self, records: usize) -> bool {
         self.most = records.max(self.most.saturating_sub(1.max(self.most / 64)));
+        assert!(self.most >= records && self.others <= ALONE_AFTER, "{self:?}");
         let most = if self.others == 0 { ALONE_MAX } else { FEW_MAX };
         self.others = self.others.saturating_sub(1);
         self.most <= most

@@ -87,6 +87,7 @@ impl WorkerTurns {
             self.passes = 0;
         }
         self.waiting += if faults::forgets_what_it_keeps() { 0 } else { count };
+        assert!(self.waiting <= REQUESTS_MAX, "{} requests are kept", self.waiting);
         true
     }
 }

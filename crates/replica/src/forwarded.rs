@@ -129,6 +129,8 @@ impl Replica {
         let header = TxnHeader::decode(&mut from).map_err(|_| Fatal::Unreadable(zxid))?;
         let TxnHeader { session, cxid, op, .. } = header;
         let code = if op == OpCode::ERROR { from.int().ok().map(ErrorCode) } else { None };
+        assert!(self.committed < zxid, "{zxid} is delivered after {}", self.committed);
+        assert!(self.applied <= self.committed, "the tree is ahead of what is committed");
         self.committed = zxid;
         let ours = |work: &Work| match work {
             Work::Forwarded { session: s, cxid: c, above, .. } => {

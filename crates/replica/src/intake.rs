@@ -89,6 +89,20 @@ impl Intake {
         self.options.requests_max.is_some()
     }
 
+    /// Asserts what holds between any two steps.
+    pub(crate) fn check(&self) {
+        assert!(self.is_limited() || self.waiting.is_empty(), "something waits without a limit");
+        assert!(!self.waiting.is_empty() || self.gone.is_empty(), "a connection ended twice");
+        assert!(self.options.drop_stale || self.dropped.is_empty(), "what is stale is served");
+        if cfg!(debug_assertions) {
+            let ends = |conn: &ConnId| {
+                let mut waiting = self.waiting.iter();
+                waiting.any(|it| matches!(it, Input::Disconnected { conn: it, .. } if it == conn))
+            };
+            assert!(self.gone.iter().all(ends), "a connection is gone, and its end does not wait");
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.waiting.len()
     }
@@ -100,6 +114,7 @@ impl Intake {
 
     /// Puts something that came from a connection behind everything that did before.
     pub(crate) fn push(&mut self, input: Input, now: Duration) {
+        assert!(self.is_limited(), "nothing has to wait");
         if self.waiting.is_empty() {
             self.next_look = now;
         } else if let Input::Disconnected { conn, .. } = input {

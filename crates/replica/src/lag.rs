@@ -16,6 +16,7 @@ pub(crate) struct Lag(Option<(Zxid, Duration)>);
 impl Lag {
     /// Looks at how far this server knows things to be committed, and how far it has delivered them.
     pub(crate) fn look(&mut self, committed: Zxid, delivered: Zxid, now: Duration) {
+        assert!(delivered <= committed, "{delivered} is delivered before it is committed");
         self.0 = match self.0 {
             Some((zxid, since)) if delivered < zxid => Some((zxid, since)),
             _ if delivered < committed => Some((committed, now)),

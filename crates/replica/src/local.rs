@@ -58,6 +58,8 @@ impl Replica {
         origin: Option<Origin>,
         out: &mut Vec<Output>,
     ) {
+        let is_local = self.sessions.get(session).is_some_and(|live| live.local);
+        assert!(is_local, "{session:?} ends by a transaction");
         self.sessions.close(session);
         self.later(Work::End { origin, session }, out);
     }

@@ -26,7 +26,7 @@ use crate::lag::Lag;
 use crate::outstanding::Outstanding;
 use crate::prep::Malformed;
 use crate::renewal::{Answers, Client, Revalidating, has_moved};
-use crate::replica::{Fatal, Order, Replica, Then, Work, World, is_ordered};
+use crate::replica::{Fatal, Order, Replica, Then, Work, World, is_ordered, zxid_of};
 use crate::sessions::{Expiry, Owner, Sessions};
 use crate::touched::Touched;
 
@@ -81,6 +81,28 @@ pub(crate) struct Ensemble {
 }
 
 impl Ensemble {
+    /// Asserts what holds between any two steps.
+    pub(crate) fn check(&self) {
+        let role = self.role();
+        let forwards = matches!(role, Role::Following(_) | Role::Observing(_));
+        let leads = matches!(role, Role::Leading(_));
+        assert!(role == Role::Looking || self.early.is_empty(), "{role:?}, and has not listened");
+        assert!(leads || self.syncing.is_empty(), "{role:?}, and asks whether it leads");
+        assert!(leads || self.answers.is_empty(), "{role:?}, and owes a leader's answers");
+        assert!(forwards || self.revalidating.is_empty(), "{role:?}, and asks for renewals");
+        assert!(forwards || self.syncs_asked.is_empty(), "{role:?}, and asks for syncs");
+        assert!(forwards || self.overtaken_since.is_none(), "{role:?}, and forwards");
+        assert!(self.asked.is_empty(), "the peer asks for something, and nobody does it");
+        // Tokens are given one after the other, and come back so.
+        if let (Some((first, _)), Some((last, _))) = (self.syncing.front(), self.syncing.back()) {
+            assert_eq!(last + 1, self.next_token, "another token is the last");
+            assert_eq!(first + self.syncing.len() as u64, self.next_token, "a token is missing");
+        }
+        if cfg!(debug_assertions) {
+            self.answers.check();
+        }
+    }
+
     fn role(&self) -> Role {
         match self.serving {
             Serving::As(role) => role,
@@ -385,6 +407,7 @@ impl Replica {
         let ensemble = self.ensemble();
         let mut asked = std::mem::take(&mut ensemble.asked);
         let zxid = ensemble.peer.propose(world.now.monotonic, record.clone(), &mut asked);
+        debug_assert_eq!(zxid_of(&record), Some(zxid), "made for another place");
         self.work.push_back(Work::Txn { zxid, record, origin, then });
         self.obey(world, asked, out)
     }

@@ -196,6 +196,19 @@ impl Outstanding {
         }
     }
 
+    /// Asserts what holds between any two steps: everything in flight is above what is `applied`.
+    pub(crate) fn check(&self, applied: Zxid) {
+        assert!(!self.in_multi, "a multi neither goes on nor is taken back");
+        assert!(self.undo.is_empty(), "a multi is over, and could be taken back");
+        assert!(self.changes.len() <= self.order.len(), "a change that is never applied");
+        let first = self.order.front().map(|(zxid, _)| *zxid);
+        assert!(first.is_none_or(|first| first > applied), "{first:?} is applied, and in flight");
+        if self.order.is_empty() {
+            assert!(self.changes.is_empty(), "a change of nothing is in flight");
+            assert!(self.owned.is_empty(), "nothing is in flight, and somebody will own it");
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.order.len()
     }
@@ -286,6 +299,8 @@ impl Outstanding {
             let (hash, path) = (seen.hash, entry.path.clone());
             self.undo.push(Undo { hash, path, before, owner: seen.owner });
         }
+        let before = self.order.back().map(|(before, _)| *before);
+        assert!(before.is_none_or(|before| before <= zxid), "{zxid} after {before:?}");
         self.order.push_back((zxid, seen.hash));
         self.queued += 1;
     }
@@ -297,18 +312,23 @@ impl Outstanding {
 
     /// Starts a list of changes that happen together or not at all.
     pub(crate) fn begin(&mut self, tree: &Tree) -> Savepoint {
+        assert!(!self.in_multi, "there is no multi in a multi");
+        assert!(self.undo.is_empty(), "the last multi is over");
         self.in_multi = true;
         Savepoint { digest: self.digest(tree), order: self.order.len() }
     }
 
     /// Ends the list, keeping its changes.
     pub(crate) fn keep(&mut self) {
+        assert!(self.in_multi, "a list of changes that was not begun");
         self.in_multi = false;
         self.undo.clear();
     }
 
     /// Ends the list and takes its changes back.
     pub(crate) fn take_back(&mut self, to: Savepoint) {
+        assert!(self.in_multi, "a list of changes that was not begun");
+        assert_eq!(self.order.len(), to.order + self.undo.len(), "each change can be taken back");
         self.in_multi = false;
         while let Some(Undo { hash, path, before, owner }) = self.undo.pop() {
             let there = self.changes.find_entry(hash, |entry| entry.path == path);

@@ -42,15 +42,23 @@ impl Owned {
         if before == after {
             return;
         }
+        let mut was_there = false;
         if let Some(paths) = self.paths.get_mut(&before) {
-            paths.remove(path);
+            was_there = paths.remove(path);
             if paths.is_empty() {
                 self.paths.remove(&before);
             }
         }
+        assert_eq!(was_there, before != 0, "{path} was not going to be {before:#x}'s");
         if after != 0 {
-            self.paths.entry(after).or_default().insert(path.clone());
+            let is_new = self.paths.entry(after).or_default().insert(path.clone());
+            assert!(is_new, "{path} was going to be {after:#x}'s already");
         }
+    }
+
+    /// Whether nobody will own anything of what is in flight.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.paths.is_empty()
     }
 
     /// Paths in flight whose znodes will be the owner's.
@@ -100,6 +108,7 @@ impl Owned {
         if sum.last <= applied {
             sum.bytes = applied_bytes(tree, owner);
         }
+        assert!(sum.last <= zxid, "{zxid} after {}", sum.last);
         sum.last = zxid;
         sum
     }

@@ -8,6 +8,8 @@ const BLOCK: usize = 32 * 1024;
 /// Pieces from this size on stand alone.
 const PIECE_MAX: usize = BLOCK / 16;
 
+const _: () = assert!(0 < PIECE_MAX && PIECE_MAX <= BLOCK, "a piece fits into a block");
+
 /// Makes pieces.
 #[derive(Debug, Default)]
 pub(crate) struct Pack {
@@ -33,6 +35,7 @@ impl Pack {
         if self.block.capacity() - self.block.len() < piece.len() {
             self.block = BytesMut::with_capacity(BLOCK);
         }
+        assert!(self.block.is_empty(), "the last piece was taken out");
         self.block.extend_from_slice(&piece);
         self.desk = piece;
         self.block.split().freeze()

@@ -83,6 +83,11 @@ const RECONFIG_BYTES: usize = TXN_HEADER_BYTES + 4 + 4 + 4 + DIGEST_BYTES;
 /// What a delete inside of a multi has beside its path, as it is in a list: its type and its length.
 const DELETE_BYTES: usize = 4 + 4;
 
+// The shortest record that is made has room for what every record has.
+const _: () = assert!(ADDED_BYTES + EXPANDED_BYTES_MAX < RECORD_BYTES_MAX);
+const _: () = assert!(CLOSE_SESSION_BYTES < RECORD_BYTES_MAX);
+const _: () = assert!(RECONFIG_BYTES > CLOSE_SESSION_BYTES, "a text has a length and a version");
+
 impl Rules {
     /// How many bytes the `auth` entries of a request with a body of this length may expand to.
     pub(crate) fn expanded_bytes_max(&self, body_bytes: usize) -> usize {
@@ -715,6 +720,7 @@ impl Prep<'_> {
                 }
                 !goes
             });
+            debug_assert!(bytes <= bytes_max, "what does not fit was to be deleted before");
         }
         Txn::CloseSession { paths: Some(paths.into_iter().map(Cow::Owned).collect()) }
     }

@@ -61,6 +61,14 @@ enum Waits {
 pub(crate) struct Answers(BTreeMap<LinkId, VecDeque<(SessionId, Waits)>>);
 
 impl Answers {
+    /// Asserts what holds between any two steps.
+    pub(crate) fn check(&self) {
+        assert!(self.0.values().all(|waiting| !waiting.is_empty()), "no answer is owed on a link");
+        let first = |waiting: &VecDeque<_>| waiting.front().map(|(_, waits)| *waits);
+        let is_proven = |waiting| first(waiting) == Some(Waits::Proven);
+        assert!(!self.0.values().any(is_proven), "an answer is certain, and is not given");
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

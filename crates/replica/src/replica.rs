@@ -12,10 +12,11 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
-use zebu_proto::txn::Txn;
+use zebu_jute::{Decode as _, Decoder};
+use zebu_proto::txn::{Txn, TxnHeader};
 use zebu_proto::{ErrorCode, OpCode, SessionId, Zxid};
 use zebu_tree::Tree;
-use zebu_zab::Leave;
+use zebu_zab::{Leave, Role};
 
 use crate::ConnId;
 use crate::auth::Schemes;
@@ -251,7 +252,8 @@ impl Replica {
                 self.advance(out);
             }
             Input::Applied(zxid) => {
-                assert!(self.applied <= zxid && zxid <= self.committed);
+                assert!(self.applied <= zxid, "{zxid} is applied after {}", self.applied);
+                assert!(zxid <= self.handed_out, "{zxid} is applied, and was not handed out");
                 self.applied = zxid;
                 self.outstanding.applied(zxid);
                 self.begin(world, out)?;
@@ -308,14 +310,61 @@ impl Replica {
     }
 
     fn check(&self) {
-        assert!(self.applied <= self.committed);
         assert!(self.applied <= self.handed_out);
+        assert!(self.handed_out <= self.committed);
         match &self.order {
-            Order::Alone { logged, flushed } => assert!(flushed <= logged),
+            Order::Alone { logged, flushed } => {
+                assert!(flushed <= logged);
+                assert_eq!(self.committed, *flushed, "what is durable is committed");
+                let idle = self.work.is_empty();
+                assert!(!idle || flushed == logged, "what is logged waits for its sync");
+            }
             Order::Ensemble(ensemble) => {
                 // Else the tree would have a hole that the history does not have.
                 assert_eq!(self.handed_out, ensemble.peer.history().delivered());
+                assert_eq!(self.handed_out, self.committed, "what is delivered is handed out");
+                ensemble.check();
             }
+        }
+        self.outstanding.check(self.applied);
+        self.sessions.check();
+        self.intake.check();
+        self.check_work();
+    }
+
+    /// Asserts that whatever comes first in the queue has to wait, and that it waits for something that can come.
+    fn check_work(&self) {
+        let role = self.role();
+        if role == Some(Role::Looking) {
+            assert!(self.work.is_empty(), "work of a role that is over");
+            assert_eq!(self.outstanding.len(), 0, "changes of a role that is over");
+        }
+        if self.forwards() {
+            assert_eq!(self.outstanding.len(), 0, "a learner validates nothing");
+        }
+        match self.work.front() {
+            None => {}
+            Some(Work::Txn { zxid, .. }) => {
+                assert!(*zxid > self.committed, "{zxid} is committed, and waits");
+                assert!(!self.forwards(), "a learner orders nothing");
+            }
+            Some(Work::Forwarded { .. }) => assert!(self.forwards(), "only a learner forwards"),
+            Some(Work::Sync { until, .. }) => {
+                assert!(
+                    until.is_none_or(|until| until > self.committed),
+                    "a sync waits for nothing"
+                );
+                assert!(role.is_some(), "a server alone has nobody to ask");
+            }
+            Some(work) => unreachable!("it need not wait: {work:?}"),
+        }
+        if cfg!(debug_assertions) {
+            let ordered = self.work.iter().filter_map(|work| match work {
+                Work::Txn { zxid, .. } => Some(*zxid),
+                _ => None,
+            });
+            assert!(ordered.clone().is_sorted_by(|a, b| a < b), "transactions are out of order");
+            assert!(ordered.clone().all(|zxid| zxid > self.handed_out), "handed out, and waits");
         }
     }
 
@@ -328,6 +377,7 @@ impl Replica {
         out: &mut Vec<Output>,
     ) {
         assert!(self.handed_out < zxid, "{zxid} after {}", self.handed_out);
+        assert!(zxid <= self.committed, "{zxid} is handed out before it is committed");
         self.handed_out = zxid;
         out.push(Output::Apply { zxid, record, origin });
     }
@@ -652,9 +702,13 @@ impl Replica {
             (Order::Ensemble(ensemble), None) => ensemble.peer.all_told_until(),
             (Order::Alone { .. }, _) => None,
         };
-        for session in self.sessions.expired(world.now.monotonic, told_until) {
+        let expired = self.sessions.expired(world.now.monotonic, told_until);
+        for session in &expired {
             self.counts.sessions_expired += 1;
-            self.end_session(world, session, out)?;
+            self.end_session(world, *session, out)?;
+        }
+        if !expired.is_empty() {
+            self.sessions.check_buckets();
         }
         if !self.tracks_sessions() {
             return Ok(());
@@ -726,6 +780,7 @@ impl Replica {
         match &mut self.order {
             Order::Alone { logged, .. } => {
                 let zxid = Zxid(logged.0 + 1);
+                debug_assert_eq!(zxid_of(&record), Some(zxid), "made for another place");
                 *logged = zxid;
                 out.push(Output::Append { zxid, record: record.clone() });
                 if self.snapshots.appended(record.len()) {
@@ -806,6 +861,11 @@ impl Replica {
         let password = self.options.passwords.give(session);
         Output::Accept { conn, session, timeout_ms, password }
     }
+}
+
+/// The place in the order that a record of this server's own making names.
+pub(crate) fn zxid_of(record: &[u8]) -> Option<Zxid> {
+    TxnHeader::decode(&mut Decoder::new(record)).ok().map(|header| header.zxid)
 }
 
 /// Whether a client's request takes a place in the order; others are answered where they stand.

@@ -51,6 +51,7 @@ impl SnapshotSchedule {
     fn draw(&mut self) {
         let half = self.options.every_txns.max(2) / 2;
         self.txns_due = half + self.random.below(half);
+        assert!(half <= self.txns_due && self.txns_due < 2 * half, "due in the second half");
         let random = &mut self.random;
         self.bytes_due = self.options.every_bytes.map(|bytes| bytes / 2 + random.below(bytes / 2));
         self.txns = 0;
@@ -79,6 +80,7 @@ impl SnapshotSchedule {
             return false;
         }
         self.draw();
+        assert_eq!((self.txns, self.bytes), (0, 0), "the count starts again");
         !std::mem::replace(&mut self.running, true)
     }
 

@@ -3,7 +3,7 @@
 //! Owns the deadlines and which connection a session is attached to. The table of sessions that is
 //! replicated and saved is the tree's; local sessions are known here only.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use foldhash::fast::FixedState;
@@ -75,7 +75,7 @@ pub enum Expiry {
 ///
 /// A touch only moves the session's own deadline; the session is moved to its new bucket when the
 /// old one falls due. Invariants: every session that can expire here and is not closing is in
-/// exactly one bucket, at or before its deadline or a moment after now; `locals` counts the local ones. Source:
+/// a bucket; `locals` counts the local ones. Source:
 /// `ExpiryQueue.java`, `LocalSessionTracker.java`; requirement SRV-04.
 #[derive(Debug)]
 pub struct Sessions {
@@ -123,6 +123,7 @@ impl Sessions {
         if expires(local) && !before.is_some_and(|before| expires(before.local)) {
             self.buckets.entry(deadline).or_default().push(id);
         }
+        assert!(deadline > now, "{id:?} expires before it begins");
         self.locals += usize::from(local);
         self.locals -= usize::from(before.is_some_and(|before| before.local));
     }
@@ -160,6 +161,7 @@ impl Sessions {
         for session in self.by_id.values_mut() {
             session.deadline = (session.deadline + by).max(now + hears);
         }
+        self.check_buckets();
     }
 
     /// The session, if it is live.
@@ -273,7 +275,28 @@ impl Sessions {
         }
         expired.sort_unstable();
         expired.dedup();
+        let next = self.next_deadline();
+        assert!(next.is_none_or(|next| next > now), "what falls due at {next:?} was left out");
         expired
+    }
+
+    /// Asserts what holds between any two calls.
+    pub(crate) fn check(&self) {
+        assert!(self.locals <= self.by_id.len(), "{} of {}", self.locals, self.by_id.len());
+    }
+
+    /// Asserts that no session is forgotten: a look at each of them, in debug builds.
+    pub(crate) fn check_buckets(&self) {
+        if cfg!(debug_assertions) {
+            let listed: BTreeSet<SessionId> = self.buckets.values().flatten().copied().collect();
+            for (id, session) in self.by_id.iter().filter(|(_, session)| !session.closing) {
+                let expires = session.local || self.expiry == Expiry::All;
+                assert!(!expires || listed.contains(id), "{id:?} never expires: {session:?}");
+            }
+            let locals = self.by_id.values().filter(|session| session.local).count();
+            assert_eq!(locals, self.locals, "how many sessions are local");
+            assert!(self.buckets.values().all(|bucket| !bucket.is_empty()), "an empty bucket");
+        }
     }
 
     /// When the next bucket falls due.

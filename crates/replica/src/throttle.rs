@@ -91,6 +91,7 @@ impl ConnectionThrottle {
 
     /// Tokens missing from a full bucket.
     pub(crate) fn deficit(&self) -> u32 {
+        assert!(self.tokens <= self.size, "{} of {} tokens", self.tokens, self.size);
         self.size - self.tokens
     }
 
@@ -133,6 +134,8 @@ impl ConnectionThrottle {
         let added = passed.as_millis() * u128::from(self.fill_count) / period.as_millis();
         self.tokens =
             u32::try_from(added).unwrap_or(u32::MAX).saturating_add(self.tokens).min(self.size);
+        assert!(self.tokens <= self.size, "{} of {} tokens", self.tokens, self.size);
+        assert!(self.filled < now.monotonic, "the bucket was filled in a time to come");
         self.filled = now.monotonic;
     }
 

@@ -39,6 +39,7 @@ impl Touched {
             self.by_id.remove(&touch.session);
             self.reported = touch.session;
         }
+        assert_eq!(taken.len(), most, "there are more than fit into a report");
         taken
     }
 }

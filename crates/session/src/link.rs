@@ -97,6 +97,13 @@ impl Link {
         }
     }
 
+    /// Asserts what holds between any two steps.
+    pub(crate) fn check(&self) {
+        assert!(self.registering.len() <= self.sent.len(), "a watch that no request leaves");
+        let last = self.sent.back();
+        assert!(last.is_none_or(|last| last.xid == self.xid), "the last xid is another one's");
+    }
+
     /// The xid of the last request sent, on this connection or an earlier one.
     pub(crate) fn xid(&self) -> Xid {
         self.xid
@@ -113,6 +120,8 @@ impl Link {
     ) {
         // As clients of the original: from 1 to 2^31 − 2, then again from 1.
         self.xid = Xid(if self.xid.0 == i32::MAX - 1 { 1 } else { self.xid.0 + 1 });
+        assert!(0 < self.xid.0 && self.xid.0 < i32::MAX, "{:?} has a meaning of its own", self.xid);
+        assert!(self.sent.back().is_none_or(|last| last.made <= made), "older than the one before");
         if let Some(path) = awaited.registers() {
             *self.registering.entry(path.clone()).or_default() += 1;
         }
@@ -123,6 +132,7 @@ impl Link {
 
     /// Sends something that has an xid of its own.
     pub(crate) fn send_as(&mut self, now: Duration, frame: &Frame, xid: Xid, out: &mut Vec<u8>) {
+        assert!(xid.0 < 0, "{xid:?} is a request's");
         frame.write(xid, out);
         self.spoke = now;
     }

@@ -50,12 +50,17 @@ impl Servers {
             let equals = self.order.partition_point(|candidate| candidate.rank == rank);
             self.order[..equals].rotate_left(1);
         }
+        assert!(
+            self.order.is_sorted_by_key(|candidate| candidate.rank),
+            "a nearer one comes later"
+        );
     }
 
     /// The next server of this round, or `None` at its end.
     pub(crate) fn next(&mut self) -> Option<SocketAddr> {
         let server = self.order.get(self.next)?.address;
         self.next += 1;
+        assert!(self.next <= self.order.len(), "a round has ended twice");
         self.last = Some(server);
         Some(server)
     }

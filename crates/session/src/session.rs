@@ -750,6 +750,8 @@ impl Session {
             }
             _ => {
                 let until = self.waits_until(now);
+                let last = self.waiting.back().map(|last| last.submission.id);
+                debug_assert!(last.is_none_or(|last| last < submission.id), "ids go up");
                 self.waiting.push_back(Waiting { submission, made: now, until });
             }
         }
@@ -856,19 +858,36 @@ impl Session {
 
     fn check(&self) {
         assert!(self.settled <= self.seen);
+        assert!(self.told.is_empty(), "an event is told to nobody");
+        assert!(self.waiting.len() <= self.options.pending_max, "{} wait", self.waiting.len());
+        if let (Some(first), Some(last)) = (self.waiting.front(), self.waiting.back()) {
+            assert!(first.until <= last.until, "who came first waits longer");
+        }
         match &self.phase {
             Phase::Connected(link) => {
+                let state =
+                    if link.read_only { State::ConnectedReadOnly } else { State::Connected };
+                assert_eq!(self.state, state, "callers know of another connection");
+                assert_eq!(link.attempt, Attempt(self.attempts), "an attempt follows the last one");
+                assert!(self.ticket.id != SessionId::NONE, "connected without a session");
+                let place = link.credentials.back();
+                assert!(place.is_none_or(|place| *place < self.credentials.len()));
+                link.check();
                 assert!(self.alone_since.is_none());
                 assert!(self.waiting.is_empty() || link.moving_to.is_some());
                 assert!(self.probing.is_none() || link.read_only);
                 assert!(link.credentials.len() <= self.credentials.len());
             }
-            Phase::Over(_) => {
+            Phase::Over(ending) => {
+                assert_eq!(self.state, State::Over(*ending), "callers know of another end");
+                assert!(self.credentials.is_empty());
                 assert!(self.waiting.is_empty());
                 assert!(self.closing.is_none());
                 assert!(self.watches.len() == 0);
             }
             Phase::Waiting(_) | Phase::Resolving(_) | Phase::Connecting { .. } => {
+                let state = self.state;
+                assert!(matches!(state, State::Connecting | State::Disconnected), "{state:?}");
                 assert!(self.probing.is_none());
             }
         }

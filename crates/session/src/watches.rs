@@ -58,6 +58,10 @@ pub struct Registration {
 const RESTORE_BYTES_MAX: usize = 128 * 1024;
 
 const KINDS: usize = 5;
+const _: () = assert!(WatchKind::Recursive as usize + 1 == KINDS, "a table for each kind");
+
+/// More watchers than this are not looked at one by one.
+const CHECKED_MAX: usize = 256;
 
 type Table = BTreeMap<Arc<str>, Vec<WatcherId>>;
 
@@ -75,6 +79,22 @@ impl Watches {
         let before = self.by_id.insert(watcher, (kind, path.clone()));
         assert!(before.is_none(), "watcher registered twice: {watcher:?}");
         self.tables[kind as usize].entry(path).or_default().push(watcher);
+        self.check();
+    }
+
+    /// Asserts that both sides have the same pairs: in debug builds, as long as they are few.
+    fn check(&self) {
+        if cfg!(debug_assertions) && self.by_id.len() <= CHECKED_MAX {
+            for (watcher, (kind, path)) in &self.by_id {
+                let watchers = self.tables[*kind as usize].get(path);
+                let is_there = watchers.is_some_and(|watchers| watchers.contains(watcher));
+                assert!(is_there, "{watcher:?} is not told of {path}");
+            }
+            let watchers = || self.tables.iter().flat_map(Table::values);
+            assert!(watchers().all(|watchers| !watchers.is_empty()), "a path of nobody");
+            let count: usize = watchers().map(Vec::len).sum();
+            assert_eq!(count, self.by_id.len(), "who is told of something is known");
+        }
     }
 
     /// Who is told of an event, and whether for the last time; those are forgotten.
@@ -92,6 +112,7 @@ impl Watches {
                 told.push((watcher, true));
             }
         }
+        self.check();
         if let Some(watchers) = self.tables[Persistent as usize].get(path) {
             told.extend(watchers.iter().map(|watcher| (*watcher, false)));
         }
@@ -117,6 +138,7 @@ impl Watches {
             return None;
         }
         table.remove(&path);
+        self.check();
         let has = |kind: WatchKind| self.tables[kind as usize].contains_key(&path);
         use WatchKind::{Child, Data, Exist, Persistent, Recursive};
         if ![Data, Exist, Child, Persistent, Recursive].into_iter().any(has) {
@@ -154,6 +176,7 @@ impl Watches {
                 told.push((watcher, *kind));
             }
         }
+        self.check();
         told
     }
 

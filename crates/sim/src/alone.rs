@@ -325,6 +325,8 @@ impl Alone {
     /// The process is killed, or the machine loses its power, and a server starts on what is left.
     fn crash(&mut self) -> Result<(), String> {
         self.outcome.crashes += 1;
+        // With the watches of its clients. A panic is a broken property as well.
+        self.process.common.tree.read().check();
         // An order may have been half done.
         if self.random.one_in(3) && !self.process.orders.is_empty() {
             self.disk.stop_after(self.random.below(6));
@@ -342,6 +344,7 @@ impl Alone {
         let Self { disk, rules, schemes, intake, now, .. } = self;
         self.process = Process::start(disk, rules, schemes, intake, seed, *now)?;
         let tree = self.process.common.tree.read();
+        tree.check();
         for party in &mut self.parties {
             party.survives(&tree)?;
         }

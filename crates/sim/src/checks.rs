@@ -552,6 +552,8 @@ impl World {
     pub(crate) fn compare_trees(&mut self) {
         for server in 0..self.servers.len() {
             let Some(process) = &self.servers[server].process else { continue };
+            // With the watches of its clients. A panic is a broken property as well.
+            process.tree().check();
             let held = state::same(&process.tree(), self.checks.reference.tree());
             if let Err(what) = held {
                 self.checks.found(format!("S-10: server {server} at the end: {what}"));

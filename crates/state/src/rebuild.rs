@@ -90,6 +90,7 @@ impl Recover for Rebuild {
             None if zxid > Zxid::ZERO => tree.distrust_digests(),
             None => {}
         }
+        assert!(self.loader.is_none(), "a tree that is loaded is loaded further");
         self.tree = Some(tree);
         Ok(())
     }
@@ -113,7 +114,9 @@ impl Recover for Rebuild {
 pub fn reload(log: &mut TxnLog, options: Options) -> Result<(Option<Zxid>, Tree), StoreError> {
     let mut rebuild = Rebuild::new(options);
     let end = log.recover(&mut rebuild)?.last_zxid;
-    Ok((Some(end).filter(|end| *end >= Zxid::ZERO), rebuild.finish().tree))
+    let (end, tree) = (Some(end).filter(|end| *end >= Zxid::ZERO), rebuild.finish().tree);
+    assert!(end.is_none_or(|end| tree.last_zxid() == end), "{end:?} is not where the tree ends");
+    Ok((end, tree))
 }
 
 /// Takes back everything behind `zxid`, on a leader's word: where the log ends then, and the tree that
@@ -135,6 +138,10 @@ pub fn truncate(
         Truncated::Lost { .. } => (None, Some(Tree::new(options))),
         // What is committed will be applied in its turn; a tree that is behind has nothing to lose.
         Truncated::Reaches(_) if applied <= zxid => (Some(zxid), None),
-        Truncated::Reaches(_) => (Some(zxid), Some(rebuild.finish().tree)),
+        Truncated::Reaches(_) => {
+            let tree = rebuild.finish().tree;
+            assert_eq!(tree.last_zxid(), zxid, "the tree ends where the log does");
+            (Some(zxid), Some(tree))
+        }
     })
 }

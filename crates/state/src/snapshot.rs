@@ -18,12 +18,14 @@ pub struct Outline {
 impl Outline {
     /// That of a tree as it is now.
     pub fn of(tree: &Tree) -> Self {
-        Self {
+        let outline = Self {
             walk: Walk::new(tree),
             zxid: tree.last_zxid(),
             sessions: tree.sessions().collect(),
             acls: tree.acl_table().collect(),
-        }
+        };
+        assert_eq!(outline.walk.began(), outline.zxid, "all of it is of one moment");
+        outline
     }
 
     /// Begins a snapshot on the disk.
@@ -96,6 +98,7 @@ impl Taking {
     /// Before the last step.
     pub fn finish(self, digest: bool, last_zxid: bool) -> Result<Written, StoreError> {
         let (last, sum) = self.ended.expect("all znodes were copied");
+        assert!(self.walk.began() <= last, "the tree went back to {last} meanwhile");
         self.writer.finish(digest.then_some((last, sum)), last_zxid.then_some(last))
     }
 }

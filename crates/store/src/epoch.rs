@@ -157,7 +157,9 @@ impl EpochFiles {
         // What is said of these from now on is a promise. A process that failed between renaming a file and making its
         // name durable left one that the next power cut could still take back.
         self.vfs.sync_dir(&self.dir).map_err(StoreError::io("sync directory", &self.dir))?;
-        Ok(Epochs { accepted: accepted.max(logged), current, logged })
+        let accepted = accepted.max(logged);
+        assert!(current <= accepted, "{current:?} is taken over, and {accepted:?} promised");
+        Ok(Epochs { accepted, current, logged })
     }
 
     /// Takes the value that was about to be written when it is at least `least`.

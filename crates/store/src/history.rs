@@ -109,6 +109,8 @@ impl LogFiles {
             }
         }
         let floor = scan.floor;
+        assert!(floor.is_none_or(|floor| floor <= range.after), "{floor:?} is no floor");
+        assert_eq!(scan.zxid, range.up_to, "another transaction is the last");
         let scan = Scan::new(Arc::clone(&self.shared), logs, range);
         Ok(History { scan, floor, bytes, txns })
     }

@@ -23,6 +23,11 @@ const PREFIX_BYTES: usize = 12;
 /// No body is smaller: session, cxid, zxid, time and type.
 const BODY_BYTES_MIN: usize = zebu_proto::txn::TXN_HEADER_BYTES;
 
+const _: () = assert!(HEADER_BYTES == 4 + 4 + 8, "magic, version and database");
+const _: () = assert!(PREFIX_BYTES == 8 + 4, "checksum and length");
+const _: () = assert!(OVERHEAD_BYTES == 13, "as docs/formats says");
+const _: () = assert!(BODY_BYTES_MIN >= 20, "every body has its zxid, which ends there");
+
 /// The first bytes of every log: magic, version 2, database 0.
 pub fn header() -> [u8; HEADER_BYTES] {
     let mut header = [0; HEADER_BYTES];
@@ -51,13 +56,15 @@ pub fn encode_record(body: &[u8], out: &mut Vec<u8>) {
 /// Source: `FilePadding.calculateFileSizeWithPadding`.
 pub fn padded_size(at: u64, size: u64, step: u64) -> u64 {
     const ROOM_BYTES: u64 = 4096;
-    if step == 0 || at + ROOM_BYTES < size {
+    let padded = if step == 0 || at + ROOM_BYTES < size {
         size
     } else if at > size {
         (at + step) / step * step
     } else {
         size + step
-    }
+    };
+    assert!(padded >= size, "a file of {size} bytes gets shorter: {padded}");
+    padded
 }
 
 #[cfg(test)]

@@ -79,6 +79,7 @@ impl Superfluous {
         let snapshots = snapshot::list(vfs, snap_dir)?;
         let complete = snapshots.iter().filter(|file| looks_complete(vfs, file));
         let Some(oldest) = complete.map(|file| file.zxid).nth(keep - 1) else { return Ok(None) };
+        assert!(keep >= SNAPSHOTS_KEPT_MIN, "{keep} snapshots are kept");
         let old = snapshots.iter().rev().filter(|file| file.zxid < oldest);
         let old: Vec<PathBuf> = old.map(|file| file.path.clone()).collect();
 
@@ -88,6 +89,8 @@ impl Superfluous {
         logs.sort();
         // The newest of those that start at or before the oldest snapshot may continue it.
         let needed = logs.iter().rposition(|first| *first <= oldest).unwrap_or(0);
+        let continues = logs.get(needed).is_none_or(|first| *first <= oldest);
+        assert!(needed == 0 || continues, "the log that continues the oldest snapshot goes");
         let logs = &logs[..needed];
         let sidecars: Vec<PathBuf> = (logs.iter())
             .map(|first| names::sidecar(*first))

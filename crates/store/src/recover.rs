@@ -123,6 +123,7 @@ pub(crate) fn recover(shared: &Shared, state: &mut dyn Recover) -> Result<Recove
         Ok(found) => {
             recovery.repair()?;
             if let Some(limit) = limit {
+                assert_eq!(found.last_zxid, limit, "what is left ends elsewhere");
                 truncate::carry_out(shared, limit, &recovery.removal)?;
                 recovery.warnings.push(Warning::TruncationFinished(limit));
             }
@@ -154,6 +155,8 @@ pub(crate) fn truncate(
             None => return Err(error),
         },
     };
+    assert_eq!(found.last_zxid, zxid, "what is left ends elsewhere");
+    assert!(!found.fresh, "nothing is left, and nothing was there");
     *generation += 1;
     truncate::begin(shared, zxid)?;
     recovery.repair()?;
@@ -281,6 +284,7 @@ impl<'s> Recovery<'s> {
         }
         let sidecars = self.sidecars.split_off(&Zxid(limit.0.saturating_add(1)));
         self.removal.sidecars.extend(sidecars.into_values());
+        assert!(self.logs.last().is_none_or(|log| log.first <= limit), "a log is behind {limit}");
         Ok(())
     }
 
@@ -576,6 +580,10 @@ impl<'s> Recovery<'s> {
                 return Ok(());
             }
             if self.limit.is_some_and(|limit| limit < record.zxid) {
+                if self.removal.cut.is_some() {
+                    // The logs overlap, as somebody may have copied them: only one of them could be cut.
+                    self.damage(path, record.offset, DamageKind::Gap { next: record.zxid })?;
+                }
                 let one_more = zebu_proto::mutant!("truncation keeps one more");
                 kept.get_or_insert(if one_more { seen } else { before });
                 continue;
@@ -605,6 +613,8 @@ impl<'s> Recovery<'s> {
             self.replayed_bytes += record.body.len() as u64;
             self.recent.push(self.last, record.zxid, record.body);
             self.last = self.last.max(record.zxid);
+            assert!(self.start < self.last, "{} was in the snapshot", self.last);
+            assert!(self.limit.is_none_or(|limit| self.last <= limit), "behind the limit");
         };
         if not_advancing > 0 {
             let path = path.clone();
@@ -636,6 +646,7 @@ impl<'s> Recovery<'s> {
     /// Notes that of this log only `kept` is to stay.
     fn cut(&mut self, log: &Log, kept: Mark, confirmed: u64, ours: bool) {
         if kept.records > 0 {
+            assert!(self.removal.cut.is_none(), "two logs are to be cut: {}", log.path.display());
             self.removal.cut = Some(Cut { path: log.path.clone(), mark: kept, confirmed, ours });
         } else {
             self.removal.logs.push(log.path.clone());
@@ -702,6 +713,7 @@ impl<'s> Recovery<'s> {
             self.truncated = Some(Torn { path: path.clone(), offset: end.offset, last: self.last });
         }
         let confirmed = mark.end;
+        assert!(confirmed <= seen.end, "what is missing is damage");
         self.repairs.push(Repair::Seal {
             path,
             mark: Mark { sealed: true, ..seen },
@@ -798,6 +810,7 @@ impl<'s> Recovery<'s> {
 
     /// Makes durable what was read of a log, and its name.
     fn confirm(&self, path: &Path, from: u64, to: u64) -> std::io::Result<()> {
+        assert!(from <= to, "{from} to {to} of {}", path.display());
         match self.vfs.open_rw(path) {
             Ok(mut file) => rewrite(file.as_mut(), from, to)?,
             // A copy that somebody else has put there, for this server to read.

@@ -22,11 +22,14 @@ pub const HEADER: [u8; 16] = *b"ZKSN\0\0\0\x02\xff\xff\xff\xff\xff\xff\xff\xff";
 const SEAL_END: [u8; 5] = [0, 0, 0, 1, b'/'];
 /// Bytes of a seal.
 const SEAL_BYTES: usize = 8 + SEAL_END.len();
+const _: () = assert!(SEAL_BYTES == 13, "a checksum and the string \"/\"");
+
 /// Fewest bytes of a snapshot that is worth reading.
 const BYTES_MIN: u64 = 10;
 
 /// Bytes of a snapshot from a leader that may wait for the disk.
 const COPY_UNSYNCED_BYTES_MAX: u64 = 8 << 20;
+const _: () = assert!(COPY_UNSYNCED_BYTES_MAX >= UNSYNCED_BYTES_MAX, "nobody waits for a copy");
 
 /// A snapshot on the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]

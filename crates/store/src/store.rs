@@ -273,6 +273,7 @@ impl Store {
         let last = self.last.expect("a log continues what was recovered");
         // An untrusted or damaged database has last zxid -1; its log starts where a leader says.
         let last = last.max(Zxid::ZERO);
+        assert!(last >= Zxid::ZERO, "no log starts in front of the first transaction");
         (TxnLog::new(Arc::clone(&self.shared), last), Snapshots::new(self.shared))
     }
 }

@@ -205,6 +205,7 @@ impl Appending {
         if !zebu_proto::mutant!("snapshot fsync removed") {
             self.file.sync()?;
         }
+        assert!(self.synced <= self.at, "more is durable than was written");
         self.synced = self.at;
         Ok(())
     }

@@ -77,6 +77,13 @@ impl<R: Read> Window<R> {
         self.adler.as_ref().map_or(0, Adler32::finish)
     }
 
+    /// Asserts the order in which the places in the buffer stand.
+    fn check(&self) {
+        assert!(self.hashed <= self.start);
+        assert!(self.start <= self.end);
+        assert!(self.end <= self.buffer.len());
+    }
+
     fn hash(&mut self) {
         if let Some(adler) = &mut self.adler {
             adler.write(&self.buffer[self.hashed..self.start]);
@@ -85,6 +92,7 @@ impl<R: Read> Window<R> {
     }
 
     fn fill(&mut self, bytes: usize) -> io::Result<()> {
+        self.check();
         self.hash();
         self.buffer.copy_within(self.start..self.end, 0);
         self.base += self.start as u64;
@@ -96,6 +104,7 @@ impl<R: Read> Window<R> {
                 // At most twice what has arrived, whatever `bytes` is.
                 self.buffer.resize(self.end * 2 + BLOCK_BYTES, 0);
             }
+            assert!(self.end < self.buffer.len(), "there is room to read into");
             match self.source.read(&mut self.buffer[self.end..]) {
                 Ok(0) => self.finished = true,
                 Ok(read) => self.end += read,

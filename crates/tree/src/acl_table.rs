@@ -71,6 +71,22 @@ impl AclTable {
         }
     }
 
+    /// Asserts that each list is used by so many znodes as there are with its slot.
+    pub(crate) fn check(&self, uses: &BTreeMap<u32, u32>) {
+        let lists = self.slots.iter().flatten().count();
+        assert_eq!(lists + self.vacant.len(), self.slots.len(), "a slot is lost");
+        assert_eq!(self.by_list.len() + 1, lists, "a list that is not found");
+        for (slot, entry) in (0..).zip(&self.slots) {
+            let Some(entry) = entry else { continue };
+            let used = uses.get(&slot).copied().unwrap_or(0);
+            assert_eq!(entry.uses, used, "znodes with the list {}", entry.id);
+            assert!(entry.uses > 0 || slot == OPEN, "the list {} is kept for nobody", entry.id);
+            assert!(entry.id < self.next_id, "the list {} comes again", entry.id);
+            assert_eq!(entry.id == OPEN_ID, slot == OPEN, "the open list is in slot {slot}");
+        }
+        assert!(uses.keys().all(|slot| self.slots[*slot as usize].is_some()), "a list is gone");
+    }
+
     fn entry(&self, slot: u32) -> &Entry {
         self.slots[slot as usize].as_ref().expect("znodes refer to lists in use")
     }
@@ -146,6 +162,7 @@ impl AclTable {
     /// Counts one znode less; the last one takes the list with it.
     pub(crate) fn release(&mut self, slot: u32) {
         let entry = self.slots[slot as usize].as_mut().expect("znodes refer to lists in use");
+        assert!(entry.uses > 0, "a list of no znode");
         entry.uses -= 1;
         if entry.uses == 0 {
             self.drop_unused(slot);
@@ -160,6 +177,7 @@ impl AclTable {
         if let Ok(found) = self.by_list.find_entry(key, |other| *other == slot) {
             found.remove();
         }
+        assert_ne!(slot, OPEN, "the open list is always there");
         self.slots[slot as usize] = None;
         self.vacant.push(slot);
     }

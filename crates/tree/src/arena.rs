@@ -19,8 +19,9 @@ pub(crate) const ROOT: u32 = 0;
 
 const CHUNK_BITS: u32 = 10;
 const CHUNK: usize = 1 << CHUNK_BITS;
+const _: () = assert!(ROOT < IDS_MAX && IDS_MAX < NONE, "an id is never that of no znode");
 /// Ids stay below this, so that other tables have a bit to spare.
-const IDS_MAX: u32 = 1 << 31;
+pub(crate) const IDS_MAX: u32 = 1 << 31;
 const NULL_DATA: u32 = u32::MAX;
 /// First byte of a payload whose name's length takes four further bytes.
 const LONG_NAME: u8 = u8::MAX;
@@ -138,6 +139,29 @@ impl Arena {
     /// Number of znodes, the root included.
     pub(crate) fn len(&self) -> usize {
         self.live as usize
+    }
+
+    /// Whether an id is that of a znode, as far as it can be known: a free record has no payload, but keeps its fields.
+    pub(crate) fn is_live(&self, id: u32) -> bool {
+        id == ROOT || id < self.high && self.child(self.get(id).parent, self.name(id)) == Some(id)
+    }
+
+    /// Asserts that each record is a znode's or free, and that the index has all znodes but the root.
+    pub(crate) fn check(&self) {
+        let mut free = 0;
+        let mut id = self.free;
+        while id != NONE {
+            assert!(id < self.high, "a record is free that never was in use: {id}");
+            assert_ne!(id, ROOT, "the root is free");
+            free += 1;
+            assert!(free <= self.high, "free records go round");
+            id = self.get(id).hash_next;
+        }
+        assert_eq!(free + self.live, self.high, "a record is lost");
+        let records: usize = self.chunks.0.iter().map(Vec::len).sum();
+        assert_eq!(records, self.high as usize, "ids without a record");
+        assert_eq!(self.index.len() + 1, self.len(), "znodes that can be found by name");
+        assert!(self.get(ROOT).parent == NONE && self.get(ROOT).older == NONE, "the root is below");
     }
 
     #[cfg(test)]
@@ -432,6 +456,7 @@ impl Arena {
         assert_eq!(record.newest_child, NONE, "a znode with children is removed");
         assert_ne!(id, ROOT, "the root is removed");
         let (parent, payload) = (record.parent, record.payload);
+        assert!(self.get(parent).children > 0, "a child of a znode without children");
         self.index.remove(&mut self.chunks, id);
         self.leave_siblings(id);
         self.get_mut(parent).children -= 1;

@@ -46,6 +46,9 @@ pub fn moved_digest(digest: u32, before: &StatPersisted, after: &StatPersisted) 
 /// The CRC-32 of a difference of stats that differ in nothing.
 const UNCHANGED: u32 = 0x0412_8908;
 
+const _: () = assert!(STAT_PERSISTED_BYTES == 5 * 8 + 3 * 4 + 8, "longs, versions and the owner");
+const _: () = assert!(TOGETHER_MAX > STAT_PERSISTED_BYTES, "room for a path");
+
 /// A stat as it counts in the digest: its order here is not the order of snapshots.
 fn stat_bytes(stat: &StatPersisted) -> [u8; STAT_PERSISTED_BYTES] {
     let mut bytes = [0; STAT_PERSISTED_BYTES];

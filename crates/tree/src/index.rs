@@ -8,6 +8,8 @@ use crate::arena::{NONE, Record};
 
 const CHUNK_BITS: u32 = 11;
 const CHUNK: usize = 1 << CHUNK_BITS;
+const _: () = assert!(CHUNK.is_power_of_two());
+
 /// An index that is filled at once has room for so many parts of its entries more.
 const FILL_ROOM: u32 = 2;
 
@@ -31,6 +33,11 @@ pub(crate) trait Records {
 impl Index {
     pub(crate) fn new() -> Self {
         Self { chunks: vec![Box::new([NONE; CHUNK])], buckets: 1, level: 1, entries: 0 }
+    }
+
+    /// How many records there are.
+    pub(crate) fn len(&self) -> usize {
+        self.entries as usize
     }
 
     fn bucket_of(&self, hash: u32) -> u32 {
@@ -104,6 +111,7 @@ impl Index {
     pub(crate) fn remove(&mut self, records: &mut impl Records, id: u32) {
         let (hash, next) = (records.record(id).hash, records.record(id).hash_next);
         let bucket = self.bucket_of(hash);
+        assert!(self.entries > 0, "nothing is there to be removed");
         self.entries -= 1;
         let mut at = self.head(bucket);
         if at == id {
@@ -140,6 +148,8 @@ impl Index {
         if self.buckets == self.level * 2 {
             self.level *= 2;
         }
+        assert!(self.level <= self.buckets && self.buckets < self.level * 2, "{self:?}");
+        assert!(self.buckets as usize <= self.chunks.len() * CHUNK, "a bucket without a place");
     }
 }
 

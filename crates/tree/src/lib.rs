@@ -10,6 +10,7 @@
 mod acl_table;
 mod apply;
 mod arena;
+mod check;
 mod count;
 mod digest;
 mod events;

@@ -51,6 +51,7 @@ impl Listing {
             return Listed::Changed;
         }
         let last = self.cursor.load(Ordering::Relaxed);
+        debug_assert!(last == NONE || tree.arena.get(last).parent == self.id, "not its child");
         let show = |id: u32| {
             show(tree.arena.name(id));
             id

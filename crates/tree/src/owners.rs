@@ -30,6 +30,7 @@ impl Owners {
             Owner::Persistent => {}
             Owner::Session(session) => {
                 let owned = self.ephemerals.entry(session).or_default();
+                debug_assert!(!owned.ids.contains(&id), "{id} is {session}'s already");
                 if owned.ids.insert(id) {
                     owned.path_bytes += path_bytes;
                     self.ephemerals_count += 1;

@@ -36,6 +36,10 @@ const fn class_of(length: usize) -> usize {
 }
 
 const _: () = assert!(class_bytes(CLASSES - 1) == SMALL_MAX);
+const _: () = assert!(1 << UNIT_BITS == PAGE_BYTES / UNIT, "a page has as many units as bits name");
+const _: () = assert!((NO_SLOT as usize) * UNIT >= PAGE_BYTES, "no unit is that of no slot");
+const _: () = assert!(UNIT >= size_of::<u16>(), "a free slot holds the next one");
+const _: () = assert!(CLASSES <= u8::MAX as usize);
 const _: () = assert!(class_of(SMALL_MAX) == CLASSES - 1);
 
 /// Where a run of bytes is kept.
@@ -123,6 +127,8 @@ impl Payloads {
             unit
         };
         page.used += 1;
+        debug_assert_eq!(usize::from(page.class), class, "a slot of another size");
+        debug_assert!(usize::from(unit) * UNIT + class_bytes(class) <= PAGE_BYTES, "{unit}");
         if !page.has_room() {
             self.roomy[class].pop();
         }
@@ -182,6 +188,8 @@ impl Payloads {
         let unit = (handle.0 & ((1 << UNIT_BITS) - 1)) as u16;
         let page = &mut self.pages[number as usize];
         let class = usize::from(page.class);
+        assert!(page.used > 0, "a slot is given back twice: page {number}, unit {unit}");
+        debug_assert!(unit < page.fresh, "a slot that was never used: page {number}, unit {unit}");
         let had_room = page.has_room();
         let at = usize::from(unit) * UNIT;
         page.bytes[at..at + 2].copy_from_slice(&page.free.to_be_bytes());
@@ -195,7 +203,8 @@ impl Payloads {
         if page.used == 0 && self.roomy[class].len() > 1 {
             let place = page.place;
             page.bytes = Box::default();
-            self.roomy[class].swap_remove(place as usize);
+            let gone = self.roomy[class].swap_remove(place as usize);
+            assert_eq!(gone, number, "another page stands in its place");
             if let Some(&moved) = self.roomy[class].get(place as usize) {
                 self.pages[moved as usize].place = place;
             }

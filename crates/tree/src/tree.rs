@@ -64,7 +64,7 @@ pub struct Tree {
     /// The newest time that a transaction or a znode has.
     pub(crate) newest_time_ms: i64,
     /// Characters of all paths, bytes of all data.
-    data_size: u64,
+    pub(crate) data_size: u64,
     /// Room for the watchers of one event.
     pub(crate) found: Vec<u32>,
 }
@@ -74,7 +74,7 @@ const _: () = {
     shared::<Tree>();
 };
 
-fn characters(path: &str) -> u64 {
+pub(crate) fn characters(path: &str) -> u64 {
     if path.is_ascii() { path.len() as u64 } else { path.chars().count() as u64 }
 }
 
@@ -452,6 +452,7 @@ impl Tree {
         acl: u32,
         stat: &StatPersisted,
     ) -> u32 {
+        debug_assert_eq!(self.arena.child(parent, name), None, "{path} is there already");
         let id = self.arena.link(parent, name, data, stat);
         self.added(id, path, data, acl, stat);
         id

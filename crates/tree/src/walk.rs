@@ -85,6 +85,7 @@ impl Walk {
         if id == NONE {
             return true;
         }
+        debug_assert!(tree.arena.is_live(id), "a walk stands on a znode that is gone");
         tree.arena.path_into(id, &mut self.path);
         if id == ROOT {
             self.path.clear();

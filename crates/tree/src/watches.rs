@@ -12,7 +12,7 @@
 mod paths;
 mod shard;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -85,9 +85,11 @@ pub(crate) enum Target<'a> {
 
 /// Set in the keys of paths; the keys of znodes are their ids.
 const PATH: u32 = 1 << 31;
+const _: () = assert!(crate::arena::IDS_MAX <= PATH, "no id of a znode is a path's key");
 
 /// How many parts the table has.
 pub(crate) const SHARDS: usize = 64;
+const _: () = assert!(SHARDS.is_power_of_two());
 
 /// Modes of which a watch lasts however often it fires.
 const LASTING: u8 = PERSISTENT | RECURSIVE;
@@ -158,6 +160,14 @@ impl Watchers {
 }
 
 impl Watcher {
+    fn check(&self) {
+        assert!(!self.keys.is_empty(), "{} watches nothing", self.id);
+        let bytes: usize = self.charged.iter().map(|(_, bytes)| *bytes as usize).sum();
+        assert_eq!(self.bytes, bytes, "bytes that are kept for {}", self.id);
+        let has = |key: &u32| self.keys.find(hash(*key), |it| it == key).is_some();
+        assert!(self.charged.iter().all(|(key, _)| has(key)), "{} pays for nothing", self.id);
+    }
+
     fn discharge(&mut self, key: u32) {
         if let Ok(found) = self.charged.find_entry(hash(key), |it| it.0 == key) {
             let (_, bytes) = found.remove().0;
@@ -207,6 +217,40 @@ impl Watches {
             paths: Mutex::new(Paths::new(seed)),
             recursive: AtomicUsize::new(0),
         }
+    }
+
+    /// Asserts that registrations, watchers and paths agree; `is_live` knows the znodes.
+    pub(crate) fn check(&self, is_live: impl Fn(u32) -> bool) {
+        let (mut uses, mut recursive, mut words) = (BTreeMap::new(), 0, Vec::new());
+        for shard in &self.shards {
+            let shard = lock(shard);
+            shard.check();
+            shard.all(|key, word| words.push((key, word)));
+        }
+        for (key, word) in &words {
+            let id = word.watcher();
+            let watchers = self.watcher(id);
+            let watcher = watchers.0.find(hash(id), |watcher| watcher.id == id);
+            let keys = watcher.map(|watcher| &watcher.keys);
+            let is_kept = keys.is_some_and(|keys| keys.find(hash(*key), |it| it == key).is_some());
+            assert!(is_kept, "{key:#x} is not in the set of {id}");
+            recursive += usize::from(word.modes() & RECURSIVE != 0);
+            if key & PATH != 0 {
+                *uses.entry(key & !PATH).or_default() += 1;
+            } else {
+                assert!(is_live(*key), "{id} watches a znode that is gone: {key}");
+            }
+        }
+        assert_eq!(self.recursive.load(Ordering::Relaxed), recursive, "recursive watches");
+        lock(&self.paths).check(&uses);
+        let mut kept = 0;
+        for watchers in &self.watchers {
+            for watcher in &lock(watchers).0 {
+                watcher.check();
+                kept += watcher.keys.len();
+            }
+        }
+        assert_eq!(kept, words.len(), "a key without a registration");
     }
 
     fn shard(&self, key: u32) -> MutexGuard<'_, Shard> {

@@ -27,6 +27,7 @@ fn replay(tree: &mut Tree, log: &[u8]) {
 
 /// Compares a tree with what a client of the original with all rights saw.
 fn assert_expected(tree: &Tree) {
+    tree.check();
     let json = fixture("zookeeper-3.8.0/basic/expected-tree.json");
     let expected: serde_json::Value = serde_json::from_slice(&json).unwrap();
     let expected = expected.as_object().unwrap();

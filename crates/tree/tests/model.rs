@@ -239,6 +239,7 @@ fn refs(acl: &[Acl]) -> Vec<AclRef<'static>> {
 }
 
 fn assert_same(tree: &Tree, model: &Model) {
+    tree.check();
     assert_eq!(rows(tree), model.rows());
     assert_eq!(tree.digest(), digest_from_scratch(tree));
     let sessions: Vec<_> = tree.sessions().map(|(session, timeout)| (session.0, timeout)).collect();

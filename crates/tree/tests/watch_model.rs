@@ -181,6 +181,7 @@ fn assert_told(
 }
 
 fn assert_tables(tree: &Tree, model: &mut Model) -> Result<(), TestCaseError> {
+    tree.check();
     prop_assert_eq!(tree.watch_count(), model.count());
     for path in PATHS {
         for watcher in 0..14 {

@@ -20,6 +20,12 @@ impl Busy {
         self.truncating.is_some() || self.restoring || self.reloading
     }
 
+    /// Asserts that one thing at a time changes the log.
+    pub(crate) fn check(&self) {
+        let changes = [self.truncating.is_some(), self.restoring, self.reloading];
+        assert!(changes.iter().filter(|it| **it).count() <= 1, "the log changes in two ways");
+    }
+
     pub(crate) fn any(&self) -> bool {
         self.changes_the_log() || !self.epochs.is_empty()
     }

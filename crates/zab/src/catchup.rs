@@ -188,6 +188,7 @@ impl Catchup {
             } else {
                 // The learner has a transaction that this leader does not know.
                 let Some(before) = self.before.or(self.floor) else { return false };
+                assert!(before < self.peer, "{before} is no cut below {}", self.peer);
                 if zebu_proto::mutant!("unknown transaction kept") {
                     self.choose(PacketKind::DIFF, end, id, out);
                 } else if zxid.epoch() != self.peer.epoch() {
@@ -205,6 +206,7 @@ impl Catchup {
         if zxid.epoch() == self.queued.epoch() && !follows(self.queued, zxid) {
             return false;
         }
+        assert!(self.chosen, "{zxid} is sent before it is told how");
         self.queued = zxid;
         out.push(Output::Send(id, proposal(txn)));
         out.push(Output::Send(id, QuorumPacket::new(PacketKind::COMMIT, zxid)));

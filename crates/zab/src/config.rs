@@ -148,6 +148,7 @@ impl Membership {
                     voters += 1;
                     found += usize::from(has(voter));
                 }
+                assert!(found <= voters, "{found} of {voters} voters");
                 found > voters / 2
             }
             Verifier::Hierarchical(groups) => {

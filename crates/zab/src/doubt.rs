@@ -15,6 +15,8 @@ use crate::leave::Leave;
 /// How much longer the longest pause between two copies is than the shortest: a day for a minute.
 const PAUSE_GROWS: u32 = 1440;
 
+const _: () = assert!(PAUSE_GROWS == 24 * 60, "a day has as many minutes");
+
 /// What comes of digests that differ.
 #[derive(Debug, Default)]
 pub(crate) struct Doubt {
@@ -67,6 +69,7 @@ impl Doubt {
         let is_first = now >= self.not_before + self.pause;
         let longer = (self.pause * 2).min(options.resync_pause * PAUSE_GROWS);
         self.pause = if is_first { options.resync_pause } else { longer };
+        assert!(self.pause <= options.resync_pause * PAUSE_GROWS, "a pause of {:?}", self.pause);
         self.not_before = now + self.pause;
         Err(Leave::TreeDiffers)
     }

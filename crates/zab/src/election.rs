@@ -190,7 +190,7 @@ impl Election {
         self.witnessed.clear();
         self.resend_after = self.patience.resend_min;
         self.resend_at = now + self.resend_after;
-        self.enter(now, self.round + 1, own, out);
+        self.enter(now, self.next_round(), own, out);
     }
 
     /// From the next round on these servers are neither voted for nor followed, for so long: they may have
@@ -231,6 +231,8 @@ impl Election {
 
     /// Goes over to a leader without an election, as a reconfiguration may ask for.
     pub fn appoint(&mut self, state: State, leader: ServerId, zxid: Zxid) {
+        assert_ne!(state, State::Looking, "an appointment ends the election");
+        assert_eq!(state == State::Leading, leader == self.me, "{leader:?} is appointed");
         self.state = state;
         if self.current.0.leader != leader {
             self.current = (Vote { leader, zxid, epoch: -1 }, -1);
@@ -257,7 +259,40 @@ impl Election {
 
     /// Forgets the rounds, as after a change of the members.
     pub fn restart(&mut self) {
-        self.round = 0;
+        self.join(0);
+    }
+
+    /// Counts with this round from now on. The ballots of another round say nothing about it.
+    fn join(&mut self, round: i64) {
+        if round != self.round {
+            self.received.clear();
+        }
+        self.round = round;
+    }
+
+    /// The round after this one. The last round that there is has none: it goes on, so that a server that claims to be
+    /// in it ends no election.
+    fn next_round(&self) -> i64 {
+        self.round.saturating_add(1)
+    }
+
+    /// Asserts what holds between any two steps.
+    pub(crate) fn check(&self) {
+        let (round, state) = (self.round, self.state);
+        assert!(self.received.values().all(|it| it.round == round), "a ballot of another round");
+        let has_leader = |it: &Ballot| it.state != State::Looking;
+        assert!(self.settled.values().all(has_leader), "one who looks for a leader has one");
+        let witnesses = self.initial.zxid == NO_ZXID;
+        assert!(witnesses || self.witnessed.is_empty(), "it votes, and watches others vote");
+        if state != State::Looking || self.resend_at == Duration::MAX {
+            assert!(self.decide_at.is_none(), "{state:?}, and it is still to decide");
+            assert!(self.stand_at.is_none(), "{state:?}, and it is still to stand");
+        }
+        assert!(state == State::Looking || self.resend_at == Duration::MAX, "{state:?} and votes");
+        assert!(self.stand_at.is_none() || self.late.is_some(), "it is to stand without a vote");
+        let Patience { resend_min, resend_max, .. } = self.patience;
+        assert!(self.resend_after >= resend_min.min(resend_max), "it votes again too soon");
+        assert!(self.resend_after <= resend_min.max(resend_max), "it votes again too late");
     }
 
     /// When [`Election::tick`] is due.
@@ -315,7 +350,7 @@ impl Election {
             let is_stuck = self.resend_after > self.patience.resend_min * 2;
             if is_stuck && self.is_outranked(quorums) {
                 // Who is to get a vote stands again only if nobody with one does.
-                self.enter(now, self.round + 1, self.initial, out);
+                self.enter(now, self.next_round(), self.initial, out);
             } else {
                 self.announce(out);
             }
@@ -444,7 +479,8 @@ impl Election {
 
     /// Goes on in a later round.
     fn enter(&mut self, now: Duration, round: i64, proposal: Vote, out: &mut Vec<Post>) {
-        debug_assert!(round > self.round, "rounds only grow");
+        assert!(round > self.round || round == i64::MAX, "{round} after {}", self.round);
+        assert_eq!(self.state, State::Looking, "only a server that looks for a leader votes");
         self.round = round;
         self.received.clear();
         self.stand_at = self.late.map(|_| now + self.patience.settle);
@@ -531,7 +567,7 @@ impl Election {
         }
         if ballot.state == State::Leading && from == leader && quorums.oracle() == Some(false) {
             // It leads alone, since the oracle allows it and not this server.
-            self.round = ballot.round;
+            self.join(ballot.round);
             return Some(self.decide(ballot.vote, ballot.round, quorums));
         }
         self.settled.insert(from, ballot);
@@ -545,7 +581,7 @@ impl Election {
             quorums.committed().is_quorum(agree) || self.leads_by_its_list(leader, agree, quorums)
         };
         if self.backed(&self.settled, leader, ballot.round, same, have_quorum) {
-            self.round = ballot.round;
+            self.join(ballot.round);
             return Some(self.decide(ballot.vote, ballot.round, quorums));
         }
         None
@@ -602,6 +638,7 @@ impl Election {
     }
 
     fn decide(&mut self, vote: Vote, round: i64, quorums: &Quorums) -> Decision {
+        assert_eq!(self.state, State::Looking, "whoever has a leader decides nothing");
         self.state = if vote.leader == self.me {
             State::Leading
         } else if quorums.is_observer(self.me) {
@@ -613,6 +650,7 @@ impl Election {
         self.decide_at = None;
         self.stand_at = None;
         self.resend_at = Duration::MAX;
+        assert_ne!(self.state, State::Looking, "a decision ends the election");
         Decision { state: self.state, vote }
     }
 }

@@ -81,6 +81,7 @@ impl History {
             history.recent.clear();
             history.recent_bytes = 0;
         }
+        history.check_whole();
         history
     }
 
@@ -157,6 +158,7 @@ impl History {
             return None;
         }
         let txn = self.pending.pop_front()?;
+        assert!(txn.zxid > self.delivered, "{} after {}", txn.zxid, self.delivered);
         self.pending_bytes -= txn.record.len();
         self.delivered = txn.zxid;
         self.remember(txn.clone());
@@ -173,6 +175,8 @@ impl History {
         let cut = self.pending.drain(keep..);
         self.pending_bytes -= cut.map(|txn| txn.record.len()).sum::<usize>();
         self.flushed = self.flushed.min(self.last());
+        assert!(self.last() <= zxid, "{} is left behind {zxid}", self.last());
+        self.check_whole();
     }
 
     /// The tree has been made anew: it ends at `delivered`, and so does the log.
@@ -190,6 +194,20 @@ impl History {
         self.pending_bytes = 0;
         self.delivered = delivered;
         self.flushed = delivered;
+        self.check_whole();
+    }
+
+    /// Asserts what holds of all the transactions together: a look at each of them, so that only debug builds look,
+    /// where many have changed.
+    fn check_whole(&self) {
+        if cfg!(debug_assertions) {
+            let bytes = |txns: &VecDeque<Txn>| txns.iter().map(|txn| txn.record.len()).sum();
+            assert_eq!(self.pending_bytes, bytes(&self.pending), "bytes that are pending");
+            assert_eq!(self.recent_bytes, bytes(&self.recent), "bytes in memory");
+            let is_whole = self.all().is_sorted_by(|a, b| follows(a.zxid, b.zxid));
+            let may_gap = zebu_proto::mutant!("memory with a hole");
+            assert!(is_whole || may_gap, "what is in memory has a hole");
+        }
     }
 
     /// Asserts what holds between any two steps.

@@ -160,7 +160,7 @@ impl Leader {
     }
 
     /// Asserts what holds between any two steps.
-    pub(crate) fn check(&self, history: &History, epochs: Epochs) {
+    pub(crate) fn check(&self, me: ServerId, history: &History, epochs: Epochs) {
         let (phase, epoch) = (self.phase, self.epoch);
         assert_eq!(
             phase == Phase::EpochDiscovery,
@@ -170,10 +170,20 @@ impl Leader {
         if phase >= Phase::HistoryDiscovery {
             assert!(epochs.accepted >= epoch, "{phase:?} in {epoch:?}, which is not promised here");
         }
+        if phase >= Phase::EpochPromise {
+            let again = zebu_proto::mutant!("epoch used twice");
+            assert!(self.highest < epoch || again, "{epoch:?} has been promised before");
+            assert!(self.connecting.contains(&me), "it leads where it has not promised itself");
+        }
+        if phase >= Phase::Synchronization {
+            assert!(self.electing.contains(&me), "it leads with another server's history");
+        }
         assert!(history.delivered() <= self.end, "more is delivered than counts");
         assert!(self.end <= history.last(), "{} counts, which is not there", self.end);
         if phase == Phase::Broadcast {
             assert!(self.current_saved && epochs.current == epoch, "the epoch is not durable");
+            assert!(self.proven.contains(&me), "it leads with what is not on its own disk");
+            self.needed.check(self.end, self.proposed);
             let proposed = self.proposed;
             assert_eq!(proposed.epoch(), epoch, "{proposed} is proposed");
             let is_last = proposed.counter() == 0 || proposed == history.last();
@@ -181,9 +191,48 @@ impl Leader {
         } else {
             assert!(self.confirmations.is_empty(), "nobody asks whether it leads before it does");
             assert!(self.successor.is_none(), "nobody succeeds it before it leads");
+            assert!(self.needed.pending().is_none(), "nobody proposes before it leads");
         }
+        assert!(self.end <= self.proposed, "{} counts, which is not proposed", self.end);
+        self.check_links();
         let rounds = self.confirmations.iter().map(|it| (it.above, it.round));
         assert!(rounds.is_sorted(), "confirmations are in the order in which they were asked for");
+        let last = self.confirmations.back();
+        assert!(last.is_none_or(|it| it.round <= self.round + 1), "a round nobody will begin");
+        assert!(last.is_none_or(|it| it.above <= self.proposed), "waits for what is not proposed");
+    }
+
+    /// Asserts what holds of each learner between any two steps.
+    fn check_links(&self) {
+        self.links.check();
+        let phase = self.phase;
+        for link in self.links.values() {
+            let (server, own) = (link.server, &link.own);
+            match link.stage {
+                Stage::Connected | Stage::Introduced => {}
+                Stage::EpochTold | Stage::EpochAcked => {
+                    assert!(
+                        phase >= Phase::HistoryDiscovery,
+                        "{server:?} knows the epoch: {phase:?}"
+                    );
+                }
+                Stage::LogRead(_) | Stage::SnapshotTransfer(_) | Stage::NewLeaderSent => {
+                    assert!(phase >= Phase::Synchronization, "{server:?} learns: {phase:?}");
+                }
+                Stage::Synchronized => {
+                    assert_eq!(phase, Phase::Synchronization, "{server:?} has proven, and waits");
+                }
+                Stage::Broadcast => {
+                    assert_eq!(phase, Phase::Broadcast, "{server:?} serves before its leader");
+                }
+            }
+            assert!(own.acked <= self.proposed, "{server:?} has acknowledged {}", own.acked);
+            let unacked = own.unacked.map(|(zxid, _)| zxid);
+            assert!(unacked.is_none_or(|it| it <= self.proposed), "{server:?} owes {unacked:?}");
+            assert!(own.rounds_before <= self.round, "{server:?} serves since a round to come");
+            let awaited = own.awaited.map(|(round, _)| round);
+            assert!(awaited.is_none_or(|it| it <= self.round), "{server:?} owes ping {awaited:?}");
+        }
     }
 
     /// Takes part in its own discovery.
@@ -673,6 +722,8 @@ impl Leader {
     /// Orders a transaction at [`Leader::next_zxid`].
     pub(crate) fn propose(&mut self, ctx: &mut Ctx<'_>, txn: Txn) {
         assert_eq!(self.phase, Phase::Broadcast, "only an established leader proposes");
+        assert!(txn.zxid > self.proposed, "{} after {}", txn.zxid, self.proposed);
+        assert_eq!(txn.zxid.epoch(), self.epoch, "{} in an epoch of its own", txn.zxid);
         self.prepare(ctx, &txn);
         self.proposed = txn.zxid;
         let Txn { zxid, record } = txn.clone();
@@ -756,6 +807,7 @@ impl Leader {
             if safe <= self.end {
                 break;
             }
+            assert!(safe <= ctx.history.last(), "{safe} is committed, and not there");
             any = true;
             let from = std::mem::replace(&mut self.end, safe);
             self.send_commits(ctx, from, reconfig);
@@ -833,6 +885,7 @@ impl Leader {
     /// Delivers everything up to the end, which before this server leads is that of its own history.
     fn deliver_initial(&mut self, ctx: &mut Ctx<'_>) {
         while let Some(Txn { zxid, record }) = ctx.history.deliver(self.end) {
+            assert!(zxid <= self.end, "{zxid} is delivered, and does not count");
             ctx.out.push(Output::Deliver { zxid, record });
         }
     }

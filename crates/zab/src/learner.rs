@@ -159,6 +159,20 @@ impl Learner {
             assert_eq!(epochs.current, self.epoch, "{stage:?} in an epoch that is not durable");
             assert!(history.flushed() >= self.prove, "{stage:?} with less than was acknowledged");
         }
+        assert!(stage != Stage::Connecting || self.link.is_none(), "connected, and it dials");
+        let dials = stage == Stage::Connecting;
+        assert!(dials || self.retry_at == Duration::MAX, "{stage:?}, and it dials again");
+        assert!(dials || !self.gives_up, "{stage:?}, and it gives up to dial");
+        assert!(self.tries < CONNECT_TRIES, "{} attempts have failed", self.tries);
+        assert!(!self.observer || self.acked == Zxid::ZERO || stage == Stage::Broadcast);
+        assert!(self.config.is_none() || stage >= Stage::HistorySync, "{stage:?} in its members");
+        if stage <= Stage::Introduced {
+            assert_eq!(self.committed, Zxid::ZERO, "{stage:?}, and knows what is committed");
+            assert_eq!(self.epoch, Epoch(0), "{stage:?}, and knows the epoch");
+        }
+        if let Some(relay) = &self.relay {
+            relay.check(history);
+        }
         let relays = stage == Stage::Broadcast && !self.observer;
         assert!(self.relay.is_none() || relays, "{stage:?} and observers learn from it");
     }
@@ -547,6 +561,7 @@ impl Learner {
             return self.send(ctx, self.history_ack());
         }
         if self.stage == Stage::HistorySync && ctx.history.flushed() >= self.prove {
+            assert!(ctx.epochs.current <= self.epoch, "an epoch that was over before");
             self.stage = Stage::EpochSync;
             ctx.save_epoch(EpochKind::Current, self.epoch);
         }
@@ -648,6 +663,7 @@ impl Learner {
         let Some(txn) = next.filter(|txn| txn.zxid == zxid) else {
             return Err(Leave::CommittedUnproposed { zxid, committed: self.committed });
         };
+        assert!(zxid > self.committed, "{zxid} is committed after {}", self.committed);
         self.committed = zxid;
         if let Some(relay) = &mut self.relay {
             let txn = txn.clone();

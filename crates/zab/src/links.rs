@@ -100,6 +100,7 @@ impl<T> Link<T> {
 
     /// It has acknowledged the history that it was sent.
     pub(crate) fn proves(&mut self, now: Duration, options: &Options) {
+        assert!(matches!(self.stage, Stage::NewLeaderSent), "asked for proof: {:?}", self.stage);
         self.stage = Stage::Synchronized;
         self.way = None;
         self.deadline = now + options.sync_time();
@@ -146,6 +147,28 @@ impl<T> Links<T> {
     /// Nobody has come yet; the first ping is due then.
     pub(crate) fn new(ping_at: Duration) -> Self {
         Self { links: BTreeMap::new(), ping_at, copy_next: BTreeSet::new() }
+    }
+
+    /// Asserts what holds between any two steps.
+    pub(crate) fn check(&self) {
+        let mut counted = BTreeSet::new();
+        for link in self.links.values() {
+            let Link { server, stage, way, .. } = link;
+            match stage {
+                Stage::Connected | Stage::Introduced | Stage::EpochTold => {
+                    assert!(way.is_none(), "{server:?} is brought up to date: {stage:?}");
+                    assert_eq!(link.zxid, Zxid::ZERO, "{server:?} has not said what it has");
+                }
+                Stage::EpochAcked | Stage::Synchronized | Stage::Broadcast => {
+                    assert!(way.is_none(), "{server:?} is brought up to date: {stage:?}");
+                    assert!(counted.insert(*server), "{server:?} counts twice");
+                }
+                Stage::LogRead(_) | Stage::SnapshotTransfer(_) | Stage::NewLeaderSent => {
+                    assert!(way.is_some(), "{server:?} takes part in no way: {stage:?}");
+                    assert!(counted.insert(*server), "{server:?} counts twice");
+                }
+            }
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -201,7 +224,8 @@ impl<T> Links<T> {
             synced_before: false,
             way: None,
         };
-        self.links.insert(id, link);
+        let before = self.links.insert(id, link);
+        assert!(before.is_none(), "{id:?} is of two connections");
     }
 
     /// A connection is gone.
@@ -226,12 +250,14 @@ impl<T> Links<T> {
     /// server's id.
     pub(crate) fn introduced(&mut self, id: LinkId, server: ServerId, observer: bool) {
         let Some(link) = self.get_mut(id) else { return };
+        assert!(matches!(link.stage, Stage::Connected), "introduced twice: {:?}", link.stage);
         (link.server, link.observer, link.stage) = (server, observer, Stage::Introduced);
     }
 
     /// Tells a learner the epoch.
     pub(crate) fn ask(&mut self, ctx: &mut Ctx<'_>, id: LinkId, epoch: Epoch) {
         let Some(link) = self.get_mut(id) else { return };
+        assert!(matches!(link.stage, Stage::Introduced), "told the epoch: {:?}", link.stage);
         link.stage = Stage::EpochTold;
         let zxid = Zxid::new(epoch, 0);
         let packet = QuorumPacket::with_data(PacketKind::LEADERINFO, zxid, protocol_version());
@@ -428,6 +454,7 @@ impl<T> Links<T> {
         config: &Membership,
     ) {
         let Some(link) = self.get_mut(id) else { return };
+        assert!(!link.is_registered(), "registered twice: {:?}", link.stage);
         link.stage = Stage::NewLeaderSent;
         let (zxid, text) = (Zxid::new(epoch, 0), config.to_string());
         let packet = QuorumPacket::with_data(PacketKind::NEWLEADER, zxid, text);
@@ -437,6 +464,7 @@ impl<T> Links<T> {
     /// A learner may serve.
     pub(crate) fn serve(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
         let Some(link) = self.get_mut(id) else { return };
+        assert!(matches!(link.stage, Stage::Synchronized), "it serves: {:?}", link.stage);
         link.stage = Stage::Broadcast;
         ctx.out.push(Output::Send(id, QuorumPacket::new(PacketKind::UPTODATE, NO_ZXID)));
     }

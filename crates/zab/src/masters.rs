@@ -38,6 +38,7 @@ impl Masters {
         options: &Options,
         random: &mut Random,
     ) -> (VecDeque<ServerId>, bool) {
+        assert!(self.next <= self.known.len(), "{} of {:?} is next", self.next, self.known);
         let mut known = self.known.clone();
         known.sort_unstable();
         let mut all_tried = false;
@@ -54,6 +55,7 @@ impl Masters {
                 return (VecDeque::new(), all_tried);
             }
         }
+        debug_assert!(members.voters().all(|it| self.known.contains(&it)), "a master is left out");
         // A leader has other things to do; without followers, there is only the leader.
         let to_try = self.known[self.next..].iter().copied();
         (to_try.filter(|master| *master != leader).collect(), all_tried)

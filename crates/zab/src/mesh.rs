@@ -192,6 +192,22 @@ impl Mesh {
         }
     }
 
+    /// Asserts what holds between any two steps.
+    pub(crate) fn check(&self) {
+        let connected = self.lines.values().filter(|line| line.wire.is_some()).count();
+        assert_eq!(connected, self.wires.len(), "a connection is of nobody, or unknown");
+        for (wire, peer) in &self.wires {
+            let line = self.lines.get(peer).expect("there is a line for each connection");
+            assert_eq!(line.wire, Some(*wire), "{peer:?} has another connection");
+            assert!(line.next.is_none(), "{peer:?} is connected, and its notification waits");
+            assert!(!self.absent.contains(peer), "{peer:?} is connected and absent");
+            assert_ne!(*peer, self.me, "it is connected to itself");
+        }
+        let own = self.lines.get(&self.me);
+        assert!(own.is_none_or(|line| !line.dialling), "it dials itself");
+        assert!(self.absent.iter().all(|peer| self.knows(*peer)), "a stranger is absent");
+    }
+
     fn keep(&mut self, wire: WireId, peer: ServerId, out: &mut Vec<Output>) {
         self.absent.remove(&peer);
         let line = self.lines.entry(peer).or_default();
@@ -199,7 +215,8 @@ impl Mesh {
             self.wires.remove(&old);
             out.push(Output::Close(old));
         }
-        self.wires.insert(wire, peer);
+        let before = self.wires.insert(wire, peer);
+        assert!(before.is_none(), "{wire:?} is of two connections");
         if let Some(ballot) = line.next.take().or(line.last) {
             line.last = Some(ballot);
             out.push(Output::Send(wire, ballot));

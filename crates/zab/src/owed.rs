@@ -19,6 +19,7 @@ impl Owed {
     /// Looks at the disk of a server; one that does not serve owes nothing.
     pub(crate) fn look(&mut self, now: Duration, history: &History, serves: bool) {
         let (flushed, last) = (history.flushed(), history.last());
+        assert!(flushed <= last, "{flushed} is durable, and {last} is all there is");
         let owed = self.0.filter(|(zxid, _)| serves && *zxid > flushed);
         self.0 = owed.or((serves && last > flushed).then_some((last, now)));
     }

@@ -304,6 +304,12 @@ impl Peer {
     /// Asserts what holds between any two steps, of this member and of its parts.
     fn check(&self) {
         self.history.check();
+        self.election.check();
+        self.mesh.check();
+        self.busy.check();
+        let Epochs { accepted, current } = self.epochs;
+        assert!(current <= accepted, "{current:?} is taken over, and {accepted:?} promised");
+        assert!(self.disloyal == 0 || !matches!(self.left, Leave::Started), "it has never left");
         let state = self.election.state();
         match &self.part {
             Part::Settling => assert_eq!(state, State::Looking, "it has no role yet"),
@@ -314,7 +320,7 @@ impl Peer {
             }
             Part::Leading(leader) => {
                 assert_eq!(state, State::Leading, "it leads");
-                leader.check(&self.history, self.epochs);
+                leader.check(self.options.me, &self.history, self.epochs);
             }
             Part::Learning(learner) => {
                 let role = if learner.is_observer() { State::Observing } else { State::Following };
@@ -618,7 +624,10 @@ impl Peer {
         assert_eq!(owed, Some((kind, epoch)), "epochs are saved in the order asked for");
         match kind {
             EpochKind::Accepted => self.epochs.accepted = epoch,
-            EpochKind::Current => self.epochs.current = epoch,
+            EpochKind::Current => {
+                assert!(epoch >= self.epochs.current, "{epoch:?} is over");
+                self.epochs.current = epoch;
+            }
         }
         match self.split(now, out) {
             (Part::Leading(leader), mut ctx) => leader.epoch_saved(&mut ctx, kind, epoch),

@@ -50,6 +50,7 @@ impl Quorums {
         if newer {
             self.proposed = Some(config);
             self.drop_old();
+            assert!(self.is_joint(), "what has been proposed counts");
         }
         newer
     }
@@ -61,6 +62,7 @@ impl Quorums {
         let newer = config.version() > known.version();
         if newer {
             self.heard = Some(config);
+            self.check();
         }
         newer
     }
@@ -97,6 +99,16 @@ impl Quorums {
         self.proposed = self.proposed.take().filter(|config| config.version() > committed);
         let seen = self.last_seen().version();
         self.heard = self.heard.take().filter(|config| config.version() > seen);
+        self.check();
+    }
+
+    /// Asserts what holds between any two calls.
+    fn check(&self) {
+        let (committed, seen) = (self.committed.version(), self.last_seen().version());
+        let proposed = self.proposed.as_ref().map(|config| config.version());
+        assert!(proposed.is_none_or(|it| it > committed), "{proposed:?} is proposed, and old");
+        let heard = self.heard.as_ref().map(|config| config.version());
+        assert!(heard.is_none_or(|it| it > seen), "{heard:?} is hearsay, and old");
     }
 
     /// Those that bind this server.

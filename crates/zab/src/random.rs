@@ -11,6 +11,7 @@ impl Random {
     }
 
     fn next(&mut self) -> u64 {
+        debug_assert_ne!(self.0, 0, "xorshift never leaves zero, nor comes to it");
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;

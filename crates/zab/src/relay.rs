@@ -11,7 +11,7 @@ use zebu_proto::{ServerId, Zxid};
 
 use crate::catchup::proposal;
 use crate::ctx::Ctx;
-use crate::history::Txn;
+use crate::history::{History, Txn};
 use crate::io::{LinkId, Output, Up};
 use crate::links::{self, Link, Links, Progress, Stage, Todo};
 
@@ -28,6 +28,14 @@ impl Relay {
     pub(crate) fn new(ctx: &mut Ctx<'_>, end: Zxid) -> Self {
         ctx.out.push(Output::ListenForObservers);
         Self { links: Links::new(ctx.now + ctx.options.tick / 2), end }
+    }
+
+    /// Asserts what holds between any two steps.
+    pub(crate) fn check(&self, history: &History) {
+        self.links.check();
+        assert!(self.end <= history.last(), "{} is told, and not there", self.end);
+        let all_observe = self.links.registered().all(|(_, link)| link.observer);
+        assert!(all_observe, "a server that votes learns from a follower");
     }
 
     /// How many observers have everything, or are being sent the last of it.
@@ -139,6 +147,7 @@ impl Relay {
 
     /// The leader has committed the next transaction; after a reconfiguration, it says who leads.
     pub(crate) fn tell(&mut self, ctx: &mut Ctx<'_>, txn: &Txn, leads: Option<ServerId>) {
+        assert!(txn.zxid > self.end, "{} is told after {}", txn.zxid, self.end);
         self.end = txn.zxid;
         for (id, _) in self.links.registered() {
             let inform = match leads {

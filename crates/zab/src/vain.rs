@@ -49,6 +49,7 @@ impl Vain {
             followed.avoided_until = since + pause.min(options.init_time() * LONGEST);
         }
         followed.times = followed.times.saturating_add(1);
+        assert!(followed.times > 1 || followed.avoided_until == Duration::ZERO, "once is nothing");
     }
 
     /// Whom to avoid now, and until when: first who has been followed most often.

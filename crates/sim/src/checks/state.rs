@@ -83,6 +83,8 @@ impl States {
         if mismatches > 0 {
             return Err(format!("S-6: server {server} recovers a tree unlike its digest"));
         }
+        // A panic is a broken property as well.
+        tree.check();
         self.compare(server, tree)
     }
 

@@ -11,6 +11,7 @@ const ADAPTIVE_STEP_BYTES_MIN: u64 = 64 * 1024;
 /// What is filled with zeros behind small batches: a sync that has to give a file new blocks takes up to twice as long as
 /// one that writes to blocks it has.
 const ZEROED_AHEAD_BYTES: u64 = 256 * 1024;
+const _: () = assert!(ZEROED_AHEAD_BATCH_MAX < ZEROED_AHEAD_BYTES, "batches fit into the zeros");
 static ZEROS: [u8; ZEROED_AHEAD_BYTES as usize] = [0; ZEROED_AHEAD_BYTES as usize];
 /// The largest batch for which that is worth writing everything twice.
 const ZEROED_AHEAD_BATCH_MAX: u64 = ZEROED_AHEAD_BYTES / 8;
@@ -64,7 +65,15 @@ impl Growing {
             self.file.write_at(&ZEROS[..(ahead - end) as usize], end)?;
             self.zeroed = ahead;
         }
+        self.check();
         Ok(())
+    }
+
+    /// Asserts what holds between any two calls, where the first has written a header.
+    fn check(&self) {
+        assert!(HEADER_BYTES as u64 <= self.written);
+        assert!(self.written <= self.size, "records behind the end: {self:?}");
+        assert!(self.zeroed <= self.size, "zeros behind the end: {self:?}");
     }
 
     /// Makes the content durable.

@@ -123,6 +123,7 @@ impl<R: Read> LogReader<R> {
                 self.current = length + OVERHEAD_BYTES;
                 let offset = self.window.position();
                 let bytes = self.window.peek(length + OVERHEAD_BYTES)?;
+                assert_eq!(bytes.len(), length + OVERHEAD_BYTES, "it was measured");
                 let body = &bytes[PREFIX_BYTES..PREFIX_BYTES + length];
                 let end = offset + bytes.len() as u64;
                 Ok(Ok(LogRecord { offset, end, zxid: zxid_of(body), body }))

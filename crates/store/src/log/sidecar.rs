@@ -23,6 +23,10 @@ const SLOT_BYTES: usize = 68;
 const SLOT_STRIDE: u64 = 4096;
 const SLOTS: u64 = 2;
 
+const _: () = assert!(SLOT_BYTES == 4 + 4 + 6 * 8 + 4 + 4 + 4, "as docs/formats/sidecar.md says");
+const _: () = assert!(SLOT_BYTES <= 512, "a slot lies in one sector, whatever its size");
+const _: () = assert!(SLOT_BYTES as u64 <= SLOT_STRIDE, "slots do not overlap");
+
 /// How far a log is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
@@ -81,6 +85,10 @@ impl Mark {
     }
 
     fn encode(&self) -> Vec<u8> {
+        let (header, is_empty) = (super::HEADER_BYTES as u64, self.records == 0);
+        assert!(self.end >= header, "a log ends in its header: {self:?}");
+        assert_eq!(is_empty, self.end == header, "records without bytes: {self:?}");
+        assert!(!is_empty || self.last == self.previous, "a transaction of no record: {self:?}");
         let mut bytes = Vec::with_capacity(SLOT_BYTES);
         let mut out = Encoder::new(&mut bytes);
         out.raw(&MAGIC);
@@ -97,6 +105,7 @@ impl Mark {
         let sum = crc32fast::hash(&bytes);
         bytes.extend_from_slice(&sum.to_be_bytes());
         assert_eq!(bytes.len(), SLOT_BYTES);
+        debug_assert_eq!(Self::decode(&bytes).as_ref(), Some(self), "it reads back as another");
         bytes
     }
 
@@ -191,6 +200,7 @@ impl Sidecar {
     pub(crate) fn note(&mut self, mark: &Mark) -> io::Result<()> {
         self.file.write_at(&mark.encode(), self.turn * SLOT_STRIDE)?;
         self.turn = (self.turn + 1) % SLOTS;
+        assert!(self.turn < SLOTS, "there is no slot {}", self.turn);
         self.dirty = true;
         Ok(())
     }
@@ -200,6 +210,7 @@ impl Sidecar {
         for _ in 0..SLOTS {
             self.note(mark)?;
         }
+        assert!(self.dirty, "both slots have been written");
         self.file.sync()?;
         self.dirty = false;
         self.synced_at = now;

@@ -101,6 +101,29 @@ impl TxnLog {
         self.appended = zxid;
     }
 
+    /// Asserts what holds between any two calls that reach the disk, as long as none has failed.
+    fn check(&self) {
+        assert!(self.failure.is_none(), "what failed first is final");
+        assert!(self.durable <= self.appended, "{} of {}", self.durable, self.appended);
+        let Some(gathered) = &self.gathered else {
+            assert!(self.current.is_none(), "an open file has a mark");
+            assert!(self.buffer.is_empty(), "records are gathered for no file");
+            return;
+        };
+        assert_eq!(gathered.last, self.appended, "the mark ends with another record");
+        assert!(!gathered.sealed, "records are gathered for a file that has ended");
+        let waiting = self.buffer.len() as u64;
+        if let Some(current) = &self.current {
+            assert_eq!(current.mark.first, gathered.first, "the mark is of another file");
+            assert_eq!(current.file.written() + waiting, gathered.end, "a record is lost");
+            assert!(current.mark.end <= gathered.end, "more is durable than there is");
+            assert!(current.mark.last <= self.durable, "{} is marked", current.mark.last);
+        }
+        if waiting == 0 {
+            assert_eq!(self.durable, self.appended, "everything is written, and not durable");
+        }
+    }
+
     /// Makes everything appended durable: one write, and one sync unless syncing is off.
     ///
     /// # Errors
@@ -163,6 +186,7 @@ impl TxnLog {
     /// What failed; the log cannot be used afterwards.
     pub fn continue_after(&mut self, zxid: Zxid) -> Result<Synced, StoreError> {
         let synced = self.roll()?;
+        assert!(self.current.is_none() && self.buffer.is_empty(), "the log was rolled");
         (self.appended, self.durable) = (zxid, zxid);
         Ok(synced)
     }
@@ -273,6 +297,8 @@ impl TxnLog {
             self.failure = Some(with_causes(error));
             self.current = None;
             self.buffer = Vec::new();
+        } else {
+            self.check();
         }
         result
     }

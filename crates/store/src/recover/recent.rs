@@ -37,12 +37,17 @@ impl Recent {
         if !follows {
             self.clear();
         }
+        let before = self.txns.back().map(|(before, _)| *before);
+        assert!(before.is_none_or(|before| before < zxid), "{zxid} after {before:?}");
         self.bytes += body.len();
         self.txns.push_back((zxid, body.to_vec()));
         while self.txns.len() > self.txns_max || self.bytes > self.bytes_max {
             let Some((_, gone)) = self.txns.pop_front() else { break };
             self.bytes -= gone.len();
         }
+        assert!(self.txns.len() <= self.txns_max, "{} transactions are kept", self.txns.len());
+        assert!(self.bytes <= self.bytes_max, "{} bytes are kept", self.bytes);
+        assert!(!self.txns.is_empty() || self.bytes == 0, "bytes of nothing are kept");
     }
 
     pub(crate) fn clear(&mut self) {

@@ -20,6 +20,8 @@ const SNAPPY_VERSION: [u8; 8] = [0, 0, 0, 1, 0, 0, 0, 1];
 const BLOCK_BYTES: usize = 32 * 1024;
 /// The largest decompressed block that is read.
 const BLOCK_BYTES_MAX: usize = 4 * 1024 * 1024;
+const _: () = assert!(BLOCK_BYTES <= BLOCK_BYTES_MAX, "what is written can be read");
+
 /// How much of a compressed file is read or written at once.
 const FILE_BLOCK_BYTES: usize = 256 * 1024;
 
@@ -102,6 +104,7 @@ impl<R: Read> Read for SnappyReader<R> {
         let bytes = buffer.len().min(self.block.len() - self.at);
         buffer[..bytes].copy_from_slice(&self.block[self.at..self.at + bytes]);
         self.at += bytes;
+        assert!(self.at <= self.block.len(), "handed out behind the end");
         Ok(bytes)
     }
 }
@@ -186,6 +189,7 @@ impl SnappyWriter {
         }
         let length = self.encoder.compress(&self.block, &mut self.compressed).map_err(malformed)?;
         self.sink.write_all(&(length as u32).to_be_bytes())?;
+        assert!(length <= self.compressed.len(), "{length} bytes of a block");
         self.sink.write_all(&self.compressed[..length])?;
         self.block.clear();
         Ok(())

@@ -206,8 +206,10 @@ impl SnapshotWriter {
         last_zxid: Option<Zxid>,
     ) -> Result<Written, StoreError> {
         let bytes = self.write_out(digest, last_zxid)?;
+        assert!(self.sink.is_none(), "a name is given to what is whole");
         let Shared { vfs, snap_dir, has_base, .. } = &*self.shared;
         let generation = self.shared.generation();
+        assert!(self.generation <= *generation, "a state of a time to come");
         if *generation != self.generation {
             return Err(StoreError::Superseded { path: self.path.clone() });
         }
@@ -269,6 +271,7 @@ impl SnapshotWriter {
             zxid.encode(&mut Encoder::new(&mut self.block));
             self.seal()?;
         }
+        assert!(self.block.is_empty(), "everything gathered is sealed");
         let sink = self.sink.take().expect("taken once");
         let done = sink.finish().and_then(Appending::finish);
         done.map_err(StoreError::io("write snapshot", &self.path))

@@ -430,4 +430,10 @@ fn directories_of_the_original_are_truncated() {
     assert!(records.len() == 3 && end.offset == records[2]);
     assert_eq!(left, golden[..records[0] as usize]);
     assert_eq!(of_the_original(&disk(), 0x48), None);
+    // Logs that overlap, as somebody may have copied them: only one of them could be cut.
+    let overlapping = disk();
+    let rest = [&golden[..16], &golden[records[0] as usize..]].concat();
+    overlapping.put(Path::new("/data/version-2/log.4a"), &rest);
+    assert_eq!(of_the_original(&overlapping, 0x4a), None);
+    assert_eq!(overlapping.content(log), Some(golden));
 }

@@ -1,5 +1,6 @@
 //! Paths that are watched although no znode is there, each with a number.
 
+use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 
 use foldhash::quality::FixedState;
@@ -29,6 +30,16 @@ impl Paths {
             by_path: HashTable::new(),
             hasher: FixedState::with_seed(seed),
         }
+    }
+
+    /// Asserts that each path has so many uses as there are registrations on it.
+    pub(super) fn check(&self, uses: &BTreeMap<u32, u32>) {
+        assert_eq!(self.by_path.len() + self.vacant.len(), self.entries.len(), "a number is lost");
+        for (number, entry) in (0..).zip(&self.entries) {
+            let used = uses.get(&number).copied().unwrap_or(0);
+            assert_eq!(entry.uses, used, "registrations on {:?}", entry.path);
+        }
+        assert_eq!(self.by_path.len(), uses.len(), "a path that nobody watches");
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -75,6 +86,7 @@ impl Paths {
     /// Counts one registration less; the last one takes the path with it.
     pub(super) fn release(&mut self, number: u32) {
         let entry = &mut self.entries[number as usize];
+        assert!(entry.uses > 0, "a path that nobody watches: {number}");
         entry.uses -= 1;
         if entry.uses > 0 {
             return;

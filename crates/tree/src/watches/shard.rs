@@ -14,10 +14,12 @@ const WATCHER_BITS: u32 = 27;
 /// Ids of watchers stay below this.
 pub(super) const WATCHERS_MAX: u32 = 1 << WATCHER_BITS;
 const GROUP: u32 = 1 << 31;
+const _: () = assert!(WATCHER_BITS + 4 == GROUP.trailing_zeros(), "watcher, four modes, group");
 /// More watchers than this share a group.
 const INLINE_MAX: usize = 8;
 /// A group with fewer is dissolved.
 const GROUP_MIN: usize = 4;
+const _: () = assert!(GROUP_MIN < INLINE_MAX, "a group that is dissolved fits");
 
 const HASHER: FixedState = FixedState::with_seed(0x7a65_6275);
 
@@ -31,6 +33,7 @@ pub(super) struct Word(u32);
 
 impl Word {
     pub(super) fn new(watcher: u32, modes: u8) -> Self {
+        debug_assert!(watcher < WATCHERS_MAX && modes <= 0xf, "{watcher} {modes:#x}");
         Self(u32::from(modes) << WATCHER_BITS | watcher)
     }
 
@@ -75,6 +78,26 @@ pub(super) struct Shard {
 }
 
 impl Shard {
+    /// Asserts that the counts are those of the registrations, and that groups are as small as they may be.
+    pub(super) fn check(&self) {
+        let (mut data, mut child) = (0, 0);
+        self.all(|key, word| {
+            assert_ne!(word.modes(), 0, "{} waits for nothing on {key:#x}", word.watcher());
+            data += usize::from(word.modes() & DATA_TABLE != 0);
+            child += usize::from(word.modes() & CHILD_TABLE != 0);
+        });
+        assert_eq!((self.data, self.child), (data, child), "data and child watches");
+        let groups = self.slots.iter().filter_map(|slot| Some((slot, slot.group()?)));
+        let mut used = 0;
+        for (slot, group) in groups {
+            used += 1;
+            assert!(self.groups[group].len() >= GROUP_MIN, "a group of few");
+            let inline = self.slots.iter_hash(hash(slot.key)).filter(|it| it.key == slot.key);
+            assert_eq!(inline.count(), 1, "watchers of {:#x} beside its group", slot.key);
+        }
+        assert_eq!(used + self.vacant_groups.len(), self.groups.len(), "a group is lost");
+    }
+
     fn count(&mut self, old: u8, new: u8) {
         self.data += usize::from(new & DATA_TABLE != 0);
         self.data -= usize::from(old & DATA_TABLE != 0);

@@ -49,9 +49,11 @@ impl Groups {
                     found = found.saturating_add(weight);
                 }
             }
+            debug_assert!(found <= whole, "{found} of {whole} in a group");
             counting += usize::from(whole > 0);
             won += usize::from(found > whole / 2);
         }
+        assert!(won <= counting, "{won} of {counting} groups");
         won > counting / 2
     }
 }

@@ -53,7 +53,9 @@ impl Voter {
     fn hear_quietly(&mut self, from: ServerId, ballot: Ballot) -> Option<Decision> {
         let Self { election, quorums, absent, now, sent } = self;
         sent.clear();
-        election.receive(*now, from, ballot, quorums, absent, sent)
+        let decision = election.receive(*now, from, ballot, quorums, absent, sent);
+        election.check();
+        decision
     }
 
     fn hear(&mut self, from: usize, state: State, vote: Vote, round: i64) -> Option<Decision> {
@@ -232,4 +234,19 @@ fn votes_are_sent_again_more_and_more_rarely() {
         }
     }
     assert_eq!(sent_at, [1, 3, 7, 15, 31]);
+}
+
+/// Nothing a voter claims may end the counting of rounds.
+#[test]
+fn the_last_round_that_there_is_goes_on() {
+    let (own, best) = (vote(1, 0x1_0000_0002, 1), vote(3, 0x1_0000_0003, 1));
+    let mut voter = Voter::new(1, own);
+    assert_eq!(voter.hear(3, State::Looking, best, i64::MAX), None);
+    voter.election.wait();
+    voter.sent.clear();
+    voter.election.look(voter.now, own, None, &mut voter.sent);
+    assert_eq!(voter.election.round(), i64::MAX);
+    assert_eq!(voter.echo(), None);
+    assert_eq!(voter.hear(3, State::Looking, best, i64::MAX), None);
+    follows(3, voter.wait());
 }

@@ -33,7 +33,22 @@ pub(super) struct Needed {
 impl Needed {
     /// From `zxid` on, quorums of what counts now are needed.
     pub(super) fn begin(&mut self, zxid: Zxid, quorums: &Quorums) {
+        let before = self.stretches.back().map(|(from, _)| *from);
+        assert!(before.is_none_or(|before| before <= zxid), "{zxid} after {before:?}");
         self.stretches.push_back((zxid, quorums.clone()));
+    }
+
+    /// Asserts what holds between any two steps of a leader that serves.
+    pub(super) fn check(&self, end: Zxid, proposed: Zxid) {
+        let stretches = self.stretches.iter().map(|(from, _)| *from);
+        assert!(stretches.is_sorted(), "quorums are in the order in which they count");
+        assert!(!self.stretches.is_empty(), "a leader knows whose quorums it needs");
+        if let Some(pending) = self.pending() {
+            assert!(pending > end, "the reconfiguration {pending} is committed, and waits");
+            assert!(pending <= proposed, "the reconfiguration {pending} is not proposed");
+            let (_, quorums) = self.stretches.back().expect("there is a first");
+            assert!(quorums.is_joint(), "the reconfiguration {pending} binds one side only");
+        }
     }
 
     /// Whose quorums are needed for what comes after `end`, and the first zxid for which that may be
@@ -107,7 +122,12 @@ impl Leader {
 
     /// The reconfiguration up to which everything is committed is in force.
     pub(super) fn activate(&mut self, ctx: &mut Ctx<'_>, txn: &Txn) {
-        let Some((_, config)) = self.needed.pending.take() else { return };
+        let Some((zxid, config)) = self.needed.pending.take() else { return };
+        assert_eq!(zxid, txn.zxid, "another reconfiguration is committed than was proposed");
+        assert_eq!(
+            zxid, self.end,
+            "nothing is committed with a reconfiguration but what is before"
+        );
         let me = ctx.options.me;
         let before = ctx.quorums.committed().clone();
         let leader = if leader_stays(me, &before, &config) {
