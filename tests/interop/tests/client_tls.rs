@@ -1,4 +1,4 @@
-//! Our own client and shell over TLS, to the original's `secureClientPort`.
+//! TLS between clients and servers: ours and the original's, on either side.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn store(name: &str) -> PathBuf {
 }
 
 /// A server with a port for TLS beside the one for plain text.
-fn server(secure: u16) -> Result<Server> {
+fn server(kind: Kind, secure: u16) -> Result<Server> {
     let options = Options::default()
         .config("serverCnxnFactory", "org.apache.zookeeper.server.NettyServerCnxnFactory")
         .config("secureClientPort", secure)
@@ -26,7 +26,7 @@ fn server(secure: u16) -> Result<Server> {
         .config("ssl.trustStore.password", "testpass")
         .config("ssl.enabledProtocols", "TLSv1.2,TLSv1.3")
         .config("ssl.ciphersuites", "TLS_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256");
-    Server::start(Kind::Java395, &options)
+    Server::start(kind, &options)
 }
 
 fn trusting() -> Tls {
@@ -57,10 +57,20 @@ async fn trouble(client: &Client, words: &str) -> Result<String> {
     .await
 }
 
+const BOTH: [Kind; 2] = [Kind::Java395, Kind::Zebu];
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sessions_over_tls_are_served_by_the_original() -> Result<()> {
+#[ignore = "needs third-party programs: cargo xtask deps"]
+async fn sessions_over_tls_are_served_by_both() -> Result<()> {
+    for kind in BOTH {
+        sessions_over_tls(kind).await.with_context(|| format!("{kind:?}"))?;
+    }
+    Ok(())
+}
+
+async fn sessions_over_tls(kind: Kind) -> Result<()> {
     let secure = free_port();
-    let mut server = server(secure)?;
+    let mut server = server(kind, secure)?;
     let servers = format!("localhost:{secure}");
     for protocol in ["TLSv1.2", "TLSv1.3"] {
         let connector = connector(as_somebody().protocols(protocol));
@@ -93,26 +103,37 @@ async fn sessions_over_tls_are_served_by_the_original() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_original_refuses_is_told() -> Result<()> {
+#[ignore = "needs third-party programs: cargo xtask deps"]
+async fn what_servers_refuse_is_told() -> Result<()> {
+    refused(Kind::Java395, "the server refuses the handshake (BadCertificate)").await?;
+    refused(Kind::Zebu, "the server wants a certificate of this client").await
+}
+
+async fn refused(kind: Kind, why: &str) -> Result<()> {
     let secure = free_port();
-    let server = server(secure)?;
+    let server = server(kind, secure)?;
     let servers = format!("localhost:{secure}");
     for protocol in ["TLSv1.2", "TLSv1.3"] {
         let client = connector(trusting().protocols(protocol)).start(&servers)?;
         let told = trouble(&client, "key store").await?;
-        assert!(told.contains("the server refuses the handshake (BadCertificate)"), "{told}");
+        assert!(told.contains(why), "{told}");
     }
     let client = connector(as_somebody()).start(&server.address().to_string())?;
     let told = trouble(&client, "TLS handshake failed").await?;
-    assert!(told.contains("the server closed the connection; does its port speak TLS?"), "{told}");
+    assert!(told.contains("does its port speak TLS?"), "{told}");
     Ok(())
 }
 
 /// Both shells are told the same by the same properties, from a file and from Java's options.
 #[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
 fn both_shells_take_the_same_properties() -> Result<()> {
+    BOTH.into_iter().try_for_each(|kind| shells(kind).with_context(|| format!("{kind:?}")))
+}
+
+fn shells(kind: Kind) -> Result<()> {
     let secure = free_port();
-    let _server = server(secure)?;
+    let _server = server(kind, secure)?;
     let servers = format!("localhost:{secure}");
     let properties = [
         ("zookeeper.client.secure", "true".to_owned()),
@@ -142,5 +163,51 @@ fn both_shells_take_the_same_properties() -> Result<()> {
     let output = command.arg("whoami").env("CLIENT_JVMFLAGS", flags).output()?;
     let shown = String::from_utf8_lossy(&output.stdout);
     assert!(shown.contains("x509: CN=zk1.example.org,"), "{shown}");
+    Ok(())
+}
+
+/// kazoo, over Python's TLS, which is OpenSSL's; and `openssl s_client` itself.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn kazoo_and_openssl_are_served() -> Result<()> {
+    let secure = free_port();
+    let _server = server(Kind::Zebu, secure)?;
+    let script = r#"
+import sys
+from kazoo.client import KazooClient
+from kazoo.security import make_acl
+port, ca, cert, key = sys.argv[1:]
+client = KazooClient(hosts=f"localhost:{port}", use_ssl=True, ca=ca, certfile=cert, keyfile=key)
+client.start(timeout=30)
+client.create("/kazoo", b"x" * 500000, acl=[make_acl("auth", "", all=True)])
+data, _ = client.get("/kazoo")
+acls, _ = client.get_acls("/kazoo")
+print(len(data), acls[0].id.scheme)
+client.stop()
+"#;
+    let mut python = std::process::Command::new(zebu_interop::deps::python());
+    python.arg("-c").arg(script).arg(secure.to_string());
+    python.args([store("ca.pem"), store("client.pem"), store("client.key")]);
+    let output = python.output()?;
+    let shown = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(shown.trim(), "500000 x509", "{errors}");
+    for version in ["-tls1_2", "-tls1_3"] {
+        let mut openssl = std::process::Command::new("openssl");
+        openssl.args(["s_client", "-quiet", "-verify_return_error", "-no_ign_eof", version]);
+        openssl.arg("-connect").arg(format!("127.0.0.1:{secure}"));
+        openssl.arg("-CAfile").arg(store("ca.pem")).arg("-cert").arg(store("client.pem"));
+        openssl.arg("-key").arg(store("client.key"));
+        openssl.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut openssl = openssl.stderr(std::process::Stdio::null()).spawn()?;
+        let mut input = openssl.stdin.take().context("its input")?;
+        std::io::Write::write_all(&mut input, b"srvr")?;
+        let mut answer = String::new();
+        let mut output = openssl.stdout.take().context("its output")?;
+        std::io::Read::read_to_string(&mut output, &mut answer)?;
+        drop(input);
+        openssl.wait()?;
+        assert!(answer.contains("Mode: standalone"), "{version}: {answer}");
+    }
     Ok(())
 }
