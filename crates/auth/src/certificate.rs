@@ -11,7 +11,9 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-use crate::der::{DerError, INTEGER, OCTET_STRING, OID, Reader, SEQUENCE, context, oid_text};
+use crate::der::{
+    BIT_STRING, DerError, INTEGER, OCTET_STRING, OID, Reader, SEQUENCE, context, oid_text,
+};
 
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
@@ -26,6 +28,87 @@ impl From<DerError> for NotACertificate {
     fn from(error: DerError) -> Self {
         Self(error.to_string())
     }
+}
+
+/// The parts of a certificate, as they stand in it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Parts<'a> {
+    /// The bytes that the issuer has signed.
+    pub(crate) signed: &'a [u8],
+    /// The algorithm of the issuer's signature: the content of an `AlgorithmIdentifier`.
+    pub(crate) algorithm: &'a [u8],
+    /// The issuer's signature.
+    pub(crate) signature: &'a [u8],
+    /// 1 to 3.
+    pub(crate) version: u32,
+    /// The issuer's name, without tag and length.
+    pub(crate) issuer: &'a [u8],
+    /// The two dates.
+    pub(crate) validity: &'a [u8],
+    /// The holder's name, without tag and length.
+    pub(crate) subject: &'a [u8],
+    /// The whole `SubjectPublicKeyInfo`.
+    pub(crate) public_key: &'a [u8],
+    extensions: Option<&'a [u8]>,
+}
+
+impl<'a> Parts<'a> {
+    /// Reads a certificate in DER.
+    ///
+    /// # Errors
+    /// The bytes are no certificate.
+    pub(crate) fn of(der: &'a [u8]) -> Result<Self, NotACertificate> {
+        let mut outer = Reader::new(der);
+        let mut certificate = outer.inside(SEQUENCE)?;
+        if !outer.is_empty() {
+            return Err(NotACertificate("bytes follow it".to_owned()));
+        }
+        let signed = certificate.any()?;
+        if signed.tag != SEQUENCE {
+            return Err(DerError::Tag { want: SEQUENCE, got: signed.tag }.into());
+        }
+        let algorithm = certificate.expect(SEQUENCE)?;
+        let signature = bits(certificate.expect(BIT_STRING)?)?;
+        let mut tbs = Reader::new(signed.content);
+        let version = match tbs.optional(context(0))? {
+            Some(version) => Reader::new(version).number()?.saturating_add(1),
+            None => 1,
+        };
+        tbs.expect(INTEGER)?; // The serial number.
+        if tbs.expect(SEQUENCE)? != algorithm {
+            return Err(NotACertificate("it names two algorithms for its signature".to_owned()));
+        }
+        let issuer = tbs.expect(SEQUENCE)?;
+        let validity = tbs.expect(SEQUENCE)?;
+        let subject = tbs.expect(SEQUENCE)?;
+        let public_key = tbs.any()?;
+        if public_key.tag != SEQUENCE {
+            return Err(DerError::Tag { want: SEQUENCE, got: public_key.tag }.into());
+        }
+        let mut extensions = None;
+        while !tbs.is_empty() {
+            let element = tbs.any()?;
+            if element.tag == context(3) {
+                extensions = Some(element.content);
+            }
+        }
+        Ok(Self {
+            signed: signed.whole,
+            algorithm,
+            signature,
+            version,
+            issuer,
+            validity,
+            subject,
+            public_key: public_key.whole,
+            extensions,
+        })
+    }
+}
+
+/// The bytes of a bit string that is made of whole bytes.
+pub(crate) fn bits(content: &[u8]) -> Result<&[u8], DerError> {
+    content.strip_prefix(&[0]).ok_or(DerError::Value)
 }
 
 /// What a certificate says of its holder.
@@ -45,8 +128,6 @@ pub struct Facts {
     pub not_before: Timestamp,
     /// Last moment of its validity.
     pub not_after: Timestamp,
-    /// 1 to 3. rustls accepts no certificate of version 1.
-    pub version: u32,
     /// Whether it has subject alternative names of any kind: then its common name is no name of a host.
     pub has_alternative_names: bool,
 }
@@ -57,24 +138,12 @@ impl Facts {
     /// # Errors
     /// The bytes are no certificate.
     pub fn of(der: &[u8]) -> Result<Self, NotACertificate> {
-        let mut outer = Reader::new(der);
-        let mut certificate = outer.inside(SEQUENCE)?;
-        if !outer.is_empty() {
-            return Err(NotACertificate("bytes follow it".to_owned()));
-        }
-        let mut tbs = certificate.inside(SEQUENCE)?;
-        let version = match tbs.optional(context(0))? {
-            Some(version) => Reader::new(version).number()?.saturating_add(1),
-            None => 1,
-        };
-        tbs.expect(INTEGER)?; // The serial number.
-        tbs.expect(SEQUENCE)?; // How it is signed.
-        let issuer = name::Name::read(tbs.expect(SEQUENCE)?)?;
-        let mut validity = tbs.inside(SEQUENCE)?;
+        let parts = Parts::of(der)?;
+        let issuer = name::Name::read(parts.issuer)?;
+        let subject = name::Name::read(parts.subject)?;
+        let mut validity = Reader::new(parts.validity);
         let not_before = time(&mut validity)?;
         let not_after = time(&mut validity)?;
-        let subject = name::Name::read(tbs.expect(SEQUENCE)?)?;
-        tbs.expect(SEQUENCE)?; // The public key.
         let mut facts = Self {
             subject: subject.rfc2253(),
             issuer: issuer.rfc2253(),
@@ -83,14 +152,10 @@ impl Facts {
             addresses: Vec::new(),
             not_before,
             not_after,
-            version,
             has_alternative_names: false,
         };
-        while !tbs.is_empty() {
-            let element = tbs.any()?;
-            if element.tag == context(3) {
-                facts.extensions(Reader::new(element.content).inside(SEQUENCE)?)?;
-            }
+        if let Some(extensions) = parts.extensions {
+            facts.extensions(Reader::new(extensions).inside(SEQUENCE)?)?;
         }
         Ok(facts)
     }
@@ -188,11 +253,15 @@ mod tests {
     use crate::store::pem;
 
     fn facts(name: &str) -> Facts {
+        Facts::of(&file(name)).unwrap()
+    }
+
+    fn file(name: &str) -> Vec<u8> {
         let path = format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read(path).unwrap();
         let blocks = pem::blocks(&text).unwrap();
         let block = blocks.iter().find(|block| block.label == "CERTIFICATE").unwrap();
-        Facts::of(&block.der).unwrap()
+        block.der.to_vec()
     }
 
     #[test]
@@ -217,7 +286,8 @@ mod tests {
             ["127.0.0.1".parse::<IpAddr>().unwrap(), "::1".parse().unwrap()]
         );
         assert_eq!(server.common_name.as_deref(), Some("zk1.example.org"));
-        assert_eq!(server.version, 3);
+        let certificate = file("server.pem");
+        assert_eq!(Parts::of(&certificate).unwrap().version, 3);
         let expired = facts("expired.pem");
         assert_eq!(expired.not_before.to_string(), "2020-01-01T00:00:00Z");
         assert_eq!(expired.not_after.to_string(), "2020-02-01T00:00:00Z");

@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use zeroize::Zeroizing;
 
-use crate::certificate::Facts;
+use crate::certificate::{Facts, Parts};
 use crate::der::{Reader, SEQUENCE};
 use crate::pbe::{Password, ROUNDS_MAX};
 use crate::secret::Secret;
@@ -314,15 +314,6 @@ impl Contents {
                 "add the certificate of the key, then those of its issuers",
             )
         })?;
-        if facts.version < 3 {
-            return Err(Fault::new(
-                format!(
-                    "the certificate of {:?} is of X.509 version {}",
-                    facts.subject, facts.version
-                ),
-                "make it again as version 3, which any extension does, such as subjectAltName",
-            ));
-        }
         let key = private_key(&key)?;
         let chain: Vec<CertificateDer<'static>> =
             chain.into_iter().map(CertificateDer::from).collect();
@@ -378,7 +369,6 @@ fn belongs(
     chain: &[CertificateDer<'static>],
     facts: &Facts,
 ) -> Result<(), Fault> {
-    use rustls::Error;
     let provider = rustls::crypto::ring::default_provider();
     let signing = provider.key_provider.load_private_key(key.clone_key()).map_err(|error| {
         Fault::new(
@@ -386,15 +376,13 @@ fn belongs(
             "use an RSA key of 2048 to 8192 bits, or an EC key on secp256r1 or secp384r1, or Ed25519",
         )
     })?;
-    match rustls::sign::CertifiedKey::new(chain.to_vec(), signing).keys_match() {
-        Ok(()) | Err(Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => Ok(()),
-        Err(Error::InconsistentKeys(_)) => Err(Fault::new(
+    let own = signing.public_key();
+    let certified = chain.first().and_then(|first| Parts::of(first).ok());
+    match (own, certified) {
+        (Some(own), Some(certified)) if own.as_ref() != certified.public_key => Err(Fault::new(
             format!("its private key does not belong to the certificate of {:?}", facts.subject),
             "put the key's own certificate first",
         )),
-        Err(error) => Err(Fault::new(
-            format!("the certificate of {:?} cannot be used: {error}", facts.subject),
-            "make it again as X.509 version 3",
-        )),
+        _ => Ok(()),
     }
 }

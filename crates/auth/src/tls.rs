@@ -10,6 +10,7 @@ mod files;
 mod hostname;
 mod names;
 mod verify;
+mod version1;
 
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ use std::sync::Arc;
 
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
 
 use crate::store::Identity;
@@ -141,7 +143,7 @@ pub fn server(
             builder.with_client_cert_verifier(common.trust(&provider)?.for_clients(is_needed)?)
         }
     };
-    Ok(builder.with_single_cert(identity.chain.clone(), identity.key.clone_key())?)
+    Ok(builder.with_cert_resolver(Arc::new(certified(identity, &provider)?)))
 }
 
 /// The side that connects. `is_name_checked`: whether the server's certificate must be for the name that is connected to.
@@ -155,14 +157,21 @@ pub fn client(
 ) -> Result<ClientConfig, TlsError> {
     let provider = common.provider()?;
     let verifier: Arc<AnyServer> = common.trust(&provider)?.for_servers(is_name_checked)?;
-    let builder = ClientConfig::builder_with_provider(provider)
+    let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&common.versions()?)?
         .dangerous()
         .with_custom_certificate_verifier(verifier);
     Ok(match identity {
         Some(identity) => {
-            builder.with_client_auth_cert(identity.chain.clone(), identity.key.clone_key())?
+            builder.with_client_cert_resolver(Arc::new(certified(identity, &provider)?))
         }
         None => builder.with_no_client_auth(),
     })
+}
+
+/// What a side shows. That the key belongs to the certificate was found out when they were read from their store;
+/// rustls' own way to ask refuses certificates of X.509 version 1.
+fn certified(identity: &Identity, provider: &CryptoProvider) -> Result<SingleCertAndKey, TlsError> {
+    let key = provider.key_provider.load_private_key(identity.key.clone_key())?;
+    Ok(CertifiedKey::new(identity.chain.clone(), key).into())
 }

@@ -260,7 +260,7 @@ fn faults_of_the_configuration_name_file_and_line_and_end_with_2() {
     for (text, expected) in [
         ("dataDir=d\nclientPort=1\ntickTime=abc\n", "zoo.cfg:3: tickTime=abc"),
         ("clientPort=1\n", "dataDir is not set"),
-        ("dataDir=d\nclientPort=1\nsecureClientPort=2\n", "zoo.cfg:3: secureClientPort=2"),
+        ("dataDir=d\nclientPort=1\nsecureClientPort=2\n", "zoo.cfg:3: TLS is switched on and"),
         ("dataDir=d\nclientPort=1\nstandaloneEnabled=maybe\n", "zoo.cfg:3: Invalid option"),
     ] {
         fs::write(dir.path().join("zoo.cfg"), text).unwrap();

@@ -140,6 +140,60 @@ fn a_certificate_in_the_trust_store_is_trusted_as_itself() {
 }
 
 #[test]
+fn certificates_of_version_1_are_good_below_a_trusted_one() {
+    for protocol in PROTOCOLS {
+        for name in ["version1-rsa", "version1-ec"] {
+            let common = Common { protocols: vec![protocol], ..trusting("ca.pem") };
+            let theirs = client(&common, Some(&identity(name, NOW)), false).unwrap();
+            let seen = shake(theirs, server_of(name, NOW, ClientAuth::Need), "localhost").unwrap();
+            assert_eq!(seen, (protocol.version().version, 1), "{name}");
+        }
+    }
+    // Their only name is the common name.
+    let checked = || client(&trusting("ca.pem"), None, true).unwrap();
+    let shown = || server_of("version1-ec", NOW, ClientAuth::None);
+    shake(checked(), shown(), "version1-ec").unwrap();
+    assert!(shake(checked(), shown(), "version1-rsa").is_err());
+    // In a trust store it is trusted as itself.
+    let theirs = client(&trusting("version1-ec.pem"), None, false).unwrap();
+    shake(theirs, shown(), "localhost").unwrap();
+}
+
+#[test]
+fn certificates_of_version_1_are_refused_when_a_check_fails_or_cannot_be_made() {
+    let plain = || trusting("ca.pem");
+    let revocations = file("ca.crl").revocations().unwrap();
+    let cases = [
+        ("version1-ec", NOW, trusting("other-ca.pem"), "UnknownIssuer"),
+        ("version1-forged", NOW, plain(), "BadSignature"),
+        ("version1-expired", "2020-01-15T00:00:00Z", plain(), "Expired"),
+        ("version1-ec", NOW, Common { revocations, ..plain() }, "revocation lists"),
+    ];
+    for (name, at, common, word) in cases {
+        let ours = client(&common, None, false).unwrap();
+        let error = shake(ours, server_of(name, at, ClientAuth::None), "localhost").unwrap_err();
+        assert!(format!("{error} {error:?}").contains(word), "{name}: {error:?}");
+
+        let theirs = client(&plain(), Some(&identity(name, at)), true).unwrap();
+        let ours = server(&common, &identity("server", NOW), ClientAuth::Need).unwrap();
+        let error = shake(theirs, ours, "localhost").unwrap_err();
+        assert!(format!("{error} {error:?}").contains(word), "{name}: {error:?}");
+    }
+}
+
+#[test]
+fn whoever_shows_a_certificate_of_version_1_has_its_key() {
+    for protocol in PROTOCOLS {
+        let common = Common { protocols: vec![protocol], ..trusting("ca.pem") };
+        let stolen = Identity { key: identity("client", NOW).key, ..identity("version1-ec", NOW) };
+        let ours = client(&common, None, false).unwrap();
+        let theirs = server(&common, &stolen, ClientAuth::None).unwrap();
+        let error = shake(ours, theirs, "localhost").unwrap_err();
+        assert!(format!("{error:?}").contains("BadSignature"), "{error:?}");
+    }
+}
+
+#[test]
 fn the_servers_name_is_checked_unless_that_is_off() {
     let checked = || client(&trusting("ca.pem"), None, true).unwrap();
     let unchecked = || client(&trusting("ca.pem"), None, false).unwrap();

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
@@ -14,6 +13,7 @@ use rustls::{
     SignatureScheme,
 };
 
+use super::version1::{self, Signatures, check_dates, is_version1};
 use super::{TlsError, verify_hostname};
 use crate::certificate::Facts;
 
@@ -22,8 +22,10 @@ pub(super) struct Trust {
     roots: Arc<RootCertStore>,
     /// Those of the trust store: Java trusts a peer that shows one of them, be it of an authority or not.
     own: Vec<CertificateDer<'static>>,
+    first: version1::Trust,
     revocations: Vec<CertificateRevocationListDer<'static>>,
     provider: Arc<CryptoProvider>,
+    signatures: Signatures,
 }
 
 impl Trust {
@@ -44,7 +46,10 @@ impl Trust {
             return Err(TlsError(fault.to_owned()));
         }
         let (own, revocations) = (trusted.to_vec(), revocations.to_vec());
-        Ok(Self { roots: Arc::new(roots), own, revocations, provider })
+        let roots = Arc::new(roots);
+        let first = version1::Trust::new(roots.clone(), !revocations.is_empty(), &provider);
+        let signatures = Signatures::new(&provider);
+        Ok(Self { roots, own, first, revocations, provider, signatures })
     }
 
     pub(super) fn for_clients(self, is_needed: bool) -> Result<Arc<AnyClient>, TlsError> {
@@ -57,7 +62,12 @@ impl Trust {
         };
         let builder = if is_needed { builder } else { builder.allow_unauthenticated() };
         let inner = builder.build().map_err(|error| TlsError(error.to_string()))?;
-        Ok(Arc::new(AnyClient { inner, own: self.own, provider: self.provider }))
+        Ok(Arc::new(AnyClient {
+            inner,
+            own: self.own,
+            first: self.first,
+            signatures: self.signatures,
+        }))
     }
 
     pub(super) fn for_servers(self, is_name_checked: bool) -> Result<Arc<AnyServer>, TlsError> {
@@ -69,22 +79,14 @@ impl Trust {
             builder.with_crls(self.revocations.clone()).enforce_revocation_expiration()
         };
         let inner = builder.build().map_err(|error| TlsError(error.to_string()))?;
-        Ok(Arc::new(AnyServer { inner, own: self.own, provider: self.provider, is_name_checked }))
+        Ok(Arc::new(AnyServer {
+            inner,
+            own: self.own,
+            first: self.first,
+            signatures: self.signatures,
+            is_name_checked,
+        }))
     }
-}
-
-/// Checks a certificate that is trusted as itself: only its dates are left to check.
-fn check_own(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<Facts, Error> {
-    let facts = Facts::of(certificate).map_err(|_| CertificateError::BadEncoding)?;
-    let now = i64::try_from(now.as_secs()).ok().and_then(|now| Timestamp::from_second(now).ok());
-    let Some(now) = now else { return Err(CertificateError::Expired.into()) };
-    if now < facts.not_before {
-        return Err(CertificateError::NotValidYet.into());
-    }
-    if now > facts.not_after {
-        return Err(CertificateError::Expired.into());
-    }
-    Ok(facts)
 }
 
 /// Verifies clients.
@@ -92,7 +94,8 @@ fn check_own(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<Facts, E
 pub(super) struct AnyClient {
     inner: Arc<dyn ClientCertVerifier>,
     own: Vec<CertificateDer<'static>>,
-    provider: Arc<CryptoProvider>,
+    first: version1::Trust,
+    signatures: Signatures,
 }
 
 impl ClientCertVerifier for AnyClient {
@@ -115,7 +118,10 @@ impl ClientCertVerifier for AnyClient {
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
         if self.own.contains(end_entity) {
-            return check_own(end_entity, now).map(|_| ClientCertVerified::assertion());
+            return check_dates(end_entity, now).map(|()| ClientCertVerified::assertion());
+        }
+        if is_version1(end_entity) {
+            return self.first.verify(end_entity, now).map(|()| ClientCertVerified::assertion());
         }
         self.inner.verify_client_cert(end_entity, intermediates, now)
     }
@@ -126,8 +132,7 @@ impl ClientCertVerifier for AnyClient {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, algorithms)
+        self.signatures.tls12(message, certificate, signature)
     }
 
     fn verify_tls13_signature(
@@ -136,12 +141,11 @@ impl ClientCertVerifier for AnyClient {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, algorithms)
+        self.signatures.tls13(message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.signatures.schemes()
     }
 }
 
@@ -150,7 +154,8 @@ impl ClientCertVerifier for AnyClient {
 pub(super) struct AnyServer {
     inner: Arc<WebPkiServerVerifier>,
     own: Vec<CertificateDer<'static>>,
-    provider: Arc<CryptoProvider>,
+    first: version1::Trust,
+    signatures: Signatures,
     is_name_checked: bool,
 }
 
@@ -164,7 +169,9 @@ impl ServerCertVerifier for AnyServer {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         if self.own.contains(end_entity) {
-            check_own(end_entity, now)?;
+            check_dates(end_entity, now)?;
+        } else if is_version1(end_entity) {
+            self.first.verify(end_entity, now)?;
         } else {
             let verdict = self.inner.verify_server_cert(
                 end_entity,
@@ -197,8 +204,7 @@ impl ServerCertVerifier for AnyServer {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, algorithms)
+        self.signatures.tls12(message, certificate, signature)
     }
 
     fn verify_tls13_signature(
@@ -207,11 +213,10 @@ impl ServerCertVerifier for AnyServer {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, algorithms)
+        self.signatures.tls13(message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.signatures.schemes()
     }
 }
