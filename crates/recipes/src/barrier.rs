@@ -1,7 +1,7 @@
 //! A barrier that processes enter together and leave together.
 
 use zebu_client::{
-    Acls, Client, CreateMode, ErrorKind, Retry, SessionState, Signal, Stat, Version, Zxid,
+    Acls, Client, CreateMode, ErrorKind, Retry, SessionState, Signal, Stat, Version, Watch, Zxid,
 };
 
 use crate::place::Place;
@@ -16,6 +16,9 @@ const READY: &str = "ready";
 /// PATH/NAME    ephemeral: one who is inside, or waits to get in
 /// PATH/ready   enough have come
 /// ```
+///
+/// Who was there when `ready` was written is inside. Who comes later and joins the others writes its own znode once more,
+/// in one transaction with the check that somebody inside is still there.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -84,11 +87,19 @@ impl DoubleBarrier {
                 Ok((ready.await?, children.await?.0))
             };
             let ((stat, change), names) = Retry::default().reads(look).await?;
-            if let Some(stat) = stat
-                && self.is_open(&stat, &place, &names).await?
-            {
-                let (client, path) = (self.client.clone(), self.path.clone());
-                return Ok(Inside { client, path, place, round: stat.mzxid });
+            if let Some(stat) = stat {
+                let (is_in, is_late) = match self.standing(&stat, &place, &names).await? {
+                    Standing::In => (true, false),
+                    Standing::MayJoin(name) => (self.join(&place, &stat, &name).await?, true),
+                    Standing::Out => (false, false),
+                };
+                if is_in {
+                    let (client, path) = (self.client.clone(), self.path.clone());
+                    return Ok(Inside { client, path, place, round: stat.mzxid });
+                }
+                if is_late {
+                    continue;
+                }
             }
             if names.iter().filter(|name| *name != READY).count() < self.size {
                 change.await?;
@@ -117,25 +128,47 @@ impl DoubleBarrier {
         }
     }
 
-    /// Whether the barrier is open for one who has this place: it was opened when it was there already, or by somebody
-    /// who still is.
-    async fn is_open(&self, ready: &Stat, place: &Place, names: &[String]) -> Result<bool> {
+    /// Whether one who has this place is inside.
+    async fn standing(&self, ready: &Stat, place: &Place, names: &[String]) -> Result<Standing> {
         if place.created() < ready.mzxid {
-            return Ok(true);
+            return Ok(Standing::In);
         }
-        let others = names.iter().filter(|name| *name != READY && *name != place.name());
+        let others = || names.iter().filter(|name| *name != READY && *name != place.name());
         let look = || async {
-            let stats: Vec<_> = others
-                .clone()
-                .map(|name| self.client.exists(&path::join(&self.path, name)))
-                .collect();
-            let mut is_there = false;
-            for stat in stats {
-                is_there |= stat.await?.is_some_and(|stat| stat.czxid < ready.mzxid);
+            let stats: Vec<_> =
+                others().map(|name| self.client.exists(&path::join(&self.path, name))).collect();
+            let mut inside = None;
+            for (name, stat) in others().zip(stats) {
+                if stat.await?.is_some_and(|stat| is_inside(&stat, ready.mzxid)) {
+                    inside = Some(name);
+                }
             }
-            Ok(is_there)
+            Ok(inside)
         };
-        Ok(Retry::default().reads(look).await?)
+        let inside = Retry::default().reads(look).await?;
+        Ok(inside.map_or(Standing::Out, |name| Standing::MayJoin(name.clone())))
+    }
+
+    /// Joins those who are inside; false when they have gone meanwhile.
+    async fn join(&self, place: &Place, ready: &Stat, inside: &str) -> Result<bool> {
+        let (ready_path, inside) = (path::join(&self.path, READY), path::join(&self.path, inside));
+        let join = || {
+            let mut transaction = self.client.transaction();
+            transaction.check(&inside, Version::ANY);
+            transaction.check(&ready_path, Version(ready.version));
+            let _ = transaction.set_data(place.path(), "", Version::ANY);
+            transaction.commit()
+        };
+        match Retry::default().reads(join).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.path() == Some(place.path()) => {
+                Err(Error::Deleted(place.path().to_owned()))
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::Gone | ErrorKind::Conflict) => {
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Creates the znode of one who comes.
@@ -161,6 +194,23 @@ impl DoubleBarrier {
     }
 }
 
+/// How one who has come stands to those who are inside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Standing {
+    /// It was there when the barrier was opened.
+    In,
+    /// This one is inside.
+    MayJoin(String),
+    /// Nobody is inside: what says that enough had come is left from a round whose members are all dead.
+    Out,
+}
+
+/// Whether one who has this znode is inside in the round that this transaction has opened: it was there before, or has
+/// joined since.
+fn is_inside(stat: &Stat, round: Zxid) -> bool {
+    stat.czxid < round || stat.version > 0
+}
+
 /// One who is inside of a [`DoubleBarrier`]; dropping it does not wait for the others.
 ///
 /// ```
@@ -181,32 +231,24 @@ pub struct Inside {
     round: Zxid,
 }
 
-/// What one who wants to leave has to do.
+/// What one who is inside and wants to leave has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Leaving<'a> {
     /// Go, and close the barrier behind: nobody else is there.
     Last,
     /// Stay, as the one the others look at, until this one is gone.
     Stay(&'a str),
-    /// Go, then wait until this one is gone.
-    GoAndWait(&'a str),
-    /// Wait until this one is gone.
-    Wait(&'a str),
-    /// Everybody is gone.
-    Done,
+    /// Go, then wait until those who are inside are gone.
+    Go,
 }
 
 /// The lowest stays until all others are gone, and they wait for it: everybody watches one znode.
 fn leaving<'a>(names: &'a [String], mine: &str) -> Leaving<'a> {
     let others = || names.iter().filter(|name| *name != mine && *name != READY);
-    let is_in = names.iter().any(|name| name == mine);
-    let Some(lowest) = others().min() else {
-        return if is_in { Leaving::Last } else { Leaving::Done };
-    };
-    match others().max() {
-        Some(highest) if is_in && mine < lowest.as_str() => Leaving::Stay(highest),
-        _ if is_in => Leaving::GoAndWait(lowest),
-        _ => Leaving::Wait(lowest),
+    match (others().min(), others().max()) {
+        (Some(lowest), Some(highest)) if mine < lowest.as_str() => Leaving::Stay(highest),
+        (Some(_), _) => Leaving::Go,
+        (None, _) => Leaving::Last,
     }
 }
 
@@ -230,25 +272,57 @@ impl Inside {
         loop {
             let look = || self.client.get_children(&self.path);
             let (names, _) = Retry::default().reads(look).await?;
+            if !names.iter().any(|name| name == self.place.name()) {
+                break;
+            }
             match leaving(&names, self.place.name()) {
-                Leaving::Last | Leaving::Done => {
+                Leaving::Last => {
                     self.shut(&ready).await?;
                     self.place.leave().await?;
                     return Ok(());
                 }
-                Leaving::Stay(other) | Leaving::Wait(other) => self.gone(other).await?,
-                Leaving::GoAndWait(other) => {
-                    self.place.leave().await?;
-                    self.gone(other).await?;
-                    // From here on there may be others, who come for the next round.
-                    let look = || self.client.exists(&ready);
-                    let stat = Retry::default().reads(look).await?;
-                    if stat.is_none_or(|stat| stat.mzxid != self.round) {
-                        return Ok(());
-                    }
+                Leaving::Stay(other) => self.change(other).await?,
+                Leaving::Go => break,
+            }
+        }
+        self.place.leave().await?;
+        let mut watched: Option<(String, Watch)> = None;
+        while let Some(inside) = self.lowest_inside(&ready).await? {
+            match watched.take() {
+                Some((name, change)) if name == inside => heard(change).await?,
+                // Its znode may be another one by now, of the next round: it is looked at once more under the watch.
+                _ => {
+                    let path = path::join(&self.path, &inside);
+                    let watch = || self.client.watch_exists(&path);
+                    let (_, change) = Retry::default().reads(watch).await?;
+                    watched = Some((inside, change));
                 }
             }
         }
+        self.shut(&ready).await
+    }
+
+    /// The first of those who are inside still; nobody once this round is over.
+    async fn lowest_inside(&self, ready: &str) -> Result<Option<String>> {
+        let look = || async {
+            let (mut names, _) = self.client.get_children(&self.path).await?;
+            names.retain(|name| name != READY);
+            names.sort_unstable();
+            let path_of = |name: &String| path::join(&self.path, name);
+            let stats: Vec<_> = names.iter().map(|it| self.client.exists(&path_of(it))).collect();
+            // Asked last: while the round goes on, whoever was seen to be inside is so in this round.
+            let ready = self.client.exists(ready);
+            let mut inside = None;
+            for (name, stat) in names.iter().zip(stats) {
+                let stat = stat.await?;
+                if inside.is_none() && stat.is_some_and(|stat| is_inside(&stat, self.round)) {
+                    inside = Some(name.clone());
+                }
+            }
+            let goes_on = ready.await?.is_some_and(|stat| stat.mzxid == self.round);
+            Ok(inside.filter(|_| goes_on))
+        };
+        Ok(Retry::default().reads(look).await?)
     }
 
     /// Closes the barrier, unless that was done.
@@ -265,22 +339,23 @@ impl Inside {
         }
     }
 
-    async fn gone(&self, other: &str) -> Result<()> {
+    /// Waits until somebody's znode changes, is gone already, or nothing more can be heard of it.
+    async fn change(&self, other: &str) -> Result<()> {
         let path = path::join(&self.path, other);
-        let look = || self.client.watch_exists(&path);
-        loop {
-            let (stat, mut change) = Retry::default().reads(look).await?;
-            if stat.is_none() {
-                return Ok(());
-            }
-            // Without a connection nothing is heard of it: looking again tells whether there is a server at all.
-            while let Signal::Session(state) = change.next().await? {
-                if state == SessionState::Disconnected {
-                    break;
-                }
-            }
+        let (stat, change) = Retry::default().reads(|| self.client.watch_exists(&path)).await?;
+        if stat.is_some() { heard(change).await } else { Ok(()) }
+    }
+}
+
+/// Waits until something changes, or nothing more can be heard of it.
+async fn heard(mut change: Watch) -> Result<()> {
+    // Without a connection nothing is heard of it: looking again tells whether there is a server at all.
+    while let Signal::Session(state) = change.next().await? {
+        if state == SessionState::Disconnected {
+            break;
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -295,16 +370,12 @@ mod tests {
     #[test]
     fn the_lowest_stays_and_the_others_wait_for_it() {
         check("b ready c a", "a", Leaving::Stay("c"));
-        check("b ready c a", "b", Leaving::GoAndWait("a"));
-        check("b ready c a", "c", Leaving::GoAndWait("a"));
-        check("a ready", "b", Leaving::Wait("a"));
+        check("b ready c a", "b", Leaving::Go);
+        check("b ready c a", "c", Leaving::Go);
     }
 
     #[test]
     fn the_last_one_closes_the_barrier() {
         check("a ready", "a", Leaving::Last);
-        // The lowest has died, and with it what the others waited for.
-        check("ready", "b", Leaving::Done);
-        check("", "b", Leaving::Done);
     }
 }

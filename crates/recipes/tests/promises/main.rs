@@ -138,6 +138,56 @@ async fn a_dead_round_leaves_no_barrier_open() {
     assert!(matches!(error, Error::Name { .. }), "{error}");
 }
 
+/// Who leaves waits for those of its own round, not for who comes again under the same name, for the next one.
+#[tokio::test]
+async fn who_leaves_does_not_wait_for_the_next_round() {
+    for is_shut in [true, false] {
+        let server = Server::start(&[]);
+        let acl = Acls::open_to_all();
+        let (client, other) = (connect(&server).await, connect(&server).await);
+        other.create("/barrier", "", CreateMode::Persistent, &acl).await.unwrap();
+        other.create("/barrier/a", "", CreateMode::Ephemeral, &acl).await.unwrap();
+        let barrier = DoubleBarrier::new(&client, "/barrier", 2, &acl);
+        let inside = soon(barrier.enter("b")).await.unwrap();
+        let leaving = tokio::spawn(inside.leave());
+        let mut members = Children::of(&client, "/barrier");
+        while soon(members.next()).await.unwrap().is_some_and(|names| names.contains("b")) {}
+        // The other one leaves, or dies, and is there again before anybody can look.
+        let mut transaction = other.transaction();
+        if is_shut {
+            transaction.delete("/barrier/ready", Version::ANY);
+        }
+        transaction.delete("/barrier/a", Version::ANY);
+        let _ = transaction.create("/barrier/a", "", CreateMode::Ephemeral, &acl);
+        transaction.commit().await.unwrap();
+        soon(leaving).await.unwrap().unwrap();
+    }
+}
+
+/// Who has joined is waited for as those who opened the barrier are.
+#[tokio::test]
+async fn who_joins_is_waited_for() {
+    let server = Server::start(&[]);
+    let acl = Acls::open_to_all();
+    let (client, other) = (connect(&server).await, connect(&server).await);
+    other.create("/barrier", "", CreateMode::Persistent, &acl).await.unwrap();
+    other.create("/barrier/a", "", CreateMode::Ephemeral, &acl).await.unwrap();
+    let barrier = DoubleBarrier::new(&client, "/barrier", 2, &acl);
+    let early = soon(barrier.enter("b")).await.unwrap();
+    let late = soon(barrier.enter("late")).await.unwrap();
+    let mut leaving = tokio::spawn(early.leave());
+    other.delete("/barrier/a", Version::ANY).await.unwrap();
+    let too_early = tokio::time::timeout(Duration::from_millis(300), &mut leaving).await;
+    assert!(too_early.is_err(), "one is still inside");
+    // Who comes now joins who has joined.
+    let last = soon(barrier.enter("z")).await.unwrap();
+    let (late, last) = tokio::join!(soon(late.leave()), soon(last.leave()));
+    late.unwrap();
+    last.unwrap();
+    soon(leaving).await.unwrap().unwrap();
+    assert_eq!(client.get_children("/barrier").await.unwrap().0, [""; 0]);
+}
+
 /// An announcement that was replaced takes nothing of its successor's along.
 #[tokio::test]
 async fn an_old_announcement_leaves_the_new_one() {
