@@ -9,6 +9,7 @@ use zebu_zab::config::{Membership, Role, Rules};
 use super::Note;
 use super::build::Reader;
 use super::dynamic::Members;
+use super::settings::PeerTlsConfig;
 use super::sources::Origin;
 use super::value;
 
@@ -59,6 +60,8 @@ pub struct EnsembleConfig {
     pub election: ElectionNetConfig,
     /// Learners.
     pub learners: LearnerSyncConfig,
+    /// TLS between servers; `None` where they speak without.
+    pub tls: Option<PeerTlsConfig>,
 }
 
 /// How servers find each other.
@@ -137,6 +140,7 @@ impl Reader<'_> {
         };
         let election = self.election(sync_ticks);
         let learners = self.learners();
+        let tls = self.peer_tls();
         let epoch_wait_max = self.number("leader.maxTimeToWaitForEpoch").filter(|ms| *ms >= 0);
         let local_sessions = self.is_on("localSessionsEnabled");
         let upgrade_local_sessions = self.is_on("localSessionsUpgradingEnabled");
@@ -172,6 +176,7 @@ impl Reader<'_> {
             first_counter,
             election,
             learners,
+            tls,
         })
     }
 

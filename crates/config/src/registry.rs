@@ -14,7 +14,6 @@ pub const PREFIX: &str = "zookeeper.";
 ///
 /// Source: `X509Util`, `LearnerHandler`, `CommitProcessor`, `QuorumAuth`, `ZKClientConfig`, `KerberosName`.
 const FAMILIES: &[(&str, &[&str])] = &[
-    ("ssl.quorum.*", TLS),
     ("leader.*", &["closeSocketAsync"]),
     ("learner.*", &["asyncSending", "closeSocketAsync"]),
     ("commitProcessor.*", &["maxCommitBatchSize", "maxReadBatchSize", "shutdownTimeout"]),
@@ -45,32 +44,6 @@ const FAMILIES: &[(&str, &[&str])] = &[
             "topPathMax",
         ],
     ),
-];
-
-/// Of TLS between servers.
-const TLS: &[&str] = &[
-    "allowReverseDnsLookup",
-    "authProvider",
-    "ciphersuites",
-    "clientAuth",
-    "clientHostnameVerification",
-    "context.supplier.class",
-    "crl",
-    "enabledProtocols",
-    "handshakeDetectionTimeoutMillis",
-    "hostnameVerification",
-    "keyStore.location",
-    "keyStore.password",
-    "keyStore.passwordPath",
-    "keyStore.type",
-    "ocsp",
-    "protocol",
-    "sslProvider",
-    "tcnative.ocsp.stapling",
-    "trustStore.location",
-    "trustStore.password",
-    "trustStore.passwordPath",
-    "trustStore.type",
 ];
 
 /// One key of `zoo.cfg` and the property that means the same.
@@ -203,7 +176,7 @@ impl Part {
     /// What is missing, as the start of a sentence.
     pub const fn missing(self) -> &'static str {
         match self {
-            Self::Tls => "TLS between servers and over HTTP is not part of this version",
+            Self::Tls => "TLS over HTTP is not part of this version",
             Self::Sasl => "SASL is not part of this version",
             Self::Restore => "restoring a snapshot over HTTP is not part of this version",
             Self::Audit => "the audit log is not part of this version",
@@ -457,7 +430,7 @@ mod tests {
 
     #[test]
     fn exact_names_come_before_families() {
-        assert_eq!(by_key("ssl.quorum.keyStore.location").unwrap().key, "ssl.quorum.*");
+        assert_eq!(by_key("leader.closeSocketAsync").unwrap().key, "leader.*");
         assert_eq!(by_key("ssl.keyStore.location").unwrap().key, "ssl.keyStore.location");
         assert_eq!(by_key("server.12").unwrap().key, "server.*");
         assert!(by_key("server.").is_none());

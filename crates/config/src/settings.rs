@@ -163,6 +163,29 @@ pub struct ClientTlsConfig {
     pub reloads: bool,
 }
 
+/// TLS between servers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PeerTlsConfig {
+    /// `sslQuorum`: this server speaks TLS where it connects, and takes nothing else unless `accepts_plain` is set.
+    pub dials: bool,
+    /// `portUnification`: connections without TLS are taken, too.
+    pub accepts_plain: bool,
+    /// Certificates, versions, cipher suites: `ssl.quorum.*`.
+    pub files: PortFiles,
+    /// `ssl.quorum.handshakeDetectionTimeoutMillis`: how long a server may be silent before it counts as one without TLS,
+    /// where those are taken.
+    pub detection_time: Duration,
+    /// `ssl.quorum.hostnameVerification`: the certificate of a server that is connected to must be for that host.
+    pub verifies_servers: bool,
+    /// `ssl.quorum.clientHostnameVerification`: the certificate of a server that connects must be for the address that it
+    /// comes from, or for a host of the list of members.
+    pub verifies_clients: bool,
+    /// `zebu.quorum.identity`: a server's certificate must be for a host of that server's own line in the list of members.
+    pub binds_ids: bool,
+    /// `sslQuorumReloadCertFiles`: the files are read anew when they change.
+    pub reloads: bool,
+}
+
 /// Ticks and session timeouts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionConfig {

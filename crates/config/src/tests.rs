@@ -666,16 +666,12 @@ fn the_dynamic_file_is_read() {
 fn parts_not_built_are_refused_when_switched_on() {
     for (line, text) in [
         (
-            "sslQuorum=true",
-            "TLS between servers and over HTTP is not part of this version\nhint: --set zebu.runWithout=tls starts without it",
-        ),
-        (
             "admin.restore.enabled=true",
             "restoring a snapshot over HTTP is not part of this version\nhint: --set zebu.runWithout=restore starts without it",
         ),
         (
             "admin.portUnification=true",
-            "TLS between servers and over HTTP is not part of this version\nhint: --set zebu.runWithout=tls starts without it",
+            "TLS over HTTP is not part of this version\nhint: --set zebu.runWithout=tls starts without it",
         ),
         (
             "audit.enable=true",
@@ -801,10 +797,7 @@ fn metrics_providers() {
     assert!(fault.contains("metrics provider class was not found"), "{fault}");
     let tls = Case::file(&format!("{prometheus}\nmetricsProvider.httpsPort=7001"));
     assert!(
-        tls.load()
-            .unwrap_err()
-            .to_string()
-            .contains("TLS between servers and over HTTP is not part of this version")
+        tls.load().unwrap_err().to_string().contains("TLS over HTTP is not part of this version")
     );
 }
 
@@ -875,7 +868,7 @@ fn repeated_and_relative_settings_are_told() {
 
 #[test]
 fn every_setting_has_a_value_and_an_origin() {
-    let loaded = Case::file("snapCount=5\nzebu.runWithout=tls\nsslQuorum=true")
+    let loaded = Case::file("snapCount=5\nzebu.runWithout=tls\nadmin.forceHttps=true")
         .define("zookeeper.maxCnxns=9")
         .set("tickTime=100")
         .load()
@@ -888,7 +881,7 @@ fn every_setting_has_a_value_and_an_origin() {
     assert_eq!(find("maxCnxns"), "9 -D true");
     assert_eq!(find("tickTime"), "100 --set true");
     assert_eq!(find("minSessionTimeout"), "200 default true");
-    assert_eq!(find("sslQuorum"), "true zoo.cfg:5 false");
+    assert_eq!(find("admin.forceHttps"), "true zoo.cfg:5 false");
     assert_eq!(find("dataLogDir"), "/d default true");
 }
 

@@ -1,13 +1,13 @@
-//! The settings of TLS for clients.
+//! The settings of TLS, for clients and between servers.
 
 use std::path::PathBuf;
 
 use zebu_auth::Secret;
 use zebu_auth::store::{PasswordSource, StoreFile};
-use zebu_auth::tls::{PortFiles, Protocol, cipher_suites, context, protocols};
+use zebu_auth::tls::{ClientAuth, PortFiles, Protocol, cipher_suites, context, protocols};
 
 use super::build::Reader;
-use super::settings::ClientTlsConfig;
+use super::settings::{ClientTlsConfig, PeerTlsConfig};
 use super::sources::Origin;
 
 /// The scheme whose ids are the subjects of certificates.
@@ -21,19 +21,64 @@ struct StoreKeys {
     kind: &'static str,
 }
 
-const KEY_STORE: StoreKeys = StoreKeys {
-    location: "ssl.keyStore.location",
-    password: "ssl.keyStore.password",
-    password_path: "ssl.keyStore.passwordPath",
-    kind: "ssl.keyStore.type",
-};
+/// The keys of one use of TLS.
+struct Keys {
+    /// Who shows certificates to this server, for messages.
+    others: &'static str,
+    /// Whether this server connects to them, too.
+    dials: bool,
+    key_store: StoreKeys,
+    trust_store: StoreKeys,
+    client_auth: &'static str,
+    protocol: &'static str,
+    enabled_protocols: &'static str,
+    suites: &'static str,
+    crl: &'static str,
+    crl_file: &'static str,
+    ocsp: &'static str,
+    supplier: &'static str,
+    reverse_lookup: &'static str,
+    detection: &'static str,
+    hosts: &'static str,
+    hosts_of_clients: &'static str,
+}
 
-const TRUST_STORE: StoreKeys = StoreKeys {
-    location: "ssl.trustStore.location",
-    password: "ssl.trustStore.password",
-    password_path: "ssl.trustStore.passwordPath",
-    kind: "ssl.trustStore.type",
-};
+macro_rules! store_keys {
+    ($prefix:literal, $store:literal) => {
+        StoreKeys {
+            location: concat!($prefix, $store, ".location"),
+            password: concat!($prefix, $store, ".password"),
+            password_path: concat!($prefix, $store, ".passwordPath"),
+            kind: concat!($prefix, $store, ".type"),
+        }
+    };
+}
+
+macro_rules! keys {
+    ($prefix:literal, $others:literal, $dials:literal) => {
+        Keys {
+            others: $others,
+            dials: $dials,
+            key_store: store_keys!($prefix, "keyStore"),
+            trust_store: store_keys!($prefix, "trustStore"),
+            client_auth: concat!($prefix, "clientAuth"),
+            protocol: concat!($prefix, "protocol"),
+            enabled_protocols: concat!($prefix, "enabledProtocols"),
+            suites: concat!($prefix, "ciphersuites"),
+            crl: concat!($prefix, "crl"),
+            crl_file: concat!("zebu.", $prefix, "crlFile"),
+            ocsp: concat!($prefix, "ocsp"),
+            supplier: concat!($prefix, "context.supplier.class"),
+            reverse_lookup: concat!($prefix, "allowReverseDnsLookup"),
+            detection: concat!($prefix, "handshakeDetectionTimeoutMillis"),
+            hosts: concat!($prefix, "hostnameVerification"),
+            hosts_of_clients: concat!($prefix, "clientHostnameVerification"),
+        }
+    };
+}
+
+const CLIENTS: Keys = keys!("ssl.", "clients", false);
+const SERVERS: Keys = keys!("ssl.quorum.", "servers", true);
 
 impl Reader<'_> {
     /// What the listener for TLS needs; `None` where no port speaks it.
@@ -55,15 +100,13 @@ impl Reader<'_> {
             Some(_) => Some("secureClientPort"),
             None => is_unified.then_some("client.portUnification"),
         };
-        let files = self.port_files(switch);
-        let detection_time = self.ms("ssl.handshakeDetectionTimeoutMillis");
+        self.check_auth_provider(switch);
+        let files = self.port_files(&CLIENTS, switch);
+        let detection_time = self.ms(CLIENTS.detection);
         let handshakes_max = self.count_or_off("netty.server.outstandingHandshake.limit");
         let drop_early = self.is_on("netty.server.earlyDropSecureConnectionHandshakes");
         let reloads = self.is_on("client.certReload");
-        // As in the original, the first switch is over the second.
-        let [of_servers, of_clients] =
-            ["ssl.hostnameVerification", "ssl.clientHostnameVerification"]
-                .map(|key| self.is_on(key));
+        let verifies_clients_hosts = self.hosts_of_clients(&CLIENTS);
         let settings = ClientTlsConfig {
             port,
             address: address
@@ -74,70 +117,130 @@ impl Reader<'_> {
             detection_time,
             handshakes_max,
             drop_early,
-            verifies_clients_hosts: of_servers && of_clients,
+            verifies_clients_hosts,
             reloads,
         };
         switch.is_some().then_some(settings)
     }
 
-    /// Reads every setting; faults are told only if there is a `switch` that is on.
-    fn port_files(&self, switch: Option<&'static str>) -> Option<PortFiles> {
+    /// TLS between servers; `None` where it is off.
+    pub(super) fn peer_tls(&self) -> Option<PeerTlsConfig> {
+        let (dials, accepts_plain) = (self.is_on("sslQuorum"), self.is_on("portUnification"));
+        let switch = match (dials, accepts_plain) {
+            (true, _) => Some("sslQuorum"),
+            (false, true) => Some("portUnification"),
+            (false, false) => None,
+        };
+        let files = self.port_files(&SERVERS, switch);
+        let detection_time = self.ms(SERVERS.detection);
+        let reloads = self.is_on("sslQuorumReloadCertFiles");
+        let verifies_clients = self.hosts_of_clients(&SERVERS);
+        let verifies_servers = self.is_on(SERVERS.hosts);
+        let binds_ids = self.is_on("zebu.quorum.identity");
+        if binds_ids && !(dials && verifies_servers) {
+            let text = "zebu.quorum.identity=true needs sslQuorum and ssl.quorum.hostnameVerification\n\
+                        hint: it holds the certificate of each server against the hosts of its line in the list of members";
+            self.problem("zebu.quorum.identity", text);
+        }
+        let settings = PeerTlsConfig {
+            dials,
+            accepts_plain,
+            files: files?,
+            detection_time,
+            verifies_servers,
+            verifies_clients,
+            binds_ids,
+            reloads,
+        };
+        switch.is_some().then_some(settings)
+    }
+
+    /// As in the original, the switch for both directions is over the one for clients.
+    fn hosts_of_clients(&self, keys: &Keys) -> bool {
+        let [both, of_clients] = [keys.hosts, keys.hosts_of_clients].map(|key| self.is_on(key));
+        both && of_clients
+    }
+
+    fn check_auth_provider(&self, switch: Option<&'static str>) {
+        let scheme = self.value("ssl.authProvider").unwrap_or_default();
+        if switch.is_some() && !scheme.is_empty() && scheme != X509 {
+            let text = format!(
+                "ssl.authProvider={scheme}: no provider of that scheme knows certificates\n\
+                 hint: {X509} is the only one"
+            );
+            self.problem("ssl.authProvider", text);
+        }
+    }
+
+    /// Reads every setting of this use; faults are told only if there is a `switch` that is on.
+    fn port_files(&self, keys: &Keys, switch: Option<&'static str>) -> Option<PortFiles> {
         let fault = |key: &'static str, text: String| {
             if switch.is_some() {
                 self.problem(key, text);
             }
         };
-        let scheme = self.value("ssl.authProvider").unwrap_or_default();
-        if !scheme.is_empty() && scheme != X509 {
-            fault(
-                "ssl.authProvider",
-                format!(
-                    "ssl.authProvider={scheme}: no provider of that scheme knows certificates\n\
-                     hint: {X509} is the only one"
-                ),
+        if self.text(keys.supplier).is_some() {
+            let text = format!(
+                "{}: this server cannot load Java classes\nhint: {} and {} name files",
+                keys.supplier, keys.key_store.location, keys.trust_store.location
             );
+            fault(keys.supplier, text);
         }
-        if self.text("ssl.context.supplier.class").is_some() {
-            let text = "ssl.context.supplier.class: this server cannot load Java classes\n\
-                        hint: ssl.keyStore.location and ssl.trustStore.location name files";
-            fault("ssl.context.supplier.class", text.to_owned());
+        if self.is_on(keys.reverse_lookup) {
+            let text = format!(
+                "{}=true: names are never looked up from addresses, as whoever owns an address says what its name is\n\
+                 hint: issue certificates for the addresses that {} come from",
+                keys.reverse_lookup, keys.others
+            );
+            fault(keys.reverse_lookup, text);
         }
-        if self.is_on("ssl.allowReverseDnsLookup") {
-            let text = "ssl.allowReverseDnsLookup=true: names are never looked up from addresses, as whoever owns an \
-                        address says what its name is\n\
-                        hint: issue certificates for the addresses that clients come from";
-            fault("ssl.allowReverseDnsLookup", text.to_owned());
+        if self.is_on(keys.ocsp) {
+            let text = format!(
+                "{}=true: OCSP is not part of this version\nhint: {} names a file of revocation lists",
+                keys.ocsp, keys.crl_file
+            );
+            fault(keys.ocsp, text);
         }
-        if self.is_on("ssl.ocsp") {
-            let text = "ssl.ocsp=true: OCSP is not part of this version\n\
-                        hint: zebu.ssl.crlFile names a file of revocation lists";
-            fault("ssl.ocsp", text.to_owned());
+        let revocations = self.text(keys.crl_file).map(PathBuf::from);
+        if self.is_on(keys.crl) && revocations.is_none() {
+            let text = format!(
+                "{}=true: revocation lists are not fetched from where certificates say\n\
+                 hint: {} names a file of them, which is read anew when it changes",
+                keys.crl, keys.crl_file
+            );
+            fault(keys.crl, text);
         }
-        let revocations = self.text("zebu.ssl.crlFile").map(PathBuf::from);
-        if self.is_on("ssl.crl") && revocations.is_none() {
-            let text = "ssl.crl=true: revocation lists are not fetched from where certificates say\n\
-                        hint: zebu.ssl.crlFile names a file of them, which is read anew when it changes";
-            fault("ssl.crl", text.to_owned());
-        }
-        let client_auth = self.choice("ssl.clientAuth").parse().unwrap_or_default();
+        let client_auth = self.choice(keys.client_auth).parse().unwrap_or_default();
         let named = |key: &'static str, error: &dyn std::fmt::Display| {
             fault(key, format!("{key}: {error}"));
         };
-        let versions = self.versions(&named);
-        let suites = self.text("ssl.ciphersuites").and_then(|list| {
-            cipher_suites(&list).map_err(|error| named("ssl.ciphersuites", &error)).ok()
-        });
-        let key_store = self.store(&KEY_STORE, &fault);
-        let trust_store = self.store(&TRUST_STORE, &fault);
+        let versions = self.versions(keys, &named);
+        let suites = self
+            .text(keys.suites)
+            .and_then(|list| cipher_suites(&list).map_err(|error| named(keys.suites, &error)).ok());
+        let key_store = self.store(&keys.key_store, &fault);
+        let trust_store = self.store(&keys.trust_store, &fault);
         if key_store.is_none() {
-            let text = "TLS is switched on and ssl.keyStore.location is not set\n\
-                        hint: it names a file with the server's private key and certificate";
-            fault(switch.unwrap_or(KEY_STORE.location), text.to_owned());
+            let key = keys.key_store.location;
+            let text = format!(
+                "TLS is switched on and {key} is not set\n\
+                 hint: it names a file with the server's private key and certificate"
+            );
+            fault(switch.unwrap_or(key), text);
         }
-        if trust_store.is_none() && client_auth != zebu_auth::tls::ClientAuth::None {
-            let text = "clients are asked for a certificate and ssl.trustStore.location is not set\n\
-                        hint: ssl.clientAuth=none takes clients without one";
-            fault(switch.unwrap_or(TRUST_STORE.location), text.to_owned());
+        if trust_store.is_none() && (keys.dials || client_auth != ClientAuth::None) {
+            let key = keys.trust_store.location;
+            let hint = if keys.dials {
+                "it names a file with the certificates of those who sign certificates of servers"
+                    .to_owned()
+            } else {
+                format!("{}=none takes {} without one", keys.client_auth, keys.others)
+            };
+            let text = format!(
+                "{} are asked for a certificate and {key} is not set\nhint: {hint}",
+                keys.others
+            );
+            fault(switch.unwrap_or(key), text);
         }
         Some(PortFiles {
             key_store: key_store?,
@@ -146,14 +249,19 @@ impl Reader<'_> {
             client_auth,
             protocols: versions,
             suites,
+            dials: keys.dials,
         })
     }
 
-    fn versions(&self, fault: &dyn Fn(&'static str, &dyn std::fmt::Display)) -> Vec<Protocol> {
-        let name = self.value("ssl.protocol").unwrap_or_default();
-        let (key, found) = match self.text("ssl.enabledProtocols") {
-            Some(list) => ("ssl.enabledProtocols", protocols(&list)),
-            None => ("ssl.protocol", context(if name.is_empty() { "TLS" } else { name })),
+    fn versions(
+        &self,
+        keys: &Keys,
+        fault: &dyn Fn(&'static str, &dyn std::fmt::Display),
+    ) -> Vec<Protocol> {
+        let name = self.value(keys.protocol).unwrap_or_default();
+        let (key, found) = match self.text(keys.enabled_protocols) {
+            Some(list) => (keys.enabled_protocols, protocols(&list)),
+            None => (keys.protocol, context(if name.is_empty() { "TLS" } else { name })),
         };
         found.unwrap_or_else(|error| {
             fault(key, &error);

@@ -81,6 +81,9 @@ pub enum StartError {
     /// The certificates of a port for TLS.
     #[error("TLS for clients")]
     Tls(#[from] zebu_auth::tls::PortError),
+    /// The certificates of this server as a member.
+    #[error("TLS between servers")]
+    PeerTls(#[source] zebu_auth::tls::PortError),
     /// A port cannot be listened on.
     #[error("{what}")]
     Listen {

@@ -15,7 +15,7 @@ use zebu_proto::{ServerId, SessionId, Zxid};
 use zebu_replica::auth::{Schemes, X509};
 use zebu_replica::{ConnId, Now};
 use zebu_store::Snapshots;
-use zebu_transport::Port;
+use zebu_transport::{PeerPort, Port};
 use zebu_tree::Tree;
 use zebu_zab::Learners;
 use zebu_zab::config::Membership;
@@ -68,6 +68,8 @@ pub struct Shared {
     pub x509: Option<X509>,
     /// The certificates of the client ports for TLS, where there are any.
     pub tls_port: OnceLock<Arc<Port>>,
+    /// The certificates of this server as a member, where there are any.
+    pub peer_tls_port: OnceLock<Arc<PeerPort>>,
     /// TLS handshakes in progress.
     pub tls_handshakes: AtomicUsize,
     /// The clock.
@@ -362,6 +364,7 @@ impl Shared {
             session_list: SessionList::default(),
             local_sessions: AtomicUsize::new(0),
             tls_port: OnceLock::new(),
+            peer_tls_port: OnceLock::new(),
             tls_handshakes: AtomicUsize::new(0),
             drop_probability: AtomicU64::new(0),
         }

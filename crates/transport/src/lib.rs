@@ -3,10 +3,15 @@
 //! A [`Stream`] is driven by whoever waits for its socket: it never waits itself. A [`Port`] has the certificates of a
 //! port, and reads them anew when their files change. [`secure`] and [`sort`] are what happens to a connection before it is
 //! a stream; both wait, and whoever calls them bounds their time and their number.
+//! A [`PeerStream`] is a connection between servers, which a [`PeerPort`] makes.
 
+mod peer;
+mod peer_port;
 mod port;
 mod stream;
 
+pub use peer::{PeerReader, PeerStream, PeerWriter};
+pub use peer_port::{PeerError, PeerPort, PeerRules};
 pub use port::{EXPIRES_SOON, Port};
 pub use stream::{Parked, Stream};
 

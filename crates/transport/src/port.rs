@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::RwLock;
-use rustls::ServerConfig;
+use rustls::{ClientConfig, ServerConfig};
 use tracing::{info, warn};
 use zebu_auth::certificate::Facts;
 use zebu_auth::tls::{FileStates, PortError, PortFiles};
@@ -20,6 +20,8 @@ pub const EXPIRES_SOON: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// A port's TLS.
 #[derive(Debug)]
 pub struct Port {
+    /// What its lines in the log begin with.
+    name: &'static str,
     files: PortFiles,
     now: RwLock<Arc<Now>>,
 }
@@ -27,7 +29,8 @@ pub struct Port {
 /// What new connections get.
 #[derive(Debug)]
 struct Now {
-    config: Arc<ServerConfig>,
+    server: Arc<ServerConfig>,
+    client: Option<Arc<ClientConfig>>,
     own: Facts,
     trusted: Vec<Facts>,
 }
@@ -35,25 +38,34 @@ struct Now {
 impl Now {
     fn read(files: &PortFiles) -> Result<Self, PortError> {
         let port = files.read(Timestamp::now())?;
-        Ok(Self { config: Arc::new(port.config), own: port.own, trusted: port.trusted })
+        let (server, client) = (Arc::new(port.server), port.client.map(Arc::new));
+        Ok(Self { server, client, own: port.own, trusted: port.trusted })
     }
 }
 
 impl Port {
-    /// Reads the files, and says which certificate the port has.
+    /// Reads the files, and says which certificate the port has. `name` is what its lines in the log begin with.
     ///
     /// # Errors
     /// One sentence with the file, what is wrong and what helps.
-    pub fn new(files: PortFiles) -> Result<Self, PortError> {
+    pub fn new(name: &'static str, files: PortFiles) -> Result<Self, PortError> {
         let now = Now::read(&files)?;
-        let port = Self { files, now: RwLock::new(Arc::new(now)) };
-        port.tell("TLS for clients:");
+        let port = Self { name, files, now: RwLock::new(Arc::new(now)) };
+        port.tell("");
         Ok(port)
     }
 
-    /// For the next connection.
+    /// For the next connection that comes in.
     pub fn config(&self) -> Arc<ServerConfig> {
-        self.now.read().config.clone()
+        self.now.read().server.clone()
+    }
+
+    /// For the next connection that is made.
+    ///
+    /// # Panics
+    /// With files of a port that makes none.
+    pub fn client(&self) -> Arc<ClientConfig> {
+        self.now.read().client.clone().expect("files for both directions")
     }
 
     /// When the first of its certificates expires: its own, or one of those that are trusted.
@@ -71,7 +83,7 @@ impl Port {
     fn tell(&self, what: &str) {
         let now = self.now.read().clone();
         let Facts { subject, not_after, .. } = &now.own;
-        info!("{what} certificate {subject}, valid until {not_after}");
+        info!("{}: {what}certificate {subject}, valid until {not_after}", self.name);
     }
 
     /// Says which certificates expire soon, or have expired.
@@ -120,10 +132,10 @@ impl Port {
         match Now::read(&self.files) {
             Ok(now) => {
                 *self.now.write() = Arc::new(now);
-                self.tell("TLS for clients, read anew:");
+                self.tell("read anew, ");
             }
             Err(error) => {
-                warn!("the certificates before the change stay in use: {error}");
+                warn!("{}: the certificates before the change stay in use: {error}", self.name);
             }
         }
     }

@@ -34,7 +34,10 @@ pub fn classpath_curator() -> String {
 pub fn classpath_380() -> String {
     let jar = "/usr/share/java/zookeeper.jar";
     assert!(Path::new(jar).exists(), "{jar} is missing\nhint: cargo xtask deps");
-    format!("{jar}:/usr/share/java/slf4j-simple.jar")
+    // The parts of Netty tell TLS from plain text between servers.
+    let others = ["slf4j-simple", "netty-buffer", "netty-codec", "netty-common", "netty-handler"];
+    let others = others.map(|name| format!("/usr/share/java/{name}.jar"));
+    format!("{jar}:{}", others.join(":"))
 }
 
 /// The Python with kazoo and its test-suite.

@@ -232,6 +232,11 @@ impl Server {
         self.folder.path().join("zoo.cfg")
     }
 
+    /// From its next start on it is configured so.
+    pub fn configure(&mut self, key: &str, value: &str) {
+        self.options = std::mem::take(&mut self.options).config(key, value);
+    }
+
     /// From now on it serves clients there, of its own accord.
     pub fn moved(&mut self, port: u16) {
         self.port = port;

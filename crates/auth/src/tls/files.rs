@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use jiff::Timestamp;
-use rustls::{ServerConfig, SupportedCipherSuite};
+use rustls::client::Resumption;
+use rustls::{ClientConfig, ServerConfig, SupportedCipherSuite};
 
-use super::{ClientAuth, Common, Protocol, TlsError, server};
+use super::{ClientAuth, Common, Protocol, TlsError, client, server};
 use crate::certificate::{Facts, NotACertificate};
 use crate::store::{PasswordSource, StoreError, StoreFile};
 
@@ -26,13 +27,17 @@ pub struct PortFiles {
     pub protocols: Vec<Protocol>,
     /// Cipher suites in the order of preference; `None` for all that are safe.
     pub suites: Option<Vec<SupportedCipherSuite>>,
+    /// Whether this side connects to others, too, with the same certificate and trust.
+    pub dials: bool,
 }
 
 /// What the files give.
 #[derive(Debug)]
 pub struct Port {
-    /// For new connections.
-    pub config: ServerConfig,
+    /// For connections that come in.
+    pub server: ServerConfig,
+    /// For connections that are made, where some are. It checks no name of a host.
+    pub client: Option<ClientConfig>,
     /// What the port's own certificate says.
     pub own: Facts,
     /// What the trusted certificates say.
@@ -83,8 +88,14 @@ impl PortFiles {
         };
         let (protocols, suites) = (self.protocols.clone(), self.suites.clone());
         let common = Common { protocols, suites, trusted, revocations };
-        let config = server(&common, &identity, self.client_auth)?;
-        Ok(Port { config, own: identity.facts, trusted: facts })
+        let server = server(&common, &identity, self.client_auth)?;
+        let client = self.dials.then(|| {
+            let mut client = client(&common, Some(&identity), false)?;
+            // Whoever has been trusted is asked for its certificate again each time.
+            client.resumption = Resumption::disabled();
+            Ok::<_, TlsError>(client)
+        });
+        Ok(Port { server, client: client.transpose()?, own: identity.facts, trusted: facts })
     }
 
     /// What the files are at the moment, as far as that is seen without reading them.

@@ -5,7 +5,7 @@ use std::path::Path;
 use zebu_auth::store::PasswordSource;
 use zebu_auth::tls::{ClientAuth, Protocol};
 
-use super::Case;
+use super::{Case, PeerTlsConfig};
 
 const STORES: &str = "ssl.keyStore.location=/k.jks\nssl.keyStore.password=apassword\n\
                       ssl.trustStore.location=/t.pem";
@@ -83,5 +83,62 @@ fn what_is_not_there_is_refused_by_name() {
     Case::file("client.portUnification=true\nssl.keyStore.location=/k").fails(
         "zoo.cfg:3: clients are asked for a certificate and ssl.trustStore.location is not set\n\
          hint: ssl.clientAuth=none takes clients without one",
+    );
+}
+
+const OF_SERVERS: &str = "ssl.quorum.keyStore.location=/k.jks\nssl.quorum.keyStore.password=apassword\n\
+                          ssl.quorum.trustStore.location=/t.pem";
+
+fn between_servers(lines: &str) -> Option<PeerTlsConfig> {
+    Case::of_three(&format!("{OF_SERVERS}\n{lines}")).ensemble().tls
+}
+
+#[test]
+fn members_speak_tls_where_they_are_told_to() {
+    assert_eq!(between_servers("ssl.quorum.ocsp=true"), None);
+    let tls = between_servers("sslQuorum=true").unwrap();
+    assert!(tls.dials && !tls.accepts_plain && tls.reloads && !tls.binds_ids);
+    assert!(tls.verifies_servers && tls.verifies_clients);
+    assert!(tls.files.dials);
+    assert_eq!(tls.files.key_store.path, Path::new("/k.jks"));
+    assert_eq!(tls.files.trust_store.as_ref().unwrap().path, Path::new("/t.pem"));
+    assert_eq!(tls.files.client_auth, ClientAuth::Need);
+    assert!(!format!("{tls:?}").contains("apassword"));
+    let tls = between_servers("portUnification=true\nsslQuorumReloadCertFiles=false").unwrap();
+    assert!(!tls.dials && tls.accepts_plain && !tls.reloads);
+    let tls = between_servers("sslQuorum=true\nzebu.quorum.identity=true").unwrap();
+    assert!(tls.binds_ids);
+    let tls = between_servers("sslQuorum=true\nssl.quorum.hostnameVerification=false").unwrap();
+    assert!(!tls.verifies_servers && !tls.verifies_clients);
+    let tls = between_servers("sslQuorum=true\nssl.quorum.clientHostnameVerification=false");
+    assert!(tls.is_some_and(|tls| tls.verifies_servers && !tls.verifies_clients));
+}
+
+#[test]
+fn what_members_cannot_have_is_refused_by_name() {
+    for (line, text) in [
+        ("ssl.quorum.ocsp=true", "OCSP is not part of this version\nhint: zebu.ssl.quorum.crlFile"),
+        ("ssl.quorum.crl=true", "hint: zebu.ssl.quorum.crlFile names a file"),
+        (
+            "ssl.quorum.allowReverseDnsLookup=true",
+            "issue certificates for the addresses that servers",
+        ),
+        ("ssl.quorum.context.supplier.class=x.Y", "hint: ssl.quorum.keyStore.location and"),
+        ("ssl.quorum.protocol=SSLv3", "ssl.quorum.protocol: \"SSLv3\" is not a supported"),
+        ("ssl.quorum.keyStore.passwordPath=/p", "are both set; leave one out"),
+        (
+            "zebu.quorum.identity=true\nssl.quorum.hostnameVerification=false",
+            "zebu.quorum.identity=true needs sslQuorum and ssl.quorum.hostnameVerification",
+        ),
+    ] {
+        let fault = Case::of_three(&format!("sslQuorum=true\n{OF_SERVERS}\n{line}")).load();
+        let fault = fault.unwrap_err().to_string();
+        assert!(fault.starts_with("zoo.cfg:11: ") && fault.contains(text), "{line}: {fault}");
+    }
+    Case::of_three("sslQuorum=true").fails(
+        "zoo.cfg:7: TLS is switched on and ssl.quorum.keyStore.location is not set\n\
+         hint: it names a file with the server's private key and certificate\n\
+         zoo.cfg:7: servers are asked for a certificate and ssl.quorum.trustStore.location is not set\n\
+         hint: it names a file with the certificates of those who sign certificates of servers",
     );
 }

@@ -75,7 +75,7 @@ impl Handshakes {
     /// # Errors
     /// They cannot be used, or the system has nothing left.
     pub fn new(config: &ClientTlsConfig) -> Result<Self, StartError> {
-        let port = Arc::new(Port::new(config.files.clone())?);
+        let port = Arc::new(Port::new("TLS for clients", config.files.clone())?);
         let (to, from) = unbounded_channel();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

@@ -77,7 +77,7 @@ impl Facts for ServerFactsView {
             packets_sent: stats.packets_sent.value(),
             connections: shared.conns().count(),
             tls_handshakes: shared.tls_handshakes.load(Ordering::Relaxed),
-            certificate_seconds_left: shared.tls_port.get().map(|port| port.seconds_left()),
+            certificate_seconds_left: certificate_seconds_left(shared),
             outstanding: shared.common.load.requests(),
             zxid: tree.last_zxid(),
             znodes: tree.znode_count() + 1,
@@ -334,4 +334,10 @@ fn distinct(ports: impl Iterator<Item = u16>) -> Vec<u16> {
         }
     }
     once
+}
+/// Until the first certificate of any port expires.
+fn certificate_seconds_left(shared: &Shared) -> Option<i64> {
+    let of_clients = shared.tls_port.get().map(|port| port.seconds_left());
+    let of_servers = shared.peer_tls_port.get().map(|tls| tls.port().seconds_left());
+    of_clients.into_iter().chain(of_servers).min()
 }

@@ -20,13 +20,14 @@ use zebu_proto::quorum::QuorumPacket;
 use zebu_proto::{HostPort, ServerId};
 use zebu_replica::Input;
 use zebu_state::{Copied, Stretch};
+use zebu_transport::{PeerPort, PeerRules};
 use zebu_zab::config::Member;
 use zebu_zab::mesh::{self, WireId};
 use zebu_zab::{ConfigChange, LinkId, Output};
 
 use self::sockets::Tuning;
 use crate::clients::workers::Warnings;
-use crate::config::{ElectionNetConfig, EnsembleConfig};
+use crate::config::{ElectionNetConfig, EnsembleConfig, PeerTlsConfig};
 use crate::error::{RunError, StartError};
 use crate::shared::{Shared, StopOnPanic};
 
@@ -89,6 +90,8 @@ struct LinkHandle {
 struct Net {
     shared: Arc<Shared>,
     config: EnsembleConfig,
+    /// TLS between servers, where it is switched on.
+    tls: Option<Arc<PeerPort>>,
     members: Mutex<Members>,
     /// Configurations heard of in elections that were said to differ.
     strangers: Mutex<BTreeSet<ServerId>>,
@@ -99,7 +102,7 @@ struct Net {
     links: Mutex<HashMap<LinkId, LinkHandle>>,
     /// Trees that have come, until the replica takes them or closes their connections.
     copied: Mutex<HashMap<LinkId, Copied>>,
-    /// Peers that expect what this server does not do.
+    /// Peers that expect what this server does not do, or are not taken for members.
     misfits: Mutex<Warnings>,
     /// Where votes come in.
     voting: Mutex<Vec<AbortHandle>>,
@@ -127,10 +130,15 @@ impl Net {
         }
     }
 
+    /// The hosts of all members.
+    fn hosts(&self) -> Vec<String> {
+        self.members.lock().hosts(|_| true)
+    }
+
     /// Says why a connection from a peer ended.
     fn ended(&self, what: &str, error: &io::Error) {
         match greeting::misfit(error) {
-            Some(expects) if self.misfits.lock().is_due() => warn!("{what}: {expects}"),
+            Some(why) if self.misfits.lock().is_due() => warn!("{what}: {why}"),
             _ => debug!("{what}: {error}"),
         }
     }
@@ -225,7 +233,7 @@ impl Peers {
     /// Binds the election port and starts to accept.
     ///
     /// # Errors
-    /// When the port cannot be bound, or the system has no more threads.
+    /// When the port cannot be bound, the certificates cannot be used, or the system has no more threads.
     pub fn start(shared: &Arc<Shared>, config: EnsembleConfig) -> Result<Self, StartError> {
         let committed = Arc::new(config.members.clone());
         let me = committed.member(config.me).cloned();
@@ -238,8 +246,15 @@ impl Peers {
             .enable_all()
             .build()
             .map_err(|source| StartError::System { what: "the network between servers", source })?;
+        let tls = config.tls.clone().map(peer_port).transpose()?.map(Arc::new);
+        if let (Some(tls), Some(settings)) = (&tls, &config.tls) {
+            let _ = shared.peer_tls_port.set(tls.clone());
+            let (tls, reloads) = (tls.clone(), settings.reloads);
+            runtime.spawn(async move { tls.port().watch(reloads).await });
+        }
         let net = Arc::new(Net {
             shared: shared.clone(),
+            tls,
             members: Mutex::new(members),
             strangers: Mutex::default(),
             config,
@@ -273,6 +288,14 @@ impl Peers {
             runtime.shutdown_timeout(Duration::from_millis(100));
         }
     }
+}
+
+fn peer_port(config: PeerTlsConfig) -> Result<PeerPort, StartError> {
+    let PeerTlsConfig { dials, accepts_plain, detection_time, .. } = config;
+    let PeerTlsConfig { verifies_servers, verifies_clients, .. } = config;
+    let rules =
+        PeerRules { dials, accepts_plain, detection_time, verifies_servers, verifies_clients };
+    PeerPort::new(config.files, rules).map_err(StartError::PeerTls)
 }
 
 /// The way into the network between servers.

@@ -18,13 +18,18 @@ pub fn ports<const N: usize>() -> [u16; N] {
 }
 
 /// What three members are configured with, and where their data are.
-struct Three {
+pub struct Three {
     dir: TempDir,
     ports: [u16; 6],
     settings: Vec<String>,
 }
 
 impl Three {
+    /// Three voters.
+    pub fn voters(settings: &[&str]) -> Self {
+        Self::new(["participant"; 3], settings)
+    }
+
     fn new(roles: [&str; 3], settings: &[&str]) -> Self {
         let ports = ports();
         let lines = (1..).zip(ports.chunks(2)).zip(roles).map(|((id, ports), role)| {
@@ -43,10 +48,28 @@ impl Three {
         path
     }
 
-    fn start(&self, id: usize) -> Running {
+    /// Starts one of them, or starts it again.
+    pub fn start(&self, id: usize) -> Running {
+        self.start_with(id, &[])
+    }
+
+    /// The same, with settings of its own.
+    pub fn start_with(&self, id: usize, more: &[&str]) -> Running {
         let path = self.path(id);
-        let settings: Vec<&str> = self.settings.iter().map(String::as_str).collect();
-        Running::on(&path, &settings)
+        let settings = self.settings.iter().map(String::as_str).chain(more.iter().copied());
+        Running::on(&path, &settings.collect::<Vec<_>>())
+    }
+
+    /// Why one of them does not start with these settings.
+    pub fn refusal(&self, id: usize, more: &[&str]) -> String {
+        let path = self.path(id);
+        let settings = self.settings.iter().map(String::as_str).chain(more.iter().copied());
+        Running::refusal(&path, &settings.collect::<Vec<_>>())
+    }
+
+    /// The ports of one of them: for learners, and for votes.
+    pub fn ports_of(&self, id: usize) -> [u16; 2] {
+        [self.ports[2 * id - 2], self.ports[2 * id - 1]]
     }
 }
 
@@ -62,7 +85,7 @@ pub fn ensemble(settings: &[&str]) -> (TempDir, Vec<Running>) {
 
 /// Three voters that begin a new ensemble where that has to be said, and how each of them is started again.
 pub fn initialized(settings: &[&str]) -> (Vec<Running>, impl Fn(usize) -> Running) {
-    let three = Three::new(["participant"; 3], settings);
+    let three = Three::voters(settings);
     for id in 1..=3 {
         std::fs::write(three.path(id).join("initialize"), "").unwrap();
     }
@@ -74,7 +97,7 @@ pub fn initialized(settings: &[&str]) -> (Vec<Running>, impl Fn(usize) -> Runnin
 /// A member that was voted for, and whose voter then looked for a leader again instead of following it; and one with
 /// which it serves now.
 pub fn deserted() -> (TempDir, [Running; 2]) {
-    let three = Three::new(["participant"; 3], &["leader.maxTimeToWaitForEpoch=0"]);
+    let three = Three::voters(&["leader.maxTimeToWaitForEpoch=0"]);
     let deserted = three.start(2);
     let mut voter = Voter::new(three.ports[3], 3);
     let start = Instant::now();

@@ -18,12 +18,12 @@ use zebu_auth::tls::{Common, Protocol, client};
 use crate::client::{Bytes, Client, DEADLINE, OPEN, Parts, err, op};
 use crate::running::Running;
 
-fn fixture(name: &str) -> PathBuf {
+pub fn fixture(name: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "../auth/tests/fixtures", name].iter().collect()
 }
 
 /// A key and its certificate in one file.
-fn pair(name: &str, dir: &Path) -> PathBuf {
+pub fn pair(name: &str, dir: &Path) -> PathBuf {
     let mut text = fs::read(fixture(&format!("{name}.key"))).unwrap();
     text.extend(fs::read(fixture(&format!("{name}.pem"))).unwrap());
     let path = dir.join(format!("{name}-pair.pem"));
@@ -32,7 +32,7 @@ fn pair(name: &str, dir: &Path) -> PathBuf {
 }
 
 /// The configuration of a client that trusts the authority of the tests and shows the certificate of that `name`, if any.
-fn config(name: Option<&str>, protocol: Protocol) -> Arc<ClientConfig> {
+pub fn config(name: Option<&str>, protocol: Protocol) -> Arc<ClientConfig> {
     config_of(name, protocol, true)
 }
 
@@ -55,7 +55,7 @@ fn name() -> ServerName<'static> {
 }
 
 /// A connection with TLS, before its handshake is looked at.
-fn connect(port: u16, config: Arc<ClientConfig>) -> StreamOwned<ClientConnection, TcpStream> {
+pub fn connect(port: u16, config: Arc<ClientConfig>) -> StreamOwned<ClientConnection, TcpStream> {
     let socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
     socket.set_read_timeout(Some(DEADLINE)).unwrap();
     StreamOwned::new(ClientConnection::new(config, name()).unwrap(), socket)

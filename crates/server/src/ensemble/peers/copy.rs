@@ -8,7 +8,6 @@ use std::{io, thread};
 use bytes::{Bytes, BytesMut};
 use parking_lot::RwLock;
 use tokio::io::AsyncReadExt as _;
-use tokio::net::tcp::OwnedReadHalf;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tracing::info;
 use zebu_jute::{DecodeError, Encode as _, Encoder};
@@ -16,6 +15,7 @@ use zebu_proto::Zxid;
 use zebu_proto::quorum::{PacketKind, QuorumPacket};
 use zebu_state::{Copied, CopyError, Entering, Filing, Receiving, Sending, Step};
 use zebu_store::{Received, StoreError};
+use zebu_transport::PeerReader;
 use zebu_tree::Tree;
 use zebu_zab::LinkId;
 
@@ -98,7 +98,7 @@ pub(super) async fn receive(
     net: &Net,
     link: LinkId,
     zxid: Zxid,
-    from: &mut OwnedReadHalf,
+    from: &mut PeerReader,
     received: &mut BytesMut,
     progress: &mut Progress<impl Fn()>,
 ) -> io::Result<()> {

@@ -7,15 +7,15 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore};
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 use zebu_jute::Encode as _;
 use zebu_proto::quorum::{
     InitialMessage, NOTIFICATION_VERSION, Notification, ServerState, SplitNotifications,
 };
 use zebu_proto::{ServerId, Zxid};
+use zebu_transport::{PeerReader, PeerWriter};
 use zebu_zab::config::{Member, Membership};
 use zebu_zab::election::{Ballot, State, Vote};
 use zebu_zab::mesh::{self, WireId};
@@ -27,6 +27,9 @@ use crate::error::StartError;
 
 /// Pause between tries to bind the election port.
 const BIND_PAUSE: Duration = Duration::from_secs(1);
+
+/// The two directions of a connection.
+type Halves = (PeerReader, PeerWriter);
 
 /// What a connection's writer is to send: only the newest message matters.
 #[derive(Debug, Default)]
@@ -126,22 +129,24 @@ async fn accept(net: Arc<Net>, listener: TcpListener) {
 }
 
 /// Hears who has dialled.
-async fn welcome(net: &Arc<Net>, mut stream: TcpStream, stranger: Stranger) -> io::Result<()> {
-    sockets::tune(&stream, net.tuning());
-    greeting::check(&stream, net.config.election.handshake_timeout).await?;
+async fn welcome(net: &Arc<Net>, socket: TcpStream, stranger: Stranger) -> io::Result<()> {
+    sockets::tune(&socket, net.tuning());
+    let stream = greeting::open(net, socket, net.config.election.handshake_timeout).await?;
+    let (mut from, to) = stream.into_split();
     let mut received = BytesMut::with_capacity(256);
     let message = tokio::time::timeout(net.config.election.handshake_timeout, async {
         loop {
             if let Some(message) = InitialMessage::decode(&mut received).map_err(invalid)? {
                 return Ok::<_, io::Error>(message);
             }
-            if stream.read_buf(&mut received).await? == 0 {
+            if from.read_buf(&mut received).await? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }
     });
     let message = message.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
     drop(stranger);
+    greeting::vouch(net, message.server, from.certificate())?;
     let addresses: Vec<_> = message.usable().cloned().collect();
     if !addresses.is_empty() {
         net.remember(message.server, addresses);
@@ -150,7 +155,7 @@ async fn welcome(net: &Arc<Net>, mut stream: TcpStream, stranger: Stranger) -> i
     let slot = Arc::new(Slot::default());
     net.wires.lock().insert(wire, slot.clone());
     net.report(Input::Mesh(mesh::Input::Accepted { wire, peer: message.server }));
-    serve(net.clone(), stream, received, wire, slot).await;
+    serve(net.clone(), (from, to), received, wire, slot).await;
     Ok(())
 }
 
@@ -165,34 +170,35 @@ pub(super) async fn dial(net: Arc<Net>, peer: ServerId) {
             serve(net, stream, BytesMut::new(), wire, slot).await;
         }
         Err(error) => {
-            debug!("server {} cannot be reached for votes: {error}", peer.0);
+            net.ended(&format!("server {} cannot be reached for votes", peer.0), &error);
             net.report(Input::Mesh(mesh::Input::Refused(peer)));
         }
     }
 }
 
-async fn introduce(net: &Net, peer: ServerId) -> io::Result<TcpStream> {
+async fn introduce(net: &Net, peer: ServerId) -> io::Result<Halves> {
     let mut addresses = net.members.lock().addresses(peer, Member::election_addresses);
     addresses.extend(net.said.lock().get(&peer).into_iter().flatten().cloned());
     let patience = net.config.election.connect_timeout;
-    let mut stream = sockets::dial(&addresses, net.pace(), patience).await?;
-    sockets::tune(&stream, net.tuning());
+    let stream = greeting::reach(net, &addresses, patience, net.tuning()).await?;
+    greeting::vouch(net, peer, stream.certificate())?;
+    let (from, mut to) = stream.into_split();
     let me = net.me();
     let own = me.election_addresses();
     let message = InitialMessage::new(me.id, &own, net.config.rules.multi_address);
     // In one piece: the original reads it with a single call.
-    stream.write_all(&message.to_bytes()).await?;
-    Ok(stream)
+    to.write_all(&message.to_bytes()).await?;
+    to.flush().await?;
+    Ok((from, to))
 }
 
 async fn serve(
     net: Arc<Net>,
-    stream: TcpStream,
+    (from, to): Halves,
     received: BytesMut,
     wire: WireId,
     slot: Arc<Slot>,
 ) {
-    let (from, to) = stream.into_split();
     let ended = tokio::select! {
         ended = hear(&net, from, received, wire) => ended,
         ended = speak(to, &slot) => ended,
@@ -207,7 +213,7 @@ async fn serve(
 
 async fn hear(
     net: &Net,
-    mut from: OwnedReadHalf,
+    mut from: PeerReader,
     mut received: BytesMut,
     wire: WireId,
 ) -> io::Result<()> {
@@ -235,14 +241,17 @@ async fn hear(
     }
 }
 
-async fn speak(mut to: OwnedWriteHalf, slot: &Slot) -> io::Result<()> {
+async fn speak(mut to: PeerWriter, slot: &Slot) -> io::Result<()> {
     loop {
         let (message, close) = {
             let mut next = slot.next.lock();
             (next.message.take(), next.close)
         };
         match message {
-            Some(message) => to.write_all(&message).await?,
+            Some(message) => {
+                to.write_all(&message).await?;
+                to.flush().await?;
+            }
             None if close => return to.shutdown().await,
             None => slot.changed.notified().await,
         }

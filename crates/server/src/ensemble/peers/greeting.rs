@@ -1,24 +1,45 @@
-//! What a connection from another server begins with.
+//! What a connection between servers begins with.
 //!
 //! Whatever is accepted on the election port or on a quorum port passes here before any of it is
-//! used. This is the place for TLS to take over the socket and for SASL to have its packets; without
-//! them, a peer that expects them is told from noise, and costs nothing but its connection.
+//! used, and whatever is dialled before anything is said on it: TLS takes over the socket where it is configured. A peer
+//! that expects what this server does not do is told from noise, and costs nothing but its connection.
 
 use std::io;
 use std::time::Duration;
 
 use tokio::net::TcpStream;
+use zebu_auth::certificate::Facts;
+use zebu_auth::tls::verify_hostname;
 use zebu_proto::quorum::is_auth_packet;
+use zebu_proto::{HostPort, ServerId};
+use zebu_transport::{PeerError, PeerStream};
+
+use super::sockets::Tuning;
+use super::{Net, sockets};
 
 /// What a peer expects that this server does not do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Expects {
     /// The first bytes are those of a TLS handshake.
-    #[error("it begins TLS (sslQuorum), which is not part of this version")]
+    #[error("it begins TLS (sslQuorum), which is not switched on here")]
     Tls,
     /// The first bytes are those of a SASL exchange.
     #[error("it begins SASL (quorum.auth.enableSasl), which is not part of this version")]
     Sasl,
+}
+
+/// A certificate that is not that of the server which its holder says to be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Impostor {
+    /// It has shown none.
+    #[error("server {0} has shown no certificate, and zebu.quorum.identity asks for one")]
+    WithoutCertificate(i64),
+    /// It is no member.
+    #[error("server {0} is in no list of members, and zebu.quorum.identity takes no other")]
+    Unknown(i64),
+    /// It is for another host.
+    #[error("it says that it is server {0}: {1}")]
+    OfAnother(i64, zebu_auth::tls::HostnameError),
 }
 
 /// What these first bytes of a connection, or of what follows its first message, ask for.
@@ -31,28 +52,93 @@ pub(super) fn expects(first: &[u8]) -> Option<Expects> {
     }
 }
 
-/// Waits for the first bytes of a connection, which stay where they are.
+/// Makes a stream of a connection that came in, when it is known what it begins with.
 ///
 /// # Errors
-/// [`Expects`] as what the error holds; the other end is gone, or silent for too long.
-pub(super) async fn check(stream: &TcpStream, patience: Duration) -> io::Result<()> {
+/// What [`misfit`] tells; the other end is gone, or silent for too long.
+pub(super) async fn open(
+    net: &Net,
+    socket: TcpStream,
+    patience: Duration,
+) -> io::Result<PeerStream> {
+    let opened = async {
+        match &net.tls {
+            Some(tls) => Ok(tls.accept(socket, &net.hosts()).await?),
+            None => {
+                check(&socket).await?;
+                PeerStream::plain(socket)
+            }
+        }
+    };
+    tokio::time::timeout(patience, opened).await.map_err(|_| io::ErrorKind::TimedOut)?
+}
+
+/// Dials a server at one of these addresses.
+///
+/// # Errors
+/// The same, and those of [`sockets::dial`].
+pub(super) async fn reach(
+    net: &Net,
+    addresses: &[HostPort],
+    patience: Duration,
+    tuning: Tuning,
+) -> io::Result<PeerStream> {
+    let reached = async {
+        let (socket, at) = sockets::dial(addresses, net.pace(), patience).await?;
+        sockets::tune(&socket, tuning);
+        match &net.tls {
+            Some(tls) => Ok(tls.connect(socket, &at.host).await?),
+            None => PeerStream::plain(socket),
+        }
+    };
+    tokio::time::timeout(patience, reached).await.map_err(|_| io::ErrorKind::TimedOut)?
+}
+
+/// Looks at the first bytes of a connection, which stay where they are.
+async fn check(socket: &TcpStream) -> io::Result<()> {
     let mut first = [0; 8];
-    let peeked = tokio::time::timeout(patience, stream.peek(&mut first));
-    let count = peeked.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+    let count = socket.peek(&mut first).await?;
     if count == 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     expects(&first[..count]).map_or(Ok(()), |expects| Err(io::Error::other(expects)))
 }
 
-/// Why a connection ended, if its peer expected what this server does not do.
-pub(super) fn misfit(error: &io::Error) -> Option<Expects> {
-    error.get_ref()?.downcast_ref().copied()
+/// Whether a certificate is that of the server which its holder says to be, if that is to be found out.
+///
+/// # Errors
+/// [`Impostor`] as what the error holds.
+pub(super) fn vouch(net: &Net, server: ServerId, certificate: Option<&Facts>) -> io::Result<()> {
+    if !net.config.tls.as_ref().is_some_and(|tls| tls.binds_ids) {
+        return Ok(());
+    }
+    let hosts = net.members.lock().hosts(|member| member.id == server);
+    is_of(server, &hosts, certificate)
+        .map_err(|impostor| io::Error::new(io::ErrorKind::PermissionDenied, impostor))
+}
+
+fn is_of(server: ServerId, hosts: &[String], certificate: Option<&Facts>) -> Result<(), Impostor> {
+    let facts = certificate.ok_or(Impostor::WithoutCertificate(server.0))?;
+    if hosts.is_empty() {
+        return Err(Impostor::Unknown(server.0));
+    }
+    let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
+    verify_hostname(facts, &hosts).map_err(|error| Impostor::OfAnother(server.0, error))
+}
+
+/// Why a connection ended, if its peer expected what this server does not do, or is not taken for a member.
+pub(super) fn misfit(error: &io::Error) -> Option<String> {
+    let cause = error.get_ref()?;
+    let expects = cause.downcast_ref::<Expects>().map(Expects::to_string);
+    let refused = || cause.downcast_ref::<PeerError>().map(PeerError::to_string);
+    let impostor = || cause.downcast_ref::<Impostor>().map(Impostor::to_string);
+    expects.or_else(refused).or_else(impostor)
 }
 
 #[cfg(test)]
 mod tests {
     use bytes::BytesMut;
+    use zebu_auth::store::{PasswordSource, StoreFile};
     use zebu_proto::quorum::InitialMessage;
 
     use super::*;
@@ -86,6 +172,35 @@ mod tests {
             assert_eq!(expects(&said[..8]), Some(Expects::Sasl));
         }
         assert_eq!((elections, quorums), (5, 2));
+    }
+
+    #[test]
+    fn a_certificate_is_that_of_one_server() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../auth/tests/fixtures/server.pem");
+        let store = StoreFile { path: path.into(), password: PasswordSource::None };
+        let facts = Facts::of(&store.trusted().unwrap()[0]).unwrap();
+        let verdict = |hosts: &[&str], facts| {
+            let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
+            is_of(ServerId(3), &hosts, facts).map_err(|impostor| impostor.to_string())
+        };
+        let said = |words: &str| Err(words.to_owned());
+        assert_eq!(verdict(&["zk1.example.org"], Some(&facts)), Ok(()));
+        assert_eq!(verdict(&["10.0.0.1", "127.0.0.1"], Some(&facts)), Ok(()));
+        assert_eq!(
+            verdict(&["zk2.example.org"], Some(&facts)),
+            said(
+                "it says that it is server 3: the certificate is for zk1.example.org, *.wild.example.org, localhost, \
+                 127.0.0.1, ::1 and not for zk2.example.org"
+            )
+        );
+        assert_eq!(
+            verdict(&[], Some(&facts)),
+            said("server 3 is in no list of members, and zebu.quorum.identity takes no other")
+        );
+        assert_eq!(
+            verdict(&["zk1.example.org"], None),
+            said("server 3 has shown no certificate, and zebu.quorum.identity asks for one")
+        );
     }
 
     #[test]

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tracing::{info, warn};
 use zebu_jute::{DecodeError, Encode as _, Encoder};
 use zebu_proto::quorum::{LearnerInfo, PacketKind, QuorumPacket};
-use zebu_proto::{HostPort, Zxid};
+use zebu_proto::{HostPort, ServerId, Zxid};
 use zebu_replica::Input;
+use zebu_transport::{PeerReader, PeerStream, PeerWriter};
 use zebu_zab::LinkId;
 use zebu_zab::config::Role;
 
@@ -33,6 +33,8 @@ const BATCH_PACKETS: usize = 1024;
 const BATCH_BYTES: usize = 256 << 10;
 /// How long a peer may take to receive what waits for it when its connection is closed.
 const LINGER: Duration = Duration::from_secs(1);
+/// Whom a learner says to be that says nothing of it.
+const NOBODY: ServerId = ServerId(-1);
 /// Pause between tries to bind the quorum port.
 const BIND_PAUSE: Duration = Duration::from_millis(200);
 
@@ -58,9 +60,9 @@ pub(super) async fn listen(net: Arc<Net>, addresses: Vec<HostPort>) {
             loop {
                 match listener.accept().await {
                     Ok(_) if net.links.lock().len() >= CONNECTIONS_MAX => {}
-                    Ok((stream, _)) => {
-                        tune(&stream, net.config.learners.leader_no_delay);
-                        start(&net, stream, false, zebu_zab::Input::Accepted);
+                    Ok((socket, _)) => {
+                        sockets::tune(&socket, tuning(net.config.learners.leader_no_delay));
+                        start(&net, Connection::Accepted(socket), zebu_zab::Input::Accepted);
                     }
                     Err(error) => {
                         warn!("accepting a learner failed: {error}");
@@ -76,8 +78,16 @@ pub(super) async fn listen(net: Arc<Net>, addresses: Vec<HostPort>) {
 }
 
 /// Who learns, and who teaches, notices silence by itself.
-fn tune(stream: &TcpStream, no_delay: bool) {
-    sockets::tune(stream, Tuning { no_delay, keep_alive: false, lost_after: None });
+fn tuning(no_delay: bool) -> Tuning {
+    Tuning { no_delay, keep_alive: false, lost_after: None }
+}
+
+/// A connection that begins.
+enum Connection {
+    /// One that came in: what it begins with is still to be found out.
+    Accepted(TcpStream),
+    /// One to whom this server learns from.
+    Dialled(PeerStream),
 }
 
 struct AbortOnDrop(tokio::task::JoinHandle<()>);
@@ -91,22 +101,23 @@ impl Drop for AbortOnDrop {
 /// Dials whom this server is to learn from.
 pub(super) async fn connect(net: Arc<Net>, addresses: Vec<HostPort>) {
     let patience = net.shared.config.sessions.tick * net.config.connect_ticks.max(1);
-    match sockets::dial(&addresses, net.pace(), patience).await {
-        Ok(stream) => {
-            tune(&stream, net.config.learners.learner_no_delay);
-            start(&net, stream, true, zebu_zab::Input::Connected);
-        }
+    let tuning = tuning(net.config.learners.learner_no_delay);
+    match greeting::reach(&net, &addresses, patience, tuning).await {
+        Ok(stream) => start(&net, Connection::Dialled(stream), zebu_zab::Input::Connected),
         Err(error) => {
             let at: Vec<String> =
                 addresses.iter().map(|at| format!("{}:{}", at.host, at.port)).collect();
             info!("no leader can be reached at {}: {error}", at.join(", "));
+            if greeting::misfit(&error).is_some() {
+                net.ended("connection to a leader", &error);
+            }
             net.report(zebu_zab::Input::ConnectFailed);
         }
     }
 }
 
 /// Starts to serve a connection, after `report` has said that there is one.
-fn start(net: &Arc<Net>, stream: TcpStream, learns: bool, report: fn(LinkId) -> zebu_zab::Input) {
+fn start(net: &Arc<Net>, connection: Connection, report: fn(LinkId) -> zebu_zab::Input) {
     let link = LinkId(net.id());
     let (to, orders) = unbounded_channel();
     let backlog = Arc::new(Backlog::default());
@@ -117,7 +128,7 @@ fn start(net: &Arc<Net>, stream: TcpStream, learns: bool, report: fn(LinkId) -> 
     );
     net.report(report(link));
     let orders = Orders { orders, backlog, closing };
-    let task = tokio::spawn(serve(net.clone(), stream, link, orders, learns));
+    let task = tokio::spawn(serve(net.clone(), connection, link, orders));
     // It may have been closed by now; then it ends by itself.
     if let Some(handle) = net.links.lock().get_mut(&link) {
         handle.task = Some(task.abort_handle());
@@ -151,27 +162,30 @@ struct Orders {
     closing: Arc<Notify>,
 }
 
-async fn serve(net: Arc<Net>, stream: TcpStream, link: LinkId, orders: Orders, learns: bool) {
-    let (mut from, to) = stream.into_split();
-    let (backlog, closing) = (orders.backlog.clone(), orders.closing.clone());
-    let progress = || Progress::new(&net, link);
-    let sent = || net.report(zebu_zab::Input::CopySent(link));
-    let mut speaking = std::pin::pin!(speak(&net.shared.metrics, to, orders, progress(), sent));
-    let ended = tokio::select! {
-        ended = hear(&net, &mut from, link, learns, &backlog, progress()) => ended,
-        ended = &mut speaking => ended,
-        () = closing.notified() => {
-            let last = async {
-                speaking.await?;
-                // What it says is of no interest any more; but with that unread, the end would come as a reset.
-                tokio::io::copy(&mut from, &mut tokio::io::sink()).await
+/// How long a server that has connected may be silent at first.
+fn first_patience(net: &Net) -> Duration {
+    net.shared.config.sessions.tick * net.config.init_ticks.max(1)
+}
+
+async fn serve(net: Arc<Net>, connection: Connection, link: LinkId, orders: Orders) {
+    let closing = orders.closing.clone();
+    let (ended, learns) = match connection {
+        Connection::Dialled(stream) => (talk(&net, stream, link, orders, true).await, true),
+        Connection::Accepted(socket) => {
+            let opened = tokio::select! {
+                opened = greeting::open(&net, socket, first_patience(&net)) => opened,
+                () = closing.notified() => Err(io::ErrorKind::ConnectionAborted.into()),
             };
-            tokio::time::timeout(LINGER, last).await.unwrap_or(Ok(0)).map(drop)
+            match opened {
+                Ok(stream) => (talk(&net, stream, link, orders, false).await, false),
+                Err(error) => (Err(error), false),
+            }
         }
     };
     if let Err(error) = ended {
+        let what = if learns { "to a leader" } else { "of a learner" };
         match greeting::misfit(&error) {
-            Some(_) => net.ended(&format!("connection {} of a learner", link.0), &error),
+            Some(_) => net.ended(&format!("connection {} {what}", link.0), &error),
             None if error.kind() == io::ErrorKind::InvalidData => {
                 warn!(
                     "connection {} to a peer brings what is no part of the protocol: {error}",
@@ -187,22 +201,47 @@ async fn serve(net: Arc<Net>, stream: TcpStream, link: LinkId, orders: Orders, l
     }
 }
 
+/// Both directions of a connection, until it ends.
+async fn talk(
+    net: &Arc<Net>,
+    stream: PeerStream,
+    link: LinkId,
+    orders: Orders,
+    learns: bool,
+) -> io::Result<()> {
+    let (mut from, to) = stream.into_split();
+    let (backlog, closing) = (orders.backlog.clone(), orders.closing.clone());
+    let progress = || Progress::new(net, link);
+    let sent = || net.report(zebu_zab::Input::CopySent(link));
+    let mut speaking = std::pin::pin!(speak(&net.shared.metrics, to, orders, progress(), sent));
+    tokio::select! {
+        ended = hear(net, &mut from, link, learns, &backlog, progress()) => ended,
+        ended = &mut speaking => ended,
+        () = closing.notified() => {
+            let last = async {
+                speaking.await?;
+                // What it says is of no interest any more; but with that unread, the end would come as a reset.
+                tokio::io::copy(&mut from, &mut tokio::io::sink()).await
+            };
+            tokio::time::timeout(LINGER, last).await.unwrap_or(Ok(0)).map(drop)
+        }
+    }
+}
+
 async fn hear(
     net: &Net,
-    from: &mut OwnedReadHalf,
+    from: &mut PeerReader,
     link: LinkId,
     learns: bool,
     backlog: &Arc<Backlog>,
     mut progress: Progress<impl Fn()>,
 ) -> io::Result<()> {
-    if !learns {
-        let patience = net.shared.config.sessions.tick * net.config.init_ticks.max(1);
-        greeting::check((*from).as_ref(), patience).await?;
-    }
     let mut received = BytesMut::with_capacity(64 << 10);
     let (mut inputs, mut bytes) = (Vec::new(), 0);
     let mut said = Said::default();
     let mut observer = None;
+    // Whom a leader must be is known when it is dialled.
+    let mut is_stranger = !learns;
     let field_bytes_max = net.field_bytes_max();
     loop {
         while let Some(packet) =
@@ -215,13 +254,17 @@ async fn hear(
             let made_ms = txn.map(|txn| txn.header.time_ms);
             said.count(net, &packet, made_ms, learns);
             if !learns {
+                is_stranger = false;
+                if matches!(kind, PacketKind::FOLLOWERINFO | PacketKind::OBSERVERINFO) {
+                    let server = introduction(&packet).map_or(NOBODY, |info| info.server);
+                    greeting::vouch(net, server, from.certificate())?;
+                }
                 Said::count_learner(net, &packet, backlog);
                 if packet.kind == PacketKind::OBSERVERINFO
-                    && let Ok(Some(info)) = LearnerInfo::decode(packet.data.as_deref())
+                    && let Some(info) = introduction(&packet)
                 {
                     let (all, now) = (&net.shared.observers, net.shared.clock.now().wall_ms);
-                    observer =
-                        Some(Observer::enter(all, from.peer_addr()?, info.server, now, backlog));
+                    observer = Some(Observer::enter(all, from.peer(), info.server, now, backlog));
                 }
                 if let Some(observer) = &observer {
                     observer.received(packet.kind == PacketKind::REQUEST);
@@ -245,9 +288,29 @@ async fn hear(
             net.wait_for_replica().await;
         }
         received.reserve(16 << 10);
-        if from.read_buf(&mut received).await? == 0 {
+        let read = from.read_buf(&mut received);
+        let count = if is_stranger {
+            let read = tokio::time::timeout(first_patience(net), read).await;
+            read.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??
+        } else {
+            read.await?
+        };
+        if count == 0 {
             return Ok(());
         }
+        if let Some(expects) = greeting::expects(&received).filter(|_| is_stranger) {
+            return Err(io::Error::other(expects));
+        }
+    }
+}
+
+/// Who a learner says it is, if a packet says so.
+fn introduction(packet: &QuorumPacket) -> Option<LearnerInfo> {
+    match packet.kind {
+        PacketKind::FOLLOWERINFO | PacketKind::OBSERVERINFO => {
+            LearnerInfo::decode(packet.data.as_deref()).ok().flatten()
+        }
+        _ => None,
     }
 }
 
@@ -319,8 +382,7 @@ impl Said {
     fn count_learner(net: &Net, packet: &QuorumPacket, backlog: &Backlog) {
         match packet.kind {
             PacketKind::FOLLOWERINFO | PacketKind::OBSERVERINFO => {
-                let info = LearnerInfo::decode(packet.data.as_deref()).ok().flatten();
-                if let Some(info) = info {
+                if let Some(info) = introduction(packet) {
                     backlog.set_learner(info.server);
                 }
             }
@@ -337,7 +399,7 @@ impl Said {
 
 async fn speak(
     metrics: &Metrics,
-    mut to: OwnedWriteHalf,
+    mut to: PeerWriter,
     orders: Orders,
     mut progress: Progress<impl Fn()>,
     copy_sent: impl Fn(),
@@ -388,12 +450,12 @@ async fn speak(
         bytes.shrink_to(BATCH_BYTES);
         backlog.sent(std::mem::take(&mut leaving));
     }
-    Ok(())
+    to.shutdown().await
 }
 
 /// Writes everything, and tells of progress where the other end does not take it at once.
 async fn write(
-    to: &mut OwnedWriteHalf,
+    to: &mut PeerWriter,
     bytes: &[u8],
     progress: &mut Progress<impl Fn()>,
 ) -> io::Result<()> {
@@ -408,7 +470,7 @@ async fn write(
             progress.moved();
         }
     }
-    Ok(())
+    to.flush().await
 }
 
 /// Tells the replica, now and then, that bytes move on a connection although no whole packet does.
@@ -456,17 +518,16 @@ mod tests {
 
     use bytes::Bytes;
     use tokio::net::TcpListener;
-    use zebu_proto::ServerId;
 
     use super::super::backlog::BACKLOG_BYTES_MAX;
     use super::*;
 
     /// A writer to somebody who does not read yet, and who that is.
-    async fn pair() -> (OwnedWriteHalf, OwnedReadHalf, TcpStream) {
+    async fn pair() -> (PeerWriter, PeerReader, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (far, _) = listener.accept().await.unwrap();
-        let (from, to) = near.into_split();
+        let (from, to) = PeerStream::plain(near).unwrap().into_split();
         (to, from, far)
     }
 

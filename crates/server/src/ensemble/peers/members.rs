@@ -63,6 +63,24 @@ impl Members {
         (self.text.clone(), self.proposed_text.clone())
     }
 
+    /// The hosts of these members, as they are in force or proposed, and as the configuration writes them. What others
+    /// merely say is not among them.
+    pub(super) fn hosts(&self, of: impl Fn(&Member) -> bool) -> Vec<String> {
+        let known = [Some(&self.committed), self.proposed.as_ref()];
+        let members = known.into_iter().flatten().flat_map(|config| config.members());
+        let mut hosts = Vec::new();
+        for member in members.filter(|member| of(member)) {
+            let addresses =
+                member.quorum_addresses().into_iter().chain(member.election_addresses());
+            for HostPort { host, .. } in addresses {
+                if !hosts.contains(&host) {
+                    hosts.push(host);
+                }
+            }
+        }
+        hosts
+    }
+
     pub(super) fn committed(&self) -> &Arc<Membership> {
         &self.committed
     }

@@ -47,21 +47,26 @@ fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
 /// meanwhile. Names are resolved anew each time. Once one has refused, those that are silent are not waited for any
 /// longer than [`SILENCE`]: it may take the next connection, and they may be cut off.
 ///
+/// Which of them has answered comes with its connection.
+///
 /// # Errors
 /// What was wrong with the last one that failed, or `TimedOut` when none has answered within `patience`.
 pub async fn dial(
     addresses: &[HostPort],
     pace: Duration,
     patience: Duration,
-) -> std::io::Result<TcpStream> {
+) -> std::io::Result<(TcpStream, HostPort)> {
     let first = async {
         let mut failure = std::io::Error::other("there is no address to dial");
         let mut has_failed = false;
         let mut untried = addresses.iter().cloned();
         let mut dials = JoinSet::new();
         loop {
-            if let Some(HostPort { host, port }) = untried.next() {
-                dials.spawn(async move { TcpStream::connect((host.as_str(), port)).await });
+            if let Some(at) = untried.next() {
+                dials.spawn(async move {
+                    let stream = TcpStream::connect((at.host.as_str(), at.port)).await?;
+                    Ok((stream, at))
+                });
             }
             let answer = if untried.len() > 0 {
                 tokio::time::timeout(pace, dials.join_next()).await
@@ -76,7 +81,7 @@ pub async fn dial(
                 // The next one beside those that do not answer.
                 Err(_) => {}
                 Ok(None) => return Err(failure),
-                Ok(Some(Ok(Ok(stream)))) => return Ok(stream),
+                Ok(Some(Ok(Ok(answered)))) => return Ok(answered),
                 Ok(Some(Ok(Err(error)))) => failure = error,
                 Ok(Some(Err(ended))) => failure = std::io::Error::other(ended),
             }
@@ -149,8 +154,9 @@ mod tests {
             vec![silent.clone(), good.clone()],
             vec![silent.clone(), refuses.clone(), good.clone()],
         ] {
-            let stream = dial(&addresses, PACE, PATIENCE).await.unwrap();
+            let (stream, answered) = dial(&addresses, PACE, PATIENCE).await.unwrap();
             assert_eq!(at(stream.peer_addr().unwrap()), good, "{addresses:?}");
+            assert_eq!(answered, good);
         }
         let error = dial(&[refuses.clone(), refuses.clone()], PACE, PATIENCE).await.unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);

@@ -1,0 +1,173 @@
+//! TLS between servers: which connections have it, and whom each side takes for a member.
+
+use std::io;
+use std::time::Duration;
+
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
+use zebu_auth::certificate::{Facts, NotACertificate};
+use zebu_auth::tls::{HostnameError, PortError, PortFiles, verify_hostname};
+
+use crate::peer::PeerStream;
+use crate::port::Port;
+use crate::{Begins, sort};
+
+/// How long the rest of a header may take whose first byte has come.
+const REST_OF_HEADER: Duration = Duration::from_secs(1);
+
+/// Which connections between servers have TLS, and what is checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeerRules {
+    /// This server speaks TLS where it connects.
+    pub dials: bool,
+    /// A connection without TLS is taken, too.
+    pub accepts_plain: bool,
+    /// How long a server that connects may be silent before it counts as one without TLS, where those are taken.
+    pub detection_time: Duration,
+    /// The certificate of a server that is connected to must be for the host that was asked for.
+    pub verifies_servers: bool,
+    /// The certificate of a server that connects must be for the address that it comes from, or for a member.
+    pub verifies_clients: bool,
+}
+
+/// Why a connection between servers cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PeerError {
+    /// It has ended, or one side does not take the other.
+    #[error("no TLS: {0}")]
+    Failed(#[from] io::Error),
+    /// The other side's certificate is none.
+    #[error("no TLS: the other server's certificate cannot be read: {0}")]
+    Certificate(#[from] NotACertificate),
+    /// Its certificate is for another host.
+    #[error("no TLS: {source}; {setting}=false does without this check")]
+    Host {
+        /// Which one.
+        #[source]
+        source: HostnameError,
+        /// What switches the check off.
+        setting: &'static str,
+    },
+    /// It speaks without TLS.
+    #[error("it does not begin TLS, and nothing else is taken (sslQuorum without portUnification)")]
+    Plain,
+    /// What is connected to has a name that no certificate can be for.
+    #[error("no TLS: no certificate can be for the host {0:?}")]
+    Name(String),
+}
+
+/// The certificates of a server as a member of its ensemble, and its rules.
+#[derive(Debug)]
+pub struct PeerPort {
+    port: Port,
+    rules: PeerRules,
+}
+
+impl PeerPort {
+    /// Reads the files, and says which certificate this server has.
+    ///
+    /// # Panics
+    /// With files that are not for both directions.
+    ///
+    /// # Errors
+    /// One sentence with the file, what is wrong and what helps.
+    pub fn new(files: PortFiles, rules: PeerRules) -> Result<Self, PortError> {
+        assert!(files.dials, "a member connects to others and is connected to");
+        Ok(Self { port: Port::new("TLS between servers", files)?, rules })
+    }
+
+    /// Its certificates.
+    pub fn port(&self) -> &Port {
+        &self.port
+    }
+
+    /// Does the handshake of a connection that came in, if it has one. `hosts` are those of the members.
+    ///
+    /// # Errors
+    /// The connection cannot be used.
+    pub async fn accept(
+        &self,
+        socket: TcpStream,
+        hosts: &[String],
+    ) -> Result<PeerStream, PeerError> {
+        let patience = self.rules.detection_time;
+        // A server that must begin TLS is told from one that does not as soon as it says something.
+        let begins = if self.rules.accepts_plain {
+            sort(&socket, patience).await?
+        } else {
+            first(&socket).await?
+        };
+        match (begins, self.rules.accepts_plain) {
+            (Begins::Plain, true) => return Ok(PeerStream::plain(socket)?),
+            (Begins::Plain, false) => return Err(PeerError::Plain),
+            (Begins::Tls, _) => {}
+        }
+        let peer = socket.peer_addr()?;
+        let stream = TlsAcceptor::from(self.port.config()).accept(socket).await?;
+        let certificate = certificate(stream.get_ref().1.peer_certificates())?;
+        if self.rules.verifies_clients
+            && let Some(facts) = &certificate
+        {
+            let address = peer.ip().to_canonical().to_string();
+            let names = std::iter::once(&address).chain(hosts).map(String::as_str);
+            check_host(facts, names, "ssl.quorum.clientHostnameVerification")?;
+        }
+        Ok(PeerStream::secured(TlsStream::Server(stream), peer, certificate))
+    }
+
+    /// Does the handshake of a connection to a host, if it is to have one.
+    ///
+    /// # Errors
+    /// The connection cannot be used.
+    pub async fn connect(&self, socket: TcpStream, host: &str) -> Result<PeerStream, PeerError> {
+        if !self.rules.dials {
+            return Ok(PeerStream::plain(socket)?);
+        }
+        let peer = socket.peer_addr()?;
+        let name =
+            ServerName::try_from(host.to_owned()).map_err(|_| PeerError::Name(host.to_owned()))?;
+        let config = self.port.client();
+        let stream = TlsConnector::from(config).connect(name, socket).await?;
+        let certificate = certificate(stream.get_ref().1.peer_certificates())?;
+        if self.rules.verifies_servers
+            && let Some(facts) = &certificate
+        {
+            let address = peer.ip().to_canonical().to_string();
+            check_host(facts, [host, &address].into_iter(), "ssl.quorum.hostnameVerification")?;
+        }
+        Ok(PeerStream::secured(TlsStream::Client(stream), peer, certificate))
+    }
+}
+
+/// Waits for the first bytes of a connection, and tells what they begin.
+async fn first(socket: &TcpStream) -> io::Result<Begins> {
+    if socket.peek(&mut [0]).await? == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    sort(socket, REST_OF_HEADER).await
+}
+
+fn certificate(
+    chain: Option<&[rustls::pki_types::CertificateDer<'_>]>,
+) -> Result<Option<Facts>, NotACertificate> {
+    chain.and_then(<[_]>::first).map(|der| Facts::of(der)).transpose()
+}
+
+fn check_host<'h>(
+    facts: &Facts,
+    names: impl Iterator<Item = &'h str>,
+    setting: &'static str,
+) -> Result<(), PeerError> {
+    let names: Vec<&str> = names.collect();
+    verify_hostname(facts, &names).map_err(|source| PeerError::Host { source, setting })
+}
+
+impl From<PeerError> for io::Error {
+    fn from(error: PeerError) -> Self {
+        match error {
+            PeerError::Failed(error) if error.kind() != io::ErrorKind::InvalidData => error,
+            error => Self::new(io::ErrorKind::PermissionDenied, error),
+        }
+    }
+}

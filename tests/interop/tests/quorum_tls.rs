@@ -1,0 +1,126 @@
+//! TLS between servers: members of ours and of the original's in one ensemble.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use zebu_interop::ensemble::{Ensemble, options};
+use zebu_interop::network::Network;
+use zebu_interop::raw::Session;
+use zebu_interop::server::Kind::{self, Java380, Java395, Zebu};
+use zebu_interop::server::Options;
+use zebu_interop::wire::{Writer, op, open_acl};
+
+/// A store of the tests of `zebu-auth`; the password of each is `testpass`.
+fn store(name: &str) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("tests/interop");
+    root.join("crates/auth/tests/fixtures").join(name)
+}
+
+/// How a member has TLS: the lines of `zoo.cfg`.
+#[derive(Clone, Copy, Debug)]
+struct Tls(&'static [(&'static str, &'static str)]);
+
+const PLAIN: Tls = Tls(&[]);
+const BOTH_ACCEPTED: Tls = Tls(&[("portUnification", "true")]);
+const BOTH_DIALLED: Tls = Tls(&[("portUnification", "true"), ("sslQuorum", "true")]);
+const ONLY: Tls = Tls(&[("sslQuorum", "true")]);
+const ONLY_13: Tls =
+    Tls(&[("sslQuorum", "true"), ("ssl.quorum.enabledProtocols", "TLSv1.3,TLSv1.2")]);
+
+fn with(tls: Tls) -> Options {
+    let options = options()
+        .config("ssl.quorum.keyStore.location", store("keytool17.p12").display())
+        .config("ssl.quorum.keyStore.password", "testpass")
+        .config("ssl.quorum.trustStore.location", store("trust17.p12").display())
+        .config("ssl.quorum.trustStore.password", "testpass");
+    tls.0.iter().fold(options, |options, (key, value)| options.config(key, value))
+}
+
+/// Writes at a member, and sees that all of them have it.
+fn write(ensemble: &mut Ensemble, at: usize, name: &str) -> Result<()> {
+    ensemble.ask(at, |address, patience| {
+        let mut session = Session::open_within(address, 60_000, patience)?;
+        let body = Writer::new().string(name).buffer(Some(&[7; 10_000]));
+        let reply = session.call(op::CREATE, body.acl(&open_acl()).int(0))?;
+        // Who did not answer may have made it.
+        ensure!([0, -110].contains(&reply.err), "{name}: error {}", reply.err);
+        session.close()
+    })?;
+    let tree = ensemble.agreed_tree()?;
+    ensure!(tree.contains(&format!("{name} ")), "{tree}");
+    Ok(())
+}
+
+fn start(kinds: &[Kind], tls: Tls) -> Result<Ensemble> {
+    Ensemble::prepare_each(Network::loopback(kinds.len()), kinds, 0, &|_| with(tls))?.started()
+}
+
+/// Whoever leads, all kinds follow it, and a wiped one gets its tree.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn members_of_all_kinds_speak_tls() -> Result<()> {
+    for (tls, kinds) in [
+        (ONLY, [Zebu, Java395, Java395]),
+        (ONLY_13, [Java395, Java380, Zebu]),
+        (BOTH_DIALLED, [Java380, Zebu, Java395]),
+    ] {
+        let run = || {
+            let mut ensemble = start(&kinds, tls)?;
+            for index in 0..kinds.len() {
+                write(&mut ensemble, index, &format!("/by-{index}"))?;
+            }
+            let ours = kinds.iter().position(|kind| *kind == Zebu).context("one of ours")?;
+            ensemble.member(ours).stop()?;
+            ensemble.wipe(ours)?;
+            ensemble.member(ours).launch()?;
+            write(&mut ensemble, ours, "/wiped")?;
+            // The leader goes, whoever it is.
+            let leader = ensemble.leader(None)?;
+            ensemble.member(leader).restart()?;
+            write(&mut ensemble, leader, "/another-leader")
+        };
+        run().with_context(|| format!("{tls:?} {kinds:?}"))?;
+    }
+    Ok(())
+}
+
+/// A running ensemble goes over to TLS as the original's documentation says, with members of both kinds.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn a_mixed_ensemble_goes_over_to_tls() -> Result<()> {
+    let kinds = [Java395, Zebu, Zebu];
+    let mut ensemble = start(&kinds, PLAIN)?;
+    write(&mut ensemble, 0, "/plain")?;
+    for (step, tls) in [BOTH_ACCEPTED, BOTH_DIALLED, ONLY].into_iter().enumerate() {
+        for index in 0..kinds.len() {
+            ensemble.member(index).stop()?;
+            // A line that is not there any more is one that says no.
+            let switches = ["portUnification", "sslQuorum"].map(|key| (key, "false"));
+            for (key, value) in switches.iter().chain(tls.0) {
+                ensemble.member(index).configure(key, value);
+            }
+            ensemble.member(index).launch()?;
+            write(&mut ensemble, index, &format!("/step-{step}-{index}"))
+                .with_context(|| format!("member {} with {tls:?}", index + 1))?;
+        }
+    }
+    ensemble.no_mismatches()
+}
+
+/// An ensemble of the original's that speaks TLS is replaced by ours member by member, and the other way round.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn members_with_tls_are_replaced_one_by_one() -> Result<()> {
+    let mut ensemble = start(&[Java395; 3], ONLY)?;
+    write(&mut ensemble, 0, "/theirs")?;
+    for (name, kind) in [("ours", Zebu), ("theirs-again", Java380)] {
+        for index in 0..3 {
+            ensemble.member(index).stop()?;
+            ensemble.member(index).change_kind(kind);
+            ensemble.member(index).launch()?;
+            write(&mut ensemble, index, &format!("/{name}-{index}"))
+                .with_context(|| format!("member {} is {kind:?}", index + 1))?;
+        }
+    }
+    ensemble.no_mismatches()
+}
