@@ -3,22 +3,30 @@
 //!
 //! For a count and for a session's ephemerals, what changes meanwhile may or may not be in the answer, as with the
 //! original, which holds nothing still for these. A list of children is of one moment: it begins anew when they change,
-//! and is made at once when they have changed too often.
+//! and is made at once when they have changed too often. Each read of a multiRead is of one moment, and the tree may
+//! change between two of them, as with the original, which makes them one by one.
 
+use std::collections::BTreeMap;
 use std::ops::Deref;
 
 use zebu_jute::{Decode as _, Decoder, Encode as _, Encoder};
 use zebu_proto::STAT_BYTES;
 use zebu_proto::reply::ReplyHeader;
-use zebu_proto::request::{PathOnly, PathWatch};
+use zebu_proto::request::{MultiHeader, MultiOp, PathOnly, PathWatch};
 use zebu_proto::{ErrorCode, OpCode, Xid};
 use zebu_tree::{Count, Listed as Step, Listing, Tree, WatchMode};
 
 use crate::frame::reply;
-use crate::read::{After, Reader};
+use crate::read::{After, Failure, Reader, refused_read};
 
 /// A znode with more children is listed a part at a time.
 pub(crate) const CHILDREN_AT_ONCE_MAX: u32 = 8_192;
+
+/// Reads of a multiRead that are made in one part.
+pub(crate) const PART_OPS_MAX: usize = 512;
+
+/// A part of a multiRead ends once its answers are longer.
+pub(crate) const PART_BYTES_MAX: usize = 64 << 10;
 
 /// How often a list of children begins anew before it is made at once.
 const RESTARTS_MAX: u32 = 3;
@@ -41,6 +49,9 @@ pub fn waits_for_turn<T: Deref<Target = Tree>>(
     body: &[u8],
     tree: impl FnOnce() -> T,
 ) -> bool {
+    if op == OpCode::MULTI_READ {
+        return has_parts(body, &tree()).unwrap_or(false);
+    }
     if !lists_children(op) {
         return may_take_long(op);
     }
@@ -48,6 +59,41 @@ pub fn waits_for_turn<T: Deref<Target = Tree>>(
         return false;
     };
     tree().node(&path).is_some_and(|node| node.child_count() > CHILDREN_AT_ONCE_MAX)
+}
+
+/// Whether a multiRead has more than one part, as far as the tree shows now; `None` when it cannot be read.
+fn has_parts(body: &[u8], tree: &Tree) -> Option<bool> {
+    let from = &mut Decoder::new(body);
+    let mut bytes = 0;
+    for number in 0.. {
+        let Some(op) = next_read(from).ok()? else { break };
+        if number == PART_OPS_MAX || bytes > PART_BYTES_MAX {
+            return Some(true);
+        }
+        let Some(node) = tree.node(op.path()?) else { continue };
+        bytes += match op {
+            MultiOp::GetChildren(_) if node.child_count() > CHILDREN_AT_ONCE_MAX => {
+                return Some(true);
+            }
+            MultiOp::GetChildren(_) => node.children().map(|name| 4 + name.len()).sum(),
+            _ => node.data().map_or(0, <[u8]>::len) + STAT_BYTES,
+        };
+    }
+    Some(false)
+}
+
+/// The next read of a multiRead; `None` behind the last.
+fn next_read<'a>(from: &mut Decoder<'a>) -> Result<Option<MultiOp<'a>>, Failure> {
+    let header = MultiHeader::decode(from)?;
+    if header.done {
+        return Ok(None);
+    }
+    let read = PathWatch::decode(from)?;
+    match header.op {
+        OpCode::GET_DATA => Ok(Some(MultiOp::GetData(read))),
+        OpCode::GET_CHILDREN => Ok(Some(MultiOp::GetChildren(read))),
+        _ => Err(Failure::Malformed),
+    }
 }
 
 /// A read under way.
@@ -70,8 +116,12 @@ enum Part {
     },
     /// Names of the children of a znode.
     Children(Box<Children>),
+    /// The reads of a multiRead.
+    Several(Box<Several>),
     /// What the answer has.
     Done(Vec<u8>),
+    /// What the answer has where one of several reads has no path: it ends there, with an error.
+    Cut(Vec<u8>),
     TooLong,
     Failed(ErrorCode),
 }
@@ -86,6 +136,26 @@ struct Children {
     listing: Option<Listing>,
     listed: Listed,
     restarts: u32,
+}
+
+impl Children {
+    fn of(path: String, watch: bool) -> Box<Self> {
+        let (listing, listed, restarts) = (None, Listed::default(), 0);
+        Box::new(Self { path, watch, listing, listed, restarts })
+    }
+}
+
+/// Reads of a multiRead, as far as they were made.
+#[derive(Debug)]
+struct Several {
+    /// The request.
+    body: Vec<u8>,
+    /// Where the next read begins in it.
+    at: usize,
+    /// Results of those before.
+    results: Vec<u8>,
+    /// The last of those before, if it is a long list of children that is not whole.
+    children: Option<Box<Children>>,
 }
 
 /// Strings of a list, as they are in an answer.
@@ -123,7 +193,8 @@ impl LongRead {
 }
 
 impl Reader<'_> {
-    /// Begins a read that may take long; `None` when it is no such read, or is answered at once.
+    /// Begins a read that may take long; `None` when it is no such read, or is answered at once. A multiRead is begun
+    /// whatever it has: a short one takes one part.
     pub fn begin(&self, tree: &Tree, xid: Xid, op: OpCode, body: &[u8]) -> Option<LongRead> {
         if lists_children(op) {
             let PathWatch { path, watch } = PathWatch::decode(&mut Decoder::new(body)).ok()?;
@@ -132,9 +203,12 @@ impl Reader<'_> {
             if node.child_count() <= CHILDREN_AT_ONCE_MAX {
                 return None;
             }
-            let (listing, listed, restarts) = (None, Listed::default(), 0);
-            let children = Children { path, watch, listing, listed, restarts };
-            let part = Part::Children(Box::new(children));
+            let part = Part::Children(Children::of(path, watch));
+            return Some(LongRead { xid, op, part });
+        }
+        if op == OpCode::MULTI_READ {
+            let (body, results) = (body.to_vec(), Vec::new());
+            let part = Part::Several(Box::new(Several { body, at: 0, results, children: None }));
             return Some(LongRead { xid, op, part });
         }
         let path = PathOnly::decode(&mut Decoder::new(body)).ok()?.path;
@@ -182,7 +256,11 @@ impl Reader<'_> {
                 let Some(done) = self.list(tree, read.op, children, budget) else { return false };
                 read.part = done;
             }
-            Part::Done(_) | Part::TooLong | Part::Failed(_) => {}
+            Part::Several(several) => {
+                let Some(done) = self.read_several(tree, several, budget) else { return false };
+                read.part = done;
+            }
+            Part::Done(_) | Part::Cut(_) | Part::TooLong | Part::Failed(_) => {}
         }
         true
     }
@@ -233,6 +311,66 @@ impl Reader<'_> {
         }
     }
 
+    /// Makes up to `budget` reads more of a multiRead; what comes of it, once all are made.
+    fn read_several(&self, tree: &Tree, several: &mut Several, budget: usize) -> Option<Part> {
+        let Several { body, at, results, children } = several;
+        let before = results.len();
+        // For this part alone: it knows an ACL by its place.
+        let mut permitted = BTreeMap::new();
+        for _ in 0..budget.min(PART_OPS_MAX) {
+            let made = if let Some(list) = children {
+                let list = self.list(tree, OpCode::GET_CHILDREN, list, budget)?;
+                *children = None;
+                let out = &mut Encoder::new(results);
+                match list {
+                    Part::Done(names) => {
+                        let op = OpCode::GET_CHILDREN;
+                        MultiHeader { op, done: false, err: 0 }.encode(out);
+                        out.raw(&names);
+                        Ok(true)
+                    }
+                    Part::Failed(code) => {
+                        refused_read(code, out);
+                        Ok(true)
+                    }
+                    _ => Err(Failure::TooLong),
+                }
+            } else {
+                let from = &mut Decoder::new(&body[*at..]);
+                let op = match next_read(from) {
+                    Ok(Some(op)) => op,
+                    Ok(None) => {
+                        MultiHeader::END.encode(&mut Encoder::new(results));
+                        return Some(Part::Done(std::mem::take(results)));
+                    }
+                    Err(_) => return Some(Part::Failed(ErrorCode::MARSHALLING_ERROR)),
+                };
+                *at += from.position();
+                let out = &mut Encoder::new(results);
+                let made = self.sub_read(tree, &op, true, &mut permitted, out);
+                if matches!(made, Err(Failure::Long)) {
+                    let path = op.path().expect("a list of children has been looked for");
+                    *children = Some(Children::of(path.to_owned(), false));
+                    continue;
+                }
+                made
+            };
+            match made {
+                Ok(_) if results.len() > self.answer_bytes_max => return Some(Part::TooLong),
+                Ok(true) => {}
+                Ok(false) => {
+                    MultiHeader::END.encode(&mut Encoder::new(results));
+                    return Some(Part::Cut(std::mem::take(results)));
+                }
+                Err(_) => return Some(Part::TooLong),
+            }
+            if results.len() - before > PART_BYTES_MAX {
+                break;
+            }
+        }
+        None
+    }
+
     /// Appends the answer of a read of which everything was looked at.
     ///
     /// # Panics
@@ -242,6 +380,10 @@ impl Reader<'_> {
         match &read.part {
             Part::Done(body) => {
                 reply(out, header(ErrorCode::OK), |out| out.raw(body));
+                After::Keep
+            }
+            Part::Cut(body) => {
+                reply(out, header(ErrorCode::MARSHALLING_ERROR), |out| out.raw(body));
                 After::Keep
             }
             Part::TooLong => {

@@ -17,7 +17,7 @@ use zebu_tree::{Node, Tree, WatchLists, WatchMode, WatcherId};
 
 use crate::auth::{Schemes, masked};
 use crate::frame::{bare_reply, fail, notification, reply};
-use crate::long::{CHILDREN_AT_ONCE_MAX, may_take_long};
+use crate::long::{CHILDREN_AT_ONCE_MAX, PART_BYTES_MAX, PART_OPS_MAX, may_take_long};
 
 /// Longest answer where nothing else is configured, as much as may wait in a connection's outbox. A
 /// request of a megabyte could ask for a znode of a megabyte sixty thousand times, and a znode may have
@@ -56,7 +56,7 @@ pub enum After {
 }
 
 /// Why a read has no result.
-enum Failure {
+pub(crate) enum Failure {
     Code(ErrorCode),
     Malformed,
     TooLong,
@@ -97,7 +97,8 @@ impl Reader<'_> {
         self.respond(tree, xid, op, body, false, out)
     }
 
-    /// The same for callers that can wait: a long list of children is left to [`Reader::begin`].
+    /// The same for callers that can wait: a long list of children, or a multiRead with more than one part, is left to
+    /// [`Reader::begin`].
     pub fn answer_or_defer(
         &self,
         tree: &Tree,
@@ -275,13 +276,18 @@ impl Reader<'_> {
                     // Writes that can be read fail one by one, that is at the first.
                     Err(_) => multi_ops(&mut Decoder::new(body), false)?,
                 };
+                if defers && ops.len() > PART_OPS_MAX && ops[0].is_read() {
+                    return Err(Failure::Long);
+                }
                 let start = out.position();
-                let room = |out: &Encoder<'_>| out.position() - start <= self.answer_bytes_max;
                 let mut permitted = BTreeMap::new();
                 let mut whole = true;
                 for op in &ops {
-                    whole = self.sub_read(tree, op, &mut permitted, out)?;
-                    if !room(out) {
+                    if defers && out.position() - start > PART_BYTES_MAX {
+                        return Err(Failure::Long);
+                    }
+                    whole = self.sub_read(tree, op, defers, &mut permitted, out)?;
+                    if out.position() - start > self.answer_bytes_max {
                         return Err(Failure::TooLong);
                     }
                     if !whole {
@@ -316,11 +322,13 @@ impl Reader<'_> {
 
     /// One read of a list; false where it is none or has no path, and the list ends.
     ///
-    /// `permitted` has what is known of long ACLs: many reads of one list may meet the same.
-    fn sub_read(
+    /// `permitted` has what is known of long ACLs: many reads of one list may meet the same. A long list of children is
+    /// not begun if the caller `defers` it.
+    pub(crate) fn sub_read(
         &self,
         tree: &Tree,
         op: &MultiOp<'_>,
+        defers: bool,
         permitted: &mut BTreeMap<*const Acl, bool>,
         out: &mut Encoder<'_>,
     ) -> Result<bool, Failure> {
@@ -340,6 +348,10 @@ impl Reader<'_> {
         });
         match node {
             Ok(node) => {
+                let is_list = kind == OpCode::GET_CHILDREN;
+                if defers && is_list && node.child_count() > CHILDREN_AT_ONCE_MAX {
+                    return Err(Failure::Long);
+                }
                 MultiHeader { op: kind, done: false, err: 0 }.encode(out);
                 if kind == OpCode::GET_DATA {
                     self.get_data(&node, out);
@@ -347,10 +359,7 @@ impl Reader<'_> {
                     self.children(&node, out)?;
                 }
             }
-            Err(code) => {
-                MultiHeader { op: OpCode::ERROR, done: false, err: code.0 }.encode(out);
-                code.encode(out);
-            }
+            Err(code) => refused_read(code, out),
         }
         Ok(true)
     }
@@ -403,6 +412,12 @@ impl Reader<'_> {
         let missed = &mut |event, path: &str| notification(out, event, path, Zxid(-1));
         Ok(tree.set_watches(relative_zxid, &lists, self.watcher, missed))
     }
+}
+
+/// The result of a read of a list that is refused.
+pub(crate) fn refused_read(code: ErrorCode, out: &mut Encoder<'_>) {
+    MultiHeader { op: OpCode::ERROR, done: false, err: code.0 }.encode(out);
+    code.encode(out);
 }
 
 fn required_path<'a>(from: &mut Decoder<'a>) -> Result<Cow<'a, str>, Failure> {

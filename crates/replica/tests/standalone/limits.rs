@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
-use zebu_jute::{Decode as _, Encode as _, Encoder};
+use zebu_jute::{Decode as _, Decoder, Encode as _, Encoder};
 use zebu_proto::reply::ReplyHeader;
-use zebu_proto::request::{Create, MultiHeader, PathOnly, PathVersion, PathWatch, SetAcl};
+use zebu_proto::request::{Create, MultiHeader, PathOnly, PathVersion, PathWatch, SetAcl, SetData};
 use zebu_proto::txn::{CreateTxn, Txn, TxnHeader, TxnRecord};
 use zebu_proto::{
-    Acl, AclRef, ErrorCode, Id, OpCode, Perms, SessionId, Version, WatcherType, Xid, Zxid,
+    Acl, AclRef, ErrorCode, Id, OpCode, Perms, SessionId, Stat, Version, WatcherType, Xid, Zxid,
 };
 use zebu_replica::auth::{AuthProvider, IDS_MAX, Refused, Schemes};
-use zebu_replica::{ANSWER_BYTES_MAX, After, Reader, Rules, frame};
+use zebu_replica::{ANSWER_BYTES_MAX, After, Reader, Rules, frame, waits_for_turn};
 use zebu_tree::{Silent, Tree, WatcherId};
 
 use crate::world::{EPHEMERAL, PERSISTENT, Server, tree};
@@ -414,10 +414,12 @@ fn an_answer_that_is_too_long_is_an_error() {
     server.flush();
     let path = PathWatch { path: Some("/".into()), watch: false }.to_bytes();
     let prefix = PathOnly { path: Some("/child".into()) }.to_bytes();
+    let several = multi_read(&[(OpCode::GET_DATA, "/"), (OpCode::GET_CHILDREN, "/")]);
     let reads = [
         (OpCode::GET_CHILDREN, &path),
         (OpCode::GET_CHILDREN2, &path),
         (OpCode::GET_EPHEMERALS, &prefix),
+        (OpCode::MULTI_READ, &several),
     ];
     for (op, body) in reads {
         let (after, err, body_there) = read(&server, op, body, 1000);
@@ -427,8 +429,165 @@ fn an_answer_that_is_too_long_is_an_error() {
             let (after, err, body_there) = read(&server, op, body, most);
             assert_eq!((after, err), (After::TooLong, ErrorCode::MARSHALLING_ERROR), "{op}");
             assert_eq!(body_there, []);
+            // The same for a read that is made in parts.
+            let reader = Reader { answer_bytes_max: most, ..reader(&server) };
+            let Some(mut long) = reader.begin(&server.tree, Xid(1), op, body) else { continue };
+            while !reader.go_on(&server.tree, &mut long, 1) {}
+            let mut answer = Vec::new();
+            assert_eq!(reader.finish(&server.tree, long, &mut answer), After::TooLong, "{op}");
+            let header = ReplyHeader::from_bytes(&answer[frame::LENGTH_BYTES..]).unwrap();
+            let nothing_else = answer.len() == frame::LENGTH_BYTES + 16;
+            assert_eq!((header.err, nothing_else), (ErrorCode::MARSHALLING_ERROR, true));
         }
     }
+}
+
+/// The body of a multiRead.
+fn multi_read(reads: &[(OpCode, &str)]) -> Vec<u8> {
+    let mut body = Vec::new();
+    let mut out = Encoder::new(&mut body);
+    for (op, path) in reads {
+        MultiHeader { op: *op, done: false, err: -1 }.encode(&mut out);
+        PathWatch { path: Some((*path).into()), watch: false }.encode(&mut out);
+    }
+    MultiHeader::END.encode(&mut out);
+    body
+}
+
+/// What a caller that can wait gets, and how many turns the answer takes beside the first.
+fn read_in_parts(server: &Server, body: &[u8], budget: usize) -> (Vec<u8>, usize) {
+    let (op, mut answer) = (OpCode::MULTI_READ, Vec::new());
+    let reader = reader(server);
+    match reader.answer_or_defer(&server.tree, Xid(1), op, body, &mut answer) {
+        After::Keep => (answer, 0),
+        After::Long => {
+            assert_eq!(answer, [], "nothing was answered");
+            let mut long = reader.begin(&server.tree, Xid(1), op, body).unwrap();
+            let mut parts = 1;
+            while !reader.go_on(&server.tree, &mut long, budget) {
+                parts += 1;
+            }
+            assert_eq!(reader.finish(&server.tree, long, &mut answer), After::Keep);
+            (answer, parts)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_long_multi_read_is_made_in_parts_and_its_answer_is_the_same() {
+    const BUDGET: usize = 8_192;
+    let mut server = Server::with(tree(), Rules::default(), 1);
+    for path in ["/t", "/t/1", "/t/2", "/large", "/long"] {
+        server.create(1, path, PERSISTENT);
+    }
+    let [data, small] = [vec![7; 40 << 10], vec![7; 100]].map(|data| {
+        let set = SetData { path: Some("/large".into()), data: Some(&data), version: Version::ANY };
+        set.to_bytes()
+    });
+    server.request(1, OpCode::SET_DATA, data);
+    let mine = [Acl { perms: Perms(31), id: Id::new("ip", "192.0.2.1") }];
+    server.request(1, OpCode::CREATE, create_body("/mine", PERSISTENT, &mine));
+    for n in 0..8_193 {
+        server.create(1, &format!("/long/{n}"), PERSISTENT);
+    }
+    server.flush();
+    let (data, list) = (OpCode::GET_DATA, OpCode::GET_CHILDREN);
+    let mixed = [(data, "/t"), (list, "/t"), (data, "/none"), (list, "/mine")];
+    let repeat = |reads: &[(OpCode, &'static str)], times| multi_read(&reads.repeat(times));
+    let mut without_path = multi_read(&[(data, "/t"); 600]);
+    without_path.truncate(without_path.len() - 9);
+    let mut out = Encoder::new(&mut without_path);
+    MultiHeader { op: data, done: false, err: -1 }.encode(&mut out);
+    PathWatch { path: None, watch: false }.encode(&mut out);
+    MultiHeader::END.encode(&mut out);
+    let mut cut_short = multi_read(&[(data, "/t"); 3]);
+    cut_short.truncate(cut_short.len() - 9);
+    let cases = [
+        // Few reads with short answers are one step, and so is a long answer behind which nothing is read.
+        ("none", multi_read(&[]), 0),
+        ("few", repeat(&mixed, 2), 0),
+        ("as many as may be", repeat(&mixed, 128), 0),
+        ("one large", multi_read(&[(data, "/large")]), 0),
+        ("two large", multi_read(&[(data, "/large"); 2]), 0),
+        // Others have their turn after 512 reads, 64 KiB, or 8192 children. The end takes no part of its own unless
+        // the part before it is full.
+        ("many", repeat(&mixed, 129), 2),
+        ("more", repeat(&mixed, 500), 4),
+        ("much", multi_read(&[(data, "/large"); 10]), 6),
+        ("a long list", multi_read(&[(data, "/t"), (list, "/long"), (list, "/t")]), 2),
+        ("long lists", multi_read(&[(list, "/long"); 3]), 4),
+        // Errors that end all of it.
+        ("no path", without_path, 2),
+        ("no end", cut_short, 0),
+        ("writes", multi_read(&[(OpCode::CREATE, "/t")]), 0),
+    ];
+    for (name, body, expected) in &cases {
+        let mut at_once = Vec::new();
+        let op = OpCode::MULTI_READ;
+        assert_eq!(
+            reader(&server).answer(&server.tree, Xid(1), op, body, &mut at_once),
+            After::Keep
+        );
+        let (answer, parts) = read_in_parts(&server, body, BUDGET);
+        assert_eq!(parts, *expected, "parts of {name}");
+        assert!(answer == at_once, "the answer to {name} depends on how it is made");
+        // Behind a write it waits for its turn if it is to be made in parts.
+        let waits = waits_for_turn(op, body, || &server.tree);
+        assert_eq!(waits, *expected > 0, "{name}");
+    }
+    // Neither does it depend on the budget.
+    for (name, body, _) in cases.iter().filter(|case| case.2 > 0) {
+        let whole = read_in_parts(&server, body, BUDGET).0;
+        let (answer, parts) = read_in_parts(&server, body, 500);
+        assert!(parts > 1 && answer == whole, "{name}");
+    }
+    // What the tree has now is what counts.
+    server.request(1, OpCode::SET_DATA, small);
+    server.flush();
+    assert_eq!(read_in_parts(&server, &multi_read(&[(data, "/large"); 10]), BUDGET).1, 0);
+}
+
+#[test]
+fn each_read_of_a_long_multi_read_is_of_one_moment() {
+    let mut server = Server::with(tree(), Rules::default(), 1);
+    server.create(1, "/t", PERSISTENT);
+    for n in 0..8_193 {
+        server.create(1, &format!("/t/{n}"), PERSISTENT);
+    }
+    server.create(1, "/gone", PERSISTENT);
+    server.flush();
+    let (data, list) = (OpCode::GET_DATA, OpCode::GET_CHILDREN);
+    let reads = [(data, "/gone"), (list, "/t"), (data, "/gone"), (list, "/t/none")];
+    let body = multi_read(&reads);
+    let mut long = reader(&server).begin(&server.tree, Xid(1), OpCode::MULTI_READ, &body).unwrap();
+    // The first read is made, and the list is begun.
+    assert!(!reader(&server).go_on(&server.tree, &mut long, 4_000));
+    server.delete(1, "/gone");
+    server.delete(1, "/t/0");
+    server.create(1, "/t/new", PERSISTENT);
+    server.flush();
+    while !reader(&server).go_on(&server.tree, &mut long, 4_000) {}
+    let mut answer = Vec::new();
+    assert_eq!(reader(&server).finish(&server.tree, long, &mut answer), After::Keep);
+    let header = ReplyHeader::from_bytes(&answer[frame::LENGTH_BYTES..]).unwrap();
+    assert_eq!((header.zxid, header.err), (server.tree.last_zxid(), ErrorCode::OK));
+    let answer = &answer[frame::LENGTH_BYTES + 16..];
+    let from = &mut Decoder::new(answer);
+    assert_eq!(MultiHeader::decode(from).unwrap(), MultiHeader { op: data, done: false, err: 0 });
+    assert_eq!(from.buffer().unwrap(), Some(&b"x"[..]));
+    Stat::decode(from).unwrap();
+    assert_eq!(MultiHeader::decode(from).unwrap(), MultiHeader { op: list, done: false, err: 0 });
+    let names = Vec::<String>::decode(from).unwrap();
+    let expected: Vec<&str> = server.tree.node("/t").unwrap().children().collect();
+    assert_eq!(names, expected);
+    for _ in 0..2 {
+        let header = MultiHeader::decode(from).unwrap();
+        assert_eq!((header.op, header.err), (OpCode::ERROR, ErrorCode::NO_NODE.0));
+        assert_eq!(from.int(), Ok(ErrorCode::NO_NODE.0));
+    }
+    assert_eq!(MultiHeader::decode(from).unwrap(), MultiHeader::END);
+    assert_eq!(from.remaining(), 0);
 }
 
 #[test]

@@ -41,6 +41,11 @@ fn reads_that_take_many_turns_are_answered_in_their_order() {
             .collect();
         assert_eq!(client.call(op::MULTI, &multi(&creates)).err, 0);
     }
+    // A list of children that takes turns itself, in the middle of reads that are many and short.
+    let path = || Bytes::new().text("/t").bool(false);
+    let mut reads = vec![(op::GET_DATA, path()); 300];
+    reads.push((op::GET_CHILDREN, path()));
+    reads.extend(vec![(op::GET_DATA, path()); 300]);
     let mut asked = Vec::new();
     for _ in 0..20 {
         // Behind a write, in front of a read, and in between.
@@ -50,6 +55,8 @@ fn reads_that_take_many_turns_are_answered_in_their_order() {
             (op::GET_EPHEMERALS, Bytes::new().text("/t/1-")),
             (op::GET_CHILDREN, Bytes::new().text("/t").bool(false)),
             (op::GET_CHILDREN2, Bytes::new().text("/t").bool(false)),
+            (op::SET_DATA, set_data("/t", b"y")),
+            (op::MULTI_READ, multi(&reads)),
             (op::EXISTS, Bytes::new().text("/t").bool(false)),
         ] {
             asked.push((client.post(kind, &body), kind));
@@ -67,6 +74,20 @@ fn reads_that_take_many_turns_are_answered_in_their_order() {
                 let names = body.texts();
                 assert_eq!((names.len(), &*names[0]), (ZNODES, "0-0"));
                 assert_eq!(body.stat().children, ZNODES as i32);
+            }
+            op::MULTI_READ => {
+                for (kind, _) in &reads {
+                    assert_eq!((body.int(), body.take(1), body.int()), (*kind, &[0][..], 0));
+                    if *kind == op::GET_DATA {
+                        // The write in front of it is seen, and the one behind it is not.
+                        assert_eq!(body.buffer(), b"y");
+                        assert_eq!(body.stat().children, ZNODES as i32);
+                    } else {
+                        assert_eq!(body.texts().len(), ZNODES);
+                    }
+                }
+                assert_eq!((body.int(), body.take(1), body.int()), (-1, &[1][..], -1));
+                assert!(body.0.is_empty());
             }
             _ => {}
         }
