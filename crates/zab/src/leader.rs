@@ -29,6 +29,9 @@ const COUNTER_MAX: u32 = u32::MAX - 1;
 /// by less. A single packet of a stranger must not use up the epochs of an ensemble.
 const EPOCHS_APART_MAX: u32 = 1 << 24;
 
+/// The same for somebody who has not voted for this server, as far as this server has heard.
+const EPOCHS_APART_UNPROVEN: u32 = 1 << 10;
+
 /// What a leader does, in the order in which it does it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
@@ -237,7 +240,7 @@ impl Leader {
 
     /// Takes part in its own discovery.
     pub(crate) fn begin(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
-        self.join(ctx, ctx.options.me, ctx.epochs.accepted);
+        self.join(ctx, ctx.options.me, ctx.epochs.accepted, true);
         Ok(())
     }
 
@@ -255,7 +258,7 @@ impl Leader {
             return Ok(());
         }
         match self.phase {
-            Phase::EpochDiscovery => self.join(ctx, ctx.options.me, ctx.epochs.accepted),
+            Phase::EpochDiscovery => self.join(ctx, ctx.options.me, ctx.epochs.accepted, true),
             Phase::HistoryDiscovery => self.elect(ctx, ctx.options.me)?,
             Phase::Synchronization if self.current_saved => self.prove(ctx, ctx.options.me)?,
             Phase::Broadcast => {
@@ -360,11 +363,16 @@ impl Leader {
     // ---- discovery
 
     /// A server takes part in the choice of the epoch.
-    fn join(&mut self, ctx: &mut Ctx<'_>, server: ServerId, accepted: Epoch) {
+    ///
+    /// Everybody can say to be a server: what is said to have been promised counts for one that has voted for this server,
+    /// and for another one as long as it is as close as promises of servers are that miss an election now and then. A server
+    /// that has promised more will look for a leader again, and is known then.
+    fn join(&mut self, ctx: &mut Ctx<'_>, server: ServerId, accepted: Epoch, is_believed: bool) {
         if self.phase != Phase::EpochDiscovery {
             return;
         }
-        if ctx.quorums.is_member(server) {
+        let close = Epoch(ctx.epochs.accepted.0.saturating_add(EPOCHS_APART_UNPROVEN));
+        if ctx.quorums.is_member(server) && (is_believed || accepted <= close) {
             self.highest = self.highest.max(accepted);
         }
         if ctx.quorums.is_voter(server) {
@@ -533,7 +541,10 @@ impl Leader {
         }
         self.links.introduced(id, info.server, observer);
         match self.phase {
-            Phase::EpochDiscovery => self.join(ctx, info.server, promised),
+            Phase::EpochDiscovery => {
+                let is_believed = self.believes(id, info.server);
+                self.join(ctx, info.server, promised, is_believed);
+            }
             Phase::EpochPromise => {}
             _ => self.links.ask(ctx, id, self.epoch),
         }
@@ -687,7 +698,7 @@ impl Leader {
     fn prove(&mut self, ctx: &mut Ctx<'_>, server: ServerId) -> Result<(), Leave> {
         self.proven.insert(server);
         if self.phase != Phase::Synchronization
-            || !self.current_saved
+            || !self.current_saved && !zebu_proto::mutant!("leads before its epoch is durable")
             || !(ctx.quorums.all_have_quorum(&self.proven) || self.goes_alone(ctx))
         {
             return Ok(());
@@ -859,7 +870,9 @@ impl Leader {
     ) -> Zxid {
         let mut acked: Vec<(Zxid, ServerId)> = links
             .values()
-            .filter(|link| link.is_proven())
+            .filter(|link| {
+                link.is_proven() || zebu_proto::mutant!("unproven acknowledgements counted")
+            })
             .filter(|link| config.is_voter(link.server) && !link.observer)
             .map(|link| (link.own.acked, link.server))
             .collect();
