@@ -28,6 +28,11 @@ pub(crate) fn forgets_what_it_hands_in() -> bool {
     zebu_proto::mutant!("answer overtaken in a run")
 }
 
+/// A run of requests goes on however long it takes.
+pub(crate) fn forgets_the_time() -> bool {
+    zebu_proto::mutant!("run without end")
+}
+
 /// AUTH counts from the next run of requests on.
 pub(crate) fn authenticates_late() -> bool {
     zebu_proto::mutant!("AUTH after the next request")

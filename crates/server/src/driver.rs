@@ -26,7 +26,7 @@ use zebu_zab::{ConfigChange, Leave, LinkId, Peer, Role};
 
 use crate::clients::conn::{Conn, Side};
 use crate::counting::commits::Commits;
-use crate::counting::digests::Digests;
+use crate::counting::digests::{Comparison, Digests};
 use crate::counting::replication::Between;
 use crate::counting::requests::{
     Ops, bytes_read, count_answers, count_event, count_replica, gather_written,
@@ -511,9 +511,14 @@ impl World for Effects<'_> {
         let AppliedTxn { record, applied, .. } = what;
         counts.propagation.add(now.wall_ms.saturating_sub(record.header.time_ms).max(0));
         if applied.digest_compared {
-            let told = record.digest.map(|digest| digest.tree);
-            let tree = what.tree.digest();
-            self.parts.digests.compared(self.shared, what.zxid, applied.digest_matches, tree, told);
+            let comparison = Comparison {
+                zxid: what.zxid,
+                matches: applied.digest_matches,
+                tree: what.tree.digest(),
+                expected: record.digest.map(|digest| digest.tree),
+            };
+            let mismatches = &self.shared.metrics.digest_mismatches_count;
+            self.parts.digests.compared(now.monotonic, mismatches, comparison);
         }
         if applied.err == ErrorCode::OK {
             gather_written(&record.txn, &mut counts.written);

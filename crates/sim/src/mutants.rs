@@ -126,6 +126,20 @@ pub const MUTANTS: &[Mutant] = &[
         "S-6",
         "what_shows_that_a_request_is_lost_is_applied of zebu-replica",
     ),
+    // The old connection's request has to be taken in behind the renewal, and before its connection's end.
+    tested(
+        "moved session served",
+        "ORD-01",
+        "an_old_connection_ends_when_its_session_is_to_be_renewed of zebu-replica",
+    ),
+    aimed("leads before its epoch is durable", "B-30", Aim::HungDisks),
+    // A learner acknowledges what it is sent only behind what it is proven by, unless it is late.
+    tested(
+        "unproven acknowledgements counted",
+        "P-4",
+        "script counted_acknowledgements.txt of zebu-zab",
+    ),
+    aimed("older connection kept", "P-4", Aim::BadLinks),
     mutant("touches not relayed", "SES-07"),
     mutant("read overtakes", "ORD-04"),
     aimed("readers may write", "B-22", Aim::Readers),
@@ -145,6 +159,12 @@ pub const MUTANTS: &[Mutant] = &[
     alone("sync of a turn not told", "liveness"),
     alone("lost wake-up", "liveness"),
     alone("answer overtaken in a run", "ORD-04"),
+    // No run takes time there: the clock stands still while something happens.
+    tested(
+        "run without end",
+        "limits",
+        "a_run_of_reads_ends_by_time_and_writes_come_in_between of zebu-engine",
+    ),
     alone("AUTH after the next request", "ACL"),
     alone("all may read", "ACL"),
     alone("frames of any length", "limits"),

@@ -1,10 +1,13 @@
 //! Digests in transactions that are not the tree's: each is counted, and many are told in one line.
 
+use std::time::Duration;
+
 use tracing::{error, info};
+use zebu_metrics::Counter;
 use zebu_proto::Zxid;
 
-use crate::clients::workers::Warnings;
-use crate::shared::Shared;
+/// How long one line speaks for all transactions whose digests differ.
+const INTERVAL: Duration = Duration::from_secs(5);
 
 /// What became of the digests compared so far.
 #[derive(Debug, Default)]
@@ -13,37 +16,89 @@ pub struct Digests {
     differs: bool,
     /// Those that differ and were not told.
     untold: u64,
-    told: Warnings,
+    /// When a line was told last, on the monotonic clock.
+    told: Option<Duration>,
+}
+
+/// A comparison of the tree's digest after a transaction with the one in the transaction, or in a snapshot.
+#[derive(Clone, Copy, Debug)]
+pub struct Comparison {
+    /// The transaction.
+    pub zxid: Zxid,
+    /// Whether both are the same.
+    pub matches: bool,
+    /// The tree's.
+    pub tree: i64,
+    /// The other, where it is known.
+    pub expected: Option<i64>,
+}
+
+/// What is to be told of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum News {
+    Nothing,
+    /// The digests are the same again.
+    Recovered,
+    /// So many have differed since that was told last.
+    Differing(u64),
 }
 
 impl Digests {
-    /// The tree's digest after a transaction was compared with the one in the transaction, or in a snapshot.
-    pub fn compared(
-        &mut self,
-        shared: &Shared,
-        zxid: Zxid,
-        matches: bool,
-        tree: i64,
-        expected: Option<i64>,
-    ) {
-        if matches && !self.differs {
-            return;
-        }
-        if matches {
-            info!("after {zxid} the digest of the tree is the one in the transaction again");
-        } else {
-            shared.metrics.digest_mismatches_count.add(1);
-            self.untold += 1;
-            if self.told.is_due() {
+    /// Counts a mismatch in `mismatches`, and tells what is due.
+    pub fn compared(&mut self, now: Duration, mismatches: &Counter, comparison: Comparison) {
+        let Comparison { zxid, matches, tree, expected } = comparison;
+        match self.news(now, mismatches, matches) {
+            News::Nothing => {}
+            News::Recovered => {
+                info!("after {zxid} the digest of the tree is the one in the transaction again");
+            }
+            News::Differing(untold) => {
                 let expected = expected.map_or("another one".to_owned(), |it| format!("{it:#x}"));
                 error!(
                     "after {zxid} the digest of this server's tree is {tree:#x}, but {expected} was expected: \
-                     znodes are not what they are elsewhere ({} such transactions since this was said last)",
-                    self.untold
+                     znodes are not what they are elsewhere ({untold} such transactions since this was said last)"
                 );
-                self.untold = 0;
             }
         }
-        self.differs = !matches;
+    }
+
+    fn news(&mut self, now: Duration, mismatches: &Counter, matches: bool) -> News {
+        let differed = std::mem::replace(&mut self.differs, !matches);
+        if matches {
+            return if differed { News::Recovered } else { News::Nothing };
+        }
+        mismatches.add(1);
+        self.untold += 1;
+        if self.told.is_some_and(|told| now < told + INTERVAL) {
+            return News::Nothing;
+        }
+        self.told = Some(now);
+        News::Differing(std::mem::take(&mut self.untold))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_mismatch_is_counted_and_a_line_is_told_every_five_seconds() {
+        let (mut digests, mismatches) = (Digests::default(), Counter::default());
+        let mut compare = |now_ms, matches| {
+            let news = digests.news(Duration::from_millis(now_ms), &mismatches, matches);
+            (news, mismatches.value())
+        };
+        assert_eq!(compare(0, true), (News::Nothing, 0));
+        // The first is told at once, and speaks for those that follow.
+        assert_eq!(compare(1_000, false), (News::Differing(1), 1));
+        assert_eq!(compare(1_000, false), (News::Nothing, 2));
+        assert_eq!(compare(5_999, false), (News::Nothing, 3));
+        assert_eq!(compare(6_000, false), (News::Differing(3), 4));
+        assert_eq!(compare(10_999, false), (News::Nothing, 5));
+        // That they are the same again is told once. It is no reason to tell of the next mismatch earlier.
+        assert_eq!(compare(10_999, true), (News::Recovered, 5));
+        assert_eq!(compare(10_999, true), (News::Nothing, 5));
+        assert_eq!(compare(10_999, false), (News::Nothing, 6));
+        assert_eq!(compare(60_000, false), (News::Differing(3), 7));
     }
 }

@@ -1,0 +1,219 @@
+//! Runs of one connection's requests: they end, so that the tree can be changed in between.
+#![cfg(not(feature = "shuttle"))]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zebu_engine::client::{Client, Run, Wants, Worker};
+use zebu_engine::conns::ConnLimits;
+use zebu_engine::{ClientRules, Common, Conn, Mode, Outbox};
+use zebu_jute::{Decode as _, Decoder, Encode as _, Encoder};
+use zebu_proto::reply::ReplyHeader;
+use zebu_proto::request::{ConnectRequest, MultiHeader, PathWatch, RequestHeader};
+use zebu_proto::txn::{CreateTxn, Txn, TxnHeader, TxnRecord};
+use zebu_proto::{Acl, AclRef, ErrorCode, OpCode, SessionId, Xid, Zxid};
+use zebu_replica::auth::Schemes;
+use zebu_replica::frame;
+use zebu_tree::{Silent, Tree};
+
+/// How long a run may keep the tree from being changed before it ends.
+const TIME_MAX: Duration = Duration::from_millis(5);
+
+/// Requests with short answers between two looks at the clock.
+const LOOKS_EVERY: usize = 32;
+
+/// Requests in one run at most.
+const FRAMES_MAX: usize = 1024;
+
+#[derive(Debug)]
+struct Side;
+
+impl zebu_engine::Side for Side {
+    fn wake(&self) {}
+}
+
+/// A network worker whose clock goes on with each answer.
+struct Desk {
+    now: Duration,
+    answer_takes: Duration,
+    runs: Vec<u64>,
+}
+
+impl Worker<Side> for Desk {
+    fn monotonic(&self) -> Duration {
+        self.now
+    }
+
+    fn answered(&mut self, _: OpCode) {
+        self.now += self.answer_takes;
+    }
+
+    fn ran(&mut self, _: &Conn<Side>, run: &Run) {
+        self.runs.push(run.frames);
+    }
+}
+
+fn request(xid: usize, op: OpCode, body: impl FnOnce(&mut Encoder<'_>)) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    frame::frame(&mut bytes, |out| {
+        RequestHeader { xid: Xid(xid as i32), op }.encode(out);
+        body(out);
+    });
+    bytes
+}
+
+fn get(xid: usize, path: &'static str) -> Vec<u8> {
+    let read = PathWatch { path: Some(path.into()), watch: false };
+    request(xid, OpCode::GET_DATA, |out| read.encode(out))
+}
+
+/// A server that serves one client, and the client.
+struct Served {
+    common: Common<Side>,
+    client: Client<Side>,
+    desk: Desk,
+    zxid: i64,
+}
+
+impl Served {
+    /// Each answer takes that long.
+    fn new(answer_takes: Duration) -> Self {
+        let tree = Tree::new(zebu_tree::Options::default());
+        let schemes = Arc::new(Schemes::new(vec![], false));
+        let common = Common::new(tree, schemes, ClientRules::default());
+        let now = Duration::from_secs(10);
+        common.serve(now, || Some(Mode::Standalone));
+        let make = |id| {
+            let outbox = Outbox::new(common.rules.outbox_bytes_max);
+            let address = [127, 0, 0, 1].into();
+            Conn::new(id, address, common.schemes.initial(address), outbox, Side)
+        };
+        let conn = common.conns.enter([127, 0, 0, 1].into(), ConnLimits::default(), make);
+        let mut client = Client::new(conn.expect("there is room"));
+        let mut desk = Desk { now, answer_takes, runs: Vec::new() };
+        let hello = ConnectRequest {
+            protocol_version: 0,
+            last_zxid_seen: Zxid::ZERO,
+            timeout_ms: 40_000,
+            session_id: 0,
+            password: Some(&[0; 16]),
+            read_only: Some(false),
+        };
+        let mut first = Vec::new();
+        frame::frame(&mut first, |out| hello.encode(out));
+        client.received(&first, true, || now);
+        client.process(&common, &mut desk).unwrap();
+        client.conn().set_session(SessionId(1), 40_000);
+        client.process(&common, &mut desk).unwrap();
+        let mut served = Self { common, client, desk, zxid: 0 };
+        served.write("/small", b"");
+        served.write("/large", &[7; 40 << 10]);
+        served
+    }
+
+    /// Somebody changes the tree.
+    fn write(&mut self, path: &str, data: &[u8]) {
+        self.zxid += 1;
+        let acl = Acl::open();
+        let acl = acl.iter().map(AclRef::from).collect();
+        let (path, data) = (path.into(), Some(data));
+        let create =
+            CreateTxn { path, data, acl, ephemeral: false, parent_cversion: -1, ttl_ms: 0 };
+        let (zxid, op) = (Zxid(self.zxid), OpCode::CREATE);
+        let header = TxnHeader { session: SessionId(2), cxid: 0, zxid, time_ms: 1, op };
+        let record = TxnRecord { header, txn: Txn::Create(create), digest: None };
+        // Waits for ever if a run is under way.
+        let applied = self.common.tree.write().apply(&record, &mut Silent);
+        assert_eq!(applied.err, ErrorCode::OK);
+    }
+
+    /// Sends these requests at once. Whenever others have their turn, somebody writes: returns the zxids in the
+    /// answers, as many as there were runs, each with the number of answers that have it.
+    fn ask(&mut self, requests: &[Vec<u8>]) -> Vec<(i64, usize)> {
+        self.desk.runs.clear();
+        let now = self.desk.now;
+        self.client.received(&requests.concat(), true, || now);
+        let mut answers = Vec::new();
+        loop {
+            self.client.process(&self.common, &mut self.desk).unwrap();
+            let waiting = self.client.collect().unwrap();
+            answers.extend_from_slice(self.client.unsent());
+            self.client.sent(self.client.unsent().len());
+            if self.client.wants(&self.common, waiting, false) != Wants::Turn {
+                break;
+            }
+            let path = format!("/{}", self.zxid);
+            self.write(&path, b"");
+        }
+        let mut seen: Vec<(i64, usize)> = Vec::new();
+        let mut rest = &answers[..];
+        let mut number = 0;
+        while let Some((length, behind)) = rest.split_first_chunk() {
+            let (answer, behind) = behind.split_at(u32::from_be_bytes(*length) as usize);
+            rest = behind;
+            let header = ReplyHeader::decode(&mut Decoder::new(answer)).unwrap();
+            assert_eq!((header.xid, header.err), (Xid(number), ErrorCode::OK));
+            number += 1;
+            match seen.last_mut() {
+                Some((zxid, count)) if *zxid == header.zxid.0 => *count += 1,
+                _ => seen.push((header.zxid.0, 1)),
+            }
+        }
+        assert_eq!(number as usize, requests.len(), "all are answered");
+        seen
+    }
+}
+
+#[test]
+fn a_run_of_reads_ends_by_time_and_writes_come_in_between() {
+    // The clock is looked at after 32 of them, and they end the run where more than five milliseconds have passed.
+    let in_a_run = 2 * LOOKS_EVERY;
+    for micros in [79, 100, 156] {
+        let mut served = Served::new(Duration::from_micros(micros));
+        let reads: Vec<_> = (0..10 * in_a_run).map(|xid| get(xid, "/small")).collect();
+        let first = served.zxid;
+        let seen = served.ask(&reads);
+        let expected: Vec<_> = (0..10).map(|run| (first + run, in_a_run)).collect();
+        assert_eq!(seen, expected, "with {micros} microseconds each");
+        assert!(served.desk.runs.iter().all(|frames| *frames as usize == in_a_run));
+    }
+    // Those that take no time are as many as may be.
+    let mut served = Served::new(Duration::ZERO);
+    let reads: Vec<_> = (0..2 * FRAMES_MAX).map(|xid| get(xid, "/small")).collect();
+    let first = served.zxid;
+    assert_eq!(served.ask(&reads), [(first, FRAMES_MAX), (first + 1, FRAMES_MAX)]);
+}
+
+#[test]
+fn the_clock_is_looked_at_more_often_where_answers_are_large() {
+    let mut served = Served::new(TIME_MAX / 2);
+    let reads: Vec<_> = (0..12).map(|xid| get(xid, "/large")).collect();
+    let first = served.zxid;
+    // The third is the first behind which more than the time has passed.
+    let expected: Vec<_> = (0..4).map(|run| (first + run, 3)).collect();
+    assert_eq!(served.ask(&reads), expected);
+}
+
+#[test]
+fn a_long_multi_read_has_several_turns_and_what_follows_comes_behind_it() {
+    let mut served = Served::new(Duration::ZERO);
+    let several = |xid, path: &'static str, count| {
+        request(xid, OpCode::MULTI_READ, |out| {
+            for _ in 0..count {
+                MultiHeader { op: OpCode::GET_DATA, done: false, err: -1 }.encode(out);
+                PathWatch { path: Some(path.into()), watch: false }.encode(out);
+            }
+            MultiHeader::END.encode(out);
+        })
+    };
+    let reads =
+        [get(0, "/small"), several(1, "/small", 2000), several(2, "/large", 7), get(3, "/small")];
+    let first = served.zxid;
+    let seen = served.ask(&reads);
+    // Four parts of up to 512 reads, the first in the run that it ends. Then as many of two large answers each. What
+    // follows the last part has another turn.
+    assert_eq!(seen, [(first, 1), (first + 3, 1), (first + 7, 1), (first + 8, 1)]);
+    // A short one is answered in the run it is of.
+    let first = served.zxid;
+    assert_eq!(served.ask(&[several(0, "/small", 512), get(1, "/small")]), [(first, 2)]);
+}
