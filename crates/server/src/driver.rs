@@ -600,6 +600,9 @@ impl World for Effects<'_> {
         let why = parts.replica.peer().map_or(Leave::Started, Peer::left);
         self.update_status();
         match role {
+            Role::Looking if matches!(why, Leave::WouldForget { .. }) => {
+                error!("looking for a leader: {why}");
+            }
             Role::Looking => info!("looking for a leader: {why}"),
             Role::Leading(epoch) => info!("leading, epoch {:x}", epoch.0),
             Role::Following(leader) => info!("following server {}", leader.0),

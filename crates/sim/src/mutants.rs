@@ -134,6 +134,8 @@ pub const MUTANTS: &[Mutant] = &[
     ),
     aimed("leads before its epoch is durable", "B-30", Aim::HungDisks),
     // A learner acknowledges what it is sent only behind what it is proven by, unless it is late.
+    // No plan loses what a quorum has: the promises end there.
+    tested("forgets at a leader's word", "F14, F31", "script would_forget.txt of zebu-zab"),
     tested(
         "unproven acknowledgements counted",
         "P-4",

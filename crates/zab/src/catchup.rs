@@ -191,7 +191,8 @@ impl Catchup {
                 assert!(before < self.peer, "{before} is no cut below {}", self.peer);
                 if zebu_proto::mutant!("unknown transaction kept") {
                     self.choose(PacketKind::DIFF, end, id, out);
-                } else if zxid.epoch() != self.peer.epoch() {
+                } else if before.epoch() != self.peer.epoch() {
+                    // Nobody knows that the learner has the transaction to cut at.
                     return false;
                 } else {
                     self.choose(PacketKind::TRUNC, before, id, out);

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 use zebu_proto::quorum::NO_ZXID;
-use zebu_proto::{Epoch, Zxid};
+use zebu_proto::{Epoch, ServerId, Zxid};
 
 use crate::busy::Busy;
 use crate::doubt::Doubt;
 use crate::history::History;
 use crate::io::{EpochKind, Options, Output};
+use crate::leave::Leave;
 use crate::quorums::Quorums;
 use crate::reconfig::Appointed;
 use crate::start::{Epochs, standing};
@@ -20,6 +21,8 @@ pub(crate) struct Ctx<'c> {
     pub(crate) quorums: &'c mut Quorums,
     pub(crate) epochs: Epochs,
     pub(crate) has_database: bool,
+    /// The newest transaction that this server knows to be committed, see [`Peer::certain`](crate::Peer::certain).
+    pub(crate) certain: Zxid,
     /// Whether there are transactions that this server's disk does not have and never will.
     pub(crate) unlogged: &'c mut bool,
     pub(crate) busy: &'c mut Busy,
@@ -40,6 +43,20 @@ impl Ctx<'_> {
     /// The epoch by which this server's history is compared with others'.
     pub(crate) fn standing(&self) -> Epoch {
         standing(self.epochs, self.history, self.has_database)
+    }
+
+    /// Refuses a history that ends at `end` when this server has a committed transaction behind that.
+    ///
+    /// A quorum has made every committed transaction durable. So a leader without it is led by members that have
+    /// lost it, and this server may hold the last copy.
+    pub(crate) fn refuse_to_forget(&self, leader: ServerId, end: Zxid) -> Result<(), Leave> {
+        if !self.has_database
+            || end >= self.certain
+            || zebu_proto::mutant!("forgets at a leader's word")
+        {
+            return Ok(());
+        }
+        Err(Leave::WouldForget { leader, end, certain: self.certain })
     }
 
     /// Makes an epoch durable.

@@ -49,6 +49,9 @@ enum Stage {
     Truncation,
     /// Synchronization by SNAP: the leader's tree is on its way.
     SnapshotTransfer,
+    /// Synchronization by SNAP: the leader's tree is here and ends before a transaction that this server knows to be
+    /// committed. The transactions behind it decide: a leader's tree may be older than its history.
+    SnapshotDoubted,
     /// Synchronization by SNAP: the disk makes the leader's tree this server's own.
     SnapshotInstall,
     /// Synchronization: the learner receives the transactions that it lacks.
@@ -92,8 +95,10 @@ pub(crate) struct Learner {
     acked: Zxid,
     /// What must be durable before the leader's history is acknowledged.
     prove: Zxid,
-    /// What came while the disk was busy.
+    /// What came while the disk was busy, or behind a tree that is doubted.
     held: VecDeque<QuorumPacket>,
+    /// The newest transaction of the tree that has come, and of what came behind it while that was doubted.
+    copy_end: Zxid,
     /// The end of its history when the leader's last ping came.
     had: Zxid,
     /// Whether it has asked for the leader's whole tree, with a history of its own.
@@ -133,6 +138,7 @@ impl Learner {
             acked: Zxid::ZERO,
             prove: Zxid::ZERO,
             held: VecDeque::new(),
+            copy_end: Zxid::ZERO,
             had: Zxid::ZERO,
             wants_tree: false,
             config: None,
@@ -149,7 +155,8 @@ impl Learner {
         assert!(stage == Stage::Connecting || self.link.is_some(), "{stage:?} without a leader");
         assert_eq!(stage == Stage::Truncation, busy.truncating.is_some(), "{stage:?}");
         assert_eq!(stage == Stage::SnapshotInstall, busy.restoring, "{stage:?}");
-        let holds = matches!(stage, Stage::Truncation | Stage::SnapshotInstall);
+        let holds =
+            matches!(stage, Stage::Truncation | Stage::SnapshotDoubted | Stage::SnapshotInstall);
         assert!(holds || self.held.is_empty(), "{stage:?}, and packets are held back");
         assert!(self.committed <= history.last(), "{} is committed, and not there", self.committed);
         if stage >= Stage::EpochAccepted {
@@ -339,6 +346,7 @@ impl Learner {
                 self.held.push_back(packet);
                 Ok(())
             }
+            Stage::SnapshotDoubted => self.judge(ctx, packet),
             Stage::Broadcast => self.broadcast(ctx, packet),
             _ => self.synchronize(ctx, packet),
         }
@@ -439,6 +447,7 @@ impl Learner {
                 });
             }
             PacketKind::TRUNC => {
+                ctx.refuse_to_forget(self.leader, packet.zxid)?;
                 self.stage = Stage::Truncation;
                 ctx.busy.truncating = Some(packet.zxid);
                 ctx.out.push(Output::Truncate(packet.zxid));
@@ -466,14 +475,42 @@ impl Learner {
         self.committed = ctx.history.last();
     }
 
-    /// The leader's tree has come.
-    pub(crate) fn copied(&mut self, ctx: &mut Ctx<'_>, link: LinkId) {
-        if self.stage == Stage::SnapshotTransfer {
-            self.stage = Stage::SnapshotInstall;
-            self.deadline = ctx.now + ctx.options.init_time();
-            ctx.busy.restoring = true;
-            ctx.out.push(Output::Restore(link));
+    /// The leader's tree has come, as of `zxid`.
+    pub(crate) fn copied(&mut self, ctx: &mut Ctx<'_>, link: LinkId, zxid: Zxid) {
+        if self.stage != Stage::SnapshotTransfer {
+            return;
         }
+        self.copy_end = zxid;
+        self.deadline = ctx.now + ctx.options.init_time();
+        match ctx.refuse_to_forget(self.leader, zxid) {
+            Ok(()) => self.install(ctx, link),
+            Err(_) => self.stage = Stage::SnapshotDoubted,
+        }
+    }
+
+    /// What follows a tree that is older than what this server knows to be committed: the leader's history reaches
+    /// that, or ends before.
+    fn judge(&mut self, ctx: &mut Ctx<'_>, packet: QuorumPacket) -> Result<(), Leave> {
+        match packet.kind {
+            PacketKind::PROPOSAL | PacketKind::INFORM | PacketKind::INFORMANDACTIVATE => {
+                self.copy_end = self.copy_end.max(packet.zxid);
+            }
+            PacketKind::NEWLEADER => ctx.refuse_to_forget(self.leader, self.copy_end)?,
+            _ => {}
+        }
+        self.held.push_back(packet);
+        if let (Ok(()), Some(link)) = (ctx.refuse_to_forget(self.leader, self.copy_end), self.link)
+        {
+            self.install(ctx, link);
+        }
+        Ok(())
+    }
+
+    fn install(&mut self, ctx: &mut Ctx<'_>, link: LinkId) {
+        self.stage = Stage::SnapshotInstall;
+        self.deadline = ctx.now + ctx.options.init_time();
+        ctx.busy.restoring = true;
+        ctx.out.push(Output::Restore(link));
     }
 
     /// The leader's tree is this server's now.

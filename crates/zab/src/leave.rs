@@ -132,6 +132,20 @@ pub enum Leave {
     /// TRUNC names a place that no snapshot and log of this server lead to.
     #[error("no snapshot and log of this server lead to where the leader truncates")]
     TruncatedNowhere,
+    /// The leader's history ends before a transaction that this server has and knows to be committed.
+    #[error(
+        "server {} leads without {certain:?}, which is committed: its quorum has lost everything behind {end:?}; this \
+         server keeps its data and does not follow",
+        leader.0
+    )]
+    WouldForget {
+        /// The leader.
+        leader: ServerId,
+        /// Where its history ends, as far as it agrees with this server's.
+        end: Zxid,
+        /// The newest transaction that this server knows to be committed.
+        certain: Zxid,
+    },
     /// The packet behind discovery is none of DIFF, TRUNC and SNAP.
     #[error("the leader has sent {0} instead of how to synchronize")]
     SyncNotTold(PacketKind),

@@ -56,6 +56,8 @@ pub struct Peer {
     quorums: Quorums,
     has_database: bool,
     unlogged: bool,
+    /// The newest transaction that this server knows to be committed.
+    certain: Zxid,
     busy: Busy,
     doubt: Doubt,
     election: Election,
@@ -116,6 +118,7 @@ impl Peer {
             quorums,
             has_database,
             unlogged: false,
+            certain: Zxid::ZERO,
             busy: Busy::default(),
             doubt: Doubt::default(),
             election: Election::new(options.me, options.patience, options.credulous),
@@ -160,6 +163,12 @@ impl Peer {
             Part::Learning(learner) => learner.committed().max(self.history.delivered()),
             _ => self.history.delivered(),
         }
+    }
+
+    /// The newest transaction that this server has and knows to be committed: it has led or followed when a quorum
+    /// had it. It gives up nothing up to there at a leader's word.
+    pub fn certain(&self) -> Zxid {
+        self.certain
     }
 
     /// The configurations that count.
@@ -292,6 +301,7 @@ impl Peer {
         if let Err(why) = handled.and_then(|()| self.watch_disk(now)) {
             self.leave(now, why, out);
         }
+        self.learn();
         if std::mem::take(&mut self.members_changed) {
             self.meet_anew(out);
         }
@@ -299,6 +309,19 @@ impl Peer {
         if cfg!(debug_assertions) {
             self.check();
         }
+    }
+
+    /// Remembers what a quorum has made durable: what an established leader has committed.
+    fn learn(&mut self) {
+        let committed = match &self.part {
+            Part::Leading(leader) if leader.epoch().is_some() => self.history.delivered(),
+            Part::Learning(learner) if learner.serving().is_some() => {
+                learner.committed().max(self.history.delivered())
+            }
+            _ => return,
+        };
+        self.certain = self.certain.max(committed);
+        assert!(self.certain <= self.history.last(), "{} is certain and not there", self.certain);
     }
 
     /// Asserts what holds between any two steps, of this member and of its parts.
@@ -347,6 +370,7 @@ impl Peer {
             quorums: &mut self.quorums,
             epochs: self.epochs,
             has_database: self.has_database,
+            certain: self.certain,
             unlogged: &mut self.unlogged,
             busy: &mut self.busy,
             doubt: &mut self.doubt,
@@ -378,8 +402,8 @@ impl Peer {
             }
             Input::ConnectFailed => self.connect_failed(now, out),
             Input::Packet(link, packet) => self.packet(now, link, packet, out),
-            Input::Copied { link, zxid: _ } => {
-                self.copied(now, link, out);
+            Input::Copied { link, zxid } => {
+                self.copied(now, link, zxid, out);
                 Ok(())
             }
             Input::CopySent(link) => {
@@ -545,12 +569,12 @@ impl Peer {
     }
 
     /// The leader's tree has come.
-    fn copied(&mut self, now: Duration, link: LinkId, out: &mut Vec<Output>) {
+    fn copied(&mut self, now: Duration, link: LinkId, zxid: Zxid, out: &mut Vec<Output>) {
         let (part, mut ctx) = self.split(now, out);
         if let Part::Learning(learner) = part
             && learner.is_link(link)
         {
-            learner.copied(&mut ctx, link);
+            learner.copied(&mut ctx, link, zxid);
         }
     }
 
@@ -656,6 +680,7 @@ impl Peer {
             }
             None => {
                 self.has_database = false;
+                self.certain = Zxid::ZERO;
                 self.history.reset(Zxid::ZERO);
             }
         }
@@ -675,6 +700,7 @@ impl Peer {
         self.has_database = end.is_some();
         // It stays bound by what it knows to be proposed, though the transaction comes anew.
         self.history.reset(end.unwrap_or(Zxid::ZERO));
+        self.certain = self.certain.min(self.history.last());
     }
 
     /// The leader's tree is this server's, on the disk too.

@@ -1,6 +1,8 @@
 //! Ensembles of ours whose members are killed, paused and wiped while clients write.
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -168,6 +170,68 @@ fn a_leader_that_stood_still_does_not_answer_a_sync_with_what_is_old() {
         }
         ensemble.wait_for_all().unwrap();
     }
+}
+
+/// Two members are put back to older data while the third one stands still. The two are a quorum and go on. The third one
+/// has served the newer znode: it keeps it, says what the others have lost, and the znode is there again once they have
+/// followed it.
+/// F14, F31.
+#[test]
+fn a_member_keeps_what_is_committed_when_the_others_are_put_back() {
+    let mut ensemble = Ensemble::start(&[Kind::Zebu; 3], &options()).unwrap();
+    let addresses = ensemble.addresses();
+    let create = |path: &str| {
+        let mut client = Client::open(&addresses[2..], 0, 20_000).unwrap();
+        assert_eq!(client.create(path, "", 0).unwrap().unwrap().err, 0);
+        assert_eq!(client.call(op::CLOSE_SESSION, Writer::new()).unwrap().unwrap().err, 0);
+    };
+    create("/older");
+    let backup = |data: &Path| data.with_extension("backup");
+    let copy = |from: &Path, to: &Path| {
+        let done = Command::new("cp").arg("-a").args([from, to]).status().unwrap();
+        assert!(done.success(), "{} was not copied", from.display());
+    };
+    for index in 0..2 {
+        let member = ensemble.member(index);
+        member.stop().unwrap();
+        let data = member.data().to_owned();
+        copy(&data, &backup(&data));
+        member.spawn().unwrap();
+        ensemble.wait_for_all().unwrap();
+    }
+    create("/newer");
+    assert!(ensemble.agreed_tree().unwrap().contains("/newer"));
+
+    ensemble.member(2).pause().unwrap();
+    for index in 0..2 {
+        let member = ensemble.member(index);
+        member.kill().unwrap();
+        let data = member.data().to_owned();
+        fs::remove_dir_all(&data).unwrap();
+        fs::rename(backup(&data), &data).unwrap();
+        member.spawn().unwrap();
+    }
+    for index in 0..2 {
+        ensemble.member(index).wait_until_serving().unwrap();
+        assert!(!ensemble.tree(index).unwrap().contains("/newer"));
+    }
+    ensemble.member(2).go_on().unwrap();
+    let start = Instant::now();
+    while !ensemble.member(2).log().contains("this server keeps its data and does not follow") {
+        assert!(start.elapsed() < PATIENCE, "{}", ensemble.member(2).log());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(!ensemble.member(2).four_letter_word("srvr").unwrap().contains("Mode:"));
+
+    // The operator decides for the third one's data: nobody else has any.
+    for index in 0..2 {
+        ensemble.member(index).kill().unwrap();
+        ensemble.wipe(index).unwrap();
+        ensemble.member(index).spawn().unwrap();
+    }
+    ensemble.wait_for_all().unwrap();
+    let tree = ensemble.agreed_tree().unwrap();
+    assert!(tree.contains("/older") && tree.contains("/newer"), "{tree}");
 }
 
 /// The members serve only as long as most of them can hear each other.

@@ -6,7 +6,7 @@ use zebu_zab::history::follows;
 
 use crate::server::Server;
 
-/// Whether a role ended for a reason that only a broken protocol gives.
+/// Whether a role ended for a reason that only a broken protocol gives, or more lost disks than a plan takes.
 fn is_illegal(left: Leave, allowed: Allowed) -> bool {
     match left {
         Leave::CommittedUnproposed { .. }
@@ -15,7 +15,8 @@ fn is_illegal(left: Leave, allowed: Allowed) -> bool {
         | Leave::SyncNotTold(_)
         | Leave::EpochNotTold(_)
         | Leave::EpochImpossible(_)
-        | Leave::NoDesignatedLeader => true,
+        | Leave::NoDesignatedLeader
+        | Leave::WouldForget { .. } => true,
         Leave::Gap { .. } => !allowed.holes,
         Leave::RequestLost => !allowed.losses,
         _ => false,
