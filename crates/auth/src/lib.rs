@@ -12,6 +12,7 @@ pub mod certificate;
 pub mod digest_md5;
 pub mod jaas;
 pub mod kerberos;
+pub mod random;
 pub mod sasl;
 pub mod secret;
 pub mod store;
