@@ -26,8 +26,8 @@ const SUPER_USER: &str = "superUser";
 impl Reader<'_> {
     /// Every setting of SASL for clients. `is_required`: nobody is served without an id of the scheme `sasl`.
     pub(super) fn sasl(&self, has_scheme: bool, is_required: bool) -> SaslConfig {
-        let login = self.sasl_login(has_scheme || is_required);
-        if is_required && login.is_none() {
+        let login = self.sasl_login(has_scheme, is_required);
+        if is_required && self.text(FILE).is_none() {
             let text = "clients must authenticate with SASL, and java.security.auth.login.config names no file: \
                         no client is served";
             self.note(Note::warn(text.to_owned()));
@@ -74,9 +74,8 @@ impl Reader<'_> {
         }
     }
 
-    /// How clients log in; `None` without a JAAS file, and where its sections are for others. `is_wanted`: another setting says
-    /// that clients log in.
-    fn sasl_login(&self, is_wanted: bool) -> Option<SaslLogin> {
+    /// How clients log in; `None` without a JAAS file, and where its sections are for others.
+    fn sasl_login(&self, has_scheme: bool, is_required: bool) -> Option<SaslLogin> {
         let super_password =
             self.text("SASLAuthenticationProvider.superPassword").map(Secret::from);
         let is_named = self.text(SECTION).is_some_and(|name| name != DEFAULT_SECTION);
@@ -117,7 +116,7 @@ impl Reader<'_> {
                 });
                 None
             }
-            None if is_named || is_wanted => {
+            None if is_named || is_required => {
                 let names: Vec<&str> = jaas.names().collect();
                 let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
                 fault(JaasError {
@@ -135,7 +134,7 @@ impl Reader<'_> {
                     "{} has no section {section}: clients cannot authenticate with SASL",
                     path.display()
                 );
-                self.note(Note::info(text));
+                self.note(if has_scheme { Note::warn(text) } else { Note::info(text) });
                 None
             }
         }

@@ -54,12 +54,15 @@ fn faults_of_a_jaas_file_name_file_line_and_remedy() {
     let missing = ": there is no section Server; its sections are: Client\n\
                    hint: zookeeper.sasl.serverconfig names the section of this server";
     let client = "Client { a.DigestLoginModule required username=\"a\" password=\"hush\"; };";
-    fails(SCHEME, client, missing);
-    // Such a file is not for this server.
-    let case = Case::file("").with("/jaas", client).define("java.security.auth.login.config=/jaas");
-    assert!(case.config().auth.sasl.login.is_none());
-    let note = "/jaas has no section Server: clients cannot authenticate with SASL";
-    assert!(case.notes().iter().any(|text| text == note));
+    fails(&format!("{SCHEME}\nsessionRequireClientSASLAuth=true"), client, missing);
+    // Where nobody has to authenticate, such a file is for others, as in the original; so is an empty one.
+    for (lines, jaas) in [("", client), (SCHEME, client), (SCHEME, "")] {
+        let case = Case::file(lines).with("/jaas", jaas);
+        let case = case.define("java.security.auth.login.config=/jaas");
+        assert!(case.config().auth.sasl.login.is_none());
+        let note = "/jaas has no section Server: clients cannot authenticate with SASL";
+        assert!(case.notes().iter().any(|text| text == note));
+    }
     fails(
         "sasl.serverconfig=Mine",
         USERS,
