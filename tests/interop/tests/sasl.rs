@@ -106,7 +106,10 @@ impl Told {
                 writeln!(self.story, "{what}: err {} zxid {zxid}", reply.err)?;
                 Ok(Some(reply))
             }
-            Err(error) if error.is::<zebu_interop::raw::NoAnswer>() => {
+            // A connection that was closed may be seen when it is written to, or when it is read from.
+            Err(error)
+                if error.is::<zebu_interop::raw::NoAnswer>() || error.is::<std::io::Error>() =>
+            {
                 writeln!(self.story, "{what}: no answer")?;
                 Ok(None)
             }
