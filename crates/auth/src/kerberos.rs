@@ -94,7 +94,7 @@ impl fmt::Display for Principal {
 }
 
 /// How the id of a client is made of its principal.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Naming {
     /// `zookeeper.security.auth_to_local`.
     pub rules: Rules,

@@ -193,6 +193,23 @@ impl<'a> Reader<'a> {
         self.notes.borrow_mut().push(Note::warn(text));
     }
 
+    pub(super) fn note(&self, note: Note) {
+        self.notes.borrow_mut().push(note);
+    }
+
+    /// The values given of the family `name.*`.
+    pub(super) fn family(&self, name: &'static str) -> impl Iterator<Item = &'a str> {
+        let belongs =
+            move |key: &str| key.strip_prefix(name).is_some_and(|member| member.starts_with('.'));
+        let given = self.merged.given.iter().filter(move |(key, _)| belongs(key));
+        given.map(|(_, given)| given.value())
+    }
+
+    /// What was given under a key that the text of another file names.
+    pub(super) fn any_given(&self, key: &str) -> Option<String> {
+        self.merged.given.get(key).map(|given| given.value().to_owned())
+    }
+
     pub(super) fn problem(&self, key: &str, text: impl Into<String>) {
         let origin =
             self.merged.given.get(key).map_or(Origin::Default, |given| given.origin.clone());
@@ -431,14 +448,11 @@ impl<'a> Reader<'a> {
     }
 
     fn auth(&self, has_tls: bool) -> AuthConfig {
-        let named = |given: &Given| given.value() == super::X509_PROVIDER;
-        let x509 = has_tls
-            || self
-                .merged
-                .given
-                .iter()
-                .any(|(key, given)| key.starts_with("authProvider.") && named(given));
+        let x509 =
+            has_tls || self.family("authProvider").any(|class| class == super::X509_PROVIDER);
         let digest = self.is_on("DigestAuthenticationProvider.enabled");
+        let has_sasl = self.has_sasl_scheme();
+        let enforced_schemes = self.enforced_schemes(digest, x509, has_sasl);
         AuthConfig {
             skip_acl: self.is_on("skipACL"),
             eager_acl_check: self.is_on("enableEagerACLCheck"),
@@ -447,15 +461,26 @@ impl<'a> Reader<'a> {
             digest,
             digest_algorithm: self.choice("DigestAuthenticationProvider.digestAlg"),
             super_digest: self.text("DigestAuthenticationProvider.superDigest").map(Secret::new),
-            enforced_schemes: self.enforced_schemes(digest, x509),
+            sasl: self.sasl(has_sasl, enforced_schemes.iter().any(|scheme| scheme == "sasl")),
+            enforced_schemes,
             session_passwords: self.session_passwords(),
         }
     }
 
     /// Source: `AuthenticationHelper.initConfigurations`.
-    fn enforced_schemes(&self, has_digest: bool, has_x509: bool) -> Vec<String> {
+    fn enforced_schemes(&self, has_digest: bool, has_x509: bool, has_sasl: bool) -> Vec<String> {
         let schemes = value::list(&self.text("enforce.auth.schemes").unwrap_or_default());
         let is_enforced = self.is_on("enforce.auth.enabled");
+        let hint = "hint: authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider makes the scheme";
+        if self.is_sasl_required() {
+            if !has_sasl {
+                let text = format!(
+                    "sessionRequireClientSASLAuth=true: this server has no authentication scheme sasl\n{hint}"
+                );
+                self.problem("sessionRequireClientSASLAuth", text);
+            }
+            return vec!["sasl".to_owned()];
+        }
         if !is_enforced {
             return Vec::new();
         }
@@ -468,14 +493,17 @@ impl<'a> Reader<'a> {
         for scheme in &schemes {
             let is_known = scheme == "ip"
                 || (scheme == "digest" && has_digest)
+                || (scheme == "sasl" && has_sasl)
                 || (scheme == "x509" && has_x509);
             if !is_known {
-                self.problem(
-                    "enforce.auth.schemes",
-                    format!(
-                        "enforce.auth.schemes: this server has no authentication scheme {scheme}"
-                    ),
+                let mut text = format!(
+                    "enforce.auth.schemes: this server has no authentication scheme {scheme}"
                 );
+                if scheme == "sasl" {
+                    text.push('\n');
+                    text.push_str(hint);
+                }
+                self.problem("enforce.auth.schemes", text);
             }
         }
         schemes

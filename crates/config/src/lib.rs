@@ -22,6 +22,7 @@ mod effective;
 mod ensemble;
 pub mod jvm_flags;
 pub mod registry;
+mod sasl;
 mod secret;
 mod session_key;
 mod settings;
@@ -50,9 +51,6 @@ pub const RUN_WITHOUT: &str = "zebu.runWithout";
 
 /// The provider whose names `mntr` prints.
 const DEFAULT_METRICS: &str = "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider";
-
-/// Settings that keep clients out: to run without what they belong to would let everybody in.
-const NEVER_WAIVED: &[&str] = &["sessionRequireClientSASLAuth"];
 
 /// A configuration that cannot be used: every fault that was found, so that they can be mended in one go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -242,16 +240,6 @@ fn fault(given: &Given) -> Option<Problem> {
     Some(Problem::new(given.origin.clone(), text))
 }
 
-/// The part a setting with this value belongs to. A provider class tells more than its key.
-fn part_of(given: &Given, part: Part) -> Part {
-    match given.value() {
-        class if part == Part::Plugins && class.ends_with(".SASLAuthenticationProvider") => {
-            Part::Sasl
-        }
-        _ => part,
-    }
-}
-
 /// Refuses settings that switch on what is not built, and names those that have no effect in one line each.
 fn check_parts(merged: &mut Merged) {
     let waived = waived_parts(merged);
@@ -263,9 +251,7 @@ fn check_parts(merged: &mut Merged) {
             Fate::Supported => {}
             Fate::Harmless(_) => harmless.push(named()),
             Fate::NotBuilt(part, switch) if switch.is_on(given.value()) => {
-                let part = part_of(given, part);
-                let may_be_waived = !NEVER_WAIVED.contains(&given.setting.key);
-                if may_be_waived && waived.contains(&part) {
+                if waived.contains(&part) {
                     let text = format!(
                         "{}: {}={} has no effect: {}",
                         given.origin,
@@ -276,13 +262,13 @@ fn check_parts(merged: &mut Merged) {
                     merged.notes.push(Note::warn(text));
                     continue;
                 }
-                let mut text = format!("{}={}: {}", given.name, given.shown(), part.missing());
-                if may_be_waived {
-                    text.push_str(&format!(
-                        "\nhint: --set {RUN_WITHOUT}={} starts without it",
-                        part.name()
-                    ));
-                }
+                let text = format!(
+                    "{}={}: {}\nhint: --set {RUN_WITHOUT}={} starts without it",
+                    given.name,
+                    given.shown(),
+                    part.missing(),
+                    part.name()
+                );
                 merged.problems.push(Problem::new(given.origin.clone(), text));
             }
             Fate::NotBuilt(_, registry::Switch::Never) => details.push(named()),

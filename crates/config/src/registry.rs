@@ -22,15 +22,7 @@ const FAMILIES: &[(&str, &[&str])] = &[
         &["kerberos.servicePrincipal", "learner.saslLoginContext", "server.saslLoginContext"],
     ),
     ("sasl.*", &["client", "client.canonicalize.hostname", "client.username", "clientconfig"]),
-    (
-        "kerberos.*",
-        &[
-            "canonicalizeHostNames",
-            "minReLoginTimeMs",
-            "removeHostFromPrincipal",
-            "removeRealmFromPrincipal",
-        ],
-    ),
+    ("kerberos.*", &["canonicalizeHostNames", "minReLoginTimeMs"]),
     (
         "pathStats.*",
         &[
@@ -144,7 +136,7 @@ pub enum Fate {
 pub enum Part {
     /// TLS between servers and of what is served over HTTP.
     Tls,
-    /// SASL and Kerberos.
+    /// SASL between servers.
     Sasl,
     /// Restoring a snapshot over HTTP.
     Restore,
@@ -177,7 +169,7 @@ impl Part {
     pub const fn missing(self) -> &'static str {
         match self {
             Self::Tls => "TLS over HTTP is not part of this version",
-            Self::Sasl => "SASL is not part of this version",
+            Self::Sasl => "SASL between servers is not part of this version",
             Self::Restore => "restoring a snapshot over HTTP is not part of this version",
             Self::Audit => "the audit log is not part of this version",
             Self::Plugins => "this server cannot load Java classes",

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use zebu_auth::jaas::DigestLogin;
+use zebu_auth::kerberos::Naming;
 use zebu_auth::tls::PortFiles;
 use zebu_replica::Passwords;
 
@@ -302,8 +304,40 @@ pub struct AuthConfig {
     /// `enforce.auth.enabled` with `enforce.auth.schemes`: a session without an id of one of these schemes is closed. Empty: not
     /// enforced.
     pub enforced_schemes: Vec<String>,
+    /// SASL for clients.
+    pub sasl: SaslConfig,
     /// `zebu.sessionPasswords` with the key of `zebu.sessionSecretFile`.
     pub session_passwords: Passwords,
+}
+
+/// SASL for clients.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SaslConfig {
+    /// Whether there is the scheme `sasl` in ACLs: where `authProvider.*` names its class.
+    pub has_scheme: bool,
+    /// How clients log in: a section of the file `java.security.auth.login.config`; `None` where they cannot.
+    pub login: Option<SaslLogin>,
+    /// How an id is made of a name: `kerberos.removeHostFromPrincipal`, `kerberos.removeRealmFromPrincipal` and
+    /// `security.auth_to_local`.
+    pub naming: Naming,
+    /// `superUser` and `superUser.*`: ids of the scheme `sasl` that may do everything.
+    pub super_users: Vec<String>,
+    /// `letAnySaslUserDoX`: the id in ACLs that means every user.
+    pub any_user: Option<String>,
+    /// `allowSaslFailedClients`: a client that fails to authenticate stays, without an id.
+    pub allows_failed: bool,
+}
+
+/// How clients log in with SASL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SaslLogin {
+    /// With DIGEST-MD5.
+    Digest {
+        /// The users.
+        login: DigestLogin,
+        /// `SASLAuthenticationProvider.superPassword`.
+        super_password: Option<zebu_auth::Secret>,
+    },
 }
 
 /// Kinds of znodes.

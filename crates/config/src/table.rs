@@ -213,14 +213,12 @@ pub static SETTINGS: &[Setting] = &[
     prop("enforce.auth.schemes", Kind::List, "", "schemes that count").unset().group(ACCESS),
     prop("zebu.sessionSecretFile", Kind::Path, "", "file with the secret that session passwords are made with, the same on every server; at least 32 bytes").unset().group(ACCESS),
     prop("zebu.sessionPasswords", Kind::Choice(super::session_key::STEPS), "", "which session passwords are given and accepted; steps on the way to `keyed`").computed("`keyed` with zebu.sessionSecretFile, else `compatible`").group(ACCESS),
-    prop("sessionRequireClientSASLAuth", Kind::JavaBool, "false", "close sessions without SASL identity; nobody could have one").not_built(Part::Sasl, Switch::True).group(ACCESS),
+    prop("sessionRequireClientSASLAuth", Kind::JavaBool, "false", "close sessions without an id of the scheme sasl; enforce.auth.* is not looked at then").group(ACCESS),
     prop("authProvider.*", Kind::Text, "", "class of an authentication scheme").unset().group(ACCESS)
-        .not_built(Part::Plugins, Switch::Unless(&[DIGEST_PROVIDER, IP_PROVIDER, super::X509_PROVIDER])),
+        .not_built(Part::Plugins, Switch::Unless(&[DIGEST_PROVIDER, IP_PROVIDER, SASL_PROVIDER, super::X509_PROVIDER])),
     detail(prop("ensembleAuthName", Kind::Text, "", "names of scheme ensemble").unset(), Part::Plugins),
     prop("IPAuthenticationProvider.usexforwardedfor", Kind::JavaBool, "false", "trust X-Forwarded-For").harmless("the address of a client is that of its connection, whatever it says").group(ACCESS),
     prop("X509AuthenticationProvider.superUser", Kind::Text, "", "subject of the certificate, as RFC 2253 writes it, whose client is super user").unset().group(Group::Tls),
-    detail(prop("superUser", Kind::Text, "", "SASL super user").unset(), Part::Sasl),
-    detail(prop("superUser.*", Kind::Text, "", "SASL super users").unset(), Part::Sasl),
 
     // Features
     prop("extendedTypesEnabled", Kind::JavaBool, "false", "TTL znodes").group(FEATURES),
@@ -367,17 +365,22 @@ pub static SETTINGS: &[Setting] = &[
     prop("fips-mode", Kind::JavaBool, "true", "leave out what Java adds to its TLS").harmless("certificates are checked in one way, and TLSv1.2 and TLSv1.3 are spoken either way").group(Group::Tls),
 
     // SASL
-    full("java.security.auth.login.config", Kind::Path, "", "JAAS file").unset().not_built(Part::Sasl, Switch::Any).group(Group::Sasl),
+    full("java.security.auth.login.config", Kind::Path, "", "JAAS file with the users; read once, at the start").unset().group(Group::Sasl),
+    prop("sasl.serverconfig", Kind::Text, "Server", "section of the JAAS file").group(Group::Sasl),
+    prop("superUser", Kind::Text, "", "id of the scheme sasl whose clients may do everything").unset().group(Group::Sasl),
+    prop("superUser.*", Kind::Text, "", "more of them").unset().group(Group::Sasl),
+    prop("SASLAuthenticationProvider.superPassword", Kind::Secret, "", "password of the user super, instead of the one in the section, which must have user_super").unset().group(Group::Sasl),
+    prop("letAnySaslUserDoX", Kind::Text, "", "an entry of an ACL with this id of the scheme sasl means every user").unset().group(Group::Sasl),
+    prop("allowSaslFailedClients", Kind::JavaBool, "false", "a client that fails to authenticate stays, without an id").group(Group::Sasl),
+    prop("security.auth_to_local", Kind::Text, "DEFAULT", "rules that make short names of Kerberos names").group(Group::Sasl),
+    prop("kerberos.removeHostFromPrincipal", Kind::Flag { word: "true", means: true }, "false", "ids have no host").group(Group::Sasl),
+    prop("kerberos.removeRealmFromPrincipal", Kind::Flag { word: "true", means: true }, "false", "ids have no realm").group(Group::Sasl),
     file("quorum.auth.enableSasl", Kind::StrictBool, "false", "SASL between servers").not_built(Part::Sasl, Switch::True).group(Group::Sasl),
     file("quorum.auth.serverRequireSasl", Kind::StrictBool, "false", "require it").not_built(Part::Sasl, Switch::True).group(Group::Sasl),
     file("quorum.auth.learnerRequireSasl", Kind::StrictBool, "false", "require it").not_built(Part::Sasl, Switch::True).group(Group::Sasl),
     detail(file("quorum.auth.*", Kind::Text, "", "details").unset(), Part::Sasl),
-    detail(prop("SASLAuthenticationProvider.superPassword", Kind::Secret, "", "password of user super").unset(), Part::Sasl),
-    detail(prop("letAnySaslUserDoX", Kind::Text, "", "id that every SASL user matches").unset(), Part::Sasl),
-    detail(prop("allowSaslFailedClients", Kind::JavaBool, "false", "go on after a failed SASL exchange"), Part::Sasl),
-    detail(prop("sasl.serverconfig", Kind::Text, "Server", "section of the JAAS file"), Part::Sasl),
-    detail(prop("sasl.*", Kind::Text, "", "SASL of clients").unset(), Part::Sasl),
-    detail(prop("kerberos.*", Kind::Text, "", "Kerberos").unset(), Part::Sasl),
+    prop("sasl.*", Kind::Text, "", "settings of clients").unset().harmless("clients read them").group(Group::Sasl),
+    prop("kerberos.*", Kind::Text, "", "settings of Java's Kerberos").unset().harmless("they concern clients, and logins of Java").group(Group::Sasl),
 
     // Admin server
     prop("admin.enableServer", Kind::Flag { word: "false", means: false }, "true", "serve HTTP").group(ADMIN),
@@ -416,5 +419,7 @@ const DIGESTS: &[&str] = &[
 const STORES: &[&str] = &["", "PEM", "PKCS12", "JKS"];
 /// Built in: naming it changes nothing.
 const DIGEST_PROVIDER: &str = "org.apache.zookeeper.server.auth.DigestAuthenticationProvider";
+/// Makes the scheme `sasl`.
+const SASL_PROVIDER: &str = super::sasl::PROVIDER;
 /// Built in: naming it changes nothing.
 const IP_PROVIDER: &str = "org.apache.zookeeper.server.auth.IPAuthenticationProvider";

@@ -110,6 +110,7 @@ fn arguments(
 
 const MS: Duration = Duration::from_millis(1);
 
+mod sasl;
 mod tls;
 
 #[test]
@@ -193,6 +194,14 @@ fn the_documented_defaults() {
             digest_algorithm: "SHA1",
             super_digest: None,
             enforced_schemes: Vec::new(),
+            sasl: SaslConfig {
+                has_scheme: false,
+                login: None,
+                naming: zebu_auth::kerberos::Naming::default(),
+                super_users: Vec::new(),
+                any_user: None,
+                allows_failed: false,
+            },
             session_passwords: Passwords::Compatible,
         }
     );
@@ -678,8 +687,8 @@ fn parts_not_built_are_refused_when_switched_on() {
             "the audit log is not part of this version\nhint: --set zebu.runWithout=audit starts without it",
         ),
         (
-            "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
-            "SASL is not part of this version\nhint: --set zebu.runWithout=sasl starts without it",
+            "quorum.auth.enableSasl=true",
+            "SASL between servers is not part of this version\nhint: --set zebu.runWithout=sasl starts without it",
         ),
         (
             "authProvider.x=com.example.Provider",
@@ -688,10 +697,6 @@ fn parts_not_built_are_refused_when_switched_on() {
     ] {
         Case::file(line).fails(&format!("zoo.cfg:3: {line}: {text}"));
     }
-    Case::file("").define("java.security.auth.login.config=/j").fails(
-        "-D: java.security.auth.login.config=/j: SASL is not part of this version\n\
-         hint: --set zebu.runWithout=sasl starts without it",
-    );
 }
 
 #[test]
@@ -715,11 +720,11 @@ fn an_operator_may_choose_to_run_without_a_part() {
          ssl.keyStore.location=/k.jks\nssl.keyStore.password=apassword\nssl.trustStore.location=/t.jks\n\
          ssl.trustStore.password=apassword",
     )
-    .define("java.security.auth.login.config=/jaas.conf")
-    .set("zebu.runWithout=sasl");
+    .set("audit.enable=true")
+    .set("zebu.runWithout=audit");
     assert_eq!(case.config().limits.connections_per_address, None);
     let notes = case.notes().join("\n");
-    assert!(notes.contains("java.security.auth.login.config=/jaas.conf has no effect"), "{notes}");
+    assert!(notes.contains("audit.enable=true has no effect"), "{notes}");
     assert!(!notes.contains("apassword"), "{notes}");
     Case::file("").set("zebu.runWithout=tsl").fails("--set: zebu.runWithout: there is no part tsl");
 }
@@ -805,13 +810,6 @@ fn metrics_providers() {
 fn enforced_authentication() {
     let config = Case::file("enforce.auth.enabled=true\nenforce.auth.schemes=digest, ip").config();
     assert_eq!(config.auth.enforced_schemes, ["digest", "ip"]);
-    // To run without SASL would let in everybody whom this keeps out.
-    let required =
-        "-D: zookeeper.sessionRequireClientSASLAuth=true: SASL is not part of this version";
-    for waived in ["", "zebu.runWithout=sasl"] {
-        let case = Case::file(waived).define("zookeeper.sessionRequireClientSASLAuth=true");
-        assert_eq!(case.load().unwrap_err().to_string(), required);
-    }
     assert!(Case::file("enforce.auth.schemes=digest").config().auth.enforced_schemes.is_empty());
     Case::file("enforce.auth.enabled=true")
         .fails("zoo.cfg:3: enforce.auth.enabled is true but enforce.auth.schemes is not set");

@@ -20,6 +20,7 @@ use crate::conn::{Conn, Side};
 use crate::faults;
 use crate::load::Several;
 use crate::outbox::{OUTBOX_BYTES_MAX, Outbox};
+use crate::sasl::{self, Authentication, Good, SaslEvent, Who};
 use crate::sync::atomic::Ordering;
 use crate::sync::{MutexGuard, RwLockReadGuard};
 
@@ -75,6 +76,7 @@ pub(crate) struct Batch<'s, S, W> {
     common: &'s Common<S>,
     conn: &'s Conn<S>,
     worker: &'s mut W,
+    authentication: &'s mut Authentication,
     session: SessionId,
     ids: Credentials,
     received: Duration,
@@ -102,6 +104,7 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
         conn: &'s Conn<S>,
         session: SessionId,
         worker: &'s mut W,
+        authentication: &'s mut Authentication,
         now: Duration,
     ) -> Self {
         Self {
@@ -109,6 +112,7 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
             conn,
             received: now,
             worker,
+            authentication,
             session,
             ids: conn.ids(),
             in_flight: conn.in_flight.load(Ordering::Acquire),
@@ -221,15 +225,10 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
                 self.authenticate(xid, packet)
             }
             OpCode::SASL => {
-                if !matches!(decoder.buffer(), Ok(Some(_))) {
+                let Ok(Some(token)) = decoder.buffer() else {
                     return Err(End::Broken("a sasl packet without a token"));
-                }
-                // No server login is configured: no error, and no token.
-                let header = ReplyHeader { xid, zxid: Zxid::ZERO, err: ErrorCode::OK };
-                self.say(|out| {
-                    out.put(|out| frame::reply(out, header, |out| None::<&[u8]>.encode(out)))
-                });
-                Next::Frame
+                };
+                self.sasl(xid, token)
             }
             _ if route == Route::Now => {
                 let body = &input[body_at..frame::LENGTH_BYTES + length];
@@ -300,6 +299,55 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
             None => {
                 self.say(|out| {
                     let bytes = out.put(reply);
+                    out.close();
+                    bytes
+                });
+                Next::Enough
+            }
+        }
+    }
+
+    /// Takes a token of a client's SASL exchange, as [`Self::authenticate`] takes an auth packet. Where clients cannot
+    /// authenticate with SASL the answer is no error, and no token.
+    fn sasl(&mut self, xid: Xid, token: &[u8]) -> Next {
+        let common = self.common;
+        let reply = |code, token: Option<&[u8]>, out: &mut Outbox| {
+            let header = ReplyHeader { xid, zxid: Zxid::ZERO, err: code };
+            out.put(|out| frame::reply(out, header, |out| token.encode(out)))
+        };
+        let Some(rules) = &common.rules.sasl else {
+            self.say(|out| reply(ErrorCode::OK, None, out));
+            return Next::Frame;
+        };
+        let given = self.worker.sasl_given();
+        match self.authentication.step(rules, &common.schemes, &self.ids, token, given) {
+            Ok(Good { token, who }) => {
+                if let Some(Who { user, id, is_super, ids }) = who {
+                    self.conn.set_ids(ids.clone());
+                    self.ids = ids;
+                    let event = SaslEvent::Authenticated { user: &user, id: &id, is_super };
+                    self.worker.sasl(self.conn, &event);
+                }
+                self.say(|out| reply(ErrorCode::OK, token.as_deref(), out));
+                Next::Frame
+            }
+            Err(failure) => {
+                let is_required = common.rules.enforced_schemes.iter().any(|it| it == sasl::SCHEME);
+                let stays = rules.allows_failed && !is_required;
+                if self.authentication.fails() {
+                    let event = SaslEvent::Failed { failure: &failure, stays };
+                    self.worker.sasl(self.conn, &event);
+                }
+                if stays {
+                    self.say(|out| reply(ErrorCode::OK, None, out));
+                    return Next::Frame;
+                }
+                let code = match is_required {
+                    true => ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH,
+                    false => ErrorCode::AUTH_FAILED,
+                };
+                self.say(|out| {
+                    let bytes = reply(code, None, out);
                     out.close();
                     bytes
                 });

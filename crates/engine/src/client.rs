@@ -23,6 +23,7 @@ use crate::conns::watcher;
 use crate::faults;
 use crate::load::Several;
 use crate::outbox::OutboxEnd;
+use crate::sasl::{Authentication, SaslEvent};
 use crate::sync::atomic::Ordering;
 
 /// Bytes that are read ahead from a connection none of whose requests are taken for the moment: among them
@@ -61,6 +62,13 @@ pub trait Worker<S: Side> {
 
     /// A client has sent its connect request, which took so many bytes with its length.
     fn connecting(&mut self, _conn: &Conn<S>, _request: &ConnectRequest<'_>, _bytes: usize) {}
+
+    /// What a SASL exchange is told beside a token: the time by the clock on the wall, and random bytes that nobody can
+    /// foresee; `None` where the system has none, and then the client is not authenticated.
+    fn sasl_given(&mut self) -> Option<zebu_auth::sasl::Given>;
+
+    /// A SASL exchange of a client has ended.
+    fn sasl(&mut self, _conn: &Conn<S>, _event: &SaslEvent<'_>) {}
 
     /// A read is answered, of which these are the bytes behind the request's header and the frame of the answer.
     fn read(&mut self, _op: OpCode, _body: &[u8], _answer: &[u8]) {}
@@ -155,6 +163,8 @@ pub struct Client<S> {
     sent: usize,
     /// A read that takes more than one turn: nothing that came behind it is looked at before.
     long: Option<Waiting>,
+    /// How far the client's SASL exchange has come.
+    authentication: Authentication,
 }
 
 impl<S: Side> Client<S> {
@@ -168,6 +178,7 @@ impl<S: Side> Client<S> {
             unsent: Vec::new(),
             sent: 0,
             long: None,
+            authentication: Authentication::default(),
         }
     }
 
@@ -367,7 +378,8 @@ impl<S: Side> Client<S> {
         let Some(session) = self.conn.session() else { return Ok(()) };
         if let Some(waiting) = self.long.take() {
             let now = worker.monotonic();
-            let batch = Batch::new(common, &self.conn, session, worker, now);
+            let authentication = &mut self.authentication;
+            let batch = Batch::new(common, &self.conn, session, worker, authentication, now);
             self.long = batch.resume(waiting, &mut self.submitted);
             return Ok(());
         }
@@ -376,7 +388,8 @@ impl<S: Side> Client<S> {
         }
         let now = worker.monotonic();
         self.conn.hear(now);
-        let batch = Batch::new(common, &self.conn, session, worker, now);
+        let authentication = &mut self.authentication;
+        let batch = Batch::new(common, &self.conn, session, worker, authentication, now);
         self.long = batch.run(&mut self.input, &mut self.submitted)?;
         Ok(())
     }

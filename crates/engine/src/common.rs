@@ -11,6 +11,7 @@ use crate::conn::Side;
 use crate::conns::{Conns, watcher};
 use crate::inbox::Inbox;
 use crate::load::{Load, LoadLimits};
+use crate::sasl::ClientSasl;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Mutex, RwLock};
 
@@ -53,6 +54,8 @@ pub struct ClientRules {
     pub outbox_bytes_max: usize,
     /// A client must have one of these schemes before it asks for anything: `enforce.auth.schemes`. Empty: none.
     pub enforced_schemes: Vec<String>,
+    /// How clients authenticate with SASL; `None` where they cannot.
+    pub sasl: Option<ClientSasl>,
     /// What may be in progress.
     pub load: LoadLimits,
 }
@@ -64,6 +67,7 @@ impl Default for ClientRules {
             answer_bytes_max: ANSWER_BYTES_MAX,
             outbox_bytes_max: crate::outbox::OUTBOX_BYTES_MAX,
             enforced_schemes: Vec::new(),
+            sasl: None,
             load: LoadLimits::default(),
         }
     }

@@ -20,6 +20,7 @@ mod inbox;
 pub mod journal;
 pub mod load;
 mod outbox;
+pub mod sasl;
 pub mod sync;
 mod sync_policy;
 mod worker_turns;

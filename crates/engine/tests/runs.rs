@@ -44,6 +44,11 @@ impl Worker<Side> for Desk {
         self.now
     }
 
+    fn sasl_given(&mut self) -> Option<zebu_auth::sasl::Given> {
+        let random = [7; zebu_auth::sasl::RANDOM_BYTES];
+        Some(zebu_auth::sasl::Given { wall: self.monotonic(), random })
+    }
+
     fn answered(&mut self, _: OpCode) {
         self.now += self.answer_takes;
     }

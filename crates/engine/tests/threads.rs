@@ -152,6 +152,11 @@ impl Worker<Side> for Desk<'_> {
         NOW.monotonic
     }
 
+    fn sasl_given(&mut self) -> Option<zebu_auth::sasl::Given> {
+        let random = [7; zebu_auth::sasl::RANDOM_BYTES];
+        Some(zebu_auth::sasl::Given { wall: self.monotonic(), random })
+    }
+
     fn hand_in(
         &mut self,
         common: &Common<Side>,

@@ -130,7 +130,14 @@ impl Schemes {
         if provider.comes_with_connection() && credentials.iter().any(|id| id.scheme == scheme) {
             return Ok(credentials.clone());
         }
-        let added = provider.authenticate(peer, auth)?;
+        self.with(credentials, provider.authenticate(peer, auth)?)
+    }
+
+    /// Adds ids that a connection has proved; duplicates collapse.
+    ///
+    /// # Errors
+    /// [`Refused`] above [`IDS_MAX`] or the limit of bytes.
+    pub fn with(&self, credentials: &Credentials, added: Vec<Id>) -> Result<Credentials, Refused> {
         let mut ids = credentials.to_vec();
         for id in added {
             if !ids.contains(&id) {

@@ -12,6 +12,7 @@ use tracing::{error, info, warn};
 use zebu_admin::Running;
 use zebu_engine::Mode;
 use zebu_engine::journal::MemberFiles;
+use zebu_engine::sasl::SaslScheme;
 use zebu_proto::{ExtendedTypes, ServerId, SessionId, Zxid};
 use zebu_replica::auth::{AuthProvider, Digest, Schemes, X509};
 use zebu_replica::{
@@ -354,6 +355,9 @@ fn schemes(config: &Config, extra: Vec<Box<dyn AuthProvider>>) -> Result<Schemes
     }
     if auth.x509 {
         providers.push(Box::new(X509::new(auth.x509_super_user.clone())));
+    }
+    if auth.sasl.has_scheme {
+        providers.push(Box::new(SaslScheme::new(auth.sasl.any_user.clone())));
     }
     let schemes = Schemes::new(providers, auth.skip_acl).limited(config.limits.record_bytes_max());
     for scheme in &auth.enforced_schemes {

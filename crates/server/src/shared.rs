@@ -8,8 +8,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Condvar, Mutex, RwLock};
 use tokio::sync::Notify;
+use tracing::info;
+use zebu_auth::sasl::{self, Sasl};
 use zebu_engine::conns::{ConnLimits, Conns};
 use zebu_engine::load::LoadLimits;
+use zebu_engine::sasl::ClientSasl;
 use zebu_engine::{ClientRules, Common, Inbox, Mode, outbox_bytes_max};
 use zebu_proto::{ServerId, SessionId, Zxid};
 use zebu_replica::auth::{Schemes, X509};
@@ -25,7 +28,7 @@ use crate::clients::descriptors;
 use crate::clients::listening::Listening;
 use crate::clients::refused::Refused;
 use crate::clients::too_long::TooLong;
-use crate::config::Config;
+use crate::config::{Config, SaslConfig, SaslLogin};
 use crate::counting::quota_warnings::QuotaWarnings;
 use crate::ensemble::peers::Observer;
 use crate::error::{RunError, chain};
@@ -257,6 +260,19 @@ pub struct MarkedProposal {
     pub made_ms: i64,
 }
 
+/// How clients authenticate with SASL.
+fn client_sasl(config: &SaslConfig) -> Option<ClientSasl> {
+    let mechanism = match config.login.clone()? {
+        SaslLogin::Digest { login, super_password } => sasl::digest(login, super_password),
+    };
+    info!("clients may authenticate with SASL {}", mechanism.name());
+    Some(ClientSasl {
+        sasl: Sasl { mechanism, naming: config.naming.clone() },
+        super_users: config.super_users.clone(),
+        allows_failed: config.allows_failed,
+    })
+}
+
 /// What connections must obey.
 fn client_rules(config: &Config) -> ClientRules {
     let limits = &config.limits;
@@ -265,6 +281,7 @@ fn client_rules(config: &Config) -> ClientRules {
         answer_bytes_max: limits.answer_bytes_max(),
         outbox_bytes_max: outbox_bytes_max(limits.packet_bytes),
         enforced_schemes: config.auth.enforced_schemes.clone(),
+        sasl: client_sasl(&config.auth.sasl),
         load: LoadLimits {
             requests: limits.outstanding_requests,
             bytes: limits.outstanding_bytes,

@@ -52,6 +52,11 @@ impl Worker<Side> for Desk<'_> {
         self.world.servers[self.server].clock(self.world.now).monotonic
     }
 
+    fn sasl_given(&mut self) -> Option<zebu_auth::sasl::Given> {
+        let random = [7; zebu_auth::sasl::RANDOM_BYTES];
+        Some(zebu_auth::sasl::Given { wall: self.monotonic(), random })
+    }
+
     fn ran(&mut self, conn: &Conn<Side>, run: &Run) {
         if let Some(session) = conn.session().filter(|_| run.frames > 0) {
             self.world.checks.expiry.frames(self.server, session, self.world.now);

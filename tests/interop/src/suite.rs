@@ -120,7 +120,7 @@ impl Suite {
         let server = match kind {
             Kind::Zebu => {
                 let zebu = deps::zebu();
-                format!("{}\nserver\n--set\nzebu.runWithout=sasl,plugins", zebu.display())
+                format!("{}\nserver\n--set\nzebu.runWithout=plugins", zebu.display())
             }
             _ => format!(
                 "java\n-XX:+UseSerialGC\n-XX:TieredStopAtLevel=1\n\

@@ -25,14 +25,31 @@ impl fmt::Display for RuleError {
 
 impl std::error::Error for RuleError {}
 
-/// Rules in the order in which they are tried.
-#[derive(Debug, Clone)]
-pub struct Rules(Vec<Rule>);
+/// Rules in the order in which they are tried. Two are equal when they were read from the same text.
+#[derive(Clone)]
+pub struct Rules {
+    text: String,
+    rules: Vec<Rule>,
+}
+
+impl fmt::Debug for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Rules").field(&self.text).finish()
+    }
+}
+
+impl PartialEq for Rules {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Rules {}
 
 impl Default for Rules {
     /// What the original has without a setting: names of the own realm lose it.
     fn default() -> Self {
-        Self(vec![Rule::Default])
+        Self { text: "DEFAULT".to_owned(), rules: vec![Rule::Default] }
     }
 }
 
@@ -79,7 +96,7 @@ impl Rules {
             rules.push(Rule::Rewrite(rule));
             rest = behind.trim_start();
         }
-        Ok(Self(rules))
+        Ok(Self { text: text.trim().to_owned(), rules })
     }
 
     /// The short name of a principal: that of the first rule that applies. A name without a realm is short already.
@@ -90,7 +107,7 @@ impl Rules {
         let Some(realm) = name.realm() else { return Ok(name.service().to_owned()) };
         let mut parts = vec![realm, name.service()];
         parts.extend(name.host());
-        self.0
+        self.rules
             .iter()
             .find_map(|rule| rule.apply(&parts, default_realm))
             .filter(|short| !short.contains(['/', '@']))

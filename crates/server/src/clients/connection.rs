@@ -7,13 +7,14 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::io::Interest;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 use zebu_engine::Common;
 use zebu_engine::client::{End, Phase, Run, Wants, Word, Worker};
+use zebu_engine::sasl::SaslEvent;
 use zebu_proto::request::ConnectRequest;
 use zebu_proto::{OpCode, SessionId};
 use zebu_replica::Input;
@@ -253,6 +254,28 @@ impl<'s> Desk<'s> {
 impl Worker<Side> for Desk<'_> {
     fn monotonic(&self) -> Duration {
         self.shared.clock.monotonic()
+    }
+
+    fn sasl_given(&mut self) -> Option<zebu_auth::sasl::Given> {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Some(zebu_auth::sasl::Given { wall, random: zebu_auth::random::bytes()? })
+    }
+
+    fn sasl(&mut self, conn: &Conn, event: &SaslEvent<'_>) {
+        let (peer, session) = (conn.side.peer, conn.session().unwrap_or(SessionId::NONE));
+        match event {
+            SaslEvent::Authenticated { user, id, is_super } => {
+                let rights = if *is_super { ", a super user" } else { "" };
+                info!("session {session} of {peer}: SASL user {user:?} has the id {id:?}{rights}");
+            }
+            SaslEvent::Failed { failure, stays } => {
+                let end =
+                    if *stays { "the connection goes on" } else { "the connection is closed" };
+                warn!(
+                    "session {session} of {peer} fails to authenticate with SASL: {failure}; {end}"
+                );
+            }
+        }
     }
 
     fn word(&self, first: [u8; 4], rest: &[u8]) -> Word {

@@ -12,6 +12,7 @@ mod peer_tls;
 mod records;
 mod rejoin;
 mod running;
+mod sasl;
 mod sessions;
 mod storage;
 mod strangers;

@@ -1,0 +1,9 @@
+//! Random bytes of the system, for drivers: everything else in here takes them from its caller.
+
+use rustls::crypto::ring;
+
+/// Bytes that nobody can foresee; `None` where the system gives none.
+pub fn bytes<const N: usize>() -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    ring::default_provider().secure_random.fill(&mut bytes).is_ok().then_some(bytes)
+}

@@ -1,0 +1,107 @@
+//! SASL at the side that lets clients in: one exchange for each connection, whatever its mechanism.
+//!
+//! A [`Mechanism`] is made once at start, of a section of a JAAS file. It begins a [`ServerExchange`] for each connection.
+//! An exchange is a state machine over tokens: it opens no socket, and takes the time and random bytes with each token.
+//! [`digest`] makes the mechanism of a `DigestLoginModule`.
+//!
+//! Sources: `ZooKeeperSaslServer`, `SaslServerCallbackHandler`.
+
+mod digest;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::kerberos::{Malformed, Naming};
+
+pub use digest::digest;
+
+/// Random bytes that come with each token.
+pub const RANDOM_BYTES: usize = 32;
+
+/// What an exchange is told beside a token, as it has no clock and no generator of random numbers.
+#[derive(Clone, Copy)]
+pub struct Given {
+    /// The time since 1970 by the clock on the wall.
+    pub wall: Duration,
+    /// Unpredictable bytes, others with each token.
+    pub random: [u8; RANDOM_BYTES],
+}
+
+impl fmt::Debug for Given {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Given").field("wall", &self.wall).finish_non_exhaustive()
+    }
+}
+
+/// What a token of the client leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Send this token and wait for the next.
+    More(Vec<u8>),
+    /// The client is authenticated.
+    Done {
+        /// What is to be sent; none where the mechanism ends with the client's token.
+        token: Option<Vec<u8>>,
+        /// Who the client proved to be: the name that a password or a ticket belongs to.
+        user: String,
+    },
+}
+
+/// Why an exchange failed: one sentence for the log of the server, without secrets. What the client sent is escaped in it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Failure(String);
+
+impl Failure {
+    /// A failure for this reason.
+    pub fn new(reason: impl fmt::Display) -> Self {
+        Self(reason.to_string())
+    }
+}
+
+impl From<Malformed> for Failure {
+    fn from(malformed: Malformed) -> Self {
+        Self::new(malformed)
+    }
+}
+
+/// One authentication of one connection. Nothing is shared between connections but what the mechanism keeps.
+pub trait ServerExchange: fmt::Debug + Send {
+    /// Takes a token of the client, which may be empty. After [`Step::Done`] and after a failure every further token fails.
+    ///
+    /// # Errors
+    /// The client is not authenticated.
+    fn step(&mut self, token: &[u8], given: Given) -> Result<Step, Failure>;
+}
+
+/// How clients prove who they are: the one mechanism that a server speaks.
+pub trait Mechanism: fmt::Debug + Send + Sync {
+    /// Its name in the registry of SASL, such as `DIGEST-MD5`.
+    fn name(&self) -> &'static str;
+
+    /// An exchange that has heard nothing.
+    fn begin(&self) -> Box<dyn ServerExchange>;
+}
+
+/// The SASL of a server for its clients.
+#[derive(Debug, Clone)]
+pub struct Sasl {
+    /// What clients authenticate with.
+    pub mechanism: Arc<dyn Mechanism>,
+    /// How an id is made of the name that a client has proved.
+    pub naming: Naming,
+}
+
+impl Sasl {
+    /// The id of the scheme `sasl` for whoever proved to be `user`.
+    ///
+    /// # Errors
+    /// `user` is no Kerberos name.
+    pub fn id(&self, user: &str) -> Result<String, Failure> {
+        Ok(self.naming.id(user)?)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+//! The settings of SASL for clients.
+//!
+//! The section of the JAAS file is read once, with the configuration, as in the original.
+//! Sources: `ServerCnxnFactory.configureSaslLogin`, `ZooKeeperSaslServer`, `SaslServerCallbackHandler`, `KerberosName`.
+
+use std::path::{Path, PathBuf};
+
+use zebu_auth::Secret;
+use zebu_auth::jaas::{Jaas, JaasError, Login};
+use zebu_auth::kerberos::{Naming, Rules};
+
+use super::Note;
+use super::build::Reader;
+use super::registry;
+use super::settings::{SaslConfig, SaslLogin};
+
+const FILE: &str = "java.security.auth.login.config";
+const SECTION: &str = "sasl.serverconfig";
+const DEFAULT_SECTION: &str = "Server";
+const RULES: &str = "security.auth_to_local";
+const REQUIRED: &str = "sessionRequireClientSASLAuth";
+/// The class that makes the scheme `sasl`.
+pub(super) const PROVIDER: &str = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
+const SUPER_USER: &str = "superUser";
+
+impl Reader<'_> {
+    /// Every setting of SASL for clients. `is_required`: nobody is served without an id of the scheme `sasl`.
+    pub(super) fn sasl(&self, has_scheme: bool, is_required: bool) -> SaslConfig {
+        let login = self.sasl_login(has_scheme, is_required);
+        if is_required && self.text(FILE).is_none() {
+            let text = "clients must authenticate with SASL, and java.security.auth.login.config names no file: \
+                        no client is served";
+            self.note(Note::warn(text.to_owned()));
+        }
+        let _ = self.given("superUser.*");
+        let super_users = self.family(SUPER_USER).filter(|id| !id.is_empty()).map(str::to_owned);
+        let mut super_users: Vec<String> =
+            self.text(SUPER_USER).into_iter().chain(super_users).collect();
+        super_users.sort();
+        super_users.dedup();
+        SaslConfig {
+            has_scheme,
+            login,
+            naming: self.naming(),
+            super_users,
+            any_user: self.text("letAnySaslUserDoX"),
+            allows_failed: self.is_on("allowSaslFailedClients"),
+        }
+    }
+
+    /// Whether some `authProvider.*` names the class of the scheme `sasl`.
+    pub(super) fn has_sasl_scheme(&self) -> bool {
+        self.family("authProvider").any(|class| class == PROVIDER)
+    }
+
+    /// Whether `sessionRequireClientSASLAuth` is on, which comes before `enforce.auth.*`.
+    pub(super) fn is_sasl_required(&self) -> bool {
+        self.is_on(REQUIRED)
+    }
+
+    fn naming(&self) -> Naming {
+        let rules = match self.text(RULES) {
+            None => Rules::default(),
+            Some(text) => Rules::parse(&text).unwrap_or_else(|fault| {
+                self.problem(RULES, format!("{}{RULES}: {fault}", registry::PREFIX));
+                Rules::default()
+            }),
+        };
+        Naming {
+            rules,
+            default_realm: String::new(),
+            removes_host: self.is_on("kerberos.removeHostFromPrincipal"),
+            removes_realm: self.is_on("kerberos.removeRealmFromPrincipal"),
+        }
+    }
+
+    /// How clients log in; `None` without a JAAS file, and where its sections are for others.
+    fn sasl_login(&self, has_scheme: bool, is_required: bool) -> Option<SaslLogin> {
+        let super_password =
+            self.text("SASLAuthenticationProvider.superPassword").map(Secret::from);
+        let is_named = self.text(SECTION).is_some_and(|name| name != DEFAULT_SECTION);
+        let section = self.text(SECTION).unwrap_or_else(|| DEFAULT_SECTION.to_owned());
+        let Some(path) = self.text(FILE).map(PathBuf::from) else {
+            if is_named {
+                let text =
+                    format!("sasl.serverconfig={section} needs a JAAS file\nhint: {FILE} names it");
+                self.problem(SECTION, text);
+            }
+            return None;
+        };
+        let fault = |fault: JaasError| self.problem(FILE, format!("{FILE}: {fault}"));
+        let jaas = self.jaas(&path).map_err(fault).ok()?;
+        let login = jaas.login(&section).map_err(fault).ok()?;
+        match login {
+            Some(Login::Digest(login)) if login.users.is_empty() => {
+                let line = jaas.section(&section).and_then(|modules| modules.first());
+                fault(JaasError {
+                    path,
+                    line: line.map(|module| module.line),
+                    fault: format!(
+                        "section {section}: no client can log in; give each a line user_NAME=\"PASSWORD\""
+                    ),
+                });
+                None
+            }
+            Some(Login::Digest(login)) => Some(SaslLogin::Digest { login, super_password }),
+            Some(Login::Kerberos(_)) => {
+                let line = jaas.section(&section).and_then(|modules| modules.first());
+                fault(JaasError {
+                    path,
+                    line: line.map(|module| module.line),
+                    fault: format!(
+                        "section {section}: Kerberos is not part of this version; use \
+                         org.apache.zookeeper.server.auth.DigestLoginModule"
+                    ),
+                });
+                None
+            }
+            None if is_named || is_required => {
+                let names: Vec<&str> = jaas.names().collect();
+                let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+                fault(JaasError {
+                    path,
+                    line: None,
+                    fault: format!(
+                        "there is no section {section}; its sections are: {known}\n\
+                         hint: zookeeper.sasl.serverconfig names the section of this server"
+                    ),
+                });
+                None
+            }
+            None => {
+                let text = format!(
+                    "{} has no section {section}: clients cannot authenticate with SASL",
+                    path.display()
+                );
+                self.note(if has_scheme { Note::warn(text) } else { Note::info(text) });
+                None
+            }
+        }
+    }
+
+    fn jaas(&self, path: &Path) -> Result<Jaas, JaasError> {
+        let fault = |line, fault| JaasError { path: path.to_owned(), line, fault };
+        let bytes = self.read_file(path).map_err(|error| {
+            fault(None, format!("cannot be read: {error}; check its path and permissions"))
+        })?;
+        let Ok(text) = std::str::from_utf8(&bytes) else {
+            return Err(fault(None, "is not UTF-8; save it as UTF-8".to_owned()));
+        };
+        let property = |name: &str| {
+            let (_, key) = registry::by_property(name)?;
+            self.any_given(key)
+        };
+        Jaas::parse(path, text, &property)
+    }
+}

@@ -1,0 +1,109 @@
+//! SASL for clients: what is read of a JAAS file, and what is refused.
+
+use super::*;
+use crate::SaslLogin;
+
+const SCHEME: &str = "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
+const USERS: &str = "Server {\n  org.apache.zookeeper.server.auth.DigestLoginModule required\n  user_amy=\"hush1\" user_super=\"hush2\";\n};";
+
+fn with_users(lines: &str) -> Case {
+    Case::file(lines).with("/jaas", USERS).define("java.security.auth.login.config=/jaas")
+}
+
+#[test]
+fn users_come_from_the_section_of_the_server() {
+    let lines = format!(
+        "{SCHEME}\nsuperUser=amy\nsuperUser.2=bob\nletAnySaslUserDoX=any\nallowSaslFailedClients=TRUE\n\
+         SASLAuthenticationProvider.superPassword=hush3\nkerberos.removeRealmFromPrincipal=true\n\
+         kerberos.removeHostFromPrincipal=TRUE"
+    );
+    let case = with_users(&lines);
+    let sasl = case.config().auth.sasl;
+    let Some(SaslLogin::Digest { login, super_password }) = &sasl.login else { panic!("none") };
+    assert_eq!(login.users.keys().collect::<Vec<_>>(), ["amy", "super"]);
+    assert_eq!(login.password("amy").unwrap().expose_str(), Some("hush1"));
+    assert_eq!(super_password.as_ref().unwrap().expose_str(), Some("hush3"));
+    assert!(sasl.has_scheme && sasl.allows_failed);
+    assert_eq!(sasl.super_users, ["amy", "bob"]);
+    assert_eq!(sasl.any_user.as_deref(), Some("any"));
+    // The original compares these two with the word in lower case.
+    assert!(sasl.naming.removes_realm && !sasl.naming.removes_host);
+    let shown = format!("{:?} {}", case.config(), case.load().unwrap().effective);
+    assert!(!shown.contains("hush"), "{shown}");
+
+    let other =
+        Case::file("sasl.serverconfig=Mine").with("/jaas", &USERS.replace("Server", "Mine"));
+    assert!(
+        other.define("java.security.auth.login.config=/jaas").config().auth.sasl.login.is_some()
+    );
+    assert!(Case::file(SCHEME).config().auth.sasl.login.is_none());
+}
+
+#[test]
+fn faults_of_a_jaas_file_name_file_line_and_remedy() {
+    let given = "-D: java.security.auth.login.config";
+    let fails = |lines: &str, jaas: &str, expected: &str| {
+        Case::file(lines)
+            .with("/jaas", jaas)
+            .define("java.security.auth.login.config=/jaas")
+            .fails(&format!("{given}: /jaas{expected}"));
+    };
+    Case::file("").define("java.security.auth.login.config=/none").fails(
+        "-D: java.security.auth.login.config: /none: cannot be read: entity not found; check its path and permissions",
+    );
+    let missing = ": there is no section Server; its sections are: Client\n\
+                   hint: zookeeper.sasl.serverconfig names the section of this server";
+    let client = "Client { a.DigestLoginModule required username=\"a\" password=\"hush\"; };";
+    fails(&format!("{SCHEME}\nsessionRequireClientSASLAuth=true"), client, missing);
+    // Where nobody has to authenticate, such a file is for others, as in the original; so is an empty one.
+    for (lines, jaas) in [("", client), (SCHEME, client), (SCHEME, "")] {
+        let case = Case::file(lines).with("/jaas", jaas);
+        let case = case.define("java.security.auth.login.config=/jaas");
+        assert!(case.config().auth.sasl.login.is_none());
+        let note = "/jaas has no section Server: clients cannot authenticate with SASL";
+        assert!(case.notes().iter().any(|text| text == note));
+    }
+    fails(
+        "sasl.serverconfig=Mine",
+        USERS,
+        ": there is no section Mine; its sections are: Server\n\
+         hint: zookeeper.sasl.serverconfig names the section of this server",
+    );
+    fails(
+        "",
+        "Server {\n com.sun.security.auth.module.Krb5LoginModule required;\n};",
+        ":2: section Server: Kerberos is not part of this version; use org.apache.zookeeper.server.auth.DigestLoginModule",
+    );
+    fails(
+        "",
+        &client.replace("Client", "Server"),
+        ":1: section Server: no client can log in; give each a line user_NAME=\"PASSWORD\"",
+    );
+    let broken = Case::file("").with("/jaas", "Server {\n user_amy=\"hush\"\n};");
+    let fault = broken.define("java.security.auth.login.config=/jaas").load().unwrap_err();
+    let fault = fault.to_string();
+    assert!(fault.starts_with(&format!("{given}: /jaas:")), "{fault}");
+    assert!(!fault.contains("hush"), "{fault}");
+    Case::file("sasl.serverconfig=Mine").fails(
+        "zoo.cfg:3: sasl.serverconfig=Mine needs a JAAS file\nhint: java.security.auth.login.config names it",
+    );
+    let rules = Case::file("security.auth_to_local=RULE:[x").load().unwrap_err().to_string();
+    assert!(rules.starts_with("zoo.cfg:3: zookeeper.security.auth_to_local: "), "{rules}");
+}
+
+#[test]
+fn sasl_may_be_required() {
+    let config = with_users(&format!("{SCHEME}\nsessionRequireClientSASLAuth=true")).config();
+    assert_eq!(config.auth.enforced_schemes, ["sasl"]);
+    let lines = format!("{SCHEME}\nenforce.auth.enabled=true\nenforce.auth.schemes=digest,sasl");
+    assert_eq!(with_users(&lines).config().auth.enforced_schemes, ["digest", "sasl"]);
+    let hint = "hint: authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider makes the scheme";
+    Case::file("sessionRequireClientSASLAuth=true").fails(&format!(
+        "zoo.cfg:3: sessionRequireClientSASLAuth=true: this server has no authentication scheme sasl\n{hint}"
+    ));
+    Case::file("enforce.auth.enabled=true\nenforce.auth.schemes=sasl").fails(&format!(
+        "zoo.cfg:4: enforce.auth.schemes: this server has no authentication scheme sasl\n{hint}"
+    ));
+    let notes = Case::file(&format!("{SCHEME}\nsessionRequireClientSASLAuth=true")).notes();
+    assert!(notes.iter().any(|note| note.ends_with("no client is served")), "{notes:?}");
+}

@@ -1,0 +1,162 @@
+//! SASL for clients: the scheme `sasl`, and one exchange for each connection.
+//!
+//! Leaves out the mechanisms: they are in [`zebu_auth::sasl`].
+//! Sources: `SASLAuthenticationProvider`, `ZooKeeperServer.processSasl`.
+
+use std::net::IpAddr;
+
+use zebu_auth::kerberos::Principal;
+use zebu_auth::sasl::{Failure, Given, Sasl, ServerExchange, Step};
+use zebu_proto::Id;
+use zebu_replica::auth::{AuthProvider, Credentials, Refused, Schemes};
+
+/// The scheme's name.
+pub const SCHEME: &str = "sasl";
+
+/// An id of the scheme that matches every entry of it.
+const SUPER: &str = "super";
+
+/// The scheme `sasl`.
+#[derive(Debug)]
+pub struct SaslScheme {
+    any_user: Option<String>,
+}
+
+impl SaslScheme {
+    /// `any_user`: the id in an ACL that means every user, `letAnySaslUserDoX`.
+    pub fn new(any_user: Option<String>) -> Self {
+        Self { any_user }
+    }
+}
+
+impl AuthProvider for SaslScheme {
+    fn scheme(&self) -> &str {
+        SCHEME
+    }
+
+    /// An auth packet cannot bring what takes an exchange.
+    fn authenticate(&self, _: IpAddr, _: Option<&[u8]>) -> Result<Vec<Id>, Refused> {
+        Err(Refused)
+    }
+
+    fn is_authenticated(&self) -> bool {
+        true
+    }
+
+    fn is_valid(&self, id: &str) -> bool {
+        Principal::parse(id).is_ok()
+    }
+
+    fn matches(&self, id: &str, expression: &str) -> bool {
+        id == SUPER || id == expression || self.any_user.as_deref() == Some(expression)
+    }
+}
+
+/// How clients authenticate with SASL.
+#[derive(Clone, Debug)]
+pub struct ClientSasl {
+    /// The mechanism, and how ids are made.
+    pub sasl: Sasl,
+    /// Ids whose clients may do everything: `superUser` and `superUser.*`.
+    pub super_users: Vec<String>,
+    /// A client that fails stays, without an id: `allowSaslFailedClients`.
+    pub allows_failed: bool,
+}
+
+/// What a token of a client led to.
+#[derive(Debug)]
+pub enum SaslEvent<'e> {
+    /// The client is authenticated.
+    Authenticated {
+        /// Who it proved to be.
+        user: &'e str,
+        /// Its id of the scheme `sasl`.
+        id: &'e str,
+        /// Whether it may do everything.
+        is_super: bool,
+    },
+    /// It is not; said once for each connection.
+    Failed {
+        /// Why.
+        failure: &'e Failure,
+        /// Whether its connection goes on, without an id.
+        stays: bool,
+    },
+}
+
+/// The authentication of one connection: nothing is begun before the client sends a token.
+#[derive(Debug, Default)]
+pub(crate) struct Authentication {
+    exchange: Option<Box<dyn ServerExchange>>,
+    has_failed: bool,
+}
+
+/// A token that was good.
+pub(crate) struct Good {
+    /// What is to be sent.
+    pub(crate) token: Option<Vec<u8>>,
+    /// Who the client is, if that is the end.
+    pub(crate) who: Option<Who>,
+}
+
+/// Who a client is.
+pub(crate) struct Who {
+    pub(crate) user: String,
+    pub(crate) id: String,
+    pub(crate) is_super: bool,
+    /// What its connection is from now on.
+    pub(crate) ids: Credentials,
+}
+
+impl Authentication {
+    /// Takes a token of a client whose connection has these `ids`.
+    pub(crate) fn step(
+        &mut self,
+        rules: &ClientSasl,
+        schemes: &Schemes,
+        ids: &Credentials,
+        token: &[u8],
+        given: Option<Given>,
+    ) -> Result<Good, Failure> {
+        let given = given.ok_or_else(|| Failure::new("the system gives no random bytes"))?;
+        let exchange = self.exchange.get_or_insert_with(|| rules.sasl.mechanism.begin());
+        let (token, user) = match exchange.step(token, given)? {
+            Step::More(token) => return Ok(Good { token: Some(token), who: None }),
+            Step::Done { token, user } => (token, user),
+        };
+        let id = rules.sasl.id(&user)?;
+        let is_super = !id.is_empty() && rules.super_users.contains(&id);
+        let mut added = vec![Id::new(SCHEME, &*id)];
+        added.extend(is_super.then(|| Id::new("super", "")));
+        let ids = schemes
+            .with(ids, added)
+            .map_err(|Refused| Failure::new("the connection would have too many ids"))?;
+        Ok(Good { token, who: Some(Who { user, id, is_super, ids }) })
+    }
+
+    /// Notes a failure; whether it is the first.
+    pub(crate) fn fails(&mut self) -> bool {
+        !std::mem::replace(&mut self.has_failed, true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scheme_takes_kerberos_names_and_super_matches_all() {
+        let scheme = SaslScheme::new(Some("any".to_owned()));
+        for good in ["amy", "amy@R", "amy/h@R", "amy/h", "", "a/b/c"] {
+            assert!(scheme.is_valid(good), "{good}");
+        }
+        for bad in ["a@b@c", "a/b/c@R", "a@b/c"] {
+            assert!(!scheme.is_valid(bad), "{bad}");
+        }
+        assert!(scheme.matches("amy", "amy") && scheme.matches("amy", "any"));
+        assert!(scheme.matches("super", "amy"));
+        assert!(!scheme.matches("amy", "bob") && !scheme.matches("amy", "super"));
+        assert!(!SaslScheme::new(None).matches("amy", "any"));
+        scheme.authenticate([127, 0, 0, 1].into(), Some(b"amy")).unwrap_err();
+    }
+}

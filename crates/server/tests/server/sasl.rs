@@ -1,0 +1,202 @@
+//! Clients that authenticate with SASL DIGEST-MD5.
+
+use std::path::Path;
+
+use zebu_auth::digest_md5::{CLIENTS, Client as Exchange, NONCE_BYTES};
+use zebu_server::config::Secret;
+
+use crate::client::{Bytes, Client, Reply, err};
+use crate::running::{Running, config};
+
+const ALL: i32 = 31;
+const READ: i32 = 1;
+const SASL: i32 = 102;
+const SCHEME: &str = "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
+
+/// A server with the users amy, bob, root, super and ann@ZOO.
+fn server(settings: &[&str]) -> Running {
+    let dir = tempfile::tempdir().unwrap();
+    let jaas = dir.path().join("jaas.conf");
+    std::fs::write(
+        &jaas,
+        "Server {\n  org.apache.zookeeper.server.auth.DigestLoginModule required\n  user_amy=\"one\"\n  \
+         user_bob=\"two\"\n  user_root=\"three\"\n  user_super=\"four\"\n  user_zoo=\"five\";\n};\n",
+    )
+    .unwrap();
+    let file = format!("-Djava.security.auth.login.config={}", jaas.display());
+    // The file is read with the configuration, and not again.
+    Running::new(&[settings, &[&file]].concat())
+}
+
+fn token(reply: &Reply) -> Option<&[u8]> {
+    let (length, rest) = reply.body.split_first_chunk().unwrap();
+    match i32::from_be_bytes(*length) {
+        -1 => None,
+        length => {
+            assert_eq!(rest.len(), length as usize);
+            Some(rest)
+        }
+    }
+}
+
+fn send(client: &mut Client, token: &[u8]) -> Reply {
+    client.call(SASL, &Bytes::new().buffer(token))
+}
+
+/// The answer to the client's proof. A client that gets the proof of the server checks it.
+fn log_in(client: &mut Client, user: &str, password: &str) -> Reply {
+    let challenge = send(client, Exchange::INITIAL);
+    assert_eq!((challenge.err, challenge.zxid), (0, 0));
+    let mut exchange = Exchange::new(CLIENTS, user.into(), password.into(), [1; NONCE_BYTES]);
+    let proof = exchange.step(token(&challenge).unwrap()).unwrap().unwrap();
+    let answer = send(client, &proof);
+    if let Some(end) = token(&answer) {
+        assert_eq!(exchange.step(end), Ok(None));
+    }
+    answer
+}
+
+fn logged_in(running: &Running, user: &str, password: &str) -> Client {
+    let mut client = running.client();
+    let answer = log_in(&mut client, user, password);
+    assert_eq!((answer.err, answer.zxid), (0, 0));
+    assert!(token(&answer).is_some());
+    client
+}
+
+/// ACL-13, ACL-14.
+#[test]
+fn a_user_is_known_by_name() {
+    let running = server(&[SCHEME]);
+    let mut amy = logged_in(&running, "amy", "one");
+    amy.create_with("/auth", b"a", &[(ALL, "auth", "")], 0).unwrap();
+    amy.create_with("/amy", b"b", &[(ALL, "sasl", "amy")], 0).unwrap();
+    assert_eq!(amy.create_with("/bad", b"", &[(ALL, "sasl", "a@b@c")], 0), Err(err::INVALID_ACL));
+    let mut bob = logged_in(&running, "bob", "two");
+    let mut nobody = running.client();
+    for path in ["/auth", "/amy"] {
+        assert!(amy.get(path).is_ok());
+        assert_eq!(bob.get(path).unwrap_err(), err::NO_AUTH);
+        assert_eq!(nobody.get(path).unwrap_err(), err::NO_AUTH);
+    }
+    // The id `super` is every user of the scheme, and no super user.
+    let mut root = logged_in(&running, "super", "four");
+    assert!(root.get("/auth").is_ok());
+    root.create_with("/ip", b"", &[(ALL, "ip", "10.1.1.1")], 0).unwrap();
+    assert_eq!(root.get("/ip").unwrap_err(), err::NO_AUTH);
+    // What a connection proved is gone with it, and the next one proves it again.
+    drop(amy);
+    assert!(logged_in(&running, "amy", "one").get("/auth").is_ok());
+}
+
+/// ACL-15.
+#[test]
+fn a_failure_ends_the_connection() {
+    let running = server(&[SCHEME]);
+    for (user, password) in [("amy", "two"), ("amy", ""), ("eve", "one"), ("eve", "")] {
+        let mut client = running.client();
+        let answer = log_in(&mut client, user, password);
+        assert_eq!((answer.err, answer.zxid, token(&answer)), (err::AUTH_FAILED, 0, None));
+        assert!(client.reply().is_none());
+    }
+    // An initial response, a token that is too long, and one behind the end.
+    let long = vec![b'x'; 100_000];
+    for first in [&b"GSSAPI"[..], &long] {
+        let mut client = running.client();
+        assert_eq!(send(&mut client, first).err, err::AUTH_FAILED);
+        assert!(client.reply().is_none());
+    }
+    let mut amy = logged_in(&running, "amy", "one");
+    assert_eq!(send(&mut amy, b"").err, err::AUTH_FAILED);
+    assert!(amy.reply().is_none());
+    // Others go on.
+    logged_in(&running, "amy", "one").create("/n", b"").unwrap();
+}
+
+#[test]
+fn a_client_that_fails_may_stay_without_an_id() {
+    let running = server(&[SCHEME, "allowSaslFailedClients=true"]);
+    let mut client = running.client();
+    for _ in 0..3 {
+        let answer = send(&mut client, b"nonsense");
+        assert_eq!((answer.err, token(&answer)), (0, None));
+    }
+    let mut client = running.client();
+    let answer = log_in(&mut client, "amy", "two");
+    assert_eq!((answer.err, token(&answer)), (0, None));
+    assert_eq!(client.create_with("/n", b"", &[(ALL, "auth", "")], 0), Err(err::INVALID_ACL));
+    // There is one attempt.
+    let answer = send(&mut client, b"");
+    assert_eq!((answer.err, token(&answer)), (0, None));
+    client.create("/n", b"").unwrap();
+}
+
+#[test]
+fn sasl_may_be_required() {
+    for required in [
+        &["sessionRequireClientSASLAuth=true"][..],
+        &["enforce.auth.enabled=true", "enforce.auth.schemes=sasl"],
+    ] {
+        // Whoever must authenticate cannot stay without.
+        let running = server(&[required, &[SCHEME, "allowSaslFailedClients=true"]].concat());
+        let mut client = running.client();
+        assert_eq!(client.get("/").unwrap_err(), err::REQUIRES_AUTH);
+        assert!(client.reply().is_none());
+        let mut client = running.client();
+        let answer = log_in(&mut client, "amy", "two");
+        assert_eq!((answer.err, token(&answer)), (err::REQUIRES_AUTH, None));
+        assert!(client.reply().is_none());
+        assert!(logged_in(&running, "amy", "one").get("/").is_ok());
+    }
+}
+
+#[test]
+fn super_users_and_the_id_for_all() {
+    let running = server(&[
+        SCHEME,
+        "superUser=root",
+        "-Dzookeeper.superUser.1=zoo",
+        "letAnySaslUserDoX=any",
+        "SASLAuthenticationProvider.superPassword=new",
+    ]);
+    let mut amy = logged_in(&running, "amy", "one");
+    amy.create_with("/ip", b"", &[(ALL, "ip", "10.1.1.1")], 0).unwrap();
+    amy.create_with("/any", b"", &[(READ, "sasl", "any")], 0).unwrap();
+    assert_eq!(amy.get("/ip").unwrap_err(), err::NO_AUTH);
+    for (user, password) in [("root", "three"), ("zoo", "five")] {
+        assert!(logged_in(&running, user, password).get("/ip").is_ok());
+    }
+    let mut bob = logged_in(&running, "bob", "two");
+    assert!(bob.get("/any").is_ok());
+    assert_eq!(bob.set("/any", b"").unwrap_err(), err::NO_AUTH);
+    assert_eq!(running.client().get("/any").unwrap_err(), err::NO_AUTH);
+    logged_in(&running, "super", "new");
+    assert_eq!(log_in(&mut running.client(), "super", "four").err, err::AUTH_FAILED);
+}
+
+/// As in the original: the login and the scheme are two settings.
+#[test]
+fn a_login_without_the_scheme_makes_no_acls() {
+    let running = server(&[]);
+    let mut amy = logged_in(&running, "amy", "one");
+    assert_eq!(amy.create_with("/n", b"", &[(ALL, "auth", "")], 0), Err(err::INVALID_ACL));
+    assert_eq!(amy.create_with("/n", b"", &[(ALL, "sasl", "amy")], 0), Err(err::INVALID_ACL));
+    // And the scheme without a login gives no token.
+    let running = Running::new(&[SCHEME]);
+    let mut client = running.client();
+    let answer = send(&mut client, b"");
+    assert_eq!((answer.err, token(&answer)), (0, None));
+    client.create_with("/n", b"", &[(ALL, "sasl", "amy")], 0).unwrap();
+    assert_eq!(client.get("/n").unwrap_err(), err::NO_AUTH);
+}
+
+#[test]
+fn no_password_is_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let jaas = dir.path().join("jaas.conf");
+    std::fs::write(&jaas, "Server { a.DigestLoginModule required user_amy=\"hush\"; };").unwrap();
+    let file = format!("-Djava.security.auth.login.config={}", jaas.display());
+    let own: Secret = Secret::new("hush");
+    let shown = format!("{:?} {own:?}", config(Path::new("/d"), &[&file]));
+    assert!(!shown.contains("hush"), "{shown}");
+}

@@ -1,0 +1,288 @@
+//! Clients that authenticate with SASL DIGEST-MD5: the original's client, and one byte by byte, against both servers.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+use zebu_auth::digest_md5::{CLIENTS, Client, NONCE_BYTES};
+use zebu_interop::normalise::text;
+use zebu_interop::raw::{Incoming, Reply, Session};
+use zebu_interop::run::run;
+use zebu_interop::scenario::same;
+use zebu_interop::server::{Kind, Options, PATIENCE, Server, java};
+use zebu_interop::wire::{Acl, Reader, Writer, op};
+
+const SERVER: &str = "Server {
+  org.apache.zookeeper.server.auth.DigestLoginModule required
+  user_amy=\"one\"
+  user_bob=\"two words\"
+  user_super=\"four\"
+  user_root=\"five\";
+};
+";
+
+const PROVIDER: &str = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
+
+fn file(folder: &TempDir, name: &str, text: &str) -> Result<PathBuf> {
+    let path = folder.path().join(name);
+    fs::write(&path, text)?;
+    Ok(path)
+}
+
+fn options(jaas: &Path) -> Options {
+    Options::default()
+        .config("authProvider.1", PROVIDER)
+        .property("java.security.auth.login.config", jaas.display())
+}
+
+/// The original's command line as a user, for one command.
+fn command(server: &Server, jaas: Option<&Path>, words: &[&str]) -> Result<String> {
+    let mut command = java(Kind::Java395);
+    command.arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=off");
+    if let Some(jaas) = jaas {
+        command.arg(format!("-Djava.security.auth.login.config={}", jaas.display()));
+    }
+    command.args(["org.apache.zookeeper.ZooKeeperMain", "-server", &server.connect_string()]);
+    let output = run(command.args(words), PATIENCE)?;
+    let output = format!("{}{}", text(&output.text), output.status);
+    // What a thread of its own prints may come before or behind the answer.
+    let mut lines: Vec<&str> = output.lines().filter(|line| !line.is_empty()).collect();
+    lines.sort_unstable();
+    Ok(format!("{words:?}\n{}\n", lines.join("\n")))
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn the_originals_client() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let jaas = file(&folder, "server.conf", SERVER)?;
+    let client = |name: &str, user: &str, password: &str| {
+        let module = "org.apache.zookeeper.server.auth.DigestLoginModule required";
+        let text = format!("Client {{ {module} username=\"{user}\" password=\"{password}\"; }};\n");
+        file(&folder, name, &text)
+    };
+    let amy = client("amy.conf", "amy", "one")?;
+    let bob = client("bob.conf", "bob", "two words")?;
+    let wrong = client("wrong.conf", "amy", "two words")?;
+    let unknown = client("unknown.conf", "eve", "one")?;
+    same("sasl-cli", &options(&jaas), |server| {
+        let mut story = String::new();
+        for (user, words) in [
+            (Some(&amy), &["create", "/amy", "hers", "sasl:amy:cdrwa"][..]),
+            (Some(&amy), &["create", "/auth", "hers", "auth::r"]),
+            (Some(&amy), &["whoami"]),
+            (Some(&amy), &["get", "/amy"]),
+            (Some(&amy), &["getAcl", "/auth"]),
+            (Some(&bob), &["get", "/amy"]),
+            (None, &["get", "/amy"]),
+            (Some(&wrong), &["ls", "/"]),
+            (Some(&unknown), &["ls", "/"]),
+        ] {
+            story.push_str(&command(server, user.map(PathBuf::as_path), words)?);
+        }
+        Ok(story)
+    });
+    Ok(())
+}
+
+/// A connection whose every answer is written down.
+struct Told {
+    session: Session,
+    story: String,
+}
+
+impl Told {
+    fn new(server: &Server, what: &str) -> Result<Self> {
+        let session = Session::open(server.address(), 10_000)?;
+        Ok(Self { session, story: format!("== {what}\n") })
+    }
+
+    fn call(&mut self, what: &str, op: i32, body: Writer) -> Result<Option<Reply>> {
+        match self.session.call(op, body) {
+            Ok(reply) => {
+                let zxid = if reply.zxid == 0 { "0" } else { "N" };
+                writeln!(self.story, "{what}: err {} zxid {zxid}", reply.err)?;
+                Ok(Some(reply))
+            }
+            // A connection that was closed may be seen when it is written to, or when it is read from.
+            Err(error)
+                if error.is::<zebu_interop::raw::NoAnswer>() || error.is::<std::io::Error>() =>
+            {
+                writeln!(self.story, "{what}: no answer")?;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends a token, and returns the server's.
+    fn token(&mut self, token: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
+        let Some(reply) = self.call("sasl", op::SASL, Writer::new().buffer(token))? else {
+            return Ok(None);
+        };
+        if reply.body.is_empty() {
+            writeln!(self.story, "no body")?;
+            return Ok(None);
+        }
+        let token = Reader::new(&reply.body).buffer()?.map(<[u8]>::to_vec);
+        match &token {
+            None => writeln!(self.story, "null")?,
+            Some(token) => {
+                let text = String::from_utf8_lossy(token);
+                let nonce = text.split("nonce=\"").nth(1).and_then(|rest| rest.split('"').next());
+                let shown = nonce.map_or(text.to_string(), |nonce| text.replace(nonce, "NONCE"));
+                // The end of an exchange depends on the nonce.
+                let shown = if shown.starts_with("rspauth=") { "rspauth" } else { &shown };
+                writeln!(self.story, "{shown}")?;
+            }
+        }
+        Ok(token)
+    }
+
+    /// A whole exchange.
+    fn log_in(&mut self, user: &str, password: &str) -> Result<()> {
+        let challenge = self.token(Some(Client::INITIAL))?.context("no challenge")?;
+        let mut client = Client::new(CLIENTS, user.into(), password.into(), [1; NONCE_BYTES]);
+        let proof = client.step(&challenge)?.context("no proof")?;
+        if let Some(end) = self.token(Some(&proof))? {
+            client.step(&end)?;
+        }
+        Ok(())
+    }
+
+    fn create(&mut self, path: &str, perms: i32, scheme: &str, id: &str) -> Result<()> {
+        let acl: Vec<Acl> = vec![(perms, Some(scheme.into()), Some(id.into()))];
+        let body = Writer::new().string(path).buffer(Some(b"x")).acl(&acl).int(0);
+        self.call(&format!("create {path} {scheme}:{id}"), op::CREATE, body).map(|_| ())
+    }
+
+    fn get(&mut self, path: &str) -> Result<()> {
+        let body = Writer::new().string(path).bool(false);
+        self.call(&format!("get {path}"), op::GET_DATA, body).map(|_| ())
+    }
+
+    fn who_am_i(&mut self) -> Result<()> {
+        if let Some(reply) = self.call("whoami", op::WHO_AM_I, Writer::new())? {
+            // The original's ids have no order.
+            let mut reader = Reader::new(&reply.body);
+            let mut ids = Vec::new();
+            for _ in 0..reader.int()? {
+                ids.push((reader.string()?, reader.string()?));
+            }
+            ids.sort();
+            writeln!(self.story, "{ids:?}")?;
+        }
+        Ok(())
+    }
+
+    /// Whether the server has closed the connection, or goes on.
+    fn end(mut self) -> Result<String> {
+        self.session.connection.send(&Writer::request(-2, op::PING).done()).ok();
+        let end = match self.session.connection.receive() {
+            Ok(Incoming::Frame(_)) => "goes on",
+            _ => "closed",
+        };
+        writeln!(self.story, "{end}")?;
+        Ok(self.story)
+    }
+}
+
+/// What users may do, and what becomes of those who fail.
+fn story(server: &Server) -> Result<String> {
+    let mut story = String::new();
+    let mut amy = Told::new(server, "amy")?;
+    amy.log_in("amy", "one")?;
+    amy.who_am_i()?;
+    amy.create("/auth", 31, "auth", "")?;
+    amy.create("/amy", 31, "sasl", "amy")?;
+    amy.create("/realm", 31, "sasl", "amy/host@ZOO")?;
+    amy.create("/any", 1, "sasl", "any")?;
+    amy.create("/super", 31, "sasl", "super")?;
+    amy.create("/ip", 31, "ip", "10.1.1.1")?;
+    for bad in ["a@b@c", "a/b/c@R", "a@b/c", "a/b/c", ""] {
+        amy.create(&format!("/bad{}", bad.len()), 31, "sasl", bad)?;
+    }
+    for path in ["/auth", "/amy", "/realm", "/any", "/super", "/ip"] {
+        amy.get(path)?;
+    }
+    story.push_str(&amy.end()?);
+    for (user, password) in [("bob", "two words"), ("super", "four"), ("root", "five")] {
+        let mut other = Told::new(server, user)?;
+        other.log_in(user, password)?;
+        other.who_am_i()?;
+        for path in ["/auth", "/amy", "/realm", "/any", "/super", "/ip"] {
+            other.get(path)?;
+        }
+        story.push_str(&other.end()?);
+    }
+    for (user, password) in [("amy", "two"), ("eve", "one"), ("eve", ""), ("super", "new")] {
+        let mut failing = Told::new(server, "a wrong password")?;
+        failing.log_in(user, password)?;
+        failing.get("/any").ok();
+        failing.token(Some(b""))?;
+        story.push_str(&failing.end()?);
+    }
+    for (what, first) in [
+        // A short initial response is left out: the original does not look at it, ours refuses it.
+        ("a null", None),
+        ("a long token", Some(&[b'x'; 5_000][..])),
+    ] {
+        let mut strange = Told::new(server, what)?;
+        strange.token(first)?;
+        story.push_str(&strange.end()?);
+    }
+    for (what, second) in [("an empty proof", &b""[..]), ("nonsense", b"nonsense")] {
+        let mut strange = Told::new(server, what)?;
+        strange.token(Some(b""))?;
+        strange.token(Some(second))?;
+        story.push_str(&strange.end()?);
+    }
+    let mut again = Told::new(server, "a token behind the end")?;
+    again.log_in("amy", "one")?;
+    again.token(Some(b""))?;
+    again.get("/amy").ok();
+    story.push_str(&again.end()?);
+    let mut none = Told::new(server, "nobody")?;
+    none.get("/any")?;
+    story.push_str(&none.end()?);
+    Ok(story)
+}
+
+fn both(name: &str, settings: &[(&str, &str)]) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let jaas = file(&folder, "server.conf", SERVER)?;
+    let options = settings.iter().fold(options(&jaas), |options, (key, value)| {
+        options.property(&format!("zookeeper.{key}"), value)
+    });
+    same(name, &options, |server| story(server));
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn the_same_answers_by_default() -> Result<()> {
+    both("sasl-default", &[])
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn the_same_answers_where_failed_clients_may_stay_and_some_may_more() -> Result<()> {
+    both(
+        "sasl-stay",
+        &[
+            ("allowSaslFailedClients", "true"),
+            ("superUser", "nobody"),
+            ("superUser.1", "root"),
+            ("letAnySaslUserDoX", "any"),
+            ("SASLAuthenticationProvider.superPassword", "new"),
+        ],
+    )
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn the_same_answers_where_sasl_is_required() -> Result<()> {
+    both("sasl-required", &[("sessionRequireClientSASLAuth", "true")])
+}
