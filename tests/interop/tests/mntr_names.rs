@@ -48,7 +48,7 @@ const EXEMPT: [(&str, &[&str]); 8] = [
         ],
     ),
     (
-        "there is no SASL and no `ensemble` scheme yet",
+        "there is no `ensemble` scheme yet",
         &[
             "auth_failed_count",
             // Only of TLS connections, before their handshake.

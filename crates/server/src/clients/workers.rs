@@ -146,7 +146,7 @@ enum Arrival {
     /// A connection whose client is known.
     Known(Box<Known>),
     /// A connection that another worker has served.
-    Moved(Client, Parked),
+    Moved(Box<Client>, Parked),
 }
 
 /// Where connections go whose clients are known.
@@ -440,7 +440,7 @@ async fn work(
                 })
             }
             Arrival::Moved(client, parked) => match parked.resume() {
-                Ok(stream) => Ok(Some((client, stream))),
+                Ok(stream) => Ok(Some((*client, stream))),
                 Err(error) => {
                     client.leave();
                     Err(error)
@@ -473,7 +473,7 @@ async fn serve(client: Client, stream: Stream, workers: Arc<[Worker]>, me: usize
     workers[me].conns.fetch_sub(1, Ordering::Relaxed);
     if let Some((client, stream)) = moved {
         let to = client.conn().side.worker.load(Ordering::Relaxed);
-        workers[to].hand(Arrival::Moved(client, stream));
+        workers[to].hand(Arrival::Moved(Box::new(client), stream));
     }
 }
 
