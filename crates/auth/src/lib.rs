@@ -1,8 +1,8 @@
 //! TLS and SASL without sockets: what the server, the network between servers and the clients share.
 //!
 //! Owns key and trust stores ([`store`]), what a certificate says ([`certificate`]), JAAS files ([`jaas`]), SASL's
-//! DIGEST-MD5 ([`digest_md5`]), what every mechanism of SASL is to a server ([`sasl`]), the configurations of TLS ([`tls`]), Kerberos names ([`kerberos`]) and secrets that cannot
-//! be printed ([`Secret`]). It opens no socket and starts no thread. Only [`store`] and [`jaas`] read files, each once
+//! DIGEST-MD5 ([`digest_md5`]), what every mechanism of SASL is to a server ([`sasl`]), the configurations of TLS
+//! ([`tls`]), Kerberos names ([`kerberos`]) and secrets that cannot be printed ([`Secret`]). It opens no socket and starts no thread. Only [`store`] and [`jaas`] read files, each once
 //! and whole; their callers decide when a file is read again.
 
 mod der;

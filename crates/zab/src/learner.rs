@@ -495,12 +495,14 @@ impl Learner {
             PacketKind::PROPOSAL | PacketKind::INFORM | PacketKind::INFORMANDACTIVATE => {
                 self.copy_end = self.copy_end.max(packet.zxid);
             }
-            PacketKind::NEWLEADER => ctx.refuse_to_forget(self.leader, self.copy_end)?,
             _ => {}
         }
+        let reaches = ctx.refuse_to_forget(self.leader, self.copy_end);
+        if packet.kind == PacketKind::NEWLEADER {
+            reaches?;
+        }
         self.held.push_back(packet);
-        if let (Ok(()), Some(link)) = (ctx.refuse_to_forget(self.leader, self.copy_end), self.link)
-        {
+        if let (Ok(()), Some(link)) = (reaches, self.link) {
             self.install(ctx, link);
         }
         Ok(())
