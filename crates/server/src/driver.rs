@@ -234,10 +234,15 @@ impl<'t> Effects<'t> {
         *self.shared.status.lock() = Status { leading: self.leading(), observers, master, leader };
     }
 
+    fn count_local_sessions(&self) {
+        let locals = self.parts.replica.sessions().locals();
+        self.shared.local_sessions.store(locals, Ordering::Relaxed);
+    }
+
     /// Copies what the replica alone knows, when somebody has asked for it.
     fn report_sessions(&self) {
+        self.count_local_sessions();
         let sessions = self.parts.replica.sessions();
-        self.shared.local_sessions.store(sessions.locals(), Ordering::Relaxed);
         self.shared.session_list.answer(|| {
             let copy = |(id, session): (SessionId, &Session)| {
                 let Session { deadline, local, .. } = *session;
@@ -465,6 +470,8 @@ impl World for Effects<'_> {
     fn stepped(&mut self, took: Duration) {
         self.took += took;
         count_replica(self.shared, self.parts.replica.counts());
+        // A client that has its session finds it counted.
+        self.count_local_sessions();
     }
 
     fn carries_out(&mut self, known: Duration, began: Duration) {
