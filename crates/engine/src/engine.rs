@@ -479,6 +479,7 @@ impl<S: crate::Side> Engine<S> {
                 world.network(Zab::Config(change.clone()))?;
                 Job::Config(change)
             }
+            Zab::Committed(zxid) => Job::Committed(zxid),
             Zab::Truncate(zxid) => Job::Truncate(zxid),
             Zab::Reload => Job::Reload,
             Zab::Restore(link) => Job::Restore(world.take_copy(link).ok_or(Failed::CopyGone)?),

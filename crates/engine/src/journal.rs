@@ -6,7 +6,7 @@ use bytes::Bytes;
 use zebu_proto::{Epoch, Zxid};
 use zebu_state::Copied;
 use zebu_state::membership::{self, ConfigError, ConfigFiles};
-use zebu_store::{EpochFile, EpochFiles, StoreError, TxnLog};
+use zebu_store::{CommittedFile, EpochFile, EpochFiles, StoreError, TxnLog};
 use zebu_tree::Tree;
 use zebu_zab::config::Membership;
 use zebu_zab::{ConfigChange, EpochKind, Input};
@@ -34,6 +34,8 @@ pub enum Job {
     Config(ConfigChange),
     /// Make an epoch durable.
     SaveEpoch(EpochKind, Epoch),
+    /// Remember what is committed.
+    Committed(Zxid),
     /// Take back everything behind this.
     Truncate(Zxid),
     /// Let the tree be what the disk has.
@@ -58,6 +60,8 @@ pub enum JobError {
 pub struct MemberFiles {
     /// Its epochs.
     pub epochs: EpochFiles,
+    /// What it knows to be committed; `None` where the log is not synced and may end before that after a power cut.
+    pub committed: Option<CommittedFile>,
     /// Its configuration.
     pub config: ConfigFiles,
     /// Whether the members may change (`reconfigEnabled`).
@@ -109,6 +113,12 @@ impl Job {
                 };
                 files.epochs.write(file, epoch)?;
                 Input::EpochSaved(kind, epoch)
+            }
+            Self::Committed(zxid) => {
+                if let Some(file) = &mut files.committed {
+                    file.write(zxid)?;
+                }
+                return Ok(None);
             }
             Self::Truncate(zxid) => {
                 let (options, applied) = {

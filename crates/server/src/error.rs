@@ -72,6 +72,9 @@ pub enum StartError {
     /// The epochs cannot be read.
     #[error("the epochs of this server cannot be used")]
     Epochs(#[source] StoreError),
+    /// What this server knows to be committed cannot be read.
+    #[error("what this server knows to be committed cannot be read")]
+    Committed(#[source] StoreError),
     /// The configuration does not name this server.
     #[error("this server, {}, is not in its own configuration", .0.0)]
     NotAMember(ServerId),

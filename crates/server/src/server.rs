@@ -21,7 +21,9 @@ use zebu_replica::{
 };
 use zebu_state::Rebuilt;
 use zebu_state::membership::{self, ConfigFiles};
-use zebu_store::{EpochFiles, Mode as Recovery, OsVfs, Recovered, Snapshots, Store, Torn};
+use zebu_store::{
+    CommittedFile, EpochFiles, Mode as Recovery, OsVfs, Recovered, Snapshots, Store, Torn,
+};
 use zebu_tree::Options as TreeOptions;
 
 use crate::admin;
@@ -117,6 +119,7 @@ impl Server {
         } else {
             check_alone(&config, &store.epochs(), in_data.as_ref())?;
         }
+        let remembered = store.committed();
         let (log, snapshots) = store.split();
 
         let listener = workers::bind(&config.net)?;
@@ -152,14 +155,22 @@ impl Server {
                         files.back_up()?;
                     }
                 }
-                let peer = member::peer(&config, ensemble, &epochs, &recovered, in_data, in_files)?;
+                let certain = remembered.as_ref().map_or(Ok(None), CommittedFile::read);
+                let certain = certain.map_err(StartError::Committed)?;
+                let found = (in_data, in_files);
+                let peer = member::peer(&config, ensemble, &epochs, &recovered, certain, found)?;
                 let mut replica = Replica::member(options, peer, &tree, now);
                 // What no quorum has confirmed yet must not get into a snapshot: one is due later.
                 replica.replayed(recovered.replayed, recovered.replayed_bytes);
                 // A member whose empty database is not to be trusted waits for a leader's.
                 let first = recovered.fresh && recovered.last_zxid >= Zxid::ZERO;
                 let reconfig = config.reconfig_enabled;
-                let files = Box::new(MemberFiles { epochs, config: files, reconfig });
+                let files = Box::new(MemberFiles {
+                    epochs,
+                    committed: remembered,
+                    config: files,
+                    reconfig,
+                });
                 (replica, Some(files), first, false)
             }
         };

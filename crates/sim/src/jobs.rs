@@ -27,6 +27,8 @@ enum Before {
     Epoch(EpochKind, Epoch),
     /// The log is cut, or read again.
     Cut,
+    /// What is committed is remembered.
+    Committed,
     /// A tree that came on a link, the transaction up to which it may have traces, and its zxid.
     Restore(LinkId, Zxid, Zxid),
 }
@@ -37,6 +39,7 @@ impl Before {
             Job::Config(change) => Self::Config(change.clone()),
             Job::SaveEpoch(kind, epoch) => Self::Epoch(*kind, *epoch),
             Job::Truncate(_) | Job::Reload => Self::Cut,
+            Job::Committed(_) => Self::Committed,
             Job::Restore(copied) => {
                 let (link, fuzzy) = restoring.pop_front().expect("each tree has come on a link");
                 Self::Restore(link, fuzzy, copied.file.zxid())
@@ -71,7 +74,11 @@ impl World {
         let mut syncs = 1;
         if process.working.is_empty() {
             let Some(job) = process.jobs.pop_front() else { return };
-            syncs = if matches!(job, Order::Member(Job::SaveEpoch(..))) { 2 } else { 6 };
+            syncs = match job {
+                Order::Member(Job::Committed(_)) => 0,
+                Order::Member(Job::SaveEpoch(..)) => 2,
+                _ => 6,
+            };
             process.working.push(job);
         }
         let number = process.number;
@@ -163,6 +170,7 @@ impl World {
                                 | zebu_zab::Input::Reloaded { end },
                             ),
                         ) => checks.truncated(server, *end, &process.tree()),
+                        (Before::Committed, _) => {}
                         (Before::Cut, _) => unreachable!("it says up to where"),
                     }
                     inputs.extend(done.map(Input::Zab));

@@ -381,7 +381,17 @@ impl World {
         let in_files = membership::in_files(vfs.as_ref(), Path::new(FILE));
         let config =
             ConfigFiles::new(vfs, Some(FILE.into()), me, committed.clone(), proposed.as_ref());
-        let files = MemberFiles { epochs: store_epochs, config, reconfig: plan.reconfig };
+        let remembered = store.committed();
+        let certain = match &remembered {
+            Some(file) => file.read().map_err(|error| error.to_string())?,
+            None => None,
+        };
+        let files = MemberFiles {
+            epochs: store_epochs,
+            committed: remembered,
+            config,
+            reconfig: plan.reconfig,
+        };
         files.show(&mut tree, wall_ms);
         let (log, snapshots) = store.split();
         let has_database = recovered.last_zxid >= Zxid::ZERO;
@@ -395,6 +405,7 @@ impl World {
         let found = Found {
             recovered: &recovered,
             epochs,
+            certain,
             committed: committed.clone(),
             proposed: proposed.clone(),
             in_data,
@@ -647,6 +658,7 @@ impl World {
             Zab::AbsurdEpoch { .. } => self.reached("absurd epoch refused"),
             Zab::Send(..)
             | Zab::SaveEpoch(..)
+            | Zab::Committed(_)
             | Zab::Truncate(_)
             | Zab::Reload
             | Zab::Restore(_)

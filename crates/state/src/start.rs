@@ -16,6 +16,8 @@ pub struct Found<'r> {
     pub recovered: &'r Recovered,
     /// The epochs beside them.
     pub epochs: zebu_store::Epochs,
+    /// What this server has remembered to be committed, if anything.
+    pub certain: Option<Zxid>,
     /// The configuration in force, as the operator's file says.
     pub committed: Arc<Membership>,
     /// The one that was proposed when this server stopped.
@@ -36,6 +38,13 @@ impl Found<'_> {
             && self.recovered.fresh
             && self.epochs.current == Epoch(0)
             && self.committed.version() > Zxid::ZERO
+    }
+
+    /// The newest transaction that this server has served, where the data end before it: they are older than this server.
+    pub fn put_back(&self) -> Option<Zxid> {
+        let last = self.recovered.last_zxid;
+        let is_whole = self.recovered.damaged.is_none() && last >= Zxid::ZERO;
+        self.certain.filter(|certain| is_whole && *certain > last)
     }
 
     /// The newest configuration that this server has ever known to be in force, or has logged.
@@ -74,7 +83,8 @@ impl Found<'_> {
     pub fn start(self) -> Start {
         let has_database = self.recovered.last_zxid >= Zxid::ZERO
             && self.recovered.damaged.is_none()
-            && !self.has_forgotten();
+            && !self.has_forgotten()
+            && self.put_back().is_none();
         let last_seen = self.last_seen().cloned().map(Arc::new);
         let recent = self.recovered.recent.iter();
         let recent = recent
@@ -85,6 +95,7 @@ impl Found<'_> {
             last_seen,
             last: self.recovered.last_zxid.max(Zxid::ZERO),
             recent: recent.collect(),
+            certain: self.certain.unwrap_or(Zxid::ZERO),
             has_database,
         }
     }

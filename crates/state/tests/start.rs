@@ -38,6 +38,7 @@ fn found(recovered: &Recovered) -> Found<'_> {
     Found {
         recovered,
         epochs,
+        certain: None,
         committed,
         proposed: None,
         in_data: None,
@@ -68,6 +69,20 @@ fn the_newest_that_was_known_counts_beside_the_one_in_force() {
     let found = Found { in_data, in_files, ..found(&recovered) };
     assert_eq!(found.hand_made(), None);
     assert_eq!(found.start().last_seen.map(|seen| seen.version()), Some(at(4)));
+}
+
+#[test]
+fn who_has_served_more_than_its_data_have_has_no_vote() {
+    let recovered = recovered();
+    let last = recovered.last_zxid;
+    let at_end = Found { certain: Some(last), reconfig: false, ..found(&recovered) };
+    assert_eq!(at_end.put_back(), None);
+    assert!(at_end.start().has_database);
+    let behind = Found { certain: last.next(), reconfig: false, ..found(&recovered) };
+    assert_eq!(behind.put_back(), last.next());
+    let start = behind.start();
+    assert!(!start.has_database);
+    assert_eq!(Some(start.certain), last.next());
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! **Invariant:** `std::fs` is used in one module, `vfs/os.rs`; everything else goes through [`Vfs`],
 //! so that every crash and every failure can be tried out.
 
+mod committed;
 mod epoch;
 mod error;
 pub mod history;
@@ -21,6 +22,7 @@ mod truncate;
 pub mod vfs;
 mod window;
 
+pub use committed::CommittedFile;
 pub use epoch::{EpochFile, EpochFiles, Epochs};
 pub use error::{Damage, DamageKind, StoreError, Warning};
 pub use history::{History, LogFiles, Range, Unusable};

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 
+use crate::CommittedFile;
 use crate::log::TxnLog;
 use crate::snapshot::Snapshots;
 use crate::vfs::{DirLock, Vfs, create_dirs, keep_dirs};
@@ -263,6 +264,15 @@ impl Store {
     /// The epoch files beside the snapshots.
     pub fn epochs(&self) -> EpochFiles {
         EpochFiles::new(Arc::clone(&self.shared.vfs), &self.shared.options.data_dir)
+    }
+
+    /// What a member knows to be committed, beside the log; `None` where the log is not synced or not written: then it may
+    /// end before what is known.
+    pub fn committed(&self) -> Option<CommittedFile> {
+        let options = &self.shared.options;
+        let vfs = || Arc::clone(&self.shared.vfs);
+        (options.force_sync && options.log_txns)
+            .then(|| CommittedFile::new(vfs(), &self.shared.log_dir))
     }
 
     /// Hands out the log for the thread that writes it, and snapshots for the thread that takes them.

@@ -50,10 +50,7 @@ impl Ctx<'_> {
     /// A quorum has made every committed transaction durable. So a leader without it is led by members that have
     /// lost it, and this server may hold the last copy.
     pub(crate) fn refuse_to_forget(&self, leader: ServerId, end: Zxid) -> Result<(), Leave> {
-        if !self.has_database
-            || end >= self.certain
-            || zebu_proto::mutant!("forgets at a leader's word")
-        {
+        if end >= self.certain || zebu_proto::mutant!("forgets at a leader's word") {
             return Ok(());
         }
         Err(Leave::WouldForget { leader, end, certain: self.certain })

@@ -302,6 +302,9 @@ pub enum Output {
     },
     /// Make an epoch durable; report [`Input::EpochSaved`].
     SaveEpoch(EpochKind, Epoch),
+    /// Remember that everything up to here is committed. That may be forgotten, but nothing behind the durable end of the
+    /// log may be remembered.
+    Committed(Zxid),
     /// Remember a configuration, durably before anything that is asked of the disk later. One in
     /// force is shown to clients and peers, and is where this server listens and dials from now on;
     /// one that is proposed says where to dial whom the other does not name.

@@ -431,7 +431,10 @@ impl Learner {
     /// The packet that says how this server gets the leader's history.
     fn first(&mut self, ctx: &mut Ctx<'_>, packet: &QuorumPacket) -> Result<(), Leave> {
         match packet.kind {
-            PacketKind::DIFF => self.agreed(ctx),
+            PacketKind::DIFF => {
+                ctx.refuse_to_forget(self.leader, ctx.history.last())?;
+                self.agreed(ctx);
+            }
             PacketKind::SNAP if packet.zxid.epoch() > self.epoch => {
                 return Err(Leave::TreeOfLaterEpoch { zxid: packet.zxid, epoch: self.epoch });
             }

@@ -38,6 +38,9 @@ mod facts;
 /// Servers at which no more are heard that are not members.
 const ACQUAINTANCES_MAX: usize = 512;
 
+/// How far what the disk remembers to be committed may lag behind.
+const TELL_PAUSE: Duration = Duration::from_millis(200);
+
 #[derive(Debug)]
 enum Part {
     /// Waits for the disk before it votes.
@@ -58,6 +61,9 @@ pub struct Peer {
     unlogged: bool,
     /// The newest transaction that this server knows to be committed.
     certain: Zxid,
+    /// Up to where the disk has been told so, and not before when it is told again.
+    told: Zxid,
+    tells_at: Duration,
     busy: Busy,
     doubt: Doubt,
     election: Election,
@@ -96,7 +102,7 @@ pub struct Peer {
 impl Peer {
     /// A member that has just started; it looks for a leader at its first step.
     pub fn new(options: Options, start: Start) -> Self {
-        let Start { epochs, committed, last_seen, last, recent, has_database } = start;
+        let Start { epochs, committed, last_seen, last, recent, certain, has_database } = start;
         let mut quorums = Quorums::new(committed);
         // What was proposed in a transaction that never got to the log was never acknowledged.
         let is_there =
@@ -118,7 +124,9 @@ impl Peer {
             quorums,
             has_database,
             unlogged: false,
-            certain: Zxid::ZERO,
+            certain,
+            told: certain,
+            tells_at: Duration::ZERO,
             busy: Busy::default(),
             doubt: Doubt::default(),
             election: Election::new(options.me, options.patience, options.credulous),
@@ -210,7 +218,8 @@ impl Peer {
             Part::Leading(leader) => leader.deadline(),
             Part::Learning(learner) => learner.deadline().min(self.doubt.due()),
         };
-        part.min(self.election.deadline()).min(self.owed.due(self.options.sync_time()))
+        let tells = self.untold().map_or(Duration::MAX, |_| self.tells_at);
+        part.min(tells).min(self.election.deadline()).min(self.owed.due(self.options.sync_time()))
     }
 
     /// The epoch this server leads in, if it does.
@@ -302,6 +311,7 @@ impl Peer {
             self.leave(now, why, out);
         }
         self.learn();
+        self.tell(now, out);
         if std::mem::take(&mut self.members_changed) {
             self.meet_anew(out);
         }
@@ -322,6 +332,20 @@ impl Peer {
         };
         self.certain = self.certain.max(committed);
         assert!(self.certain <= self.history.last(), "{} is certain and not there", self.certain);
+    }
+
+    /// What the disk may be told to be committed, and has not been told: nothing that it does not have itself.
+    fn untold(&self) -> Option<Zxid> {
+        let end = self.certain.min(self.history.flushed());
+        (end > self.told && !self.unlogged).then_some(end)
+    }
+
+    fn tell(&mut self, now: Duration, out: &mut Vec<Output>) {
+        if let Some(end) = self.untold().filter(|_| self.tells_at <= now) {
+            self.told = end;
+            self.tells_at = now + TELL_PAUSE;
+            out.push(Output::Committed(end));
+        }
     }
 
     /// Asserts what holds between any two steps, of this member and of its parts.
@@ -680,7 +704,6 @@ impl Peer {
             }
             None => {
                 self.has_database = false;
-                self.certain = Zxid::ZERO;
                 self.history.reset(Zxid::ZERO);
             }
         }
@@ -785,6 +808,7 @@ impl Peer {
     /// Ends the role.
     fn leave(&mut self, now: Duration, why: Leave, out: &mut Vec<Output>) {
         self.left = why;
+        self.tells_at = Duration::ZERO;
         self.owed = Owed::default();
         self.disloyal += u64::from(matches!(why, Leave::SupporterLooks(_)));
         match std::mem::replace(&mut self.part, Part::Settling) {

@@ -29,6 +29,11 @@ pub struct Start {
     pub last: Zxid,
     /// The end of the log.
     pub recent: Vec<Txn>,
+    /// The newest transaction that this server has remembered to be committed, see [`Output::Committed`]; 0 when it
+    /// remembers none. It may be newer than `last`: then its data were put back to an older state.
+    ///
+    /// [`Output::Committed`]: crate::Output::Committed
+    pub certain: Zxid,
     /// Whether there is a history to speak of: false for a server whose disk is empty although it
     /// should not be, or damaged. It neither votes nor counts until a leader has repaired it.
     pub has_database: bool,

@@ -150,6 +150,7 @@ impl World {
         let mut done = Vec::new();
         for output in outputs {
             match output {
+                Output::Committed(_) => {}
                 Output::SaveEpoch(kind, epoch) => done.push(Input::EpochSaved(kind, epoch)),
                 Output::Append { zxid, .. } => {
                     self.logged.push(zxid);
@@ -282,6 +283,7 @@ fn play_learner(conversation: &Conversation, membership: &Arc<Membership>) -> Wo
         last_seen: None,
         last: ack.zxid,
         recent: Vec::new(),
+        certain: Zxid::ZERO,
         has_database: true,
     };
     let mut world = World::new(learner, start, reconfig);
@@ -317,6 +319,7 @@ fn serve_observer(file: &str, number: usize, committed: Zxid) {
         last_seen: None,
         last: committed,
         recent: Vec::new(),
+        certain: Zxid::ZERO,
         has_database: true,
     };
     let mut world = World::new(conversation.leader, start, false);
@@ -379,6 +382,7 @@ fn lead(file: &str, number: usize, past: &Past) {
         last_seen: None,
         last: past.end,
         recent: known.collect(),
+        certain: Zxid::ZERO,
         has_database: true,
     };
     let mut world = World::new(conversation.leader, start, reconfig);

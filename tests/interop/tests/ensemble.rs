@@ -172,6 +172,9 @@ fn a_leader_that_stood_still_does_not_answer_a_sync_with_what_is_old() {
     }
 }
 
+/// How a member says that it refuses a leader which has lost something.
+const REFUSES: &str = "this server keeps its data and does not follow";
+
 /// Two members are put back to older data while the third one stands still. The two are a quorum and go on. The third one
 /// has served the newer znode: it keeps it, says what the others have lost, and the znode is there again once they have
 /// followed it.
@@ -191,7 +194,7 @@ fn a_member_keeps_what_is_committed_when_the_others_are_put_back() {
         let done = Command::new("cp").arg("-a").args([from, to]).status().unwrap();
         assert!(done.success(), "{} was not copied", from.display());
     };
-    for index in 0..2 {
+    for index in 0..3 {
         let member = ensemble.member(index);
         member.stop().unwrap();
         let data = member.data().to_owned();
@@ -217,11 +220,22 @@ fn a_member_keeps_what_is_committed_when_the_others_are_put_back() {
     }
     ensemble.member(2).go_on().unwrap();
     let start = Instant::now();
-    while !ensemble.member(2).log().contains("this server keeps its data and does not follow") {
+    while !ensemble.member(2).log().contains(REFUSES) {
         assert!(start.elapsed() < PATIENCE, "{}", ensemble.member(2).log());
         std::thread::sleep(Duration::from_millis(50));
     }
     assert!(!ensemble.member(2).four_letter_word("srvr").unwrap().contains("Mode:"));
+    // It knows that in its next life, too.
+    ensemble.member(2).kill().unwrap();
+    let refusals =
+        |ensemble: &mut Ensemble| ensemble.member(2).log_lines(&[REFUSES]).lines().count();
+    let before = refusals(&mut ensemble);
+    ensemble.member(2).spawn().unwrap();
+    let start = Instant::now();
+    while refusals(&mut ensemble) == before {
+        assert!(start.elapsed() < PATIENCE, "{}", ensemble.member(2).log());
+        std::thread::sleep(Duration::from_millis(50));
+    }
 
     // The operator decides for the third one's data: nobody else has any.
     for index in 0..2 {
@@ -232,6 +246,20 @@ fn a_member_keeps_what_is_committed_when_the_others_are_put_back() {
     ensemble.wait_for_all().unwrap();
     let tree = ensemble.agreed_tree().unwrap();
     assert!(tree.contains("/older") && tree.contains("/newer"), "{tree}");
+
+    // Its own data, put back, do not count: it is told by the file beside them.
+    let member = ensemble.member(2);
+    member.stop().unwrap();
+    let data = member.data().to_owned();
+    let remembered = data.join("version-2/committed");
+    let line = fs::read(&remembered).unwrap();
+    fs::remove_dir_all(&data).unwrap();
+    fs::rename(backup(&data), &data).unwrap();
+    fs::write(&remembered, line).unwrap();
+    member.spawn().unwrap();
+    member.wait_until_serving().unwrap();
+    assert!(member.log().contains("put back to an older state"), "{}", member.log());
+    assert_eq!(ensemble.agreed_tree().unwrap(), tree);
 }
 
 /// The members serve only as long as most of them can hear each other.

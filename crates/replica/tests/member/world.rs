@@ -107,6 +107,7 @@ impl World {
                 last_seen: None,
                 last: Zxid::ZERO,
                 recent: Vec::new(),
+                certain: Zxid::ZERO,
                 has_database: true,
             };
             let mut zab = zebu_zab::Options::new(ServerId(server as i64 + 1));
@@ -531,6 +532,7 @@ impl World {
                 let read = zebu_zab::Input::LogRead { link, floor: None, txns: Vec::new(), end };
                 tell(self, server, read);
             }
+            Zab::Committed(_) => {}
             Zab::SaveEpoch(kind, epoch) => {
                 tell(self, server, zebu_zab::Input::EpochSaved(kind, epoch));
             }

@@ -198,7 +198,7 @@ fn run_job(job: Job, log: &mut TxnLog, files: &mut Files, shared: &Shared) -> Re
             info!("taking back everything behind {zxid}: the leader does not have it");
         }
         Job::Reload => info!("this server gets a vote: it begins again with what its disk has"),
-        Job::SaveEpoch(..) | Job::Restore(_) => {}
+        Job::SaveEpoch(..) | Job::Committed(_) | Job::Restore(_) => {}
     }
     let remakes = job.remakes();
     let done = job.run(log, files, shared.tree(), shared.clock.now().wall_ms)?;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tracing::warn;
+use zebu_proto::Zxid;
 use zebu_state::Found;
 use zebu_store::{EpochFiles, Recovered};
 use zebu_zab::config::{Membership, Role};
@@ -23,8 +24,8 @@ pub fn peer(
     ensemble: &EnsembleConfig,
     epochs: &EpochFiles,
     recovered: &Recovered,
-    in_data: Option<Membership>,
-    in_files: Option<Membership>,
+    certain: Option<Zxid>,
+    (in_data, in_files): (Option<Membership>, Option<Membership>),
 ) -> Result<Peer, StartError> {
     let loaded = epochs.load(recovered.last_zxid);
     let loaded = loaded.map_err(StartError::Epochs)?;
@@ -41,6 +42,7 @@ pub fn peer(
     let found = Found {
         recovered,
         epochs: loaded,
+        certain,
         committed: Arc::new(ensemble.members.clone()),
         proposed: ensemble.proposed.clone(),
         in_data,
@@ -52,6 +54,14 @@ pub fn peer(
             "there are no data, but the ensemble has agreed on its configuration already (version {:x}): \
              this server neither votes nor serves until a leader has brought it up to date",
             ensemble.members.version().0
+        );
+    }
+    if let Some(certain) = found.put_back() {
+        warn!(
+            "the data end at {}, and this server has served {certain} before: they were put back to an older state. This \
+             server neither votes nor serves until a leader has brought it up to date; to start with these data all \
+             the same, remove the file `committed` beside the logs",
+            recovered.last_zxid
         );
     }
     if let Some(known) = found.hand_made() {

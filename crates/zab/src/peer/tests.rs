@@ -33,6 +33,7 @@ fn start(committed: Arc<Membership>) -> Start {
         last_seen: None,
         last: Zxid(7),
         recent: Vec::new(),
+        certain: Zxid::ZERO,
         has_database: true,
     }
 }

@@ -525,6 +525,7 @@ impl World {
             last_seen: it.disk.proposed.clone(),
             last: it.disk.last(),
             recent: it.disk.log.iter().rev().take(5).rev().cloned().collect(),
+            certain: Zxid::ZERO,
             has_database: true,
         };
         it.peer = Some(Peer::new(options, start));
@@ -594,6 +595,7 @@ impl World {
                     self.read_log(node, link, after, up_to);
                 }
                 Output::Config(change) => self.job(node, Job::Config(change)),
+                Output::Committed(_) => {}
                 Output::SaveEpoch(kind, epoch) => self.job(node, Job::Epoch(kind, epoch)),
                 Output::Append { zxid, record } => {
                     self.job(node, Job::Append(Txn { zxid, record }))

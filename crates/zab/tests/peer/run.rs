@@ -31,6 +31,8 @@ struct Run {
     slow: bool,
     /// Whether the script has what it says on the election network.
     aloud: bool,
+    /// Whether what the disk is to remember is shown.
+    remembers: bool,
     copied: Zxid,
     /// What a restart would find.
     on_disk: Zxid,
@@ -51,6 +53,7 @@ pub fn script(script: &str) -> String {
         disk: VecDeque::new(),
         slow: false,
         aloud: false,
+        remembers: false,
         copied: Zxid::ZERO,
         on_disk: Zxid::ZERO,
         copied_config: None,
@@ -298,9 +301,11 @@ impl Run {
             last_seen: proposed.map(Arc::new),
             last: value(words, "last").map_or(Zxid::ZERO, zxid),
             recent: value(words, "recent").map(txns).unwrap_or_default(),
+            certain: value(words, "certain").map_or(Zxid::ZERO, zxid),
             has_database: !words.contains(&"empty"),
         };
         self.on_disk = start.last;
+        self.remembers = words.contains(&"remembers");
         self.peer = Some(Peer::new(options, start));
         self.wires.clear();
         self.knocked.clear();
@@ -434,6 +439,10 @@ impl Run {
                     format!("tell {to}: {state:?} {vote}, round {round}")
                 }
                 Output::Mesh(_) => continue,
+                Output::Committed(zxid) if self.remembers => {
+                    format!("remember {} as committed", show(zxid))
+                }
+                Output::Committed(_) => continue,
                 Output::Listen => "listen".to_owned(),
                 Output::ListenForObservers => "listen for observers".to_owned(),
                 Output::Unlisten => "do not listen".to_owned(),
