@@ -610,6 +610,9 @@ impl World for Effects<'_> {
             Role::Looking if matches!(why, Leave::WouldForget { .. }) => {
                 error!("looking for a leader: {why}");
             }
+            Role::Looking if matches!(why, Leave::MayHaveLost { .. }) => {
+                warn!("looking for a leader: {why}");
+            }
             Role::Looking => info!("looking for a leader: {why}"),
             Role::Leading(epoch) => info!("leading, epoch {:x}", epoch.0),
             Role::Following(leader) => info!("following server {}", leader.0),

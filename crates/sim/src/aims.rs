@@ -332,6 +332,7 @@ fn stale_leader(plan: &mut Plan, random: &mut Random, script: &mut Script) {
 fn empty_voter(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.voters = 3;
     plan.observers = 0;
+    plan.autocreate = form(plan) == 3;
     if other_form(plan) {
         return empty_leader(plan, random, script);
     }

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use zebu_proto::quorum::{PacketKind, QuorumPacket};
-use zebu_proto::{SessionId, Zxid};
+use zebu_proto::{Epoch, SessionId, Zxid};
 use zebu_replica::{Input, Output};
 use zebu_state::membership;
 use zebu_store::Recovered;
@@ -203,6 +203,11 @@ impl Checks {
             if self.reconfig { newest.is_voter(members::id(other)) } else { other < self.voters }
         };
         is_sound && self.durability.may_roll_back(server, votes, &self.order)
+    }
+
+    /// Whether a server has a transaction on its disk.
+    pub(crate) fn has_transactions(&self, server: usize) -> bool {
+        self.durability.flushed_by(server) > Zxid::new(Epoch(1), 0)
     }
 
     pub(crate) fn rolled_back(&mut self, server: usize, backup: &Backup) {

@@ -232,7 +232,10 @@ impl World {
             }
             Fault::Wipe(target, back) => {
                 let server = self.aim(target)?;
-                if !self.checks.may_wipe(server) || !self.is_dispensable(server) {
+                if !self.checks.may_wipe(server)
+                    || !self.is_dispensable(server)
+                    || !self.others_can_tell(server)
+                {
                     return None;
                 }
                 self.power_cut(server, 0, Left::Nothing.crash(), back);
@@ -332,6 +335,13 @@ impl World {
             }
         }
         Some(())
+    }
+
+    /// Whether an empty server hears of the history that it has lost from any other one that votes: an empty disk may
+    /// be taken for a new one, so nobody else may have one.
+    fn others_can_tell(&self, server: usize) -> bool {
+        let mut others = (0..self.plan.voters).filter(|other| *other != server);
+        !self.plan.autocreate || others.all(|other| self.checks.has_transactions(other))
     }
 
     /// Whether the others can do without a server for ever, whatever change of the members is under way.

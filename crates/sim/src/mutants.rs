@@ -78,6 +78,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("better follower ignored", "P-10"),
     mutant("observers counted", "B-24"),
     mutant("empty server counted", "B-26"),
+    formed("wiped server votes", "PAI-42", Aim::EmptyVoter, 3),
     formed("empty server leads", "PAI-44", Aim::EmptyVoter, 2),
     mutant("diff instead of trunc", "B-18"),
     mutant("unknown transaction kept", "B-18"),

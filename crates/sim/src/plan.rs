@@ -324,6 +324,9 @@ pub struct Plan {
     pub spares: usize,
     /// Whether the members may change.
     pub reconfig: bool,
+    /// Whether an empty disk is taken for a new one though nobody says so, as by default; not where the members may
+    /// change.
+    pub autocreate: bool,
     /// Whether those who are no members at first are in their own lists with a vote.
     pub spares_vote: bool,
     /// Who of the first members has the others in its list, too: the operator is adding them.
@@ -419,6 +422,7 @@ impl Plan {
             snapshot_every: *random.pick(&[10, 50, 200, 1000]),
             log_share: *random.pick(&[None, Some(0.33), Some(100.0), Some(100.0)]),
             always_copy: random.one_in(12),
+            autocreate: seed % 3 == 1,
             first_counter: if random.one_in(10) { u32::MAX - 40 } else { 1 },
             snapshot_pause: Duration::from_millis(if seed.is_multiple_of(5) { 3000 } else { 30 }),
             length: SECOND * random.between(60, 180) as u32,
@@ -453,6 +457,7 @@ impl Plan {
             leads: Vec::new(),
             spares: 0,
             reconfig: false,
+            autocreate: false,
             spares_vote: false,
             edited: None,
             credulous: false,

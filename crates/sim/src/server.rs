@@ -221,7 +221,7 @@ pub(crate) fn tree_options(plan: &Plan) -> zebu_tree::Options {
 fn store_options(plan: &Plan) -> zebu_store::Options {
     zebu_store::Options {
         prealloc_bytes: if plan.seed.is_multiple_of(2) { 0 } else { 4096 },
-        autocreate_db: false,
+        autocreate_db: plan.autocreate && !plan.reconfig,
         member: true,
         recent_txns_max: plan.memory_txns,
         ..zebu_store::Options::new(ROOT)

@@ -96,6 +96,7 @@ impl Found<'_> {
             last: self.recovered.last_zxid.max(Zxid::ZERO),
             recent: recent.collect(),
             certain: self.certain.unwrap_or(Zxid::ZERO),
+            assumed_new: self.recovered.assumed_new,
             has_database,
         }
     }

@@ -61,6 +61,9 @@ pub struct Recovered {
     pub log_time: Duration,
     /// Whether there was nothing: neither snapshot nor log. A snapshot is due before anything else.
     pub fresh: bool,
+    /// Whether it is empty, and taken for that of a new ensemble although nobody has said so: it may as well have
+    /// been lost.
+    pub assumed_new: bool,
     /// What is damaged; only for a member of an ensemble, anybody else does not start then. The state
     /// is empty, and the files are as they were. Such a member neither votes nor serves, and neither
     /// transactions nor snapshots can be written, until a leader's snapshot is installed.
@@ -96,6 +99,13 @@ fn initialize(shared: &Shared) -> PathBuf {
     shared.options.log_dir.join(INITIALIZE)
 }
 
+/// Whether an operator has said that an empty database is new: without `db.autocreate`, nobody else makes one.
+fn is_marked_new(shared: &Shared) -> Result<bool, StoreError> {
+    let marker = initialize(shared);
+    let exists = shared.vfs.exists(&marker).map_err(StoreError::io("look for", &marker))?;
+    Ok(exists || !shared.options.autocreate_db)
+}
+
 /// Removes the file by which an operator says that an empty database is new, from beside any database
 /// that is durable: left behind, it would make a later loss of all files look like a first start. Removed
 /// before, a start that is interrupted could not be repeated.
@@ -120,8 +130,9 @@ pub(crate) fn recover(shared: &Shared, state: &mut dyn Recover) -> Result<Recove
             Some(damage) if shared.options.member => recovery.damaged(damage, &error, state)?,
             _ => return Err(error),
         },
-        Ok(found) => {
+        Ok(mut found) => {
             recovery.repair()?;
+            found.assumed_new = found.last_zxid == Zxid::ZERO && !is_marked_new(shared)?;
             if let Some(limit) = limit {
                 assert_eq!(found.last_zxid, limit, "what is left ends elsewhere");
                 truncate::carry_out(shared, limit, &recovery.removal)?;
@@ -177,6 +188,7 @@ const EMPTY: Recovered = Recovered {
     snapshot_time: Duration::ZERO,
     log_time: Duration::ZERO,
     fresh: false,
+    assumed_new: false,
     damaged: None,
 };
 

@@ -146,6 +146,19 @@ pub enum Leave {
         /// The newest transaction that this server knows to be committed.
         certain: Zxid,
     },
+    /// The ensemble has a history, and this member, whose disk is empty, may have had it.
+    #[error(
+        "server {} has a history of this ensemble (zxid {zxid:?}), and this server's data directory is empty: it may \
+         have lost its data, and neither votes nor serves until a leader elected without it has brought it up to \
+         date; to let it vote all the same, create a file named initialize beside version-2 and start it again",
+        server.0
+    )]
+    MayHaveLost {
+        /// Who has told of it.
+        server: ServerId,
+        /// The newest zxid of the candidate that it votes for.
+        zxid: Zxid,
+    },
     /// The packet behind discovery is none of DIFF, TRUNC and SNAP.
     #[error("the leader has sent {0} instead of how to synchronize")]
     SyncNotTold(PacketKind),

@@ -58,6 +58,7 @@ pub struct Peer {
     history: History,
     quorums: Quorums,
     has_database: bool,
+    assumed_new: bool,
     unlogged: bool,
     /// The newest transaction that this server knows to be committed.
     certain: Zxid,
@@ -102,7 +103,16 @@ pub struct Peer {
 impl Peer {
     /// A member that has just started; it looks for a leader at its first step.
     pub fn new(options: Options, start: Start) -> Self {
-        let Start { epochs, committed, last_seen, last, recent, certain, has_database } = start;
+        let Start {
+            epochs,
+            committed,
+            last_seen,
+            last,
+            recent,
+            certain,
+            assumed_new,
+            has_database,
+        } = start;
         let mut quorums = Quorums::new(committed);
         // What was proposed in a transaction that never got to the log was never acknowledged.
         let is_there =
@@ -123,6 +133,7 @@ impl Peer {
             history: History::new(options.memory, last, recent),
             quorums,
             has_database,
+            assumed_new,
             unlogged: false,
             certain,
             told: certain,

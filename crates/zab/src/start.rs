@@ -34,6 +34,9 @@ pub struct Start {
     ///
     /// [`Output::Committed`]: crate::Output::Committed
     pub certain: Zxid,
+    /// Whether an empty history is taken for that of a new ensemble although nobody has said so. A member that has
+    /// no leader's history yet, and hears of one, then neither votes nor counts until a leader has given it that.
+    pub assumed_new: bool,
     /// Whether there is a history to speak of: false for a server whose disk is empty although it
     /// should not be, or damaged. It neither votes nor counts until a leader has repaired it.
     pub has_database: bool,

@@ -284,6 +284,7 @@ fn play_learner(conversation: &Conversation, membership: &Arc<Membership>) -> Wo
         last: ack.zxid,
         recent: Vec::new(),
         certain: Zxid::ZERO,
+        assumed_new: false,
         has_database: true,
     };
     let mut world = World::new(learner, start, reconfig);
@@ -320,6 +321,7 @@ fn serve_observer(file: &str, number: usize, committed: Zxid) {
         last: committed,
         recent: Vec::new(),
         certain: Zxid::ZERO,
+        assumed_new: false,
         has_database: true,
     };
     let mut world = World::new(conversation.leader, start, false);
@@ -383,6 +385,7 @@ fn lead(file: &str, number: usize, past: &Past) {
         last: past.end,
         recent: known.collect(),
         certain: Zxid::ZERO,
+        assumed_new: false,
         has_database: true,
     };
     let mut world = World::new(conversation.leader, start, reconfig);

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use zebu_interop::ensemble::{Ensemble, options};
 use zebu_interop::members::Members;
 use zebu_interop::raw::Session;
-use zebu_interop::server::Kind::Zebu;
+use zebu_interop::server::Kind::{self, Zebu};
 use zebu_interop::server::PATIENCE;
 
 /// Gives a stopped server the history of another one.
@@ -56,14 +56,38 @@ fn a_majority_loses_its_data() -> Result<()> {
     Ok(())
 }
 
-/// What is warned of: a majority that has lost everything is started first.
-fn a_majority_starts_empty() -> Result<()> {
-    let mut ensemble = Ensemble::start(&[Zebu; 3], &options())?;
-    let mut session = Session::open(ensemble.member(0).address(), 60_000)?;
-    for number in 0..50 {
+/// What a member says whose leader's quorum has lost what it has.
+const REFUSES: &str = "this server keeps its data and does not follow";
+/// What an empty member says that has heard of a history.
+const ABSTAINS: &str = "neither votes nor serves until a leader elected without it";
+
+fn wait_for_words(ensemble: &mut Ensemble, index: usize, words: &str) -> Result<()> {
+    let start = Instant::now();
+    while !ensemble.member(index).log().contains(words) {
+        ensure!(start.elapsed() < PATIENCE, "{}", ensemble.member(index).log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+fn write_all(ensemble: &mut Ensemble, index: usize, numbers: std::ops::Range<u32>) -> Result<()> {
+    let mut session = Session::open(ensemble.member(index).address(), 60_000)?;
+    for number in numbers {
         session.create(&format!("/{number}"), b"", 0)?;
     }
-    session.close()?;
+    session.close()
+}
+
+/// Members that vote for each other have time to elect one of them.
+fn while_they_could_elect() {
+    std::thread::sleep(Duration::from_secs(3));
+}
+
+/// A majority that has lost everything is started first: it takes itself for a new ensemble, and the survivor keeps
+/// what it has.
+fn a_majority_starts_empty() -> Result<()> {
+    let mut ensemble = Ensemble::start(&[Zebu; 3], &options())?;
+    write_all(&mut ensemble, 0, 0..50)?;
     ensure!(ensemble.agreed_tree()?.contains("\n/49 "), "the last one is there");
     for index in 0..3 {
         ensemble.member(index).kill()?;
@@ -76,11 +100,67 @@ fn a_majority_starts_empty() -> Result<()> {
         ensemble.member(index).wait_until_serving()?;
     }
     ensemble.member(0).spawn()?;
-    ensemble.wait_for_all()?;
+    wait_for_words(&mut ensemble, 0, REFUSES)?;
     for index in 0..3 {
-        let tree = ensemble.tree(index)?;
-        ensure!(!tree.contains("\n/49 "), "server {}: {tree}", index + 1);
+        ensemble.member(index).kill()?;
     }
+    // As for a majority that has lost its data.
+    let survivor = ensemble.member(0).data().to_owned();
+    for index in [1, 2] {
+        copy_history(&survivor, ensemble.member(index).data())?;
+    }
+    for index in 0..3 {
+        ensemble.member(index).spawn()?;
+    }
+    ensure!(ensemble.agreed_tree()?.contains("\n/49 "), "the last one is there again");
+    Ok(())
+}
+
+/// A majority that has lost everything hears the survivor, and waits for its operator.
+fn a_majority_starts_empty_beside_the_survivor() -> Result<()> {
+    let mut ensemble = Ensemble::start(&[Zebu; 3], &options())?;
+    write_all(&mut ensemble, 0, 0..50)?;
+    ensemble.agreed_tree()?;
+    for index in 0..3 {
+        ensemble.member(index).kill()?;
+    }
+    ensemble.member(0).spawn()?;
+    ensemble.member(0).wait_until_it_says("srvr", |text| text.contains("not currently serving"))?;
+    ensemble.wipe(1)?;
+    ensemble.member(1).spawn()?;
+    wait_for_words(&mut ensemble, 1, ABSTAINS)?;
+    ensemble.wipe(2)?;
+    ensemble.member(2).spawn()?;
+    wait_for_words(&mut ensemble, 2, ABSTAINS)?;
+    while_they_could_elect();
+    // One of the two may vote with nothing.
+    let member = ensemble.member(1);
+    member.kill()?;
+    fs::write(member.data().join("initialize"), "")?;
+    member.spawn()?;
+    ensure!(ensemble.agreed_tree()?.contains("\n/49 "), "the survivor's history goes on");
+    Ok(())
+}
+
+/// One is behind, one has lost everything, and only the third has what they have acknowledged.
+fn an_empty_member_starts_beside_a_stale_one(stale: Kind) -> Result<()> {
+    let mut ensemble = Ensemble::start(&[Zebu, Zebu, stale], &options())?;
+    write_all(&mut ensemble, 0, 0..10)?;
+    ensemble.agreed_tree()?;
+    ensemble.member(2).kill()?;
+    ensemble.member(1).wait_until_serving()?;
+    write_all(&mut ensemble, 1, 10..50)?;
+    for index in [0, 1] {
+        ensemble.member(index).kill()?;
+    }
+    ensemble.wipe(1)?;
+    for index in [1, 2] {
+        ensemble.member(index).spawn()?;
+    }
+    wait_for_words(&mut ensemble, 1, ABSTAINS)?;
+    while_they_could_elect();
+    ensemble.member(0).spawn()?;
+    ensure!(ensemble.agreed_tree()?.contains("\n/49 "), "nothing is lost");
     Ok(())
 }
 
@@ -145,8 +225,24 @@ fn an_ensemble_goes_on_with_the_history_of_one_server() {
 }
 
 #[test]
-fn a_majority_of_empty_servers_throws_away_what_the_others_have() {
+fn the_survivor_keeps_what_it_has_when_a_majority_starts_empty() {
     done(a_majority_starts_empty());
+}
+
+#[test]
+fn a_majority_that_starts_empty_beside_the_survivor_waits_for_its_operator() {
+    done(a_majority_starts_empty_beside_the_survivor());
+}
+
+#[test]
+fn an_empty_member_does_not_elect_one_that_is_behind() {
+    done(an_empty_member_starts_beside_a_stale_one(Zebu));
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn an_empty_member_does_not_elect_one_of_the_originals_that_is_behind() {
+    done(an_empty_member_starts_beside_a_stale_one(Kind::Java395));
 }
 
 #[test]

@@ -312,6 +312,26 @@ fn an_empty_directory_is_a_new_database_only_when_that_is_allowed() {
     let (_log, snapshots) = store.split();
     Run::default().snapshot(&snapshots).unwrap();
     assert_eq!(disk.content(marker), None);
+    assert!(!recovered.assumed_new, "it was said");
+}
+
+#[test]
+fn an_empty_directory_is_assumed_to_be_new_unless_somebody_has_said_so() {
+    let disk = MemVfs::new(Path::new(ROOT));
+    let assumed = || recover(Arc::new(disk.clone()), options()).unwrap().1.assumed_new;
+    assert!(assumed());
+    let marker = Path::new("/srv/data/initialize");
+    disk.put(marker, b"");
+    assert!(!assumed());
+    disk.remove(marker).unwrap();
+    // Nor does a snapshot without a transaction say anything.
+    let (store, _, _) = recover(Arc::new(disk.clone()), options()).unwrap();
+    let (mut log, snapshots) = store.split();
+    let mut run = Run::default();
+    run.snapshot(&snapshots).unwrap();
+    run.write(&mut log, Zxid(1), 1).unwrap();
+    drop((log, snapshots));
+    assert!(!assumed());
 }
 
 #[test]

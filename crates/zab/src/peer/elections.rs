@@ -3,12 +3,12 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use zebu_proto::ServerId;
 use zebu_proto::quorum::NO_ZXID;
+use zebu_proto::{Epoch, ServerId, Zxid};
 
 use super::{Part, Peer};
 use crate::election::{Avoided, Ballot, Decision, Post, State, Tell, Vote};
-use crate::io::{Configs, Output};
+use crate::io::{Configs, Output, Role};
 use crate::leader::Leader;
 use crate::learner::Learner;
 use crate::leave::Leave;
@@ -66,6 +66,15 @@ impl Peer {
             self.early.insert(from, ballot);
             return Ok(());
         }
+        if self.may_have_lost(from, &ballot) {
+            self.has_database = false;
+            self.left = Leave::MayHaveLost { server: from, zxid: ballot.vote.zxid };
+            self.election.wait();
+            self.part = Part::Settling;
+            self.early.insert(from, ballot);
+            out.push(Output::Role(Role::Looking));
+            return Ok(());
+        }
         let mut posts = Vec::new();
         self.silent = self.silent.filter(|silent| *silent != from);
         let absent = &self.absent();
@@ -91,6 +100,19 @@ impl Peer {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether a voter tells of a history that this server, which has none and would vote, may have had itself.
+    ///
+    /// A vote for less than what a quorum has acknowledged, by a member that had acknowledged it, elects a leader
+    /// without it. A candidate of an ensemble that is new has no transaction.
+    fn may_have_lost(&self, from: ServerId, ballot: &Ballot) -> bool {
+        let has_none = self.history.last() == Zxid::ZERO && self.epochs.current == Epoch(0);
+        let votes = self.assumed_new && self.has_database && has_none;
+        let tells = from != self.options.me && self.quorums.is_voter(from);
+        let is_history = ballot.vote.zxid > Zxid::new(Epoch(1), 0);
+        let may = matches!(self.part, Part::Looking) && votes && tells && is_history;
+        may && !zebu_proto::mutant!("wiped server votes")
     }
 
     /// What was heard in this election may be enough now.

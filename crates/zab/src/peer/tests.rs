@@ -34,6 +34,7 @@ fn start(committed: Arc<Membership>) -> Start {
         last: Zxid(7),
         recent: Vec::new(),
         certain: Zxid::ZERO,
+        assumed_new: false,
         has_database: true,
     }
 }

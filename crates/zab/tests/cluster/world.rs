@@ -526,6 +526,7 @@ impl World {
             last: it.disk.last(),
             recent: it.disk.log.iter().rev().take(5).rev().cloned().collect(),
             certain: Zxid::ZERO,
+            assumed_new: false,
             has_database: true,
         };
         it.peer = Some(Peer::new(options, start));

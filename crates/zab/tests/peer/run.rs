@@ -302,6 +302,7 @@ impl Run {
             last: value(words, "last").map_or(Zxid::ZERO, zxid),
             recent: value(words, "recent").map(txns).unwrap_or_default(),
             certain: value(words, "certain").map_or(Zxid::ZERO, zxid),
+            assumed_new: words.contains(&"assumed_new"),
             has_database: !words.contains(&"empty"),
         };
         self.on_disk = start.last;
