@@ -224,6 +224,12 @@ async fn snapshot(admin: &Arc<Admin>, command: &Command, streaming: bool) -> Res
 }
 
 impl Admin {
+    /// What does not move, if anything.
+    fn standstill(&self) -> Vec<String> {
+        let standstill = self.health.lock().standstill();
+        standstill.into_iter().map(|it| it.text().to_owned()).collect()
+    }
+
     /// Whether enough time has passed since the last one.
     fn may_take_snapshot(&self, now: Instant) -> bool {
         let mut asked = self.snapshot_asked.lock().unwrap_or_else(PoisonError::into_inner);
@@ -237,30 +243,30 @@ impl Admin {
 }
 
 /// A probe's answer: what is wrong, if anything.
-fn probe(mode: Option<Mode>, wrong: &[&str]) -> Response {
+fn probe(mode: Option<Mode>, wrong: &[String]) -> Response {
     let status = if wrong.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let fields = Json::object([
         ("status", if wrong.is_empty() { "ok" } else { "unavailable" }.into()),
         ("role", mode.map_or(Json::Null, |mode| mode.name().into())),
-        ("reasons", Json::list(wrong.iter().copied())),
+        ("reasons", Json::list(wrong.iter().map(String::as_str))),
     ]);
     json(status, &fields)
 }
 
 async fn live(State(admin): Shared) -> Response {
-    let standstill = admin.health.lock().standstill();
-    let wrong: Vec<&str> = standstill.into_iter().map(health::Standstill::text).collect();
-    probe(admin.served.serving(), &wrong)
+    probe(admin.served.serving(), &admin.standstill())
 }
 
 async fn ready(State(admin): Shared, Query(arguments): Query<HashMap<String, String>>) -> Response {
     let mode = admin.served.serving();
-    let standstill = admin.health.lock().standstill();
-    let mut wrong: Vec<&str> = standstill.into_iter().map(health::Standstill::text).collect();
+    let mut wrong = admin.standstill();
     match mode {
-        None => wrong.push("no client is served"),
-        Some(Mode::ReadOnly) => wrong.push("only read-only clients are served"),
+        None => wrong.push("no client is served".to_owned()),
+        Some(Mode::ReadOnly) => wrong.push("only read-only clients are served".to_owned()),
         Some(_) => {}
+    }
+    if matches!(mode, None | Some(Mode::ReadOnly)) {
+        wrong.extend(admin.served.member().into_iter().flat_map(|member| member.lacks));
     }
     if let Some(role) = arguments.get("role") {
         const ROLES: [&str; 4] = ["leader", "follower", "observer", "standalone"];
@@ -271,7 +277,7 @@ async fn ready(State(admin): Shared, Query(arguments): Query<HashMap<String, Str
         // Alone, a server orders the writes itself, as a leader does.
         let leads = role == "leader" && mode == Some(Mode::Standalone);
         if !leads && mode.is_none_or(|mode| mode.name() != role) {
-            wrong.push("the role is another one");
+            wrong.push("the role is another one".to_owned());
         }
     }
     probe(mode, &wrong)

@@ -231,7 +231,9 @@ impl<'t> Effects<'t> {
         let observers = peer.and_then(|peer| peer.observers());
         let master = peer.and_then(|peer| peer.master());
         let leader = peer.and_then(|peer| peer.leader());
-        *self.shared.status.lock() = Status { leading: self.leading(), observers, master, leader };
+        let lacks = peer.and_then(Peer::lacks);
+        let leading = self.leading();
+        *self.shared.status.lock() = Status { leading, observers, master, leader, lacks };
     }
 
     fn count_local_sessions(&self) {

@@ -20,8 +20,8 @@ use zebu_replica::{ConnId, Now};
 use zebu_store::Snapshots;
 use zebu_transport::{PeerPort, Port};
 use zebu_tree::Tree;
-use zebu_zab::Learners;
 use zebu_zab::config::Membership;
+use zebu_zab::{Lacks, Learners};
 
 use crate::clients::conn::{Conn, Side};
 use crate::clients::descriptors;
@@ -186,7 +186,7 @@ pub struct Leading {
 }
 
 /// A copy of what the replica alone knows, renewed by its thread.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Status {
     /// What a leader knows.
     pub leading: Option<Leading>,
@@ -196,6 +196,8 @@ pub struct Status {
     pub master: Option<ServerId>,
     /// At a learner: who leads.
     pub leader: Option<ServerId>,
+    /// Without a leader: what is lacking.
+    pub lacks: Option<Lacks>,
 }
 
 /// When a session expires.

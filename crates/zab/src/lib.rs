@@ -31,5 +31,5 @@ pub use io::{
     Output, Role, SyncsMax, Up,
 };
 pub use leave::Leave;
-pub use peer::Peer;
+pub use peer::{Lacks, Peer};
 pub use start::{Epochs, Start};

@@ -41,6 +41,17 @@ const ACQUAINTANCES_MAX: usize = 512;
 /// How far what the disk remembers to be committed may lag behind.
 const TELL_PAUSE: Duration = Duration::from_millis(200);
 
+/// What a member lacks that has no leader.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lacks {
+    /// Why its last role ended.
+    pub why: Leave,
+    /// Whether it does not vote, since its own history is lost, damaged or older than what it has served.
+    pub abstains: bool,
+    /// The voters that it could not reach when it last tried.
+    pub unreachable: Vec<ServerId>,
+}
+
 #[derive(Debug)]
 enum Part {
     /// Waits for the disk before it votes.
@@ -203,6 +214,14 @@ impl Peer {
     /// Whether it looks for a leader, with a history that it could show meanwhile.
     pub fn looks_with_history(&self) -> bool {
         matches!(self.part, Part::Looking) && self.has_database
+    }
+
+    /// What it lacks to have a leader, while it looks for one.
+    pub fn lacks(&self) -> Option<Lacks> {
+        let looks = matches!(self.part, Part::Settling | Part::Looking);
+        let voters = self.quorums.voters().filter(|voter| self.mesh.absent().contains(voter));
+        let (why, abstains) = (self.left, !self.has_database);
+        looks.then(|| Lacks { why, abstains, unreachable: voters.collect() })
     }
 
     /// Why the last role ended.

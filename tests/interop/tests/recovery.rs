@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use zebu_interop::ensemble::{Ensemble, options};
+use zebu_interop::http::get;
 use zebu_interop::members::Members;
 use zebu_interop::raw::Session;
 use zebu_interop::server::Kind::{self, Zebu};
@@ -78,6 +79,13 @@ fn write_all(ensemble: &mut Ensemble, index: usize, numbers: std::ops::Range<u32
     session.close()
 }
 
+/// The port of the last admin server that a log names.
+fn admin_port(log: &str) -> Result<u16> {
+    let (_, behind) = log.rsplit_once("over HTTP on port ").context("no admin server")?;
+    let end = behind.find(|it: char| !it.is_ascii_digit()).unwrap_or(behind.len());
+    Ok(behind[..end].parse()?)
+}
+
 /// Members that vote for each other have time to elect one of them.
 fn while_they_could_elect() {
     std::thread::sleep(Duration::from_secs(3));
@@ -144,7 +152,11 @@ fn a_majority_starts_empty_beside_the_survivor() -> Result<()> {
 
 /// One is behind, one has lost everything, and only the third has what they have acknowledged.
 fn an_empty_member_starts_beside_a_stale_one(stale: Kind) -> Result<()> {
-    let mut ensemble = Ensemble::start(&[Zebu, Zebu, stale], &options())?;
+    let options = options()
+        .config("admin.enableServer", "true")
+        .config("admin.serverAddress", "127.0.0.1")
+        .config("admin.serverPort", 0);
+    let mut ensemble = Ensemble::start(&[Zebu, Zebu, stale], &options)?;
     write_all(&mut ensemble, 0, 0..10)?;
     ensemble.agreed_tree()?;
     ensemble.member(2).kill()?;
@@ -159,6 +171,11 @@ fn an_empty_member_starts_beside_a_stale_one(stale: Kind) -> Result<()> {
     }
     wait_for_words(&mut ensemble, 1, ABSTAINS)?;
     while_they_could_elect();
+    let ready = get(admin_port(&ensemble.member(1).log())?, "/health/ready")?;
+    let reasons = ready.json()?["reasons"].to_string();
+    for reason in ["lost, damaged or put back", "voters that cannot be reached: 1"] {
+        ensure!(reasons.contains(reason), "{reasons}");
+    }
     ensemble.member(0).spawn()?;
     ensure!(ensemble.agreed_tree()?.contains("\n/49 "), "nothing is lost");
     Ok(())

@@ -86,6 +86,8 @@ pub struct MemberFacts {
     pub observers: Option<usize>,
     /// If it observes: from whom it learns.
     pub master: Option<ServerId>,
+    /// Without a leader: what it waits for, a clause each.
+    pub lacks: Vec<String>,
 }
 
 /// What a leader can tell besides.

@@ -131,6 +131,7 @@ fn member() -> Fake {
         leader: None,
         observers: None,
         master: None,
+        lacks: Vec::new(),
     };
     Fake { serving: Some(Mode::Follower), member: Some(member), ..Fake::default() }
 }

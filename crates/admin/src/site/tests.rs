@@ -129,6 +129,7 @@ fn leader() -> Fake {
             leader: Some(leads),
             observers: None,
             master: None,
+            lacks: Vec::new(),
         }),
         ensemble: Some(EnsembleFacts {
             me: ServerId(1),
@@ -444,6 +445,15 @@ fn readiness_is_serving() {
         serde_json::json!(["no client is served", "the role is another one"])
     );
     assert_eq!((&answered["status"], answered["role"].is_null()), (&"unavailable".into(), true));
+}
+
+#[test]
+fn a_member_that_is_not_ready_says_what_it_waits_for() {
+    let waits = "voters that cannot be reached: 2";
+    let mut fake = Fake { serving: None, ..leader() };
+    fake.member.as_mut().unwrap().lacks = vec![waits.to_owned()];
+    let answered = asked(fake, options()).send("GET", "/health/ready", None).json();
+    assert_eq!(answered["reasons"], serde_json::json!(["no client is served", waits]));
 }
 
 #[test]

@@ -108,6 +108,7 @@ impl World {
                 last: Zxid::ZERO,
                 recent: Vec::new(),
                 certain: Zxid::ZERO,
+                assumed_new: false,
                 has_database: true,
             };
             let mut zab = zebu_zab::Options::new(ServerId(server as i64 + 1));

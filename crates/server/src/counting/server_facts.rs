@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use zebu_proto::{OpCode, SessionId, Xid, Zxid};
 use zebu_tree::{Tree, WatcherId};
+use zebu_zab::Lacks;
 
 use crate::clients::conn::Conn;
 use crate::clients::descriptors;
@@ -203,7 +204,7 @@ impl Facts for ServerFactsView {
         let members = self.0.members.lock().clone()?;
         let me = members.member(ensemble.me);
         let addresses = me.map_or(&[][..], |me| &me.addresses);
-        let Status { leading, observers, master, .. } = *self.0.status.lock();
+        let Status { leading, observers, master, lacks, .. } = self.0.status.lock().clone();
         let now = self.0.clock.monotonic();
         let leader = |leading: Leading| LeaderFacts {
             learners: leading.learners,
@@ -224,6 +225,7 @@ impl Facts for ServerFactsView {
             leader: leading.filter(|_| self.serving() == Some(Mode::Leader)).map(leader),
             observers,
             master,
+            lacks: lacks.map_or_else(Vec::new, in_words),
         })
     }
 
@@ -240,6 +242,22 @@ impl Facts for ServerFactsView {
     fn trace_mask(&self) -> i64 {
         self.0.trace_mask.load(Ordering::Relaxed)
     }
+}
+
+/// What a member without a leader waits for.
+fn in_words(lacks: Lacks) -> Vec<String> {
+    let Lacks { why, abstains, unreachable } = lacks;
+    let mut words = vec![format!("looking for a leader: {why}")];
+    if abstains {
+        words.push(
+            "this server's own data are lost, damaged or put back: it waits for a leader elected without it".to_owned(),
+        );
+    }
+    let away = unreachable.iter().map(|server| server.0.to_string()).collect::<Vec<_>>();
+    if !away.is_empty() {
+        words.push(format!("voters that cannot be reached: {}", away.join(", ")));
+    }
+    words
 }
 
 /// The least session id that is not in front of the cursor: cursors are in the order of ids, from 0.
