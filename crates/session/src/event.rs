@@ -42,6 +42,8 @@ pub struct Options {
     pub read_only: bool,
     /// Whether watches move along to the next connection; else they are over with theirs.
     pub restore_watches: bool,
+    /// Whether the client proves with SASL who it is, at the beginning of each connection.
+    pub sasl: bool,
     /// A session to go on with.
     pub resume: Option<Ticket>,
     /// How long a request waits for a connection before it fails, unsent.
@@ -65,6 +67,7 @@ impl Default for Options {
             timeout,
             read_only: false,
             restore_watches: true,
+            sasl: false,
             resume: None,
             connection_wait: timeout,
             request_timeout: None,
@@ -115,6 +118,37 @@ pub enum Probe {
     Other,
 }
 
+/// What a server asks a client that proves with SASL who it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Challenge {
+    /// Nothing yet: clients begin.
+    First,
+    /// This token. Servers without SASL send none.
+    Token(Option<Bytes>),
+}
+
+/// What a client says to a [`Challenge`].
+#[derive(Clone, PartialEq, Eq)]
+pub enum Proof {
+    /// Send this token, which may be empty.
+    Token(Vec<u8>),
+    /// Each side has proved itself.
+    Done,
+    /// The server does not prove itself, or the client cannot: the session is over.
+    Failed,
+}
+
+/// Without the token.
+impl std::fmt::Debug for Proof {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Token(_) => "Token",
+            Self::Done => "Done",
+            Self::Failed => "Failed",
+        })
+    }
+}
+
 /// Everything that can happen to a session.
 #[derive(Debug)]
 pub enum Input {
@@ -143,6 +177,9 @@ pub enum Input {
     },
     /// Nobody waits for these events any more.
     Unwatch(WatcherId),
+    /// What is to be said to the [`Challenge`] of an attempt. To give the attempt up for another, as where whoever issues
+    /// tickets cannot be reached, report [`Input::Disconnected`].
+    Proof(Attempt, Proof),
     /// A server was asked whether it has a quorum.
     Probed(SocketAddr, Probe),
     /// The session shall end, after everything submitted so far; answered like a request.
@@ -166,6 +203,8 @@ pub enum Output {
     Send(Vec<u8>),
     /// Ask a server, on a connection of its own, whether it has a quorum; report [`Input::Probed`].
     Probe(SocketAddr),
+    /// Say what SASL answers; report [`Input::Proof`]. [`Challenge::First`] begins an exchange, the others go on with it.
+    Prove(Attempt, Challenge),
     /// The session's state has changed.
     State(State),
     /// A request is finished.

@@ -21,8 +21,8 @@ mod watches;
 
 pub use chroot::Chroot;
 pub use event::{
-    Answer, Attempt, Effect, Ending, Failure, Input, Options, Output, Probe, RequestId, State,
-    Submission, Ticket,
+    Answer, Attempt, Challenge, Effect, Ending, Failure, Input, Options, Output, Probe, Proof,
+    RequestId, State, Submission, Ticket,
 };
 pub use frame::Frame;
 pub use series::Series;

@@ -17,6 +17,8 @@ pub(crate) enum Awaited {
     Request(RequestId, Option<Box<More>>),
     /// A watch the server was told to forget: whatever it answers.
     Unwatch,
+    /// What the server says to a token of SASL.
+    Proof,
     /// The end of the session.
     Close,
 }
@@ -179,7 +181,7 @@ impl Link {
                 }
                 Some((id, sent.made))
             }
-            Awaited::Unwatch | Awaited::Close => None,
+            Awaited::Unwatch | Awaited::Proof | Awaited::Close => None,
         })
     }
 }

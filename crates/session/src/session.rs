@@ -9,14 +9,14 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
-use zebu_jute::{Decode, Encode};
+use zebu_jute::{Decode, Decoder, Encode};
 use zebu_proto::reply::{ConnectResponse, PASSWORD_BYTES, ReplyHeader, WatcherEvent};
 use zebu_proto::request::ConnectRequest;
 use zebu_proto::{ErrorCode, EventType, OpCode, SessionId, WatcherType, Xid, Zxid};
 
 use crate::event::{
-    Answer, Attempt, Effect, Ending, Failure, Input, Options, Output, Probe, RequestId, State,
-    Submission, Ticket,
+    Answer, Attempt, Challenge, Effect, Ending, Failure, Input, Options, Output, Probe, Proof,
+    RequestId, State, Submission, Ticket,
 };
 use crate::link::{Awaited, Link};
 use crate::random::Random;
@@ -52,10 +52,22 @@ enum Phase {
         attempt: Attempt,
         server: SocketAddr,
         until: Duration,
-        is_open: bool,
+        stage: Stage,
     },
     Connected(Box<Link>),
     Over(Ending),
+}
+
+/// How far an attempt to connect has come.
+#[derive(Debug)]
+enum Stage {
+    /// The connection is awaited.
+    Dialing,
+    /// The answer to the handshake is awaited.
+    Greeting,
+    /// The session lives on the connection, and SASL goes on: nothing else is sent before its end. One token is awaited,
+    /// from the server or from the caller.
+    Proving { link: Box<Link>, is_asked: bool },
 }
 
 #[derive(Debug)]
@@ -172,6 +184,7 @@ impl Session {
             Input::Connected(attempt) => self.connected(attempt, out),
             Input::Disconnected(attempt) => self.disconnected(now, attempt, out),
             Input::Frame(attempt, frame) => self.frame(now, attempt, frame, out),
+            Input::Proof(attempt, proof) => self.proof(now, attempt, proof, out),
             Input::Submit(submission) => self.submit(now, submission, out),
             Input::Withdraw(id) => self.withdraw(id, out),
             Input::Authenticate { id, scheme, auth } => {
@@ -427,16 +440,16 @@ impl Session {
         // connections and says nothing must not use it up alone.
         let servers = u32::try_from(self.servers.len()).unwrap_or(u32::MAX).max(3);
         let until = now + (self.timeout / servers).max(CONNECT_TIME_MIN);
-        self.phase = Phase::Connecting { attempt, server, until, is_open: false };
+        self.phase = Phase::Connecting { attempt, server, until, stage: Stage::Dialing };
         out.push(Output::Connect(attempt, server));
     }
 
     fn connected(&mut self, connected: Attempt, out: &mut Vec<Output>) {
-        let Phase::Connecting { attempt, is_open, .. } = &mut self.phase else { return };
-        if *attempt != connected || *is_open {
+        let Phase::Connecting { attempt, stage, .. } = &mut self.phase else { return };
+        if *attempt != connected || !matches!(stage, Stage::Dialing) {
             return;
         }
-        *is_open = true;
+        *stage = Stage::Greeting;
         // A session of a read-only server's own means nothing elsewhere.
         let (id, password) = if self.is_global {
             (self.ticket.id, self.ticket.password)
@@ -536,8 +549,15 @@ impl Session {
 
     fn frame(&mut self, now: Duration, from: Attempt, frame: Bytes, out: &mut Vec<Output>) {
         let understood = match &mut self.phase {
-            Phase::Connecting { attempt, is_open: true, .. } if *attempt == from => {
+            Phase::Connecting { attempt, stage: Stage::Greeting, .. } if *attempt == from => {
                 self.greeted(now, &frame, out);
+                return;
+            }
+            Phase::Connecting { attempt, stage: Stage::Proving { .. }, .. } if *attempt == from => {
+                if self.challenged(frame, out).is_none() {
+                    out.push(Output::Disconnect(from));
+                    self.next_server(now, out);
+                }
                 return;
             }
             Phase::Connected(link) if link.attempt == from => {
@@ -579,10 +599,77 @@ impl Session {
         self.ticket = Ticket { id: response.session_id, password: response.password };
         self.timeout = Duration::from_millis(u64::from(response.timeout_ms.unsigned_abs()));
         self.is_global |= !read_only;
+        let link = Box::new(Link::new(attempt, server, read_only, self.xid, now));
+        if !self.options.sasl {
+            self.establish(now, link, out);
+            return;
+        }
+        // As long as a server may be silent: whoever issues tickets may have to be asked.
+        let (until, stage) = (now + self.read_timeout(), Stage::Proving { link, is_asked: true });
+        self.phase = Phase::Connecting { attempt, server, until, stage };
+        out.push(Output::Prove(attempt, Challenge::First));
+    }
+
+    /// What the server says while SASL goes on. `None` when it makes no sense.
+    fn challenged(&mut self, mut frame: Bytes, out: &mut Vec<Output>) -> Option<()> {
+        let Phase::Connecting { attempt, stage: Stage::Proving { link, is_asked }, .. } =
+            &mut self.phase
+        else {
+            return None;
+        };
+        let header = ReplyHeader::from_bytes(&frame).ok()?;
+        if *is_asked {
+            // It was not its turn.
+            return None;
+        }
+        let Awaited::Proof = link.answered(header.xid)? else { return None };
+        frame.advance(REPLY_HEADER_BYTES);
+        match header.err {
+            ErrorCode::OK => {
+                let token = Decoder::new(&frame).buffer().ok()?;
+                let token = token.map(|token| frame.slice_ref(token));
+                *is_asked = true;
+                out.push(Output::Prove(*attempt, Challenge::Token(token)));
+            }
+            ErrorCode::AUTH_FAILED | ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => {
+                self.end(Ending::AuthFailed, out);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// What the caller has to say to the server, who it is.
+    fn proof(&mut self, now: Duration, from: Attempt, proof: Proof, out: &mut Vec<Output>) {
+        let Phase::Connecting { attempt, stage, .. } = &mut self.phase else { return };
+        let Stage::Proving { link, is_asked: is_asked @ true } = stage else { return };
+        if *attempt != from {
+            return;
+        }
+        *is_asked = false;
+        match proof {
+            Proof::Token(token) => {
+                let frame = Frame::new(OpCode::SASL, |out| out.buffer(Some(&token)));
+                link.send(now, now, &frame, Awaited::Proof, buffer(out));
+                self.xid = link.xid();
+            }
+            Proof::Done => {
+                let Stage::Proving { link, .. } = std::mem::replace(stage, Stage::Dialing) else {
+                    unreachable!("it was matched above")
+                };
+                self.establish(now, link, out);
+            }
+            Proof::Failed => self.end(Ending::AuthFailed, out),
+        }
+    }
+
+    /// The session can be used on this connection.
+    fn establish(&mut self, now: Duration, mut link: Box<Link>, out: &mut Vec<Output>) {
+        let (server, read_only) = (link.server, link.read_only);
+        link.heard = now;
         self.alone_since = None;
         self.round_pause = ROUND_PAUSE_MIN;
-        self.phase =
-            Phase::Connected(Box::new(Link::new(attempt, server, read_only, self.xid, now)));
+        self.phase = Phase::Connected(link);
         self.enter(if read_only { State::ConnectedReadOnly } else { State::Connected }, out);
         let other = read_only.then(|| self.servers.after(server, server)).flatten();
         self.probing = other.map(|next| Probing {
@@ -691,6 +778,8 @@ impl Session {
                 out.push(Output::Done(id, Ok(answer)));
             }
             Awaited::Unwatch => {}
+            // None is sent on a connection that is established.
+            Awaited::Proof => return None,
             Awaited::Close => self.end(Ending::Closed, out),
         }
         Some(())
@@ -886,6 +975,17 @@ impl Session {
                 assert!(self.watches.len() == 0);
             }
             Phase::Waiting(_) | Phase::Resolving(_) | Phase::Connecting { .. } => {
+                if let Phase::Connecting {
+                    attempt, stage: Stage::Proving { link, is_asked }, ..
+                } = &self.phase
+                {
+                    assert!(self.options.sasl, "a proof that nobody wants");
+                    assert_eq!(link.attempt, *attempt, "the link of another attempt");
+                    assert_eq!(link.sent(), usize::from(!is_asked), "one token is awaited");
+                    assert_eq!(link.xid(), self.xid, "the next link would repeat an xid");
+                    assert!(self.ticket.id != SessionId::NONE, "proving without a session");
+                    link.check();
+                }
                 let state = self.state;
                 assert!(matches!(state, State::Connecting | State::Disconnected), "{state:?}");
                 assert!(self.probing.is_none());

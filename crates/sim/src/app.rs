@@ -333,6 +333,7 @@ impl World {
                 let probe = if serves { Probe::ReadWrite } else { Probe::Other };
                 self.app_step(app, Input::Probed(server, probe));
             }
+            Output::Prove(..) => return Err("SASL, which no application here has".to_owned()),
             Output::State(state) => return self.app_state(app, state),
             Output::Done(id, result) => return self.app_done(app, id, result),
             Output::Event { watcher, kind, path, zxid, last } => {

@@ -22,12 +22,16 @@ pub struct Ensemble {
     pub executed: Vec<u64>,
     pub is_expired: bool,
     pub is_closed: bool,
+    /// Clients say two tokens of SASL before everything else.
+    pub wants_sasl: bool,
 }
 
 /// One connection, as the server sees it.
 #[derive(Debug, Default)]
 pub struct Connection {
     is_greeted: bool,
+    /// Tokens of SASL that came.
+    tokens: u32,
     watched: BTreeSet<String>,
     /// What the client will read.
     pub out: VecDeque<Bytes>,
@@ -65,7 +69,16 @@ impl Ensemble {
         let RequestHeader { xid, op } = Decode::decode(&mut from).unwrap();
         let mut err = 0;
         let mut body = Vec::new();
+        if op != OpCode::SASL {
+            let expected = if self.wants_sasl { 2 } else { 0 };
+            assert_eq!(connection.tokens, expected, "before the end of SASL: {op}");
+        }
         match op {
+            // It is sent back.
+            OpCode::SASL => {
+                connection.tokens += 1;
+                body = from.rest().to_vec();
+            }
             OpCode::PING | OpCode::AUTH => {}
             OpCode::CLOSE_SESSION => {
                 self.is_closed = true;

@@ -8,8 +8,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use zebu_proto::ErrorCode;
 use zebu_session::{
-    Answer, Attempt, Effect, Failure, Input, Options, Output, Registration, RequestId, Series,
-    Session, State, Submission, WatchKind, WatcherId,
+    Answer, Attempt, Challenge, Effect, Failure, Input, Options, Output, Proof, Registration,
+    RequestId, Series, Session, State, Submission, WatchKind, WatcherId,
 };
 
 use crate::peer::{Connection, Ensemble};
@@ -107,11 +107,12 @@ impl World {
         let timeout = Duration::from_secs(6);
         // ERR-10: some do not wait for answers for ever.
         let request_timeout = seed.is_multiple_of(3).then(|| Duration::from_millis(1500));
-        let options = Options { seed, timeout, request_timeout, ..Options::default() };
+        let sasl = seed.is_multiple_of(5);
+        let options = Options { seed, timeout, request_timeout, sasl, ..Options::default() };
         Self {
             session: Session::new(options),
             now: Duration::ZERO,
-            ensemble: Ensemble { zxid: 1, ..Ensemble::default() },
+            ensemble: Ensemble { zxid: 1, wants_sasl: sasl, ..Ensemble::default() },
             attempt: None,
             connection: None,
             there: VecDeque::new(),
@@ -160,6 +161,20 @@ impl World {
                 self.there.extend(wire::frames(&bytes).into_iter().map(<[u8]>::to_vec));
             }
             Output::Probe(_) => panic!("no server here is read-only"),
+            // Two tokens, as DIGEST-MD5 has.
+            Output::Prove(attempt, challenge) => {
+                let proof = match challenge {
+                    Challenge::First => Proof::Token(b"1".to_vec()),
+                    Challenge::Token(Some(token)) if token == b"1"[..] => {
+                        Proof::Token(b"2".to_vec())
+                    }
+                    Challenge::Token(token) => {
+                        assert_eq!(token.as_deref(), Some(&b"2"[..]));
+                        Proof::Done
+                    }
+                };
+                return Some(Input::Proof(attempt, proof));
+            }
             Output::State(state) => {
                 if let State::Over(_) = state {
                     self.watches.clear();

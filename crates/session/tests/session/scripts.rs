@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use zebu_proto::{EventType, SessionId, WatcherType};
 use zebu_session::{
-    Attempt, Candidate, Effect, Ending, Failure, Input, Options, Output, Probe, Registration,
-    RequestId, Series, Session, State, Submission, Ticket, WatchKind, WatcherId,
+    Attempt, Candidate, Challenge, Effect, Ending, Failure, Input, Options, Output, Probe, Proof,
+    Registration, RequestId, Series, Session, State, Submission, Ticket, WatchKind, WatcherId,
 };
 
 use crate::wire;
@@ -31,6 +31,7 @@ fn options(words: &[&str]) -> Options {
         match *word {
             "read-only" => options.read_only = true,
             "small" => options.request_bytes_max = 20,
+            "sasl" => options.sasl = true,
             "forgetful" => options.restore_watches = false,
             "few" => options.pending_max = 2,
             "hasty" => options.request_timeout = Some(Duration::from_secs(2)),
@@ -151,6 +152,12 @@ impl Run {
             ["event", kind, path, zxid] => {
                 frame(wire::event(number(kind) as i32, path, number(zxid)))
             }
+            ["token", xid, token] => frame(wire::token(number(xid) as i32, Some(token))),
+            ["no-token", xid] => frame(wire::token(number(xid) as i32, None)),
+            ["proof", "done"] => Input::Proof(self.attempt, Proof::Done),
+            ["proof", "failed"] => Input::Proof(self.attempt, Proof::Failed),
+            ["proof", token] => Input::Proof(self.attempt, Proof::Token(token.into())),
+            ["stale-proof"] => Input::Proof(Attempt(self.attempt.0 - 1), Proof::Done),
             ["garbage"] => frame(bytes::Bytes::from_static(&[1, 2, 3])),
             ["withdraw", request] => Input::Withdraw(RequestId(id(request))),
             ["auth", request, scheme] => Input::Authenticate {
@@ -194,6 +201,16 @@ impl Run {
                 return;
             }
             Output::Probe(server) => format!("probe {}", server.port()),
+            Output::Prove(attempt, challenge) => {
+                assert_eq!(attempt, self.attempt);
+                match challenge {
+                    Challenge::First => "prove".to_owned(),
+                    Challenge::Token(None) => "prove, no token".to_owned(),
+                    Challenge::Token(Some(token)) => {
+                        format!("prove {}", String::from_utf8_lossy(&token))
+                    }
+                }
+            }
             Output::State(State::Over(Ending::Expired)) => "state expired".to_owned(),
             Output::State(state) => format!("state {state:?}"),
             Output::Done(id, Ok(answer)) => format!("done {} {}", id.0, answer.err.0),

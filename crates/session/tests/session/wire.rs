@@ -42,6 +42,10 @@ pub fn describe(frame: &[u8]) -> String {
             let AuthPacket { scheme, .. } = Decode::decode(&mut from).unwrap();
             format!("{name} {}", scheme.unwrap())
         }
+        OpCode::SASL => {
+            let token = from.buffer().unwrap().expect("clients send a token");
+            format!("{name} {:?}", String::from_utf8_lossy(token))
+        }
         OpCode::SET_WATCHES | OpCode::SET_WATCHES2 => {
             let SetWatches { relative_zxid, data, exist, child } =
                 Decode::decode(&mut from).unwrap();
@@ -89,6 +93,13 @@ pub fn welcome(session: i64, timeout_ms: i32, read_only: bool) -> Bytes {
 
 pub fn reply(xid: i32, zxid: i64, err: i32) -> Bytes {
     ReplyHeader { xid: Xid(xid), zxid: Zxid(zxid), err: ErrorCode(err) }.to_bytes().into()
+}
+
+/// What a server says to a token of SASL.
+pub fn token(xid: i32, token: Option<&str>) -> Bytes {
+    let mut bytes = reply(xid, 0, 0).to_vec();
+    Encoder::new(&mut bytes).buffer(token.map(str::as_bytes));
+    bytes.into()
 }
 
 pub fn event(kind: i32, path: &str, zxid: i64) -> Bytes {
