@@ -4,19 +4,21 @@
 //! was sent when a connection is lost is reported as [`Failure::Lost`] and never sent again. Source of the
 //! behaviour: `ClientCnxn`, and the rules in the requirements of sessions, watches and order.
 
+mod proving;
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
-use zebu_jute::{Decode, Decoder, Encode};
+use zebu_jute::{Decode, Encode};
 use zebu_proto::reply::{ConnectResponse, PASSWORD_BYTES, ReplyHeader, WatcherEvent};
 use zebu_proto::request::ConnectRequest;
 use zebu_proto::{ErrorCode, EventType, OpCode, SessionId, WatcherType, Xid, Zxid};
 
 use crate::event::{
-    Answer, Attempt, Challenge, Effect, Ending, Failure, Input, Options, Output, Probe, Proof,
-    RequestId, State, Submission, Ticket,
+    Answer, Attempt, Effect, Ending, Failure, Input, Options, Output, Probe, RequestId, State,
+    Submission, Ticket,
 };
 use crate::link::{Awaited, Link};
 use crate::random::Random;
@@ -604,63 +606,7 @@ impl Session {
             self.establish(now, link, out);
             return;
         }
-        // As long as a server may be silent: whoever issues tickets may have to be asked.
-        let (until, stage) = (now + self.read_timeout(), Stage::Proving { link, is_asked: true });
-        self.phase = Phase::Connecting { attempt, server, until, stage };
-        out.push(Output::Prove(attempt, Challenge::First));
-    }
-
-    /// What the server says while SASL goes on. `None` when it makes no sense.
-    fn challenged(&mut self, mut frame: Bytes, out: &mut Vec<Output>) -> Option<()> {
-        let Phase::Connecting { attempt, stage: Stage::Proving { link, is_asked }, .. } =
-            &mut self.phase
-        else {
-            return None;
-        };
-        let header = ReplyHeader::from_bytes(&frame).ok()?;
-        if *is_asked {
-            // It was not its turn.
-            return None;
-        }
-        let Awaited::Proof = link.answered(header.xid)? else { return None };
-        frame.advance(REPLY_HEADER_BYTES);
-        match header.err {
-            ErrorCode::OK => {
-                let token = Decoder::new(&frame).buffer().ok()?;
-                let token = token.map(|token| frame.slice_ref(token));
-                *is_asked = true;
-                out.push(Output::Prove(*attempt, Challenge::Token(token)));
-            }
-            ErrorCode::AUTH_FAILED | ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => {
-                self.end(Ending::AuthFailed, out);
-            }
-            _ => return None,
-        }
-        Some(())
-    }
-
-    /// What the caller has to say to the server, who it is.
-    fn proof(&mut self, now: Duration, from: Attempt, proof: Proof, out: &mut Vec<Output>) {
-        let Phase::Connecting { attempt, stage, .. } = &mut self.phase else { return };
-        let Stage::Proving { link, is_asked: is_asked @ true } = stage else { return };
-        if *attempt != from {
-            return;
-        }
-        *is_asked = false;
-        match proof {
-            Proof::Token(token) => {
-                let frame = Frame::new(OpCode::SASL, |out| out.buffer(Some(&token)));
-                link.send(now, now, &frame, Awaited::Proof, buffer(out));
-                self.xid = link.xid();
-            }
-            Proof::Done => {
-                let Stage::Proving { link, .. } = std::mem::replace(stage, Stage::Dialing) else {
-                    unreachable!("it was matched above")
-                };
-                self.establish(now, link, out);
-            }
-            Proof::Failed => self.end(Ending::AuthFailed, out),
-        }
+        self.prove(now, link, out);
     }
 
     /// The session can be used on this connection.
