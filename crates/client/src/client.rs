@@ -26,6 +26,9 @@ use crate::{Acls, Connector, CreateMode, Error, Result};
 /// No scheme of credentials, but a conversation of its own.
 pub(crate) const SASL: &str = "sasl";
 
+/// Why credentials of that scheme are refused.
+pub(crate) const SASL_FAULT: &str = "the scheme takes an exchange of tokens and not one credential; open the session with Connector::sasl";
+
 /// A session with an ensemble, shared by all its clones.
 ///
 /// Requests are sent in the order in which the methods are called, whichever task awaits them, and are
@@ -700,7 +703,8 @@ impl Client {
     /// [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted) when there was no connection in time, and
     /// [`ErrorKind::Unknown`](crate::ErrorKind::Unknown) when no server has answered: the credentials are kept all the
     /// same, and presented on the next connection.
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for the scheme `sasl`, which this client does not have yet.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for the scheme `sasl`, which takes an exchange of tokens:
+    /// see `Connector::sasl`.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -712,7 +716,7 @@ impl Client {
     /// ```
     pub fn authenticate(&self, scheme: &str, auth: impl AsRef<[u8]>) -> Pending<()> {
         if scheme == SASL {
-            return Pending::failed(Error::sasl());
+            return Pending::failed(Error::sasl(SASL_FAULT));
         }
         let placed = self.shared().authenticate(scheme.to_owned(), auth.as_ref().to_vec());
         self.pending("", placed, Seat::None, answer::nothing)

@@ -9,7 +9,7 @@ use tracing::info;
 use zebu_proto::ConnectString;
 use zebu_session::{Chroot, Failure, Options};
 
-use crate::client::SASL;
+use crate::client::{SASL, SASL_FAULT};
 use crate::driver::Driver;
 use crate::hosts::{HostProvider, Names, Rank, Ranked};
 use crate::mailbox::Mailbox;
@@ -50,6 +50,8 @@ pub struct Connector {
     audience: Vec<Arc<Announcer>>,
     thread: Option<SessionThread>,
     dialer: Dialer,
+    #[cfg(feature = "sasl")]
+    sasl: Option<crate::Sasl>,
     /// Where the servers' names come from, for the log.
     servers: Option<String>,
 }
@@ -100,6 +102,8 @@ impl Connector {
             audience: Vec::new(),
             thread: None,
             dialer: Dialer::default(),
+            #[cfg(feature = "sasl")]
+            sasl: None,
             servers: None,
         }
     }
@@ -383,6 +387,32 @@ impl Connector {
         self
     }
 
+    /// Proves with SASL who the client is, at the beginning of each connection and before any request. Wants the feature
+    /// `sasl` of this crate.
+    ///
+    /// The session can be used when both sides have proved themselves. A server that refuses the client, or does not prove
+    /// that it knows the password, ends the session: [`ErrorKind::SessionOver`](crate::ErrorKind::SessionOver), and
+    /// [`Error::reason`] says why.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// use zebu_client::{Connector, Sasl};
+    ///
+    /// let connector = Connector::new().sasl(Sasl::digest_md5("amy", "secret"));
+    /// // Nobody is there.
+    /// let connector = connector.connection_wait(Duration::from_millis(50));
+    /// assert!(connector.connect("localhost:1").await.is_err());
+    /// # });
+    /// ```
+    #[cfg(feature = "sasl")]
+    #[must_use]
+    pub fn sasl(mut self, sasl: crate::Sasl) -> Self {
+        self.options.sasl = true;
+        self.sasl = Some(sasl);
+        self
+    }
+
     /// Makes a znode the client's root, instead of the one at the end of the connect string. It is not created,
     /// unless [`Connector::create_chroot`] says so.
     ///
@@ -623,7 +653,7 @@ impl Connector {
     /// ```
     pub fn start_with(self, hosts: impl HostProvider) -> Result<Client> {
         if self.credentials.iter().any(|(scheme, _)| scheme == SASL) {
-            return Err(Error::sasl());
+            return Err(Error::sasl(SASL_FAULT));
         }
         let chroot = self.chroot.as_deref().unwrap_or("/");
         let chroot = Chroot::new(chroot).map_err(|error| Error::path_refused(error, chroot))?;
@@ -648,8 +678,14 @@ impl Connector {
         announce(this.servers.as_deref(), &options);
         let answer_bytes_max = this.answer_bytes_max;
         let (dialer, audience) = (this.dialer, this.audience);
-        let driver = thread
-            .inside(|| Driver::new(options, hosts, dialer, shared, answer_bytes_max, audience));
+        #[cfg(feature = "sasl")]
+        let sasl = this.sasl;
+        let driver = thread.inside(|| {
+            let driver = Driver::new(options, hosts, dialer, shared, answer_bytes_max, audience);
+            #[cfg(feature = "sasl")]
+            let driver = driver.with_sasl(sasl);
+            driver
+        });
         thread.spawn(driver);
         for (scheme, auth) in this.credentials {
             // When they are refused the session is over, which nobody can overlook.
@@ -694,7 +730,9 @@ async fn connected(client: Client, wait: Duration, acl: Option<Acls>) -> Result<
     let unowned = client.unowned();
     let connected = client.thread().spawn(async move {
         match tokio::time::timeout(wait, unowned.connected()).await {
-            Ok(connected) => connected?,
+            Ok(connected) => {
+                connected.map_err(|error| error.with_missing(|| unowned.shared().trouble()))?;
+            }
             Err(_) => {
                 let error = Error::failed(Failure::NoConnection, "");
                 return Err(error.with_missing(|| unowned.shared().trouble()));

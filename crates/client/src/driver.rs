@@ -18,9 +18,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep};
 use tracing::{info, warn};
+#[cfg(feature = "sasl")]
+use zebu_session::Proof;
 use zebu_session::{
-    Attempt, Candidate, Ending, Failure, Input, Options, Output, Probe, RequestId, Session, State,
-    Submission, WatcherId,
+    Attempt, Candidate, Challenge, Ending, Failure, Input, Options, Output, Probe, RequestId,
+    Session, State, Submission, WatcherId,
 };
 
 use crate::farewell::{Farewell, Stage};
@@ -63,6 +65,8 @@ pub(crate) struct Driver {
     session: Session,
     hosts: Arc<dyn HostProvider>,
     dialer: Dialer,
+    #[cfg(feature = "sasl")]
+    exchange: Option<crate::sasl::Exchange>,
     answer_bytes_max: usize,
     start: Instant,
     timer: Pin<Box<Sleep>>,
@@ -113,6 +117,8 @@ impl Driver {
             session: Session::new(options),
             hosts,
             dialer,
+            #[cfg(feature = "sasl")]
+            exchange: None,
             answer_bytes_max,
             start,
             timer: Box::pin(tokio::time::sleep_until(start)),
@@ -138,6 +144,13 @@ impl Driver {
             is_deferring: false,
             is_over: false,
         }
+    }
+
+    /// With the exchange that the session's options promise.
+    #[cfg(feature = "sasl")]
+    pub(crate) fn with_sasl(mut self, sasl: Option<crate::Sasl>) -> Self {
+        self.exchange = sasl.map(crate::sasl::Exchange::new);
+        self
     }
 
     fn now(&self) -> Duration {
@@ -364,6 +377,7 @@ impl Driver {
                     self.forget_bytes();
                 }
                 Output::Probe(server) => self.probe(server),
+                Output::Prove(attempt, challenge) => self.prove(attempt, &challenge),
             }
         }
         // Reports that nobody listens any more may have been added meanwhile.
@@ -500,6 +514,25 @@ impl Driver {
             };
             let _ = reporter.send(report);
         }));
+    }
+
+    #[cfg(feature = "sasl")]
+    fn prove(&mut self, attempt: Attempt, challenge: &Challenge) {
+        let exchange = self.exchange.as_mut().expect("the session's options promise it");
+        let proof = exchange.answer(challenge).unwrap_or_else(|fault| {
+            let server = self.connection.as_ref().map(|connection| connection.server);
+            warn!("SASL failed: {fault}");
+            if let Some(server) = server {
+                self.shared.refused(server, &format!("SASL failed: {fault}"));
+            }
+            Proof::Failed
+        });
+        self.step(Input::Proof(attempt, proof));
+    }
+
+    #[cfg(not(feature = "sasl"))]
+    fn prove(&mut self, _: Attempt, _: &Challenge) {
+        unreachable!("no session wants SASL without the feature sasl");
     }
 
     fn destination(&self, server: SocketAddr) -> Destination {

@@ -295,9 +295,11 @@ impl Error {
     /// Says, where there was no connection in time, which servers could not be found or reached.
     pub(crate) fn with_missing(self, missing: impl FnOnce() -> Option<Box<str>>) -> Self {
         match self.what {
-            What::Failed(Failure::NoConnection | Failure::TimedOut { is_sent: false }) => {
-                Self { reason: missing(), ..self }
-            }
+            What::Failed(
+                Failure::NoConnection
+                | Failure::TimedOut { is_sent: false }
+                | Failure::Over(Ending::AuthFailed),
+            ) => Self { reason: missing(), ..self },
             _ => self,
         }
     }
@@ -315,8 +317,9 @@ impl Error {
         Self::invalid(What::Ttl, path)
     }
 
-    pub(crate) fn sasl() -> Self {
-        Self::invalid(What::Sasl, "")
+    /// The settings of SASL make no sense.
+    pub(crate) fn sasl(fault: &str) -> Self {
+        Self { reason: some(fault), ..Self::invalid(What::Sasl, "") }
     }
 
     /// A store that cannot be used, or settings that make no sense.
@@ -375,9 +378,7 @@ fn words(code: ErrorCode) -> Option<&'static str> {
         ErrorCode::NEW_CONFIG_NO_QUORUM => "no quorum of the new configuration is connected",
         ErrorCode::SESSION_EXPIRED => "session expired",
         ErrorCode::AUTH_FAILED => "credentials refused",
-        ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => {
-            "server wants SASL first, which this client does not have yet"
-        }
+        ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => "server wants SASL first",
         ErrorCode::INVALID_ACL => "invalid ACL",
         ErrorCode::BAD_ARGUMENTS => "invalid arguments",
         ErrorCode::UNIMPLEMENTED => "server does not support this",
@@ -415,7 +416,7 @@ impl fmt::Display for Error {
             What::ConnectString => f.write_str("invalid connect string")?,
             What::Garbled => f.write_str("answer makes no sense, outcome unknown")?,
             What::Ttl => f.write_str("time to live is not from 1 ms to 2^40 - 1 ms")?,
-            What::Sasl => f.write_str("SASL is not part of this client yet")?,
+            What::Sasl => f.write_str("SASL cannot be used")?,
             #[cfg(feature = "tls")]
             What::Tls => f.write_str("TLS cannot be used")?,
             What::NoThread => f.write_str("no thread for the session")?,

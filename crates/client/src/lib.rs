@@ -194,10 +194,15 @@
 //! of keys and certificates: PEM, PKCS12 or JKS. The certificate of a server must be for the name that stands in the connect
 //! string, or for the address where an address stands there. Files that change are read again for the next connection.
 //!
+//! # SASL
+//! With the feature `sasl` of this crate, `Connector::sasl` proves with SASL DIGEST-MD5 who the client is, at the beginning of
+//! each connection. The session stands when the server has proved itself, too, and is over when one of both is refused.
+//!
 //! # Features
-//! Both are off by default, so that a client without them stays small.
+//! All are off by default, so that a client without them stays small.
 //!
 //! - `dns-srv`: connect strings that name a service of the DNS.
+//! - `sasl`: authentication with SASL.
 //! - `tls`: connections over TLS.
 //!
 //! # Log
@@ -226,6 +231,8 @@ mod outcome;
 mod pending;
 mod reads;
 mod retry;
+#[cfg(feature = "sasl")]
+mod sasl;
 #[cfg(feature = "dns-srv")]
 mod service;
 mod shared;
@@ -249,6 +256,8 @@ pub use outcome::Outcome;
 pub use pending::Pending;
 pub use reads::{ReadResult, ReadResults, Reads};
 pub use retry::Retry;
+#[cfg(feature = "sasl")]
+pub use sasl::Sasl;
 pub use state::{SessionEvents, SessionState};
 pub use thread::SessionThread;
 #[cfg(feature = "tls")]

@@ -9,7 +9,7 @@ use zebu_proto::properties;
 use crate::failure::{Failure, Result};
 use crate::output::Colour;
 use crate::session::{Identity, Settings};
-use crate::tls::Properties;
+use crate::{sasl, tls};
 
 /// The environment variables whose `-D` words are client settings, as the original's scripts have it.
 pub(crate) const VARIABLES: [&str; 2] = ["CLIENT_JVMFLAGS", "JVMFLAGS"];
@@ -119,13 +119,14 @@ impl Options {
             request_timeout: None,
             identities: self.identities()?,
             tls: None,
+            sasl: None,
         };
-        let mut tls = Properties::default();
+        let (mut tls, mut sasl) = (tls::Properties::default(), sasl::Properties::default());
         let mut remarks = Vec::new();
         for name in VARIABLES {
             for (key, value) in defines(&std::env::var(name).unwrap_or_default()) {
                 // Most of these are other programs' business.
-                if !tls.take(key, value, name)? {
+                if !tls.take(key, value, name)? && !sasl.take(key, value, name)? {
                     apply(&mut settings, key, value, name)?;
                 }
             }
@@ -133,13 +134,15 @@ impl Options {
         if let Some(file) = &self.client_configuration {
             for (key, value) in read(file)? {
                 let place = file.display().to_string();
-                let is_of_tls = tls.take(&key, &value, &place)?;
-                if !is_of_tls && !apply(&mut settings, &key, &value, &place)? {
+                let is_taken =
+                    tls.take(&key, &value, &place)? || sasl.take(&key, &value, &place)?;
+                if !is_taken && !apply(&mut settings, &key, &value, &place)? {
                     remarks.push(format!("{place}: {key} has no effect here"));
                 }
             }
         }
         settings.tls = tls.settle(&mut remarks)?;
+        settings.sasl = sasl.settle(&mut remarks)?;
         Ok((settings, remarks))
     }
 }
@@ -203,8 +206,6 @@ fn read(file: &Path) -> Result<Vec<(String, String)>> {
 }
 
 /// Applies one setting; returns whether it means something here.
-///
-/// What asks for a protection that is not built is refused: without it secrets would go over the wire.
 fn apply(settings: &mut Settings, key: &str, value: &str, place: &str) -> Result<bool> {
     let is_true = value.eq_ignore_ascii_case("true");
     match key {
@@ -223,12 +224,6 @@ fn apply(settings: &mut Settings, key: &str, value: &str, place: &str) -> Result
             let ms: u32 = value.parse().map_err(wrong)?;
             settings.request_timeout = (ms > 0).then(|| Duration::from_millis(ms.into()));
         }
-        "java.security.auth.login.config" | "zookeeper.sasl.clientconfig" => {
-            return Err(Failure::new(format!(
-                "{place}: {key}: SASL is not part of this shell yet"
-            )));
-        }
-        "zookeeper.sasl.client" => {}
         _ => return Ok(false),
     }
     Ok(true)
@@ -321,8 +316,8 @@ mod tests {
         std::fs::write(file.path(), "zookeeper.request.timeout=soon\n").unwrap();
         let refused = options.settings().unwrap_err();
         assert!(refused.message().contains("not a number of milliseconds: soon"), "{refused:?}");
-        std::fs::write(file.path(), "java.security.auth.login.config=jaas.conf\n").unwrap();
-        assert!(options.settings().unwrap_err().message().contains("SASL"));
+        std::fs::write(file.path(), "java.security.auth.login.config=/no/such\n").unwrap();
+        assert!(options.settings().unwrap_err().message().starts_with("/no/such: cannot be read"));
     }
 
     #[test]

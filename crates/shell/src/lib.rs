@@ -17,6 +17,7 @@ mod output;
 mod plant;
 mod progress;
 mod render;
+mod sasl;
 mod session;
 mod shell;
 mod terminal;

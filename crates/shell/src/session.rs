@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use zebu_client::{
-    Client, Connector, Notification, Notifications, SessionEvents, SessionState, Tls, WatcherType,
-    Zxid,
+    Client, Connector, Notification, Notifications, Sasl, SessionEvents, SessionState, Tls,
+    WatcherType, Zxid,
 };
 
 use crate::failure::{Failure, Result};
@@ -34,6 +34,8 @@ pub(crate) struct Settings {
     pub(crate) identities: Vec<Identity>,
     /// How connections are made over TLS, where they are.
     pub(crate) tls: Option<Tls>,
+    /// Who the user proves to be with SASL.
+    pub(crate) sasl: Option<Sasl>,
 }
 
 /// A scheme and the credentials for it, which are not shown to anybody.
@@ -177,6 +179,9 @@ impl Session {
         }
         if let Some(tls) = &settings.tls {
             connector = connector.tls(tls.clone());
+        }
+        if let Some(sasl) = &settings.sasl {
+            connector = connector.sasl(sasl.clone());
         }
         for Identity { scheme, auth } in &settings.identities {
             connector = connector.authenticate(scheme, auth);

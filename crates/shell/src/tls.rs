@@ -165,7 +165,7 @@ impl Properties {
 }
 
 /// Java takes everything but `true` for `false`, which would switch protection off by a slip.
-fn boolean(value: &str, key: &str, place: &str) -> Result<bool> {
+pub(crate) fn boolean(value: &str, key: &str, place: &str) -> Result<bool> {
     match value.to_ascii_lowercase().as_str() {
         "true" => Ok(true),
         "false" | "" => Ok(false),

@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 use zebu_auth::digest_md5::{CLIENTS, Client, NONCE_BYTES};
+use zebu_client::{Acls, Connector, CreateMode, Perms, Sasl};
 use zebu_interop::normalise::text;
 use zebu_interop::raw::{Incoming, Reply, Session};
 use zebu_interop::run::run;
 use zebu_interop::scenario::same;
 use zebu_interop::server::{Kind, Options, PATIENCE, Server, java};
+use zebu_interop::shell::Shell;
 use zebu_interop::wire::{Acl, Reader, Writer, op};
 
 const SERVER: &str = "Server {
@@ -24,6 +26,9 @@ const SERVER: &str = "Server {
 ";
 
 const PROVIDER: &str = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
+
+/// Without it the original's client has no DIGEST-MD5, and every session of a user fails.
+const DIGEST_ALLOWED: &str = "-Dzookeeper.fips-mode=false";
 
 fn file(folder: &TempDir, name: &str, text: &str) -> Result<PathBuf> {
     let path = folder.path().join(name);
@@ -43,6 +48,7 @@ fn command(server: &Server, jaas: Option<&Path>, words: &[&str]) -> Result<Strin
     command.arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=off");
     if let Some(jaas) = jaas {
         command.arg(format!("-Djava.security.auth.login.config={}", jaas.display()));
+        command.arg(DIGEST_ALLOWED);
     }
     command.args(["org.apache.zookeeper.ZooKeeperMain", "-server", &server.connect_string()]);
     let output = run(command.args(words), PATIENCE)?;
@@ -82,6 +88,8 @@ fn the_originals_client() -> Result<()> {
         ] {
             story.push_str(&command(server, user.map(PathBuf::as_path), words)?);
         }
+        // Not all failed alike: what amy wrote she read.
+        anyhow::ensure!(story.contains("hers") && story.contains("sasl: amy"), "{story}");
         Ok(story)
     });
     Ok(())
@@ -285,4 +293,92 @@ fn the_same_answers_where_failed_clients_may_stay_and_some_may_more() -> Result<
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn the_same_answers_where_sasl_is_required() -> Result<()> {
     both("sasl-required", &[("sessionRequireClientSASLAuth", "true")])
+}
+
+/// Our own client, with either server: who it is, and what it is told where it is nobody.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn our_client() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let jaas = file(&folder, "server.conf", SERVER)?;
+    let options = options(&jaas).property("zookeeper.sessionRequireClientSASLAuth", "true");
+    same("sasl-zebu-client", &options, |server| {
+        tokio::runtime::Runtime::new()?.block_on(our_story(server))
+    });
+    Ok(())
+}
+
+async fn our_story(server: &Server) -> Result<String> {
+    let mut story = String::new();
+    let open = async |user: &str, password: &str| {
+        let connector = Connector::new().sasl(Sasl::digest_md5(user, password));
+        let servers = server.connect_string();
+        let opened = connector.connect(&servers);
+        tokio::time::timeout(PATIENCE, opened).await.context("no session")
+    };
+    let amy = open("amy", "one").await??;
+    let hers = Acls::to(Perms::ALL, "sasl", "amy");
+    let created = amy.create("/amy", "hers", CreateMode::Persistent, &hers).await;
+    writeln!(story, "create: {:?}", created.map(|created| created.path))?;
+    let mut ids: Vec<_> = amy.who_am_i().await?.into_iter().collect();
+    ids.sort_by_key(|id| id.scheme.clone());
+    writeln!(story, "amy is {ids:?}")?;
+    let bob = open("bob", "two words").await??;
+    writeln!(story, "bob: {:?}", bob.get_data("/amy").await.map(|(data, _)| data))?;
+    // Its id moves along.
+    bob.create("/bob", "his", CreateMode::Persistent, &Acls::creator()).await?;
+    let (acl, _) = bob.get_acl("/bob").await?;
+    writeln!(story, "acl of bob: {acl:?}")?;
+    let root = open("root", "five").await??;
+    writeln!(story, "root: {:?}", root.get_data("/amy").await.map(|(data, _)| data))?;
+    for (user, password) in [("amy", "two words"), ("eve", "one")] {
+        let refused = open(user, password).await?.expect_err("a wrong password");
+        writeln!(story, "{user}: {:?} {:?}", refused.kind(), refused.ending())?;
+    }
+    amy.close().await?;
+    bob.close().await?;
+    root.close().await?;
+    Ok(story)
+}
+
+/// Both shells, with the same properties, from a file and from Java's options.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn both_shells_take_the_same_properties() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let jaas = file(&folder, "server.conf", SERVER)?;
+    let module = "org.apache.zookeeper.server.auth.DigestLoginModule required";
+    let sections = format!(
+        "Client {{ {module} username=\"amy\" password=\"one\"; }};\nMine {{ {module} username=\"bob\" password=\"two words\"; }};\n"
+    );
+    let sections = file(&folder, "client.conf", &sections)?;
+    let sections = format!("java.security.auth.login.config={}", sections.display());
+    let readers = [("Client", "/amy", "hers"), ("Mine", "/bob", "his")];
+    same("sasl-shells", &options(&jaas), |server| {
+        let mut setup = Session::open(server.address(), 10_000)?;
+        for (_, path, data) in readers {
+            let acl: Vec<Acl> = vec![(1, Some("sasl".into()), Some(path[1..].into()))];
+            let body = Writer::new().string(path).buffer(Some(data.as_bytes())).acl(&acl).int(0);
+            anyhow::ensure!(setup.call(op::CREATE, body)?.err == 0, "{path} is not created");
+        }
+        let mut story = String::new();
+        for (section, path, data) in readers {
+            for shell in [Shell::Original, Shell::Ours] {
+                // Our shell reads the variable that the original's script hands to Java.
+                let variable = match shell {
+                    Shell::Original => "JAVA_TOOL_OPTIONS",
+                    Shell::Ours => "CLIENT_JVMFLAGS",
+                };
+                let section_is = format!("-Dzookeeper.sasl.clientconfig={section}");
+                let flags = format!("-D{sections} {section_is} {DIGEST_ALLOWED}");
+                let mut command = shell.command(&server.connect_string());
+                let output = run(command.env(variable, flags).args(["get", path]), PATIENCE)?;
+                let shown = text(&output.text);
+                anyhow::ensure!(shown.lines().any(|line| line == data), "{shell:?}: {shown}");
+                writeln!(story, "{section}: {}", output.status)?;
+            }
+        }
+        Ok(story)
+    });
+    Ok(())
 }
