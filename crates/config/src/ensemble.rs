@@ -9,7 +9,7 @@ use zebu_zab::config::{Membership, Role, Rules};
 use super::Note;
 use super::build::Reader;
 use super::dynamic::Members;
-use super::settings::PeerTlsConfig;
+use super::settings::{PeerSaslConfig, PeerTlsConfig};
 use super::sources::Origin;
 use super::value;
 
@@ -62,6 +62,8 @@ pub struct EnsembleConfig {
     pub learners: LearnerSyncConfig,
     /// TLS between servers; `None` where they speak without.
     pub tls: Option<PeerTlsConfig>,
+    /// SASL between servers; `None` where it is off: nothing is sent, and nothing expected.
+    pub sasl: Option<PeerSaslConfig>,
 }
 
 /// How servers find each other.
@@ -140,7 +142,7 @@ impl Reader<'_> {
         };
         let election = self.election(sync_ticks);
         let learners = self.learners();
-        let tls = self.peer_tls();
+        let (tls, sasl) = (self.peer_tls(), self.peer_sasl());
         let epoch_wait_max = self.number("leader.maxTimeToWaitForEpoch").filter(|ms| *ms >= 0);
         let local_sessions = self.is_on("localSessionsEnabled");
         let upgrade_local_sessions = self.is_on("localSessionsUpgradingEnabled");
@@ -177,6 +179,7 @@ impl Reader<'_> {
             election,
             learners,
             tls,
+            sasl,
         })
     }
 

@@ -17,10 +17,6 @@ const FAMILIES: &[(&str, &[&str])] = &[
     ("leader.*", &["closeSocketAsync"]),
     ("learner.*", &["asyncSending", "closeSocketAsync"]),
     ("commitProcessor.*", &["maxCommitBatchSize", "maxReadBatchSize", "shutdownTimeout"]),
-    (
-        "quorum.auth.*",
-        &["kerberos.servicePrincipal", "learner.saslLoginContext", "server.saslLoginContext"],
-    ),
     ("sasl.*", &["client", "client.canonicalize.hostname", "client.username", "clientconfig"]),
     ("kerberos.*", &["canonicalizeHostNames", "minReLoginTimeMs"]),
     (
@@ -136,8 +132,6 @@ pub enum Fate {
 pub enum Part {
     /// TLS between servers and of what is served over HTTP.
     Tls,
-    /// SASL between servers.
-    Sasl,
     /// Restoring a snapshot over HTTP.
     Restore,
     /// The audit log.
@@ -150,14 +144,13 @@ pub enum Part {
 
 impl Part {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Tls, Self::Sasl, Self::Restore, Self::Audit, Self::Plugins, Self::Tracing];
+    pub const ALL: [Self; 5] =
+        [Self::Tls, Self::Restore, Self::Audit, Self::Plugins, Self::Tracing];
 
     /// Name in `zebu.runWithout`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tls => "tls",
-            Self::Sasl => "sasl",
             Self::Restore => "restore",
             Self::Audit => "audit",
             Self::Plugins => "plugins",
@@ -169,7 +162,6 @@ impl Part {
     pub const fn missing(self) -> &'static str {
         match self {
             Self::Tls => "TLS over HTTP is not part of this version",
-            Self::Sasl => "SASL between servers is not part of this version",
             Self::Restore => "restoring a snapshot over HTTP is not part of this version",
             Self::Audit => "the audit log is not part of this version",
             Self::Plugins => "this server cannot load Java classes",

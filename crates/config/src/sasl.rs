@@ -1,18 +1,18 @@
-//! The settings of SASL for clients.
+//! The settings of SASL, for clients and between servers.
 //!
-//! The section of the JAAS file is read once, with the configuration, as in the original.
-//! Sources: `ServerCnxnFactory.configureSaslLogin`, `ZooKeeperSaslServer`, `SaslServerCallbackHandler`, `KerberosName`.
+//! The sections of the JAAS file are read once, with the configuration, as in the original.
+//! Sources: `QuorumPeerConfig`, `SaslQuorumAuthServer`, `SaslQuorumAuthLearner`, `ServerCnxnFactory.configureSaslLogin`, `ZooKeeperSaslServer`, `SaslServerCallbackHandler`, `KerberosName`.
 
 use std::path::{Path, PathBuf};
 
 use zebu_auth::Secret;
-use zebu_auth::jaas::{Jaas, JaasError, Login};
+use zebu_auth::jaas::{DigestLogin, Jaas, JaasError, Login};
 use zebu_auth::kerberos::{Naming, Rules};
 
 use super::Note;
 use super::build::Reader;
 use super::registry;
-use super::settings::{SaslConfig, SaslLogin};
+use super::settings::{PeerSaslConfig, SaslConfig, SaslLogin};
 
 const FILE: &str = "java.security.auth.login.config";
 const SECTION: &str = "sasl.serverconfig";
@@ -22,6 +22,11 @@ const REQUIRED: &str = "sessionRequireClientSASLAuth";
 /// The class that makes the scheme `sasl`.
 pub(super) const PROVIDER: &str = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
 const SUPER_USER: &str = "superUser";
+const ENABLED: &str = "quorum.auth.enableSasl";
+const LEARNER_REQUIRED: &str = "quorum.auth.learnerRequireSasl";
+const SERVER_REQUIRED: &str = "quorum.auth.serverRequireSasl";
+const OWN_SECTION: &str = "quorum.auth.learner.saslLoginContext";
+const OTHERS_SECTION: &str = "quorum.auth.server.saslLoginContext";
 
 impl Reader<'_> {
     /// Every setting of SASL for clients. `is_required`: nobody is served without an id of the scheme `sasl`.
@@ -140,6 +145,56 @@ impl Reader<'_> {
         }
     }
 
+    /// SASL between servers, where `quorum.auth.enableSasl` switches it on.
+    pub(super) fn peer_sasl(&self) -> Option<PeerSaslConfig> {
+        let [is_on, authenticates, is_required] =
+            [ENABLED, LEARNER_REQUIRED, SERVER_REQUIRED].map(|key| self.is_on(key));
+        for (key, wanted, is_missing) in [
+            (LEARNER_REQUIRED, ENABLED, authenticates && !is_on),
+            (SERVER_REQUIRED, ENABLED, is_required && !is_on),
+            (SERVER_REQUIRED, LEARNER_REQUIRED, is_on && is_required && !authenticates),
+        ] {
+            if is_missing {
+                self.problem(key, format!("{key}=true needs {wanted}=true"));
+            }
+        }
+        let [own, others] = [OWN_SECTION, OTHERS_SECTION].map(|key| self.text(key));
+        if !is_on {
+            return None;
+        }
+        let Some(path) = self.text(FILE).map(PathBuf::from) else {
+            let text = format!("{ENABLED}=true needs a JAAS file\nhint: {FILE} names it");
+            self.problem(ENABLED, text);
+            return None;
+        };
+        let fault = |fault: JaasError| self.problem(FILE, format!("{FILE}: {fault}"));
+        let jaas = self.jaas(&path).map_err(fault).ok()?;
+        // Both are there in the original, too, whatever is required.
+        let own = peer_section(
+            &jaas,
+            &path,
+            &own?,
+            |login| login.credential,
+            "set username and password",
+        );
+        let others = peer_section(
+            &jaas,
+            &path,
+            &others?,
+            |login| (!login.users.is_empty()).then_some(login),
+            "give each server that may authenticate a line user_NAME=\"PASSWORD\"",
+        );
+        match (own, others) {
+            (Ok((user, password)), Ok(servers)) => {
+                Some(PeerSaslConfig { user, password, servers, authenticates, is_required })
+            }
+            (own, others) => {
+                own.err().into_iter().chain(others.err()).for_each(fault);
+                None
+            }
+        }
+    }
+
     fn jaas(&self, path: &Path) -> Result<Jaas, JaasError> {
         let fault = |line, fault| JaasError { path: path.to_owned(), line, fault };
         let bytes = self.read_file(path).map_err(|error| {
@@ -154,4 +209,25 @@ impl Reader<'_> {
         };
         Jaas::parse(path, text, &property)
     }
+}
+
+/// What `take` finds in a section for servers.
+fn peer_section<T>(
+    jaas: &Jaas,
+    path: &Path,
+    section: &str,
+    take: impl FnOnce(DigestLogin) -> Option<T>,
+    missing: &str,
+) -> Result<T, JaasError> {
+    let found = match jaas.required(section)? {
+        Login::Digest(login) => take(login).ok_or(missing),
+        Login::Kerberos(_) => Err(
+            "Kerberos is not part of this version; use org.apache.zookeeper.server.auth.DigestLoginModule",
+        ),
+    };
+    found.map_err(|fault| JaasError {
+        path: path.to_owned(),
+        line: jaas.section(section).and_then(|modules| modules.first()).map(|module| module.line),
+        fault: format!("section {section}: {fault}"),
+    })
 }

@@ -328,6 +328,21 @@ pub struct SaslConfig {
     pub allows_failed: bool,
 }
 
+/// SASL between servers, with the mechanism DIGEST-MD5.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerSaslConfig {
+    /// Whom this server says to be to those that it dials.
+    pub user: String,
+    /// The password of that user.
+    pub password: zebu_auth::Secret,
+    /// Whom servers that dial this one may say to be.
+    pub servers: DigestLogin,
+    /// `quorum.auth.learnerRequireSasl`: this server authenticates to those that it dials.
+    pub authenticates: bool,
+    /// `quorum.auth.serverRequireSasl`: servers that dial this one must authenticate.
+    pub is_required: bool,
+}
+
 /// How clients log in with SASL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SaslLogin {

@@ -109,7 +109,6 @@ const fn logging(setting: Setting) -> Setting {
 const fn detail(setting: Setting, part: Part) -> Setting {
     let group = match part {
         Part::Tls => Group::Tls,
-        Part::Sasl => Group::Sasl,
         Part::Restore => Group::Admin,
         Part::Audit | Part::Plugins | Part::Tracing => OPERATIONS,
     };
@@ -234,7 +233,7 @@ pub static SETTINGS: &[Setting] = &[
     file("autopurge.snapRetainCount", count(I32_MIN), "3", "snapshots to keep, at least 3").group(OPERATIONS),
     file("autopurge.purgeInterval", Kind::Interval, "0", "time between purges; 0: never").group(OPERATIONS),
     prop("4lw.commands.whitelist", Kind::List, "srvr", "four-letter words that are answered; *: all").group(OPERATIONS),
-    full(super::RUN_WITHOUT, Kind::List, "", "parts this version lacks and may be configured all the same: tls, sasl, restore, audit, plugins, tracing").unset().group(OPERATIONS),
+    full(super::RUN_WITHOUT, Kind::List, "", "parts this version lacks and may be configured all the same: tls, restore, audit, plugins, tracing").unset().group(OPERATIONS),
     file("metricsProvider.className", Kind::Text, super::DEFAULT_METRICS, "what publishes metrics: this, `NullMetricsProvider`, or `org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider`, which serves `/metrics`; `mntr` is the same with each").group(OPERATIONS),
     file("metricsProvider.httpHost", Kind::Text, "0.0.0.0", "address of the Prometheus page").group(OPERATIONS),
     file("metricsProvider.httpPort", PORT, "7000", "port of the Prometheus page; 0: one that the system chooses").group(OPERATIONS),
@@ -375,10 +374,12 @@ pub static SETTINGS: &[Setting] = &[
     prop("security.auth_to_local", Kind::Text, "DEFAULT", "rules that make short names of Kerberos names").group(Group::Sasl),
     prop("kerberos.removeHostFromPrincipal", Kind::Flag { word: "true", means: true }, "false", "ids have no host").group(Group::Sasl),
     prop("kerberos.removeRealmFromPrincipal", Kind::Flag { word: "true", means: true }, "false", "ids have no realm").group(Group::Sasl),
-    file("quorum.auth.enableSasl", Kind::StrictBool, "false", "SASL between servers").not_built(Part::Sasl, Switch::True).group(Group::Sasl),
-    file("quorum.auth.serverRequireSasl", Kind::StrictBool, "false", "require it").not_built(Part::Sasl, Switch::True).group(Group::Sasl),
-    file("quorum.auth.learnerRequireSasl", Kind::StrictBool, "false", "require it").not_built(Part::Sasl, Switch::True).group(Group::Sasl),
-    detail(file("quorum.auth.*", Kind::Text, "", "details").unset(), Part::Sasl),
+    file("quorum.auth.enableSasl", Kind::StrictBool, "false", "servers that dial this one may authenticate with SASL").group(Group::Sasl),
+    file("quorum.auth.learnerRequireSasl", Kind::StrictBool, "false", "this server authenticates to those that it dials; wants quorum.auth.enableSasl").group(Group::Sasl),
+    file("quorum.auth.serverRequireSasl", Kind::StrictBool, "false", "servers that dial this one must authenticate; wants quorum.auth.learnerRequireSasl").group(Group::Sasl),
+    file("quorum.auth.learner.saslLoginContext", Kind::Text, "QuorumLearner", "section of the JAAS file with the name and password of this server").group(Group::Sasl),
+    file("quorum.auth.server.saslLoginContext", Kind::Text, "QuorumServer", "section of the JAAS file with the servers that may authenticate").group(Group::Sasl),
+    file("quorum.auth.kerberos.servicePrincipal", Kind::Text, "zkquorum/localhost", "name of the other servers in Kerberos").harmless("only a login with Kerberos reads it, which is refused").group(Group::Sasl),
     prop("sasl.*", Kind::Text, "", "settings of clients").unset().harmless("clients read them").group(Group::Sasl),
     prop("kerberos.*", Kind::Text, "", "settings of Java's Kerberos").unset().harmless("they concern clients, and logins of Java").group(Group::Sasl),
 

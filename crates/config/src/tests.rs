@@ -687,10 +687,6 @@ fn parts_not_built_are_refused_when_switched_on() {
             "the audit log is not part of this version\nhint: --set zebu.runWithout=audit starts without it",
         ),
         (
-            "quorum.auth.enableSasl=true",
-            "SASL between servers is not part of this version\nhint: --set zebu.runWithout=sasl starts without it",
-        ),
-        (
             "authProvider.x=com.example.Provider",
             "this server cannot load Java classes\nhint: --set zebu.runWithout=plugins starts without it",
         ),

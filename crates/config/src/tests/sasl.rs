@@ -107,3 +107,68 @@ fn sasl_may_be_required() {
     let notes = Case::file(&format!("{SCHEME}\nsessionRequireClientSASLAuth=true")).notes();
     assert!(notes.iter().any(|note| note.ends_with("no client is served")), "{notes:?}");
 }
+
+const SERVERS: &str = "QuorumServer {\n  org.apache.zookeeper.server.auth.DigestLoginModule required\n  user_zk=\"hush1\";\n};\n\
+    QuorumLearner {\n  org.apache.zookeeper.server.auth.DigestLoginModule required\n  username=\"me\" password=\"hush2\";\n};";
+
+/// Members that have the same lines, and a JAAS file.
+fn between_servers(lines: &str, jaas: &str) -> Case {
+    let members = "initLimit=5\nsyncLimit=2\nserver.1=h1:2888:3888\nserver.2=h2:2888:3888\nserver.3=h3:2888:3888";
+    Case::file(&format!("{members}\n{lines}"))
+        .with("/d/myid", "1")
+        .with("/jaas", jaas)
+        .define("java.security.auth.login.config=/jaas")
+}
+
+#[test]
+fn servers_authenticate_to_each_other() {
+    let steps = "quorum.auth.enableSasl=true\nquorum.auth.learnerRequireSasl=true\nquorum.auth.serverRequireSasl=true";
+    let sasl = |lines: &str, jaas: &str| {
+        between_servers(lines, jaas).config().ensemble.expect("it has members").sasl
+    };
+    assert_eq!(sasl("", SERVERS), None);
+    let heard = sasl("quorum.auth.enableSasl=true", SERVERS).unwrap();
+    assert!(!heard.authenticates && !heard.is_required);
+    let required = sasl(steps, SERVERS).unwrap();
+    assert!(required.authenticates && required.is_required);
+    assert_eq!((&*required.user, required.password.expose_str()), ("me", Some("hush2")));
+    assert_eq!(required.servers.password("zk").unwrap().expose_str(), Some("hush1"));
+    assert!(!format!("{required:?}").contains("hush"));
+    let named = format!(
+        "{steps}\nquorum.auth.learner.saslLoginContext=A\nquorum.auth.server.saslLoginContext=B"
+    );
+    let others = SERVERS.replace("QuorumLearner", "A").replace("QuorumServer", "B");
+    assert_eq!(sasl(&named, &others), Some(required));
+}
+
+#[test]
+fn faults_of_sasl_between_servers_are_told() {
+    let on = "quorum.auth.enableSasl=true";
+    let place = "-D: java.security.auth.login.config: /jaas";
+    for (lines, jaas, text) in [
+        (
+            "quorum.auth.learnerRequireSasl=true",
+            SERVERS,
+            "zoo.cfg:8: quorum.auth.learnerRequireSasl=true needs quorum.auth.enableSasl=true".to_owned(),
+        ),
+        (
+            "quorum.auth.enableSasl=true\nquorum.auth.serverRequireSasl=true",
+            SERVERS,
+            "zoo.cfg:9: quorum.auth.serverRequireSasl=true needs quorum.auth.learnerRequireSasl=true".to_owned(),
+        ),
+        (
+            on,
+            &USERS.replace("Server", "QuorumServer"),
+            format!("{place}: there is no section QuorumLearner; its sections are: QuorumServer"),
+        ),
+        (
+            on,
+            &SERVERS.replace("user_zk=\"hush1\"", "username=\"a\" password=\"b\""),
+            format!(
+                "{place}:2: section QuorumServer: give each server that may authenticate a line user_NAME=\"PASSWORD\""
+            ),
+        ),
+    ] {
+        between_servers(lines, jaas).fails(&text);
+    }
+}

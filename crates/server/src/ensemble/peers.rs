@@ -41,6 +41,7 @@ mod members;
 mod observer;
 mod oracle;
 mod post;
+mod sasl;
 mod sockets;
 mod strangers;
 

@@ -21,15 +21,13 @@ use zebu_zab::election::{Ballot, State, Vote};
 use zebu_zab::mesh::{self, WireId};
 use zebu_zab::{Configs, Input};
 
+use super::greeting::Halves;
 use super::strangers::{Stranger, Strangers};
 use super::{CONNECTIONS_MAX, Net, greeting, sockets};
 use crate::error::StartError;
 
 /// Pause between tries to bind the election port.
 const BIND_PAUSE: Duration = Duration::from_secs(1);
-
-/// The two directions of a connection.
-type Halves = (PeerReader, PeerWriter);
 
 /// What a connection's writer is to send: only the newest message matters.
 #[derive(Debug, Default)]
@@ -132,21 +130,21 @@ async fn accept(net: Arc<Net>, listener: TcpListener) {
 async fn welcome(net: &Arc<Net>, socket: TcpStream, stranger: Stranger) -> io::Result<()> {
     sockets::tune(&socket, net.tuning());
     let stream = greeting::open(net, socket, net.config.election.handshake_timeout).await?;
-    let (mut from, to) = stream.into_split();
-    let mut received = BytesMut::with_capacity(256);
+    let mut halves = Halves::from(stream);
     let message = tokio::time::timeout(net.config.election.handshake_timeout, async {
         loop {
-            if let Some(message) = InitialMessage::decode(&mut received).map_err(invalid)? {
+            if let Some(message) = InitialMessage::decode(&mut halves.received).map_err(invalid)? {
                 return Ok::<_, io::Error>(message);
             }
-            if from.read_buf(&mut received).await? == 0 {
+            if halves.from.read_buf(&mut halves.received).await? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }
     });
     let message = message.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+    halves.examine(net, net.config.election.handshake_timeout).await?;
     drop(stranger);
-    greeting::vouch(net, message.server, from.certificate())?;
+    greeting::vouch(net, message.server, halves.from.certificate())?;
     let addresses: Vec<_> = message.usable().cloned().collect();
     if !addresses.is_empty() {
         net.remember(message.server, addresses);
@@ -155,19 +153,19 @@ async fn welcome(net: &Arc<Net>, socket: TcpStream, stranger: Stranger) -> io::R
     let slot = Arc::new(Slot::default());
     net.wires.lock().insert(wire, slot.clone());
     net.report(Input::Mesh(mesh::Input::Accepted { wire, peer: message.server }));
-    serve(net.clone(), (from, to), received, wire, slot).await;
+    serve(net.clone(), halves, wire, slot).await;
     Ok(())
 }
 
 /// Dials a server and says who this is.
 pub(super) async fn dial(net: Arc<Net>, peer: ServerId) {
     match introduce(&net, peer).await {
-        Ok(stream) => {
+        Ok(halves) => {
             let wire = WireId(net.id());
             let slot = Arc::new(Slot::default());
             net.wires.lock().insert(wire, slot.clone());
             net.report(Input::Mesh(mesh::Input::Dialled { wire, peer }));
-            serve(net, stream, BytesMut::new(), wire, slot).await;
+            serve(net, halves, wire, slot).await;
         }
         Err(error) => {
             net.ended(&format!("server {} cannot be reached for votes", peer.0), &error);
@@ -182,23 +180,19 @@ async fn introduce(net: &Net, peer: ServerId) -> io::Result<Halves> {
     let patience = net.config.election.connect_timeout;
     let stream = greeting::reach(net, &addresses, patience, net.tuning()).await?;
     greeting::vouch(net, peer, stream.certificate())?;
-    let (from, mut to) = stream.into_split();
+    let mut halves = Halves::from(stream);
     let me = net.me();
     let own = me.election_addresses();
     let message = InitialMessage::new(me.id, &own, net.config.rules.multi_address);
     // In one piece: the original reads it with a single call.
-    to.write_all(&message.to_bytes()).await?;
-    to.flush().await?;
-    Ok((from, to))
+    halves.to.write_all(&message.to_bytes()).await?;
+    halves.to.flush().await?;
+    halves.prove(net, net.config.election.handshake_timeout).await?;
+    Ok(halves)
 }
 
-async fn serve(
-    net: Arc<Net>,
-    (from, to): Halves,
-    received: BytesMut,
-    wire: WireId,
-    slot: Arc<Slot>,
-) {
+async fn serve(net: Arc<Net>, halves: Halves, wire: WireId, slot: Arc<Slot>) {
+    let Halves { from, to, received } = halves;
     let ended = tokio::select! {
         ended = hear(&net, from, received, wire) => ended,
         ended = speak(to, &slot) => ended,

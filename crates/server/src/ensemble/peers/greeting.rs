@@ -1,19 +1,21 @@
 //! What a connection between servers begins with.
 //!
 //! Whatever is accepted on the election port or on a quorum port passes here before any of it is
-//! used, and whatever is dialled before anything is said on it: TLS takes over the socket where it is configured. A peer
+//! used, and whatever is dialled before anything is said on it: TLS takes over the socket, and SASL follows, where they are configured. A peer
 //! that expects what this server does not do is told from noise, and costs nothing but its connection.
 
 use std::io;
 use std::time::Duration;
 
+use bytes::BytesMut;
 use tokio::net::TcpStream;
 use zebu_auth::certificate::Facts;
 use zebu_auth::tls::verify_hostname;
 use zebu_proto::quorum::is_auth_packet;
 use zebu_proto::{HostPort, ServerId};
-use zebu_transport::{PeerError, PeerStream};
+use zebu_transport::{PeerError, PeerReader, PeerStream, PeerWriter};
 
+use super::sasl::{self, SaslFault};
 use super::sockets::Tuning;
 use super::{Net, sockets};
 
@@ -24,7 +26,7 @@ pub(super) enum Expects {
     #[error("it begins TLS (sslQuorum), which is not switched on here")]
     Tls,
     /// The first bytes are those of a SASL exchange.
-    #[error("it begins SASL (quorum.auth.enableSasl), which is not part of this version")]
+    #[error("it begins SASL (quorum.auth.enableSasl), which is not switched on here")]
     Sasl,
 }
 
@@ -65,7 +67,7 @@ pub(super) async fn open(
         match &net.tls {
             Some(tls) => Ok(tls.accept(socket, &net.hosts()).await?),
             None => {
-                check(&socket).await?;
+                check(&socket, net.config.sasl.is_some()).await?;
                 PeerStream::plain(socket)
             }
         }
@@ -94,14 +96,53 @@ pub(super) async fn reach(
     tokio::time::timeout(patience, reached).await.map_err(|_| io::ErrorKind::TimedOut)?
 }
 
+/// Both directions of a connection, and what has come on it.
+pub(super) struct Halves {
+    pub(super) from: PeerReader,
+    pub(super) to: PeerWriter,
+    pub(super) received: BytesMut,
+}
+
+impl From<PeerStream> for Halves {
+    fn from(stream: PeerStream) -> Self {
+        let (from, to) = stream.into_split();
+        Self { from, to, received: BytesMut::new() }
+    }
+}
+
+impl Halves {
+    /// Hears with SASL who has dialled, where it is switched on. `patience`: how long that may take.
+    ///
+    /// # Errors
+    /// SASL is required, and the other end is not authenticated; it is gone, or silent for too long.
+    pub(super) async fn examine(&mut self, net: &Net, patience: Duration) -> io::Result<()> {
+        let Some(sasl) = &net.config.sasl else { return Ok(()) };
+        let heard = sasl::examine(sasl, &mut self.from, &mut self.to, &mut self.received);
+        tokio::time::timeout(patience, heard).await.map_err(|_| io::ErrorKind::TimedOut)?
+    }
+
+    /// Says with SASL who this server is, where it must.
+    ///
+    /// # Errors
+    /// The other end does not take this server for authenticated, or does not prove itself; it is gone, or silent for too long.
+    pub(super) async fn prove(&mut self, net: &Net, patience: Duration) -> io::Result<()> {
+        let Some(sasl) = net.config.sasl.as_ref().filter(|sasl| sasl.authenticates) else {
+            return Ok(());
+        };
+        let said = sasl::prove(sasl, &mut self.from, &mut self.to, &mut self.received);
+        tokio::time::timeout(patience, said).await.map_err(|_| io::ErrorKind::TimedOut)?
+    }
+}
+
 /// Looks at the first bytes of a connection, which stay where they are.
-async fn check(socket: &TcpStream) -> io::Result<()> {
+async fn check(socket: &TcpStream, has_sasl: bool) -> io::Result<()> {
     let mut first = [0; 8];
     let count = socket.peek(&mut first).await?;
     if count == 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    expects(&first[..count]).map_or(Ok(()), |expects| Err(io::Error::other(expects)))
+    let expects = expects(&first[..count]).filter(|expects| !has_sasl || *expects != Expects::Sasl);
+    expects.map_or(Ok(()), |expects| Err(io::Error::other(expects)))
 }
 
 /// Whether a certificate is that of the server which its holder says to be, if that is to be found out.
@@ -132,7 +173,8 @@ pub(super) fn misfit(error: &io::Error) -> Option<String> {
     let expects = cause.downcast_ref::<Expects>().map(Expects::to_string);
     let refused = || cause.downcast_ref::<PeerError>().map(PeerError::to_string);
     let impostor = || cause.downcast_ref::<Impostor>().map(Impostor::to_string);
-    expects.or_else(refused).or_else(impostor)
+    let sasl = || cause.downcast_ref::<SaslFault>().map(SaslFault::to_string);
+    expects.or_else(refused).or_else(impostor).or_else(sasl)
 }
 
 #[cfg(test)]

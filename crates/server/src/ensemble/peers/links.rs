@@ -15,7 +15,7 @@ use zebu_jute::{DecodeError, Encode as _, Encoder};
 use zebu_proto::quorum::{LearnerInfo, PacketKind, QuorumPacket};
 use zebu_proto::{HostPort, ServerId, Zxid};
 use zebu_replica::Input;
-use zebu_transport::{PeerReader, PeerStream, PeerWriter};
+use zebu_transport::{PeerReader, PeerWriter};
 use zebu_zab::LinkId;
 use zebu_zab::config::Role;
 
@@ -23,6 +23,7 @@ use crate::counting::replication::add_latency;
 use crate::metrics::Metrics;
 
 use super::backlog::{Backlog, packet_bytes};
+use super::greeting::Halves;
 use super::observer::Observer;
 use super::sockets::Tuning;
 use super::{CONNECTIONS_MAX, LinkHandle, Net, ToLink, copy, greeting, sockets};
@@ -87,7 +88,7 @@ enum Connection {
     /// One that came in: what it begins with is still to be found out.
     Accepted(TcpStream),
     /// One to whom this server learns from.
-    Dialled(PeerStream),
+    Dialled(Box<Halves>),
 }
 
 struct AbortOnDrop(tokio::task::JoinHandle<()>);
@@ -102,8 +103,15 @@ impl Drop for AbortOnDrop {
 pub(super) async fn connect(net: Arc<Net>, addresses: Vec<HostPort>) {
     let patience = net.shared.config.sessions.tick * net.config.connect_ticks.max(1);
     let tuning = tuning(net.config.learners.learner_no_delay);
-    match greeting::reach(&net, &addresses, patience, tuning).await {
-        Ok(stream) => start(&net, Connection::Dialled(stream), zebu_zab::Input::Connected),
+    let reached = async {
+        let mut halves: Halves = greeting::reach(&net, &addresses, patience, tuning).await?.into();
+        halves.prove(&net, patience).await?;
+        io::Result::Ok(halves)
+    };
+    match reached.await {
+        Ok(halves) => {
+            start(&net, Connection::Dialled(Box::new(halves)), zebu_zab::Input::Connected)
+        }
         Err(error) => {
             let at: Vec<String> =
                 addresses.iter().map(|at| format!("{}:{}", at.host, at.port)).collect();
@@ -170,14 +178,20 @@ fn first_patience(net: &Net) -> Duration {
 async fn serve(net: Arc<Net>, connection: Connection, link: LinkId, orders: Orders) {
     let closing = orders.closing.clone();
     let (ended, learns) = match connection {
-        Connection::Dialled(stream) => (talk(&net, stream, link, orders, true).await, true),
+        Connection::Dialled(halves) => (talk(&net, *halves, link, orders, true).await, true),
         Connection::Accepted(socket) => {
+            let patience = first_patience(&net);
+            let opening = async {
+                let mut halves: Halves = greeting::open(&net, socket, patience).await?.into();
+                halves.examine(&net, patience).await?;
+                io::Result::Ok(halves)
+            };
             let opened = tokio::select! {
-                opened = greeting::open(&net, socket, first_patience(&net)) => opened,
+                opened = opening => opened,
                 () = closing.notified() => Err(io::ErrorKind::ConnectionAborted.into()),
             };
             match opened {
-                Ok(stream) => (talk(&net, stream, link, orders, false).await, false),
+                Ok(halves) => (talk(&net, halves, link, orders, false).await, false),
                 Err(error) => (Err(error), false),
             }
         }
@@ -204,18 +218,18 @@ async fn serve(net: Arc<Net>, connection: Connection, link: LinkId, orders: Orde
 /// Both directions of a connection, until it ends.
 async fn talk(
     net: &Arc<Net>,
-    stream: PeerStream,
+    halves: Halves,
     link: LinkId,
     orders: Orders,
     learns: bool,
 ) -> io::Result<()> {
-    let (mut from, to) = stream.into_split();
+    let Halves { mut from, to, received } = halves;
     let (backlog, closing) = (orders.backlog.clone(), orders.closing.clone());
     let progress = || Progress::new(net, link);
     let sent = || net.report(zebu_zab::Input::CopySent(link));
     let mut speaking = std::pin::pin!(speak(&net.shared.metrics, to, orders, progress(), sent));
     tokio::select! {
-        ended = hear(net, &mut from, link, learns, &backlog, progress()) => ended,
+        ended = hear(net, &mut from, received, link, learns, &backlog, progress()) => ended,
         ended = &mut speaking => ended,
         () = closing.notified() => {
             let last = async {
@@ -231,12 +245,13 @@ async fn talk(
 async fn hear(
     net: &Net,
     from: &mut PeerReader,
+    mut received: BytesMut,
     link: LinkId,
     learns: bool,
     backlog: &Arc<Backlog>,
     mut progress: Progress<impl Fn()>,
 ) -> io::Result<()> {
-    let mut received = BytesMut::with_capacity(64 << 10);
+    received.reserve(64 << 10);
     let (mut inputs, mut bytes) = (Vec::new(), 0);
     let mut said = Said::default();
     let mut observer = None;
@@ -527,7 +542,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (far, _) = listener.accept().await.unwrap();
-        let (from, to) = PeerStream::plain(near).unwrap().into_split();
+        let (from, to) = zebu_transport::PeerStream::plain(near).unwrap().into_split();
         (to, from, far)
     }
 

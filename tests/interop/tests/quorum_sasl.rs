@@ -1,0 +1,148 @@
+//! SASL DIGEST-MD5 between servers: members of ours and of the original's in one ensemble.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
+use zebu_interop::ensemble::{Ensemble, options};
+use zebu_interop::network::Network;
+use zebu_interop::raw::Session;
+use zebu_interop::server::Kind::{Java380, Java395, Zebu};
+use zebu_interop::server::Options;
+use zebu_interop::wire::{Writer, op, open_acl};
+
+const ENABLED: &str = "quorum.auth.enableSasl";
+const LEARNER: &str = "quorum.auth.learnerRequireSasl";
+const SERVER: &str = "quorum.auth.serverRequireSasl";
+
+/// The steps of the original's documentation.
+const OFF: &[&str] = &[];
+const HEARD: &[&str] = &[ENABLED];
+const SAID: &[&str] = &[ENABLED, LEARNER];
+const REQUIRED: &[&str] = &[ENABLED, LEARNER, SERVER];
+
+/// The file of a member that says to be `zk` with this password.
+fn jaas(folder: &TempDir, password: &str) -> Result<PathBuf> {
+    let path = folder.path().join(format!("{password}.conf"));
+    let module = "org.apache.zookeeper.server.auth.DigestLoginModule required";
+    let text = format!(
+        "QuorumServer {{ {module} user_zk=\"right\"; }};\nQuorumLearner {{ {module} username=\"zk\" password=\"{password}\"; }};\n"
+    );
+    fs::write(&path, text)?;
+    Ok(path)
+}
+
+fn with(jaas: &Path, on: &[&str]) -> Options {
+    let options = options()
+        .property("java.security.auth.login.config", jaas.display())
+        // With it the original has no DIGEST-MD5.
+        .property("zookeeper.fips-mode", "false");
+    on.iter().fold(options, |options, key| options.config(key, "true"))
+}
+
+/// Writes at a member, and sees that all of them have it.
+fn write(ensemble: &mut Ensemble, at: usize, name: &str) -> Result<()> {
+    put(ensemble, at, name)?;
+    let tree = ensemble.agreed_tree()?;
+    ensure!(tree.contains(&format!("{name} ")), "{tree}");
+    Ok(())
+}
+
+fn put(ensemble: &mut Ensemble, at: usize, name: &str) -> Result<()> {
+    ensemble.ask(at, |address, patience| {
+        let mut session = Session::open_within(address, 60_000, patience)?;
+        let body = Writer::new().string(name).buffer(Some(&[7; 10_000]));
+        let reply = session.call(op::CREATE, body.acl(&open_acl()).int(0))?;
+        // Who did not answer may have made it.
+        ensure!([0, -110].contains(&reply.err), "{name}: error {}", reply.err);
+        session.close()
+    })
+}
+
+/// Whoever leads, all kinds follow it, and a wiped one gets its tree.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn members_of_all_kinds_authenticate() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let file = jaas(&folder, "right")?;
+    for kinds in [[Zebu, Java395, Java395], [Java395, Java380, Zebu], [Zebu, Zebu, Java395]] {
+        let run = || {
+            let network = Network::loopback(kinds.len());
+            let prepared = Ensemble::prepare_each(network, &kinds, 0, &|_| with(&file, REQUIRED))?;
+            let mut ensemble = prepared.started()?;
+            for index in 0..kinds.len() {
+                write(&mut ensemble, index, &format!("/by-{index}"))?;
+            }
+            let ours = kinds.iter().position(|kind| *kind == Zebu).context("one of ours")?;
+            ensemble.member(ours).stop()?;
+            ensemble.wipe(ours)?;
+            ensemble.member(ours).launch()?;
+            write(&mut ensemble, ours, "/wiped")?;
+            // The leader goes, whoever it is.
+            let leader = ensemble.leader(None)?;
+            ensemble.member(leader).restart()?;
+            write(&mut ensemble, leader, "/another-leader")
+        };
+        run().with_context(|| format!("{kinds:?}"))?;
+    }
+    Ok(())
+}
+
+/// A running ensemble comes to require SASL in the steps of the original's documentation, with members of both kinds.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn a_mixed_ensemble_comes_to_require_it() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let file = jaas(&folder, "right")?;
+    let kinds = [Java395, Zebu, Zebu];
+    let network = Network::loopback(kinds.len());
+    let prepared = Ensemble::prepare_each(network, &kinds, 0, &|_| with(&file, OFF))?;
+    let mut ensemble = prepared.started()?;
+    write(&mut ensemble, 0, "/without")?;
+    for (step, on) in [HEARD, SAID, REQUIRED].into_iter().enumerate() {
+        for index in 0..kinds.len() {
+            ensemble.member(index).stop()?;
+            for key in on {
+                ensemble.member(index).configure(key, "true");
+            }
+            ensemble.member(index).launch()?;
+            write(&mut ensemble, index, &format!("/step-{step}-{index}"))
+                .with_context(|| format!("member {} with {on:?}", index + 1))?;
+        }
+    }
+    ensemble.no_mismatches()
+}
+
+/// A member with another password, and one without SASL, are kept out by members of either kind, which go on without it.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn who_does_not_authenticate_is_kept_out() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (right, wrong) = (jaas(&folder, "right")?, jaas(&folder, "wrong")?);
+    for kinds in [[Zebu, Zebu, Zebu], [Zebu, Zebu, Java395], [Java395, Java395, Zebu]] {
+        for (file, on) in [(&wrong, REQUIRED), (&right, OFF)] {
+            let run = || {
+                let each: &dyn Fn(usize) -> Options = &|index| match index {
+                    2 => with(file, on),
+                    _ => with(&right, REQUIRED),
+                };
+                let network = Network::loopback(3);
+                let mut ensemble = Ensemble::prepare_each(network, &kinds, 0, each)?;
+                for index in 0..3 {
+                    ensemble.member(index).spawn()?;
+                }
+                for index in 0..2 {
+                    ensemble.member(index).wait_until_serving()?;
+                }
+                put(&mut ensemble, 0, "/without-it")?;
+                put(&mut ensemble, 1, "/as-well")?;
+                let told = ensemble.member(2).four_letter_word("srvr").unwrap_or_default();
+                ensure!(!told.contains("Mode:"), "it serves: {told}");
+                Ok(())
+            };
+            run().with_context(|| format!("{kinds:?} {on:?}"))?;
+        }
+    }
+    Ok(())
+}
