@@ -1,0 +1,48 @@
+//! Bytes on their way to the library, and bytes that it has allocated.
+
+use std::ptr;
+
+use crate::sys::{Api, Buffer};
+
+/// Bytes that the library reads; the result must not outlive them.
+pub(crate) fn lent(bytes: &[u8]) -> Buffer {
+    Buffer { length: bytes.len(), value: bytes.as_ptr().cast_mut().cast() }
+}
+
+/// A buffer that the library fills, and that is given back to it.
+pub(crate) struct Owned<'a> {
+    api: &'a Api,
+    buffer: Buffer,
+}
+
+impl<'a> Owned<'a> {
+    /// An empty one.
+    pub(crate) fn new(api: &'a Api) -> Self {
+        Self { api, buffer: Buffer { length: 0, value: ptr::null_mut() } }
+    }
+
+    /// Where the library writes. It must be used for one call only.
+    pub(crate) fn slot(&mut self) -> *mut Buffer {
+        &mut self.buffer
+    }
+
+    /// A copy of what is in it.
+    pub(crate) fn to_vec(&self) -> Vec<u8> {
+        if self.buffer.value.is_null() || self.buffer.length == 0 {
+            return Vec::new();
+        }
+        // SAFETY: the library has allocated so many bytes there, and nobody changes them.
+        let bytes = unsafe {
+            std::slice::from_raw_parts(self.buffer.value.cast::<u8>(), self.buffer.length)
+        };
+        bytes.to_vec()
+    }
+}
+
+impl Drop for Owned<'_> {
+    fn drop(&mut self) {
+        let mut minor = 0;
+        // SAFETY: the buffer is empty or the library's, and not used again.
+        unsafe { (self.api.gss_release_buffer)(&mut minor, &mut self.buffer) };
+    }
+}

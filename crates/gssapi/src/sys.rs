@@ -1,0 +1,181 @@
+//! The libraries' functions and types as their headers declare them, and the libraries themselves.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::OnceLock;
+
+use libloading::Library;
+
+use crate::error::Error;
+
+/// `OM_uint32`.
+pub(crate) type Uint = u32;
+
+/// Handles of the library: it alone knows what they point to.
+pub(crate) type NamePointer = *mut c_void;
+pub(crate) type CredPointer = *mut c_void;
+pub(crate) type ContextPointer = *mut c_void;
+
+/// `gss_buffer_desc`.
+#[repr(C)]
+pub(crate) struct Buffer {
+    pub(crate) length: usize,
+    pub(crate) value: *mut c_void,
+}
+
+/// `gss_OID_desc`.
+#[repr(C)]
+pub(crate) struct Oid {
+    length: Uint,
+    elements: *const c_void,
+}
+
+// SAFETY: the only values are the statics below, whose bytes are constant.
+unsafe impl Sync for Oid {}
+
+impl Oid {
+    const fn new(bytes: &'static [u8]) -> Self {
+        Self { length: bytes.len() as Uint, elements: bytes.as_ptr().cast() }
+    }
+
+    /// As the library takes it. It never writes there, though its types do not say so.
+    pub(crate) fn pointer(&'static self) -> *mut Oid {
+        std::ptr::from_ref(self).cast_mut()
+    }
+
+    /// Whether the library's `other` is the same.
+    ///
+    /// # Safety
+    /// `other` is null or points to a valid value.
+    pub(crate) unsafe fn is(&self, other: *const Oid) -> bool {
+        // SAFETY: the caller's promise.
+        let Some(other) = (unsafe { other.as_ref() }) else { return false };
+        if other.length != self.length {
+            return false;
+        }
+        // SAFETY: the value is a static, and valid.
+        let own = unsafe { self.bytes() };
+        // SAFETY: the caller's promise.
+        let others = unsafe { other.bytes() };
+        own == others
+    }
+
+    /// # Safety
+    /// The value is valid.
+    unsafe fn bytes(&self) -> &[u8] {
+        // SAFETY: the caller's promise.
+        unsafe { std::slice::from_raw_parts(self.elements.cast(), self.length as usize) }
+    }
+}
+
+/// The mechanism Kerberos 5: 1.2.840.113554.1.2.2.
+pub(crate) static KRB5: Oid = Oid::new(&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 1, 2, 2]);
+/// `GSS_KRB5_NT_PRINCIPAL_NAME`: 1.2.840.113554.1.2.2.1.
+pub(crate) static PRINCIPAL: Oid = Oid::new(&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 1, 2, 2, 1]);
+/// `GSS_C_NT_HOSTBASED_SERVICE`: 1.2.840.113554.1.2.1.4.
+pub(crate) static SERVICE: Oid = Oid::new(&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 1, 2, 1, 4]);
+
+/// `gss_OID_set_desc`.
+#[repr(C)]
+pub(crate) struct OidSet {
+    pub(crate) count: usize,
+    pub(crate) elements: *mut Oid,
+}
+
+/// `gss_key_value_element_desc`.
+#[repr(C)]
+pub(crate) struct KeyValue {
+    pub(crate) key: *const c_char,
+    pub(crate) value: *const c_char,
+}
+
+/// `gss_key_value_set_desc`.
+#[repr(C)]
+pub(crate) struct KeyValues {
+    pub(crate) count: Uint,
+    pub(crate) elements: *const KeyValue,
+}
+
+/// `gss_cred_usage_t`.
+pub(crate) const INITIATE: c_int = 1;
+pub(crate) const ACCEPT: c_int = 2;
+
+/// `GSS_C_INDEFINITE`.
+pub(crate) const INDEFINITE: Uint = Uint::MAX;
+/// `GSS_S_CONTINUE_NEEDED`.
+pub(crate) const CONTINUE: Uint = 1;
+
+macro_rules! functions {
+    ($($name:ident($($argument:ty),*) -> $result:ty;)*) => {
+        /// The functions that are used, each with its declaration.
+        pub(crate) struct Api {
+            $(pub(crate) $name: unsafe extern "C" fn($($argument),*) -> $result,)*
+        }
+
+        impl Api {
+            /// Finds every function in one of the libraries.
+            fn find(libraries: &[Library]) -> Result<Self, String> {
+                $(
+                    let $name = {
+                        let symbol = concat!(stringify!($name), "\0").as_bytes();
+                        let mut reason = String::new();
+                        let found = libraries.iter().find_map(|library| {
+                            // SAFETY: the declarations are those of the libraries' headers, which do not change within
+                            // the version that the names of their files carry.
+                            let found = unsafe {
+                                library.get::<unsafe extern "C" fn($($argument),*) -> $result>(symbol)
+                            };
+                            found.map(|symbol| *symbol).map_err(|error| reason = error.to_string()).ok()
+                        });
+                        found.ok_or(reason)?
+                    };
+                )*
+                Ok(Self { $($name,)* })
+            }
+        }
+    };
+}
+
+functions! {
+    gss_acquire_cred_from(*mut Uint, NamePointer, Uint, *const OidSet, c_int, *const KeyValues, *mut CredPointer, *mut *mut OidSet, *mut Uint) -> Uint;
+    gss_inquire_cred(*mut Uint, CredPointer, *mut NamePointer, *mut Uint, *mut c_int, *mut *mut OidSet) -> Uint;
+    gss_release_cred(*mut Uint, *mut CredPointer) -> Uint;
+    gss_import_name(*mut Uint, *const Buffer, *mut Oid, *mut NamePointer) -> Uint;
+    gss_canonicalize_name(*mut Uint, NamePointer, *mut Oid, *mut NamePointer) -> Uint;
+    gss_display_name(*mut Uint, NamePointer, *mut Buffer, *mut *mut Oid) -> Uint;
+    gss_release_name(*mut Uint, *mut NamePointer) -> Uint;
+    gss_init_sec_context(*mut Uint, CredPointer, *mut ContextPointer, NamePointer, *mut Oid, Uint, Uint, *const c_void, *const Buffer, *mut *mut Oid, *mut Buffer, *mut Uint, *mut Uint) -> Uint;
+    gss_accept_sec_context(*mut Uint, *mut ContextPointer, CredPointer, *const Buffer, *const c_void, *mut NamePointer, *mut *mut Oid, *mut Buffer, *mut Uint, *mut Uint, *mut CredPointer) -> Uint;
+    gss_delete_sec_context(*mut Uint, *mut ContextPointer, *mut Buffer) -> Uint;
+    gss_wrap(*mut Uint, ContextPointer, c_int, Uint, *const Buffer, *mut c_int, *mut Buffer) -> Uint;
+    gss_unwrap(*mut Uint, ContextPointer, *const Buffer, *mut Buffer, *mut c_int, *mut Uint) -> Uint;
+    gss_display_status(*mut Uint, Uint, c_int, *mut Oid, *mut Uint, *mut Buffer) -> Uint;
+    gss_release_buffer(*mut Uint, *mut Buffer) -> Uint;
+    krb5_init_context(*mut *mut c_void) -> i32;
+    krb5_free_context(*mut c_void) -> ();
+    krb5_cc_resolve(*mut c_void, *const c_char, *mut *mut c_void) -> i32;
+    krb5_cc_destroy(*mut c_void, *mut c_void) -> i32;
+}
+
+/// Their files. The second is a part of the first one's package, and loaded with it.
+const FILES: [&str; 2] = ["libgssapi_krb5.so.2", "libkrb5.so.3"];
+
+/// The functions, from libraries that are loaded at the first call and stay until the process ends.
+pub(crate) fn loaded() -> Result<&'static Api, Error> {
+    static API: OnceLock<Result<Api, Error>> = OnceLock::new();
+    API.get_or_init(|| load(FILES)).as_ref().map_err(Clone::clone)
+}
+
+/// The functions of these libraries.
+pub(crate) fn load(files: [&'static str; 2]) -> Result<Api, Error> {
+    let missing = |library, reason| Error::Missing { library, reason };
+    let mut libraries = Vec::new();
+    for file in files {
+        // SAFETY: the initialization of these libraries makes locks and tables of their own and needs nothing of this process.
+        let library = unsafe { Library::new(file) };
+        libraries.push(library.map_err(|error| missing(file, error.to_string()))?);
+    }
+    let api = Api::find(&libraries).map_err(|reason| missing(files[0], reason))?;
+    // They are never unloaded: the functions above stay valid, and so do what the libraries note of each thread.
+    std::mem::forget(libraries);
+    Ok(api)
+}
