@@ -15,8 +15,8 @@ use crate::steps::{root, run};
 type Artifact = (&'static str, &'static str, &'static str);
 
 /// Debian: the 3.8.0 server and command line, the C client with and without threads, the logger that shows what they say, and what counts
-/// the cost of a request.
-const DEBIAN: [&str; 9] = [
+/// the cost of a request, and a key distribution centre of Kerberos.
+const DEBIAN: [&str; 13] = [
     "zookeeper",
     "libzookeeper-java",
     "libzookeeper-mt-dev",
@@ -26,6 +26,10 @@ const DEBIAN: [&str; 9] = [
     "libc6-dev",
     "strace",
     "valgrind",
+    "libgssapi-krb5-2",
+    "krb5-kdc",
+    "krb5-admin-server",
+    "krb5-user",
 ];
 
 /// Maven: the server and command line of the oracle. The later ones are libraries which the first one

@@ -7,6 +7,7 @@
 //! Sources: `sun.security.provider.ConfigFile`, `DigestLoginModule`, `SaslServerCallbackHandler`,
 //! `SaslQuorumServerCallbackHandler`.
 
+mod kerberos;
 mod parse;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::secret::Secret;
+
+pub use kerberos::{KerberosLogin, Service};
 
 /// Class names of `DigestLoginModule`: that of ZooKeeper, and those that distributions copied.
 const DIGEST_SUFFIX: &str = ".DigestLoginModule";
@@ -94,25 +97,6 @@ pub struct DigestLogin {
     pub users: BTreeMap<String, Secret>,
 }
 
-/// The options of `Krb5LoginModule` that have a meaning outside of Java.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct KerberosLogin {
-    /// Whom to log in as.
-    pub principal: Option<String>,
-    /// The key table to log in with, when `useKeyTab` says so.
-    pub key_tab: Option<PathBuf>,
-    /// Whether a key table is to be used.
-    pub use_key_tab: bool,
-    /// Whether a ticket from a cache is to be used.
-    pub use_ticket_cache: bool,
-    /// The cache; the user's own where there is none.
-    pub ticket_cache: Option<PathBuf>,
-    /// `storeKey`: an acceptor needs its key.
-    pub store_key: bool,
-    /// `isInitiator`; true where it is not set.
-    pub is_initiator: bool,
-}
-
 impl Jaas {
     /// Parses the text of the file `path`, which is only named in errors. `property`: the system properties, which
     /// values may name as `${name}`.
@@ -176,7 +160,7 @@ impl Jaas {
             return digest(module).map(Login::Digest).map(Some).map_err(fault);
         }
         if module.class.ends_with(KERBEROS_SUFFIX) {
-            return kerberos(module).map(Login::Kerberos).map(Some).map_err(fault);
+            return kerberos::login(module).map(Login::Kerberos).map(Some).map_err(fault);
         }
         Err(fault(format!(
             "the login module {} is not supported; use \
@@ -230,36 +214,6 @@ fn digest(module: &Module) -> Result<DigestLogin, String> {
         return Err(
             "there are neither users (user_NAME=\"PASSWORD\") nor username and password".to_owned()
         );
-    }
-    Ok(login)
-}
-
-fn kerberos(module: &Module) -> Result<KerberosLogin, String> {
-    let text =
-        |name: &str| module.options.get(name).and_then(Secret::expose_str).map(str::to_owned);
-    let flag = |name: &str, default: bool| match text(name) {
-        None => Ok(default),
-        Some(value) if value.eq_ignore_ascii_case("true") => Ok(true),
-        Some(value) if value.eq_ignore_ascii_case("false") => Ok(false),
-        Some(value) => Err(format!("{name} is {value:?}; use true or false")),
-    };
-    let file = |name: &str| {
-        text(name).map(|path| PathBuf::from(path.strip_prefix("FILE:").unwrap_or(&path)))
-    };
-    let login = KerberosLogin {
-        principal: text("principal"),
-        key_tab: file("keyTab"),
-        use_key_tab: flag("useKeyTab", false)?,
-        use_ticket_cache: flag("useTicketCache", false)?,
-        ticket_cache: file("ticketCache"),
-        store_key: flag("storeKey", false)?,
-        is_initiator: flag("isInitiator", true)?,
-    };
-    if login.key_tab.is_some() && !login.use_key_tab {
-        return Err("keyTab is set without useKeyTab=true; set both".to_owned());
-    }
-    if login.ticket_cache.is_some() && !login.use_ticket_cache {
-        return Err("ticketCache is set without useTicketCache=true; set both".to_owned());
     }
     Ok(login)
 }

@@ -1,7 +1,7 @@
 //! TLS and SASL without sockets: what the server, the network between servers and the clients share.
 //!
 //! Owns key and trust stores ([`store`]), what a certificate says ([`certificate`]), JAAS files ([`jaas`]), SASL's
-//! DIGEST-MD5 ([`digest_md5`]), what every mechanism of SASL is to a server ([`sasl`]), the configurations of TLS
+//! DIGEST-MD5 ([`digest_md5`]) and GSSAPI ([`gssapi`]), what every mechanism of SASL is to a server ([`sasl`]), the configurations of TLS
 //! ([`tls`]), Kerberos names ([`kerberos`]) and secrets that cannot be printed ([`Secret`]). It opens no socket and starts no thread. Only [`store`] and [`jaas`] read files, each once
 //! and whole; their callers decide when a file is read again.
 
@@ -10,6 +10,7 @@ mod pbe;
 
 pub mod certificate;
 pub mod digest_md5;
+pub mod gssapi;
 pub mod jaas;
 pub mod kerberos;
 pub mod random;

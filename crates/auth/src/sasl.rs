@@ -2,11 +2,12 @@
 //!
 //! A [`Mechanism`] is made once at start, of a section of a JAAS file. It begins a [`ServerExchange`] for each connection.
 //! An exchange is a state machine over tokens: it opens no socket, and takes the time and random bytes with each token.
-//! [`digest`] makes the mechanism of a `DigestLoginModule`.
+//! [`digest`] makes the mechanism of a `DigestLoginModule`, [`gssapi`] that of a `Krb5LoginModule`.
 //!
 //! Sources: `ZooKeeperSaslServer`, `SaslServerCallbackHandler`.
 
 mod digest;
+mod gssapi;
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use crate::kerberos::{Malformed, Naming};
 
 pub use digest::digest;
+pub use gssapi::gssapi;
 
 /// Random bytes that come with each token.
 pub const RANDOM_BYTES: usize = 32;

@@ -12,9 +12,13 @@ use zebu_auth::kerberos::{Naming, Rules};
 use super::Note;
 use super::build::Reader;
 use super::registry;
-use super::settings::{PeerSaslConfig, SaslConfig, SaslLogin};
+use super::settings::{KerberosConfig, PeerSaslConfig, SaslConfig, SaslLogin};
 
 const FILE: &str = "java.security.auth.login.config";
+const KRB5_CONF: &str = "java.security.krb5.conf";
+/// Properties that stand for entries of `krb5.conf` in Java.
+const KRB5_PROPERTIES: [(&str, &str); 2] =
+    [("java.security.krb5.realm", "default_realm"), ("java.security.krb5.kdc", "kdc of the realm")];
 const SECTION: &str = "sasl.serverconfig";
 const DEFAULT_SECTION: &str = "Server";
 const RULES: &str = "security.auth_to_local";
@@ -38,6 +42,8 @@ impl Reader<'_> {
             self.note(Note::warn(text.to_owned()));
         }
         let _ = self.given("superUser.*");
+        let _ = self.given(KRB5_CONF);
+        let _ = KRB5_PROPERTIES.map(|(key, _)| self.given(key));
         let super_users = self.family(SUPER_USER).filter(|id| !id.is_empty()).map(str::to_owned);
         let mut super_users: Vec<String> =
             self.text(SUPER_USER).into_iter().chain(super_users).collect();
@@ -98,10 +104,9 @@ impl Reader<'_> {
         let login = jaas.login(&section).map_err(fault).ok()?;
         match login {
             Some(Login::Digest(login)) if login.users.is_empty() => {
-                let line = jaas.section(&section).and_then(|modules| modules.first());
                 fault(JaasError {
                     path,
-                    line: line.map(|module| module.line),
+                    line: line_of(&jaas, &section),
                     fault: format!(
                         "section {section}: no client can log in; give each a line user_NAME=\"PASSWORD\""
                     ),
@@ -109,18 +114,19 @@ impl Reader<'_> {
                 None
             }
             Some(Login::Digest(login)) => Some(SaslLogin::Digest { login, super_password }),
-            Some(Login::Kerberos(_)) => {
-                let line = jaas.section(&section).and_then(|modules| modules.first());
-                fault(JaasError {
-                    path,
-                    line: line.map(|module| module.line),
-                    fault: format!(
-                        "section {section}: Kerberos is not part of this version; use \
-                         org.apache.zookeeper.server.auth.DigestLoginModule"
-                    ),
-                });
-                None
-            }
+            Some(Login::Kerberos(login)) => match login.service() {
+                Ok(service) => {
+                    self.kerberos(&jaas, &path, &section, service).map(SaslLogin::Kerberos)
+                }
+                Err(missing) => {
+                    fault(JaasError {
+                        path,
+                        line: line_of(&jaas, &section),
+                        fault: format!("section {section}: {missing}"),
+                    });
+                    None
+                }
+            },
             None if is_named || is_required => {
                 let names: Vec<&str> = jaas.names().collect();
                 let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
@@ -195,6 +201,32 @@ impl Reader<'_> {
         }
     }
 
+    /// A login with Kerberos of this section; `None` where a property of Java's Kerberos cannot be followed.
+    fn kerberos<L>(
+        &self,
+        jaas: &Jaas,
+        path: &Path,
+        section: &str,
+        login: L,
+    ) -> Option<KerberosConfig<L>> {
+        let line = line_of(jaas, section).map_or(String::new(), |line| format!(":{line}"));
+        let mut can_be_followed = true;
+        for (key, entry) in KRB5_PROPERTIES {
+            if self.text(key).is_some() {
+                let text = format!(
+                    "{key}: the library of Kerberos reads {entry} from krb5.conf; set it there and remove {key}"
+                );
+                self.problem(key, text);
+                can_be_followed = false;
+            }
+        }
+        can_be_followed.then(|| KerberosConfig {
+            login,
+            place: format!("{}{line}: section {section}", path.display()),
+            krb5_conf: self.text(KRB5_CONF).map(PathBuf::from),
+        })
+    }
+
     fn jaas(&self, path: &Path) -> Result<Jaas, JaasError> {
         let fault = |line, fault| JaasError { path: path.to_owned(), line, fault };
         let bytes = self.read_file(path).map_err(|error| {
@@ -209,6 +241,11 @@ impl Reader<'_> {
         };
         Jaas::parse(path, text, &property)
     }
+}
+
+/// The line of the login module of a section.
+fn line_of(jaas: &Jaas, section: &str) -> Option<usize> {
+    jaas.section(section).and_then(|modules| modules.first()).map(|module| module.line)
 }
 
 /// What `take` finds in a section for servers.
@@ -227,7 +264,7 @@ fn peer_section<T>(
     };
     found.map_err(|fault| JaasError {
         path: path.to_owned(),
-        line: jaas.section(section).and_then(|modules| modules.first()).map(|module| module.line),
+        line: line_of(jaas, section),
         fault: format!("section {section}: {fault}"),
     })
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use zebu_auth::jaas::DigestLogin;
+use zebu_auth::jaas::{DigestLogin, Service};
 use zebu_auth::kerberos::Naming;
 use zebu_auth::tls::PortFiles;
 use zebu_replica::Passwords;
@@ -353,6 +353,20 @@ pub enum SaslLogin {
         /// `SASLAuthenticationProvider.superPassword`.
         super_password: Option<zebu_auth::Secret>,
     },
+    /// With Kerberos.
+    Kerberos(KerberosConfig<Service>),
+}
+
+/// A login with Kerberos, and what errors with it name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KerberosConfig<L> {
+    /// What the section says.
+    pub login: L,
+    /// File, line and section.
+    pub place: String,
+    /// `java.security.krb5.conf`, which the library of Kerberos does not know: it reads the file that the variable
+    /// `KRB5_CONFIG` names.
+    pub krb5_conf: Option<PathBuf>,
 }
 
 /// Kinds of znodes.

@@ -365,6 +365,9 @@ pub static SETTINGS: &[Setting] = &[
 
     // SASL
     full("java.security.auth.login.config", Kind::Path, "", "JAAS file with the users; read once, at the start").unset().group(Group::Sasl),
+    full("java.security.krb5.conf", Kind::Path, "", "krb5.conf of a login with Kerberos; the environment must have KRB5_CONFIG with the same path").unset().group(Group::Sasl),
+    full("java.security.krb5.realm", Kind::Text, "", "refused with a login with Kerberos: default_realm of krb5.conf says it").unset().group(Group::Sasl),
+    full("java.security.krb5.kdc", Kind::Text, "", "refused with a login with Kerberos: kdc of the realm in krb5.conf says it").unset().group(Group::Sasl),
     prop("sasl.serverconfig", Kind::Text, "Server", "section of the JAAS file").group(Group::Sasl),
     prop("superUser", Kind::Text, "", "id of the scheme sasl whose clients may do everything").unset().group(Group::Sasl),
     prop("superUser.*", Kind::Text, "", "more of them").unset().group(Group::Sasl),

@@ -87,6 +87,14 @@ pub enum StartError {
     /// The certificates of this server as a member.
     #[error("TLS between servers")]
     PeerTls(#[source] zebu_auth::tls::PortError),
+    /// A section of the JAAS file asks for Kerberos, which cannot be had.
+    #[error("{place}: {fault}")]
+    Kerberos {
+        /// File, line and section.
+        place: String,
+        /// What is missing.
+        fault: String,
+    },
     /// A port cannot be listened on.
     #[error("{what}")]
     Listen {

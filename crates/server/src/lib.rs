@@ -56,6 +56,7 @@ mod driver;
 mod ensemble;
 mod error;
 mod run;
+mod sasl;
 mod server;
 mod shared;
 

@@ -39,6 +39,7 @@ use crate::ensemble::membership::{check_alone, check_hand_made};
 use crate::ensemble::peers::Peers;
 use crate::error::StartError;
 use crate::metrics::Metrics;
+use crate::sasl;
 use crate::shared::{Clock, Failure, Shared, StopOnPanic};
 
 /// How long a server looks for a leader at least before it serves read-only clients.
@@ -80,7 +81,7 @@ impl Server {
         let metrics = Metrics::default();
         // What providers of others do may take its time: the network workers do not wait for them.
         let takes_turns = config.ensemble.is_none() && providers.is_empty();
-        let schemes = schemes(&config, providers)?;
+        let access = (schemes(&config, providers)?, sasl::for_clients(&config.auth.sasl)?);
         let began = Instant::now();
         let vfs = Arc::new(OsVfs);
         let mut store = Store::open(vfs.clone(), store_options(&config))?;
@@ -176,7 +177,7 @@ impl Server {
         };
         let ensemble = config.ensemble.clone();
         let shared =
-            Arc::new(Shared::new(config, tree, schemes, metrics, clock, snapshots.clone(), port));
+            Arc::new(Shared::new(config, tree, access, metrics, clock, snapshots.clone(), port));
         let snapshotter = Snapshotter::new(snapshots.clone());
         if first {
             snapshotter.take(&shared).map_err(StartError::FirstSnapshot)?;

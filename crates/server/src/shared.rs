@@ -8,8 +8,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Condvar, Mutex, RwLock};
 use tokio::sync::Notify;
-use tracing::info;
-use zebu_auth::sasl::{self, Sasl};
 use zebu_engine::conns::{ConnLimits, Conns};
 use zebu_engine::load::LoadLimits;
 use zebu_engine::sasl::ClientSasl;
@@ -28,7 +26,7 @@ use crate::clients::descriptors;
 use crate::clients::listening::Listening;
 use crate::clients::refused::Refused;
 use crate::clients::too_long::TooLong;
-use crate::config::{Config, SaslConfig, SaslLogin};
+use crate::config::Config;
 use crate::counting::quota_warnings::QuotaWarnings;
 use crate::ensemble::peers::Observer;
 use crate::error::{RunError, chain};
@@ -262,28 +260,15 @@ pub struct MarkedProposal {
     pub made_ms: i64,
 }
 
-/// How clients authenticate with SASL.
-fn client_sasl(config: &SaslConfig) -> Option<ClientSasl> {
-    let mechanism = match config.login.clone()? {
-        SaslLogin::Digest { login, super_password } => sasl::digest(login, super_password),
-    };
-    info!("clients may authenticate with SASL {}", mechanism.name());
-    Some(ClientSasl {
-        sasl: Sasl { mechanism, naming: config.naming.clone() },
-        super_users: config.super_users.clone(),
-        allows_failed: config.allows_failed,
-    })
-}
-
 /// What connections must obey.
-fn client_rules(config: &Config) -> ClientRules {
+fn client_rules(config: &Config, sasl: Option<ClientSasl>) -> ClientRules {
     let limits = &config.limits;
     ClientRules {
         packet_bytes: limits.packet_bytes,
         answer_bytes_max: limits.answer_bytes_max(),
         outbox_bytes_max: outbox_bytes_max(limits.packet_bytes),
         enforced_schemes: config.auth.enforced_schemes.clone(),
-        sasl: client_sasl(&config.auth.sasl),
+        sasl,
         load: LoadLimits {
             requests: limits.outstanding_requests,
             bytes: limits.outstanding_bytes,
@@ -334,7 +319,7 @@ impl Shared {
     pub fn new(
         config: Config,
         tree: Tree,
-        schemes: Schemes,
+        (schemes, sasl): (Schemes, Option<ClientSasl>),
         metrics: Metrics,
         clock: Clock,
         snapshots: Snapshots,
@@ -370,7 +355,7 @@ impl Shared {
                     .chain(descriptors::connections_max())
                     .min(),
             },
-            common: Common::new(tree, Arc::new(schemes), client_rules(&config)),
+            common: Common::new(tree, Arc::new(schemes), client_rules(&config, sasl)),
             x509: config.auth.x509.then(|| X509::new(config.auth.x509_super_user.clone())),
             config,
             metrics,

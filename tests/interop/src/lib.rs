@@ -11,6 +11,7 @@ pub mod dump;
 pub mod ensemble;
 pub mod faults;
 pub mod http;
+pub mod kdc;
 pub mod linear;
 pub mod load;
 pub mod members;

@@ -1,5 +1,7 @@
 //! Files as Java reads them (`tests/fixtures/jaas`), sections as ZooKeeper means them, and errors with their line.
 
+use zebu_gssapi::Source;
+
 use super::*;
 
 fn fixture(name: &str) -> PathBuf {
@@ -145,4 +147,65 @@ fn a_section_that_cannot_be_meant_is_refused() {
         assert!(error.contains(wanted), "{error:?} for {text:?}");
     }
     assert_eq!(parse("").unwrap().login("S"), Ok(None));
+}
+
+#[test]
+fn a_service_needs_its_keys_and_a_client_needs_tickets() {
+    let read = |options: &str| {
+        let text = format!("S {{ x.Krb5LoginModule required {options}; }};");
+        parse(&text).unwrap().required("S").map_err(|error| error.to_string())
+    };
+    let login = |options: &str| match read(options) {
+        Ok(Login::Kerberos(login)) => login,
+        other => panic!("{other:?}"),
+    };
+    let keys = "useKeyTab=true keyTab=\"/k\" storeKey=true";
+    let service =
+        login(&format!("{keys} principal=\"zookeeper/h@R\" doNotPrompt=true debug=false"));
+    let expected =
+        Service { principal: "zookeeper/h@R".to_owned(), key_tab: Some(PathBuf::from("/k")) };
+    assert_eq!(service.service(), Ok(expected));
+    for (options, said) in [
+        (keys, "set principal="),
+        ("principal=\"*\"", "must be of the form NAME/HOST"),
+        ("principal=\"zookeeper@R\"", "must be of the form NAME/HOST"),
+        ("principal=\"zookeeper/@R\"", "must be of the form NAME/HOST"),
+        ("principal=\"a/b/c@R\"", "must be of the form NAME/HOST"),
+        ("principal=\"a/b@R\" useTicketCache=true", "set useKeyTab=true, storeKey=true and keyTab"),
+        ("principal=\"a/b@R\" useKeyTab=true", "set storeKey=true"),
+    ] {
+        let missing = login(options).service().unwrap_err();
+        assert!(missing.contains(said), "{options}: {missing}");
+    }
+
+    let source = |options| login(options).source();
+    let (amy, key_tab) = (Some("amy".to_owned()), Some(Some(PathBuf::from("/k"))));
+    let expected = Source { principal: amy.clone(), key_tab, cache: None };
+    assert_eq!(source("useKeyTab=true keyTab=\"FILE:/k\" principal=amy"), Ok(expected));
+    let expected = Source { principal: amy, key_tab: Some(None), cache: Some(None) };
+    assert_eq!(source("useKeyTab=true useTicketCache=true principal=amy"), Ok(expected));
+    let cache = Some(Some(PathBuf::from("/c")));
+    let expected = Source { cache, ..Source::default() };
+    assert_eq!(source("useTicketCache=true ticketCache=\"/c\""), Ok(expected));
+    for (options, said) in [
+        ("", "neither a key table nor a cache"),
+        ("useKeyTab=true", "needs principal"),
+        ("useTicketCache=true isInitiator=false", "remove isInitiator=false"),
+    ] {
+        let missing = source(options).unwrap_err();
+        assert!(missing.contains(said), "{options}: {missing}");
+    }
+
+    // What other programs put there is theirs.
+    login("useTicketCache=true serviceName=zookeeper");
+    for (options, said) in [
+        ("useTicketCache=true renewTGT=true", "renewTGT=true: tickets of a cache are not renewed"),
+        ("useTicketCache=true storePass=true", "storePass=true: passwords of Kerberos"),
+        ("useTicketCache=true debug=maybe", "debug is \"maybe\"; use true or false"),
+        ("useKeyTab=true keytab=\"/k\"", "keytab is no option; write keyTab"),
+    ] {
+        let refused = read(options).unwrap_err();
+        assert!(refused.contains(said), "{options}: {refused}");
+    }
+    login("useTicketCache=true renewTGT=false useFirstPass=false");
 }

@@ -72,7 +72,7 @@ fn faults_of_a_jaas_file_name_file_line_and_remedy() {
     fails(
         "",
         "Server {\n com.sun.security.auth.module.Krb5LoginModule required;\n};",
-        ":2: section Server: Kerberos is not part of this version; use org.apache.zookeeper.server.auth.DigestLoginModule",
+        ":2: section Server: set principal=\"zookeeper/HOST@REALM\"",
     );
     fails(
         "",
@@ -89,6 +89,26 @@ fn faults_of_a_jaas_file_name_file_line_and_remedy() {
     );
     let rules = Case::file("security.auth_to_local=RULE:[x").load().unwrap_err().to_string();
     assert!(rules.starts_with("zoo.cfg:3: zookeeper.security.auth_to_local: "), "{rules}");
+}
+
+#[test]
+fn clients_may_log_in_with_kerberos() {
+    let section = "\nServer {\n  com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true\n  keyTab=\"/k\" storeKey=true principal=\"zookeeper/h1@R\";\n};";
+    let with = |define: &str| {
+        let case = Case::file(SCHEME).with("/jaas", section);
+        case.define("java.security.auth.login.config=/jaas").define(define)
+    };
+    let login = with("java.security.krb5.conf=/krb5.conf").config().auth.sasl.login;
+    let Some(SaslLogin::Kerberos(kerberos)) = login else { panic!("{login:?}") };
+    assert_eq!(kerberos.login.principal, "zookeeper/h1@R");
+    assert_eq!(kerberos.login.key_tab.as_deref(), Some("/k".as_ref()));
+    assert_eq!(kerberos.place, "/jaas:3: section Server");
+    assert_eq!(kerberos.krb5_conf.as_deref(), Some("/krb5.conf".as_ref()));
+    with("java.security.krb5.realm=R").fails(
+        "-D: java.security.krb5.realm: the library of Kerberos reads default_realm from krb5.conf; set it there and remove java.security.krb5.realm",
+    );
+    // Where nobody logs in with Kerberos, it is Java's.
+    Case::file("").define("java.security.krb5.realm=R").config();
 }
 
 #[test]

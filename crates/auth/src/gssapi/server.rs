@@ -1,0 +1,109 @@
+//! The side of a service.
+
+use super::{Failure, NO_LAYER, Progress, Secured, check_length};
+
+/// What the agreement says of messages that this side takes: no layer, of 65,536 bytes, as Java says it. A layer that is not
+/// used has no length, but clients divide by it.
+const OFFER: [u8; 4] = [NO_LAYER, 1, 0, 0];
+
+/// Who was authenticated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Authenticated {
+    /// The principal of the ticket, with its realm.
+    pub user: String,
+    /// Whom the peer wants to act as; the user where it does not say.
+    pub authorization: String,
+}
+
+impl Authenticated {
+    /// Whether it wants to act as itself.
+    pub fn is_itself(&self) -> bool {
+        self.user == self.authorization
+    }
+}
+
+/// What a token of the peer leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Send this token and wait for the next.
+    Challenge(Vec<u8>),
+    /// The peer is authenticated, and nothing more is to be sent.
+    Done(Authenticated),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// The context is being established.
+    Start,
+    /// It is, and the peer must say that it has seen so.
+    Established,
+    /// The peer has been told what may protect messages.
+    Offered,
+    Over,
+}
+
+/// One authentication of one connection.
+#[derive(Debug)]
+pub struct Server<C> {
+    context: C,
+    state: State,
+}
+
+impl<C: Secured> Server<C> {
+    /// One that has heard nothing.
+    pub fn new(context: C) -> Self {
+        Self { context, state: State::Start }
+    }
+
+    /// Takes a token. After an error, and after [`Step::Done`], every further token is an error.
+    ///
+    /// # Errors
+    /// The peer is not authenticated.
+    pub fn step(&mut self, token: &[u8]) -> Result<Step, Failure> {
+        let state = std::mem::replace(&mut self.state, State::Over);
+        check_length(token)?;
+        match state {
+            State::Start => match self.context.step(token)? {
+                Progress::Continue(token) => {
+                    self.state = State::Start;
+                    Ok(Step::Challenge(token))
+                }
+                Progress::Established(Some(token)) => {
+                    self.state = State::Established;
+                    Ok(Step::Challenge(token))
+                }
+                Progress::Established(None) => self.offer(),
+            },
+            State::Established if token.is_empty() => self.offer(),
+            State::Established => Err(Failure::Message("a token behind the context")),
+            State::Offered => self.finish(token),
+            State::Over => Err(Failure::Message("a token behind the end")),
+        }
+    }
+
+    fn offer(&mut self) -> Result<Step, Failure> {
+        let token = self.context.wrap(&OFFER)?;
+        self.state = State::Offered;
+        Ok(Step::Challenge(token))
+    }
+
+    fn finish(&mut self, token: &[u8]) -> Result<Step, Failure> {
+        let chosen = self.context.unwrap(token)?;
+        let Some(([layer, ..], authorization)) = chosen.split_first_chunk::<4>() else {
+            return Err(Failure::Message("an agreement that is too short"));
+        };
+        if *layer != NO_LAYER {
+            return Err(Failure::Message(
+                "the client asks for a security layer, which there is not",
+            ));
+        }
+        let user =
+            self.context.peer().ok_or(Failure::Message("a client without a name"))?.to_owned();
+        let authorization = match authorization {
+            [] => user.clone(),
+            _ => String::from_utf8(authorization.to_vec())
+                .map_err(|_| Failure::Message("a name that is not UTF-8"))?,
+        };
+        Ok(Step::Done(Authenticated { user, authorization }))
+    }
+}

@@ -1,0 +1,154 @@
+//! The exchange of RFC 4752, over a context that is played.
+
+use super::*;
+
+/// Contexts that agree: each token is what is written here, and a message is wrapped by a letter of its side.
+#[derive(Debug)]
+struct Played {
+    is_client: bool,
+    /// The server proves itself with a token of its own.
+    is_mutual: bool,
+    tokens: usize,
+}
+
+impl Played {
+    fn client(is_mutual: bool) -> Client<Self> {
+        Client::new(Self { is_client: true, is_mutual, tokens: 0 })
+    }
+
+    fn server(is_mutual: bool) -> Server<Self> {
+        Server::new(Self { is_client: false, is_mutual, tokens: 0 })
+    }
+}
+
+fn refused() -> Error {
+    Error::Refused { message: "played".to_owned() }
+}
+
+impl Secured for Played {
+    fn step(&mut self, token: &[u8]) -> Result<Progress, Error> {
+        self.tokens += 1;
+        match (self.is_client, self.tokens, token) {
+            (true, 1, b"") if self.is_mutual => Ok(Progress::Continue(b"ticket".to_vec())),
+            (true, 1, b"") => Ok(Progress::Established(Some(b"ticket".to_vec()))),
+            (true, 2, b"proof") => Ok(Progress::Established(None)),
+            (false, 1, b"ticket") if self.is_mutual => {
+                Ok(Progress::Established(Some(b"proof".to_vec())))
+            }
+            (false, 1, b"ticket") => Ok(Progress::Established(None)),
+            _ => Err(refused()),
+        }
+    }
+
+    fn peer(&self) -> Option<&str> {
+        (!self.is_client).then_some("amy@ZEBU.TEST")
+    }
+
+    fn wrap(&mut self, message: &[u8]) -> Result<Vec<u8>, Error> {
+        Ok([if self.is_client { b"c" } else { b"s" }, message].concat())
+    }
+
+    fn unwrap(&mut self, message: &[u8]) -> Result<Vec<u8>, Error> {
+        let from = if self.is_client { b's' } else { b'c' };
+        message.strip_prefix(&[from]).map(<[u8]>::to_vec).ok_or_else(refused)
+    }
+}
+
+/// Plays an exchange and returns its tokens and its end.
+fn exchange(is_mutual: bool) -> (Vec<Vec<u8>>, Authenticated) {
+    let (mut client, mut server) = (Played::client(is_mutual), Played::server(is_mutual));
+    let mut tokens = vec![client.begin().unwrap()];
+    loop {
+        match server.step(tokens.last().unwrap()).unwrap() {
+            Step::Challenge(token) => {
+                let answer = client.step(&token).unwrap().unwrap();
+                tokens.extend([token, answer]);
+            }
+            Step::Done(who) => {
+                // The server says so without a token.
+                assert_eq!(client.step(b""), Ok(None));
+                client.step(b"").unwrap_err();
+                server.step(b"").unwrap_err();
+                return (tokens, who);
+            }
+        }
+    }
+}
+
+/// The tokens of RFC 4752, section 3, with the numbers of Java's server.
+#[test]
+fn both_sides_agree_on_no_layer() {
+    let (tokens, who) = exchange(true);
+    assert_eq!(tokens, [&b"ticket"[..], b"proof", b"", b"s\x01\x01\0\0", b"c\x01\0\0\0"]);
+    assert_eq!(who.user, "amy@ZEBU.TEST");
+    assert!(who.is_itself());
+    let (tokens, _) = exchange(false);
+    assert_eq!(tokens, [&b"ticket"[..], b"s\x01\x01\0\0", b"c\x01\0\0\0"]);
+}
+
+/// A server that has told a client what may protect messages.
+fn offered() -> Server<Played> {
+    let mut server = Played::server(false);
+    assert!(matches!(server.step(b"ticket"), Ok(Step::Challenge(_))));
+    server
+}
+
+#[test]
+fn a_server_takes_no_other_answer() {
+    for (answer, said) in [
+        (&b"c\x01\0\0"[..], "an agreement that is too short"),
+        (b"c", "an agreement that is too short"),
+        (b"c\0\0\0\0", "a security layer"),
+        (b"c\x02\0\0\0", "a security layer"),
+        (b"c\x05\0\xff\xff", "a security layer"),
+        (b"c\x01\0\0\0\xff", "not UTF-8"),
+        (b"s\x01\0\0\0", "Kerberos: played"),
+        (b"", "Kerberos: played"),
+        (&[b'c'; TOKEN_BYTES_MAX + 1], "too long"),
+    ] {
+        let mut server = offered();
+        let failure = server.step(answer).unwrap_err().to_string();
+        assert!(failure.contains(said), "{failure}");
+        // The right one comes too late.
+        server.step(b"c\x01\0\0\0").unwrap_err();
+    }
+    let acting = offered().step(b"c\x01\0\0\0bob@ZEBU.TEST").unwrap();
+    let Step::Done(who) = acting else { panic!("{acting:?}") };
+    assert_eq!((&*who.user, &*who.authorization), ("amy@ZEBU.TEST", "bob@ZEBU.TEST"));
+    assert!(!who.is_itself());
+    let mut early = Played::server(true);
+    early.step(b"ticket").unwrap();
+    early.step(b"c\x01\0\0\0").unwrap_err();
+}
+
+#[test]
+fn a_client_believes_no_server_that_proves_nothing() {
+    for (challenges, said) in [
+        (&[&b""[..]][..], "it may not know Kerberos"),
+        (&[b"nonsense"], "Kerberos: played"),
+        (&[b"proof", b""], "Kerberos: played"),
+        (&[b"proof", b"c\x01\x01\0\0"], "Kerberos: played"),
+        (&[b"proof", b"s\x01\x01"], "an offer that is too short"),
+        (&[b"proof", b"s\x06\x01\0\0"], "wants a security layer"),
+        (&[b"proof", b"s\x07\x01\0\0", b"more"], "behind the agreement"),
+    ] {
+        let mut client = Played::client(true);
+        client.begin().unwrap();
+        let (last, before) = challenges.split_last().unwrap();
+        before.iter().for_each(|token| drop(client.step(token).unwrap().unwrap()));
+        let failure = client.step(last).unwrap_err().to_string();
+        assert!(failure.contains(said), "{failure}");
+        client.step(b"").unwrap_err();
+        client.begin().unwrap_err();
+    }
+}
+
+#[test]
+fn a_failure_is_one_line_and_names_the_mechanism() {
+    for (failure, said) in [
+        (Failure::from(refused()), "Kerberos: played"),
+        (Failure::Message("a token that is too long"), "GSSAPI: a token that is too long"),
+    ] {
+        assert_eq!(failure.to_string(), said);
+    }
+}

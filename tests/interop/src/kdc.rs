@@ -1,0 +1,167 @@
+//! A key distribution centre of MIT Kerberos: a realm of its own, on a loopback port, in a folder of its own.
+
+use std::fs;
+use std::net::{Ipv4Addr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+use tempfile::TempDir;
+
+use crate::run::succeed;
+use crate::server::{Options, PATIENCE, free_port};
+
+/// The name of the realm.
+pub const REALM: &str = "ZEBU.TEST";
+
+/// A running centre; it ends when it is dropped.
+pub struct Kdc {
+    folder: TempDir,
+    child: Child,
+    port: u16,
+}
+
+impl Kdc {
+    /// Makes a realm with these principals, each with a random key, and starts its centre.
+    ///
+    /// # Errors
+    /// The programs are missing: `cargo xtask deps` installs them.
+    pub fn start(principals: &[&str]) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("zebu-kdc-").tempdir()?;
+        let port = free_port();
+        let (path, at) = (folder.path().display(), format!("127.0.0.1:{port}"));
+        fs::write(
+            folder.path().join("krb5.conf"),
+            format!(
+                "[libdefaults]\n default_realm = {REALM}\n dns_lookup_kdc = false\n dns_lookup_realm = false\n \
+                 dns_canonicalize_hostname = false\n rdns = false\n udp_preference_limit = 1\n\
+                 [realms]\n {REALM} = {{\n  kdc = {at}\n }}\n"
+            ),
+        )?;
+        fs::write(
+            folder.path().join("kdc.conf"),
+            format!(
+                "[kdcdefaults]\n kdc_listen = {at}\n kdc_tcp_listen = {at}\n[realms]\n {REALM} = {{\n  \
+                 database_name = {path}/principal\n  key_stash_file = {path}/stash\n  acl_file = {path}/acl\n }}\n"
+            ),
+        )?;
+        let command = |program: &str| {
+            let mut command = Command::new(program);
+            command.env("KRB5_CONFIG", folder.path().join("krb5.conf"));
+            command.env("KRB5_KDC_PROFILE", folder.path().join("kdc.conf"));
+            command
+        };
+        let mut make = command("kdb5_util");
+        make.args(["create", "-s", "-r", REALM, "-P", "of no account"]);
+        succeed(&mut make, PATIENCE).context("a realm; hint: cargo xtask deps")?;
+        let child =
+            command("krb5kdc").arg("-n").stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
+        let mut kdc = Self { folder, child, port };
+        kdc.wait_until_listening()?;
+        for principal in principals {
+            kdc.admin(&format!("addprinc -randkey {principal}"))?;
+            kdc.key_tab(principal)?;
+        }
+        Ok(kdc)
+    }
+
+    fn wait_until_listening(&mut self) -> Result<()> {
+        let start = Instant::now();
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_err() {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("krb5kdc: {status}");
+            }
+            ensure!(start.elapsed() < PATIENCE, "krb5kdc does not listen");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// Lets the administrator do something, on the database itself.
+    ///
+    /// # Errors
+    /// The program says that it failed.
+    pub fn admin(&self, query: &str) -> Result<()> {
+        let mut command = Command::new("kadmin.local");
+        command.env("KRB5_CONFIG", self.config());
+        command.env("KRB5_KDC_PROFILE", self.folder.path().join("kdc.conf"));
+        let text = succeed(command.args(["-q", query]), PATIENCE)?;
+        // It ends well even so.
+        ensure!(!text.contains(" while "), "{query}: {text}");
+        Ok(())
+    }
+
+    /// The key table of a principal. What is asked first makes it, and every call gives the principal another key.
+    ///
+    /// # Errors
+    /// There is no such principal.
+    pub fn key_tab(&self, principal: &str) -> Result<PathBuf> {
+        let path = self.key_tab_of(principal);
+        self.admin(&format!("ktadd -q -k {} {principal}", path.display()))?;
+        Ok(path)
+    }
+
+    /// Where the key table of a principal is.
+    pub fn key_tab_of(&self, principal: &str) -> PathBuf {
+        self.folder.path().join(format!("{}.keytab", principal.replace('/', "_")))
+    }
+
+    /// A cache with a ticket of this principal.
+    ///
+    /// # Errors
+    /// The centre does not issue one.
+    pub fn cache(&self, principal: &str) -> Result<PathBuf> {
+        let path = self.folder.path().join(format!("{}.cache", principal.replace('/', "_")));
+        let mut command = Command::new("kinit");
+        command.env("KRB5_CONFIG", self.config()).arg("-c").arg(&path);
+        command.arg("-k").arg("-t").arg(self.key_tab_of(principal)).arg(principal);
+        succeed(&mut command, PATIENCE)?;
+        Ok(path)
+    }
+
+    /// The file of clients and services.
+    pub fn config(&self) -> PathBuf {
+        self.folder.path().join("krb5.conf")
+    }
+
+    /// The folder with the key tables, for more files.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A server, of ours or the original's, in this realm.
+    #[must_use]
+    pub fn options(&self, options: Options) -> Options {
+        let config = self.config();
+        options
+            .property("java.security.krb5.conf", config.display())
+            .environment("KRB5_CONFIG", config.display())
+    }
+
+    /// Writes a JAAS file with one section for each of these: its name, a principal, and more options.
+    ///
+    /// # Errors
+    /// The disk is full.
+    pub fn jaas(&self, name: &str, sections: &[(&str, &str, &str)]) -> Result<PathBuf> {
+        let mut text = String::new();
+        for (section, principal, more) in sections {
+            let key_tab = self.key_tab_of(principal);
+            text += &format!(
+                "{section} {{\n  com.sun.security.auth.module.Krb5LoginModule required\n  useKeyTab=true\n  \
+                 keyTab=\"{}\"\n  storeKey=true\n  useTicketCache=false\n  principal=\"{principal}@{REALM}\"{more};\n}};\n",
+                key_tab.display()
+            );
+        }
+        let path = self.folder.path().join(name);
+        fs::write(&path, text)?;
+        Ok(path)
+    }
+}
+
+impl Drop for Kdc {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}

@@ -1,0 +1,165 @@
+//! SASL with Kerberos: a key distribution centre of MIT's, the original's client and ours, against both servers.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use zebu_interop::kdc::{Kdc, REALM};
+use zebu_interop::normalise::text;
+use zebu_interop::run::run;
+use zebu_interop::scenario::same;
+use zebu_interop::server::{Kind, Options, PATIENCE, Server, java};
+
+const PROVIDER: &str = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
+const SERVICE: &str = "zookeeper/localhost";
+
+fn options(kdc: &Kdc, jaas: &Path) -> Options {
+    kdc.options(Options::default())
+        .config("authProvider.1", PROVIDER)
+        .property("java.security.auth.login.config", jaas.display())
+}
+
+/// The original's command line as a user, for one command.
+fn command(kdc: &Kdc, server: &Server, jaas: &Path, words: &[&str]) -> Result<String> {
+    let mut command = java(Kind::Java395);
+    command.arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=off");
+    command.arg(format!("-Djava.security.auth.login.config={}", jaas.display()));
+    command.arg(format!("-Djava.security.krb5.conf={}", kdc.config().display()));
+    command.arg(format!("-Dzookeeper.server.principal={SERVICE}"));
+    command.args(["org.apache.zookeeper.ZooKeeperMain", "-server", &server.connect_string()]);
+    let output = run(command.args(words), PATIENCE)?;
+    let output = format!("{}{}", text(&output.text), output.status);
+    // What a thread of its own prints may come before or behind the answer.
+    let mut lines: Vec<&str> = output.lines().filter(|line| !line.is_empty()).collect();
+    lines.sort_unstable();
+    Ok(format!("{words:?}\n{}\n", lines.join("\n")))
+}
+
+/// The original's client: users with and without a host, and how the server names them.
+fn original(kdc: &Kdc, name: &str, settings: &[(&str, &str)], shown: &[&str]) -> Result<()> {
+    let jaas = kdc.jaas("server.conf", &[("Server", SERVICE, "")])?;
+    let amy = kdc.jaas("amy.conf", &[("Client", "amy", "")])?;
+    let batch = kdc.jaas("batch.conf", &[("Client", "batch/host.example.org", "")])?;
+    let options = settings
+        .iter()
+        .fold(options(kdc, &jaas), |options, (key, value)| options.config(key, value));
+    same(name, &options, |server| {
+        let mut story = String::new();
+        for (user, words) in [
+            (&amy, &["create", "/amy", "hers", "auth::cdrwa"][..]),
+            (&amy, &["whoami"]),
+            (&amy, &["getAcl", "/amy"]),
+            (&batch, &["whoami"]),
+            (&batch, &["get", "/amy"]),
+            (&amy, &["get", "/amy"]),
+        ] {
+            story.push_str(&command(kdc, server, user, words)?);
+        }
+        // Not all failed alike.
+        for shown in shown {
+            ensure!(story.contains(shown), "{shown}: {story}");
+        }
+        Ok(story)
+    });
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn the_originals_client() -> Result<()> {
+    let kdc = Kdc::start(&[SERVICE, "amy", "batch/host.example.org"])?;
+    original(
+        &kdc,
+        "kerberos-cli",
+        &[],
+        &["sasl: amy@ZEBU.TEST", "batch/host.example.org@ZEBU.TEST"],
+    )?;
+    original(
+        &kdc,
+        "kerberos-cli-short",
+        &[
+            ("kerberos.removeHostFromPrincipal", "true"),
+            ("kerberos.removeRealmFromPrincipal", "true"),
+            ("superUser", "batch"),
+            ("sessionRequireClientSASLAuth", "true"),
+        ],
+        &["sasl: amy", "sasl: batch", "super"],
+    )?;
+    original(
+        &kdc,
+        "kerberos-cli-rules",
+        &[
+            ("security.auth_to_local", "RULE:[2:$1](batch)s/batch/worker/ DEFAULT"),
+            ("kerberos.removeHostFromPrincipal", "true"),
+            ("kerberos.removeRealmFromPrincipal", "true"),
+        ],
+        &["sasl: amy", "sasl: worker"],
+    )
+}
+
+/// A server that cannot have its keys does not start, and says why in a sentence.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn a_server_without_its_keys_does_not_start() -> Result<()> {
+    let kdc = Kdc::start(&[SERVICE, "amy"])?;
+    let good = kdc.jaas("good.conf", &[("Server", SERVICE, "")])?;
+    let other = kdc.jaas("other.conf", &[("Server", "zookeeper/other", "")])?;
+    std::fs::copy(kdc.key_tab_of("amy"), kdc.key_tab_of("zookeeper/wrong"))?;
+    let wrong = kdc.jaas("wrong.conf", &[("Server", "zookeeper/wrong", "")])?;
+    let folder = kdc.folder().display();
+    for (jaas, options, said) in [
+        (
+            &other,
+            options(&kdc, &other),
+            format!(
+                "other.conf:2: section Server: Key table file '{folder}/zookeeper_other.keytab' not found"
+            ),
+        ),
+        (
+            &wrong,
+            options(&kdc, &wrong),
+            format!(
+                "wrong.conf:2: section Server: No key table entry found for zookeeper/wrong@{REALM}"
+            ),
+        ),
+        (
+            &good,
+            options(&kdc, &good).environment("KRB5_CONFIG", "/etc/krb5.conf"),
+            "good.conf:2: section Server: java.security.krb5.conf=".to_owned(),
+        ),
+    ] {
+        let mut server = Server::prepare(Kind::Zebu, &options, |_| Ok(()))?;
+        let status = server.expect_refusal()?;
+        let log = server.log();
+        ensure!(!status.success() && log.contains(&said), "{}: {status} {log}", jaas.display());
+        let lines = log.lines().filter(|line| line.contains(&said)).count();
+        ensure!(lines == 1, "{log}");
+    }
+    Ok(())
+}
+
+/// Keys that are exchanged while the server runs are used at once, and a ticket for the key before is refused alone.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn keys_may_be_exchanged_while_the_server_runs() -> Result<()> {
+    let kdc = Kdc::start(&[SERVICE, "amy"])?;
+    let jaas = kdc.jaas("server.conf", &[("Server", SERVICE, "")])?;
+    let amy = kdc.jaas("amy.conf", &[("Client", "amy", "")])?;
+    let server = Server::start(Kind::Zebu, &options(&kdc, &jaas))?;
+    let who = |when: &str| -> Result<()> {
+        let told = command(&kdc, &server, &amy, &["whoami"])?;
+        ensure!(told.contains("sasl: amy@ZEBU.TEST"), "{when}: {told}");
+        Ok(())
+    };
+    who("before")?;
+    // The centre has a key that the table has not.
+    let kept = std::fs::read(kdc.key_tab_of(SERVICE))?;
+    kdc.key_tab(SERVICE)?;
+    let new = std::fs::read(kdc.key_tab_of(SERVICE))?;
+    std::fs::write(kdc.key_tab_of(SERVICE), kept)?;
+    let told = command(&kdc, &server, &amy, &["whoami"])?;
+    ensure!(!told.contains("sasl: amy"), "{told}");
+    let log = server.log_lines(&["fails to authenticate with SASL"]);
+    ensure!(log.contains("Kerberos: ") && log.contains("kvno"), "{log}");
+    std::fs::write(kdc.key_tab_of(SERVICE), new)?;
+    who("after").context("the new key")
+}
