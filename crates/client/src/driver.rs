@@ -52,6 +52,8 @@ enum Report {
     Connected(Connection),
     Failed(Attempt),
     Probed(SocketAddr, Probe),
+    #[cfg(feature = "sasl")]
+    Proved(Attempt, Box<crate::sasl::Kerberos>, Result<Proof, String>),
 }
 
 struct Connection {
@@ -248,6 +250,13 @@ impl Driver {
                     self.step(Input::Disconnected(attempt));
                 }
                 Report::Probed(server, probe) => self.step(Input::Probed(server, probe)),
+                #[cfg(feature = "sasl")]
+                Report::Proved(attempt, kerberos, proof) => {
+                    if let Some(exchange) = &mut self.exchange {
+                        exchange.resume(attempt, kerberos);
+                    }
+                    self.proved(attempt, proof);
+                }
             }
             self.carry_out();
         }
@@ -377,7 +386,7 @@ impl Driver {
                     self.forget_bytes();
                 }
                 Output::Probe(server) => self.probe(server),
-                Output::Prove(attempt, challenge) => self.prove(attempt, &challenge),
+                Output::Prove(attempt, challenge) => self.prove(attempt, challenge),
             }
         }
         // Reports that nobody listens any more may have been added meanwhile.
@@ -517,13 +526,38 @@ impl Driver {
     }
 
     #[cfg(feature = "sasl")]
-    fn prove(&mut self, attempt: Attempt, challenge: &Challenge) {
+    fn prove(&mut self, attempt: Attempt, challenge: Challenge) {
+        use crate::sasl::Answer;
+        let server = self.connection.as_ref().map(|connection| connection.server);
+        let host = server
+            .map(|server| self.destination(server).name.unwrap_or_else(|| server.ip().to_string()));
         let exchange = self.exchange.as_mut().expect("the session's options promise it");
-        let proof = exchange.answer(challenge).unwrap_or_else(|fault| {
-            let server = self.connection.as_ref().map(|connection| connection.server);
-            warn!("SASL failed: {fault}");
-            if let Some(server) = server {
-                self.shared.refused(server, &format!("SASL failed: {fault}"));
+        match exchange.answer(attempt, &challenge, &host.unwrap_or_default()) {
+            Answer::Now(proof) => self.proved(attempt, proof),
+            Answer::Later(mut kerberos) => {
+                // On a thread that nobody waits for, as whoever issues tickets may be silent for long.
+                let reporter = self.reporter.clone();
+                let answers = std::thread::Builder::new().name("zebu-kerberos".to_owned());
+                let spawned = answers.spawn(move || {
+                    let proof = kerberos.answer(&challenge);
+                    let _ = reporter.send(Report::Proved(attempt, kerberos, proof));
+                });
+                if let Err(error) = spawned {
+                    self.proved(attempt, Err(format!("no thread for Kerberos: {error}")));
+                }
+            }
+        }
+    }
+
+    /// Says what SASL has come to.
+    #[cfg(feature = "sasl")]
+    fn proved(&mut self, attempt: Attempt, proof: Result<Proof, String>) {
+        let proof = proof.unwrap_or_else(|fault| {
+            let connection = self.connection.as_ref();
+            // What an earlier connection has come to concerns nobody.
+            if let Some(connection) = connection.filter(|it| it.attempt == attempt) {
+                warn!("SASL failed: {fault}");
+                self.shared.refused(connection.server, &format!("SASL failed: {fault}"));
             }
             Proof::Failed
         });
@@ -531,7 +565,7 @@ impl Driver {
     }
 
     #[cfg(not(feature = "sasl"))]
-    fn prove(&mut self, _: Attempt, _: &Challenge) {
+    fn prove(&mut self, _: Attempt, _: Challenge) {
         unreachable!("no session wants SASL without the feature sasl");
     }
 

@@ -6,20 +6,24 @@ use std::path::Path;
 
 use zebu_auth::Secret;
 use zebu_auth::digest_md5::{self, CLIENTS, NONCE_BYTES};
+use zebu_auth::gssapi::{self, Context, Gss, Initiator, Source, Target};
 use zebu_auth::jaas::{Jaas, Login};
-use zebu_session::{Challenge, Proof};
+use zebu_session::{Attempt, Challenge, Proof};
 
 use crate::{Error, Result};
 
 /// What a server without SASL answers to a token, and one whose `Server` section is of another mechanism.
 const NO_TOKEN: &str = "the server sends no challenge: it has no SASL, or not DIGEST-MD5; check its JAAS section Server";
 
-/// Who a client proves to be with SASL. The mechanism is DIGEST-MD5, in which the password itself is not sent, and the
-/// server proves that it knows it, too. `Debug` shows no password.
+/// The name of the service, unless another is set.
+const SERVICE: &str = "zookeeper";
+
+/// Who a client proves to be with SASL: by a password (DIGEST-MD5) or by a ticket of Kerberos (GSSAPI). Neither a password nor
+/// a key is sent, and the server proves itself, too. `Debug` shows no password.
 ///
-/// The server's JAAS section `Server` names the users, as in `user_amy="secret"`. In ACLs the client has the id `amy` of the
-/// scheme `sasl`. DIGEST-MD5 protects neither requests nor answers, and whoever hears an exchange can try passwords on it:
-/// use it over TLS.
+/// With DIGEST-MD5 the server's JAAS section `Server` names the users, as in `user_amy="secret"`. In ACLs the client has the
+/// id `amy` of the scheme `sasl`. With Kerberos it has the id `amy@EXAMPLE.ORG`, unless the server shortens it. No mechanism
+/// protects requests or answers, and whoever hears an exchange of DIGEST-MD5 can try passwords on it: use SASL over TLS.
 ///
 /// ```no_run
 /// # async fn example() -> zebu_client::Result<()> {
@@ -30,8 +34,39 @@ const NO_TOKEN: &str = "the server sends no challenge: it has no SASL, or not DI
 /// ```
 #[derive(Clone, Debug)]
 pub struct Sasl {
-    user: String,
-    password: Secret,
+    how: How,
+}
+
+#[derive(Clone, Debug)]
+enum How {
+    Digest { user: String, password: Secret },
+    Kerberos { initiator: Initiator, service: Service },
+}
+
+/// How the principal of a server is named.
+#[derive(Clone, Debug)]
+struct Service {
+    name: String,
+    principal: Option<String>,
+    realm: Option<String>,
+    is_canonical: bool,
+}
+
+impl Service {
+    /// The service that a server of this host has tickets for.
+    fn of(&self, host: &str) -> Target {
+        let whole = |principal: &str| match &self.realm {
+            Some(realm) if !principal.contains('@') => format!("{principal}@{realm}"),
+            _ => principal.to_owned(),
+        };
+        match &self.principal {
+            Some(principal) => Target::Principal(whole(principal)),
+            None if self.is_canonical && self.realm.is_none() => {
+                Target::Service { service: self.name.clone(), host: host.to_owned() }
+            }
+            None => Target::Principal(whole(&format!("{}/{host}", self.name))),
+        }
+    }
 }
 
 impl Sasl {
@@ -42,15 +77,102 @@ impl Sasl {
     /// assert!(!format!("{sasl:?}").contains("secret"));
     /// ```
     pub fn digest_md5(user: &str, password: &str) -> Self {
-        Self { user: user.to_owned(), password: Secret::from(password) }
+        Self { how: How::Digest { user: user.to_owned(), password: Secret::from(password) } }
     }
 
-    /// The `username` and `password` of the `DigestLoginModule` in a section of a JAAS file, as Java's clients have it:
-    /// their section is called `Client`. Returns `None` when there is no such section.
+    /// A principal of Kerberos whose key is in a key table. Its tickets are kept in memory, and the library gets new ones when
+    /// half of their time is over: the session may last for ever.
+    ///
+    /// It takes the library of MIT Kerberos, on Debian the package `libgssapi-krb5-2`, which is loaded here.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid): the library is not installed. Whether the key is right is seen when a
+    /// connection begins; a key that is not ends the session, and [`Error::reason`] says why.
+    ///
+    /// ```no_run
+    /// # async fn example() -> zebu_client::Result<()> {
+    /// use zebu_client::{Connector, Sasl};
+    ///
+    /// let sasl = Sasl::kerberos_key_tab("amy@EXAMPLE.ORG", "/etc/amy.keytab")?;
+    /// let client = Connector::new().sasl(sasl).connect("zk1.example.org").await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn kerberos_key_tab(principal: &str, key_tab: impl AsRef<Path>) -> Result<Self> {
+        Self::kerberos(Source {
+            principal: Some(principal.to_owned()),
+            key_tab: Some(Some(key_tab.as_ref().to_owned())),
+            cache: None,
+        })
+    }
+
+    /// Whoever has the ticket in the user's cache, as `kinit` has put it there. The cache is read for each connection, so its
+    /// owner keeps the ticket current.
+    ///
+    /// # Errors
+    /// As [`Sasl::kerberos_key_tab`].
+    ///
+    /// ```no_run
+    /// # async fn example() -> zebu_client::Result<()> {
+    /// use zebu_client::{Connector, Sasl};
+    ///
+    /// let client = Connector::new().sasl(Sasl::kerberos_cache()?).connect("zk1.example.org").await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn kerberos_cache() -> Result<Self> {
+        Self::kerberos(Source { cache: Some(None), ..Source::default() })
+    }
+
+    fn kerberos(source: Source) -> Result<Self> {
+        let gss = Gss::load().map_err(|error| Error::sasl(&error.to_string()))?;
+        let service =
+            Service { name: SERVICE.to_owned(), principal: None, realm: None, is_canonical: true };
+        Ok(Self { how: How::Kerberos { initiator: gss.initiator(source), service } })
+    }
+
+    /// Whether it is a ticket of Kerberos that the client shows.
+    pub fn is_kerberos(&self) -> bool {
+        matches!(self.how, How::Kerberos { .. })
+    }
+
+    fn with_service(mut self, change: impl FnOnce(&mut Service)) -> Self {
+        if let How::Kerberos { service, .. } = &mut self.how {
+            change(service);
+        }
+        self
+    }
+
+    /// The first part of the servers' principals in Kerberos, instead of `zookeeper`; the host follows, as the client's connect
+    /// string has it. Without effect on DIGEST-MD5, like all that follow.
+    #[must_use]
+    pub fn service_name(self, name: &str) -> Self {
+        self.with_service(|service| service.name = name.to_owned())
+    }
+
+    /// The one principal of all servers, such as `zookeeper/zk.example.org@EXAMPLE.ORG`.
+    #[must_use]
+    pub fn server_principal(self, principal: &str) -> Self {
+        self.with_service(|service| service.principal = Some(principal.to_owned()))
+    }
+
+    /// The realm of the servers, where `krb5.conf` does not know it. The names of hosts are taken as they are then.
+    #[must_use]
+    pub fn server_realm(self, realm: &str) -> Self {
+        self.with_service(|service| service.realm = Some(realm.to_owned()))
+    }
+
+    /// Whether the library may look up the names of hosts, as `krb5.conf` says (`dns_canonicalize_hostname`, `rdns`); true
+    /// unless it is set. Whoever answers such a look-up says which server a ticket is for.
+    #[must_use]
+    pub fn canonicalize_host(self, is_canonical: bool) -> Self {
+        self.with_service(|service| service.is_canonical = is_canonical)
+    }
+
+    /// The `DigestLoginModule` or the `Krb5LoginModule` in a section of a JAAS file, as Java's clients have it: their section is
+    /// called `Client`. Returns `None` when there is no such section.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid). [`Error::reason`] names the file, the line, and what is wrong: it
-    /// cannot be read or understood, or the section is of another login module. `Krb5LoginModule` is not supported.
+    /// cannot be read or understood, the section is of another login module, or the library of Kerberos is not installed.
     ///
     /// ```
     /// use zebu_client::Sasl;
@@ -73,53 +195,156 @@ impl Sasl {
         match jaas.login(section).map_err(|error| wrong(&error))? {
             None => Ok(None),
             Some(Login::Digest(login)) => match login.credential {
-                Some((user, password)) => Ok(Some(Self { user, password })),
+                Some((user, password)) => Ok(Some(Self { how: How::Digest { user, password } })),
                 None => Err(wrong(&format_args!("{place}: set username and password"))),
             },
-            Some(Login::Kerberos(_)) => Err(wrong(&format_args!(
-                "{place}: Krb5LoginModule is not supported; use DigestLoginModule"
-            ))),
+            Some(Login::Kerberos(login)) => {
+                let source =
+                    login.source().map_err(|missing| wrong(&format_args!("{place}: {missing}")))?;
+                Self::kerberos(source).map(Some)
+            }
         }
     }
+}
 
-    /// An exchange that has said nothing; `None` where the system gives no random bytes.
-    fn begin(&self) -> Option<digest_md5::Client> {
-        let random = zebu_auth::random::bytes::<NONCE_BYTES>()?;
-        let (user, password) = (self.user.clone(), self.password.clone());
-        Some(digest_md5::Client::new(CLIENTS, user, password, random))
+/// The side of the client in an exchange.
+#[derive(Debug)]
+enum Side {
+    Digest(digest_md5::Client),
+    Kerberos(Box<Kerberos>),
+}
+
+/// An exchange with Kerberos, whose steps may take long.
+#[derive(Debug)]
+pub(crate) struct Kerberos {
+    client: gssapi::Client<Context>,
+}
+
+impl Kerberos {
+    /// What is to be said to a challenge, which may ask the key distribution centre first.
+    ///
+    /// # Errors
+    /// There is no ticket, or the server does not prove itself. The text is for people.
+    pub(crate) fn answer(&mut self, challenge: &Challenge) -> std::result::Result<Proof, String> {
+        let answered = match challenge {
+            Challenge::First => self.client.begin().map(Some),
+            // The end of the exchange is no token.
+            Challenge::Token(token) => self.client.step(token.as_deref().unwrap_or_default()),
+        };
+        let token = answered.map_err(|failure| failure.to_string())?;
+        Ok(token.map_or(Proof::Done, Proof::Token))
     }
+}
+
+/// What a challenge leads to.
+pub(crate) enum Answer {
+    /// This, at once.
+    Now(std::result::Result<Proof, String>),
+    /// What [`Kerberos::answer`] says, elsewhere; then [`Exchange::resume`].
+    Later(Box<Kerberos>),
 }
 
 /// The exchange of the latest connection.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     sasl: Sasl,
-    client: Option<digest_md5::Client>,
+    attempt: Option<Attempt>,
+    side: Option<Side>,
 }
 
 impl Exchange {
     pub(crate) fn new(sasl: Sasl) -> Self {
-        Self { sasl, client: None }
+        Self { sasl, attempt: None, side: None }
     }
 
-    /// What is to be said to a challenge.
-    ///
-    /// # Errors
-    /// The server does not prove itself, or asks for what is not supported. The text is for people.
-    pub(crate) fn answer(&mut self, challenge: &Challenge) -> std::result::Result<Proof, String> {
-        let token = match challenge {
-            Challenge::First => {
-                self.client = self.sasl.begin();
-                let client = self.client.as_ref().ok_or("the system gives no random bytes")?;
-                debug_assert!(!client.is_done(), "an exchange that begins");
-                return Ok(Proof::Token(digest_md5::Client::INITIAL.to_vec()));
+    /// Begins or goes on with the exchange of this attempt, with a server of this host.
+    pub(crate) fn answer(&mut self, attempt: Attempt, challenge: &Challenge, host: &str) -> Answer {
+        if *challenge == Challenge::First {
+            self.attempt = Some(attempt);
+            self.side = match self.sasl.begin(host) {
+                Ok(side) => Some(side),
+                Err(fault) => return Answer::Now(Err(fault)),
+            };
+        }
+        match self.side.take() {
+            Some(Side::Kerberos(kerberos)) => Answer::Later(kerberos),
+            Some(Side::Digest(mut client)) => {
+                let answered = digest(&mut client, challenge);
+                self.side = Some(Side::Digest(client));
+                Answer::Now(answered)
             }
-            Challenge::Token(token) => token.as_ref().ok_or(NO_TOKEN)?,
+            None => Answer::Now(Err("a challenge before the beginning".to_owned())),
+        }
+    }
+
+    /// Takes back what has answered, if the attempt is still the latest.
+    pub(crate) fn resume(&mut self, attempt: Attempt, kerberos: Box<Kerberos>) {
+        if self.attempt == Some(attempt) {
+            self.side = Some(Side::Kerberos(kerberos));
+        }
+    }
+}
+
+impl Sasl {
+    /// An exchange that has said nothing, with a server of this host.
+    fn begin(&self, host: &str) -> std::result::Result<Side, String> {
+        match &self.how {
+            How::Digest { user, password } => {
+                let random = zebu_auth::random::bytes::<NONCE_BYTES>()
+                    .ok_or("the system gives no random bytes")?;
+                let (user, password) = (user.clone(), password.clone());
+                Ok(Side::Digest(digest_md5::Client::new(CLIENTS, user, password, random)))
+            }
+            How::Kerberos { initiator, service } => {
+                let context = initiator.begin(&service.of(host));
+                let context = context.map_err(|error| format!("Kerberos: {error}"))?;
+                Ok(Side::Kerberos(Box::new(Kerberos { client: gssapi::Client::new(context) })))
+            }
+        }
+    }
+}
+
+/// What a user with a password says to a challenge.
+fn digest(
+    client: &mut digest_md5::Client,
+    challenge: &Challenge,
+) -> std::result::Result<Proof, String> {
+    let token = match challenge {
+        Challenge::First => {
+            debug_assert!(!client.is_done(), "an exchange that begins");
+            return Ok(Proof::Token(digest_md5::Client::INITIAL.to_vec()));
+        }
+        Challenge::Token(token) => token.as_ref().ok_or(NO_TOKEN)?,
+    };
+    match client.step(token).map_err(|failure| failure.to_string())? {
+        Some(token) => Ok(Proof::Token(token)),
+        None => Ok(Proof::Done),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The principal that a ticket is for. Source: `SaslServerPrincipal`, `SecurityUtils.createSaslClient`.
+    #[test]
+    fn servers_have_the_principals_of_the_original() {
+        let service = |principal: Option<&str>, realm: Option<&str>, is_canonical| Service {
+            name: SERVICE.to_owned(),
+            principal: principal.map(str::to_owned),
+            realm: realm.map(str::to_owned),
+            is_canonical,
         };
-        let client = self.client.as_mut().ok_or("a challenge before the beginning")?;
-        match client.step(token).map_err(|failure| failure.to_string())? {
-            Some(token) => Ok(Proof::Token(token)),
-            None => Ok(Proof::Done),
+        let looked_up = Target::Service { service: "zookeeper".to_owned(), host: "h".to_owned() };
+        assert_eq!(service(None, None, true).of("h"), looked_up);
+        for (service, expected) in [
+            (service(None, None, false), "zookeeper/h"),
+            (service(None, Some("R"), true), "zookeeper/h@R"),
+            (service(Some("zk/other"), None, true), "zk/other"),
+            (service(Some("zk/other"), Some("R"), true), "zk/other@R"),
+            (service(Some("zk/other@S"), Some("R"), false), "zk/other@S"),
+        ] {
+            assert_eq!(service.of("h"), Target::Principal(expected.to_owned()));
         }
     }
 }

@@ -16,14 +16,15 @@ const ENABLED: &str = "zookeeper.sasl.client";
 const SECTION: &str = "zookeeper.sasl.clientconfig";
 const DEFAULT_SECTION: &str = "Client";
 
-/// Those that mean something to Kerberos alone, which is refused where a section asks for it.
-const KERBEROS: [&str; 5] = [
-    "zookeeper.sasl.client.username",
-    "zookeeper.sasl.client.canonicalize.hostname",
-    "zookeeper.server.principal",
-    "zookeeper.server.realm",
-    "java.security.krb5.conf",
-];
+/// Those that name the servers' principal in Kerberos.
+const SERVICE: &str = "zookeeper.sasl.client.username";
+const PRINCIPAL: &str = "zookeeper.server.principal";
+const REALM: &str = "zookeeper.server.realm";
+const CANONICAL: &str = "zookeeper.sasl.client.canonicalize.hostname";
+
+/// Where Java finds the realms of Kerberos, and the variable where the library does.
+const KRB5_CONF: &str = "java.security.krb5.conf";
+const KRB5_CONFIG: &str = "KRB5_CONFIG";
 
 /// The properties of SASL that were found, with the places that say so.
 #[derive(Default)]
@@ -31,6 +32,11 @@ pub(crate) struct Properties {
     is_off: bool,
     file: Option<(PathBuf, String)>,
     section: Option<(String, String)>,
+    service: Option<String>,
+    principal: Option<String>,
+    realm: Option<String>,
+    is_not_canonical: bool,
+    krb5_conf: Option<(PathBuf, String)>,
 }
 
 impl Properties {
@@ -43,7 +49,12 @@ impl Properties {
             ENABLED => self.is_off = !boolean(value, key, place)?,
             FILE => self.file = Some((PathBuf::from(value), place.to_owned())),
             SECTION => self.section = Some((value.to_owned(), place.to_owned())),
-            _ => return Ok(KERBEROS.contains(&key)),
+            SERVICE => self.service = Some(value.to_owned()),
+            PRINCIPAL => self.principal = Some(value.to_owned()),
+            REALM => self.realm = Some(value.to_owned()),
+            CANONICAL => self.is_not_canonical = !boolean(value, key, place)?,
+            KRB5_CONF => self.krb5_conf = Some((PathBuf::from(value), place.to_owned())),
+            _ => return Ok(false),
         }
         Ok(true)
     }
@@ -80,7 +91,32 @@ impl Properties {
                 remarks.push(format!("{missing}, so SASL is not used"));
             }
         }
-        Ok(sasl)
+        let Some(mut sasl) = sasl else { return Ok(None) };
+        if sasl.is_kerberos() {
+            self.check_krb5_conf(std::env::var_os(KRB5_CONFIG).map(PathBuf::from))?;
+        }
+        if let Some(name) = &self.service {
+            sasl = sasl.service_name(name);
+        }
+        if let Some(principal) = &self.principal {
+            sasl = sasl.server_principal(principal);
+        }
+        if let Some(realm) = &self.realm {
+            sasl = sasl.server_realm(realm);
+        }
+        Ok(Some(sasl.canonicalize_host(!self.is_not_canonical)))
+    }
+
+    /// The library of Kerberos knows no properties of Java.
+    fn check_krb5_conf(&self, known: Option<PathBuf>) -> Result<()> {
+        match &self.krb5_conf {
+            Some((path, place)) if known.as_ref() != Some(path) => {
+                let path = path.display();
+                Err(Failure::new(format!("{place}: {KRB5_CONF}={path} is Java's"))
+                    .hint(format!("{KRB5_CONFIG}={path} in the environment")))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -121,11 +157,22 @@ mod tests {
         let server = format!("Client {{ {MODULE} user_amy=\"secret\"; }};");
         for (text, words) in [
             ("Client {", "J:1: "),
-            (kerberos, "J: section Client: Krb5LoginModule is not supported"),
+            (kerberos, "J: section Client: there is neither a key table nor a cache of tickets"),
             (&server, "J: section Client: set username and password"),
         ] {
             let refused = settle(text, &[]).0.unwrap_err();
             assert!(refused.starts_with(words) && !refused.contains("secret"), "{refused}");
+        }
+        let conf = |known: Option<&str>| {
+            let mut properties = Properties::default();
+            properties.take(KRB5_CONF, "/k", "F").unwrap();
+            properties
+                .check_krb5_conf(known.map(PathBuf::from))
+                .map_err(|failure| failure.message().to_owned())
+        };
+        assert_eq!(conf(Some("/k")), Ok(()));
+        for known in [None, Some("/other")] {
+            assert_eq!(conf(known), Err("F: java.security.krb5.conf=/k is Java's".to_owned()));
         }
         let mut properties = Properties::default();
         assert!(properties.take(ENABLED, "maybe", "F").is_err());

@@ -43,7 +43,8 @@ impl Kdc {
             folder.path().join("kdc.conf"),
             format!(
                 "[kdcdefaults]\n kdc_listen = {at}\n kdc_tcp_listen = {at}\n[realms]\n {REALM} = {{\n  \
-                 database_name = {path}/principal\n  key_stash_file = {path}/stash\n  acl_file = {path}/acl\n }}\n"
+                 database_name = {path}/principal\n  key_stash_file = {path}/stash\n  acl_file = {path}/acl\n }}\n\
+                 [logging]\n kdc = FILE:{path}/kdc.log\n"
             ),
         )?;
         let command = |program: &str| {
@@ -123,6 +124,17 @@ impl Kdc {
     /// The file of clients and services.
     pub fn config(&self) -> PathBuf {
         self.folder.path().join("krb5.conf")
+    }
+
+    /// How many tickets it has issued to a principal that asked with its key.
+    ///
+    /// # Errors
+    /// Its log cannot be read.
+    pub fn logins(&self, principal: &str) -> Result<usize> {
+        let log = fs::read_to_string(self.folder.path().join("kdc.log"))?;
+        let wanted = format!(" {principal}@{REALM} for krbtgt/");
+        let issued = |line: &&str| line.contains("AS_REQ") && line.contains(": ISSUE: ");
+        Ok(log.lines().filter(issued).filter(|line| line.contains(&wanted)).count())
     }
 
     /// The folder with the key tables, for more files.

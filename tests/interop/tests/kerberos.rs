@@ -1,13 +1,16 @@
 //! SASL with Kerberos: a key distribution centre of MIT's, the original's client and ours, against both servers.
 
 use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use zebu_interop::kdc::{Kdc, REALM};
 use zebu_interop::normalise::text;
-use zebu_interop::run::run;
+use zebu_interop::run::{Program, run};
 use zebu_interop::scenario::same;
 use zebu_interop::server::{Kind, Options, PATIENCE, Server, java};
+use zebu_interop::shell::Shell;
 
 const PROVIDER: &str = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
 const SERVICE: &str = "zookeeper/localhost";
@@ -162,4 +165,132 @@ fn keys_may_be_exchanged_while_the_server_runs() -> Result<()> {
     ensure!(log.contains("Kerberos: ") && log.contains("kvno"), "{log}");
     std::fs::write(kdc.key_tab_of(SERVICE), new)?;
     who("after").context("the new key")
+}
+
+/// Our shell with these properties, beside those of Kerberos.
+fn shell(kdc: &Kdc, server: &str, jaas: &Path, properties: &[(&str, &str)]) -> Command {
+    let mut flags = format!("-Djava.security.auth.login.config={}", jaas.display());
+    for (key, value) in properties {
+        flags += &format!(" -D{key}={value}");
+    }
+    let mut command = Shell::Ours.command(server);
+    command.env("CLIENT_JVMFLAGS", flags).env("KRB5_CONFIG", kdc.config());
+    command
+}
+
+/// Our client with a key table and with a cache, and with every way to name the server, against both servers.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn our_client() -> Result<()> {
+    let kdc = Kdc::start(&[SERVICE, "amy", "bob"])?;
+    let jaas = kdc.jaas("server.conf", &[("Server", SERVICE, "")])?;
+    let amy = kdc.jaas("amy.conf", &[("Client", "amy", "")])?;
+    let bob = kdc.folder().join("bob.conf");
+    let module = "com.sun.security.auth.module.Krb5LoginModule required useTicketCache=true";
+    let cache = kdc.cache("bob")?;
+    std::fs::write(&bob, format!("Client {{ {module} ticketCache=\"{}\"; }};\n", cache.display()))?;
+    let options = options(&kdc, &jaas).config("sessionRequireClientSASLAuth", "true");
+    let (principal, conf) = ("zookeeper.server.principal", kdc.config().display().to_string());
+    let named: &[&[(&str, &str)]] = &[
+        &[],
+        &[(principal, SERVICE), ("java.security.krb5.conf", &conf)],
+        &[
+            (principal, "zookeeper/localhost@ZEBU.TEST"),
+            ("zookeeper.sasl.client.username", "other"),
+        ],
+        &[
+            ("zookeeper.sasl.client.canonicalize.hostname", "false"),
+            ("zookeeper.server.realm", REALM),
+        ],
+    ];
+    same("kerberos-zebu-client", &options, |server| {
+        let at = format!("localhost:{}", server.port());
+        let mut story = String::new();
+        for properties in named {
+            let words = ["create", &format!("/{}", story.len()), "x", "auth::cdrwa"];
+            for (user, id, words) in
+                [(&amy, "amy", &["whoami"][..]), (&bob, "bob", &["whoami"]), (&amy, "", &words)]
+            {
+                let output =
+                    run(shell(&kdc, &at, user, properties).args(["-q"]).args(words), PATIENCE)?;
+                let is_known = output.text.contains(&format!("sasl: {id}@{REALM}"));
+                ensure!(is_known || id.is_empty(), "{properties:?}: {}", output.text);
+                story += &format!("{words:?}: {is_known} {}\n", output.status);
+            }
+        }
+        Ok(story)
+    });
+    Ok(())
+}
+
+/// What is wrong is told in one sentence, by the shell and, where it hears of it, by the server.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn our_client_says_what_is_wrong() -> Result<()> {
+    let kdc = Kdc::start(&[SERVICE, "amy", "old", "gone", "changed"])?;
+    kdc.admin("modprinc -expire 2020-01-01 old")?;
+    kdc.admin("delprinc -force gone")?;
+    kdc.admin("cpw -randkey changed")?;
+    std::fs::copy(kdc.key_tab_of("amy"), kdc.key_tab_of("other"))?;
+    let jaas = kdc.jaas("server.conf", &[("Server", SERVICE, "")])?;
+    let server = Server::start(Kind::Zebu, &options(&kdc, &jaas))?;
+    let at = format!("localhost:{}", server.port());
+    let none = ("zookeeper.sasl.client.canonicalize.hostname", "true");
+    for (user, property, said) in [
+        (
+            "amy",
+            ("zookeeper.server.principal", "zookeeper/none"),
+            "Server zookeeper/none@ZEBU.TEST not found in Kerberos database",
+        ),
+        ("old", none, "Client's entry in database has expired"),
+        ("gone", none, "Client 'gone@ZEBU.TEST' not found in Kerberos database"),
+        ("changed", none, "Decrypt integrity check failed"),
+        ("other", none, "No key table entry found for other@ZEBU.TEST"),
+        ("missing", none, "missing.keytab' not found"),
+    ] {
+        let client = kdc.jaas("client.conf", &[("Client", user, "")])?;
+        let output = run(shell(&kdc, &at, &client, &[property]).args(["-q", "whoami"]), PATIENCE)?;
+        let told: Vec<_> = output.text.lines().filter(|line| line.contains(said)).collect();
+        ensure!(!output.status.success() && told.len() == 1, "{user}: {}", output.text);
+        ensure!(told[0].contains("SASL failed: Kerberos: "), "{}", told[0]);
+    }
+    let wrong = ("java.security.krb5.conf", "/no/such.conf");
+    let client = kdc.jaas("client.conf", &[("Client", "amy", "")])?;
+    let output = run(shell(&kdc, &at, &client, &[wrong]).arg("whoami"), PATIENCE)?;
+    ensure!(
+        output.text.contains("java.security.krb5.conf=/no/such.conf is Java's"),
+        "{}",
+        output.text
+    );
+    ensure!(!output.status.success(), "{}", output.status);
+    Ok(())
+}
+
+/// A client with a key table is not bound to the time of its first ticket.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn tickets_are_renewed() -> Result<()> {
+    let kdc = Kdc::start(&[SERVICE, "amy"])?;
+    // The library renews at half of that time, or 30 seconds before the end.
+    kdc.admin("modprinc -maxlife 50seconds amy")?;
+    let jaas = kdc.jaas("server.conf", &[("Server", SERVICE, "")])?;
+    let amy = kdc.jaas("amy.conf", &[("Client", "amy", "")])?;
+    let server = Server::start(Kind::Zebu, &options(&kdc, &jaas))?;
+    let at = format!("localhost:{}", server.port());
+    let mut shell = Program::start(shell(&kdc, &at, &amy, &[]).arg("-q"))?;
+    let start = Instant::now();
+    let mut sessions = 0;
+    while kdc.logins("amy")? < 2 {
+        ensure!(start.elapsed() < PATIENCE, "{} logins", kdc.logins("amy")?);
+        // Each session begins with the tickets of the one before.
+        shell.say(&format!("connect {at}"))?;
+        shell.say("whoami")?;
+        sessions += 1;
+        shell.wait_for(PATIENCE, |text| text.matches("sasl: amy@ZEBU.TEST").count() >= sessions)?;
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    ensure!(sessions > 2, "every session had tickets of its own");
+    shell.say("quit")?;
+    shell.finish(PATIENCE)?;
+    Ok(())
 }
