@@ -19,17 +19,27 @@ pub(crate) struct Client {
 impl Client {
     /// Opens a session, with `patience` for the connection and for every reply.
     pub(crate) fn connect(server: SocketAddr, patience: Duration) -> anyhow::Result<Self> {
+        match Self::resume(server, patience, &SessionKey::default())? {
+            Some((client, _)) => Ok(client),
+            None => bail!("{server} granted no session"),
+        }
+    }
+
+    /// Goes on with a session, or opens one with the key of none. `None`: the server says that it is over.
+    pub(crate) fn resume(
+        server: SocketAddr,
+        patience: Duration,
+        session: &SessionKey,
+    ) -> anyhow::Result<Option<(Self, SessionKey)>> {
         let mut stream = TcpStream::connect_timeout(&server, patience)
             .with_context(|| format!("connect to {server}"))?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(patience))?;
-        stream.write_all(&wire::connect_request(30_000, &SessionKey::default()))?;
+        stream.write_all(&wire::connect_request(30_000, session))?;
         let hello = receive(&mut stream).with_context(|| format!("handshake with {server}"))?;
-        if wire::granted(&hello).is_none() {
-            bail!("{server} granted no session");
-        }
-        Ok(Self { stream, next_xid: 1 })
+        let granted = wire::granted(&hello);
+        Ok(granted.map(|key| (Self { stream, next_xid: 1 }, key)))
     }
 
     /// Sends one request and returns its error code and the body of the reply.

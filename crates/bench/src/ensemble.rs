@@ -148,6 +148,12 @@ impl<'a> Ensemble<'a> {
         Ok(())
     }
 
+    /// Asks a server to stop, without waiting for its end.
+    pub(crate) fn ask_to_stop(&mut self, index: usize) -> anyhow::Result<()> {
+        self.member(index)?.signal(Signal::TERM);
+        Ok(())
+    }
+
     /// Ends a server in order.
     pub(crate) fn stop_one(&mut self, index: usize) -> anyhow::Result<()> {
         match self.members[index].take() {

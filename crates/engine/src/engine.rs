@@ -355,6 +355,7 @@ impl<S: crate::Side> Engine<S> {
                     world.appends(now, zxid, &record);
                     self.records.push((zxid, record));
                 }
+                Output::Retired => world.retired(),
                 Output::Snapshot => {
                     self.append(world)?;
                     world.order(Order::Roll)?;

@@ -214,6 +214,9 @@ pub trait World: Counter<<Self as World>::Side> {
     /// Clients that only read are served, or no longer.
     fn serves_readers(&mut self, _on: bool) {}
 
+    /// What was in progress when the server was asked to stop is finished; connections between servers are closed.
+    fn retired(&mut self) {}
+
     /// Everything that came is seen to.
     fn turned(&mut self) {}
 }

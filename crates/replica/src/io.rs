@@ -158,6 +158,12 @@ pub enum Input {
     Unheard(Duration),
     /// Somebody with the right to do so ends a session.
     Terminate(SessionId),
+    /// The server is to stop. Nothing new is ordered or forwarded from here on; once what is in progress is answered,
+    /// and at a leader enough followers have it, [`Output::Retired`] follows.
+    Retire {
+        /// When it follows at the latest, by the monotonic clock.
+        by: Duration,
+    },
     /// Everything appended up to here is durable; in an ensemble this comes as a
     /// [`zebu_zab::Input::Flushed`].
     Flushed(Zxid),
@@ -245,6 +251,8 @@ pub enum Output {
     ReadOnly(bool),
     /// Start a new log file and take a snapshot; report [`Input::SnapshotDone`].
     Snapshot,
+    /// What was in progress at [`Input::Retire`] is done, or its time is over: the server may stop.
+    Retired,
     /// Something is to be done between the servers of the ensemble, or on disk. Never one that is
     /// about a transaction or a client: those come as the outputs above.
     ///

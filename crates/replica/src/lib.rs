@@ -29,6 +29,7 @@ mod reaper;
 mod renewal;
 mod replica;
 mod reply;
+mod retire;
 mod schedule;
 mod sessions;
 mod throttle;

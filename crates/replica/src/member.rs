@@ -258,7 +258,7 @@ impl Replica {
     ///
     /// All of it, whatever fails: the peer counts on it that what it asked for is done, above all that
     /// what it delivered is in the tree.
-    fn obey(
+    pub(crate) fn obey(
         &mut self,
         world: World<'_>,
         mut asked: Vec<zebu_zab::Output>,
@@ -615,6 +615,10 @@ impl Replica {
         ids: &[Id],
         out: &mut Vec<Output>,
     ) -> Result<(), Fatal> {
+        if self.retirement.is_asked() {
+            // The learner's connection ends soon, and with it everything that waits on it.
+            return Ok(());
+        }
         let quorum::Request { session, cxid: Xid(cxid), op, body } = request;
         let owner = Owner::Link(link);
         if op == OpCode::CREATE_SESSION {

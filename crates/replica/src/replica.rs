@@ -30,6 +30,7 @@ use crate::outstanding::Outstanding;
 use crate::pack::Pack;
 use crate::prep::{Malformed, Prep};
 use crate::reaper::Reaper;
+use crate::retire::Retirement;
 use crate::schedule::SnapshotSchedule;
 use crate::sessions::{Expiry, Owner, Session, Sessions};
 use crate::throttle::ConnectionThrottle;
@@ -131,6 +132,7 @@ pub struct Replica {
     pub(crate) handed_out: Zxid,
     throttle: ConnectionThrottle,
     intake: Intake,
+    pub(crate) retirement: Retirement,
     pub(crate) reaper: Reaper,
     pub(crate) snapshots: SnapshotSchedule,
     pub(crate) counts: Counts,
@@ -162,6 +164,7 @@ impl Replica {
             handed_out: tree.last_zxid(),
             throttle: ConnectionThrottle::new(options.connections.clone(), options.seed, now),
             intake: Intake::new(options.intake.clone()),
+            retirement: Retirement::default(),
             counts: Counts::default(),
             reaper: Reaper::new(options.reaper.clone(), tree, now),
             snapshots: SnapshotSchedule::new(options.snapshots.clone(), options.seed),
@@ -206,6 +209,7 @@ impl Replica {
         if self.intake.len() > 0 && done.is_ok() {
             self.take_in(world, out)?;
         }
+        self.retire_when_done(world, out);
         self.serve_reads(now.monotonic, out);
         self.note_lag(now.monotonic);
         self.check();
@@ -241,7 +245,9 @@ impl Replica {
                 }
             }
             Input::Unheard(time) => self.sessions.postpone(time, world.now.monotonic),
+            Input::Terminate(_) if self.retirement.is_asked() => {}
             Input::Terminate(session) => self.end_session(world, session, out)?,
+            Input::Retire { by } => self.retirement.begin(world.now.monotonic, by),
             Input::Flushed(zxid) => {
                 let Order::Alone { logged, flushed } = &mut self.order else {
                     unreachable!("an ensemble hears of this from its log")
@@ -385,6 +391,10 @@ impl Replica {
     /// When the next [`Input::Tick`] is due at the latest.
     pub fn next_tick(&self) -> Duration {
         let look = self.intake.next_look().unwrap_or(Duration::MAX);
+        if self.retirement.is_asked() {
+            let peer = self.peer().map_or(Duration::MAX, zebu_zab::Peer::deadline);
+            return look.min(peer).min(self.retirement.due());
+        }
         let peer = match &self.order {
             Order::Alone { .. } => Duration::MAX,
             Order::Ensemble(ensemble) => ensemble.peer.deadline(),
@@ -440,6 +450,10 @@ impl Replica {
     ) -> Result<(), Fatal> {
         let now = world.now;
         let Connect { conn, last_zxid_seen, timeout_ms, session, password, read_only } = connect;
+        if self.retirement.is_asked() {
+            out.push(Output::Disconnect(conn));
+            return Ok(());
+        }
         if !self.throttle.admit(session == SessionId::NONE, now) {
             self.counts.connects_refused += 1;
             out.push(Output::Disconnect(conn));
@@ -528,6 +542,12 @@ impl Replica {
             self.later(Work::Abandon(origin), out);
             return Ok(());
         };
+        let is_late = !self.retirement.takes(request.received);
+        if is_late && (is_ordered(op) || op == OpCode::SYNC) {
+            // Its client asks another server, which it would have to do anyway in a moment.
+            self.later(Work::Abandon(origin), out);
+            return Ok(());
+        }
         let waited = world.now.monotonic.saturating_sub(request.received);
         self.counts.taken_in(waited.as_millis() as u64);
         let patience = self.options.throttled_op_wait;
@@ -695,6 +715,10 @@ impl Replica {
 
     fn tick(&mut self, world: World<'_>, out: &mut Vec<Output>) -> Result<(), Fatal> {
         self.zab_tick(world, out)?;
+        if self.retirement.is_asked() {
+            // Sessions are the next leader's.
+            return Ok(());
+        }
         self.doubt(world, out);
         let order = &self.order;
         let told_until = |link| match (order, link) {

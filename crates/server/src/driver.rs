@@ -413,6 +413,10 @@ impl World for Effects<'_> {
         }
     }
 
+    fn retired(&mut self) {
+        self.shared.retiring.end();
+    }
+
     fn stood_still(&mut self, time: Duration) {
         warn!("this server stood still for {} ms", time.as_millis());
     }

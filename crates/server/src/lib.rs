@@ -55,6 +55,7 @@ mod disk;
 mod driver;
 mod ensemble;
 mod error;
+mod retiring;
 mod run;
 mod sasl;
 mod server;

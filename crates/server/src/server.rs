@@ -39,6 +39,7 @@ use crate::ensemble::membership::{check_alone, check_hand_made};
 use crate::ensemble::peers::Peers;
 use crate::error::StartError;
 use crate::metrics::Metrics;
+use crate::retiring;
 use crate::sasl;
 use crate::shared::{Clock, Failure, Shared, StopOnPanic};
 
@@ -257,18 +258,18 @@ impl Server {
         let shared = Arc::downgrade(&self.shared);
         move || {
             if let Some(shared) = shared.upgrade() {
-                shared.stop(Ok(()));
+                shared.retiring.ask();
             }
         }
     }
 
-    /// Waits until the server was asked to stop or failed, then ends it: connections are closed,
-    /// what was ordered is made durable.
+    /// Waits until the server was asked to stop or failed, then ends it: what is in progress is finished, a leader lets
+    /// another server lead, connections are closed, and what was ordered is made durable.
     ///
     /// # Errors
     /// What made it stop by itself.
     pub fn wait(mut self) -> Result<(), Failure> {
-        let _ = self.shared.wait_stopped();
+        self.shared.retiring.wait_asked();
         self.end()
     }
 
@@ -280,8 +281,20 @@ impl Server {
         self.end()
     }
 
+    /// Has what is in progress finished, while everything still runs.
+    fn retire(&self) {
+        let most = self.shared.config.throttle.shutdown_timeout.min(retiring::TIME_MAX);
+        let by = self.shared.clock.monotonic() + most;
+        self.shared.inbox().push(zebu_replica::Input::Retire { by });
+        // A replica that stands still does not say when its time is over.
+        self.shared.retiring.wait_over(most + most / 4);
+    }
+
     /// Ends every thread, those first that feed the others.
     fn end(&mut self) -> Result<(), Failure> {
+        if self.threads.is_some() {
+            self.retire();
+        }
         self.shared.stop(Ok(()));
         if let Some(threads) = self.threads.take() {
             drop(threads.http);

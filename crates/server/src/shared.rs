@@ -32,6 +32,7 @@ use crate::ensemble::peers::Observer;
 use crate::error::{RunError, chain};
 use crate::four_letter::{ProposalSizes, TRACE_MASK_DEFAULT, Whitelist};
 use crate::metrics::{Metrics, ServerStats};
+use crate::retiring::Retiring;
 
 /// The server's clock.
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +88,8 @@ pub struct Shared {
     pub too_long: TooLong,
     /// Set once, when the server is to stop, with the reason if that is a failure.
     stopping: Mutex<Option<Result<(), Failure>>>,
+    /// What comes before that, unless it is a failure.
+    pub retiring: Retiring,
     stop: Notify,
     stop_sync: Condvar,
     /// What the four-letter words need of the replica's own state.
@@ -363,6 +366,7 @@ impl Shared {
             refused: Refused::default(),
             too_long: TooLong::default(),
             stopping: Mutex::new(None),
+            retiring: Retiring::default(),
             stop: Notify::new(),
             status: Mutex::default(),
             session_list: SessionList::default(),
@@ -424,6 +428,7 @@ impl Shared {
         }
         drop(stopping);
         self.common.serve(Duration::ZERO, || None);
+        self.retiring.end();
         self.stop.notify_waiters();
         self.stop_sync.notify_all();
     }

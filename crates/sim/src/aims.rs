@@ -76,10 +76,12 @@ pub enum Aim {
     LaterEpochs,
     /// Servers that are in the lists of some only.
     OtherLists,
+    /// Servers that are asked to stop, leaders above all.
+    Retirements,
 }
 
 /// All of them.
-pub const AIMS: [Aim; 28] = [
+pub const AIMS: [Aim; 29] = [
     Aim::LoneLeader,
     Aim::BrokenPromises,
     Aim::CopyThenLead,
@@ -108,6 +110,7 @@ pub const AIMS: [Aim; 28] = [
     Aim::Strangers,
     Aim::LaterEpochs,
     Aim::OtherLists,
+    Aim::Retirements,
 ];
 
 /// The faults of a plan, in any order.
@@ -156,6 +159,7 @@ impl Aim {
             Self::Strangers => leaders::strangers(plan, random, &mut script),
             Self::LaterEpochs => leaders::later_epochs(plan, random, &mut script),
             Self::OtherLists => leaders::other_lists(plan, random, &mut script),
+            Self::Retirements => leaders::retirements(plan, random, &mut script),
         }
         script.0.sort_by_key(|planned| planned.at);
         script.0.retain(|planned| planned.at < plan.length);

@@ -3,6 +3,7 @@
 pub(crate) mod configs;
 pub(crate) mod durability;
 pub(crate) mod expiry;
+pub(crate) mod handover;
 pub(crate) mod joint;
 pub(crate) mod leaders;
 mod leadership;
@@ -60,6 +61,7 @@ pub(crate) struct Checks {
     pub(crate) sessions: sessions::Sessions,
     pub(crate) staleness: staleness::Staleness,
     pub(crate) reference: reference::Reference,
+    pub(crate) handover: handover::Handover,
     /// Since when nothing goes wrong and everybody serves.
     pub(crate) calm_since: Option<Duration>,
     /// Up to which transaction a copy has traces, by its connection.
@@ -110,6 +112,7 @@ impl Checks {
             sessions: sessions::Sessions::new(plan.counts_anew),
             staleness: staleness::Staleness::new(plan),
             reference: reference::Reference::new(plan.counts_anew),
+            handover: handover::Handover::new(plan.hands_over),
             calm_since: None,
             extents: BTreeMap::new(),
             sent: BTreeMap::new(),

@@ -161,6 +161,10 @@ impl zebu_engine::World for Driver<'_> {
         self.world.change_role(self.server, role);
     }
 
+    fn retired(&mut self) {
+        self.world.retired(self.server, self.number);
+    }
+
     fn serves_readers(&mut self, on: bool) {
         self.process_mut().only_reads = on;
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use zebu_proto::quorum::QuorumPacket;
+use zebu_replica::Input;
 use zebu_store::vfs::{Crash, Names, Unsynced};
 use zebu_zab::config::Membership;
 
@@ -10,6 +11,9 @@ use crate::checks::configs::is_quorum;
 use crate::disk::Disk;
 use crate::plan::{Fault, Left, Side, Target, When};
 use crate::world::{Happening, World};
+
+/// How long a server that is asked to stop finishes what is in progress.
+const RETIRE_TIME: Duration = Duration::from_secs(2);
 
 impl Left {
     pub(crate) fn crash(self) -> Crash {
@@ -57,6 +61,7 @@ fn between(fault: Fault, here: usize, there: usize) -> Fault {
         Fault::CutOff(target, side, both, time) => Fault::CutOff(end(target), side, both, time),
         Fault::Sever(target, side, time) => Fault::Sever(end(target), side, time),
         Fault::Pause(target, time) => Fault::Pause(end(target), time),
+        Fault::Retire(target, back) => Fault::Retire(end(target), back),
         Fault::PauseOthers(target, time) => Fault::PauseOthers(end(target), time),
         fault => fault,
     }
@@ -329,6 +334,18 @@ impl World {
                 self.servers[server].process.as_ref()?;
                 self.promise(server, more, back);
             }
+            Fault::Retire(target, back) => {
+                let server = self.aim(target)?;
+                let leads = self.servers[server].leads().is_some();
+                let number = self.servers[server].number;
+                let by = self.servers[server].clock(self.now).monotonic + RETIRE_TIME;
+                let process = self.servers[server].process.as_mut()?;
+                if process.comes_back.replace(back).is_some() {
+                    return None;
+                }
+                self.checks.handover.asked(server, leads);
+                self.input(server, number, Input::Retire { by });
+            }
             Fault::SlowNetwork(factor, time) => {
                 self.net.slow = factor;
                 self.after(time, Happening::NetworkBack);
@@ -382,6 +399,26 @@ impl World {
         it.disk.resume();
         let process = it.number;
         self.after(back, Happening::Boot { server, process });
+    }
+
+    /// A server that was asked to stop has finished what was in progress.
+    pub(crate) fn retired(&mut self, server: usize, number: u64) {
+        let Some(process) = self.process(server, number) else { return };
+        let back = process.comes_back.expect("it was asked to stop");
+        let pending = process.replica.peer().map_or(0, |peer| peer.history().pending().len());
+        self.reached("retired");
+        let found = self.checks.handover.retired(server, self.now, pending);
+        found.into_iter().for_each(|what| self.checks.found(what));
+        // Its clients' connections take a while to end.
+        let after = self.random.ms(1, 500);
+        self.after(after, Happening::Ends { server, process: number, back });
+    }
+
+    /// The process of a server that was asked to stop is gone.
+    pub(crate) fn ends(&mut self, server: usize, number: u64, back: Duration) {
+        if self.process(server, number).is_some() {
+            self.kill(server, 0, back);
+        }
     }
 
     /// An operator starts a server again.

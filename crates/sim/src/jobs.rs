@@ -59,7 +59,7 @@ impl World {
 
     /// Takes what has queued up, and starts to work on it.
     fn start_jobs(&mut self, server: usize) {
-        let slow = self.random.one_in(60);
+        let slow = self.random.one_in(60) && !self.plan.hands_over;
         let fsync =
             Duration::from_micros(self.random.between(300, if slow { 300_000 } else { 3000 }));
         let factor = self.servers[server].disk_factor;

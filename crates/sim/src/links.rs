@@ -250,7 +250,9 @@ impl World {
         let (known, own) = (process.said.electors(peer), process.said.election_addresses());
         let is_there = self.servers[to].process.as_mut().is_some_and(|process| {
             let listens = process.said.election_addresses();
-            let reached = !given_up && listens.iter().any(|address| known.contains(address));
+            let reached = !given_up
+                && !process.retired
+                && listens.iter().any(|address| known.contains(address));
             if reached {
                 process.said.meet(members::id(server), own);
             }

@@ -158,6 +158,8 @@ pub const MUTANTS: &[Mutant] = &[
     aimed("one epoch a try", "B-30", Aim::LaterEpochs),
     aimed("other lists refused", "liveness", Aim::OtherLists),
     aimed("leader of a shorter list refused", "liveness", Aim::OtherLists),
+    aimed("retires at once", "liveness", Aim::Retirements),
+    aimed("retired server is there", "liveness", Aim::Retirements),
     alone("told before the sync", "S-8"),
     alone("sync of a turn not told", "liveness"),
     alone("lost wake-up", "liveness"),

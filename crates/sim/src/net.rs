@@ -99,7 +99,7 @@ impl Net {
 
 impl World {
     pub(crate) fn delay(&mut self) -> Duration {
-        let slow = self.random.one_in(30);
+        let slow = self.random.one_in(30) && !self.plan.hands_over;
         let micros = self.random.between(100, if slow { 200_000 } else { 2_000 });
         let delay = Duration::from_micros(micros) * self.net.slow.max(1);
         if self.net.slow > 1 {

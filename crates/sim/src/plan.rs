@@ -250,6 +250,8 @@ pub enum Fault {
     Stranger(usize, u32, bool, u32),
     /// A server is stopped and comes back with a promise of so many epochs later.
     Promise(Target, u32, Duration),
+    /// A server is asked to stop, and started again so much later.
+    Retire(Target, Duration),
 }
 
 impl Fault {
@@ -286,6 +288,7 @@ impl Fault {
             Self::SlowNetwork(..) => "slow network",
             Self::Stranger(..) => "stranger",
             Self::Promise(..) => "later promise",
+            Self::Retire(..) => "asked to stop",
         }
     }
 }
@@ -335,6 +338,8 @@ pub struct Plan {
     pub credulous: bool,
     /// Whether nothing happens that may end a leadership.
     pub undisturbed: bool,
+    /// Whether nothing else happens than that servers are asked to stop, with quick networks and disks, so that leaders hand over at once.
+    pub hands_over: bool,
     /// How many regions the machines are in.
     pub regions: usize,
     /// How long a message takes from one region to the next.
@@ -462,6 +467,7 @@ impl Plan {
             edited: None,
             credulous: false,
             undisturbed: false,
+            hands_over: false,
             regions: 1,
             distance: Duration::ZERO,
             masters: false,

@@ -90,6 +90,10 @@ pub(crate) struct Process {
     pub(crate) role: Role,
     /// Whether it serves clients that only read, for want of a leader.
     pub(crate) only_reads: bool,
+    /// It was asked to stop, and is started again so much later.
+    pub(crate) comes_back: Option<Duration>,
+    /// It takes no part in elections any more.
+    pub(crate) retired: bool,
     waking: bool,
     timer: Option<Duration>,
     /// Its turn was interrupted, and goes on later.
@@ -446,6 +450,8 @@ impl World {
             takes_observers: false,
             role: Role::Looking,
             only_reads: false,
+            comes_back: None,
+            retired: false,
             waking: false,
             timer: None,
             going_on: false,
@@ -589,6 +595,8 @@ impl World {
         });
         self.trace(server as u64, 3 << 40);
         self.checks.role(server, role, self.now);
+        let late = self.checks.handover.role(role, self.now);
+        late.into_iter().for_each(|what| self.checks.found(what));
         if let Some(process) = &mut self.servers[server].process {
             process.role = role;
             process.only_reads = false;
@@ -602,6 +610,11 @@ impl World {
         let is_master = matches!(output, Zab::ConnectToMaster(_));
         match output {
             Zab::Mesh(output) => self.mesh(server, number, output),
+            Zab::Retire => {
+                if let Some(process) = self.process(server, number) {
+                    process.retired = true;
+                }
+            }
             Zab::Listen => self.listen(server, Some(Port::Quorum)),
             Zab::ListenForObservers => self.listen(server, Some(Port::Observers)),
             Zab::Unlisten => self.listen(server, None),

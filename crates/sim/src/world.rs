@@ -117,6 +117,11 @@ pub(crate) enum Happening {
         server: usize,
         full: bool,
     },
+    Ends {
+        server: usize,
+        process: u64,
+        back: Duration,
+    },
     NetworkBack,
     ClientSpeaks {
         client: usize,
@@ -351,6 +356,7 @@ impl World {
             | Happening::SnapshotStep { server, .. }
             | Happening::CopyStep { server, .. }
             | Happening::Tell { server, .. }
+            | Happening::Ends { server, .. }
             | Happening::Dialled { server, .. }
             | Happening::Linked { server, .. } => Some(*server),
             Happening::Arrive { connection, side, .. }
@@ -404,6 +410,7 @@ impl World {
             Happening::Resume { server, pause } => self.resume(server, pause),
             Happening::Unblock(pairs) => self.unblock(&pairs),
             Happening::DiskBack { server, full } => self.disk_back(server, full),
+            Happening::Ends { server, process, back } => self.ends(server, process, back),
             Happening::NetworkBack => self.net.slow = 1,
             Happening::ClientSpeaks { client } => self.party_speaks(client),
             Happening::App { app, timer } => self.app_timer(app, timer),

@@ -268,6 +268,8 @@ pub enum Input {
 pub enum Output {
     /// Something is to be done on the election network.
     Mesh(mesh::Output),
+    /// Close the election port for good: the others find at once that this server takes no part in elections.
+    Retire,
     /// Open the quorum port; connections come as [`Input::Accepted`].
     Listen,
     /// Open the port for observers; connections come as [`Input::Accepted`].

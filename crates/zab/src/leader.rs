@@ -334,6 +334,25 @@ impl Leader {
         self.links.serves(link)
     }
 
+    /// Whether everything that is proposed is committed, and enough others have it to elect one of them at once. Where
+    /// too few others are connected, nothing is gained by waiting.
+    pub(crate) fn may_retire(&self, me: ServerId, quorums: &Quorums) -> bool {
+        if self.phase != Phase::Broadcast {
+            return true;
+        }
+        if self.proposed.counter() != 0 && self.end < self.proposed {
+            return false;
+        }
+        let followers = || {
+            let serving = self.links.values().filter(|link| link.is_serving() && !link.observer);
+            serving.filter(|link| link.server != me)
+        };
+        let can_elect = |servers: &BTreeSet<ServerId>| quorums.all_have_quorum(servers);
+        let all = followers().map(|link| link.server).collect();
+        let up_to_date = followers().filter(|link| link.own.unacked.is_none());
+        can_elect(&up_to_date.map(|link| link.server).collect()) || !can_elect(&all)
+    }
+
     /// Until when a learner has told of everything that its clients have said.
     pub(crate) fn told_until(&self, link: LinkId) -> Option<Duration> {
         self.links.get(link).filter(|link| link.is_serving()).map(|link| link.own.told_until)

@@ -226,6 +226,9 @@ pub enum Leave {
     DiskBehindLeader,
 
     // ---- of both
+    /// The server is asked to stop: a leader lets another server lead.
+    #[error("this server is asked to stop")]
+    Retired,
     /// The followers have made more durable that this leader's disk has not than its memory may hold.
     #[error("this leader's disk is too far behind its followers' disks")]
     DiskBehind,

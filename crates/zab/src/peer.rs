@@ -109,6 +109,8 @@ pub struct Peer {
     left: Leave,
     /// How often that was [`Leave::SupporterLooks`].
     disloyal: u64,
+    /// It is asked to stop: it takes no role and no part in elections any more.
+    retired: bool,
 }
 
 impl Peer {
@@ -169,6 +171,7 @@ impl Peer {
             withdraws,
             left: Leave::Started,
             disloyal: 0,
+            retired: false,
             options,
         }
     }
@@ -242,6 +245,7 @@ impl Peer {
     /// When the next [`Input::Tick`] is due.
     pub fn deadline(&self) -> Duration {
         let part = match &self.part {
+            Part::Settling if self.retired => Duration::MAX,
             Part::Settling if self.is_settled() => self.rest_until,
             Part::Settling => Duration::MAX,
             Part::Looking => self.mesh.redial_due(self.quorums.voters()),
@@ -331,6 +335,34 @@ impl Peer {
         self.settle(now, out);
     }
 
+    /// Whether the ensemble loses nothing when this server retires: everything that it has proposed as a leader is
+    /// committed, and those who may elect another leader have it.
+    pub fn may_retire(&self) -> bool {
+        match &self.part {
+            Part::Leading(leader) => leader.may_retire(self.options.me, &self.quorums),
+            _ => true,
+        }
+    }
+
+    /// Ends the role for good, as the server is to stop. From here on this server neither votes nor answers votes.
+    ///
+    /// The others decide the next election as soon as they know that it cannot be reached, so its connections and its
+    /// election port are closed at once.
+    pub fn retire(&mut self, now: Duration, out: &mut Vec<Output>) {
+        self.retired = true;
+        if !zebu_proto::mutant!("retired server is there") {
+            out.push(Output::Retire);
+            let mut done = Vec::new();
+            self.mesh.restart(&mut done);
+            out.extend(done.into_iter().map(Output::Mesh));
+        }
+        self.leave(now, Leave::Retired, out);
+        if matches!(self.part, Part::Looking) {
+            self.election.wait();
+            self.part = Part::Settling;
+        }
+    }
+
     /// Takes one event and pushes what it asks for, to be done in that order.
     pub fn step(&mut self, now: Duration, input: Input, out: &mut Vec<Output>) {
         if std::mem::take(&mut self.withdraws) {
@@ -390,6 +422,7 @@ impl Peer {
         let state = self.election.state();
         match &self.part {
             Part::Settling => assert_eq!(state, State::Looking, "it has no role yet"),
+            _ if self.retired => unreachable!("a server that is to stop takes another role"),
             Part::Looking => {
                 assert_eq!(state, State::Looking, "it has no role yet");
                 assert!(self.is_settled(), "it votes while its disk is busy");
@@ -533,6 +566,12 @@ impl Peer {
         input: mesh::Input,
         out: &mut Vec<Output>,
     ) -> Result<(), Leave> {
+        if self.retired {
+            if let mesh::Input::Accepted { wire, .. } | mesh::Input::Dialled { wire, .. } = input {
+                out.push(Output::Mesh(mesh::Output::Close(wire)));
+            }
+            return Ok(());
+        }
         if let mesh::Input::Accepted { wire, peer } = input
             && !self.may_take_part(peer)
         {
@@ -877,6 +916,7 @@ impl Peer {
     /// Looks for a leader as soon as the disk has done what it was asked for.
     fn settle(&mut self, now: Duration, out: &mut Vec<Output>) {
         while matches!(self.part, Part::Settling)
+            && !self.retired
             && self.is_settled()
             && (self.rest_until <= now || self.appointed.is_some())
         {

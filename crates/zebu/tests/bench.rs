@@ -28,6 +28,8 @@ fn ensembles_are_measured() {
         "three servers: reads, depth 4, 3 conn",
         "leader killed, median",
         "leader paused, median",
+        "leader asked to stop, median",
+        "rolling restart, longest",
         "few transactions (DIFF)",
         "the whole tree (SNAP)",
         "the last",

@@ -323,6 +323,7 @@ impl Driver {
                     }
                 }
                 Output::Snapshot => self.step(Input::SnapshotDone),
+                Output::Retired => unreachable!("nobody asks it to stop"),
             }
         }
         if let Some(zxid) = applied {

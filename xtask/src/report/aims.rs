@@ -93,6 +93,8 @@ pub(crate) const AREAS: &[Area] = &[
         key("p99 at * setData/s", "latency", (P99, "three servers: open loop, * set/s"), Aim::Times(2.0)).short(),
         key("time without a write, leader killed", "failover", ("s without a write", "leader killed, median"), Aim::Times(2.0)).short(),
         key("time without a write, leader paused", "failover", ("s without a write", "leader paused, median"), Aim::Times(2.0)),
+        key("time without a write, leader asked to stop", "failover", ("s without a write", "leader asked to stop, median"), Aim::Open),
+        key("time without a write, rolling restart, longest", "failover", ("s without a write", "rolling restart, longest"), Aim::AtMost(0.05)),
         key("sessions answered after the leader's death", "moving", ("s until sessions are answered", "the last"), Aim::Open),
         key("follower back by DIFF", "rejoin", ("rejoin, s", "few transactions (DIFF)"), Aim::Open),
         key("follower back by SNAP", "rejoin", ("rejoin, s", "the whole tree (SNAP)"), Aim::Open).short(),

@@ -1,4 +1,5 @@
-//! How long nobody can write when the leader is killed, and when it stands still.
+//! How long nobody can write when the leader is killed, when it stands still, and when it is asked to stop; and what a
+//! rolling restart costs.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +14,7 @@ use crate::client::Client;
 use crate::compare::{Bout, progress};
 use crate::ensemble::{Ensemble, retried};
 use crate::suite::ROOT;
+use crate::suite::rolling::{self, Rolled};
 use crate::wire::{self, op};
 
 /// How long a server may take to answer before it is asked anew.
@@ -24,7 +26,8 @@ const QUIET: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> {
     let mut ensemble = Ensemble::start(bout)?;
-    for (name, is_killed) in [("leader killed", true), ("leader paused", false)] {
+    for kind in [Kind::Killed, Kind::Paused, Kind::Stopped] {
+        let name = kind.name();
         let mut gaps = Vec::new();
         for _ in 0..bout.args.faults {
             let leader = ensemble.leader()?;
@@ -37,18 +40,21 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
             }
             thread::sleep(QUIET);
             let fault = Instant::now();
-            if is_killed {
-                ensemble.kill(leader);
-            } else {
-                ensemble.pause(leader, true)?;
+            match kind {
+                Kind::Killed => ensemble.kill(leader),
+                Kind::Paused => ensemble.pause(leader, true)?,
+                Kind::Stopped => ensemble.ask_to_stop(leader)?,
             }
             let gap = first_write(&others, fault)?;
             progress(&format!("  {name}: {} s without a write", number(gap.as_secs_f64())));
             gaps.push(gap);
-            if is_killed {
-                ensemble.launch(leader)?;
-            } else {
-                ensemble.pause(leader, false)?;
+            match kind {
+                Kind::Killed => ensemble.launch(leader)?,
+                Kind::Paused => ensemble.pause(leader, false)?,
+                Kind::Stopped => {
+                    ensemble.stop_one(leader)?;
+                    ensemble.launch(leader)?;
+                }
             }
             ensemble.wait_for(leader)?;
         }
@@ -58,7 +64,38 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
         sheet.put(group, format!("{name}, median"), Better::Lower, median.as_secs_f64());
         sheet.put(group, format!("{name}, longest"), Better::Lower, longest.as_secs_f64());
     }
+    let Rolled { rate, gap, lost } = rolling::restart(&mut ensemble)?;
+    progress(&format!(
+        "  rolling restart at {} writes/s: {} s without a write, {lost} sessions lost",
+        number(rate),
+        number(gap.as_secs_f64())
+    ));
+    sheet.put(
+        "s without a write",
+        "rolling restart, longest".to_owned(),
+        Better::Lower,
+        gap.as_secs_f64(),
+    );
+    sheet.put("sessions lost", "rolling restart".to_owned(), Better::Lower, lost as f64);
     ensemble.stop()
+}
+
+/// What happens to the leader.
+#[derive(Clone, Copy)]
+enum Kind {
+    Killed,
+    Paused,
+    Stopped,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Killed => "leader killed",
+            Self::Paused => "leader paused",
+            Self::Stopped => "leader asked to stop",
+        }
+    }
 }
 
 /// One acknowledged write in a session of its own.

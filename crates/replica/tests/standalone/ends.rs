@@ -6,7 +6,7 @@ use zebu_jute::{Decode as _, Encode as _, Encoder};
 use zebu_proto::reply::ReplyHeader;
 use zebu_proto::request::{Create, CreateTtl, MultiHeader, PathWatch, SetData};
 use zebu_proto::{Acl, AclRef, ErrorCode, OpCode, SessionId, Version, Xid, Zxid};
-use zebu_replica::{Input, Reader, frame};
+use zebu_replica::{Input, Output, Reader, frame};
 use zebu_tree::WatcherId;
 
 use crate::world::{EPHEMERAL, PERSISTENT, Server, tree};
@@ -209,4 +209,40 @@ fn a_server_that_starts_with_a_clock_a_day_ahead_deletes_nothing_too_early() {
     create_ttl(&mut again, 2, "/new", 120_000);
     // What it has made itself ages at once.
     assert_eq!(after(&mut again, 300, &["/ttl", "/new"]), [false, false]);
+}
+
+/// What a server that is asked to stop still does, in the order in which it does it.
+#[test]
+fn a_server_that_is_asked_to_stop_finishes_what_is_in_progress_and_begins_nothing() {
+    let mut server = Server::new(true, 2);
+    server.create(1, "/in-progress", PERSISTENT);
+    let by = server.now.monotonic + Duration::from_secs(2);
+    let outputs = server.step(Input::Retire { by });
+    assert!(outputs.is_empty(), "its log has not synced yet: {outputs:?}");
+    server.now.monotonic += Duration::from_millis(1);
+    server.create(2, "/too-late", PERSISTENT);
+    let outputs = server.step(Input::Flushed(server.tree.last_zxid().next().unwrap()));
+    let told: Vec<_> = outputs
+        .iter()
+        .map(|output| match output {
+            Output::Apply { origin: Some(origin), .. } => ("answered", origin.conn.0),
+            Output::Abandon(origin) => ("abandoned", origin.conn.0),
+            Output::Retired => ("retired", 0),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(told, [("answered", 1), ("abandoned", 2), ("retired", 0)]);
+    let again = server.step(Input::Retire { by });
+    assert!(again.is_empty(), "{again:?}");
+}
+
+#[test]
+fn a_server_whose_disk_hangs_retires_when_its_time_is_over() {
+    let mut server = Server::new(true, 1);
+    server.create(1, "/never", PERSISTENT);
+    let by = server.now.monotonic + Duration::from_secs(2);
+    server.step(Input::Retire { by });
+    assert_eq!(server.replica.next_tick(), by);
+    server.now.monotonic = by;
+    assert!(matches!(server.step(Input::Tick)[..], [Output::Retired]));
 }

@@ -319,6 +319,7 @@ impl Handle {
             Output::Mesh(mesh::Output::Dial(peer)) => {
                 self.runtime.spawn(election::dial(net.clone(), peer));
             }
+            Output::Retire => net.voting.lock().drain(..).for_each(|task| task.abort()),
             Output::Listen => self.listen(net.me().quorum_addresses()),
             Output::ListenForObservers => self.listen(net.master_addresses(&net.me())),
             Output::Unlisten => {

@@ -153,3 +153,28 @@ pub(super) fn other_lists(plan: &mut Plan, random: &mut Random, script: &mut Scr
         script.0.retain(|planned| !matches!(planned.fault, Fault::Wipe(..)));
     }
 }
+
+/// Servers are asked to stop and started again, as in a rolling restart. In every other plan nothing else happens.
+pub(super) fn retirements(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.voters = *random.pick(&[3, 3, 5]);
+    plan.observers = *random.pick(&[0, 0, 1]);
+    plan.masters = random.one_in(3);
+    plan.think = Duration::from_millis(*random.pick(&[20, 50, 100]));
+    plan.length = SECOND * 90;
+    plan.hands_over = random.one_in(2);
+    if !plan.hands_over {
+        script.0 = plan.draw_faults(random);
+        script.0.retain(|_| random.one_in(2));
+    }
+    let mut at = SECOND * 12;
+    while at < plan.length {
+        let target = match random.below(3) {
+            0 => Target::Other(random.below(5) as usize),
+            _ => Target::Leader,
+        };
+        let back = random.ms(1_000, 3_000);
+        script.at(at, Fault::Retire(target, back));
+        // The next one goes when this one is up to date again.
+        at += back + plan.tick * 4 + random.ms(2_000, 6_000);
+    }
+}

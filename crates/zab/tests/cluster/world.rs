@@ -571,6 +571,7 @@ impl World {
         for output in out {
             match output {
                 Output::Mesh(output) => self.mesh(node, output),
+                Output::Retire => unreachable!("nobody is asked to stop here"),
                 Output::Listen => self.nodes[node].listening = Listening::Learners,
                 Output::ListenForObservers => self.nodes[node].listening = Listening::Observers,
                 Output::Unlisten => self.nodes[node].listening = Listening::Nobodys,

@@ -214,6 +214,15 @@ impl Run {
                 let reaches = self.peer().reaches_quorum(now, &config);
                 writeln!(self.text, "{}", if reaches { "yes" } else { "no" }).unwrap();
             }
+            "may-retire" => {
+                let may = self.peer().may_retire();
+                writeln!(self.text, "{}", if may { "yes" } else { "no" }).unwrap();
+            }
+            "retire" => {
+                let (now, mut outputs) = (self.now, Vec::new());
+                self.peer().retire(now, &mut outputs);
+                self.carry_out(outputs);
+            }
             "sent" => self.step(Input::CopySent(link())),
             "differs" => self.step(Input::Differs(true)),
             "agrees" => self.step(Input::Differs(false)),
@@ -444,6 +453,7 @@ impl Run {
                     format!("remember {} as committed", show(zxid))
                 }
                 Output::Committed(_) => continue,
+                Output::Retire => "close the election port".to_owned(),
                 Output::Listen => "listen".to_owned(),
                 Output::ListenForObservers => "listen for observers".to_owned(),
                 Output::Unlisten => "do not listen".to_owned(),

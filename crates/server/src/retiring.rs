@@ -1,0 +1,49 @@
+//! The two steps in which a server ends: it is asked to stop, and its replica has finished what was in progress.
+
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+/// How long a server that is asked to stop finishes what is in progress, at most. Whoever stops servers waits for some
+/// seconds before it kills them.
+pub(crate) const TIME_MAX: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Default)]
+struct Steps {
+    asked: bool,
+    over: bool,
+}
+
+/// How far a server's end is. A failure takes both steps at once.
+#[derive(Debug, Default)]
+pub struct Retiring {
+    steps: Mutex<Steps>,
+    changed: Condvar,
+}
+
+impl Retiring {
+    /// Asks the server to stop.
+    pub fn ask(&self) {
+        self.steps.lock().asked = true;
+        self.changed.notify_all();
+    }
+
+    /// Nothing is in progress any more, or nobody waits for it.
+    pub fn end(&self) {
+        *self.steps.lock() = Steps { asked: true, over: true };
+        self.changed.notify_all();
+    }
+
+    /// Waits, blocking, until the server is asked to stop.
+    pub fn wait_asked(&self) {
+        let mut steps = self.steps.lock();
+        self.changed.wait_while(&mut steps, |steps| !steps.asked);
+    }
+
+    /// Waits, blocking, until nothing is in progress any more, and `most` at the longest.
+    pub fn wait_over(&self, most: Duration) {
+        let until = Instant::now() + most;
+        let mut steps = self.steps.lock();
+        self.changed.wait_while_until(&mut steps, |steps| !steps.over, until);
+    }
+}
