@@ -6,13 +6,15 @@
 use std::path::{Path, PathBuf};
 
 use zebu_auth::Secret;
-use zebu_auth::jaas::{DigestLogin, Jaas, JaasError, Login};
+use zebu_auth::jaas::{Jaas, JaasError, Login};
 use zebu_auth::kerberos::{Naming, Rules};
 
 use super::Note;
 use super::build::Reader;
 use super::registry;
-use super::settings::{KerberosConfig, PeerSaslConfig, SaslConfig, SaslLogin};
+use super::settings::{
+    KerberosConfig, PeerLogin, PeerPrincipal, PeerSaslConfig, PeerUsers, SaslConfig, SaslLogin,
+};
 
 const FILE: &str = "java.security.auth.login.config";
 const KRB5_CONF: &str = "java.security.krb5.conf";
@@ -29,6 +31,9 @@ const SUPER_USER: &str = "superUser";
 const ENABLED: &str = "quorum.auth.enableSasl";
 const LEARNER_REQUIRED: &str = "quorum.auth.learnerRequireSasl";
 const SERVER_REQUIRED: &str = "quorum.auth.serverRequireSasl";
+const SERVICE_PRINCIPAL: &str = "quorum.auth.kerberos.servicePrincipal";
+/// What stands for the host that is dialled.
+const HOST: &str = "_HOST";
 const OWN_SECTION: &str = "quorum.auth.learner.saslLoginContext";
 const OTHERS_SECTION: &str = "quorum.auth.server.saslLoginContext";
 
@@ -43,6 +48,7 @@ impl Reader<'_> {
         }
         let _ = self.given("superUser.*");
         let _ = self.given(KRB5_CONF);
+        let _ = self.given(SERVICE_PRINCIPAL);
         let _ = KRB5_PROPERTIES.map(|(key, _)| self.given(key));
         let super_users = self.family(SUPER_USER).filter(|id| !id.is_empty()).map(str::to_owned);
         let mut super_users: Vec<String> =
@@ -176,29 +182,70 @@ impl Reader<'_> {
         let fault = |fault: JaasError| self.problem(FILE, format!("{FILE}: {fault}"));
         let jaas = self.jaas(&path).map_err(fault).ok()?;
         // Both are there in the original, too, whatever is required.
-        let own = peer_section(
-            &jaas,
-            &path,
-            &own?,
-            |login| login.credential,
-            "set username and password",
-        );
-        let others = peer_section(
-            &jaas,
-            &path,
-            &others?,
-            |login| (!login.users.is_empty()).then_some(login),
-            "give each server that may authenticate a line user_NAME=\"PASSWORD\"",
-        );
+        let (own, others) = (own?, others?);
+        let servers = self.peer_principal();
+        let own = peer_section(&jaas, &path, &own, |login| match login {
+            Login::Digest(login) => {
+                let (user, password) = login.credential.ok_or("set username and password")?;
+                Ok(Some(PeerLogin::Digest { user, password }))
+            }
+            Login::Kerberos(login) => {
+                let login = self.kerberos(&jaas, &path, &own, login.source()?);
+                let both = login.zip(servers.clone());
+                Ok(both.map(|(login, servers)| PeerLogin::Kerberos { login, servers }))
+            }
+        });
+        let others = peer_section(&jaas, &path, &others, |login| match login {
+            Login::Digest(login) if login.users.is_empty() => {
+                Err("give each server that may authenticate a line user_NAME=\"PASSWORD\"")
+            }
+            Login::Digest(login) => Ok(Some(PeerUsers::Digest(login))),
+            Login::Kerberos(login) => {
+                let login = self.kerberos(&jaas, &path, &others, login.service()?);
+                Ok(login.map(PeerUsers::Kerberos))
+            }
+        });
         match (own, others) {
-            (Ok((user, password)), Ok(servers)) => {
-                Some(PeerSaslConfig { user, password, servers, authenticates, is_required })
+            (Ok(own), Ok(others)) => {
+                Some(PeerSaslConfig { own: own?, others: others?, authenticates, is_required })
             }
             (own, others) => {
                 own.err().into_iter().chain(others.err()).for_each(fault);
                 None
             }
         }
+    }
+
+    /// The name of the other servers in Kerberos. Source: `SecurityUtils.getServerPrincipal`.
+    fn peer_principal(&self) -> Option<PeerPrincipal> {
+        let text = self.text(SERVICE_PRINCIPAL)?;
+        let (name, realm) = match text.split_once('@') {
+            Some((name, realm)) => (name, Some(realm)),
+            None => (&*text, None),
+        };
+        let parts = name.split_once('/');
+        let is_whole = |(service, host): &(&str, &str)| {
+            !service.is_empty() && !host.is_empty() && !host.contains('/') && realm != Some("")
+        };
+        let Some((service, host)) = parts.filter(is_whole) else {
+            let text = format!(
+                "{SERVICE_PRINCIPAL}={text} is no name of a service; use NAME/_HOST, NAME/HOST or NAME/HOST@REALM"
+            );
+            self.problem(SERVICE_PRINCIPAL, text);
+            return None;
+        };
+        if host == HOST && realm.is_some() {
+            let text = format!(
+                "{SERVICE_PRINCIPAL}={text}: {HOST} stands for a host only where no realm follows; write {service}/{HOST}"
+            );
+            self.problem(SERVICE_PRINCIPAL, text);
+            return None;
+        }
+        Some(PeerPrincipal {
+            service: service.to_owned(),
+            host: (host != HOST).then(|| host.to_owned()),
+            realm: realm.map(str::to_owned),
+        })
     }
 
     /// A login with Kerberos of this section; `None` where a property of Java's Kerberos cannot be followed.
@@ -248,21 +295,14 @@ fn line_of(jaas: &Jaas, section: &str) -> Option<usize> {
     jaas.section(section).and_then(|modules| modules.first()).map(|module| module.line)
 }
 
-/// What `take` finds in a section for servers.
+/// What `take` finds in a section for servers; `None` where it has told a problem of its own.
 fn peer_section<T>(
     jaas: &Jaas,
     path: &Path,
     section: &str,
-    take: impl FnOnce(DigestLogin) -> Option<T>,
-    missing: &str,
-) -> Result<T, JaasError> {
-    let found = match jaas.required(section)? {
-        Login::Digest(login) => take(login).ok_or(missing),
-        Login::Kerberos(_) => Err(
-            "Kerberos is not part of this version; use org.apache.zookeeper.server.auth.DigestLoginModule",
-        ),
-    };
-    found.map_err(|fault| JaasError {
+    take: impl FnOnce(Login) -> Result<Option<T>, &'static str>,
+) -> Result<Option<T>, JaasError> {
+    take(jaas.required(section)?).map_err(|fault| JaasError {
         path: path.to_owned(),
         line: line_of(jaas, section),
         fault: format!("section {section}: {fault}"),

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use zebu_auth::gssapi::Source;
 use zebu_auth::jaas::{DigestLogin, Service};
 use zebu_auth::kerberos::Naming;
 use zebu_auth::tls::PortFiles;
@@ -328,19 +329,56 @@ pub struct SaslConfig {
     pub allows_failed: bool,
 }
 
-/// SASL between servers, with the mechanism DIGEST-MD5.
+/// SASL between servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerSaslConfig {
-    /// Whom this server says to be to those that it dials.
-    pub user: String,
-    /// The password of that user.
-    pub password: zebu_auth::Secret,
-    /// Whom servers that dial this one may say to be.
-    pub servers: DigestLogin,
+    /// Whom this server proves to be to those that it dials.
+    pub own: PeerLogin,
+    /// How servers that dial this one prove who they are.
+    pub others: PeerUsers,
     /// `quorum.auth.learnerRequireSasl`: this server authenticates to those that it dials.
     pub authenticates: bool,
     /// `quorum.auth.serverRequireSasl`: servers that dial this one must authenticate.
     pub is_required: bool,
+}
+
+/// Whom a server proves to be to those that it dials.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PeerLogin {
+    /// A user with a password, with DIGEST-MD5.
+    Digest {
+        /// The user.
+        user: String,
+        /// The password of that user.
+        password: zebu_auth::Secret,
+    },
+    /// A principal of Kerberos.
+    Kerberos {
+        /// Where its tickets come from.
+        login: KerberosConfig<Source>,
+        /// `quorum.auth.kerberos.servicePrincipal`: whom it dials.
+        servers: PeerPrincipal,
+    },
+}
+
+/// How servers that dial this one prove who they are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PeerUsers {
+    /// With the password of one of these users, with DIGEST-MD5.
+    Digest(DigestLogin),
+    /// With a ticket for this service of Kerberos.
+    Kerberos(KerberosConfig<Service>),
+}
+
+/// The name of the other servers in Kerberos.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerPrincipal {
+    /// The first part.
+    pub service: String,
+    /// The second part; `None` where it was `_HOST`, which stands for the host that is dialled.
+    pub host: Option<String>,
+    /// The realm, where it is set.
+    pub realm: Option<String>,
 }
 
 /// How clients log in with SASL.

@@ -380,9 +380,9 @@ pub static SETTINGS: &[Setting] = &[
     file("quorum.auth.enableSasl", Kind::StrictBool, "false", "servers that dial this one may authenticate with SASL").group(Group::Sasl),
     file("quorum.auth.learnerRequireSasl", Kind::StrictBool, "false", "this server authenticates to those that it dials; wants quorum.auth.enableSasl").group(Group::Sasl),
     file("quorum.auth.serverRequireSasl", Kind::StrictBool, "false", "servers that dial this one must authenticate; wants quorum.auth.learnerRequireSasl").group(Group::Sasl),
-    file("quorum.auth.learner.saslLoginContext", Kind::Text, "QuorumLearner", "section of the JAAS file with the name and password of this server").group(Group::Sasl),
-    file("quorum.auth.server.saslLoginContext", Kind::Text, "QuorumServer", "section of the JAAS file with the servers that may authenticate").group(Group::Sasl),
-    file("quorum.auth.kerberos.servicePrincipal", Kind::Text, "zkquorum/localhost", "name of the other servers in Kerberos").harmless("only a login with Kerberos reads it, which is refused").group(Group::Sasl),
+    file("quorum.auth.learner.saslLoginContext", Kind::Text, "QuorumLearner", "section of the JAAS file with the name and password, or the principal, of this server").group(Group::Sasl),
+    file("quorum.auth.server.saslLoginContext", Kind::Text, "QuorumServer", "section of the JAAS file with the servers that may authenticate, or the principal that they authenticate to").group(Group::Sasl),
+    file("quorum.auth.kerberos.servicePrincipal", Kind::Text, "zkquorum/localhost", "name of the other servers in Kerberos; `_HOST` stands for the host that is dialled").group(Group::Sasl),
     prop("sasl.*", Kind::Text, "", "settings of clients").unset().harmless("clients read them").group(Group::Sasl),
     prop("kerberos.*", Kind::Text, "", "settings of Java's Kerberos").unset().harmless("they concern clients, and logins of Java").group(Group::Sasl),
 

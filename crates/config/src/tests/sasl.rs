@@ -1,7 +1,7 @@
 //! SASL for clients: what is read of a JAAS file, and what is refused.
 
 use super::*;
-use crate::SaslLogin;
+use crate::{PeerLogin, PeerUsers, SaslLogin};
 
 const SCHEME: &str = "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
 const USERS: &str = "Server {\n  org.apache.zookeeper.server.auth.DigestLoginModule required\n  user_amy=\"hush1\" user_super=\"hush2\";\n};";
@@ -151,14 +151,61 @@ fn servers_authenticate_to_each_other() {
     assert!(!heard.authenticates && !heard.is_required);
     let required = sasl(steps, SERVERS).unwrap();
     assert!(required.authenticates && required.is_required);
-    assert_eq!((&*required.user, required.password.expose_str()), ("me", Some("hush2")));
-    assert_eq!(required.servers.password("zk").unwrap().expose_str(), Some("hush1"));
+    let PeerLogin::Digest { user, password } = &required.own else { panic!("{required:?}") };
+    assert_eq!((&**user, password.expose_str()), ("me", Some("hush2")));
+    let PeerUsers::Digest(servers) = &required.others else { panic!("{required:?}") };
+    assert_eq!(servers.password("zk").unwrap().expose_str(), Some("hush1"));
     assert!(!format!("{required:?}").contains("hush"));
     let named = format!(
         "{steps}\nquorum.auth.learner.saslLoginContext=A\nquorum.auth.server.saslLoginContext=B"
     );
     let others = SERVERS.replace("QuorumLearner", "A").replace("QuorumServer", "B");
     assert_eq!(sasl(&named, &others), Some(required));
+}
+
+const PRINCIPALS: &str = "QuorumServer {\n  a.Krb5LoginModule required useKeyTab=true storeKey=true principal=\"zkquorum/h1\";\n};\n\
+    QuorumLearner {\n  a.Krb5LoginModule required useKeyTab=true principal=\"learner/h1\";\n};";
+
+#[test]
+fn servers_may_authenticate_with_kerberos() {
+    let on = "quorum.auth.enableSasl=true";
+    let key = "quorum.auth.kerberos.servicePrincipal";
+    let sasl = |line: &str| {
+        let case = between_servers(&format!("{on}\n{line}"), PRINCIPALS);
+        case.config().ensemble.expect("it has members").sasl.unwrap()
+    };
+    let service = |line: &str| match sasl(line).own {
+        PeerLogin::Kerberos { login, servers } => {
+            assert_eq!(login.place, "/jaas:5: section QuorumLearner");
+            assert_eq!(login.login.principal.as_deref(), Some("learner/h1"));
+            (servers.service, servers.host, servers.realm)
+        }
+        PeerLogin::Digest { .. } => panic!("{line}"),
+    };
+    let some = |text: &str| Some(text.to_owned());
+    assert_eq!(service(""), ("zkquorum".to_owned(), some("localhost"), None));
+    assert_eq!(service(&format!("{key}=zk/_HOST")), ("zk".to_owned(), None, None));
+    assert_eq!(service(&format!("{key}=zk/h@R")), ("zk".to_owned(), some("h"), some("R")));
+    let PeerUsers::Kerberos(others) = sasl("").others else { panic!("not Kerberos") };
+    assert_eq!(others.login.principal, "zkquorum/h1");
+
+    for (value, said) in [
+        ("zk", "is no name of a service; use NAME/_HOST, NAME/HOST or NAME/HOST@REALM"),
+        ("zk/a/b", "is no name of a service; use NAME/_HOST, NAME/HOST or NAME/HOST@REALM"),
+        ("zk/h@", "is no name of a service; use NAME/_HOST, NAME/HOST or NAME/HOST@REALM"),
+    ] {
+        between_servers(&format!("{on}\n{key}={value}"), PRINCIPALS)
+            .fails(&format!("zoo.cfg:9: {key}={value} {said}"));
+    }
+    between_servers(&format!("{on}\n{key}=zk/_HOST@R"), PRINCIPALS).fails(&format!(
+        "zoo.cfg:9: {key}=zk/_HOST@R: _HOST stands for a host only where no realm follows; write zk/_HOST"
+    ));
+    let place = "-D: java.security.auth.login.config: /jaas";
+    between_servers(on, &PRINCIPALS.replace(" storeKey=true", "")).fails(&format!(
+        "{place}:2: section QuorumServer: a service needs its keys; set storeKey=true"
+    ));
+    between_servers(on, &PRINCIPALS.replace(" principal=\"learner/h1\"", ""))
+        .fails(&format!("{place}:5: section QuorumLearner: useKeyTab=true needs principal"));
 }
 
 #[test]

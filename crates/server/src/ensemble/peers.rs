@@ -25,6 +25,7 @@ use zebu_zab::config::Member;
 use zebu_zab::mesh::{self, WireId};
 use zebu_zab::{ConfigChange, LinkId, Output};
 
+use self::sasl::PeerSasl;
 use self::sockets::Tuning;
 use crate::clients::workers::Warnings;
 use crate::config::{ElectionNetConfig, EnsembleConfig, PeerTlsConfig};
@@ -93,6 +94,8 @@ struct Net {
     config: EnsembleConfig,
     /// TLS between servers, where it is switched on.
     tls: Option<Arc<PeerPort>>,
+    /// SASL between servers, where it is switched on.
+    sasl: Option<PeerSasl>,
     members: Mutex<Members>,
     /// Configurations heard of in elections that were said to differ.
     strangers: Mutex<BTreeSet<ServerId>>,
@@ -253,8 +256,10 @@ impl Peers {
             let (tls, reloads) = (tls.clone(), settings.reloads);
             runtime.spawn(async move { tls.port().watch(reloads).await });
         }
+        let sasl = config.sasl.clone().map(PeerSasl::new).transpose()?;
         let net = Arc::new(Net {
             shared: shared.clone(),
+            sasl,
             tls,
             members: Mutex::new(members),
             strangers: Mutex::default(),

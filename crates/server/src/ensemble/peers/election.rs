@@ -178,7 +178,7 @@ async fn introduce(net: &Net, peer: ServerId) -> io::Result<Halves> {
     let mut addresses = net.members.lock().addresses(peer, Member::election_addresses);
     addresses.extend(net.said.lock().get(&peer).into_iter().flatten().cloned());
     let patience = net.config.election.connect_timeout;
-    let stream = greeting::reach(net, &addresses, patience, net.tuning()).await?;
+    let (stream, host) = greeting::reach(net, &addresses, patience, net.tuning()).await?;
     greeting::vouch(net, peer, stream.certificate())?;
     let mut halves = Halves::from(stream);
     let me = net.me();
@@ -187,7 +187,7 @@ async fn introduce(net: &Net, peer: ServerId) -> io::Result<Halves> {
     // In one piece: the original reads it with a single call.
     halves.to.write_all(&message.to_bytes()).await?;
     halves.to.flush().await?;
-    halves.prove(net, net.config.election.handshake_timeout).await?;
+    halves.prove(net, &host, net.config.election.handshake_timeout).await?;
     Ok(halves)
 }
 

@@ -67,7 +67,7 @@ pub(super) async fn open(
         match &net.tls {
             Some(tls) => Ok(tls.accept(socket, &net.hosts()).await?),
             None => {
-                check(&socket, net.config.sasl.is_some()).await?;
+                check(&socket, net.sasl.is_some()).await?;
                 PeerStream::plain(socket)
             }
         }
@@ -75,7 +75,7 @@ pub(super) async fn open(
     tokio::time::timeout(patience, opened).await.map_err(|_| io::ErrorKind::TimedOut)?
 }
 
-/// Dials a server at one of these addresses.
+/// Dials a server at one of these addresses. The host that has answered comes with the stream.
 ///
 /// # Errors
 /// The same, and those of [`sockets::dial`].
@@ -84,13 +84,13 @@ pub(super) async fn reach(
     addresses: &[HostPort],
     patience: Duration,
     tuning: Tuning,
-) -> io::Result<PeerStream> {
+) -> io::Result<(PeerStream, String)> {
     let reached = async {
         let (socket, at) = sockets::dial(addresses, net.pace(), patience).await?;
         sockets::tune(&socket, tuning);
         match &net.tls {
-            Some(tls) => Ok(tls.connect(socket, &at.host).await?),
-            None => PeerStream::plain(socket),
+            Some(tls) => Ok((tls.connect(socket, &at.host).await?, at.host)),
+            None => Ok((PeerStream::plain(socket)?, at.host)),
         }
     };
     tokio::time::timeout(patience, reached).await.map_err(|_| io::ErrorKind::TimedOut)?
@@ -116,20 +116,26 @@ impl Halves {
     /// # Errors
     /// SASL is required, and the other end is not authenticated; it is gone, or silent for too long.
     pub(super) async fn examine(&mut self, net: &Net, patience: Duration) -> io::Result<()> {
-        let Some(sasl) = &net.config.sasl else { return Ok(()) };
-        let heard = sasl::examine(sasl, &mut self.from, &mut self.to, &mut self.received);
+        let Some(sasl) = &net.sasl else { return Ok(()) };
+        let hosts = net.hosts();
+        let heard = sasl::examine(sasl, &hosts, &mut self.from, &mut self.to, &mut self.received);
         tokio::time::timeout(patience, heard).await.map_err(|_| io::ErrorKind::TimedOut)?
     }
 
-    /// Says with SASL who this server is, where it must.
+    /// Says with SASL who this server is, where it must. `host`: whom it has dialled.
     ///
     /// # Errors
     /// The other end does not take this server for authenticated, or does not prove itself; it is gone, or silent for too long.
-    pub(super) async fn prove(&mut self, net: &Net, patience: Duration) -> io::Result<()> {
-        let Some(sasl) = net.config.sasl.as_ref().filter(|sasl| sasl.authenticates) else {
+    pub(super) async fn prove(
+        &mut self,
+        net: &Net,
+        host: &str,
+        patience: Duration,
+    ) -> io::Result<()> {
+        let Some(sasl) = net.sasl.as_ref().filter(|sasl| sasl.authenticates) else {
             return Ok(());
         };
-        let said = sasl::prove(sasl, &mut self.from, &mut self.to, &mut self.received);
+        let said = sasl::prove(sasl, host, &mut self.from, &mut self.to, &mut self.received);
         tokio::time::timeout(patience, said).await.map_err(|_| io::ErrorKind::TimedOut)?
     }
 }

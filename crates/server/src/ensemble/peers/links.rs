@@ -104,8 +104,9 @@ pub(super) async fn connect(net: Arc<Net>, addresses: Vec<HostPort>) {
     let patience = net.shared.config.sessions.tick * net.config.connect_ticks.max(1);
     let tuning = tuning(net.config.learners.learner_no_delay);
     let reached = async {
-        let mut halves: Halves = greeting::reach(&net, &addresses, patience, tuning).await?.into();
-        halves.prove(&net, patience).await?;
+        let (stream, host) = greeting::reach(&net, &addresses, patience, tuning).await?;
+        let mut halves = Halves::from(stream);
+        halves.prove(&net, &host, patience).await?;
         io::Result::Ok(halves)
     };
     match reached.await {

@@ -1,23 +1,84 @@
-//! SASL between servers: who dials proves a password, and so does who answers.
+//! SASL between servers: who dials proves a password or shows a ticket, and who answers proves itself, too.
 //!
 //! Both sides work on the bytes that came and leave those behind the exchange, as they belong to what is spoken next. Who
-//! calls them bounds their time. Sources: `SaslQuorumAuthServer`, `SaslQuorumAuthLearner`, `QuorumAuth`.
+//! calls them bounds their time. Sources: `SaslQuorumAuthServer`, `SaslQuorumAuthLearner`, `QuorumAuth`,
+//! `SaslQuorumServerCallbackHandler`.
 
 use std::io;
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::Mutex;
 use tracing::info;
-use zebu_auth::digest_md5::{
-    Client, Failure, MESSAGE_BYTES_MAX, NONCE_BYTES, QUORUM, Server, Step,
-};
+use zebu_auth::digest_md5::{self, MESSAGE_BYTES_MAX, NONCE_BYTES, QUORUM};
+use zebu_auth::gssapi::{self, Acceptor, Context, Initiator, TOKEN_BYTES_MAX, Target};
+use zebu_auth::jaas::DigestLogin;
+use zebu_auth::kerberos::Principal;
+use zebu_auth::secret::Secret;
 use zebu_jute::Encode as _;
 use zebu_proto::quorum::{AuthPacket, AuthStatus, is_auth_packet};
 
-use crate::config::PeerSaslConfig;
+use crate::config::{PeerLogin, PeerPrincipal, PeerSaslConfig, PeerUsers};
+use crate::error::StartError;
+use crate::sasl::{acceptor, gss};
 
 /// Tokens of one side after which the other gives up, as in the original.
 const ROUNDS_MAX: usize = 5;
+
+/// How this server authenticates to others, and they to it.
+#[derive(Debug)]
+pub(super) struct PeerSasl {
+    own: Own,
+    others: Others,
+    /// It authenticates to those that it dials.
+    pub(super) authenticates: bool,
+    is_required: bool,
+}
+
+#[derive(Debug)]
+enum Own {
+    Digest { user: String, password: Secret },
+    Kerberos { initiator: Initiator, servers: PeerPrincipal, turn: Arc<Mutex<()>> },
+}
+
+#[derive(Debug)]
+enum Others {
+    Digest(DigestLogin),
+    Kerberos(Acceptor),
+}
+
+impl PeerSasl {
+    /// What the configuration says, with the library of Kerberos where it is asked for.
+    ///
+    /// # Errors
+    /// [`StartError::Kerberos`].
+    pub(super) fn new(config: PeerSaslConfig) -> Result<Self, StartError> {
+        let PeerSaslConfig { own, others, authenticates, is_required } = config;
+        let own = match own {
+            PeerLogin::Digest { user, password } => Own::Digest { user, password },
+            PeerLogin::Kerberos { login, servers } => {
+                let initiator = gss(&login)?.initiator(login.login);
+                Own::Kerberos { initiator, servers, turn: Arc::default() }
+            }
+        };
+        let others = match others {
+            PeerUsers::Digest(users) => Others::Digest(users),
+            PeerUsers::Kerberos(service) => Others::Kerberos(acceptor(gss(&service)?, &service)?),
+        };
+        Ok(Self { own, others, authenticates, is_required })
+    }
+}
+
+/// The service that a server of this host is.
+fn target(servers: &PeerPrincipal, dialled: &str) -> Target {
+    let PeerPrincipal { service, host, realm } = servers;
+    let host = host.clone().unwrap_or_else(|| dialled.to_lowercase());
+    match realm {
+        Some(realm) => Target::Principal(format!("{service}/{host}@{realm}")),
+        None => Target::Service { service: service.clone(), host },
+    }
+}
 
 /// Why two servers do not come together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,12 +88,20 @@ pub(super) enum SaslFault {
     Absent,
     /// A token is not good.
     #[error("SASL fails: {0}")]
-    Failed(#[from] Failure),
+    Failed(#[from] digest_md5::Failure),
+    /// A token of Kerberos is not good, or there is no ticket.
+    #[error("SASL fails: {0}")]
+    Kerberos(#[from] gssapi::Failure),
+    /// The dialler has a ticket, and its principal is not that of a server of the ensemble.
+    #[error("SASL fails: {0:?} is of no host in the list of members")]
+    Stranger(String),
     /// The dialler acts as another one than whose password it knows.
     #[error("SASL fails: it is {0:?} and wants to act as another one")]
     Other(String),
     /// The one that was dialled has refused.
-    #[error("it refuses the password of this server (quorum.auth.learner.saslLoginContext)")]
+    #[error(
+        "it refuses the password or the ticket of this server (quorum.auth.learner.saslLoginContext)"
+    )]
     Refused,
     /// What comes is no step of an exchange.
     #[error("SASL fails: {0}")]
@@ -45,28 +114,142 @@ impl From<SaslFault> for io::Error {
     }
 }
 
-/// Authenticates this server to one that it has dialled. What came behind the exchange is left in `received`.
+/// The side of the dialler in one exchange.
+enum Dialler {
+    Digest(digest_md5::Client),
+    Kerberos(Box<gssapi::Client<Context>>, Arc<Mutex<()>>),
+}
+
+impl Dialler {
+    fn new(own: &Own, host: &str) -> io::Result<Self> {
+        match own {
+            Own::Digest { user, password } => {
+                let (user, password) = (user.clone(), password.clone());
+                Ok(Self::Digest(digest_md5::Client::new(QUORUM, user, password, random()?)))
+            }
+            Own::Kerberos { initiator, servers, turn } => {
+                let context = initiator.begin(&target(servers, host));
+                let context = context.map_err(|error| SaslFault::Kerberos(error.into()))?;
+                let client = Box::new(gssapi::Client::new(context));
+                Ok(Self::Kerberos(client, turn.clone()))
+            }
+        }
+    }
+
+    /// What is said first.
+    async fn begin(self) -> io::Result<(Self, Vec<u8>)> {
+        match self {
+            Self::Digest(_) => Ok((self, digest_md5::Client::INITIAL.to_vec())),
+            // Where whoever issues tickets is silent, this waits on a thread of its own, and only one does.
+            Self::Kerberos(mut client, turn) => {
+                let guard = turn.clone().lock_owned().await;
+                let begun = tokio::task::spawn_blocking(move || {
+                    let token = client.begin();
+                    drop(guard);
+                    token.map(|token| (client, token))
+                });
+                let (client, token) =
+                    begun.await.map_err(io::Error::other)?.map_err(SaslFault::from)?;
+                Ok((Self::Kerberos(client, turn), token))
+            }
+        }
+    }
+
+    /// What is said to a token; `None` at the good end. No ticket is needed any more.
+    fn step(&mut self, token: &[u8]) -> Result<Option<Vec<u8>>, SaslFault> {
+        match self {
+            Self::Digest(client) => Ok(client.step(token)?),
+            Self::Kerberos(client, _) => Ok(client.step(token)?),
+        }
+    }
+}
+
+/// The side of whom was dialled in one exchange.
+enum Listener<'s> {
+    Digest(digest_md5::Server, &'s DigestLogin),
+    Kerberos(Box<gssapi::Server<Context>>, &'s [String]),
+}
+
+/// What a token of the dialler leads to.
+enum Step {
+    Challenge(Vec<u8>),
+    Done(Option<Vec<u8>>),
+}
+
+impl<'s> Listener<'s> {
+    /// `hosts`: those of the members.
+    fn new(others: &'s Others, hosts: &'s [String]) -> io::Result<Self> {
+        Ok(match others {
+            Others::Digest(users) => {
+                Self::Digest(digest_md5::Server::new(QUORUM, random()?), users)
+            }
+            Others::Kerberos(acceptor) => {
+                Self::Kerberos(Box::new(gssapi::Server::new(acceptor.begin())), hosts)
+            }
+        })
+    }
+
+    fn step(&mut self, token: &[u8]) -> Result<Step, SaslFault> {
+        match self {
+            Self::Digest(server, users) => {
+                match server.step(token, |user| users.password(user).cloned())? {
+                    digest_md5::Step::Challenge(token) => Ok(Step::Challenge(token)),
+                    digest_md5::Step::Done { token, who } if who.is_itself() => {
+                        Ok(Step::Done(Some(token)))
+                    }
+                    digest_md5::Step::Done { who, .. } => Err(SaslFault::Other(who.user)),
+                }
+            }
+            Self::Kerberos(server, hosts) => match server.step(token)? {
+                gssapi::Step::Challenge(token) => Ok(Step::Challenge(token)),
+                gssapi::Step::Done(who) if !who.is_itself() => Err(SaslFault::Other(who.user)),
+                gssapi::Step::Done(who) => {
+                    let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
+                    match Principal::parse(&who.user) {
+                        Ok(name) if name.is_of_ensemble(&hosts, None) => Ok(Step::Done(None)),
+                        _ => Err(SaslFault::Stranger(who.user)),
+                    }
+                }
+            },
+        }
+    }
+
+    /// A longer token is refused.
+    fn bytes_max(&self) -> usize {
+        match self {
+            Self::Digest(..) => MESSAGE_BYTES_MAX,
+            Self::Kerberos(..) => TOKEN_BYTES_MAX,
+        }
+    }
+}
+
+/// Authenticates this server to one that it has dialled at `host`. What came behind the exchange is left in `received`.
 ///
 /// # Errors
 /// [`SaslFault`] as what the error holds; the connection ends.
 pub(super) async fn prove(
-    sasl: &PeerSaslConfig,
+    sasl: &PeerSasl,
+    host: &str,
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
     received: &mut BytesMut,
 ) -> io::Result<()> {
-    let mut client = Client::new(QUORUM, sasl.user.clone(), sasl.password.clone(), random()?);
-    send(to, AuthStatus::IN_PROGRESS, Client::INITIAL).await?;
+    let bytes_max = match sasl.own {
+        Own::Digest { .. } => MESSAGE_BYTES_MAX,
+        Own::Kerberos { .. } => TOKEN_BYTES_MAX,
+    };
+    let (mut dialler, first) = Dialler::new(&sasl.own, host)?.begin().await?;
+    send(to, AuthStatus::IN_PROGRESS, Some(&first)).await?;
     for _ in 0..=ROUNDS_MAX {
-        let AuthPacket { status, token } = receive(from, received).await?;
+        let AuthPacket { status, token } = receive(from, received, bytes_max).await?;
         let token = token.unwrap_or_default();
         match status {
             AuthStatus::IN_PROGRESS | AuthStatus::SUCCESS => {}
             AuthStatus::ERROR => return Err(SaslFault::Refused.into()),
             _ => return Err(SaslFault::Packet("a status that there is not").into()),
         }
-        match (client.step(&token).map_err(SaslFault::from)?, status) {
-            (Some(answer), AuthStatus::IN_PROGRESS) => send(to, status, &answer).await?,
+        match (dialler.step(&token)?, status) {
+            (Some(answer), AuthStatus::IN_PROGRESS) => send(to, status, Some(&answer)).await?,
             (None, AuthStatus::SUCCESS) => return Ok(()),
             // It takes this server for authenticated before it has proved itself, or the other way round.
             _ => return Err(SaslFault::Packet("the two sides do not end together").into()),
@@ -75,12 +258,14 @@ pub(super) async fn prove(
     Err(SaslFault::Packet("too many tokens").into())
 }
 
-/// Hears whether the dialler authenticates, and who it is. What is not of the exchange stays in `received`.
+/// Hears whether the dialler authenticates, and who it is. `hosts`: those of the members. What is not of the exchange stays in
+/// `received`.
 ///
 /// # Errors
 /// [`SaslFault`] as what the error holds, where SASL is required; the connection ends.
 pub(super) async fn examine(
-    sasl: &PeerSaslConfig,
+    sasl: &PeerSasl,
+    hosts: &[String],
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
     received: &mut BytesMut,
@@ -94,24 +279,21 @@ pub(super) async fn examine(
     if !begins {
         return if sasl.is_required { Err(SaslFault::Absent.into()) } else { Ok(()) };
     }
-    let mut server = Server::new(QUORUM, random()?);
+    let mut listener = Listener::new(&sasl.others, hosts)?;
     let mut rounds = 0;
     let fault = loop {
-        let token = receive(from, received).await?.token.unwrap_or_default();
+        let token = receive(from, received, listener.bytes_max()).await?.token.unwrap_or_default();
         rounds += 1;
         if rounds > ROUNDS_MAX {
             break SaslFault::Packet("too many tokens");
         }
-        match server.step(&token, |user| sasl.servers.password(user).cloned()) {
-            Ok(Step::Challenge(token)) => send(to, AuthStatus::IN_PROGRESS, &token).await?,
-            Ok(Step::Done { token, who }) if who.is_itself() => {
-                return send(to, AuthStatus::SUCCESS, &token).await;
-            }
-            Ok(Step::Done { who, .. }) => break SaslFault::Other(who.user),
-            Err(failure) => break failure.into(),
+        match listener.step(&token) {
+            Ok(Step::Challenge(token)) => send(to, AuthStatus::IN_PROGRESS, Some(&token)).await?,
+            Ok(Step::Done(token)) => return send(to, AuthStatus::SUCCESS, token.as_deref()).await,
+            Err(fault) => break fault,
         }
     };
-    send(to, AuthStatus::ERROR, &[]).await?;
+    send(to, AuthStatus::ERROR, Some(&[])).await?;
     if sasl.is_required {
         return Err(fault.into());
     }
@@ -128,9 +310,9 @@ fn random() -> io::Result<[u8; NONCE_BYTES]> {
 async fn send(
     to: &mut (impl AsyncWrite + Unpin),
     status: AuthStatus,
-    token: &[u8],
+    token: Option<&[u8]>,
 ) -> io::Result<()> {
-    let packet = AuthPacket { status, token: Some(Bytes::copy_from_slice(token)) };
+    let packet = AuthPacket { status, token: token.map(Bytes::copy_from_slice) };
     to.write_all(&packet.to_bytes()).await?;
     to.flush().await
 }
@@ -138,9 +320,10 @@ async fn send(
 async fn receive(
     from: &mut (impl AsyncRead + Unpin),
     received: &mut BytesMut,
+    bytes_max: usize,
 ) -> io::Result<AuthPacket> {
     loop {
-        let packet = AuthPacket::decode(received, MESSAGE_BYTES_MAX)
+        let packet = AuthPacket::decode(received, bytes_max)
             .map_err(|_| SaslFault::Packet("what comes is no packet of it, or too long"))?;
         match packet {
             Some(packet) => return Ok(packet),
@@ -158,17 +341,31 @@ async fn fill(from: &mut (impl AsyncRead + Unpin), received: &mut BytesMut) -> i
 
 #[cfg(test)]
 mod tests {
-    use zebu_auth::Secret;
-    use zebu_auth::jaas::DigestLogin;
-
     use super::*;
 
-    fn sasl(password: &str, is_required: bool) -> PeerSaslConfig {
+    const HOST: &str = "zk1";
+
+    /// Source: `SecurityUtils.getServerPrincipal`.
+    #[test]
+    fn the_host_that_is_dialled_stands_where_it_is_asked_for() {
+        let named = |host: Option<&str>, realm: Option<&str>| PeerPrincipal {
+            service: "zkquorum".to_owned(),
+            host: host.map(str::to_owned),
+            realm: realm.map(str::to_owned),
+        };
+        let service =
+            |host: &str| Target::Service { service: "zkquorum".into(), host: host.into() };
+        assert_eq!(target(&named(None, None), "ZK1.example.org"), service("zk1.example.org"));
+        assert_eq!(target(&named(Some("localhost"), None), "zk1"), service("localhost"));
+        let whole = Target::Principal("zkquorum/zk@R".to_owned());
+        assert_eq!(target(&named(Some("zk"), Some("R")), "zk1"), whole);
+    }
+
+    fn sasl(password: &str, is_required: bool) -> PeerSasl {
         let servers = [("zk".to_owned(), Secret::from("right"))].into();
-        PeerSaslConfig {
-            user: "zk".to_owned(),
-            password: Secret::from(password),
-            servers: DigestLogin { users: servers, ..DigestLogin::default() },
+        PeerSasl {
+            own: Own::Digest { user: "zk".to_owned(), password: Secret::from(password) },
+            others: Others::Digest(DigestLogin { users: servers, ..DigestLogin::default() }),
             authenticates: true,
             is_required,
         }
@@ -182,14 +379,14 @@ mod tests {
         let (own, other) = (sasl(password, false), sasl("-", is_required));
         let dials = async move {
             let mut received = BytesMut::new();
-            prove(&own, &mut dialler_from, &mut dialler_to, &mut received).await?;
+            prove(&own, HOST, &mut dialler_from, &mut dialler_to, &mut received).await?;
             dialler_to.write_all(b"behind").await?;
             dialler_to.shutdown().await?;
             io::Result::Ok(received.to_vec())
         };
         let listens = async move {
             let mut received = BytesMut::new();
-            examine(&other, &mut listener_from, &mut listener_to, &mut received).await?;
+            examine(&other, &[], &mut listener_from, &mut listener_to, &mut received).await?;
             while listener_from.read_buf(&mut received).await? > 0 {}
             io::Result::Ok(received.to_vec())
         };
@@ -219,7 +416,8 @@ mod tests {
         for (is_required, said) in [(true, &[0; 20][..]), (false, &[0; 20]), (false, b"_$5x")] {
             let mut received = BytesMut::new();
             let (mut from, mut to) = (said, Vec::new());
-            let taken = examine(&sasl("-", is_required), &mut from, &mut to, &mut received).await;
+            let taken =
+                examine(&sasl("-", is_required), &[], &mut from, &mut to, &mut received).await;
             assert_eq!(taken.is_ok(), !is_required, "{taken:?}");
             assert_eq!((&received[..], &to[..]), (said, &[][..]), "nothing is lost or sent");
         }
@@ -231,7 +429,8 @@ mod tests {
         long.extend([0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff]);
         for said in [&long[..], &long[..10], &[]] {
             let (mut from, mut received) = (said, BytesMut::new());
-            let heard = examine(&sasl("-", false), &mut from, &mut Vec::new(), &mut received).await;
+            let heard =
+                examine(&sasl("-", false), &[], &mut from, &mut Vec::new(), &mut received).await;
             heard.unwrap_err();
         }
     }
@@ -242,7 +441,7 @@ mod tests {
         for status in [AuthStatus::SUCCESS, AuthStatus::IN_PROGRESS, AuthStatus(7)] {
             let said = AuthPacket { status, token: Some(Bytes::new()) }.to_bytes();
             let (mut from, mut received) = (&said[..], BytesMut::new());
-            prove(&sasl("right", false), &mut from, &mut Vec::new(), &mut received)
+            prove(&sasl("right", false), HOST, &mut from, &mut Vec::new(), &mut received)
                 .await
                 .unwrap_err();
         }

@@ -1,0 +1,112 @@
+//! Kerberos between servers: members of ours and of the original's in one ensemble, with a key distribution centre of MIT's.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use zebu_interop::ensemble::{Ensemble, options};
+use zebu_interop::kdc::Kdc;
+use zebu_interop::network::Network;
+use zebu_interop::raw::Session;
+use zebu_interop::server::Kind::{Java395, Zebu};
+use zebu_interop::server::{Options, PATIENCE};
+use zebu_interop::wire::{Writer, op, open_acl};
+
+const STEPS: [&str; 3] =
+    ["quorum.auth.enableSasl", "quorum.auth.learnerRequireSasl", "quorum.auth.serverRequireSasl"];
+
+/// The members of these tests are on loopback addresses, and their names in Kerberos have the names of those.
+const SERVER: &str = "zkquorum/localhost";
+const LEARNER: &str = "learner/127.0.0.1";
+const STRANGER: &str = "learner/elsewhere.example.org";
+
+/// A member that authenticates as `learner`.
+fn member(kdc: &Kdc, name: &str, learner: &str) -> Result<Options> {
+    let jaas = kdc.jaas(name, &[("QuorumServer", SERVER, ""), ("QuorumLearner", learner, "")])?;
+    let options = kdc
+        .options(options())
+        .property("java.security.auth.login.config", jaas.display())
+        .config("quorum.auth.kerberos.servicePrincipal", SERVER);
+    Ok(STEPS.into_iter().fold(options, |options, key| options.config(key, "true")))
+}
+
+fn put(ensemble: &mut Ensemble, at: usize, name: &str) -> Result<()> {
+    ensemble.ask(at, |address, patience| {
+        let mut session = Session::open_within(address, 60_000, patience)?;
+        let body = Writer::new().string(name).buffer(Some(&[7; 10_000]));
+        let reply = session.call(op::CREATE, body.acl(&open_acl()).int(0))?;
+        // Who did not answer may have made it.
+        ensure!([0, -110].contains(&reply.err), "{name}: error {}", reply.err);
+        session.close()
+    })
+}
+
+/// Whoever leads, both kinds follow it, also after a restart.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn members_of_both_kinds_authenticate() -> Result<()> {
+    let kdc = Kdc::start(&[SERVER, LEARNER])?;
+    let options = member(&kdc, "member.conf", LEARNER)?;
+    for kinds in [[Zebu, Java395, Java395], [Java395, Zebu, Zebu], [Zebu, Zebu, Zebu]] {
+        let run = || {
+            let network = Network::loopback(kinds.len());
+            let prepared = Ensemble::prepare_each(network, &kinds, 0, &|_| options.clone())?;
+            let mut ensemble = prepared.started()?;
+            for index in 0..kinds.len() {
+                put(&mut ensemble, index, &format!("/by-{index}"))?;
+            }
+            let leader = ensemble.leader(None)?;
+            ensemble.member(leader).restart()?;
+            put(&mut ensemble, leader, "/another-leader")?;
+            let tree = ensemble.agreed_tree()?;
+            ensure!(tree.contains("/another-leader "), "{tree}");
+            Ok(())
+        };
+        run().with_context(|| format!("{kinds:?}"))?;
+    }
+    Ok(())
+}
+
+/// A server whose principal has a host that is in no list of members is kept out, by members of either kind.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn who_is_of_another_host_is_kept_out() -> Result<()> {
+    let kdc = Kdc::start(&[SERVER, LEARNER, STRANGER])?;
+    let member_options = member(&kdc, "member.conf", LEARNER)?;
+    let stranger = member(&kdc, "stranger.conf", STRANGER)?;
+    for kinds in [[Zebu, Zebu, Java395], [Java395, Java395, Zebu], [Zebu, Zebu, Zebu]] {
+        let run = || {
+            let each: &dyn Fn(usize) -> Options = &|index| match index {
+                2 => stranger.clone(),
+                _ => member_options.clone(),
+            };
+            let mut ensemble = Ensemble::prepare_each(Network::loopback(3), &kinds, 0, each)?;
+            for index in 0..3 {
+                ensemble.member(index).spawn()?;
+            }
+            for index in 0..2 {
+                ensemble.member(index).wait_until_serving()?;
+            }
+            put(&mut ensemble, 0, "/without-it")?;
+            put(&mut ensemble, 1, "/as-well")?;
+            let told = ensemble.member(2).four_letter_word("srvr").unwrap_or_default();
+            ensure!(!told.contains("Mode:"), "it serves: {told}");
+            if kinds[0] == Zebu {
+                let said = format!("{STRANGER}@ZEBU.TEST\" is of no host in the list of members");
+                let start = Instant::now();
+                // It tries again and again, and a warning of another kind may be the first.
+                loop {
+                    let logs =
+                        [0, 1].map(|index| ensemble.member(index).log_lines(&["SASL fails"]));
+                    if logs.iter().any(|log| log.contains(&said)) {
+                        break;
+                    }
+                    ensure!(start.elapsed() < PATIENCE, "{logs:?}");
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+            }
+            Ok(())
+        };
+        run().with_context(|| format!("{kinds:?}"))?;
+    }
+    Ok(())
+}
