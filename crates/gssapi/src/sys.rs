@@ -124,7 +124,7 @@ macro_rules! functions {
                             let found = unsafe {
                                 library.get::<unsafe extern "C" fn($($argument),*) -> $result>(symbol)
                             };
-                            found.map(|symbol| *symbol).map_err(|error| reason = error.to_string()).ok()
+                            found.map(|symbol| *symbol).map_err(|error| reason = why(&error)).ok()
                         });
                         found.ok_or(reason)?
                     };
@@ -165,6 +165,11 @@ pub(crate) fn loaded() -> Result<&'static Api, Error> {
     API.get_or_init(|| load(FILES)).as_ref().map_err(Clone::clone)
 }
 
+/// The system's words, which stand behind those of `libloading`.
+fn why(error: &libloading::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
+}
+
 /// The functions of these libraries.
 pub(crate) fn load(files: [&'static str; 2]) -> Result<Api, Error> {
     let missing = |library, reason| Error::Missing { library, reason };
@@ -172,7 +177,7 @@ pub(crate) fn load(files: [&'static str; 2]) -> Result<Api, Error> {
     for file in files {
         // SAFETY: the initialization of these libraries makes locks and tables of their own and needs nothing of this process.
         let library = unsafe { Library::new(file) };
-        libraries.push(library.map_err(|error| missing(file, error.to_string()))?);
+        libraries.push(library.map_err(|error| missing(file, why(&error)))?);
     }
     let api = Api::find(&libraries).map_err(|reason| missing(files[0], reason))?;
     // They are never unloaded: the functions above stay valid, and so do what the libraries note of each thread.

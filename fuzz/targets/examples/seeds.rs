@@ -659,6 +659,16 @@ fn auth() {
     let Ok(Step::Challenge(challenge)) = server.step(b"", |_| None) else { panic!("no challenge") };
     let response = client.step(&challenge).expect("it is our own").expect("it answers");
     exchanges.add("good", &[&b"\0"[..], &response].concat());
+    let mut tokens = Corpus::of("gssapi");
+    tokens.add("server-mutual", b"\x02ticket\n\nc\x01\0\0\0");
+    tokens.add("server", b"\0ticket\nc\x01\0\0\0bob@ZEBU.TEST");
+    tokens.add("server-layer", b"\0ticket\nc\x04\0\xff\xff");
+    tokens.add("client", b"\x01proof\ns\x01\x01\0\0\n");
+    tokens.add("client-layer", b"\x01proof\ns\x06\x01\0\0\n");
+    let mut library =
+        vec![4, 0x60, 0x17, 6, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 1, 2, 2, 1, 0, 0x6e];
+    library.extend([8, 0x30, 6, 0xa0, 3, 2, 1, 5, 0]);
+    tokens.add("library", &library);
     let mut hellos = Corpus::of("client_hello");
     hellos.add("tls", &[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3]);
     hellos.add("tls-long", &[0x16, 3, 3, 0x48, 0]);

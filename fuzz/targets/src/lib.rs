@@ -11,6 +11,7 @@ mod codec;
 mod config;
 mod cursor;
 mod disk;
+mod gssapi;
 pub mod hunt;
 mod quorum;
 mod replica;
@@ -90,6 +91,7 @@ pub const TARGETS: &[Target] = &[
     target("key_store", auth::key_store, 20_000, 1024 * KIB, 64),
     target("jaas", auth::jaas, 50_000, 64 * KIB, 256),
     target("digest_md5", auth::digest_md5, 50_000, 64 * KIB, 64),
+    target("gssapi", gssapi::tokens, 50_000, 64 * KIB, 64),
     target("client_hello", auth::client_hello, 500_000, 16 * KIB, 16),
     target("auth_to_local", auth::auth_to_local, 2_000, 16 * 1024 * KIB, 1024),
     target("replica", replica::replica, 4_000, 2048 * KIB, 4096),

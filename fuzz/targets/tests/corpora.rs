@@ -156,6 +156,7 @@ targets! {
     key_store
     jaas
     digest_md5
+    gssapi
     client_hello
     auth_to_local
     replica

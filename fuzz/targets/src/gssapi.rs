@@ -1,0 +1,125 @@
+//! SASL's GSSAPI: tokens from anybody to both sides of an exchange, and to the library of Kerberos where it is installed.
+//!
+//! Contexts are played, as tickets need a key distribution centre: their tokens are words, and a letter wraps a message.
+
+use std::path::Path;
+use std::sync::LazyLock;
+
+use zebu_auth::gssapi::{Acceptor, Client, Error, Gss, Progress, Secured, Server, Step};
+
+const PEER: &str = "amy@ZEBU.TEST";
+
+#[derive(Debug)]
+struct Played {
+    is_client: bool,
+    is_mutual: bool,
+    tokens: usize,
+}
+
+fn refused() -> Error {
+    Error::Refused { message: "played".to_owned() }
+}
+
+impl Secured for Played {
+    fn step(&mut self, token: &[u8]) -> Result<Progress, Error> {
+        self.tokens += 1;
+        match (self.is_client, self.tokens, token) {
+            (true, 1, b"") => Ok(Progress::Continue(b"ticket".to_vec())),
+            (true, 2, b"proof") => Ok(Progress::Established(None)),
+            (false, 1, b"ticket") if self.is_mutual => {
+                Ok(Progress::Established(Some(b"proof".to_vec())))
+            }
+            (false, 1, b"ticket") => Ok(Progress::Established(None)),
+            _ => Err(refused()),
+        }
+    }
+
+    fn peer(&self) -> Option<&str> {
+        (!self.is_client).then_some(PEER)
+    }
+
+    fn wrap(&mut self, message: &[u8]) -> Result<Vec<u8>, Error> {
+        Ok([if self.is_client { b"c" } else { b"s" }, message].concat())
+    }
+
+    fn unwrap(&mut self, message: &[u8]) -> Result<Vec<u8>, Error> {
+        let from = if self.is_client { b's' } else { b'c' };
+        message.strip_prefix(&[from]).map(<[u8]>::to_vec).ok_or_else(refused)
+    }
+}
+
+/// Lines of tokens; the first byte says which side hears them.
+pub(crate) fn tokens(bytes: &[u8]) {
+    let Some((side, rest)) = bytes.split_first() else { return };
+    let tokens: Vec<&[u8]> = rest.split(|byte| *byte == b'\n').collect();
+    let played = |is_client| Played { is_client, is_mutual: side & 2 != 0, tokens: 0 };
+    match side & 5 {
+        0 => server(Server::new(played(false)), &tokens),
+        1 => client(Client::new(played(true)), &tokens),
+        _ => library(rest),
+    }
+}
+
+fn one_line(text: &str) {
+    assert!(!text.is_empty() && !text.contains(char::is_control), "{text:?}");
+}
+
+fn server(mut server: Server<Played>, tokens: &[&[u8]]) {
+    let mut is_over = false;
+    for (number, token) in tokens.iter().enumerate() {
+        let stepped = server.step(token);
+        assert!(!is_over || stepped.is_err(), "{stepped:?} behind the end");
+        match stepped {
+            Ok(Step::Challenge(_)) => {}
+            Ok(Step::Done(who)) => {
+                // No way leads here but with a ticket and an agreement on no layer.
+                assert_eq!((who.user.as_str(), tokens[0]), (PEER, &b"ticket"[..]));
+                assert!(number > 0 && token.starts_with(b"c\x01"), "{token:?}");
+                is_over = true;
+            }
+            Err(failure) => {
+                one_line(&failure.to_string());
+                is_over = true;
+            }
+        }
+    }
+}
+
+fn client(mut client: Client<Played>, tokens: &[&[u8]]) {
+    assert_eq!(client.begin(), Ok(b"ticket".to_vec()));
+    let mut is_over = false;
+    for (number, token) in tokens.iter().enumerate() {
+        let stepped = client.step(token);
+        assert!(!is_over || stepped.is_err(), "{stepped:?} behind the end");
+        match stepped {
+            Ok(Some(_)) => {}
+            Ok(None) => {
+                // The server has proved itself twice.
+                assert_eq!((number, tokens[0], *token), (2, &b"proof"[..], &b""[..]));
+                assert!(tokens[1].starts_with(b"s"));
+                is_over = true;
+            }
+            Err(failure) => {
+                one_line(&failure.to_string());
+                is_over = true;
+            }
+        }
+    }
+}
+
+/// A service with a key; `None` where the library is not installed.
+static SERVICE: LazyLock<Option<Acceptor>> = LazyLock::new(|| {
+    let key_tab = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../crates/gssapi/tests/fixtures/zookeeper.keytab");
+    let gss = Gss::load().ok()?;
+    Some(gss.acceptor("zookeeper/localhost@ZEBU.TEST", Some(&key_tab)).expect("it has this key"))
+});
+
+/// Nobody has a ticket of this service.
+fn library(token: &[u8]) {
+    let Some(service) = &*SERVICE else { return };
+    let mut server = Server::new(service.begin());
+    let failure = server.step(token).expect_err("nobody has a ticket");
+    one_line(&failure.to_string());
+    server.step(token).expect_err("the exchange is over");
+}
