@@ -119,7 +119,10 @@ impl Snapshots {
 }
 
 /// All snapshots of a directory by name, newest first.
-pub(crate) fn list(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<SnapshotFile>, StoreError> {
+///
+/// # Errors
+/// [`StoreError::Io`].
+pub fn list(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<SnapshotFile>, StoreError> {
     let entries = vfs.list(dir).map_err(StoreError::io("list directory", dir))?;
     let mut files: Vec<_> = (entries.into_iter())
         .filter_map(|entry| {
@@ -134,7 +137,7 @@ pub(crate) fn list(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<SnapshotFile>, Store
 /// Whether a snapshot may be complete, by its first or last bytes.
 ///
 /// Source: `SnapStream.isValidSnapshot`.
-pub(crate) fn looks_complete(vfs: &dyn Vfs, file: &SnapshotFile) -> bool {
+pub fn looks_complete(vfs: &dyn Vfs, file: &SnapshotFile) -> bool {
     let found = |expected: &[u8], offset: u64| {
         let mut bytes = vec![0; expected.len()];
         let open = vfs.open(&file.path);

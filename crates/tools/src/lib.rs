@@ -2,8 +2,10 @@
 //!
 //! They work on files and on what servers say; none of them is part of a server.
 
+mod ask;
 mod date;
 pub mod digest;
+pub mod doctor;
 mod failure;
 pub mod log;
 pub mod purge;

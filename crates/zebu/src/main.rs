@@ -32,6 +32,8 @@ enum Command {
     Digest(zebu_tools::digest::DigestArgs),
     /// Say which ZooKeeper this is like, as its scripts do.
     Version,
+    /// Check a server's configuration, its machine and its ensemble.
+    Doctor(zebu_tools::doctor::DoctorArgs),
     /// Run a whole ensemble on this machine, to try things out.
     Ensemble(ensemble::EnsembleArgs),
     /// Measure this or any other ZooKeeper-compatible server.
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
             println!("Apache ZooKeeper, version {} {}", zebu_proto::VERSION, zebu_proto::BUILT_ON);
             ExitCode::SUCCESS
         }
+        Command::Doctor(args) => zebu_tools::doctor::run(&args),
         Command::Ensemble(args) => ensemble::run(&args),
         Command::Bench(args) => match zebu_bench::run(args) {
             Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,259 @@
+//! What the members of an ensemble, or a server that stands alone, answer: asked once each, all at the same time.
+//!
+//! Ports are connected to and closed again. The words `srvr`, `mntr`, `conf` and `cons` are asked, and a session reads
+//! `/zookeeper/config` and the ACLs at the top. Nothing is written but the session itself.
+
+use std::io;
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use zebu_client::{Acl, Connector, blocking};
+use zebu_config::Config;
+use zebu_proto::{HostPort, ServerId};
+use zebu_zab::config::{CONFIG_PATH, Membership, Role};
+
+use super::clocks::{Skew, parse_date};
+use crate::ask;
+
+/// Znodes at the top whose ACLs are looked at.
+const ZNODES_MAX: usize = 1_000;
+
+/// A connection that was tried: nothing when it stood.
+pub(super) type Reached = Result<(), io::ErrorKind>;
+
+/// What one server answered.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Answers {
+    pub(super) server: ServerId,
+    pub(super) is_me: bool,
+    pub(super) role: Role,
+    /// Each election address.
+    pub(super) election: Vec<(HostPort, Reached)>,
+    /// Each quorum address.
+    pub(super) quorum: Vec<(HostPort, Reached)>,
+    /// Where clients are served without TLS, as far as this configuration tells.
+    pub(super) client: Option<HostPort>,
+    /// What `srvr` says of its mode and version, or why it does not.
+    pub(super) status: Result<Status, String>,
+    /// The members that it knows.
+    pub(super) members: Option<Membership>,
+    /// How far its clock is ahead.
+    pub(super) skew: Option<Skew>,
+    /// How many files it may open.
+    pub(super) files_max: Option<u64>,
+    /// The ACLs of the root and of the znodes below it.
+    pub(super) acls: Vec<(String, Vec<Acl>)>,
+}
+
+/// What `srvr` says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Status {
+    pub(super) version: String,
+    /// `leader`, `follower`, `observer`, `standalone`, `read-only`; empty at a server that serves nobody.
+    pub(super) mode: String,
+}
+
+impl Status {
+    /// Reads an answer; nothing when it is none.
+    pub(super) fn parse(answer: &str) -> Option<Self> {
+        let line = |key: &str| answer.lines().find_map(|line| line.strip_prefix(key));
+        if answer.starts_with("This ZooKeeper instance is not currently serving requests") {
+            return Some(Self { version: String::new(), mode: String::new() });
+        }
+        let version = line("Zookeeper version: ")?;
+        let version = version.split([',', '-']).next().unwrap_or_default();
+        let mode = line("Mode: ").unwrap_or_default();
+        Some(Self { version: version.to_owned(), mode: mode.trim().to_owned() })
+    }
+}
+
+/// Asks everybody whom the configuration names.
+pub(super) fn look(config: &Config, timeout: Duration) -> Vec<Answers> {
+    let mut asked = match &config.ensemble {
+        None => vec![unasked(ServerId(0), true, Role::Participant, own_client(config))],
+        Some(ensemble) => (ensemble.members.members())
+            .map(|member| {
+                let is_me = member.id == ensemble.me;
+                let host = member.addresses.first().map_or("", |at| &at.host);
+                // A line without a client port: the same port as here.
+                let client = match &member.client {
+                    Some(client) if client.is_wildcard() => Some(HostPort::new(host, client.port)),
+                    Some(client) => Some(client.clone()),
+                    None if is_me => own_client(config),
+                    None => config.net.client_port.map(|port| HostPort::new(host, port)),
+                };
+                let mut answers = unasked(member.id, is_me, member.role, client);
+                answers.election = with(member.election_addresses());
+                answers.quorum = with(member.quorum_addresses());
+                answers
+            })
+            .collect(),
+    };
+    let admin_port = config.admin.as_ref().map(|admin| admin.port).filter(|port| *port > 0);
+    thread::scope(|scope| {
+        for answers in &mut asked {
+            scope.spawn(move || ask_one(answers, admin_port, timeout));
+        }
+    });
+    asked
+}
+
+fn with(addresses: Vec<HostPort>) -> Vec<(HostPort, Reached)> {
+    addresses.into_iter().map(|at| (at, Ok(()))).collect()
+}
+
+fn own_client(config: &Config) -> Option<HostPort> {
+    let port = config.net.client_port.filter(|port| *port > 0)?;
+    let address = config.net.client_address.as_deref();
+    Some(HostPort::new(address.unwrap_or("127.0.0.1"), port))
+}
+
+pub(super) fn unasked(
+    server: ServerId,
+    is_me: bool,
+    role: Role,
+    client: Option<HostPort>,
+) -> Answers {
+    Answers {
+        server,
+        is_me,
+        role,
+        election: Vec::new(),
+        quorum: Vec::new(),
+        client,
+        status: Err("clients are served over TLS only, which this check does not speak".to_owned()),
+        members: None,
+        skew: None,
+        files_max: None,
+        acls: Vec::new(),
+    }
+}
+
+fn ask_one(answers: &mut Answers, admin_port: Option<u16>, timeout: Duration) {
+    for (at, reached) in answers.election.iter_mut().chain(&mut answers.quorum) {
+        *reached = ask::connect(at, timeout).map(drop).map_err(|error| error.kind());
+    }
+    let Some(client) = answers.client.clone() else { return };
+    let word = |word: &str| ask::word(&client, word, timeout);
+    answers.status = word("srvr").map_err(|error| in_words(error.kind())).and_then(|answer| {
+        let first = answer.lines().next().unwrap_or_default().to_owned();
+        Status::parse(&answer).ok_or_else(|| format!("srvr is answered with {first:?}"))
+    });
+    let Ok(status) = &answers.status else { return };
+    let is_serving = !status.mode.is_empty();
+    answers.members = word("conf").ok().and_then(|answer| members_of_conf(&answer));
+    answers.files_max = word("mntr").ok().and_then(|answer| files_of_mntr(&answer));
+    if let Some(port) = admin_port
+        && !answers.is_me
+    {
+        let before = now_ms();
+        let page = ask::get(&HostPort::new(client.host.clone(), port), "/commands/ruok", timeout);
+        let date = page.ok().and_then(|page| parse_date(page.header("date")?));
+        answers.skew = date.map(|date| Skew::between(before, date, now_ms(), 1_000));
+    }
+    if is_serving {
+        // A server that ends the session is not this check's matter; srvr has said what the server is.
+        session(answers, &client, timeout).ok();
+    }
+}
+
+/// What takes a session.
+fn session(answers: &mut Answers, at: &HostPort, timeout: Duration) -> zebu_client::Result<()> {
+    let host = if at.host.contains(':') { format!("[{}]", at.host) } else { at.host.clone() };
+    let connector = Connector::new()
+        .session_timeout(Duration::from_secs(10))
+        .connection_wait(timeout)
+        .request_timeout(timeout)
+        .give_up_after(timeout)
+        .allow_read_only();
+    let before = now_ms();
+    let client = blocking::Client::open(connector, &format!("{host}:{}", at.port))?;
+    let after = now_ms();
+    if let Ok(cons) = ask::word(at, "cons", timeout)
+        && let Some(made) = established(&cons, &client.session_id().to_string())
+    {
+        answers.skew = Some(Skew::between(before, made, after, 1));
+    }
+    if let Ok((text, _)) = client.get_data(CONFIG_PATH)
+        && let Some(members) = Membership::agreed(&text)
+    {
+        answers.members = Some(members);
+    }
+    let (mut children, _) = client.get_children("/")?;
+    children.sort();
+    children.truncate(ZNODES_MAX);
+    let paths = children.iter().map(|name| format!("/{name}"));
+    for path in std::iter::once("/".to_owned()).chain(paths) {
+        // It may be gone, or not for everybody's eyes.
+        if let Ok((acl, _)) = client.get_acl(&path) {
+            answers.acls.push((path, acl));
+        }
+    }
+    client.close()
+}
+
+/// When the connection of a session was made, from `cons`.
+fn established(cons: &str, session: &str) -> Option<i64> {
+    let line = cons.lines().find(|line| line.contains(&format!("sid={session},")))?;
+    line.split(['(', ',']).find_map(|part| part.strip_prefix("est="))?.parse().ok()
+}
+
+fn members_of_conf(conf: &str) -> Option<Membership> {
+    let (_, members) = conf.split_once("membership: ")?;
+    Membership::agreed(members.trim().as_bytes())
+}
+
+fn files_of_mntr(mntr: &str) -> Option<u64> {
+    let mut lines = mntr.lines().filter_map(|line| line.split_once('\t'));
+    lines.find(|(name, _)| *name == "zk_max_file_descriptor_count")?.1.trim().parse().ok()
+}
+
+pub(super) fn in_words(kind: io::ErrorKind) -> String {
+    match kind {
+        io::ErrorKind::ConnectionRefused => "nobody listens there".to_owned(),
+        io::ErrorKind::TimedOut => "no answer in time".to_owned(),
+        kind => kind.to_string(),
+    }
+}
+
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn srvr_is_read() {
+        let answer = "Zookeeper version: 3.9.5-abc, built on 2025\nLatency: 0\nMode: leader\nNode count: 5\n";
+        let status = Status::parse(answer).unwrap();
+        assert_eq!((&*status.version, &*status.mode), ("3.9.5", "leader"));
+        let waiting = "This ZooKeeper instance is not currently serving requests\n";
+        assert_eq!(Status::parse(waiting).unwrap().mode, "");
+        assert_eq!(
+            Status::parse("srvr is not executed because it is not in the whitelist.\n"),
+            None
+        );
+    }
+
+    #[test]
+    fn a_session_is_found_among_connections() {
+        let cons = " /127.0.0.1:1[1](queued=0,recved=1,sent=1,sid=0x10,lop=SESS,est=17,to=5)\n \
+                    /127.0.0.1:2[1](queued=0,recved=1,sent=1,sid=0x1,lop=SESS,est=18,to=5)\n \
+                    /127.0.0.1:3[0](queued=0,recved=1,sent=0)\n";
+        assert_eq!(established(cons, "0x1"), Some(18));
+        assert_eq!(established(cons, "0x2"), None);
+    }
+
+    #[test]
+    fn other_words_are_read() {
+        let conf = "serverId=1\nmembership: \nserver.1=a:1:2:participant\nserver.2=b:1:2:participant;0.0.0.0:5\nversion=7\n";
+        let members = members_of_conf(conf).unwrap();
+        assert_eq!((members.voters().count(), members.version().0), (2, 7));
+        assert_eq!(members_of_conf("serverId=0\n"), None);
+        assert_eq!(files_of_mntr("zk_x\t1\nzk_max_file_descriptor_count\t1024\n"), Some(1024));
+        assert_eq!(files_of_mntr("zk_max_file_descriptor_count\t"), None);
+    }
+}

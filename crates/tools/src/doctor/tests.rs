@@ -1,0 +1,89 @@
+//! The whole check, and configurations for the tests of its parts.
+
+use std::fs;
+use std::net::TcpListener;
+
+use super::*;
+
+fn args(config: &Path) -> DoctorArgs {
+    DoctorArgs {
+        config: config.to_owned(),
+        define: Vec::new(),
+        set: Vec::new(),
+        only: Vec::new(),
+        skip: Vec::new(),
+        offline: false,
+        timeout: 10_000,
+        json: false,
+        strict: false,
+    }
+}
+
+/// Loads `zoo.cfg` with this text; a dynamic configuration file `/dynamic` has a line `myid=1`.
+fn loaded(text: &str, myid: Option<&str>) -> Result<Loaded, ConfigError> {
+    let read = |path: &Path| match (path.to_str().unwrap(), myid) {
+        ("zoo.cfg", _) => Ok(text.as_bytes().to_vec()),
+        ("/dynamic", _) => Ok(b"myid=1\nserver.1=a:1:2;3\nserver.2=b:1:2;3\n".to_vec()),
+        ("/d/myid", Some(id)) => Ok(id.as_bytes().to_vec()),
+        _ => Err(io::ErrorKind::NotFound.into()),
+    };
+    load(&args(Path::new("zoo.cfg")), Vec::new(), &read)
+}
+
+/// A configuration that works.
+pub(super) fn config(text: &str, myid: Option<&str>) -> Loaded {
+    loaded(text, myid).unwrap()
+}
+
+/// A configuration that does not.
+pub(super) fn refusal(text: &str, myid: Option<&str>) -> ConfigError {
+    loaded(text, myid).unwrap_err()
+}
+
+#[test]
+fn errors_of_the_configuration_end_the_check() {
+    let root = tempfile::tempdir().unwrap();
+    let report = check(&args(&root.path().join("nowhere.cfg")));
+    assert_eq!(report.worst(), Some(Severity::Error));
+    assert_eq!(report.checked, [Check::Configuration]);
+    assert_eq!(report.skipped.len(), Check::ALL.len() - 1);
+}
+
+/// A port that nobody listens on: it was free a moment ago.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[test]
+fn what_is_asked_for_is_checked() {
+    let root = tempfile::tempdir().unwrap();
+    let data = root.path().join("data");
+    fs::create_dir(&data).unwrap();
+    let file = root.path().join("zoo.cfg");
+    let text = format!(
+        "dataDir={}\nclientPortAddress=127.0.0.1\nclientPort={}\n",
+        data.display(),
+        free_port()
+    );
+    fs::write(&file, text).unwrap();
+    let mut args = args(&file);
+    args.only = vec![Check::Directories, Check::Peers];
+    assert_eq!(check(&args).checked, [Check::Directories, Check::Peers]);
+    args.offline = true;
+    assert_eq!(check(&args).skipped, [(Check::Peers, "--offline".to_owned())]);
+    args.only.clear();
+    args.skip = vec![Check::Disks, Check::Clocks];
+    let report = check(&args);
+    assert!(!report.checked.contains(&Check::Disks) && report.checked.contains(&Check::Limits));
+    assert_eq!(fs::read_dir(&data).unwrap().count(), 0, "nothing is left behind");
+}
+
+#[test]
+fn data_of_a_member_are_known() {
+    let root = tempfile::tempdir().unwrap();
+    let config = Config::embedded(root.path());
+    assert!(!was_member(&config));
+    fs::create_dir(root.path().join("version-2")).unwrap();
+    fs::write(root.path().join("version-2/acceptedEpoch"), b"1").unwrap();
+    assert!(was_member(&config));
+}
