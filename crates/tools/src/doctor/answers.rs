@@ -10,13 +10,20 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use zebu_client::{Acl, Connector, blocking};
 use zebu_config::Config;
 use zebu_proto::{HostPort, ServerId};
-use zebu_zab::config::{CONFIG_PATH, Membership, Role};
+use zebu_zab::config::{CONFIG_PATH, Member, Membership, Role};
 
 use super::clocks::{Skew, parse_date};
 use crate::ask;
 
 /// Znodes at the top whose ACLs are looked at.
 const ZNODES_MAX: usize = 1_000;
+
+/// Stands for a server that is no member of an ensemble.
+const ALONE: ServerId = ServerId(0);
+
+/// Why a server is not asked whose client port nobody knows.
+const SHARES_HOST: &str =
+    "its server.N line names no client port, and another member has the same host";
 
 /// A connection that was tried: nothing when it stood.
 pub(super) type Reached = Result<(), io::ErrorKind>;
@@ -70,19 +77,20 @@ impl Status {
 /// Asks everybody whom the configuration names.
 pub(super) fn look(config: &Config, timeout: Duration) -> Vec<Answers> {
     let mut asked = match &config.ensemble {
-        None => vec![unasked(ServerId(0), true, Role::Participant, own_client(config))],
+        None => vec![unasked(ALONE, true, Role::Participant, own_client(config))],
         Some(ensemble) => (ensemble.members.members())
             .map(|member| {
                 let is_me = member.id == ensemble.me;
-                let host = member.addresses.first().map_or("", |at| &at.host);
-                // A line without a client port: the same port as here.
-                let client = match &member.client {
-                    Some(client) if client.is_wildcard() => Some(HostPort::new(host, client.port)),
-                    Some(client) => Some(client.clone()),
-                    None if is_me => own_client(config),
-                    None => config.net.client_port.map(|port| HostPort::new(host, port)),
+                let client = if is_me && member.client.is_none() {
+                    own_client(config)
+                } else {
+                    client_of(member, &ensemble.members, config.net.client_port)
                 };
+                let is_unknown = client.is_none() && config.net.client_port.is_some();
                 let mut answers = unasked(member.id, is_me, member.role, client);
+                if is_unknown {
+                    answers.status = Err(SHARES_HOST.to_owned());
+                }
                 answers.election = with(member.election_addresses());
                 answers.quorum = with(member.quorum_addresses());
                 answers
@@ -96,6 +104,22 @@ pub(super) fn look(config: &Config, timeout: Duration) -> Vec<Answers> {
         }
     });
     asked
+}
+
+/// Where another member serves clients: where its line says, else at the same port as this server. Members that share
+/// a host have different ports, so there nobody knows.
+fn client_of(member: &Member, all: &Membership, port: Option<u16>) -> Option<HostPort> {
+    let host_of = |member: &Member| member.addresses.first().map(|at| at.host.clone());
+    let host = host_of(member)?;
+    match &member.client {
+        Some(client) if client.is_wildcard() => Some(HostPort::new(host, client.port)),
+        Some(client) => Some(client.clone()),
+        None => {
+            let sharing = all.members().filter(|other| host_of(other).as_ref() == Some(&host));
+            let is_alone = sharing.count() == 1;
+            port.filter(|_| is_alone).map(|port| HostPort::new(host, port))
+        }
+    }
 }
 
 fn with(addresses: Vec<HostPort>) -> Vec<(HostPort, Reached)> {
@@ -139,9 +163,15 @@ fn ask_one(answers: &mut Answers, admin_port: Option<u16>, timeout: Duration) {
         let first = answer.lines().next().unwrap_or_default().to_owned();
         Status::parse(&answer).ok_or_else(|| format!("srvr is answered with {first:?}"))
     });
+    let conf = word("conf").unwrap_or_default();
+    if let Some(other) = server_of_conf(&conf).filter(|other| *other != answers.server)
+        && answers.server != ALONE
+    {
+        answers.status = Err(format!("server.{} answers there", other.0));
+    }
     let Ok(status) = &answers.status else { return };
     let is_serving = !status.mode.is_empty();
-    answers.members = word("conf").ok().and_then(|answer| members_of_conf(&answer));
+    answers.members = members_of_conf(&conf);
     answers.files_max = word("mntr").ok().and_then(|answer| files_of_mntr(&answer));
     if let Some(port) = admin_port
         && !answers.is_me
@@ -196,6 +226,11 @@ fn session(answers: &mut Answers, at: &HostPort, timeout: Duration) -> zebu_clie
 fn established(cons: &str, session: &str) -> Option<i64> {
     let line = cons.lines().find(|line| line.contains(&format!("sid={session},")))?;
     line.split(['(', ',']).find_map(|part| part.strip_prefix("est="))?.parse().ok()
+}
+
+/// The number of the server that answers.
+fn server_of_conf(conf: &str) -> Option<ServerId> {
+    conf.lines().find_map(|line| line.strip_prefix("serverId="))?.trim().parse().ok().map(ServerId)
 }
 
 fn members_of_conf(conf: &str) -> Option<Membership> {
@@ -255,5 +290,26 @@ mod tests {
         assert_eq!(members_of_conf("serverId=0\n"), None);
         assert_eq!(files_of_mntr("zk_x\t1\nzk_max_file_descriptor_count\t1024\n"), Some(1024));
         assert_eq!(files_of_mntr("zk_max_file_descriptor_count\t"), None);
+    }
+
+    #[test]
+    fn a_client_port_is_guessed_only_where_no_other_member_has_the_host() {
+        let text = "server.1=a:1:2\nserver.2=b:1:2\nserver.3=b:3:4\nserver.4=b:5:6;c:7\nserver.5=d:1:2;0.0.0.0:8";
+        let all = Membership::agreed(text.as_bytes()).unwrap();
+        let clients: Vec<_> =
+            all.members().map(|member| client_of(member, &all, Some(2181))).collect();
+        let at = |host: &str, port| Some(HostPort::new(host, port));
+        assert_eq!(clients, [at("a", 2181), None, None, at("c", 7), at("d", 8)]);
+        let first = all.members().next().unwrap();
+        assert_eq!(client_of(first, &all, None), None, "this server has TLS only");
+    }
+
+    #[test]
+    fn a_server_says_which_one_it_is() {
+        assert_eq!(server_of_conf("clientPort=1\nserverId=12\ninitLimit=5\n"), Some(ServerId(12)));
+        assert_eq!(
+            server_of_conf("conf is not executed because it is not in the whitelist.\n"),
+            None
+        );
     }
 }
