@@ -130,6 +130,10 @@ impl Sasl {
     }
 
     /// Whether it is a ticket of Kerberos that the client shows.
+    ///
+    /// ```
+    /// assert!(!zebu_client::Sasl::digest_md5("amy", "secret").is_kerberos());
+    /// ```
     pub fn is_kerberos(&self) -> bool {
         matches!(self.how, How::Kerberos { .. })
     }
@@ -143,18 +147,33 @@ impl Sasl {
 
     /// The first part of the servers' principals in Kerberos, instead of `zookeeper`; the host follows, as the client's connect
     /// string has it. Without effect on DIGEST-MD5, like all that follow.
+    ///
+    /// ```no_run
+    /// let sasl = zebu_client::Sasl::kerberos_cache()?.service_name("zk");
+    /// # Ok::<(), zebu_client::Error>(())
+    /// ```
     #[must_use]
     pub fn service_name(self, name: &str) -> Self {
         self.with_service(|service| service.name = name.to_owned())
     }
 
     /// The one principal of all servers, such as `zookeeper/zk.example.org@EXAMPLE.ORG`.
+    ///
+    /// ```no_run
+    /// let sasl = zebu_client::Sasl::kerberos_cache()?.server_principal("zookeeper/zk.example.org@EXAMPLE.ORG");
+    /// # Ok::<(), zebu_client::Error>(())
+    /// ```
     #[must_use]
     pub fn server_principal(self, principal: &str) -> Self {
         self.with_service(|service| service.principal = Some(principal.to_owned()))
     }
 
     /// The realm of the servers, where `krb5.conf` does not know it. The names of hosts are taken as they are then.
+    ///
+    /// ```no_run
+    /// let sasl = zebu_client::Sasl::kerberos_cache()?.server_realm("EXAMPLE.ORG");
+    /// # Ok::<(), zebu_client::Error>(())
+    /// ```
     #[must_use]
     pub fn server_realm(self, realm: &str) -> Self {
         self.with_service(|service| service.realm = Some(realm.to_owned()))
@@ -162,6 +181,11 @@ impl Sasl {
 
     /// Whether the library may look up the names of hosts, as `krb5.conf` says (`dns_canonicalize_hostname`, `rdns`); true
     /// unless it is set. Whoever answers such a look-up says which server a ticket is for.
+    ///
+    /// ```no_run
+    /// let sasl = zebu_client::Sasl::kerberos_cache()?.canonicalize_host(false);
+    /// # Ok::<(), zebu_client::Error>(())
+    /// ```
     #[must_use]
     pub fn canonicalize_host(self, is_canonical: bool) -> Self {
         self.with_service(|service| service.is_canonical = is_canonical)
