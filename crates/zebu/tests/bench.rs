@@ -30,6 +30,7 @@ fn ensembles_are_measured() {
         "leader paused, median",
         "leader asked to stop, median",
         "rolling restart, longest",
+        "kept in a rolling restart",
         "few transactions (DIFF)",
         "the whole tree (SNAP)",
         "the last",

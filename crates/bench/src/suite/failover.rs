@@ -76,7 +76,11 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
         Better::Lower,
         gap.as_secs_f64(),
     );
-    sheet.put("sessions lost", "rolling restart".to_owned(), Better::Lower, lost as f64);
+    let kept = rolling::SESSIONS.saturating_sub(lost);
+    sheet.put("sessions", "kept in a rolling restart".to_owned(), Better::Higher, kept as f64);
+    if lost > 0 {
+        sheet.note(&format!("{lost} sessions lost in a rolling restart"));
+    }
     ensemble.stop()
 }
 

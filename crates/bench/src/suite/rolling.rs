@@ -16,6 +16,8 @@ use crate::wire::{self, SessionKey, op};
 
 /// Writers of each server.
 const WRITERS: usize = 4;
+/// Sessions of all writers.
+pub(crate) const SESSIONS: usize = WRITERS * MEMBERS;
 /// Writes per second, of all writers together.
 const RATE: u32 = 4_000;
 /// How long a server may take to answer before a writer goes to the next one.
@@ -42,7 +44,7 @@ pub(crate) fn restart(ensemble: &mut Ensemble<'_>) -> anyhow::Result<Rolled> {
     let is_over = AtomicBool::new(false);
     let begun = Instant::now();
     thread::scope(|scope| {
-        let writers: Vec<_> = (0..WRITERS * MEMBERS)
+        let writers: Vec<_> = (0..SESSIONS)
             .map(|number| {
                 let (servers, is_over) = (&servers, &is_over);
                 scope.spawn(move || Writer::new(servers, number % MEMBERS).run(is_over))
@@ -87,7 +89,7 @@ impl<'s> Writer<'s> {
     }
 
     fn run(mut self, is_over: &AtomicBool) -> Self {
-        let pause = Duration::from_secs(1) / (RATE / (WRITERS * MEMBERS) as u32);
+        let pause = Duration::from_secs(1) / (RATE / SESSIONS as u32);
         let mut next = Instant::now();
         while !is_over.load(Ordering::Relaxed) {
             let Some(client) = &mut self.client else {
