@@ -281,7 +281,7 @@ mod tests {
     fn properties_of_others_are_named_once_and_without_values() {
         let variables =
             vec![("JVMFLAGS", "-Dcom.sun.management.jmxremote.port=9 -Dlog4j.x=y".to_owned())];
-        let args = parse(&["zoo.cfg", "-Djava.security.krb5.conf=/secret"]);
+        let args = parse(&["zoo.cfg", "-Djava.io.tmpdir=/secret"]);
         let loaded = args
             .load_from(variables, &files(&[("zoo.cfg", "dataDir=/d\nclientPort=1\n")]))
             .unwrap();
@@ -292,7 +292,7 @@ mod tests {
             named,
             [
                 "properties without effect in this server: com.sun.management.jmxremote.port (JVMFLAGS), \
-              log4j.x (JVMFLAGS), java.security.krb5.conf (-D)"
+              log4j.x (JVMFLAGS), java.io.tmpdir (-D)"
             ]
         );
     }

@@ -177,15 +177,17 @@ impl Desk {
         };
         self.shared.tls_handshakes.fetch_add(1, Ordering::Relaxed);
         tokio::spawn(async move {
-            // Taken along, so that it ends with this task.
-            let _place = place;
             let patience = self.shared.config.net.handshake_timeout;
-            match tokio::time::timeout(patience, self.know(socket, peer, mixed)).await {
+            let mut handshake = std::pin::pin!(self.know(socket, peer, mixed));
+            let known = tokio::time::timeout(patience, handshake.as_mut()).await;
+            // It is over before the client of a silent connection hears of its end.
+            self.shared.tls_handshakes.fetch_sub(1, Ordering::Relaxed);
+            drop(place);
+            match known {
                 Ok(Ok(known)) => self.workers.hand(known),
                 Ok(Err(why)) => self.refuse(peer, &why),
                 Err(_) => self.refuse(peer, "no TLS handshake in time"),
             }
-            self.shared.tls_handshakes.fetch_sub(1, Ordering::Relaxed);
         });
     }
 
