@@ -1,9 +1,10 @@
-//! `zebu`: the one binary. Has no logic of its own but starting several servers to try things out.
+//! `zebu`: the one binary. Has no logic of its own, but for starting several servers to try things out.
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
+mod documents;
 mod ensemble;
 
 /// Apache ZooKeeper, done again in Rust.
@@ -38,6 +39,10 @@ enum Command {
     Ensemble(ensemble::EnsembleArgs),
     /// Measure this or any other ZooKeeper-compatible server.
     Bench(zebu_bench::BenchArgs),
+    /// Print completions for a shell.
+    Completions(documents::CompletionsArgs),
+    /// Print the manual page, or write one for each command.
+    Man(documents::ManArgs),
 }
 
 fn main() -> ExitCode {
@@ -55,6 +60,8 @@ fn main() -> ExitCode {
         }
         Command::Doctor(args) => zebu_tools::doctor::run(&args),
         Command::Ensemble(args) => ensemble::run(&args),
+        Command::Completions(args) => documents::completions(&args, Cli::command()),
+        Command::Man(args) => documents::man(&args, Cli::command()),
         Command::Bench(args) => match zebu_bench::run(args) {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => {
