@@ -22,7 +22,7 @@ const LAYERS: &[&[&str]] = &[
     &["replica", "state", "client"],
     &["engine", "transport", "config", "metrics"],
     &["admin"],
-    &["server", "recipes", "shell", "tools", "capi", "sim"],
+    &["server", "recipes", "shell", "tools", "backup", "capi", "sim"],
     &["zebu"],
 ];
 

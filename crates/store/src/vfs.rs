@@ -152,13 +152,14 @@ pub trait VfsFile: Debug + Send {
 
 /// Reads a file from front to back.
 #[derive(Debug)]
-pub(crate) struct Sequential {
+pub struct Sequential {
     file: Box<dyn VfsFile>,
     at: u64,
 }
 
 impl Sequential {
-    pub(crate) fn new(file: Box<dyn VfsFile>) -> Self {
+    /// Begins at the file's first byte.
+    pub fn new(file: Box<dyn VfsFile>) -> Self {
         Self { file, at: 0 }
     }
 }

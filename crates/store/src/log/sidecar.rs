@@ -154,7 +154,10 @@ impl Mark {
 ///
 /// Earlier versions wrote such a sidecar before its log. Where its log has records, the original may have
 /// written them since, in a file of the same name.
-pub(crate) fn read(vfs: &dyn Vfs, path: &Path) -> io::Result<Option<Mark>> {
+///
+/// # Errors
+/// What the system reports.
+pub fn read(vfs: &dyn Vfs, path: &Path) -> io::Result<Option<Mark>> {
     let file = vfs.open(path)?;
     let mut bytes = vec![0; (SLOT_STRIDE * SLOTS) as usize];
     let mut length = 0;

@@ -1,0 +1,411 @@
+//! `zebu history`: what happened to a znode, from the files of a server, whether it runs or not.
+//!
+//! Logs are read in the order of their transactions, across directories. A transaction that several of them have counts
+//! once. Where transactions are missing, snapshots tell what is left of them; see [`trace`].
+
+mod addresses;
+mod show;
+pub mod trace;
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use zebu_proto::Zxid;
+use zebu_proto::txn::TxnRecord;
+use zebu_store::OsVfs;
+
+use crate::dates::{self, Point};
+use crate::source::{Directory, LogDamage, LogFile, SnapFile, Source, follows};
+use addresses::Addresses;
+use show::Show;
+use trace::{Event, Found, Gap, Scope, Trace, Wanted};
+
+/// More transactions that cannot be decoded are not listed.
+const ERRORS_MAX: usize = 20;
+
+/// Arguments of `zebu history`.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+#[command(
+    about = "Show who changed a znode, when, from which session",
+    long_about = "Show who changed a znode, when, from which session.\n\n\
+        Reads the logs and snapshots of data directories, also while their server runs, and those that ZooKeeper has \
+        written. Transactions have the id of the session, and neither an address nor a user: --audit adds them from audit \
+        logs. Where transactions are missing, the snapshots tell when a znode was created and when its data were set last, \
+        and not by whom.",
+    after_long_help = "\
+Examples:
+  zebu history /app/config --dir zebu-data
+  zebu history /app --recursive --dir data --log-dir logs --since 2026-11-25T04:00 --json
+  zebu history /app/config --dir zebu-data --dir old-data --audit zookeeper_audit.log --data
+
+Exit codes: 0 shown, 1 something is damaged or cannot be read, 2 wrong options."
+)]
+pub struct HistoryArgs {
+    /// The znode
+    #[arg(value_name = "PATH")]
+    pub path: String,
+
+    /// A data directory (dataDir), or its version-2; several have their transactions put together
+    #[arg(short, long, value_name = "DIR", required = true)]
+    pub dir: Vec<PathBuf>,
+
+    /// The directory of the logs (dataLogDir), where it is another one; needs a single --dir
+    #[arg(long, value_name = "DIR")]
+    pub log_dir: Option<PathBuf>,
+
+    /// Show its children, too
+    #[arg(short, long, conflicts_with = "recursive")]
+    pub children: bool,
+
+    /// Show everything below it, too
+    #[arg(short, long)]
+    pub recursive: bool,
+
+    /// Nothing before this: a zxid (0x…) or a time
+    #[arg(long, value_name = "POINT", value_parser = dates::parse_point)]
+    pub since: Option<Point>,
+
+    /// Nothing behind this: a zxid (0x…) or a time
+    #[arg(long, value_name = "POINT", value_parser = dates::parse_point)]
+    pub until: Option<Point>,
+
+    /// Only the last so many changes
+    #[arg(short = 'n', long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    pub last: Option<u32>,
+
+    /// Show all data, and not only how they begin
+    #[arg(long)]
+    pub data: bool,
+
+    /// An audit log, or a server log, that tells from which address a session was used; may be given several times
+    #[arg(long, value_name = "FILE")]
+    pub audit: Vec<PathBuf>,
+
+    /// Print JSON, an object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Shows the history.
+pub fn run(args: &HistoryArgs) -> ExitCode {
+    let mut out = BufWriter::new(io::stdout().lock());
+    let shown = act(args, &mut out).and_then(|summary| {
+        out.flush()?;
+        summary.report(&args.path, args.audit.is_empty());
+        Ok(summary.errors.is_empty())
+    });
+    crate::end(shown)
+}
+
+fn act(args: &HistoryArgs, out: &mut dyn Write) -> Result<Summary> {
+    if let Err(error) = zebu_proto::path::validate(&args.path) {
+        bail!("{}: {error}", args.path);
+    }
+    ensure!(args.log_dir.is_none() || args.dir.len() == 1, "--log-dir needs a single --dir");
+    let mut addresses = Addresses::default();
+    for path in &args.audit {
+        let log = File::open(path).with_context(|| path.display().to_string())?;
+        addresses.read(BufReader::new(log)).with_context(|| path.display().to_string())?;
+    }
+    let mut sources: Vec<Box<dyn Source>> = Vec::new();
+    for dir in &args.dir {
+        let log_dir = args.log_dir.as_deref();
+        sources.push(Box::new(Directory::open(Arc::new(OsVfs), dir, log_dir)?));
+    }
+    let scope = match (args.children, args.recursive) {
+        (_, true) => Scope::Below,
+        (true, _) => Scope::Children,
+        _ => Scope::This,
+    };
+    let mut show = Show::new(out, args.json, args.data, &addresses);
+    let mut recent = Recent { items: VecDeque::new(), most: args.last.map(|most| most as usize) };
+    let summary = read(&sources, &Wanted::new(&args.path, scope), &mut |item| {
+        if is_between(&item, args.since, args.until) {
+            recent.push(item, &mut show)?;
+        }
+        Ok(())
+    })?;
+    recent.end(&mut show)?;
+    Ok(summary)
+}
+
+/// Whether an item may have happened between two points. What has no time is between any two times.
+fn is_between(item: &Item, since: Option<Point>, until: Option<Point>) -> bool {
+    let (from, to) = match item {
+        Item::Event(event) => {
+            (Some((event.zxid, event.time_ms)), Some((event.zxid, event.time_ms)))
+        }
+        Item::Gap(gap) => {
+            let after = (gap.after > Zxid::ZERO).then_some((gap.after, gap.after_ms));
+            (after, gap.before.map(|before| (before, gap.before_ms)))
+        }
+    };
+    let is_out =
+        |point: Point, at: (Zxid, Option<i64>), is_out: fn(Point, Zxid, i64) -> bool| match (
+            point, at.1,
+        ) {
+            (Point::Time(_), None) => false,
+            (point, time_ms) => is_out(point, at.0, time_ms.unwrap_or_default()),
+        };
+    let is_early = since.zip(to).is_some_and(|(point, to)| is_out(point, to, Point::is_after));
+    let is_late =
+        until.zip(from).is_some_and(|(point, from)| is_out(point, from, Point::is_before));
+    !is_early && !is_late
+}
+
+/// What is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// A change.
+    Event(Event),
+    /// Missing transactions.
+    Gap(Gap),
+}
+
+/// Holds back what is not among the last ones.
+struct Recent {
+    items: VecDeque<Item>,
+    most: Option<usize>,
+}
+
+impl Recent {
+    fn push(&mut self, item: Item, show: &mut Show<'_>) -> Result<()> {
+        let Some(most) = self.most else { return show.item(&item) };
+        if self.items.len() == most {
+            self.items.pop_front();
+        }
+        self.items.push_back(item);
+        Ok(())
+    }
+
+    fn end(&mut self, show: &mut Show<'_>) -> Result<()> {
+        self.items.drain(..).try_for_each(|item| show.item(&item))
+    }
+}
+
+/// What was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// How many transactions.
+    pub txns: u64,
+    /// The first of them.
+    pub first: Option<Zxid>,
+    /// The last of them.
+    pub last: Zxid,
+    /// In how many logs.
+    pub logs: usize,
+    /// What is damaged or cannot be read; empty when everything that is there could be read.
+    pub errors: Vec<String>,
+    /// What else an operator should know.
+    pub notes: Vec<String>,
+}
+
+impl Summary {
+    fn report(&self, path: &str, no_audit: bool) {
+        for error in &self.errors {
+            eprintln!("error: {error}");
+        }
+        for note in &self.notes {
+            eprintln!("note: {note}");
+        }
+        let first = self.first.map(|first| format!(" ({first} to {})", self.last));
+        let (txns, logs, first) = (self.txns, self.logs, first.unwrap_or_default());
+        eprintln!("{path}: read {txns} transactions{first} in {logs} logs");
+        if no_audit {
+            eprintln!(
+                "note: transactions have no addresses and no users: --audit FILE adds them from an audit log"
+            );
+        }
+    }
+}
+
+/// Reads all sources, and hands out what happened in order.
+///
+/// # Errors
+/// A list of files cannot be read, or `each` fails. Single files that cannot be read are reported on stderr.
+pub fn read(
+    sources: &[Box<dyn Source>],
+    wanted: &Wanted,
+    each: &mut dyn FnMut(Item) -> Result<()>,
+) -> Result<Summary> {
+    let mut logs: Vec<(usize, LogFile)> = Vec::new();
+    let mut snapshots: Vec<(usize, SnapFile)> = Vec::new();
+    for (at, source) in sources.iter().enumerate() {
+        logs.extend(source.logs()?.into_iter().map(|log| (at, log)));
+        snapshots.extend(source.snapshots()?.into_iter().map(|file| (at, file)));
+    }
+    logs.sort_by_key(|(_, log)| log.first);
+    snapshots.sort_by_key(|(_, file)| file.zxid);
+    let mut reading = Reading {
+        sources,
+        snapshots,
+        wanted: wanted.clone(),
+        trace: Trace::new(wanted.clone()),
+        last_ms: None,
+        summary: Summary::default(),
+    };
+    for (at, log) in &logs {
+        let mut previous = log.previous;
+        let mut unshown = None;
+        let report = sources[*at].read_log(log, &mut |record| {
+            let done = reading.record(&log.path, record.zxid, record.body, previous.take(), each);
+            done.map_err(|error| {
+                unshown = Some(error);
+                anyhow!("not shown")
+            })
+        });
+        if let Some(error) = unshown {
+            return Err(error);
+        }
+        let report = match report {
+            Ok(report) => report,
+            Err(error) => {
+                let last = reading.summary.last;
+                reading.summary.errors.push(format!("{error:#}, behind transaction {last}"));
+                continue;
+            }
+        };
+        let path = log.path.display();
+        let Some(report) = report else {
+            reading.summary.notes.push(format!("{path}: removed meanwhile, so it is not shown"));
+            continue;
+        };
+        reading.summary.logs += 1;
+        if report.torn {
+            let last = report.seen.last;
+            reading.summary.notes.push(format!(
+                "{path}: an incomplete record follows transaction {last}: a server is writing it, or stopped while \
+                 writing it"
+            ));
+        }
+        if let Some(LogDamage { offset, last, what }) = report.damage {
+            reading.summary.errors.push(format!(
+                "{path}: damaged at offset {offset}, behind transaction {last}: {what}\nhint: what follows in this log \
+                 is not shown; another member's directory may have it: add it with --dir"
+            ));
+        }
+    }
+    reading.gap(None, each)?;
+    let mut said = Ok(());
+    reading.trace.end(reading.summary.last, &mut |event| {
+        if said.is_ok() {
+            said = each(Item::Event(event));
+        }
+    });
+    said?;
+    Ok(reading.summary)
+}
+
+struct Reading<'a> {
+    sources: &'a [Box<dyn Source>],
+    snapshots: Vec<(usize, SnapFile)>,
+    wanted: Wanted,
+    trace: Trace,
+    /// When the last transaction was made.
+    last_ms: Option<i64>,
+    summary: Summary,
+}
+
+impl Reading<'_> {
+    /// Takes the next record; `previous` is what the sidecar of its log says that it follows.
+    fn record(
+        &mut self,
+        path: &Path,
+        zxid: Zxid,
+        body: &[u8],
+        previous: Option<Zxid>,
+        each: &mut dyn FnMut(Item) -> Result<()>,
+    ) -> Result<()> {
+        let last = self.summary.last;
+        if zxid <= last {
+            return Ok(());
+        }
+        let is_next = match previous {
+            Some(previous) => previous <= last,
+            // The first of all has counter 1, in epoch 0 or 1.
+            None if last == Zxid::ZERO => zxid.counter() == 1 && zxid.epoch().0 <= 1,
+            None => follows(last, zxid),
+        };
+        let record = match TxnRecord::decode(body) {
+            Ok(record) => record,
+            Err(error) => {
+                // The gap before the next one says that it is missing.
+                let path = path.display();
+                let message = format!("{path}: transaction {zxid} cannot be decoded: {error}");
+                if self.summary.errors.len() < ERRORS_MAX {
+                    self.summary.errors.push(message);
+                }
+                return Ok(());
+            }
+        };
+        let time_ms = Some(record.header.time_ms);
+        if !is_next {
+            self.gap(Some((zxid, time_ms)), each)?;
+        }
+        let mut said = Ok(());
+        self.trace.txn(&record, &mut |event| {
+            if said.is_ok() {
+                said = each(Item::Event(event));
+            }
+        });
+        said?;
+        self.summary.first.get_or_insert(zxid);
+        self.summary.last = zxid;
+        self.last_ms = time_ms;
+        self.summary.txns += 1;
+        Ok(())
+    }
+
+    /// Passes over the missing transactions before `before`, from snapshot to snapshot.
+    fn gap(
+        &mut self,
+        next: Option<(Zxid, Option<i64>)>,
+        each: &mut dyn FnMut(Item) -> Result<()>,
+    ) -> Result<()> {
+        let (before, before_ms) = next.map_or((None, None), |(zxid, ms)| (Some(zxid), ms));
+        let (after, after_ms) = (self.summary.last, self.last_ms);
+        let mut gap = Gap { after, after_ms, before, before_ms };
+        let inside = |file: &SnapFile| before.is_none_or(|before| file.zxid.0 < before.0 - 1);
+        let files: Vec<_> = (self.snapshots.iter())
+            .filter(|(_, file)| file.zxid > gap.after || gap.after == Zxid::ZERO)
+            .cloned()
+            .collect();
+        if before.is_none() && files.iter().all(|(_, file)| file.zxid <= gap.after) {
+            return Ok(());
+        }
+        each(Item::Gap(gap))?;
+        self.trace.blank(gap);
+        for (at, file) in files {
+            let mut found = Found::new(self.wanted.clone());
+            let sections = match self.sources[at].read_snapshot(&file, &mut found) {
+                Ok(Some(sections)) => sections,
+                Ok(None) => continue,
+                Err(error) => {
+                    self.summary.errors.push(format!("{error:#}"));
+                    continue;
+                }
+            };
+            let mut said = Ok(());
+            // What an earlier snapshot has told is not told again: the rest of the gap is behind it.
+            self.trace.gap(gap, sections.extent(false), &found, &mut |event| {
+                if said.is_ok() {
+                    said = each(Item::Event(event));
+                }
+            });
+            said?;
+            if !inside(&file) {
+                break;
+            }
+            gap.after = file.zxid;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

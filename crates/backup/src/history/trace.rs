@@ -1,0 +1,449 @@
+//! What happened to some znodes: transactions and snapshots go in, changes come out, in order.
+//!
+//! Where transactions are missing, a snapshot tells what is left of their effects: when a znode was created and when its data
+//! were set last. Who did it, and what was overwritten or deleted since, nobody knows any more.
+
+use std::collections::BTreeMap;
+
+use zebu_proto::txn::{CreateTxn, Txn, TxnHeader, TxnRecord};
+use zebu_proto::{Acl, AclRef, ExtendedTypes, OpCode, Owner, SessionId, StatPersisted, Zxid};
+use zebu_store::Recover;
+
+/// Which znodes are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The one.
+    This,
+    /// It and its children.
+    Children,
+    /// It and everything below.
+    Below,
+}
+
+/// The znodes that are looked at.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Empty for the root, as in snapshots.
+    path: String,
+    scope: Scope,
+}
+
+impl Wanted {
+    /// The znode at `path`, and those that `scope` adds.
+    pub fn new(path: &str, scope: Scope) -> Self {
+        Self { path: if path == "/" { String::new() } else { path.to_owned() }, scope }
+    }
+
+    fn has(&self, path: &str) -> bool {
+        let path = if path == "/" { "" } else { path };
+        let Some(rest) = path.strip_prefix(&self.path) else { return false };
+        let Some(below) = rest.strip_prefix('/') else { return rest.is_empty() };
+        match self.scope {
+            Scope::This => false,
+            Scope::Children => !below.contains('/'),
+            Scope::Below => true,
+        }
+    }
+}
+
+/// One change of one znode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// The transaction.
+    pub zxid: Zxid,
+    /// When, in milliseconds since the Unix epoch; `None` where nobody knows.
+    pub time_ms: Option<i64>,
+    /// The znode; empty for the root.
+    pub path: String,
+    /// What happened.
+    pub change: Change,
+    /// From where this is known.
+    pub origin: Origin,
+}
+
+/// From where a change is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// From the log.
+    Log {
+        /// The session that asked; 0 for the server itself.
+        session: SessionId,
+        /// The request's xid.
+        cxid: i32,
+        /// Which operation of how many, inside a multi.
+        multi: Option<(usize, usize)>,
+    },
+    /// From a snapshot that was taken later, or from what follows: the transaction is in none of the logs.
+    Snapshot,
+}
+
+/// What happened to a znode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It was created.
+    Created {
+        /// Its kind.
+        kind: Kind,
+        /// Its data; `None` where they were overwritten before anything that is here.
+        data: Option<Vec<u8>>,
+        /// Its ACL.
+        acl: Vec<Acl>,
+    },
+    /// It got other data.
+    DataSet {
+        /// The version it got.
+        version: i32,
+        /// The data.
+        data: Vec<u8>,
+    },
+    /// It got another ACL.
+    AclSet {
+        /// The ACL version it got.
+        version: i32,
+        /// The ACL.
+        acl: Vec<Acl>,
+    },
+    /// It was deleted.
+    Deleted(Cause),
+    /// It was deleted by one of the transactions that are missing, after this one.
+    Vanished {
+        /// The last transaction before those.
+        after: Zxid,
+    },
+}
+
+/// Why a znode was deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// A client asked for it.
+    Request,
+    /// Its session ended.
+    SessionEnd,
+    /// The server found an empty container, or a TTL that had passed.
+    Reaper,
+}
+
+/// The kind of a znode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It stays until it is deleted.
+    Persistent,
+    /// It goes with its session.
+    Ephemeral(SessionId),
+    /// It goes when its last child has gone.
+    Container,
+    /// It goes when it was not changed for so many milliseconds.
+    Ttl(i64),
+}
+
+impl Kind {
+    fn of(stat: &StatPersisted) -> Self {
+        let types = ExtendedTypes { enabled: true, emulate_353: false };
+        match Owner::decode(stat.ephemeral_owner, types) {
+            Owner::Persistent => Self::Persistent,
+            Owner::Session(session) => Self::Ephemeral(session),
+            Owner::Container => Self::Container,
+            Owner::Ttl(ttl_ms) => Self::Ttl(ttl_ms),
+        }
+    }
+}
+
+/// Transactions that are missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// The last one before them; 0 when nothing is known before.
+    pub after: Zxid,
+    /// When the last one before them was made, where that is known.
+    pub after_ms: Option<i64>,
+    /// The first one behind them; `None` when there is none.
+    pub before: Option<Zxid>,
+    /// When that one was made, where that is known.
+    pub before_ms: Option<i64>,
+}
+
+impl Gap {
+    fn has(self, zxid: Zxid) -> bool {
+        self.after < zxid && self.before.is_none_or(|before| zxid < before)
+    }
+}
+
+/// A znode that exists.
+#[derive(Clone, Copy, Debug)]
+struct Alive {
+    czxid: Zxid,
+    /// Its last data change that a snapshot has told.
+    mzxid: Zxid,
+    owner: Option<SessionId>,
+    /// Set after a gap: it exists, or it was deleted by a transaction behind this one that is missing.
+    doubted_after: Option<Zxid>,
+}
+
+/// Follows the znodes through transactions and gaps, in order.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    wanted: Wanted,
+    alive: BTreeMap<String, Alive>,
+    /// The last transaction before the newest gap.
+    gap_after: Option<Zxid>,
+}
+
+impl Trace {
+    /// Nothing has happened yet.
+    pub fn new(wanted: Wanted) -> Self {
+        Self { wanted, alive: BTreeMap::new(), gap_after: None }
+    }
+
+    /// Takes the next transaction.
+    pub fn txn(&mut self, record: &TxnRecord<'_>, out: &mut dyn FnMut(Event)) {
+        let header = &record.header;
+        match &record.txn {
+            // A multi that failed has an error in it, and none of its operations counts.
+            Txn::Multi(ops) if ops.iter().any(|(_, txn)| matches!(txn, Txn::Error(_))) => {}
+            Txn::Multi(ops) => {
+                for (at, (op, txn)) in ops.iter().enumerate() {
+                    self.op(header, *op, txn, Some((at + 1, ops.len())), out);
+                }
+            }
+            txn => self.op(header, header.op, txn, None, out),
+        }
+    }
+
+    fn op(
+        &mut self,
+        header: &TxnHeader,
+        op: OpCode,
+        txn: &Txn<'_>,
+        multi: Option<(usize, usize)>,
+        out: &mut dyn FnMut(Event),
+    ) {
+        let TxnHeader { session, cxid, zxid, time_ms, .. } = *header;
+        let event = |path: &str, change| {
+            let origin = Origin::Log { session, cxid, multi };
+            let path = path.strip_suffix('/').unwrap_or(path).to_owned();
+            Event { zxid, time_ms: Some(time_ms), path, change, origin }
+        };
+        match txn {
+            Txn::Create(create) if self.wanted.has(&create.path) => {
+                let owner = create.ephemeral.then_some(session);
+                let alive = Alive { czxid: zxid, mzxid: zxid, owner, doubted_after: None };
+                // It existed, so a transaction that is missing has deleted it.
+                if let Some(before) = self.alive.insert(create.path.to_string(), alive)
+                    && let Some(after) = before.doubted_after.or(self.gap_after)
+                {
+                    let path = create.path.to_string();
+                    let (change, origin) = (Change::Vanished { after }, Origin::Snapshot);
+                    out(Event { zxid, time_ms: None, path, change, origin });
+                }
+                out(event(&create.path, created(op, create, session)));
+            }
+            Txn::SetData { path, data, version } if self.wanted.has(path) => {
+                self.exists(path);
+                let data = data.unwrap_or_default().to_vec();
+                out(event(path, Change::DataSet { version: *version, data }));
+            }
+            Txn::SetAcl { path, acl, version } if self.wanted.has(path) => {
+                self.exists(path);
+                let acl = acl.iter().map(AclRef::to_owned).collect();
+                out(event(path, Change::AclSet { version: *version, acl }));
+            }
+            Txn::Delete { path } if self.wanted.has(path) => {
+                self.alive.remove(&**path);
+                let by_reaper = op == OpCode::DELETE_CONTAINER || session == SessionId::NONE;
+                out(event(
+                    path,
+                    Change::Deleted(if by_reaper { Cause::Reaper } else { Cause::Request }),
+                ));
+            }
+            Txn::CloseSession { paths: Some(paths) } => {
+                for path in paths.iter().filter(|path| self.wanted.has(path)) {
+                    self.alive.remove(&**path);
+                    out(event(path, Change::Deleted(Cause::SessionEnd)));
+                }
+            }
+            // The ephemerals are not listed: those are meant that are known.
+            Txn::CloseSession { paths: None } => {
+                self.alive.retain(|path, alive| {
+                    let goes = alive.owner == Some(session);
+                    if goes {
+                        out(event(path, Change::Deleted(Cause::SessionEnd)));
+                    }
+                    !goes
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// A transaction has changed this znode, so no transaction of an earlier gap has deleted it.
+    fn exists(&mut self, path: &str) {
+        let path = path.strip_suffix('/').unwrap_or(path);
+        if let Some(alive) = self.alive.get_mut(path) {
+            alive.doubted_after = None;
+        }
+    }
+
+    /// Passes over missing transactions of which no snapshot tells anything.
+    pub fn blank(&mut self, gap: Gap) {
+        self.gap_after = Some(gap.after);
+    }
+
+    /// Passes over missing transactions, with what a snapshot says of their effects.
+    ///
+    /// `extent` is the last transaction that may have left a trace in the snapshot; `None` when the snapshot does not say.
+    pub fn gap(
+        &mut self,
+        gap: Gap,
+        extent: Option<Zxid>,
+        found: &Found,
+        out: &mut dyn FnMut(Event),
+    ) {
+        self.blank(gap);
+        let mut events = Vec::new();
+        // Other snapshots may lack a znode because of a later transaction, one that is not missing.
+        let is_exact = extent.is_some_and(|extent| gap.before.is_none_or(|before| extent < before));
+        for (path, alive) in &mut self.alive {
+            match found.nodes.get(path) {
+                Some(node) if node.stat.czxid == alive.czxid => alive.doubted_after = None,
+                // It was made again, which is told below.
+                Some(node) if gap.has(node.stat.czxid) => {}
+                _ => {
+                    alive.doubted_after.get_or_insert(gap.after);
+                }
+            }
+        }
+        if is_exact {
+            let zxid = gap.before.unwrap_or(gap.after);
+            self.settle(zxid, &mut |event| events.push(event));
+        }
+        for (path, node) in &found.nodes {
+            let stat = &node.stat;
+            let kind = Kind::of(stat);
+            let known = |zxid, time_ms, change| {
+                let origin = Origin::Snapshot;
+                Event { zxid, time_ms: Some(time_ms), path: path.clone(), change, origin }
+            };
+            // A snapshot has traces of later transactions, so the one after it may tell the same.
+            let told = self.alive.get(path).filter(|alive| alive.czxid == stat.czxid).copied();
+            let is_from_start = stat.czxid == Zxid::ZERO && gap.after == Zxid::ZERO;
+            if told.is_none() && (gap.has(stat.czxid) || is_from_start) {
+                let data = (stat.mzxid == stat.czxid).then(|| node.data.clone());
+                let acl = found.acls.get(&node.acl).cloned().unwrap_or_default();
+                let owner = match kind {
+                    Kind::Ephemeral(session) => Some(session),
+                    _ => None,
+                };
+                let (czxid, mzxid) = (stat.czxid, stat.czxid);
+                let alive = Alive { czxid, mzxid, owner, doubted_after: None };
+                if let Some(before) = self.alive.insert(path.clone(), alive) {
+                    let after = before.doubted_after.unwrap_or(gap.after);
+                    let change = Change::Vanished { after };
+                    events.push(Event { time_ms: None, ..known(stat.czxid, 0, change) });
+                }
+                // The root and the znodes of the server itself come with the database.
+                if stat.czxid > Zxid::ZERO {
+                    events.push(known(stat.czxid, stat.ctime, Change::Created { kind, data, acl }));
+                }
+            }
+            let is_told = told.is_some_and(|alive| alive.mzxid == stat.mzxid);
+            if stat.mzxid != stat.czxid && !is_told && gap.has(stat.mzxid) {
+                if let Some(alive) = self.alive.get_mut(path) {
+                    alive.mzxid = stat.mzxid;
+                }
+                let change = Change::DataSet { version: stat.version, data: node.data.clone() };
+                events.push(known(stat.mzxid, stat.mtime, change));
+            }
+        }
+        // Stable: a znode's own events keep their order.
+        events.sort_by_key(|event| event.zxid);
+        events.into_iter().for_each(out);
+    }
+
+    /// Nothing follows.
+    pub fn end(&mut self, last: Zxid, out: &mut dyn FnMut(Event)) {
+        self.settle(last, out);
+    }
+
+    /// Says of znodes that may have been deleted by missing transactions that they were.
+    fn settle(&mut self, zxid: Zxid, out: &mut dyn FnMut(Event)) {
+        self.alive.retain(|path, alive| {
+            let Some(after) = alive.doubted_after else { return true };
+            let change = Change::Vanished { after };
+            let (path, origin) = (path.clone(), Origin::Snapshot);
+            out(Event { zxid, time_ms: None, path, change, origin });
+            false
+        });
+    }
+}
+
+fn created(op: OpCode, create: &CreateTxn<'_>, session: SessionId) -> Change {
+    let kind = match op {
+        OpCode::CREATE_CONTAINER => Kind::Container,
+        OpCode::CREATE_TTL => Kind::Ttl(create.ttl_ms),
+        _ if create.ephemeral => Kind::Ephemeral(session),
+        _ => Kind::Persistent,
+    };
+    let acl = create.acl.iter().map(AclRef::to_owned).collect();
+    Change::Created { kind, data: Some(create.data.unwrap_or_default().to_vec()), acl }
+}
+
+/// What a snapshot has of the znodes that are looked at.
+#[derive(Clone, Debug)]
+pub struct Found {
+    wanted: Wanted,
+    acls: BTreeMap<i64, Vec<Acl>>,
+    nodes: BTreeMap<String, FoundNode>,
+}
+
+#[derive(Clone, Debug)]
+struct FoundNode {
+    data: Vec<u8>,
+    acl: i64,
+    stat: StatPersisted,
+}
+
+impl Found {
+    /// Nothing yet.
+    pub fn new(wanted: Wanted) -> Self {
+        Self { wanted, acls: BTreeMap::new(), nodes: BTreeMap::new() }
+    }
+}
+
+impl Recover for Found {
+    fn restart(&mut self) {
+        self.acls.clear();
+        self.nodes.clear();
+    }
+
+    fn session(&mut self, _: SessionId, _: i32) {}
+
+    fn acl(&mut self, id: i64, acl: Vec<Acl>) {
+        self.acls.insert(id, acl);
+    }
+
+    fn node(
+        &mut self,
+        path: &str,
+        data: Option<&[u8]>,
+        acl: i64,
+        stat: &StatPersisted,
+    ) -> Result<(), String> {
+        if self.wanted.has(path) {
+            let data = data.unwrap_or_default().to_vec();
+            self.nodes.insert(path.to_owned(), FoundNode { data, acl, stat: *stat });
+        }
+        Ok(())
+    }
+
+    fn digest(&mut self, _: Zxid, _: i32, _: i64) {}
+
+    fn loaded(&mut self, _: Zxid) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn txn(&mut self, _: &[u8]) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,33 @@
+//! What outlives a server: the history of a znode, backups, restoring them, and comparing data directories.
+//!
+//! Nothing here is part of a server. Everything reads the files of a data directory, also while a server writes them, and
+//! never changes them.
+
+mod dates;
+pub mod history;
+pub mod source;
+
+use std::io;
+use std::process::ExitCode;
+
+/// The exit code when nobody reads any more what is written, as shells have it.
+const UNREAD: u8 = 141;
+
+/// The exit code of a tool: 0 when all is well, 1 when it is `false` or failed; a failure is said on stderr.
+pub(crate) fn end(done: anyhow::Result<bool>) -> ExitCode {
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(failure) => {
+            let is_unread = failure.chain().any(|cause| {
+                let io = cause.downcast_ref::<io::Error>();
+                io.is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe)
+            });
+            if is_unread {
+                return ExitCode::from(UNREAD);
+            }
+            eprintln!("error: {failure:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

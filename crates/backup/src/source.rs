@@ -1,0 +1,304 @@
+//! Where transactions and snapshots are read from: a data directory, or something else that has the same files.
+//!
+//! A server may write to the directory meanwhile, roll its log and purge. A file that has gone is reported as gone, never as
+//! damaged. The last record of a log that a server is writing is not damage either.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, bail};
+use zebu_proto::Zxid;
+use zebu_store::log::read::{EndKind, LogReader, LogRecord, Tail};
+use zebu_store::log::sidecar::{self, Mark};
+use zebu_store::names;
+use zebu_store::snapshot::decompressed;
+use zebu_store::snapshot::read::{Sections, read_snapshot};
+use zebu_store::vfs::Sequential;
+use zebu_store::{Compression, Recover, Vfs};
+
+/// No record is longer; memory is taken only for bytes that have arrived.
+pub const RECORD_BYTES_MAX: usize = i32::MAX as usize;
+
+/// A transaction log of a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogFile {
+    /// The zxid in its name.
+    pub first: Zxid,
+    /// What messages call it.
+    pub path: PathBuf,
+    /// Its length on the disk, with room that is not used yet.
+    pub bytes: u64,
+    /// The last transaction before it, where a sidecar says so.
+    pub previous: Option<Zxid>,
+}
+
+/// A snapshot of a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapFile {
+    /// The zxid in its name: the last transaction applied when it was begun.
+    pub zxid: Zxid,
+    /// How it is compressed.
+    pub compression: Compression,
+    /// What messages call it.
+    pub path: PathBuf,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// What reading a log has shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogReport {
+    /// Its records, as a sidecar would describe them.
+    pub seen: Mark,
+    /// What its sidecar says; `None` for a log of the original.
+    pub mark: Option<Mark>,
+    /// Why the log is not whole; `None` when it is, or when only its last record is incomplete.
+    pub damage: Option<LogDamage>,
+    /// Whether an incomplete record follows, as a log that is being written has.
+    pub torn: bool,
+}
+
+/// Damage in a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogDamage {
+    /// Where what cannot be read begins.
+    pub offset: u64,
+    /// The last transaction before it.
+    pub last: Zxid,
+    /// What is wrong there.
+    pub what: String,
+}
+
+/// Something that has logs and snapshots.
+pub trait Source {
+    /// What messages call it.
+    fn name(&self) -> String;
+
+    /// Its logs, oldest first.
+    ///
+    /// # Errors
+    /// The list cannot be read.
+    fn logs(&self) -> Result<Vec<LogFile>>;
+
+    /// Its snapshots, oldest first.
+    ///
+    /// # Errors
+    /// The list cannot be read.
+    fn snapshots(&self) -> Result<Vec<SnapFile>>;
+
+    /// Hands out a log's records in order; `None` when the log has gone.
+    ///
+    /// # Errors
+    /// The log cannot be read, or `each` fails.
+    fn read_log(
+        &self,
+        log: &LogFile,
+        each: &mut dyn FnMut(LogRecord<'_>) -> Result<()>,
+    ) -> Result<Option<LogReport>>;
+
+    /// Reads a snapshot and checks all its checksums; `None` when it has gone.
+    ///
+    /// # Errors
+    /// The snapshot cannot be read, or is damaged.
+    fn read_snapshot(&self, file: &SnapFile, state: &mut dyn Recover) -> Result<Option<Sections>>;
+}
+
+/// A server's data directory.
+#[derive(Clone, Debug)]
+pub struct Directory {
+    vfs: Arc<dyn Vfs>,
+    snap_dir: PathBuf,
+    log_dir: PathBuf,
+}
+
+impl Directory {
+    /// Finds the files below `data_dir`, and those of the logs below `log_dir` where that is another directory.
+    ///
+    /// Both may also be the directories `version-2` themselves.
+    ///
+    /// # Errors
+    /// A directory is missing, or has neither logs nor snapshots.
+    pub fn open(vfs: Arc<dyn Vfs>, data_dir: &Path, log_dir: Option<&Path>) -> Result<Self> {
+        let version_dir = |dir: &Path| -> Result<PathBuf> {
+            let below = dir.join(names::VERSION_DIR);
+            if vfs.exists(&below).with_context(|| below.display().to_string())? {
+                return Ok(below);
+            }
+            let entries = vfs.list(dir).with_context(|| dir.display().to_string())?;
+            if entries.iter().any(|entry| names::is_data(&entry.name)) {
+                return Ok(dir.to_owned());
+            }
+            bail!(
+                "{}: no data directory of a server: it has neither {} nor logs or snapshots",
+                dir.display(),
+                names::VERSION_DIR
+            )
+        };
+        let snap_dir = version_dir(data_dir)?;
+        let log_dir = log_dir.map(version_dir).transpose()?.unwrap_or_else(|| snap_dir.clone());
+        Ok(Self { vfs, snap_dir, log_dir })
+    }
+
+    /// The directory of the snapshots and epoch files.
+    pub fn snap_dir(&self) -> &Path {
+        &self.snap_dir
+    }
+
+    /// The directory of the logs.
+    pub fn log_dir(&self) -> &Path {
+        &self.log_dir
+    }
+
+    /// The file system.
+    pub fn vfs(&self) -> &Arc<dyn Vfs> {
+        &self.vfs
+    }
+
+    /// What the sidecar of the log that begins at `first` says; `None` where there is none that can be read.
+    fn mark(&self, first: Zxid) -> Option<Mark> {
+        let path = self.log_dir.join(names::sidecar(first));
+        let mark = sidecar::read(self.vfs.as_ref(), &path).ok().flatten();
+        mark.filter(|mark| mark.first == first)
+    }
+
+    /// Opens a file; `None` when it has gone.
+    pub(crate) fn open_file(&self, path: &Path) -> Result<Option<Sequential>> {
+        match self.vfs.open(path) {
+            Ok(file) => Ok(Some(Sequential::new(file))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).with_context(|| path.display().to_string()),
+        }
+    }
+}
+
+impl Source for Directory {
+    fn name(&self) -> String {
+        self.log_dir.display().to_string()
+    }
+
+    fn logs(&self) -> Result<Vec<LogFile>> {
+        let dir = &self.log_dir;
+        let entries = self.vfs.list(dir).with_context(|| dir.display().to_string())?;
+        let file = |entry: zebu_store::vfs::Entry| {
+            let first = names::parse_log(&entry.name)?;
+            let previous = self.mark(first).map(|mark| mark.previous);
+            Some(LogFile { first, path: dir.join(&entry.name), bytes: entry.bytes, previous })
+        };
+        let mut logs: Vec<_> = entries.into_iter().filter_map(file).collect();
+        logs.sort_by_key(|log| log.first);
+        Ok(logs)
+    }
+
+    fn snapshots(&self) -> Result<Vec<SnapFile>> {
+        let dir = &self.snap_dir;
+        let entries = self.vfs.list(dir).with_context(|| dir.display().to_string())?;
+        let file = |entry: zebu_store::vfs::Entry| {
+            let (zxid, compression) = names::parse_snapshot(&entry.name)?;
+            Some(SnapFile { zxid, compression, path: dir.join(&entry.name), bytes: entry.bytes })
+        };
+        let mut files: Vec<_> = entries.into_iter().filter_map(file).collect();
+        files.sort_by_key(|file| file.zxid);
+        Ok(files)
+    }
+
+    fn read_log(
+        &self,
+        log: &LogFile,
+        each: &mut dyn FnMut(LogRecord<'_>) -> Result<()>,
+    ) -> Result<Option<LogReport>> {
+        // The mark first: what it speaks of is in the log by then.
+        let mark = self.mark(log.first);
+        let Some(file) = self.open_file(&log.path)? else { return Ok(None) };
+        let report =
+            read_records(file, log, mark, each).with_context(|| log.path.display().to_string())?;
+        Ok(Some(report))
+    }
+
+    fn read_snapshot(&self, file: &SnapFile, state: &mut dyn Recover) -> Result<Option<Sections>> {
+        let Some(source) = self.open_file(&file.path)? else { return Ok(None) };
+        let source = decompressed(source, file.compression);
+        let sections = read_snapshot(source, RECORD_BYTES_MAX, true, state)
+            .with_context(|| file.path.display().to_string())?;
+        Ok(Some(sections))
+    }
+}
+
+/// Reads a log from any stream, and judges its end by its sidecar's mark, if there is one.
+///
+/// # Errors
+/// The stream cannot be read, or `each` fails.
+pub fn read_records(
+    from: impl io::Read,
+    log: &LogFile,
+    mark: Option<Mark>,
+    each: &mut dyn FnMut(LogRecord<'_>) -> Result<()>,
+) -> Result<LogReport> {
+    let mut reader = LogReader::new(from, RECORD_BYTES_MAX);
+    let previous = mark.map_or(Zxid::ZERO, |mark| mark.previous);
+    let mut seen = Mark::start(log.first, previous);
+    let mut differs = false;
+    let end = loop {
+        match reader.next()? {
+            Ok(record) => {
+                seen.advance(record.zxid, record.body);
+                if let Some(mark) = &mark
+                    && seen.end == mark.end
+                {
+                    differs = !seen.agrees(mark);
+                }
+                each(record)?;
+            }
+            Err(end) => break end,
+        }
+    };
+    let tail = reader.tail()?;
+    let damaged = |offset, what: String| Some(LogDamage { offset, last: seen.last, what });
+    let damage = match (&mark, tail) {
+        (Some(mark), _) if seen.end < mark.end => damaged(
+            seen.end,
+            format!(
+                "{}, where its sidecar knows of {} more bytes",
+                kind(end.kind),
+                mark.end - seen.end
+            ),
+        ),
+        (Some(_), _) if differs => {
+            damaged(0, "its records are not those of which its sidecar has the hash".to_owned())
+        }
+        (None, Tail::MoreFollows { offset }) => {
+            damaged(end.offset, format!("{}, and more follows at offset {offset}", kind(end.kind)))
+        }
+        (None, Tail::Damaged) => damaged(end.offset, kind(end.kind).to_owned()),
+        _ => None,
+    };
+    let torn = damage.is_none() && tail != Tail::Clean;
+    Ok(LogReport { seen, mark, damage, torn })
+}
+
+/// What stands where the next record should be.
+fn kind(kind: EndKind) -> &'static str {
+    match kind {
+        EndKind::File => "the file ends",
+        EndKind::Padding => "zeros",
+        EndKind::NoLength => "a record without a length",
+        EndKind::PrefixCut | EndKind::BodyCut => "a record that is cut off",
+        EndKind::NoTerminator => "a record that was not completed",
+        EndKind::WrongTerminator => "a record with a wrong end",
+        EndKind::Checksum => "a record with a wrong checksum",
+        EndKind::Length(_) => "a record with an impossible length",
+        EndKind::Empty => "an empty file",
+        EndKind::NoHeader => "a file that is no log",
+    }
+}
+
+/// Whether `next` may come right after `last` in one history.
+///
+/// Between two epochs nobody can tell from the zxids alone whether the end of the first is missing.
+pub fn follows(last: Zxid, next: Zxid) -> bool {
+    if next.epoch() == last.epoch() {
+        last.next() == Some(next)
+    } else {
+        last < next && next.counter() == 1
+    }
+}

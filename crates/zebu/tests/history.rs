@@ -1,0 +1,134 @@
+//! `zebu history` on the files of a server of ours, while it runs and afterwards.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// A server that takes a snapshot and rolls its log every few transactions.
+struct Server {
+    child: Child,
+    address: String,
+}
+
+impl Server {
+    fn start(dir: &Path) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_zebu"))
+            .args([
+                "server",
+                "--set",
+                "clientPort=0",
+                "--set",
+                "forceSync=no",
+                "--set",
+                "snapCount=8",
+            ])
+            .env("SERVER_JVMFLAGS", "-Dzookeeper.admin.enableServer=false")
+            .current_dir(dir)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut greeting = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut greeting).unwrap();
+        let address = greeting.trim().strip_prefix("listening on ").expect("a greeting").to_owned();
+        Self { child, address }
+    }
+
+    /// Runs a command of the shell in a session of its own.
+    fn shell(&self, dir: &Path, arguments: &[&str]) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zebu"));
+        command.args(["shell", "-server", &self.address]).args(arguments).current_dir(dir);
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+fn history(dir: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zebu"));
+    command.arg("history").args(arguments).args(["--dir", "zebu-data"]).current_dir(dir);
+    let Output { status, stdout, stderr } = command.stdin(Stdio::null()).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code(), text(stdout), text(stderr))
+}
+
+fn logs(dir: &Path) -> Vec<std::path::PathBuf> {
+    let files = fs::read_dir(dir.join("zebu-data/version-2")).unwrap();
+    let mut logs: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+    logs.retain(|path| path.file_name().unwrap().to_str().unwrap().starts_with("log."));
+    logs.sort_by_key(|path| {
+        i64::from_str_radix(path.extension().unwrap().to_str().unwrap(), 16).unwrap()
+    });
+    logs
+}
+
+#[test]
+fn the_history_of_a_server_that_runs_and_of_one_that_was_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let server = Server::start(dir);
+    server.shell(dir, &["create", "/app", "v0"]);
+    server.shell(dir, &["create", "-e", "/app/lock", "mine"]);
+    for version in 1..=12 {
+        server.shell(dir, &["set", "/app", &format!("v{version}")]);
+    }
+    server.shell(dir, &["delete", "/app"]);
+    server.shell(dir, &["create", "/app", "again"]);
+
+    let (code, running, stderr) = history(dir, &["/app", "--json", "--children"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(!stderr.contains("error"), "{stderr}");
+    let told: Vec<Value> =
+        running.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of =
+        |path: &str| -> Vec<&Value> { told.iter().filter(|event| event["path"] == path).collect() };
+    let app = of("/app");
+    let changes: Vec<&str> = app.iter().map(|event| event["change"].as_str().unwrap()).collect();
+    let mut expected = vec!["created"];
+    expected.extend(["data set"; 12]);
+    expected.extend(["deleted", "created"]);
+    assert_eq!(changes, expected);
+    for (version, event) in app[1..13].iter().enumerate() {
+        assert_eq!(event["version"], version as i64 + 1);
+        assert_eq!(event["data"]["begin"], format!("v{}", version + 1));
+    }
+    assert_eq!(app[13]["cause"], "by a request");
+    let mut sessions: Vec<&str> =
+        app.iter().map(|event| event["session"].as_str().unwrap()).collect();
+    sessions.dedup();
+    assert_eq!(sessions.len(), 15, "each has come from a session of its own");
+    let lock = of("/app/lock");
+    assert_eq!(lock[0]["owner"], lock[0]["session"]);
+    assert_eq!(lock[1]["cause"], "because its session ended");
+    assert_eq!(lock[1]["session"], lock[0]["session"]);
+    assert!(logs(dir).len() > 2, "{:?}", logs(dir));
+
+    drop(server);
+    let (code, killed, stderr) = history(dir, &["/app", "--json", "--children"]);
+    assert_eq!((code, killed), (Some(0), running), "{stderr}");
+
+    // A byte in the middle of a log: everything else is shown, and the damage is an error.
+    let damaged = &logs(dir)[1];
+    let mut bytes = fs::read(damaged).unwrap();
+    bytes[40] ^= 1;
+    fs::write(damaged, bytes).unwrap();
+    let (code, text, stderr) = history(dir, &["/app"]);
+    assert_eq!(code, Some(1));
+    let name = damaged.file_name().unwrap().to_str().unwrap();
+    assert!(stderr.contains(&format!("{name}: damaged at offset 16")), "{stderr}");
+    assert!(text.contains("are in none of the logs") && text.contains("\"again\""), "{text}");
+
+    let (code, _, stderr) = history(dir, &["app"]);
+    assert_eq!(code, Some(1));
+    assert!(stderr.starts_with("error: app: "), "{stderr}");
+}
