@@ -48,7 +48,7 @@ impl Credentials {
         // SAFETY: the name, the set and the store with its texts outlive the call; the credentials are written into a local;
         // the last two results are not wanted, which null says.
         let major = unsafe {
-            (api.gss_acquire_cred_from)(
+            api.gss_acquire_cred_from(
                 &mut minor,
                 name,
                 INDEFINITE,
@@ -70,7 +70,7 @@ impl Credentials {
         let mut minor = 0;
         // SAFETY: the credentials are live, and null says that no result is wanted but the status.
         let major = unsafe {
-            (self.api.gss_inquire_cred)(
+            self.api.gss_inquire_cred(
                 &mut minor,
                 self.pointer,
                 ptr::null_mut(),
@@ -93,7 +93,7 @@ impl Drop for Credentials {
     fn drop(&mut self) {
         let mut minor = 0;
         // SAFETY: the credentials are null or live, and not used again.
-        unsafe { (self.api.gss_release_cred)(&mut minor, &mut self.pointer) };
+        unsafe { self.api.gss_release_cred(&mut minor, &mut self.pointer) };
     }
 }
 

@@ -43,6 +43,6 @@ impl Drop for Owned<'_> {
     fn drop(&mut self) {
         let mut minor = 0;
         // SAFETY: the buffer is empty or the library's, and not used again.
-        unsafe { (self.api.gss_release_buffer)(&mut minor, &mut self.buffer) };
+        unsafe { self.api.gss_release_buffer(&mut minor, &mut self.buffer) };
     }
 }

@@ -106,7 +106,7 @@ impl Context {
         // SAFETY: the context is null or live, the credentials are live, the token outlives the call, results are written
         // into locals, and null says which are not wanted.
         let major = unsafe {
-            (api.gss_accept_sec_context)(
+            api.gss_accept_sec_context(
                 &mut minor,
                 &mut self.pointer,
                 credentials.pointer(),
@@ -151,7 +151,7 @@ impl Context {
         // SAFETY: the context is null or live, the credentials and the name are live, the mechanism is a static, the token
         // outlives the call, results are written into locals, and null says which are not wanted.
         let major = unsafe {
-            (api.gss_init_sec_context)(
+            api.gss_init_sec_context(
                 &mut minor,
                 credentials.pointer(),
                 &mut self.pointer,
@@ -191,15 +191,7 @@ impl Context {
         // SAFETY: the context is live, the message outlives the call, and the result is written into a buffer that is given
         // back; null says that the other result is not wanted.
         let major = unsafe {
-            (self.api.gss_wrap)(
-                &mut minor,
-                self.pointer,
-                0,
-                0,
-                &message,
-                ptr::null_mut(),
-                out.slot(),
-            )
+            self.api.gss_wrap(&mut minor, self.pointer, 0, 0, &message, ptr::null_mut(), out.slot())
         };
         check(self.api, major, minor)?;
         Ok(out.to_vec())
@@ -215,7 +207,7 @@ impl Context {
         let message = lent(message);
         // SAFETY: as in `wrap`.
         let major = unsafe {
-            (self.api.gss_unwrap)(
+            self.api.gss_unwrap(
                 &mut minor,
                 self.pointer,
                 &message,
@@ -244,9 +236,7 @@ impl Drop for Context {
     fn drop(&mut self) {
         let mut minor = 0;
         // SAFETY: the context is null or live, and not used again; null says that no last token is wanted.
-        unsafe {
-            (self.api.gss_delete_sec_context)(&mut minor, &mut self.pointer, ptr::null_mut())
-        };
+        unsafe { self.api.gss_delete_sec_context(&mut minor, &mut self.pointer, ptr::null_mut()) };
     }
 }
 

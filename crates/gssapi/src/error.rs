@@ -79,14 +79,7 @@ fn display(api: &Api, status: Uint, kind: c_int) -> String {
         let (mut minor, mut text) = (0, Owned::new(api));
         // SAFETY: all pointers are to live values of the types that RFC 2744 says; the mechanism is a static.
         let major = unsafe {
-            (api.gss_display_status)(
-                &mut minor,
-                status,
-                kind,
-                KRB5.pointer(),
-                &mut more,
-                text.slot(),
-            )
+            api.gss_display_status(&mut minor, status, kind, KRB5.pointer(), &mut more, text.slot())
         };
         if major & ERRORS != 0 {
             break;

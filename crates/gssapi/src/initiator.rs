@@ -128,15 +128,15 @@ impl Drop for Login {
         let Ok(name) = c_string(&self.memory) else { return };
         let (mut context, mut cache) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: the context is written into a local.
-        if unsafe { (self.api.krb5_init_context)(&mut context) } != 0 {
+        if unsafe { self.api.krb5_init_context(&mut context) } != 0 {
             return;
         }
         // SAFETY: the context is live, the name outlives the call, and the cache is written into a local.
-        if unsafe { (self.api.krb5_cc_resolve)(context, name.as_ptr(), &mut cache) } == 0 {
+        if unsafe { self.api.krb5_cc_resolve(context, name.as_ptr(), &mut cache) } == 0 {
             // SAFETY: both are live, and the cache is not used again. It need not have tickets.
-            unsafe { (self.api.krb5_cc_destroy)(context, cache) };
+            unsafe { self.api.krb5_cc_destroy(context, cache) };
         }
         // SAFETY: the context is live, and not used again.
-        unsafe { (self.api.krb5_free_context)(context) };
+        unsafe { self.api.krb5_free_context(context) };
     }
 }

@@ -13,6 +13,7 @@
 
 mod acceptor;
 mod buffer;
+mod calls;
 mod context;
 mod error;
 mod initiator;

@@ -32,7 +32,7 @@ impl Name {
         let bytes = lent(text.as_bytes());
         // SAFETY: the bytes outlive the call, the kind is a static, and the name is written into a local.
         let major =
-            unsafe { (api.gss_import_name)(&mut minor, &bytes, kind.pointer(), &mut pointer) };
+            unsafe { api.gss_import_name(&mut minor, &bytes, kind.pointer(), &mut pointer) };
         let name = Self { api, pointer };
         check(api, major, minor)?;
         Ok(name)
@@ -48,7 +48,7 @@ impl Name {
         let (mut minor, mut pointer) = (0, ptr::null_mut());
         // SAFETY: `self.pointer` is a live name, the mechanism is a static, and the name is written into a local.
         let major = unsafe {
-            (self.api.gss_canonicalize_name)(&mut minor, self.pointer, KRB5.pointer(), &mut pointer)
+            self.api.gss_canonicalize_name(&mut minor, self.pointer, KRB5.pointer(), &mut pointer)
         };
         let name = Self { api: self.api, pointer };
         check(self.api, major, minor)?;
@@ -60,7 +60,7 @@ impl Name {
         let (mut minor, mut text) = (0, Owned::new(self.api));
         // SAFETY: `self.pointer` is a live name, and the text is written into a buffer that is given back.
         let major = unsafe {
-            (self.api.gss_display_name)(&mut minor, self.pointer, text.slot(), ptr::null_mut())
+            self.api.gss_display_name(&mut minor, self.pointer, text.slot(), ptr::null_mut())
         };
         check(self.api, major, minor)?;
         String::from_utf8(text.to_vec())
@@ -77,6 +77,6 @@ impl Drop for Name {
     fn drop(&mut self) {
         let mut minor = 0;
         // SAFETY: the name is null or live, and not used again.
-        unsafe { (self.api.gss_release_name)(&mut minor, &mut self.pointer) };
+        unsafe { self.api.gss_release_name(&mut minor, &mut self.pointer) };
     }
 }

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use libloading::Library;
 
+use crate::calls;
 use crate::error::Error;
 
 /// `OM_uint32`.
@@ -105,10 +106,10 @@ pub(crate) const INDEFINITE: Uint = Uint::MAX;
 pub(crate) const CONTINUE: Uint = 1;
 
 macro_rules! functions {
-    ($($name:ident($($argument:ty),*) -> $result:ty;)*) => {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
         /// The functions that are used, each with its declaration.
         pub(crate) struct Api {
-            $(pub(crate) $name: unsafe extern "C" fn($($argument),*) -> $result,)*
+            $($name: unsafe extern "C" fn($($type),*) -> $result,)*
         }
 
         impl Api {
@@ -122,7 +123,7 @@ macro_rules! functions {
                             // SAFETY: the declarations are those of the libraries' headers, which do not change within
                             // the version that the names of their files carry.
                             let found = unsafe {
-                                library.get::<unsafe extern "C" fn($($argument),*) -> $result>(symbol)
+                                library.get::<unsafe extern "C" fn($($type),*) -> $result>(symbol)
                             };
                             found.map(|symbol| *symbol).map_err(|error| reason = why(&error)).ok()
                         });
@@ -131,29 +132,39 @@ macro_rules! functions {
                 )*
                 Ok(Self { $($name,)* })
             }
+
+            $(
+                /// # Safety
+                /// As the library's manual says.
+                #[allow(clippy::too_many_arguments)] // The library's.
+                pub(crate) unsafe fn $name(&self, $($argument: $type),*) -> $result {
+                    // SAFETY: the caller's promise.
+                    calls::call(|| unsafe { (self.$name)($($argument),*) })
+                }
+            )*
         }
     };
 }
 
 functions! {
-    gss_acquire_cred_from(*mut Uint, NamePointer, Uint, *const OidSet, c_int, *const KeyValues, *mut CredPointer, *mut *mut OidSet, *mut Uint) -> Uint;
-    gss_inquire_cred(*mut Uint, CredPointer, *mut NamePointer, *mut Uint, *mut c_int, *mut *mut OidSet) -> Uint;
-    gss_release_cred(*mut Uint, *mut CredPointer) -> Uint;
-    gss_import_name(*mut Uint, *const Buffer, *mut Oid, *mut NamePointer) -> Uint;
-    gss_canonicalize_name(*mut Uint, NamePointer, *mut Oid, *mut NamePointer) -> Uint;
-    gss_display_name(*mut Uint, NamePointer, *mut Buffer, *mut *mut Oid) -> Uint;
-    gss_release_name(*mut Uint, *mut NamePointer) -> Uint;
-    gss_init_sec_context(*mut Uint, CredPointer, *mut ContextPointer, NamePointer, *mut Oid, Uint, Uint, *const c_void, *const Buffer, *mut *mut Oid, *mut Buffer, *mut Uint, *mut Uint) -> Uint;
-    gss_accept_sec_context(*mut Uint, *mut ContextPointer, CredPointer, *const Buffer, *const c_void, *mut NamePointer, *mut *mut Oid, *mut Buffer, *mut Uint, *mut Uint, *mut CredPointer) -> Uint;
-    gss_delete_sec_context(*mut Uint, *mut ContextPointer, *mut Buffer) -> Uint;
-    gss_wrap(*mut Uint, ContextPointer, c_int, Uint, *const Buffer, *mut c_int, *mut Buffer) -> Uint;
-    gss_unwrap(*mut Uint, ContextPointer, *const Buffer, *mut Buffer, *mut c_int, *mut Uint) -> Uint;
-    gss_display_status(*mut Uint, Uint, c_int, *mut Oid, *mut Uint, *mut Buffer) -> Uint;
-    gss_release_buffer(*mut Uint, *mut Buffer) -> Uint;
-    krb5_init_context(*mut *mut c_void) -> i32;
-    krb5_free_context(*mut c_void) -> ();
-    krb5_cc_resolve(*mut c_void, *const c_char, *mut *mut c_void) -> i32;
-    krb5_cc_destroy(*mut c_void, *mut c_void) -> i32;
+    gss_acquire_cred_from(a: *mut Uint, b: NamePointer, c: Uint, d: *const OidSet, e: c_int, f: *const KeyValues, g: *mut CredPointer, h: *mut *mut OidSet, i: *mut Uint) -> Uint;
+    gss_inquire_cred(a: *mut Uint, b: CredPointer, c: *mut NamePointer, d: *mut Uint, e: *mut c_int, f: *mut *mut OidSet) -> Uint;
+    gss_release_cred(a: *mut Uint, b: *mut CredPointer) -> Uint;
+    gss_import_name(a: *mut Uint, b: *const Buffer, c: *mut Oid, d: *mut NamePointer) -> Uint;
+    gss_canonicalize_name(a: *mut Uint, b: NamePointer, c: *mut Oid, d: *mut NamePointer) -> Uint;
+    gss_display_name(a: *mut Uint, b: NamePointer, c: *mut Buffer, d: *mut *mut Oid) -> Uint;
+    gss_release_name(a: *mut Uint, b: *mut NamePointer) -> Uint;
+    gss_init_sec_context(a: *mut Uint, b: CredPointer, c: *mut ContextPointer, d: NamePointer, e: *mut Oid, f: Uint, g: Uint, h: *const c_void, i: *const Buffer, j: *mut *mut Oid, k: *mut Buffer, l: *mut Uint, m: *mut Uint) -> Uint;
+    gss_accept_sec_context(a: *mut Uint, b: *mut ContextPointer, c: CredPointer, d: *const Buffer, e: *const c_void, f: *mut NamePointer, g: *mut *mut Oid, h: *mut Buffer, i: *mut Uint, j: *mut Uint, k: *mut CredPointer) -> Uint;
+    gss_delete_sec_context(a: *mut Uint, b: *mut ContextPointer, c: *mut Buffer) -> Uint;
+    gss_wrap(a: *mut Uint, b: ContextPointer, c: c_int, d: Uint, e: *const Buffer, f: *mut c_int, g: *mut Buffer) -> Uint;
+    gss_unwrap(a: *mut Uint, b: ContextPointer, c: *const Buffer, d: *mut Buffer, e: *mut c_int, f: *mut Uint) -> Uint;
+    gss_display_status(a: *mut Uint, b: Uint, c: c_int, d: *mut Oid, e: *mut Uint, f: *mut Buffer) -> Uint;
+    gss_release_buffer(a: *mut Uint, b: *mut Buffer) -> Uint;
+    krb5_init_context(a: *mut *mut c_void) -> i32;
+    krb5_free_context(a: *mut c_void) -> ();
+    krb5_cc_resolve(a: *mut c_void, b: *const c_char, c: *mut *mut c_void) -> i32;
+    krb5_cc_destroy(a: *mut c_void, b: *mut c_void) -> i32;
 }
 
 /// Their files. The second is a part of the first one's package, and loaded with it.
@@ -180,6 +191,7 @@ pub(crate) fn load(files: [&'static str; 2]) -> Result<Api, Error> {
         libraries.push(library.map_err(|error| missing(file, why(&error)))?);
     }
     let api = Api::find(&libraries).map_err(|reason| missing(files[0], reason))?;
+    calls::end_with_the_process();
     // They are never unloaded: the functions above stay valid, and so do what the libraries note of each thread.
     std::mem::forget(libraries);
     Ok(api)

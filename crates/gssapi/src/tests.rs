@@ -109,3 +109,37 @@ fn a_client_without_credentials_is_told_what_is_missing() {
     let both = begin(Source { cache, ..from(&key_tab()) });
     assert_eq!(both, "No key table entry found for amy@ZEBU.TEST");
 }
+
+/// A process may end while another of its threads is in the library, which would abort it: it takes its locks apart first.
+#[test]
+fn a_process_ends_in_good_order_during_calls() {
+    const CHILD: &str = "ZEBU_GSSAPI_TEST_ENDS";
+    let Some(gss) = gss() else { return };
+    if std::env::var_os(CHILD).is_some() {
+        let (tell, told) = std::sync::mpsc::channel();
+        for _ in 0..4 {
+            let tell = tell.clone();
+            std::thread::spawn(move || {
+                let begun = gss.initiator(Source::default());
+                tell.send(()).unwrap();
+                loop {
+                    drop(begun.begin(&Target::Principal("x/y@ZEBU.TEST".to_owned())));
+                    drop(gss.initiator(Source::default()));
+                }
+            });
+        }
+        for _ in 0..4 {
+            told.recv().unwrap();
+        }
+        std::process::exit(7);
+    }
+    for _ in 0..20 {
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "tests::a_process_ends_in_good_order_during_calls", "--nocapture"])
+            .env(CHILD, "1")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(7), "{}: {said}", output.status);
+    }
+}
