@@ -313,6 +313,7 @@ impl<S: crate::Side> Engine<S> {
                 return Ok(Turn::Paused);
             }
             world.hand_over();
+            world.delivers();
             self.end_delivery(common, world);
             world.carried_out();
             self.append_or_commit(world)?;
@@ -447,6 +448,7 @@ impl<S: crate::Side> Engine<S> {
                 (done, answered_bytes) = (0, 0);
                 tree = None;
                 world.paused();
+                world.delivers();
                 self.end_delivery(common, world);
                 if faults::forgets_half_a_batch() {
                     self.outputs.clear();

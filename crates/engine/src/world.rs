@@ -169,6 +169,9 @@ pub trait World: Counter<<Self as World>::Side> {
     /// Outputs are carried out from `began` on; what they come of was `known` since the turn began.
     fn carries_out(&mut self, _known: Duration, _began: Duration) {}
 
+    /// The answers and notifications that were made leave next.
+    fn delivers(&mut self) {}
+
     /// All of them were, but for what was ordered.
     fn carried_out(&mut self) {}
 

@@ -486,18 +486,18 @@ impl World for Effects<'_> {
             self.parts.between.is_some().then(|| Commits::new(&self.shared.metrics, known, began));
     }
 
-    fn carried_out(&mut self) {
+    fn delivers(&mut self) {
+        // A client that has its answer finds its request counted.
         self.counts.record();
+    }
+
+    fn carried_out(&mut self) {
         if let Some(stage) = self.stage.take() {
             stage.ended(self.shared.clock.monotonic().saturating_sub(self.began));
         }
         for peer in self.refused.drain(..) {
             info!("refusing to renew the session of {peer}");
         }
-    }
-
-    fn paused(&mut self) {
-        self.counts.record();
     }
 
     fn appends(&mut self, _: Now, zxid: Zxid, record: &Bytes) {
