@@ -12,15 +12,13 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use zebu_proto::Zxid;
 use zebu_proto::txn::TxnRecord;
-use zebu_store::OsVfs;
 
 use crate::dates::{self, Point};
-use crate::source::{Directory, LogDamage, LogFile, SnapFile, Source, follows};
+use crate::source::{LogDamage, LogFile, SnapFile, Source, follows};
 use addresses::Addresses;
 use show::Show;
 use trace::{Event, Found, Gap, Scope, Trace, Wanted};
@@ -33,7 +31,7 @@ const ERRORS_MAX: usize = 20;
 #[command(
     about = "Show who changed a znode, when, from which session",
     long_about = "Show who changed a znode, when, from which session.\n\n\
-        Reads the logs and snapshots of data directories, also while their server runs, and those that ZooKeeper has \
+        Reads the logs and snapshots of data directories and backups, also while a server runs, and those that ZooKeeper has \
         written. Transactions have the id of the session, and neither an address nor a user: --audit adds them from audit \
         logs. Where transactions are missing, the snapshots tell when a znode was created and when its data were set last, \
         and not by whom.",
@@ -50,7 +48,7 @@ pub struct HistoryArgs {
     #[arg(value_name = "PATH")]
     pub path: String,
 
-    /// A data directory (dataDir), or its version-2; several have their transactions put together
+    /// A data directory (dataDir), its version-2, or a backup; several have their transactions put together
     #[arg(short, long, value_name = "DIR", required = true)]
     pub dir: Vec<PathBuf>,
 
@@ -114,8 +112,7 @@ fn act(args: &HistoryArgs, out: &mut dyn Write) -> Result<Summary> {
     }
     let mut sources: Vec<Box<dyn Source>> = Vec::new();
     for dir in &args.dir {
-        let log_dir = args.log_dir.as_deref();
-        sources.push(Box::new(Directory::open(Arc::new(OsVfs), dir, log_dir)?));
+        sources.push(crate::stored::source(dir, args.log_dir.as_deref())?);
     }
     let scope = match (args.children, args.recursive) {
         (_, true) => Scope::Below,

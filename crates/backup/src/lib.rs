@@ -3,9 +3,13 @@
 //! Nothing here is part of a server. Everything reads the files of a data directory, also while a server writes them, and
 //! never changes them.
 
+pub mod backup;
 mod dates;
 pub mod history;
+pub mod manifest;
+pub mod repository;
 pub mod source;
+pub mod stored;
 
 use std::io;
 use std::process::ExitCode;

@@ -27,6 +27,8 @@ enum Command {
     Log(zebu_tools::log::LogArgs),
     /// Show a snapshot, or compare two.
     Snapshot(zebu_tools::snapshot::SnapshotArgs),
+    /// Back up the data of a server, list and verify backups.
+    Backup(zebu_backup::backup::BackupArgs),
     /// Show who changed a znode, when, from which session.
     History(zebu_backup::history::HistoryArgs),
     /// Ask a server a four-letter word.
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         Command::Purge(args) => zebu_tools::purge::run(&args),
         Command::Log(args) => zebu_tools::log::run(&args),
         Command::Snapshot(args) => zebu_tools::snapshot::run(&args),
+        Command::Backup(args) => zebu_backup::backup::run(&args),
         Command::History(args) => zebu_backup::history::run(&args),
         Command::Word(args) => zebu_tools::word::run(&args),
         Command::Digest(args) => zebu_tools::digest::run(&args),

@@ -265,6 +265,21 @@ fn directories_complete_each_other() {
 }
 
 #[test]
+fn a_backup_has_the_history_of_its_directory() {
+    let dir = directory(&ALL, None);
+    let whole = HistoryArgs { recursive: true, ..args("/", &[&dir]) };
+    let source =
+        crate::source::Directory::open(std::sync::Arc::new(zebu_store::OsVfs), dir.path(), None);
+    let backup = tempfile::tempdir().unwrap();
+    let repository = crate::repository::Repository::create(backup.path()).unwrap();
+    let wish =
+        crate::backup::Wish { source: String::new(), now_ms: 1000, anew: false, horizon_ms: None };
+    crate::backup::take(&source.unwrap(), &repository, &wish).unwrap();
+    let from_backup = HistoryArgs { dir: vec![backup.path().to_owned()], ..whole.clone() };
+    assert_eq!(shown(&from_backup).0, shown(&whole).0);
+}
+
+#[test]
 fn a_torn_record_at_the_end_is_noted() {
     for variant in [
         "torn-crc-only",

@@ -1,0 +1,243 @@
+//! `zebu backup`: copies of a server's logs and snapshots, each backup with only what is new since the last one.
+
+mod plan;
+mod show;
+mod take;
+mod verify;
+
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, ensure};
+use jiff::{SignedDuration, Timestamp};
+use zebu_store::OsVfs;
+
+use crate::repository::Repository;
+use crate::source::Directory;
+use crate::stored::Stored;
+
+pub use plan::{Mismatch, Seen, SeenLog, gap, is_first, merge, retain};
+pub use take::{Made, Wish, prune, take};
+pub use verify::{Verdict, verify};
+
+/// So many backups stay, however old they are.
+const KEPT_MIN: usize = 3;
+/// A day.
+const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+
+/// Arguments of `zebu backup`.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+#[command(
+    about = "Back up the data of a server, list and verify backups",
+    after_long_help = "\
+Examples:
+  zebu backup create --dir /var/lib/zookeeper --to /backup/zk --keep-days 30
+  zebu backup list /backup/zk
+  zebu backup verify /backup/zk
+  zebu backup age /backup/zk --max 26h
+
+Exit codes: 0 done, 1 failed, damaged, or older than --max, 2 wrong options."
+)]
+pub struct BackupArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, clap::Subcommand)]
+enum Command {
+    /// Back up a data directory, also while its server runs.
+    Create(CreateArgs),
+    /// Show which backups there are.
+    List(ListArgs),
+    /// Read all files of a backup, and check them.
+    Verify(VerifyArgs),
+    /// Show how old the newest backup is, for monitoring.
+    Age(AgeArgs),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+#[command(long_about = "Back up a data directory, also while its server runs.\n\n\
+    Reads and checks all logs and snapshots, and copies those that the last backup does not have. A log is copied up to its \
+    last whole record. Snapshots that are damaged are left out, with exit code 1; a damaged log ends the backup. Every backup \
+    is complete: it needs no other one.")]
+struct CreateArgs {
+    /// The data directory (dataDir), or its version-2
+    #[arg(short, long, value_name = "DIR")]
+    dir: PathBuf,
+
+    /// The directory of the logs (dataLogDir), where it is another one
+    #[arg(long, value_name = "DIR")]
+    log_dir: Option<PathBuf>,
+
+    /// The directory of the backups; a new or empty one for the first backup
+    #[arg(short, long, value_name = "BACKUP")]
+    to: PathBuf,
+
+    /// Remove what is not needed to restore any point of so many days; the newest 3 backups stay
+    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36500))]
+    keep_days: Option<u32>,
+
+    /// Begin a new history: the directory need not go on from the last backup
+    #[arg(long)]
+    anew: bool,
+
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+struct ListArgs {
+    /// The directory of the backups
+    #[arg(value_name = "BACKUP")]
+    backup: PathBuf,
+
+    /// Print JSON, an object a line
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+struct VerifyArgs {
+    /// The directory of the backups
+    #[arg(value_name = "BACKUP")]
+    backup: PathBuf,
+
+    /// Which backup, instead of the newest
+    #[arg(long, value_name = "NUMBER", conflicts_with = "all")]
+    number: Option<u64>,
+
+    /// All backups
+    #[arg(long)]
+    all: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+struct AgeArgs {
+    /// The directory of the backups
+    #[arg(value_name = "BACKUP")]
+    backup: PathBuf,
+
+    /// The exit code is 1 when the newest backup is older, as in 26h or 90m
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    max: Option<SignedDuration>,
+
+    /// Print metrics for Prometheus, as for the text files of its node exporter
+    #[arg(long)]
+    metrics: bool,
+}
+
+fn parse_duration(text: &str) -> Result<SignedDuration, String> {
+    let parsed = text.parse::<SignedDuration>().ok().filter(|time| !time.is_negative());
+    parsed.ok_or_else(|| format!("{text:?} is no time such as 26h or 90m"))
+}
+
+/// Does what was asked for.
+pub fn run(args: &BackupArgs) -> ExitCode {
+    let mut out = BufWriter::new(io::stdout().lock());
+    let done = match &args.command {
+        Command::Create(args) => create(args, &mut out),
+        Command::List(args) => list(args, &mut out),
+        Command::Verify(args) => verify_all(args, &mut out),
+        Command::Age(args) => age(args, now_ms(), &mut out),
+    };
+    let done = done.and_then(|is_well| {
+        out.flush()?;
+        Ok(is_well)
+    });
+    crate::end(done)
+}
+
+fn now_ms() -> i64 {
+    Timestamp::now().as_millisecond()
+}
+
+fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<bool> {
+    let source = Directory::open(Arc::new(OsVfs), &args.dir, args.log_dir.as_deref())?;
+    let repository = Repository::create(&args.to)?;
+    let now_ms = now_ms();
+    let horizon_ms = args.keep_days.map(|days| now_ms - i64::from(days) * DAY_MS);
+    let wish = Wish {
+        source: format!("directory {}", source.snap_dir().display()),
+        now_ms,
+        anew: args.anew,
+        horizon_ms,
+    };
+    let made = take(&source, &repository, &wish)?;
+    let pruned = match horizon_ms {
+        Some(horizon_ms) => prune(&repository, horizon_ms, KEPT_MIN),
+        None => Ok((0, 0)),
+    };
+    show::made(&made, *pruned.as_ref().unwrap_or(&(0, 0)), args.json, out)?;
+    for left_out in &made.left_out {
+        eprintln!(
+            "error: {left_out}\nhint: this snapshot is not in the backup, which is complete without it"
+        );
+    }
+    pruned.context("the backup is complete, and old ones stay")?;
+    Ok(made.left_out.is_empty())
+}
+
+fn list(args: &ListArgs, out: &mut dyn Write) -> Result<bool> {
+    let repository = Repository::open(&args.backup)?;
+    let mut is_well = true;
+    for number in repository.manifests()? {
+        match crate::stored::read(&repository, number) {
+            Ok(manifest) => show::manifest(&manifest, args.json, out)?,
+            Err(error) => {
+                is_well = false;
+                eprintln!("error: {error:#}");
+            }
+        }
+    }
+    Ok(is_well)
+}
+
+fn verify_all(args: &VerifyArgs, out: &mut dyn Write) -> Result<bool> {
+    let repository = Repository::open(&args.backup)?;
+    let numbers = match (args.number, args.all) {
+        (None, true) => repository.manifests()?.into_iter().map(Some).collect(),
+        (number, _) => vec![number],
+    };
+    ensure!(!numbers.is_empty(), "{}: there is no backup in it yet", repository.name());
+    let mut is_well = true;
+    for number in numbers {
+        let stored = match Stored::open(repository.clone(), number) {
+            Ok(stored) => stored,
+            Err(error) => {
+                is_well = false;
+                eprintln!("error: {error:#}");
+                continue;
+            }
+        };
+        let verdict = verify(&stored);
+        show::verdict(&stored.manifest, &verdict, out)?;
+        for fault in &verdict.faults {
+            eprintln!("error: {fault}");
+        }
+        for note in &verdict.notes {
+            eprintln!("note: {note}");
+        }
+        is_well &= verdict.faults.is_empty();
+    }
+    Ok(is_well)
+}
+
+fn age(args: &AgeArgs, now_ms: i64, out: &mut dyn Write) -> Result<bool> {
+    let repository = Repository::open(&args.backup)?;
+    let manifest = Stored::open(repository, None)?.manifest;
+    let age = SignedDuration::from_millis(now_ms.saturating_sub(manifest.made_ms));
+    show::age(&manifest, age, args.metrics, out)?;
+    match args.max {
+        Some(max) if age > max => {
+            eprintln!("error: the newest backup is {age:#} old, more than {max:#}");
+            Ok(false)
+        }
+        _ => Ok(true),
+    }
+}
+
+#[cfg(test)]
+mod tests;

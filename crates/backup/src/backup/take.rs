@@ -1,0 +1,295 @@
+//! Makes a backup of a data directory: reads and checks everything, copies what is new, and writes a manifest.
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use sha2::{Digest as _, Sha256};
+use zebu_proto::Zxid;
+use zebu_store::Recover;
+use zebu_store::log::{encode_record, header};
+use zebu_store::snapshot::{SnapshotFile, looks_complete};
+
+use super::plan::{self, Seen, SeenLog};
+use crate::manifest::{LogEntry, Manifest, SnapEntry};
+use crate::repository::{Repository, hex};
+use crate::source::{Directory, LogFile, SnapFile, Source as _};
+
+/// What a backup shall be.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// What it is a backup of, in words.
+    pub source: String,
+    /// Now, in milliseconds since the Unix epoch.
+    pub now_ms: i64,
+    /// Whether the source need not go on from the last backup.
+    pub anew: bool,
+    /// Every point since then can be restored; everything when `None`.
+    pub horizon_ms: Option<i64>,
+}
+
+/// What was done.
+#[derive(Clone, Debug)]
+pub struct Made {
+    /// The new manifest.
+    pub manifest: Manifest,
+    /// Names of the files that were copied.
+    pub copied: Vec<String>,
+    /// How long they are together.
+    pub copied_bytes: u64,
+    /// Damaged snapshots that were left out.
+    pub left_out: Vec<String>,
+}
+
+/// Makes a backup of a data directory.
+///
+/// # Errors
+/// Something cannot be read or written, a log is damaged, or the source does not go on from the last backup.
+pub fn take(source: &Directory, repository: &Repository, wish: &Wish) -> Result<Made> {
+    let numbers = repository.manifests()?;
+    let newest = numbers.last().copied();
+    let last = match newest.filter(|_| !wish.anew) {
+        Some(number) => Some(crate::stored::read(repository, number)?),
+        None => None,
+    };
+    let mut left_out = Vec::new();
+    // The snapshots first: the logs then have everything that a snapshot may have traces of.
+    let files = source.snapshots()?;
+    let mut snapshots = Vec::new();
+    for file in &files {
+        let known = |manifest: &Manifest| {
+            manifest.snapshots.iter().find(|entry| entry.zxid == file.zxid).cloned()
+        };
+        match last.as_ref().and_then(known) {
+            Some(entry) => snapshots.push(entry),
+            None => snapshots.extend(check_snapshot(source, file, &mut left_out)?),
+        }
+    }
+    let mut logs = Vec::new();
+    for log in source.logs()? {
+        let copy = last
+            .as_ref()
+            .and_then(|manifest| manifest.logs.iter().find(|entry| entry.first == log.first));
+        logs.extend(check_log(source, &log, copy)?);
+    }
+    let seen = Seen { snapshots, logs };
+    let hint = "nothing was changed; --anew begins a new history beside the old one, which stays restorable by its number";
+    let (mut snapshots, mut logs) = plan::merge(last.as_ref(), &seen)
+        .map_err(|mismatch| anyhow!("{}: {mismatch}\nhint: {hint}", wish.source))?;
+    if let Some(horizon_ms) = wish.horizon_ms {
+        plan::retain(&mut snapshots, &mut logs, horizon_ms);
+    }
+    let (mut copied, mut copied_bytes) = (Vec::new(), 0);
+    let is_kept =
+        |name: &str| last.as_ref().is_some_and(|last| last.files().any(|(kept, _)| kept == name));
+    for entry in &mut snapshots {
+        if is_kept(&entry.name()) {
+            continue;
+        }
+        let file = files.iter().find(|file| file.zxid == entry.zxid);
+        copy_snapshot(source, file.context("a snapshot that was seen")?, entry, repository)?;
+        copied_bytes += entry.bytes;
+        copied.push(entry.name());
+    }
+    for entry in &logs {
+        let is_same = |last: &Manifest| last.logs.iter().any(|old| old.sha == entry.sha);
+        if last.as_ref().is_some_and(is_same) {
+            continue;
+        }
+        copy_log(source, entry, repository)?;
+        copied_bytes += entry.bytes;
+        copied.push(entry.name());
+    }
+    let number = newest.unwrap_or(0) + 1;
+    let (made_ms, source) = (wish.now_ms, wish.source.clone());
+    let manifest = Manifest { number, made_ms, source, snapshots, logs };
+    if !repository.put_manifest(number, &manifest.encode())? {
+        bail!(
+            "{}: backup {number} was made by somebody else at the same time\nhint: nothing of it was changed; run again",
+            repository.name()
+        );
+    }
+    Ok(Made { manifest, copied, copied_bytes, left_out })
+}
+
+/// Reads a snapshot and checks it; `None` when it has gone, is not complete or is damaged.
+fn check_snapshot(
+    source: &Directory,
+    file: &SnapFile,
+    left_out: &mut Vec<String>,
+) -> Result<Option<SnapEntry>> {
+    let SnapFile { zxid, compression, ref path, bytes } = *file;
+    // ZooKeeper writes snapshots under their own names.
+    let shape = SnapshotFile { path: path.clone(), zxid, compression, bytes };
+    if !looks_complete(source.vfs().as_ref(), &shape) {
+        return Ok(None);
+    }
+    match source.read_snapshot(file, &mut Unused) {
+        Ok(Some(sections)) => {
+            let znodes = sections.nodes;
+            Ok(Some(SnapEntry { zxid, compression, znodes, bytes, sha: String::new() }))
+        }
+        Ok(None) => Ok(None),
+        Err(error) => {
+            left_out.push(format!("{error:#}"));
+            Ok(None)
+        }
+    }
+}
+
+fn copy_snapshot(
+    source: &Directory,
+    file: &SnapFile,
+    entry: &mut SnapEntry,
+    repository: &Repository,
+) -> Result<()> {
+    let Some(mut from) = source.open_file(&file.path)? else {
+        bail!("{}: removed while it was copied\nhint: run again", file.path.display());
+    };
+    let mut staged = repository.stage()?;
+    staged.copy(&mut from).with_context(|| format!("copy {}", file.path.display()))?;
+    entry.bytes = staged.bytes();
+    entry.sha = repository.put(staged, &entry.name())?;
+    Ok(())
+}
+
+/// Reads a log up to its last whole record; `None` when it has gone or has no record.
+fn check_log(
+    source: &Directory,
+    log: &LogFile,
+    copy: Option<&LogEntry>,
+) -> Result<Option<SeenLog>> {
+    let mut hash = Sha256::new_with_prefix(header());
+    let mut encoded = Vec::new();
+    let mut chain_at_copy = None;
+    let (mut first_ms, mut last_ms) = (None, 0);
+    let mut mark =
+        zebu_store::log::sidecar::Mark::start(log.first, log.previous.unwrap_or_default());
+    let report = source.read_log(log, &mut |record| {
+        encoded.clear();
+        encode_record(record.body, &mut encoded);
+        hash.update(&encoded);
+        mark.advance(record.zxid, record.body);
+        if copy.is_some_and(|copy| copy.bytes == mark.end) {
+            chain_at_copy = Some(mark.chain);
+        }
+        last_ms = time_of(record.body);
+        first_ms.get_or_insert(last_ms);
+        Ok(())
+    })?;
+    let Some(report) = report else { return Ok(None) };
+    if let Some(damage) = report.damage {
+        bail!(
+            "{}: damaged at offset {}, behind transaction {}: {}\nhint: no backup was made; take it from another member, \
+             or let this server repair its log first",
+            log.path.display(),
+            damage.offset,
+            damage.last,
+            damage.what
+        );
+    }
+    let Some(first_ms) = first_ms else { return Ok(None) };
+    let entry = LogEntry {
+        first: log.first,
+        previous: log.previous,
+        last: mark.last,
+        records: mark.records,
+        chain: mark.chain,
+        first_ms,
+        last_ms,
+        bytes: mark.end,
+        sha: hex(hash),
+    };
+    Ok(Some(SeenLog { entry, chain_at_copy }))
+}
+
+/// Copies what was seen of a log; what it has got since is for the next backup.
+fn copy_log(source: &Directory, entry: &LogEntry, repository: &Repository) -> Result<()> {
+    let path = source.log_dir().join(entry.name());
+    let log = LogFile { first: entry.first, path, bytes: entry.bytes, previous: entry.previous };
+    let mut staged = repository.stage()?;
+    staged.write_all(&header())?;
+    let mut encoded = Vec::new();
+    source.read_log(&log, &mut |record| {
+        if staged.bytes() < entry.bytes {
+            encoded.clear();
+            encode_record(record.body, &mut encoded);
+            staged.write_all(&encoded)?;
+        }
+        Ok(())
+    })?;
+    if staged.sha() != entry.sha {
+        bail!(
+            "{}: changed while it was copied\nhint: no backup was made; run again",
+            log.path.display()
+        );
+    }
+    repository.put(staged, &entry.name())?;
+    Ok(())
+}
+
+/// The time in a transaction's header.
+fn time_of(body: &[u8]) -> i64 {
+    let bytes = body.get(20..28).expect("a record is not smaller than its header");
+    i64::from_be_bytes(bytes.try_into().expect("eight bytes"))
+}
+
+/// Removes backups that are older than `horizon_ms`, but for the newest `keep`, and their files.
+///
+/// Returns how many manifests and files went. Only files that a removed manifest names are removed, so a backup that
+/// somebody else is making loses nothing.
+///
+/// # Errors
+/// A manifest cannot be read, so nobody knows which files are needed.
+pub fn prune(repository: &Repository, horizon_ms: i64, keep: usize) -> Result<(usize, usize)> {
+    let numbers = repository.manifests()?;
+    let manifests: Vec<Manifest> = numbers
+        .iter()
+        .map(|number| crate::stored::read(repository, *number))
+        .collect::<Result<_>>()?;
+    let old = manifests.len().saturating_sub(keep);
+    let (removed, kept): (Vec<_>, Vec<_>) = (manifests.into_iter().enumerate())
+        .partition(|(at, manifest)| *at < old && manifest.made_ms < horizon_ms);
+    let needed: std::collections::BTreeSet<_> =
+        kept.iter().flat_map(|(_, manifest)| manifest.files()).collect();
+    let unneeded: std::collections::BTreeSet<_> = removed
+        .iter()
+        .flat_map(|(_, manifest)| manifest.files())
+        .filter(|file| !needed.contains(file))
+        .collect();
+    for (_, manifest) in &removed {
+        repository.remove_manifest(manifest.number)?;
+    }
+    for (name, sha) in &unneeded {
+        repository.remove(name, sha)?;
+    }
+    Ok((removed.len(), unneeded.len()))
+}
+
+/// Checks a snapshot, and keeps nothing of it.
+pub(crate) struct Unused;
+
+impl Recover for Unused {
+    fn restart(&mut self) {}
+
+    fn session(&mut self, _: zebu_proto::SessionId, _: i32) {}
+
+    fn acl(&mut self, _: i64, _: Vec<zebu_proto::Acl>) {}
+
+    fn node(
+        &mut self,
+        _: &str,
+        _: Option<&[u8]>,
+        _: i64,
+        _: &zebu_proto::StatPersisted,
+    ) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn digest(&mut self, _: Zxid, _: i32, _: i64) {}
+
+    fn loaded(&mut self, _: Zxid) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn txn(&mut self, _: &[u8]) -> Result<(), String> {
+        Ok(())
+    }
+}

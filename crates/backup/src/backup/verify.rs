@@ -1,0 +1,83 @@
+//! Reads every file of a backup, and checks it against the manifest and against itself.
+
+use anyhow::Result;
+
+use super::plan;
+use super::take::Unused;
+use crate::source::{LogDamage, Source as _};
+use crate::stored::Stored;
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// How many files were read.
+    pub files: usize,
+    /// How long they are together.
+    pub bytes: u64,
+    /// What is wrong, one a sentence.
+    pub faults: Vec<String>,
+    /// What else an operator should know.
+    pub notes: Vec<String>,
+}
+
+/// Verifies a backup.
+///
+/// # Errors
+/// Nothing: what cannot be read is a fault.
+pub fn verify(stored: &Stored) -> Verdict {
+    let mut verdict = Verdict::default();
+    let manifest = &stored.manifest;
+    for (name, sha) in manifest.files() {
+        let path = stored.repository.file_path(&name, sha);
+        match stored.repository.hash(&name, sha) {
+            Ok((bytes, found)) => {
+                verdict.files += 1;
+                verdict.bytes += bytes;
+                if found != *sha {
+                    verdict.faults.push(format!(
+                        "{}: its content is not what was backed up ({bytes} bytes)",
+                        path.display()
+                    ));
+                }
+            }
+            Err(error) => verdict.faults.push(format!("{error:#}")),
+        }
+    }
+    if !verdict.faults.is_empty() {
+        return verdict;
+    }
+    if let Err(error) = verify_content(stored, &mut verdict) {
+        verdict.faults.push(format!("{error:#}"));
+    }
+    if let Some((after, before)) = plan::gap(&manifest.logs) {
+        verdict.notes.push(format!(
+            "transactions between {after} and {before} are missing: nothing between them can be restored"
+        ));
+    }
+    verdict
+}
+
+/// Reads what the files contain, as a restore does.
+fn verify_content(stored: &Stored, verdict: &mut Verdict) -> Result<()> {
+    for (file, entry) in stored.snapshots()?.iter().zip(&stored.manifest.snapshots) {
+        match stored.read_snapshot(file, &mut Unused) {
+            Ok(sections) if sections.is_some_and(|sections| sections.nodes == entry.znodes) => {}
+            Ok(_) => verdict.faults.push(format!(
+                "{}: it does not have the {} znodes that were backed up",
+                file.path.display(),
+                entry.znodes
+            )),
+            Err(error) => verdict.faults.push(format!("{error:#}")),
+        }
+    }
+    for log in stored.logs()? {
+        let report = stored.read_log(&log, &mut |_| Ok(()))?;
+        if let Some(LogDamage { offset, last, what }) = report.and_then(|report| report.damage) {
+            verdict.faults.push(format!(
+                "{}: damaged at offset {offset}, behind transaction {last}: {what}",
+                log.path.display()
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,277 @@
+//! A manifest: which files a backup consists of, and what is in them.
+//!
+//! Its first line is one JSON object, its second line the SHA-256 of the first. A manifest alone is enough to restore
+//! everything between its first snapshot and its last transaction.
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::{Value, json};
+use zebu_proto::Zxid;
+use zebu_store::{Compression, names};
+
+use crate::dates;
+use crate::repository::{Sha, sha256};
+
+/// The version of the format.
+const FORMAT: u64 = 1;
+
+/// What a backup consists of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manifest {
+    /// Counts the backups of a repository, from 1.
+    pub number: u64,
+    /// When it was made, in milliseconds since the Unix epoch.
+    pub made_ms: i64,
+    /// What it is a backup of, in words.
+    pub source: String,
+    /// Oldest first.
+    pub snapshots: Vec<SnapEntry>,
+    /// Oldest first.
+    pub logs: Vec<LogEntry>,
+}
+
+/// A snapshot of a backup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapEntry {
+    /// The last transaction applied when it was begun.
+    pub zxid: Zxid,
+    /// How it is compressed.
+    pub compression: Compression,
+    /// How many znodes it has.
+    pub znodes: u64,
+    /// The file's length.
+    pub bytes: u64,
+    /// The file's hash.
+    pub sha: Sha,
+}
+
+/// A transaction log of a backup, up to a whole record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogEntry {
+    /// Its first transaction.
+    pub first: Zxid,
+    /// The last transaction before it, where that is known.
+    pub previous: Option<Zxid>,
+    /// Its last transaction.
+    pub last: Zxid,
+    /// How many it has.
+    pub records: u64,
+    /// The chained hash of its records, as in a sidecar.
+    pub chain: u64,
+    /// When its first transaction was made.
+    pub first_ms: i64,
+    /// When its last transaction was made.
+    pub last_ms: i64,
+    /// The file's length.
+    pub bytes: u64,
+    /// The file's hash.
+    pub sha: Sha,
+}
+
+impl SnapEntry {
+    /// The name of the file in a data directory.
+    pub fn name(&self) -> String {
+        names::snapshot(self.zxid, self.compression)
+    }
+}
+
+impl LogEntry {
+    /// The name of the file in a data directory.
+    pub fn name(&self) -> String {
+        names::log(self.first)
+    }
+}
+
+impl Manifest {
+    /// The last transaction that it has, or that its last snapshot has applied.
+    pub fn last(&self) -> Zxid {
+        let log = self.logs.last().map_or(Zxid::ZERO, |log| log.last);
+        self.snapshots.last().map_or(log, |snapshot| snapshot.zxid.max(log))
+    }
+
+    /// When the last transaction of its logs was made.
+    pub fn last_ms(&self) -> Option<i64> {
+        self.logs.last().map(|log| log.last_ms)
+    }
+
+    /// Names and hashes of all its files.
+    pub fn files(&self) -> impl Iterator<Item = (String, &Sha)> {
+        let snapshots = self.snapshots.iter().map(|entry| (entry.name(), &entry.sha));
+        snapshots.chain(self.logs.iter().map(|entry| (entry.name(), &entry.sha)))
+    }
+
+    /// How long all its files are together.
+    pub fn bytes(&self) -> u64 {
+        let snapshots: u64 = self.snapshots.iter().map(|entry| entry.bytes).sum();
+        snapshots + self.logs.iter().map(|entry| entry.bytes).sum::<u64>()
+    }
+
+    /// The text of its file.
+    pub fn encode(&self) -> String {
+        let snapshots: Vec<Value> = (self.snapshots.iter())
+            .map(|entry| {
+                json!({
+                    "name": entry.name(), "znodes": entry.znodes, "bytes": entry.bytes, "sha256": entry.sha,
+                })
+            })
+            .collect();
+        let logs: Vec<Value> = (self.logs.iter())
+            .map(|entry| {
+                json!({
+                    "name": entry.name(), "previous": entry.previous.map(|zxid| zxid.to_string()),
+                    "last": entry.last.to_string(), "records": entry.records,
+                    "chain": format!("{:016x}", entry.chain), "first_ms": entry.first_ms, "last_ms": entry.last_ms,
+                    "bytes": entry.bytes, "sha256": entry.sha,
+                })
+            })
+            .collect();
+        let line = json!({
+            "format": FORMAT, "number": self.number, "made": dates::utc(self.made_ms), "made_ms": self.made_ms,
+            "source": self.source, "last": self.last().to_string(), "snapshots": snapshots, "logs": logs,
+        })
+        .to_string();
+        let sum = sha256(line.as_bytes());
+        format!("{line}\n{sum}\n")
+    }
+
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// It is damaged, or of a later version.
+    pub fn decode(text: &str) -> Result<Self> {
+        let (line, sum) = text.split_once('\n').context("a manifest has two lines")?;
+        ensure!(
+            sum.trim_end() == sha256(line.as_bytes()),
+            "its checksum is not that of its content"
+        );
+        let value: Value = serde_json::from_str(line)?;
+        let format = number(&value, "format")?;
+        ensure!(format == FORMAT, "format {format} is of another version of this program");
+        let entries =
+            |key: &str| value[key].as_array().with_context(|| format!("{key} is missing"));
+        let manifest = Self {
+            number: number(&value, "number")?,
+            made_ms: time(&value, "made_ms")?,
+            source: text_of(&value, "source")?.to_owned(),
+            snapshots: entries("snapshots")?.iter().map(snapshot).collect::<Result<_>>()?,
+            logs: entries("logs")?.iter().map(log).collect::<Result<_>>()?,
+        };
+        let is_ordered = manifest.snapshots.is_sorted_by(|a, b| a.zxid < b.zxid)
+            && manifest.logs.is_sorted_by(|a, b| a.first < b.first);
+        ensure!(is_ordered, "its files are not in order");
+        Ok(manifest)
+    }
+}
+
+fn snapshot(value: &Value) -> Result<SnapEntry> {
+    let name = text_of(value, "name")?;
+    let Some((zxid, compression)) = names::parse_snapshot(name) else {
+        bail!("{name} is no snapshot");
+    };
+    let (znodes, bytes) = (number(value, "znodes")?, number(value, "bytes")?);
+    Ok(SnapEntry { zxid, compression, znodes, bytes, sha: sha(value)? })
+}
+
+fn log(value: &Value) -> Result<LogEntry> {
+    let name = text_of(value, "name")?;
+    let Some(first) = names::parse_log(name) else { bail!("{name} is no log") };
+    let previous = match &value["previous"] {
+        Value::Null => None,
+        _ => Some(zxid(value, "previous")?),
+    };
+    let chain = u64::from_str_radix(text_of(value, "chain")?, 16).context("chain")?;
+    Ok(LogEntry {
+        first,
+        previous,
+        last: zxid(value, "last")?,
+        records: number(value, "records")?,
+        chain,
+        first_ms: time(value, "first_ms")?,
+        last_ms: time(value, "last_ms")?,
+        bytes: number(value, "bytes")?,
+        sha: sha(value)?,
+    })
+}
+
+fn text_of<'a>(value: &'a Value, key: &str) -> Result<&'a str> {
+    value[key].as_str().with_context(|| format!("{key} is missing"))
+}
+
+fn number(value: &Value, key: &str) -> Result<u64> {
+    value[key].as_u64().with_context(|| format!("{key} is missing"))
+}
+
+fn time(value: &Value, key: &str) -> Result<i64> {
+    value[key].as_i64().with_context(|| format!("{key} is missing"))
+}
+
+fn zxid(value: &Value, key: &str) -> Result<Zxid> {
+    let text = text_of(value, key)?;
+    let digits = text.strip_prefix("0x").with_context(|| format!("{key} is no zxid: {text}"))?;
+    i64::from_str_radix(digits, 16).map(Zxid).with_context(|| format!("{key} is no zxid: {text}"))
+}
+
+/// A hash becomes part of a path, so nothing else is taken for one.
+fn sha(value: &Value) -> Result<Sha> {
+    let sha = text_of(value, "sha256")?;
+    let is_hash = sha.len() == 64 && sha.bytes().all(|byte| byte.is_ascii_hexdigit());
+    ensure!(is_hash, "sha256 is no hash: {sha}");
+    Ok(sha.to_owned())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A manifest with logs of ten transactions and snapshots at these.
+    pub(crate) fn manifest(logs: &[i64], snapshots: &[i64]) -> Manifest {
+        let log = |first: &i64| LogEntry {
+            first: Zxid(*first),
+            previous: Some(Zxid(first - 1)),
+            last: Zxid(first + 9),
+            records: 10,
+            chain: *first as u64,
+            first_ms: first * 1000,
+            last_ms: (first + 9) * 1000,
+            bytes: 100,
+            sha: sha256(&first.to_be_bytes()),
+        };
+        let snapshot = |zxid: &i64| SnapEntry {
+            zxid: Zxid(*zxid),
+            compression: Compression::None,
+            znodes: 3,
+            bytes: 50,
+            sha: sha256(&zxid.to_be_bytes()),
+        };
+        Manifest {
+            number: 7,
+            made_ms: 1_000_000,
+            source: "directory \"/data\"".to_owned(),
+            snapshots: snapshots.iter().map(snapshot).collect(),
+            logs: logs.iter().map(log).collect(),
+        }
+    }
+
+    #[test]
+    fn a_manifest_reads_back_and_shows_any_change() {
+        let whole = manifest(&[1, 11], &[0, 10]);
+        let text = whole.encode();
+        assert_eq!(Manifest::decode(&text).unwrap(), whole);
+        assert_eq!((whole.last(), whole.bytes()), (Zxid(20), 300));
+        for at in 0..text.len() - 1 {
+            let mut bytes = text.clone().into_bytes();
+            bytes[at] ^= 1;
+            if let Ok(text) = String::from_utf8(bytes) {
+                Manifest::decode(&text).unwrap_err();
+            }
+            Manifest::decode(&text[..at]).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn a_hash_that_is_none_never_becomes_a_path() {
+        let mut evil = manifest(&[1], &[]);
+        evil.logs[0].sha = "../../etc/passwd".to_owned();
+        let error = Manifest::decode(&evil.encode()).unwrap_err();
+        assert!(error.to_string().contains("no hash"), "{error}");
+    }
+}
