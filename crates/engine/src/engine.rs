@@ -17,7 +17,7 @@ use zebu_replica::{After, Input, Now, Origin, Output, Replica, Request, frame, w
 use zebu_state::membership;
 use zebu_tree::Tree;
 use zebu_zab::config::Membership;
-use zebu_zab::{ConfigChange, Peer, Role};
+use zebu_zab::{Compared, ConfigChange, Peer, Role, TreeDigest};
 
 use crate::common::{Common, Mode};
 use crate::conn::Conn;
@@ -85,6 +85,8 @@ pub struct Engine<S> {
     policy: SyncPolicy,
     /// Whether the last digest that was compared was another one than the transaction's.
     differs: bool,
+    /// Whether clients are kept away since the tree is another one than the leader's.
+    is_doubted: bool,
     /// What was made durable in this turn, and is not reported yet.
     flushed: Option<Zxid>,
     /// Inputs that are not stepped through yet, and outputs that are not carried out.
@@ -116,6 +118,7 @@ impl<S: crate::Side> Engine<S> {
             peers_given: Given::default(),
             policy: SyncPolicy::default(),
             differs: false,
+            is_doubted: false,
             flushed: None,
             inputs: VecDeque::new(),
             outputs: VecDeque::new(),
@@ -490,6 +493,19 @@ impl<S: crate::Side> Engine<S> {
                 self.change_role(common, world, now, role);
                 return Ok(());
             }
+            Zab::Doubted(since) => {
+                self.is_doubted = true;
+                world.doubts(Some(since));
+                serve(common, world, None);
+                return Ok(());
+            }
+            Zab::Trusted => {
+                self.is_doubted = false;
+                world.doubts(None);
+                let role = world.replica().role();
+                serve(common, world, self.mode(role.unwrap_or(Role::Looking)));
+                return Ok(());
+            }
             output => return world.network(output),
         };
         self.append(world)?;
@@ -505,13 +521,8 @@ impl<S: crate::Side> Engine<S> {
         role: Role,
     ) {
         world.role(role);
-        let mode = match role {
-            Role::Looking => None,
-            Role::Leading(_) => Some(Mode::Leader),
-            Role::Following(_) => Some(Mode::Follower),
-            Role::Observing(_) => Some(Mode::Observer),
-        };
-        if mode.is_some() {
+        self.is_doubted &= role != Role::Looking;
+        if role != Role::Looking {
             // What a copy was ahead of is committed, though perhaps not applied: that waits for our own disk.
             let committed = world.replica().peer().map_or(Zxid::ZERO, Peer::committed);
             let mut tree = common.tree.write();
@@ -522,8 +533,18 @@ impl<S: crate::Side> Engine<S> {
                 membership::show(&mut tree, members, now.wall_ms);
             }
         }
-        let leader_serves = self.options.leader_serves;
-        serve(common, world, mode.filter(|mode| *mode != Mode::Leader || leader_serves));
+        serve(common, world, self.mode(role));
+    }
+
+    /// As what it serves clients in a role, if it does.
+    fn mode(&self, role: Role) -> Option<Mode> {
+        match role {
+            _ if self.is_doubted => None,
+            Role::Looking => None,
+            Role::Leading(_) => self.options.leader_serves.then_some(Mode::Leader),
+            Role::Following(_) => Some(Mode::Follower),
+            Role::Observing(_) => Some(Mode::Observer),
+        }
     }
 
     /// Makes the records of a turn durable at once where that is the fastest, and nothing else is left to do, else
@@ -573,7 +594,9 @@ impl<S: crate::Side> Engine<S> {
             let told = !applied.digest_matches || self.differs;
             self.differs = !applied.digest_matches;
             if told && self.is_member() {
-                common.inbox.push(Input::Zab(zebu_zab::Input::Differs(self.differs)));
+                let digest = TreeDigest { zxid, tree: tree.digest() };
+                let compared = Compared { digest, differs: self.differs };
+                common.inbox.push(Input::Zab(zebu_zab::Input::Compared(compared)));
             }
         }
         let what = AppliedTxn {

@@ -9,7 +9,7 @@ use zebu_proto::{ErrorCode, OpCode, SessionId, Zxid};
 use zebu_replica::{Fatal, Input, Now, Origin, Output, Replica, Request};
 use zebu_state::Copied;
 use zebu_tree::{Applied, Tree};
-use zebu_zab::{LinkId, Role};
+use zebu_zab::{LinkId, Role, TreeDigest};
 
 use crate::common::{Common, Mode};
 use crate::conn::{Conn, Side};
@@ -213,6 +213,10 @@ pub trait World: Counter<<Self as World>::Side> {
 
     /// The server has another role; clients are served, or not, behind this.
     fn role(&mut self, _role: Role) {}
+
+    /// This learner's tree differs from the leader's since that transaction, and no client is served behind this; or it
+    /// does not differ any more.
+    fn doubts(&mut self, _since: Option<TreeDigest>) {}
 
     /// Clients that only read are served, or no longer.
     fn serves_readers(&mut self, _on: bool) {}

@@ -60,6 +60,11 @@ macro_rules! kinds {
     };
 }
 
+impl PacketKind {
+    /// A follower's tree is not the leader's, as digests say. The original has no such packet, and ignores it.
+    pub const TREE_DIFFERS: Self = Self(0x5a01);
+}
+
 kinds! {
     /// A learner forwards a client's request.
     REQUEST = 1,

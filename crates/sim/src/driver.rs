@@ -8,7 +8,7 @@ use zebu_proto::{SessionId, Zxid};
 use zebu_replica::{Fatal, Input, Now, Output, Replica};
 use zebu_state::Copied;
 use zebu_tree::Tree;
-use zebu_zab::{LinkId, Role};
+use zebu_zab::{LinkId, Role, TreeDigest};
 
 use crate::conn::Side;
 use crate::server::Process;
@@ -163,6 +163,11 @@ impl zebu_engine::World for Driver<'_> {
 
     fn retired(&mut self) {
         self.world.retired(self.server, self.number);
+    }
+
+    fn doubts(&mut self, since: Option<TreeDigest>) {
+        self.world.tell(|| format!("server {} doubts its tree: {since:?}", self.server));
+        self.world.reached("tree doubted");
     }
 
     fn serves_readers(&mut self, on: bool) {

@@ -329,6 +329,10 @@ impl World {
                 let leader = self.aim(Target::Leader)?;
                 self.claim(leader, claims, epoch, observer, more);
             }
+            Fault::Diverge(target) => {
+                let server = self.aim(target)?;
+                return self.diverge(server);
+            }
             Fault::Promise(target, more, back) => {
                 let server = self.aim(target)?;
                 self.servers[server].process.as_ref()?;

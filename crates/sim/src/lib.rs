@@ -32,6 +32,7 @@ pub mod run;
 mod server;
 pub mod shrink;
 mod strangers;
+mod trees;
 mod world;
 
 pub use random::Random;

@@ -20,6 +20,7 @@ usage: zebu-sim [options]
   --alone       one server that runs alone, its connections byte by byte
   --calm        three servers and nothing goes wrong, for speed
   --flips       bytes change on their way between servers
+  --trees       trees become other ones in the memory of members
   --twice       runs every seed twice and compares
   --shrink N    tries so many smaller plans for the first failure, 200 unless given
   --trace       tells what happens in the first seed
@@ -38,6 +39,7 @@ struct Options {
     alone: bool,
     calm: bool,
     flips: bool,
+    trees: bool,
     twice: bool,
     shrink: usize,
     trace: bool,
@@ -54,6 +56,7 @@ fn options() -> Result<Options> {
         alone: false,
         calm: false,
         flips: false,
+        trees: false,
         twice: false,
         shrink: 200,
         trace: false,
@@ -85,6 +88,7 @@ fn options() -> Result<Options> {
             "--alone" => options.alone = true,
             "--calm" => options.calm = true,
             "--flips" => options.flips = true,
+            "--trees" => options.trees = true,
             "--twice" => options.twice = true,
             "--trace" => options.trace = true,
             "--mutants" => options.mutants = true,
@@ -119,6 +123,7 @@ fn simulate() -> Result<bool> {
     }
     let plan = |seed| match options.aim {
         _ if options.flips => Plan::flipped(seed),
+        _ if options.trees => Plan::diverged(seed),
         _ if options.calm => Plan { length: Duration::from_secs(600), ..Plan::calm(seed) },
         Some(aim) => Plan::aimed(aim, seed),
         None => Plan::new(seed),

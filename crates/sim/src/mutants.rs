@@ -17,12 +17,15 @@ pub struct Mutant {
     pub test: Option<&'static str>,
     /// Whether it is looked for at a server that runs alone.
     pub alone: bool,
+    /// Whether it is looked for where trees become other ones.
+    pub trees: bool,
 }
 
 impl Mutant {
     /// The plan of a seed in which it is looked for.
     pub fn plan(&self, seed: u64) -> Plan {
         match self.aim {
+            _ if self.trees => Plan::diverged(seed),
             Some(aim) => Plan::aimed(aim, self.form.map_or(seed, |form| form_seed(form, seed))),
             None => Plan::new(seed),
         }
@@ -30,7 +33,7 @@ impl Mutant {
 }
 
 const fn mutant(name: &'static str, source: &'static str) -> Mutant {
-    Mutant { name, source, aim: None, form: None, test: None, alone: false }
+    Mutant { name, source, aim: None, form: None, test: None, alone: false, trees: false }
 }
 
 const fn aimed(name: &'static str, source: &'static str, aim: Aim) -> Mutant {
@@ -39,6 +42,10 @@ const fn aimed(name: &'static str, source: &'static str, aim: Aim) -> Mutant {
 
 const fn alone(name: &'static str, source: &'static str) -> Mutant {
     Mutant { alone: true, ..mutant(name, source) }
+}
+
+const fn trees(name: &'static str, source: &'static str) -> Mutant {
+    Mutant { trees: true, ..mutant(name, source) }
 }
 
 const fn formed(name: &'static str, source: &'static str, aim: Aim, form: u64) -> Mutant {
@@ -160,6 +167,8 @@ pub const MUTANTS: &[Mutant] = &[
     aimed("leader of a shorter list refused", "liveness", Aim::OtherLists),
     aimed("retires at once", "liveness", Aim::Retirements),
     aimed("retired server is there", "liveness", Aim::Retirements),
+    trees("another tree is served", "S-10"),
+    trees("outvoted leader leads on", "S-10"),
     alone("told before the sync", "S-8"),
     alone("sync of a turn not told", "liveness"),
     alone("lost wake-up", "liveness"),

@@ -248,6 +248,8 @@ pub enum Fault {
     /// Somebody says to the leader that he is this machine and has promised this epoch, with a vote or not, and goes on
     /// for so many packets.
     Stranger(usize, u32, bool, u32),
+    /// The data of a znode become wrong ones in a server's memory.
+    Diverge(Target),
     /// A server is stopped and comes back with a promise of so many epochs later.
     Promise(Target, u32, Duration),
     /// A server is asked to stop, and started again so much later.
@@ -287,6 +289,7 @@ impl Fault {
             Self::Change(_) => "members to be changed",
             Self::SlowNetwork(..) => "slow network",
             Self::Stranger(..) => "stranger",
+            Self::Diverge(_) => "wrong data in a tree",
             Self::Promise(..) => "later promise",
             Self::Retire(..) => "asked to stop",
         }
@@ -385,6 +388,8 @@ pub struct Plan {
     pub snapshot_pause: Duration,
     /// Of so many bytes between servers one changes on its way; see `flips`.
     pub flip_every: Option<u64>,
+    /// Whether trees become other ones; see `trees`.
+    pub diverges: bool,
     /// Length of the safety phase.
     pub length: Duration,
     /// What goes wrong, in order.
@@ -451,6 +456,36 @@ impl Plan {
         plan
     }
 
+    /// Trees become other ones, one after the other, the leader's above all, and nothing else goes wrong.
+    pub fn diverged(seed: u64) -> Self {
+        let random = Self::random(seed);
+        let mut plan = Self {
+            voters: random.voters,
+            observers: random.observers,
+            memory_txns: random.memory_txns,
+            snapshot_every: random.snapshot_every,
+            log_share: random.log_share,
+            clients: random.clients.max(2),
+            diverges: true,
+            tick: Duration::from_millis(500),
+            think: Duration::from_millis(100),
+            ..Self::calm(seed)
+        };
+        let mut random = Random::new(seed, 6);
+        let mut at = SECOND * 10;
+        for _ in 0..random.between(1, 4) {
+            let target = match random.below(3) {
+                0 => Target::Leader,
+                _ => Target::Server(random.below(plan.members() as u64) as usize),
+            };
+            plan.faults.push(Planned { at, fault: Fault::Diverge(target) });
+            // The one before has been found out, and has its leader's tree.
+            at += SECOND * 40 + random.ms(0, 5_000);
+        }
+        plan.length = at;
+        plan
+    }
+
     /// Three servers, two clients, and nothing goes wrong.
     pub fn calm(seed: u64) -> Self {
         Self {
@@ -487,6 +522,7 @@ impl Plan {
             log_share: Some(0.33),
             always_copy: false,
             flip_every: None,
+            diverges: false,
             first_counter: 1,
             syncs: 0,
             snapshot_pause: Duration::from_millis(30),

@@ -676,6 +676,8 @@ impl World {
             | Zab::Reload
             | Zab::Restore(_)
             | Zab::Role(_)
+            | Zab::Doubted(_)
+            | Zab::Trusted
             | Zab::Append { .. }
             | Zab::Deliver { .. }
             | Zab::Up(_) => unreachable!("the engine and the replica keep these for themselves"),

@@ -286,6 +286,10 @@ impl World {
         if self.checks.broken.is_empty() {
             match self.flips {
                 Some(_) => self.converge_after_flips(),
+                None if self.plan.diverges => {
+                    self.converge_after_flips();
+                    self.look_for_wrong_data();
+                }
                 None => self.converge(),
             }
         }

@@ -178,6 +178,24 @@ pub enum LogEnd {
     Unusable,
 }
 
+/// What this server's tree is after a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TreeDigest {
+    /// The transaction.
+    pub zxid: Zxid,
+    /// The digest of the tree.
+    pub tree: i64,
+}
+
+/// A digest in a delivered transaction was compared with the tree's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compared {
+    /// The tree's.
+    pub digest: TreeDigest,
+    /// Whether the transaction's is another one.
+    pub differs: bool,
+}
+
 /// Everything that can happen to a member.
 #[derive(Clone, Debug)]
 pub enum Input {
@@ -214,9 +232,9 @@ pub enum Input {
     },
     /// [`Output::SendCopy`] is done: all of the tree has been sent.
     CopySent(LinkId),
-    /// The tree's digest was compared with the one in a delivered transaction, and whether they differ. Equal ones need
-    /// to be told only after others.
-    Differs(bool),
+    /// The tree's digest was compared with the one in a delivered transaction. Equal ones need to be told only after
+    /// others, and after a tree has come from a leader.
+    Compared(Compared),
     /// Bytes move on a connection between leader and learner, although no whole packet does: a part of a tree or of a
     /// large packet was received, or the other end has taken more of what waits for it. To be reported now and then,
     /// more often than a tick.
@@ -341,8 +359,12 @@ pub enum Output {
         /// What it says it has promised.
         epoch: Epoch,
     },
-    /// What the server is to clients has changed.
+    /// What the server is to clients has changed. What was said of its tree holds no more.
     Role(Role),
+    /// Serve no client: the tree differs from the leader's, since this transaction.
+    Doubted(TreeDigest),
+    /// Serve clients again: the tree is the leader's.
+    Trusted,
     /// Something that concerns clients.
     Up(Up),
 }

@@ -12,6 +12,7 @@ use zebu_proto::{Epoch, ServerId, Zxid};
 use crate::catchup::proposal;
 use crate::config::Membership;
 use crate::ctx::Ctx;
+use crate::doubt::Reports;
 use crate::history::{History, Txn};
 use crate::io::{EpochKind, Learners, LinkId, Output, Role, Up};
 use crate::leave::Leave;
@@ -127,6 +128,8 @@ pub(crate) struct Leader {
     needed: reconfig::Needed,
     /// Who leads the configuration that is in force now: this server commits nothing more.
     successor: Option<reconfig::Successor>,
+    /// Which followers have another tree.
+    reports: Reports,
 }
 
 impl Leader {
@@ -159,6 +162,7 @@ impl Leader {
             round: 0,
             needed: reconfig::Needed::default(),
             successor: None,
+            reports: Reports::default(),
         }
     }
 
@@ -514,6 +518,11 @@ impl Leader {
                 PacketKind::REQUEST | PacketKind::REVALIDATE,
             ) => {
                 ctx.out.push(Output::Up(Up::FromLearner(id, packet)));
+            }
+            (Stage::Synchronized | Stage::Broadcast, PacketKind::TREE_DIFFERS)
+                if !link.observer && self.phase == Phase::Broadcast =>
+            {
+                self.reports.add(link.server, &packet, self.epoch, ctx.quorums)?;
             }
             // Whatever else an established learner says is of no use, but does no harm.
             (Stage::Synchronized | Stage::Broadcast, _) => {}

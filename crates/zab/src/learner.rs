@@ -16,6 +16,7 @@ use zebu_proto::{Epoch, ServerId, Zxid};
 use crate::busy::Busy;
 use crate::config::Membership;
 use crate::ctx::Ctx;
+use crate::doubt::{self, Change};
 use crate::history::{History, Txn, follows};
 use crate::io::{EpochKind, LinkId, Output, Role, Up};
 use crate::leave::Leave;
@@ -314,7 +315,8 @@ impl Learner {
         if self.deadline <= ctx.now {
             return Err(Leave::LeaderSilent(self.leader));
         }
-        ctx.doubt.tick(ctx.now, ctx.options)?;
+        let change = ctx.doubt.tick(ctx.now, ctx.options)?;
+        self.doubts(ctx, change);
         if self.retry_at <= ctx.now {
             if self.gives_up {
                 return Err(Leave::MastersUnreachable);
@@ -326,6 +328,20 @@ impl Learner {
             relay.tick(ctx);
         }
         Ok(())
+    }
+
+    /// This server's tree is doubted, or no more.
+    pub(crate) fn doubts(&self, ctx: &mut Ctx<'_>, change: Change) {
+        match change {
+            Change::None => {}
+            Change::Doubted(first) => {
+                ctx.out.push(Output::Doubted(first));
+                if self.serving().is_some() && !self.observer {
+                    self.send(ctx, doubt::report(first));
+                }
+            }
+            Change::Trusted => ctx.out.push(Output::Trusted),
+        }
     }
 
     fn send(&self, ctx: &mut Ctx<'_>, packet: QuorumPacket) {

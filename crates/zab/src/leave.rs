@@ -67,6 +67,16 @@ pub enum Leave {
     #[error("the configuration that came into force with this leader's epoch has another leader")]
     ConfigHasOtherLeader,
 
+    /// A quorum of followers has one and the same tree after a transaction, and this leader has another one.
+    #[error(
+        "after {zxid:?} a quorum of followers has another tree than this leader: its own is wrong, and it neither \
+         votes nor serves until a leader elected without it has sent it the whole tree"
+    )]
+    TreeOutvoted {
+        /// The first transaction whose digest differs.
+        zxid: Zxid,
+    },
+
     // ---- of a learner
     /// The leader refuses connections, or its address does not answer.
     #[error("leader {} cannot be reached", .0.0)]

@@ -27,8 +27,8 @@ mod start;
 mod vain;
 
 pub use io::{
-    ConfigChange, Configs, EpochKind, Input, Learners, LinkId, LogEnd, ObserverOptions, Options,
-    Output, Role, SyncsMax, Up,
+    Compared, ConfigChange, Configs, EpochKind, Input, Learners, LinkId, LogEnd, ObserverOptions,
+    Options, Output, Role, SyncsMax, TreeDigest, Up,
 };
 pub use leave::Leave;
 pub use peer::{Lacks, Peer};

@@ -502,9 +502,10 @@ impl Peer {
                 self.advance(now, link, Progress::LogRead(read), out);
                 Ok(())
             }
-            Input::Differs(differs) => {
-                if matches!(self.part, Part::Learning(_)) {
-                    self.doubt.compared(now, differs, &self.options);
+            Input::Compared(compared) => {
+                if let (Part::Learning(learner), mut ctx) = self.split(now, out) {
+                    let change = ctx.doubt.compared(now, compared, ctx.options);
+                    learner.doubts(&mut ctx, change);
                 }
                 Ok(())
             }
@@ -877,6 +878,8 @@ impl Peer {
     /// Ends the role.
     fn leave(&mut self, now: Duration, why: Leave, out: &mut Vec<Output>) {
         self.left = why;
+        // A leader elected without it sends it the tree.
+        self.has_database &= !matches!(why, Leave::TreeOutvoted { .. });
         self.tells_at = Duration::ZERO;
         self.owed = Owed::default();
         self.disloyal += u64::from(matches!(why, Leave::SupporterLooks(_)));

@@ -607,7 +607,10 @@ impl World {
                 Output::Restore(link) => self.job(node, Job::Restore(link)),
                 Output::Deliver { zxid, record } => self.deliver(node, Txn { zxid, record }),
                 Output::Role(role) => self.role(node, role),
-                Output::Up(_) | Output::AbsurdEpoch { .. } => {}
+                Output::Up(_)
+                | Output::AbsurdEpoch { .. }
+                | Output::Doubted(_)
+                | Output::Trusted => {}
             }
         }
     }

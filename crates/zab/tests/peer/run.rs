@@ -15,7 +15,8 @@ use zebu_zab::election::{Ballot, State, Vote};
 use zebu_zab::history::Txn;
 use zebu_zab::mesh::{self, WireId};
 use zebu_zab::{
-    ConfigChange, Configs, Epochs, Input, LinkId, LogEnd, Options, Output, Peer, Start, Up,
+    Compared, ConfigChange, Configs, Epochs, Input, LinkId, LogEnd, Options, Output, Peer, Start,
+    TreeDigest, Up,
 };
 
 struct Run {
@@ -140,7 +141,8 @@ fn txns(range: &str) -> Vec<Txn> {
     zxids.map(|zxid| Txn { zxid, record: record(zxid) }).collect()
 }
 
-const KINDS: [(&str, PacketKind); 19] = [
+const KINDS: [(&str, PacketKind); 20] = [
+    ("TREE_DIFFERS", PacketKind::TREE_DIFFERS),
     ("INFORMANDACTIVATE", PacketKind::INFORMANDACTIVATE),
     ("REQUEST", PacketKind::REQUEST),
     ("PROPOSAL", PacketKind::PROPOSAL),
@@ -224,8 +226,12 @@ impl Run {
                 self.carry_out(outputs);
             }
             "sent" => self.step(Input::CopySent(link())),
-            "differs" => self.step(Input::Differs(true)),
-            "agrees" => self.step(Input::Differs(false)),
+            // differs 1.5: the tree's digest behind that transaction is another one than the leader's.
+            "differs" | "agrees" => {
+                let zxid = words.first().map_or(Zxid::new(Epoch(1), 4), |word| zxid(word));
+                let digest = TreeDigest { zxid, tree: 0xbad };
+                self.step(Input::Compared(Compared { digest, differs: verb == "differs" }));
+            }
             // moves 1 15000 4: so often, so many milliseconds apart.
             "moves" => {
                 for _ in 0..number(words[2]) {
@@ -407,6 +413,10 @@ impl Run {
                 let version = value(words, "version").map_or(Zxid::ZERO, self::zxid);
                 membership(words, version).map(|config| config.to_string().into())
             }
+            PacketKind::TREE_DIFFERS => {
+                let tree = number(value(words, "tree").expect("a digest"));
+                Some(tree.to_be_bytes().to_vec().into())
+            }
             PacketKind::LEADERINFO => Some(zebu_proto::quorum::protocol_version()),
             _ => None,
         };
@@ -526,6 +536,8 @@ impl Run {
                 Output::AbsurdEpoch { server, epoch } => {
                     format!("server {} has promised epoch {}, which cannot be", server.0, epoch.0)
                 }
+                Output::Doubted(since) => format!("serve no client since {}", show(since.zxid)),
+                Output::Trusted => "serve clients again".to_owned(),
                 Output::Role(role) => {
                     let left = self.peer().left();
                     let why = match role {

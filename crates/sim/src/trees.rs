@@ -1,0 +1,73 @@
+//! Trees that become other ones in memory, as a fault of the machine or of the code makes them.
+//!
+//! One member at a time gets other data in one znode, and nothing else goes wrong. What clients read there until the
+//! member is found out may be wrong, so few things are checked: all trees become one again, without the wrong data,
+//! whoever has got them, the leader too.
+
+use zebu_proto::txn::{Txn, TxnHeader, TxnRecord};
+use zebu_proto::{OpCode, SessionId};
+use zebu_tree::{Silent, Tree, Walk};
+
+use crate::random::Random;
+use crate::world::World;
+
+/// What no client writes.
+const WRONG: &[u8] = b"no client has written this";
+
+/// The data of one znode become wrong ones, and nothing else of it changes.
+fn change(tree: &mut Tree, random: &mut Random) -> Option<String> {
+    let mut znodes = Vec::new();
+    Walk::new(tree).step(tree, usize::MAX, &mut |path, _, _, stat| {
+        if zebu_tree::digest_counts(path) && path != "/" && path != "/zookeeper" {
+            znodes.push((path.to_owned(), *stat));
+        }
+    });
+    if znodes.is_empty() {
+        return None;
+    }
+    let (path, stat) = znodes.swap_remove(random.below(znodes.len() as u64) as usize);
+    let header = TxnHeader {
+        session: SessionId(0),
+        cxid: 0,
+        zxid: stat.mzxid,
+        time_ms: stat.mtime,
+        op: OpCode::SET_DATA,
+    };
+    let version = stat.version;
+    let txn = Txn::SetData { path: path.as_str().into(), data: Some(WRONG), version };
+    let last = tree.last_zxid();
+    tree.apply(&TxnRecord { header, txn, digest: None }, &mut Silent);
+    assert_eq!(tree.last_zxid(), last, "only data change");
+    Some(path)
+}
+
+fn is_wrong(tree: &Tree) -> Option<String> {
+    let mut found = None;
+    Walk::new(tree).step(tree, usize::MAX, &mut |path, data, _, _| {
+        if data == Some(WRONG) {
+            found = Some(path.to_owned());
+        }
+    });
+    found
+}
+
+impl World {
+    /// A member's tree becomes another one.
+    pub(crate) fn diverge(&mut self, server: usize) -> Option<()> {
+        let process = self.servers[server].process.as_mut()?;
+        let path = change(&mut process.common.tree.write(), &mut self.random)?;
+        self.tell(|| format!("server {server} has wrong data in {path}"));
+        Some(())
+    }
+
+    /// All trees are one: the wrong data are in none.
+    pub(crate) fn look_for_wrong_data(&mut self) {
+        for server in 0..self.servers.len() {
+            let Some(process) = &self.servers[server].process else { continue };
+            if let Some(path) = is_wrong(&process.tree()) {
+                let what = format!("digests: server {server} has wrong data in {path} in the end");
+                return self.checks.insist(what);
+            }
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Trees become other ones in memory: each is found out, and all become one again, without what was wrong.
+
+use zebu_sim::plan::Plan;
+use zebu_sim::run::run;
+
+/// A member whose tree differed went on serving it for a while, and followers of a leader whose tree was wrong took it.
+#[test]
+fn a_tree_that_becomes_another_one_is_found_out_and_mended() {
+    for seed in 0..10 {
+        let outcome = run(&Plan::diverged(seed));
+        assert_eq!(outcome.broken, [] as [&str; 0], "seed {seed}");
+        assert!(outcome.faults["wrong data in a tree"] > 0, "seed {seed}");
+    }
+}
