@@ -22,7 +22,7 @@ use zebu_proto::{ErrorCode, EventType, OpCode, SessionId, Zxid};
 use zebu_replica::{Fatal, Input, Now, Output, Replica, Request, Session};
 use zebu_state::Copied;
 use zebu_tree::Tree;
-use zebu_zab::{ConfigChange, Leave, LinkId, Peer, Role};
+use zebu_zab::{ConfigChange, Leave, LinkId, Peer, Role, TreeDigest};
 
 use crate::clients::conn::{Conn, Side};
 use crate::counting::commits::Commits;
@@ -594,6 +594,16 @@ impl World for Effects<'_> {
     fn asked(&mut self, now: Now, output: &zebu_zab::Output) {
         if let Some(between) = &mut self.parts.between {
             between.asked(now, output);
+        }
+    }
+
+    fn doubts(&mut self, since: Option<TreeDigest>) {
+        match since {
+            Some(TreeDigest { zxid, tree }) => error!(
+                "this server's tree differs from the leader's since {zxid} (its digest is {tree:#x} there): no client is \
+                 served until a digest agrees, or the leader has sent its whole tree; hint: keep the files of both"
+            ),
+            None => info!("this server's tree is the leader's again: clients are served"),
         }
     }
 

@@ -9,6 +9,7 @@ use zebu_proto::{OpCode, SessionId};
 use zebu_tree::{Silent, Tree, Walk};
 
 use crate::random::Random;
+use crate::server::Server;
 use crate::world::World;
 
 /// What no client writes.
@@ -54,6 +55,13 @@ fn is_wrong(tree: &Tree) -> Option<String> {
 impl World {
     /// A member's tree becomes another one.
     pub(crate) fn diverge(&mut self, server: usize) -> Option<()> {
+        let is_another = |it: &Server| {
+            it.process.as_ref().is_some_and(|process| is_wrong(&process.tree()).is_some())
+        };
+        if self.servers.iter().any(is_another) {
+            // Nobody has written since the last one became wrong: where many are, no majority can tell.
+            return None;
+        }
         let process = self.servers[server].process.as_mut()?;
         let path = change(&mut process.common.tree.write(), &mut self.random)?;
         self.tell(|| format!("server {server} has wrong data in {path}"));
