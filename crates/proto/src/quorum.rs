@@ -22,8 +22,8 @@ use crate::{Epoch, Id, Zxid};
 
 pub use auth::{AUTH_MAGIC, AuthPacket, AuthStatus, is_auth_packet};
 pub use body::{
-    Activate, EpochAck, LearnerInfo, PROTOCOL_VERSION, Request, Revalidate, Revalidated,
-    TOUCH_BYTES, Touch, decode_protocol_version, decode_touches, encode_touches, protocol_version,
+    Activate, EpochAck, LeaderInfo, LearnerInfo, PROTOCOL_VERSION, Request, Revalidate,
+    Revalidated, TOUCH_BYTES, Touch, decode_touches, encode_touches,
 };
 pub use election::{
     INITIAL_ADDRESS_BYTES_MAX, InitialForm, InitialMessage, NOTIFICATION_BYTES_MAX,
@@ -61,7 +61,8 @@ macro_rules! kinds {
 }
 
 impl PacketKind {
-    /// A follower's tree is not the leader's, as digests say. The original has no such packet, and ignores it.
+    /// A follower's tree is not the leader's, as digests say. Sent to leaders that announce [`LeaderInfo::exact_digests`];
+    /// the original has no such packet.
     pub const TREE_DIFFERS: Self = Self(0x5a01);
 }
 

@@ -7,10 +7,9 @@ use std::path::Path;
 use bytes::{Buf, Bytes, BytesMut};
 use zebu_jute::{Encode, Encoder};
 use zebu_proto::quorum::{
-    Activate, AuthPacket, EpochAck, InitialForm, InitialMessage, LearnerInfo, Notification,
-    PROTOCOL_VERSION, PacketKind, QuorumPacket, Request, Revalidate, Revalidated,
-    SplitNotifications, decode_protocol_version, decode_touches, encode_touches, is_auth_packet,
-    protocol_version,
+    Activate, AuthPacket, EpochAck, InitialForm, InitialMessage, LeaderInfo, LearnerInfo,
+    Notification, PacketKind, QuorumPacket, Request, Revalidate, Revalidated, SplitNotifications,
+    decode_touches, encode_touches, is_auth_packet,
 };
 use zebu_proto::snapshot::{
     SnapshotReader, SnapshotRecord, encode_end, encode_node, encode_tables,
@@ -189,9 +188,9 @@ fn packet(text: &str, buffer: &mut BytesMut) -> Vec<u8> {
             Some(info.to_data())
         }
         (PacketKind::LEADERINFO, data) => {
-            let version = decode_protocol_version(data.map(|data| &data[..]));
-            assert_eq!(version, Ok(PROTOCOL_VERSION));
-            Some(protocol_version())
+            let info = LeaderInfo::decode(data.map(|data| &data[..])).unwrap();
+            assert_eq!(info, LeaderInfo::new(false));
+            Some(info.to_data())
         }
         (PacketKind::ACKEPOCH, data) => {
             let ack = EpochAck::decode(data.map(|data| &data[..])).unwrap();

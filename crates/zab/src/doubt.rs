@@ -2,9 +2,12 @@
 //!
 //! The digest is a sum over all znodes, so a tree that once differs goes on differing, and one digest that agrees
 //! later shows that the tree is right. A leader may send a wrong digest with a single transaction: the original does
-//! after some requests. So one difference is a suspicion. A second one in a row, or half a tick in which nothing has
-//! agreed, makes it a doubt: the learner serves no client, and tells its leader. When the doubt lasts, the learner asks
-//! for the whole tree of its leader, once.
+//! after some requests, and then in all that it orders before those are applied. So one difference is a suspicion. When
+//! nothing agrees for a while, the learner asks for the whole tree of its leader, once.
+//!
+//! A leader of this project announces that its digests are exact. A second difference in a row from such a leader, or
+//! half a tick in which nothing has agreed, makes the suspicion a doubt: the learner serves no client, and tells its
+//! leader. Were it to doubt a leader of the original's as soon, a client could have it turn away all others.
 //!
 //! A leader whose digests go on being wrong must not have it copy for ever. Where no digest has agreed since the last
 //! copy, the copy has not helped: the two compute digests differently. The learner serves, and the next copy waits for
@@ -48,6 +51,8 @@ pub(crate) struct Doubt {
     not_before: Duration,
     /// The last pause between two trees.
     pause: Duration,
+    /// Whether the leader announces that its digests are exact.
+    pub(crate) exact_digests: bool,
     /// An epoch far ahead that a leader has told.
     told: Option<Epoch>,
 }
@@ -88,19 +93,24 @@ impl Doubt {
             return Change::None;
         }
         if self.first.is_some() {
-            return self.doubt();
+            return if self.exact_digests { self.doubt() } else { Change::None };
         }
         let may_ask = now >= self.not_before;
-        if !may_ask && !self.has_agreed {
+        if !may_ask && !self.trusts_digests() {
             // The last tree has not helped.
             return Change::None;
         }
         self.first = Some(digest);
-        self.doubts_at = Some(now + options.tick / 2);
+        self.doubts_at = self.exact_digests.then_some(now + options.tick / 2);
         // Should several members see the same, they do not leave at once: a quorum is to stay, if it can.
         let turn = u32::try_from(options.me.0.rem_euclid(4)).unwrap_or(0);
         self.leaves_at = Some((now + options.tick * (1 + turn)).max(self.not_before));
         Change::None
+    }
+
+    /// Whether a difference is the tree's: a digest of this leader's has agreed with the tree that was copied last.
+    fn trusts_digests(&self) -> bool {
+        self.has_agreed && self.exact_digests
     }
 
     fn doubt(&mut self) -> Change {
@@ -123,7 +133,7 @@ impl Doubt {
         }
         self.begin();
         self.wants_tree = true;
-        let is_first = self.has_agreed || now >= self.not_before + self.pause;
+        let is_first = self.trusts_digests() || now >= self.not_before + self.pause;
         let longer = (self.pause * 2).min(options.resync_pause * PAUSE_GROWS);
         self.pause = if is_first { options.resync_pause } else { longer };
         assert!(self.pause <= options.resync_pause * PAUSE_GROWS, "a pause of {:?}", self.pause);
@@ -139,8 +149,7 @@ impl Doubt {
     }
 }
 
-/// What a follower with a doubted tree tells its leader. A leader of the original's logs that it does not know this
-/// packet, and goes on.
+/// What a follower with a doubted tree tells its leader.
 pub(crate) fn report(first: TreeDigest) -> QuorumPacket {
     let data = first.tree.to_be_bytes().to_vec();
     QuorumPacket::with_data(PacketKind::TREE_DIFFERS, first.zxid, data)
@@ -166,7 +175,8 @@ impl Reports {
         };
         let digest = TreeDigest { zxid: packet.zxid, tree };
         self.0.insert(from, digest);
-        assert!(self.0.len() <= quorums.voters().count() + 1, "only voters are heard");
+        // A reconfiguration may have taken votes away since the others said so.
+        self.0.retain(|server, _| quorums.is_voter(*server));
         let same: BTreeSet<_> =
             self.0.iter().filter(|(_, it)| **it == digest).map(|(server, _)| *server).collect();
         if quorums.all_have_quorum(&same) && !zebu_proto::mutant!("outvoted leader leads on") {

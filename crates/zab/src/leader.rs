@@ -435,7 +435,7 @@ impl Leader {
                     ctx.config_proposed(Arc::new(first));
                 }
                 for link in self.links.which(|link| matches!(link.stage, Stage::Introduced)) {
-                    self.links.ask(ctx, link, epoch);
+                    self.links.ask(ctx, link, epoch, true);
                 }
                 self.elect(ctx, ctx.options.me)?;
             }
@@ -574,7 +574,7 @@ impl Leader {
                 self.join(ctx, info.server, promised, is_believed);
             }
             Phase::EpochPromise => {}
-            _ => self.links.ask(ctx, id, self.epoch),
+            _ => self.links.ask(ctx, id, self.epoch, true),
         }
         Ok(())
     }

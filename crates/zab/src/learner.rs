@@ -10,7 +10,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zebu_proto::quorum::{Activate, EpochAck, LearnerInfo, NO_ZXID, PacketKind, QuorumPacket};
+use zebu_proto::quorum::{
+    Activate, EpochAck, LeaderInfo, LearnerInfo, NO_ZXID, PacketKind, QuorumPacket,
+};
 use zebu_proto::{Epoch, ServerId, Zxid};
 
 use crate::busy::Busy;
@@ -397,6 +399,8 @@ impl Learner {
         if self.epoch < ctx.epochs.accepted && !zebu_proto::mutant!("old epoch accepted") {
             return Err(Leave::EpochOver { epoch: self.epoch, promised: ctx.epochs.accepted });
         }
+        let info = LeaderInfo::decode(packet.data.as_deref());
+        ctx.doubt.exact_digests = info.is_ok_and(|info| info.exact_digests);
         let is_far = self.epoch.0 - ctx.epochs.accepted.0.min(self.epoch.0) > EPOCHS_APART_MAX;
         if is_far && !ctx.doubt.is_told_again(self.epoch) {
             // A promise cannot be taken back.

@@ -8,9 +8,7 @@ use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Values};
 use std::time::Duration;
 
-use zebu_proto::quorum::{
-    EpochAck, LearnerInfo, NO_ZXID, PacketKind, QuorumPacket, protocol_version,
-};
+use zebu_proto::quorum::{EpochAck, LeaderInfo, LearnerInfo, NO_ZXID, PacketKind, QuorumPacket};
 use zebu_proto::{Epoch, ServerId, Zxid};
 
 use crate::catchup::{Catchup, LogRead, Next, Way};
@@ -254,13 +252,14 @@ impl<T> Links<T> {
         (link.server, link.observer, link.stage) = (server, observer, Stage::Introduced);
     }
 
-    /// Tells a learner the epoch.
-    pub(crate) fn ask(&mut self, ctx: &mut Ctx<'_>, id: LinkId, epoch: Epoch) {
+    /// Tells a learner the epoch, and whether the digests in what it will learn are exact.
+    pub(crate) fn ask(&mut self, ctx: &mut Ctx<'_>, id: LinkId, epoch: Epoch, exact: bool) {
         let Some(link) = self.get_mut(id) else { return };
         assert!(matches!(link.stage, Stage::Introduced), "told the epoch: {:?}", link.stage);
         link.stage = Stage::EpochTold;
         let zxid = Zxid::new(epoch, 0);
-        let packet = QuorumPacket::with_data(PacketKind::LEADERINFO, zxid, protocol_version());
+        let data = LeaderInfo::new(exact).to_data();
+        let packet = QuorumPacket::with_data(PacketKind::LEADERINFO, zxid, data);
         ctx.out.push(Output::Send(id, packet));
     }
 

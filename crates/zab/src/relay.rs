@@ -114,7 +114,7 @@ impl Relay {
             return self.links.close(ctx, id);
         }
         self.links.introduced(id, info.server, true);
-        self.links.ask(ctx, id, ctx.epochs.current);
+        self.links.ask(ctx, id, ctx.epochs.current, ctx.doubt.exact_digests);
     }
 
     fn epoch_acked(&mut self, ctx: &mut Ctx<'_>, id: LinkId, packet: &QuorumPacket) {

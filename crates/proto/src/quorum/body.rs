@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use zebu_jute::{Decode, DecodeError, Decoder, Encode, record};
 
+use super::PacketKind;
 use crate::{Epoch, OpCode, ServerId, SessionId, Xid, Zxid};
 
 /// The version of the protocol since 3.4, in FOLLOWERINFO, OBSERVERINFO and LEADERINFO. A learner
@@ -164,17 +165,45 @@ record! {
     }
 }
 
+/// What a leader of our own says behind its protocol version.
+const EXACT_DIGESTS: i32 = PacketKind::TREE_DIFFERS.0;
+
 /// The data of LEADERINFO.
-pub fn protocol_version() -> Bytes {
-    Bytes::from_owner(PROTOCOL_VERSION.to_be_bytes())
+///
+/// Learners of the original read the protocol version and ignore what follows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaderInfo {
+    /// The leader's protocol version.
+    pub protocol_version: i32,
+    /// Whether the digest in each of the leader's transactions is that of its tree. A leader of the original's is not
+    /// after some requests; see [`PacketKind::TREE_DIFFERS`].
+    pub exact_digests: bool,
 }
 
-/// The leader's protocol version in the data of LEADERINFO.
-///
-/// # Errors
-/// [`DecodeError::Short`].
-pub fn decode_protocol_version(data: Option<&[u8]>) -> Result<i32, DecodeError> {
-    Decoder::new(data.unwrap_or_default()).int()
+impl LeaderInfo {
+    /// Says the version that this project speaks.
+    pub const fn new(exact_digests: bool) -> Self {
+        Self { protocol_version: PROTOCOL_VERSION, exact_digests }
+    }
+
+    /// Reads the data of a packet.
+    ///
+    /// # Errors
+    /// [`DecodeError::Short`].
+    pub fn decode(data: Option<&[u8]>) -> Result<Self, DecodeError> {
+        let mut from = Decoder::new(data.unwrap_or_default());
+        let protocol_version = from.int()?;
+        Ok(Self { protocol_version, exact_digests: from.int() == Ok(EXACT_DIGESTS) })
+    }
+
+    /// The data of a packet.
+    pub fn to_data(self) -> Bytes {
+        let mut data = self.protocol_version.to_be_bytes().to_vec();
+        if self.exact_digests {
+            data.extend(EXACT_DIGESTS.to_be_bytes());
+        }
+        data.into()
+    }
 }
 
 /// Data of ACKEPOCH.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use zebu_jute::{Encode as _, Encoder};
-use zebu_proto::quorum::{Activate, EpochAck, LearnerInfo, PacketKind, QuorumPacket};
+use zebu_proto::quorum::{Activate, EpochAck, LeaderInfo, LearnerInfo, PacketKind, QuorumPacket};
 use zebu_proto::txn::TxnHeader;
 use zebu_proto::{Epoch, OpCode, ServerId, SessionId, Zxid};
 use zebu_zab::config::Membership;
@@ -417,7 +417,10 @@ impl Run {
                 let tree = number(value(words, "tree").expect("a digest"));
                 Some(tree.to_be_bytes().to_vec().into())
             }
-            PacketKind::LEADERINFO => Some(zebu_proto::quorum::protocol_version()),
+            PacketKind::LEADERINFO => {
+                let exact = value(words, "digests").is_some_and(|digests| digests == "exact");
+                Some(LeaderInfo::new(exact).to_data())
+            }
             _ => None,
         };
         QuorumPacket { kind, zxid, data, authinfo: None }
