@@ -3,7 +3,8 @@
 #
 # Takes `--config DIR` from the front of the arguments. Sets ZOOCFGDIR, ZOOCFG (with its directory),
 # ZOO_LOG_DIR and ZEBU, the program; sources zookeeper-env.sh and java.env from the configuration directory,
-# where settings are kept as -D words in SERVER_JVMFLAGS, CLIENT_JVMFLAGS and JVMFLAGS.
+# where settings are kept as -D words in SERVER_JVMFLAGS, CLIENT_JVMFLAGS and JVMFLAGS. Before them it sources
+# `environment` from there, which is the file of Debian's package; -D words are in JAVA_OPTS there, for a server only.
 
 ZOOBINDIR="${ZOOBINDIR:-/usr/bin}"
 ZOOKEEPER_PREFIX="$ZOOBINDIR/.."
@@ -18,6 +19,17 @@ if [ -z "$ZOOCFGDIR" ]; then
         ZOOCFGDIR="$ZOOBINDIR/../conf"
     else
         ZOOCFGDIR="$ZOOBINDIR/../etc/zookeeper"
+    fi
+fi
+
+if [ -f "$ZOOCFGDIR/environment" ]; then
+    ZOOCFGDIR_OF_CALLER="$ZOOCFGDIR"
+    . "$ZOOCFGDIR/environment"
+    ZOOCFGDIR="$ZOOCFGDIR_OF_CALLER"
+    # That file has the whole path, of the directory in which it is.
+    ZOOCFG="${ZOOCFG##*/}"
+    if [ -n "$JAVA_OPTS" ]; then
+        SERVER_JVMFLAGS="$JAVA_OPTS${SERVER_JVMFLAGS:+ $SERVER_JVMFLAGS}"
     fi
 fi
 

@@ -15,8 +15,8 @@ use crate::steps::{root, run};
 type Artifact = (&'static str, &'static str, &'static str);
 
 /// Debian: the 3.8.0 server and command line, the C client with and without threads, the logger that shows what they say, and what counts
-/// the cost of a request, and a key distribution centre of Kerberos.
-const DEBIAN: [&str; 13] = [
+/// the cost of a request, a key distribution centre of Kerberos, and what judges the packages in `deploy`.
+const DEBIAN: [&str; 17] = [
     "zookeeper",
     "libzookeeper-java",
     "libzookeeper-mt-dev",
@@ -30,6 +30,10 @@ const DEBIAN: [&str; 13] = [
     "krb5-kdc",
     "krb5-admin-server",
     "krb5-user",
+    "binutils",
+    "lintian",
+    "prometheus",
+    "systemd",
 ];
 
 /// Maven: the server and command line of the oracle. The later ones are libraries which the first one

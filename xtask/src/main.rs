@@ -2,6 +2,7 @@
 
 mod book;
 mod deps;
+mod dist;
 mod report;
 mod steps;
 mod tidy;
@@ -17,6 +18,8 @@ usage: cargo xtask <task>
   ci             the same
   deps           only installs the third-party programs
   tidy           only the checks of layers, files, words, links and ids
+  dist [--only tar,deb,image] [--out DIR] [--program FILE] [--version V]
+                 what a release hands out, in target/dist: a tar archive, a Debian package and a container image
   book           builds the book of docs/SUMMARY.md with mdBook
   counted [--steps]
                  what a request costs in instructions, allocations and system calls, against its limits;
@@ -54,6 +57,7 @@ fn run(words: &[String]) -> Result<()> {
         "deps" => deps::install(),
         "tidy" => tidy::check(),
         "book" => book::build(),
+        "dist" => dist::make(rest),
         "counted" => steps::counted(rest),
         "bench-report" => report::write(&steps::root(), rest),
         "interop" => steps::interop(rest),

@@ -9,7 +9,7 @@ mod commands;
 mod fake;
 mod figures;
 pub mod four_letter;
-mod health;
+pub mod health;
 mod http;
 mod json;
 mod never;

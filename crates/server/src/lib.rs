@@ -12,6 +12,7 @@
 //! | `disk` | the log's thread, snapshots, recovery |
 //! | `counting` | metrics, and facts for four-letter words and HTTP |
 //! | `admin` | HTTP |
+//! | `supervised` | what systemd is told |
 //!
 //! Usable as a library, to test an application against a real server that lives as long as the test:
 //!
@@ -60,6 +61,7 @@ mod run;
 mod sasl;
 mod server;
 mod shared;
+mod supervised;
 
 pub use error::{RunError, SnapshotError, StartError};
 pub use run::run;

@@ -12,6 +12,7 @@ use crate::clients::descriptors;
 use crate::config::{Level, dirs};
 use crate::error::{StartError, chain};
 use crate::shared::Failure;
+use crate::supervised;
 
 /// Exit code for everything that has none of its own.
 const UNEXPECTED: u8 = 1;
@@ -44,6 +45,8 @@ enum Ended {
     Run(#[from] Failure),
     #[error("the process cannot wait for signals")]
     Signals(#[source] std::io::Error),
+    #[error("the process cannot feed the watchdog of its supervisor")]
+    Watchdog(#[source] std::io::Error),
     #[error("the answer cannot be written")]
     Output(#[source] std::io::Error),
 }
@@ -56,7 +59,11 @@ fn exit_code(ended: &Ended) -> u8 {
         Ended::Start(StartError::Data(error)) if is_unusable(error) => {
             dirs::DataDirError::EXIT_CODE
         }
-        Ended::Start(_) | Ended::Run(_) | Ended::Signals(_) | Ended::Output(_) => UNEXPECTED,
+        Ended::Start(_)
+        | Ended::Run(_)
+        | Ended::Signals(_)
+        | Ended::Watchdog(_)
+        | Ended::Output(_) => UNEXPECTED,
     }
 }
 
@@ -90,19 +97,29 @@ fn try_run(args: &ServerArgs) -> Result<(), Ended> {
     let config = loaded.config;
     dirs::prepare(&config.data).map_err(CliError::from)?;
     let server = Server::start(config.clone(), Vec::new())?;
-    stop_on_signals(server.stopper()).map_err(Ended::Signals)?;
+    let stop = server.stopper();
+    let stop = move || {
+        supervised::stopping();
+        stop();
+    };
+    stop_on_signals(stop).map_err(Ended::Signals)?;
+    let watchdog = server.watchdog().map_err(Ended::Watchdog)?;
+    supervised::ready();
     let mut stdout = std::io::stdout();
     for line in greeting(&config, server.port()) {
         // Nobody may be reading it.
         let _ = writeln!(stdout, "{line}");
     }
-    match server.wait() {
+    let ended = server.wait();
+    drop(watchdog);
+    match ended {
         Ok(()) => {
             info!("stopped");
             Ok(())
         }
         Err(failure) => {
             error!("stopping: {failure}");
+            supervised::failed(&failure);
             Err(failure.into())
         }
     }

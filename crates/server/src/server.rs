@@ -42,6 +42,7 @@ use crate::metrics::Metrics;
 use crate::retiring;
 use crate::sasl;
 use crate::shared::{Clock, Failure, Shared, StopOnPanic};
+use crate::supervised::Watchdog;
 
 /// How long a server looks for a leader at least before it serves read-only clients.
 const READ_ONLY_AFTER_MIN: Duration = Duration::from_secs(2);
@@ -261,6 +262,14 @@ impl Server {
                 shared.retiring.ask();
             }
         }
+    }
+
+    /// Feeds the watchdog of the supervisor, if there is one, until what is returned is dropped.
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    pub(crate) fn watchdog(&self) -> std::io::Result<Option<Watchdog>> {
+        Watchdog::start(&self.shared)
     }
 
     /// Waits until the server was asked to stop or failed, then ends it: what is in progress is finished, a leader lets

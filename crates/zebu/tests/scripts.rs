@@ -156,6 +156,23 @@ fn a_server_runs_in_the_foreground_with_settings_from_files() {
     assert_eq!(place.server(&["status"]).0, 1);
 }
 
+/// The file `environment` of Debian's package names the directory of the configuration, the whole path of `zoo.cfg`, and a
+/// JVM; its settings are in `JAVA_OPTS`.
+#[test]
+fn the_environment_of_debian_is_read() {
+    let place = Place::new();
+    let environment = "ZOOMAIN=org.apache.zookeeper.server.quorum.QuorumPeerMain\n\
+        ZOOCFGDIR=/etc/zookeeper/elsewhere\nZOOCFG=/etc/zookeeper/conf/zoo.cfg\n\
+        JMXLOCALONLY=true\nJAVA_OPTS=\"-Xmx1g -Dzookeeper.4lw.commands.whitelist=ruok\"\n";
+    fs::write(place.path("conf/environment"), environment).unwrap();
+    fs::write(place.path("conf/java.env"), "SERVER_JVMFLAGS=\"$SERVER_JVMFLAGS -Da=b\"\n").unwrap();
+    let (code, out) = place.server(&["print-cmd"]);
+    let settings = "env SERVER_JVMFLAGS=-Xmx1g\\ -Dzookeeper.4lw.commands.whitelist=ruok\\ -Da=b ";
+    let command = format!("server \"{}\"", place.path("conf/zoo.cfg").display());
+    assert_eq!(code, 0);
+    assert!(out.starts_with(settings) && out.contains(&command), "{out}");
+}
+
 #[test]
 fn a_server_that_cannot_start_says_where_the_reason_is() {
     let place = Place::new();

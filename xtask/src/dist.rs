@@ -1,0 +1,233 @@
+//! `cargo xtask dist`: everything that a release hands out, from one build, without a daemon and without root.
+//!
+//! The same commit and the same compiler give the same bytes: times come from the commit, orders are fixed.
+
+mod archive;
+mod debian;
+mod image;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use archive::{Entry, gzip, tar};
+use flate2::Compression;
+use sha2::{Digest as _, Sha256};
+
+use crate::steps::{root, run, target};
+
+/// What can be made, by the names of `--only`.
+const KINDS: [&str; 3] = ["tar", "deb", "image"];
+
+/// What everything is made of.
+struct Parts {
+    /// The program, stripped.
+    program: Vec<u8>,
+    /// Manual pages by file name.
+    pages: Vec<(String, Vec<u8>)>,
+    /// Completions by the path below `usr/share` where their shell looks.
+    completions: Vec<(&'static str, Vec<u8>)>,
+    /// As in `Cargo.toml`.
+    version: String,
+    /// The time of the commit, in seconds.
+    time: u64,
+    /// The newest symbol version of the C library that the program needs.
+    libc: String,
+}
+
+struct Options {
+    program: Option<PathBuf>,
+    out: PathBuf,
+    only: Vec<String>,
+    version: String,
+}
+
+/// Makes what `words` ask for.
+pub(crate) fn make(words: &[String]) -> Result<()> {
+    let options = options(words)?;
+    let program = match &options.program {
+        Some(program) => program.clone(),
+        None => {
+            let mut build =
+                Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+            build.args(["build", "--release", "--locked", "-p", "zebu"]).current_dir(root());
+            run(build)?;
+            target().join("release/zebu")
+        }
+    };
+    fs::create_dir_all(&options.out)?;
+    let parts = Parts::gather(&program, &options)?;
+    let mut made = Vec::new();
+    let mut write = |name: String, bytes: &[u8]| -> Result<()> {
+        let path = options.out.join(&name);
+        fs::write(&path, bytes).with_context(|| path.display().to_string())?;
+        println!("{}", path.display());
+        made.push(format!("{:x}  {name}\n", Sha256::digest(bytes)));
+        Ok(())
+    };
+    for kind in &options.only {
+        match kind.as_str() {
+            "tar" => {
+                let name = format!("zebu-{}-linux-{}", parts.version, std::env::consts::ARCH);
+                write(format!("{name}.tar.gz"), &tarball(&parts, &name)?)?;
+            }
+            "deb" => {
+                let (name, bytes) = debian::package(&parts)?;
+                write(name, &bytes)?;
+            }
+            "image" => {
+                let name = format!("zebu-{}-image-{}.tar", parts.version, std::env::consts::ARCH);
+                write(name, &image::image(&parts)?)?;
+            }
+            other => bail!("--only {other}: there are {}", KINDS.join(", ")),
+        }
+    }
+    made.sort();
+    fs::write(options.out.join("SHA256SUMS"), made.concat())?;
+    Ok(())
+}
+
+fn options(words: &[String]) -> Result<Options> {
+    let mut options = Options {
+        program: None,
+        out: target().join("dist"),
+        only: KINDS.map(str::to_owned).to_vec(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    for pair in words.chunks(2) {
+        let [option, value] = pair else { bail!("{} wants a value", pair[0]) };
+        match option.as_str() {
+            "--program" => options.program = Some(value.into()),
+            "--out" => options.out = value.into(),
+            "--only" => options.only = value.split(',').map(str::to_owned).collect(),
+            "--version" => options.version.clone_from(value),
+            _ => bail!("no such option: {option}"),
+        }
+    }
+    Ok(options)
+}
+
+impl Parts {
+    fn gather(program: &Path, options: &Options) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let stripped = folder.path().join("zebu");
+        let mut strip = Command::new("strip");
+        run_tool(strip.arg("-o").arg(&stripped).arg(program), "binutils")?;
+        let pages = folder.path().join("man");
+        fs::create_dir(&pages)?;
+        let mut man = Command::new(program);
+        man.arg("man").arg(&pages);
+        run(man)?;
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&pages)? {
+            let entry = entry?;
+            let name = entry.file_name().into_string().ok().context("names of pages are ASCII")?;
+            found.push((name, fs::read(entry.path())?));
+        }
+        found.sort();
+        let mut completions = Vec::new();
+        for (shell, path) in [
+            ("bash", "bash-completion/completions/zebu"),
+            ("fish", "fish/vendor_completions.d/zebu.fish"),
+            ("zsh", "zsh/vendor-completions/_zebu"),
+        ] {
+            let output = Command::new(program).args(["completions", shell]).output()?;
+            ensure!(
+                output.status.success(),
+                "{} completions: {}",
+                program.display(),
+                output.status
+            );
+            completions.push((path, output.stdout));
+        }
+        Ok(Self {
+            program: fs::read(&stripped)?,
+            pages: found,
+            completions,
+            version: options.version.clone(),
+            time: time()?,
+            libc: libc(program)?,
+        })
+    }
+}
+
+/// The tar archive for machines without a package: programs, scripts, configuration, documents.
+fn tarball(parts: &Parts, name: &str) -> Result<Vec<u8>> {
+    let mut entries = vec![Entry::file("bin/zebu", 0o755, parts.program.clone())];
+    for (folder, mode) in [("bin", 0o755), ("conf", 0o644)] {
+        entries.extend(folder_of(&root().join(folder), folder, mode)?);
+    }
+    for (page, bytes) in &parts.pages {
+        entries.push(Entry::file(format!("share/man/man1/{page}"), 0o644, bytes.clone()));
+    }
+    for (path, bytes) in &parts.completions {
+        entries.push(Entry::file(format!("share/{path}"), 0o644, bytes.clone()));
+    }
+    for file in ["LICENSE", "README.md", "CHANGELOG.md", "COMPAT.md"] {
+        entries.push(Entry::file(file, 0o644, fs::read(root().join(file))?));
+    }
+    let entries = archive::complete(entries);
+    gzip(&tar(&entries, &format!("{name}/"), parts.time)?, Compression::default())
+}
+
+/// The files directly in a folder, below `at`.
+fn folder_of(folder: &Path, at: &str, mode: u32) -> Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            let name = entry.file_name().into_string().ok().context("names are ASCII")?;
+            entries.push(Entry::file(format!("{at}/{name}"), mode, fs::read(entry.path())?));
+        }
+    }
+    Ok(entries)
+}
+
+/// The time that all files have: `SOURCE_DATE_EPOCH`, or that of the commit.
+fn time() -> Result<u64> {
+    if let Ok(time) = std::env::var("SOURCE_DATE_EPOCH") {
+        return time.parse().context("SOURCE_DATE_EPOCH is a number of seconds");
+    }
+    let mut git = Command::new("git");
+    git.args(["log", "-1", "--format=%ct"]).current_dir(root());
+    let text = run_tool(&mut git, "git")?;
+    text.trim().parse().context("git tells the time of the commit")
+}
+
+/// The newest symbol version of the C library in a program, such as `2.34`.
+fn libc(program: &Path) -> Result<String> {
+    let mut objdump = Command::new("objdump");
+    let symbols = run_tool(objdump.arg("-T").arg(program), "binutils")?;
+    newest_libc(&symbols)
+        .with_context(|| format!("{}: no symbols of the C library", program.display()))
+}
+
+fn newest_libc(symbols: &str) -> Option<String> {
+    let versions = symbols.split("GLIBC_").skip(1).filter_map(|rest| {
+        let text = rest.split(|c: char| c != '.' && !c.is_ascii_digit()).next()?;
+        let numbers: Option<Vec<u32>> = text.split('.').map(|part| part.parse().ok()).collect();
+        Some((numbers?, text.to_owned()))
+    });
+    versions.max().map(|(_, text)| text)
+}
+
+fn run_tool(command: &mut Command, package: &str) -> Result<String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output =
+        command.output().with_context(|| format!("{name} is missing: install {package}"))?;
+    ensure!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_the_c_library_are_compared_by_their_numbers() {
+        let symbols = "x (GLIBC_2.9)  a\ny (GLIBC_2.34) b\nz (GLIBC_2.2.5) c\nGLIBC_PRIVATE d\n";
+        assert_eq!(newest_libc(symbols).as_deref(), Some("2.34"));
+        assert_eq!(newest_libc("(GCC_3.0) x"), None);
+    }
+}

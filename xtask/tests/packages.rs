@@ -1,0 +1,149 @@
+//! What `cargo xtask dist` makes and what is in `deploy`, judged by the programs that read it.
+//!
+//! The program in the packages is `ZEBU_BIN`, or the debug build.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// systemd's own judgement of the unit's sandbox goes from 0, tight, to 100, none.
+const EXPOSURE_MAX: &str = "20";
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
+}
+
+fn program() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let built = || target.unwrap_or_else(|| repository().join("target")).join("debug/zebu");
+    let program = std::env::var_os("ZEBU_BIN").map_or_else(built, PathBuf::from);
+    assert!(program.exists(), "{} is missing\nhint: cargo build -p zebu", program.display());
+    program
+}
+
+/// Runs a program to its end and returns what it says on both outputs.
+#[track_caller]
+fn succeed(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    assert!(output.status.success(), "{command:?}: {}\n{}", output.status, text.concat());
+    text.concat()
+}
+
+fn dist(out: &Path, only: &str, version: &str) {
+    let mut dist = Command::new(env!("CARGO_BIN_EXE_xtask"));
+    dist.args(["dist", "--only", only, "--version", version, "--out"]).arg(out);
+    succeed(dist.arg("--program").arg(program()));
+}
+
+/// What all tests look at, made once.
+fn made() -> &'static Path {
+    static MADE: OnceLock<PathBuf> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("packages");
+        // The archives of another run.
+        let _ = fs::remove_dir_all(&folder);
+        dist(&folder, "tar,deb,image", "0.1.0");
+        folder
+    })
+}
+
+fn file(folder: &Path, ends: &str) -> PathBuf {
+    let mut files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    files.find(|path| path.to_str().unwrap().ends_with(ends)).expect(ends)
+}
+
+#[test]
+#[ignore = "needs systemd-analyze"]
+fn systemd_takes_the_unit_and_calls_its_sandbox_tight() {
+    let unit = repository().join("deploy/systemd/zookeeper.service");
+    let unit = fs::read_to_string(unit).unwrap();
+    // Where the program is on this machine, which has no package of ours.
+    let installed = "/usr/share/zookeeper/bin/zkServer.sh";
+    assert!(unit.contains(&format!("ExecStart={installed} ")), "{unit}");
+    let script = repository().join("bin/zkServer.sh");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("zookeeper.service");
+    fs::write(&path, unit.replace(installed, script.to_str().unwrap())).unwrap();
+    let mut verify = Command::new("systemd-analyze");
+    assert_eq!(succeed(verify.args(["verify", "--man=no"]).arg(&path)), "");
+    let mut security = Command::new("systemd-analyze");
+    security.args(["security", "--offline=true", "--no-pager", "--threshold", EXPOSURE_MAX]);
+    succeed(security.arg(&path));
+}
+
+#[test]
+#[ignore = "needs a built program and binutils"]
+fn the_same_program_gives_the_same_archives() {
+    let again = tempfile::tempdir().unwrap();
+    dist(again.path(), "tar,deb,image", "0.1.0");
+    let sums = [made(), again.path()];
+    let sums = sums.map(|folder| fs::read_to_string(folder.join("SHA256SUMS")).unwrap());
+    assert_eq!(sums[0].lines().count(), 3, "{}", sums[0]);
+    assert_eq!(sums[0], sums[1]);
+    let mut check = Command::new("sha256sum");
+    succeed(check.args(["--check", "--strict", "SHA256SUMS"]).current_dir(made()));
+    // What is unpacked runs where it is, without a configuration and without an installation.
+    let mut unpack = Command::new("tar");
+    unpack.arg("-xzf").arg(file(made(), ".tar.gz")).args(["--strip-components=1", "-C"]);
+    succeed(unpack.arg(again.path()));
+    let script = again.path().join("bin/zkServer.sh");
+    let said = succeed(Command::new(script).arg("version").env_remove("ZEBU"));
+    assert!(said.contains("Apache ZooKeeper, version 3.9.5-"), "{said}");
+}
+
+#[test]
+#[ignore = "needs lintian"]
+fn lintian_finds_nothing_wrong_with_the_package() {
+    let mut lintian = Command::new("lintian");
+    lintian.args(["--fail-on", "error,warning", "--display-level", ">=warning"]);
+    let said = succeed(lintian.arg(file(made(), ".deb")));
+    // It says so to root, whom it does not need.
+    let said: Vec<&str> = said.lines().filter(|line| !line.contains("root privileges")).collect();
+    assert!(said.is_empty(), "{said:?}");
+}
+
+/// In a view of this machine's own file system that ends with the test.
+#[test]
+#[ignore = "needs root and Debian's package of zookeeper"]
+fn the_package_takes_over_from_debians_serves_is_upgraded_and_removed() {
+    let (next, view) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    dist(next.path(), "deb", "0.1.1");
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/packages");
+    let mut apart = Command::new("unshare");
+    apart.args(["--mount", "--pid", "--fork", "--kill-child", "--propagation", "private"]);
+    apart.arg("sh").arg(scripts.join("view.sh")).arg(view.path());
+    apart.arg(scripts.join("debian.sh"));
+    apart.args([file(made(), ".deb"), file(next.path(), ".deb")]);
+    let said = succeed(apart.arg(port.to_string()));
+    assert!(said.contains("\nthe story is over\n"), "{said}");
+}
+
+/// The expressions of the dashboard as well, as rules that record them.
+#[test]
+#[ignore = "needs promtool"]
+fn promtool_takes_rules_and_dashboard_and_runs_the_tests_of_the_rules() {
+    let promtool = |words: &[&str], path: &Path| {
+        succeed(Command::new("promtool").args(words).arg(path));
+    };
+    let folder = repository().join("deploy/prometheus");
+    promtool(&["check", "config"], &folder.join("prometheus.yml"));
+    promtool(&["check", "rules"], &folder.join("zookeeper.rules.yml"));
+    promtool(&["test", "rules"], &folder.join("zookeeper.rules.test.yml"));
+    let dashboard = fs::read_to_string(repository().join("deploy/grafana/zookeeper.json")).unwrap();
+    let dashboard: serde_json::Value = serde_json::from_str(&dashboard).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    let targets = panels.filter_map(|panel| panel["targets"].as_array()).flatten();
+    let mut rules = String::from("groups:\n  - name: dashboard\n    rules:\n");
+    for (index, target) in targets.enumerate() {
+        let expression = target["expr"].as_str().unwrap().replace("$__rate_interval", "5m");
+        rules += &format!("      - record: dashboard:{index}\n        expr: '{expression}'\n");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("dashboard.yml");
+    fs::write(&path, rules).unwrap();
+    promtool(&["check", "rules"], &path);
+}
