@@ -219,12 +219,17 @@ impl Served for Fake {
     fn observers(&self) -> Vec<ObserverFacts> {
         self.observers.clone()
     }
-    fn authorize(&self, _: IpAddr, scheme: &str, data: &str) -> Result<(), Denied> {
-        match (scheme, data) {
+    fn authorize<'s>(
+        &'s self,
+        _: IpAddr,
+        scheme: &'s str,
+        data: &'s str,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Denied>> + Send + 's>> {
+        Box::pin(std::future::ready(match (scheme, data) {
             ("digest", "root:root") => Ok(()),
             ("digest", _) => Err(Denied::Forbidden),
             _ => Err(Denied::Unknown),
-        }
+        }))
     }
     fn take_snapshot(&self) -> Result<TakenSnapshot, String> {
         self.note("snapshot");

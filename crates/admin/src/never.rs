@@ -61,15 +61,9 @@ pub const NEVER: [Never; 7] = [
         percentiles: &["dead_watchers_cleaner_latency"],
     },
     Never {
-        why: "there is no ensemble scheme, and the admin server has no TLS",
+        why: "the admin server has no TLS",
         gauges: &["auth_failed_count", "non_mtls_local_conn_count", "non_mtls_remote_conn_count"],
-        counters: &[
-            "cnxn_closed_without_zk_server_running",
-            "ensemble_auth_fail",
-            "ensemble_auth_skip",
-            "ensemble_auth_success",
-            "insecure_admin_count",
-        ],
+        counters: &["cnxn_closed_without_zk_server_running", "insecure_admin_count"],
         summaries: NONE,
         percentiles: NONE,
     },

@@ -34,11 +34,16 @@ pub trait Served: Facts + Send + Sync + 'static {
     fn ensemble(&self) -> Option<EnsembleFacts>;
     /// At a server that serves observers: those that are connected.
     fn observers(&self) -> Vec<ObserverFacts>;
-    /// Whether somebody at `peer` who shows these credentials has every permission on `/`.
+    /// Whether somebody at `peer` who shows these credentials has every permission on `/`. Waits for a scheme that takes its time.
     ///
     /// # Errors
     /// Why not.
-    fn authorize(&self, peer: IpAddr, scheme: &str, data: &str) -> Result<(), Denied>;
+    fn authorize<'s>(
+        &'s self,
+        peer: IpAddr,
+        scheme: &'s str,
+        data: &'s str,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Denied>> + Send + 's>>;
     /// Takes a snapshot, which may take long; blocking.
     ///
     /// # Errors

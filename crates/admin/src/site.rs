@@ -143,7 +143,7 @@ async fn command(
     if let Some(refused) = commands::refused(command, admin.served.serving()) {
         return json(StatusCode::OK, &refused);
     }
-    if let Err((status, why)) = authorized(&admin, client, headers) {
+    if let Err((status, why)) = authorized(&admin, client, headers).await {
         return json(status, &commands::failed(command.name, why));
     }
     if command.name == commands::RESTORE {
@@ -161,7 +161,7 @@ fn allowed(status: StatusCode) -> Response {
 /// Whether the header shows somebody who has every permission on `/`.
 ///
 /// Source: `Commands.checkAuthorization`.
-fn authorized(
+async fn authorized(
     admin: &Admin,
     client: SocketAddr,
     headers: &HeaderMap,
@@ -179,7 +179,7 @@ fn authorized(
         (status, denied.to_string())
     };
     let (scheme, data) = header.trim().split_once(' ').ok_or_else(|| denied(Denied::Unknown))?;
-    admin.served.authorize(client.ip(), scheme, data.trim()).map_err(denied)
+    admin.served.authorize(client.ip(), scheme, data.trim()).await.map_err(denied)
 }
 
 /// Takes a snapshot and sends it.

@@ -448,15 +448,26 @@ impl<'a> Reader<'a> {
     }
 
     fn auth(&self, has_tls: bool) -> AuthConfig {
-        let x509 =
-            has_tls || self.family("authProvider").any(|class| class == super::X509_PROVIDER);
+        let x509 = has_tls || self.has_provider(super::X509_PROVIDER);
         let digest = self.is_on("DigestAuthenticationProvider.enabled");
         let has_sasl = self.has_sasl_scheme();
-        let enforced_schemes = self.enforced_schemes(digest, x509, has_sasl);
+        let (key, ensemble) = (self.has_key_scheme(), self.ensemble_scheme());
+        let has = [
+            ("ip", true),
+            ("digest", digest),
+            ("sasl", has_sasl),
+            ("x509", x509),
+            ("key", key),
+            ("ensemble", ensemble.is_some()),
+        ];
+        let has: Vec<&str> = has.into_iter().filter(|(_, has)| *has).map(|(it, _)| it).collect();
+        let enforced_schemes = self.enforced_schemes(&has);
         AuthConfig {
             skip_acl: self.is_on("skipACL"),
             eager_acl_check: self.is_on("enableEagerACLCheck"),
             x509,
+            key,
+            ensemble,
             x509_super_user: self.text("X509AuthenticationProvider.superUser"),
             digest,
             digest_algorithm: self.choice("DigestAuthenticationProvider.digestAlg"),
@@ -468,12 +479,12 @@ impl<'a> Reader<'a> {
     }
 
     /// Source: `AuthenticationHelper.initConfigurations`.
-    fn enforced_schemes(&self, has_digest: bool, has_x509: bool, has_sasl: bool) -> Vec<String> {
+    fn enforced_schemes(&self, has: &[&str]) -> Vec<String> {
         let schemes = value::list(&self.text("enforce.auth.schemes").unwrap_or_default());
         let is_enforced = self.is_on("enforce.auth.enabled");
         let hint = "hint: authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider makes the scheme";
         if self.is_sasl_required() {
-            if !has_sasl {
+            if !has.contains(&"sasl") {
                 let text = format!(
                     "sessionRequireClientSASLAuth=true: this server has no authentication scheme sasl\n{hint}"
                 );
@@ -491,11 +502,7 @@ impl<'a> Reader<'a> {
             );
         }
         for scheme in &schemes {
-            let is_known = scheme == "ip"
-                || (scheme == "digest" && has_digest)
-                || (scheme == "sasl" && has_sasl)
-                || (scheme == "x509" && has_x509);
-            if !is_known {
+            if !has.contains(&scheme.as_str()) {
                 let mut text = format!(
                     "enforce.auth.schemes: this server has no authentication scheme {scheme}"
                 );

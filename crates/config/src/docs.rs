@@ -45,9 +45,8 @@ fn fate(setting: &Setting) -> String {
         Fate::NotBuilt(part, switch) => {
             let when = match switch {
                 Switch::True => "refused when `true`",
-                Switch::Unless(_) | Switch::Any | Switch::Never => {
-                    "refused when it switches this on"
-                }
+                Switch::OtherProvider => "refused when it names another",
+                Switch::Any | Switch::Never => "refused when it switches this on",
             };
             match part {
                 Part::Plugins => format!("{when}: Java classes cannot be loaded"),

@@ -21,6 +21,7 @@ mod dynamic;
 mod effective;
 mod ensemble;
 pub mod jvm_flags;
+mod providers;
 pub mod registry;
 mod sasl;
 mod secret;

@@ -164,7 +164,9 @@ impl Part {
             Self::Tls => "TLS over HTTP is not part of this version",
             Self::Restore => "restoring a snapshot over HTTP is not part of this version",
             Self::Audit => "the audit log is not part of this version",
-            Self::Plugins => "this server cannot load Java classes",
+            Self::Plugins => {
+                "this server cannot load Java classes, and it has none of its own under this name"
+            }
             Self::Tracing => "request tracing and path statistics are not part of this version",
         }
     }
@@ -179,8 +181,8 @@ pub enum Switch {
     Any,
     /// `true`.
     True,
-    /// Every value but these and the empty one.
-    Unless(&'static [&'static str]),
+    /// Every authentication scheme that is neither built in nor asked over a socket.
+    OtherProvider,
 }
 
 impl Switch {
@@ -191,7 +193,7 @@ impl Switch {
             Self::Never => false,
             Self::Any => !value.is_empty(),
             Self::True => value.eq_ignore_ascii_case("true"),
-            Self::Unless(off) => !value.is_empty() && !off.contains(&value),
+            Self::OtherProvider => !value.is_empty() && !super::providers::is_known(value),
         }
     }
 }

@@ -67,7 +67,7 @@ impl Reader<'_> {
 
     /// Whether some `authProvider.*` names the class of the scheme `sasl`.
     pub(super) fn has_sasl_scheme(&self) -> bool {
-        self.family("authProvider").any(|class| class == PROVIDER)
+        self.has_provider(PROVIDER)
     }
 
     /// Whether `sessionRequireClientSASLAuth` is on, which comes before `enforce.auth.*`.

@@ -294,6 +294,11 @@ pub struct AuthConfig {
     pub eager_acl_check: bool,
     /// Whether there is the scheme `x509`: with TLS for clients, or where `authProvider.*` names its class.
     pub x509: bool,
+    /// Whether there is the scheme `key`: where `authProvider.*` names its class.
+    pub key: bool,
+    /// The scheme `ensemble`, where `authProvider.*` names its class, with the names of `ensembleAuthName`; without names every
+    /// client is taken.
+    pub ensemble: Option<Option<Vec<String>>>,
     /// `X509AuthenticationProvider.superUser`: a subject as RFC 2253 writes it.
     pub x509_super_user: Option<String>,
     /// `DigestAuthenticationProvider.enabled`.

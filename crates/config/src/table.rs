@@ -213,9 +213,9 @@ pub static SETTINGS: &[Setting] = &[
     prop("zebu.sessionSecretFile", Kind::Path, "", "file with the secret that session passwords are made with, the same on every server; at least 32 bytes").unset().group(ACCESS),
     prop("zebu.sessionPasswords", Kind::Choice(super::session_key::STEPS), "", "which session passwords are given and accepted; steps on the way to `keyed`").computed("`keyed` with zebu.sessionSecretFile, else `compatible`").group(ACCESS),
     prop("sessionRequireClientSASLAuth", Kind::JavaBool, "false", "close sessions without an id of the scheme sasl; enforce.auth.* is not looked at then").group(ACCESS),
-    prop("authProvider.*", Kind::Text, "", "class of an authentication scheme").unset().group(ACCESS)
-        .not_built(Part::Plugins, Switch::Unless(&[DIGEST_PROVIDER, IP_PROVIDER, SASL_PROVIDER, super::X509_PROVIDER])),
-    detail(prop("ensembleAuthName", Kind::Text, "", "names of scheme ensemble").unset(), Part::Plugins),
+    prop("authProvider.*", Kind::Text, "", "class of an authentication scheme: one of ZooKeeper's own").unset().group(ACCESS)
+        .not_built(Part::Plugins, Switch::OtherProvider),
+    prop("ensembleAuthName", Kind::Text, "", "names of the ensemble, separated by commas: a client that names another one with the scheme ensemble is sent away").unset().group(ACCESS),
     prop("IPAuthenticationProvider.usexforwardedfor", Kind::JavaBool, "false", "trust X-Forwarded-For").harmless("the address of a client is that of its connection, whatever it says").group(ACCESS),
     prop("X509AuthenticationProvider.superUser", Kind::Text, "", "subject of the certificate, as RFC 2253 writes it, whose client is super user").unset().group(Group::Tls),
 
@@ -421,9 +421,3 @@ const DIGESTS: &[&str] = &[
 ];
 /// Kinds of key and trust stores.
 const STORES: &[&str] = &["", "PEM", "PKCS12", "JKS"];
-/// Built in: naming it changes nothing.
-const DIGEST_PROVIDER: &str = "org.apache.zookeeper.server.auth.DigestAuthenticationProvider";
-/// Makes the scheme `sasl`.
-const SASL_PROVIDER: &str = super::sasl::PROVIDER;
-/// Built in: naming it changes nothing.
-const IP_PROVIDER: &str = "org.apache.zookeeper.server.auth.IPAuthenticationProvider";

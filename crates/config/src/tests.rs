@@ -110,6 +110,7 @@ fn arguments(
 
 const MS: Duration = Duration::from_millis(1);
 
+mod providers;
 mod sasl;
 mod tls;
 
@@ -187,6 +188,8 @@ fn the_documented_defaults() {
         config.auth,
         AuthConfig {
             x509: false,
+            key: false,
+            ensemble: None,
             x509_super_user: None,
             skip_acl: false,
             eager_acl_check: false,
@@ -688,7 +691,7 @@ fn parts_not_built_are_refused_when_switched_on() {
         ),
         (
             "authProvider.x=com.example.Provider",
-            "this server cannot load Java classes\nhint: --set zebu.runWithout=plugins starts without it",
+            "this server cannot load Java classes, and it has none of its own under this name\nhint: --set zebu.runWithout=plugins starts without it",
         ),
     ] {
         Case::file(line).fails(&format!("zoo.cfg:3: {line}: {text}"));
@@ -701,6 +704,7 @@ fn parts_not_built_may_be_left_off() {
         "admin.enableServer=false\nadmin.serverPort=8081\nsslQuorum=false\nportUnification=false\nquorum.auth.enableSasl=false\n\
          ssl.keyStore.password=pw\naudit.enable=false\npathStats.enabled=false\nsecureClientPort=0\n\
          authProvider.1=org.apache.zookeeper.server.auth.DigestAuthenticationProvider\n\
+         authProvider.2=org.apache.zookeeper.server.auth.IPAuthenticationProvider\n\
          metricsProvider.className=org.apache.zookeeper.metrics.impl.DefaultMetricsProvider",
     )
     .config();

@@ -8,19 +8,19 @@ use zebu_jute::{Decode, Decoder, Encode};
 use zebu_proto::reply::ReplyHeader;
 use zebu_proto::request::{AuthPacket, RequestHeader};
 use zebu_proto::{ErrorCode, OpCode, SessionId, Xid, Zxid};
-use zebu_replica::auth::Credentials;
+use zebu_replica::auth::{Claim, Credentials, Refused, Verdict};
 use zebu_replica::gate::{self, Route};
 use zebu_replica::{After, Input, LongRead, Request, frame, may_take_long, waits_for_turn};
 use zebu_tree::Tree;
 
 use crate::answers::Answers;
-use crate::client::{End, OUTBOX_BYTES_HIGH, Run, Worker, frame_length};
+use crate::client::{Asking, End, OUTBOX_BYTES_HIGH, Run, Worker, frame_length};
 use crate::common::Common;
 use crate::conn::{Conn, Side};
 use crate::faults;
 use crate::load::Several;
 use crate::outbox::{OUTBOX_BYTES_MAX, Outbox};
-use crate::sasl::{self, Authentication, Good, SaslEvent, Who};
+use crate::sasl::{self, Asked, Authentication, Good, SaslEvent, Who};
 use crate::sync::atomic::Ordering;
 use crate::sync::{MutexGuard, RwLockReadGuard};
 
@@ -222,7 +222,7 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
                 let Ok(packet) = AuthPacket::decode(&mut decoder) else {
                     return Err(End::Broken("an auth packet that is cut short"));
                 };
-                self.authenticate(xid, packet)
+                self.authenticate(xid, packet)?
             }
             OpCode::SASL => {
                 let Ok(Some(token)) = decoder.buffer() else {
@@ -279,31 +279,78 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
         self.answers.add(bytes);
     }
 
-    /// Answered at once, ahead of what is queued; counts for everything that comes after it.
-    fn authenticate(&mut self, xid: Xid, packet: AuthPacket<'_>) -> Next {
-        let AuthPacket { scheme, auth, .. } = packet;
-        let added = scheme.and_then(|scheme| {
-            self.common.schemes.authenticate(&self.ids, self.conn.address, &scheme, auth).ok()
-        });
-        let code = if added.is_some() { ErrorCode::OK } else { ErrorCode::AUTH_FAILED };
+    /// Answered at once, ahead of what is queued, unless the scheme takes its time; counts for everything that comes after it.
+    fn authenticate(&mut self, xid: Xid, packet: AuthPacket<'_>) -> Result<Next, End> {
+        let AuthPacket { scheme, auth: data, .. } = packet;
+        let (common, conn) = (self.common, self.conn);
+        let tree = self.tree.as_deref();
+        let data_of = |tree: &Tree, path: &str| tree.node(path)?.data().map(<[u8]>::to_vec);
+        let znode = |path: &str| match tree {
+            Some(tree) => data_of(tree, path),
+            None => data_of(&common.tree.read(), path),
+        };
+        let claim = Claim { peer: conn.address, data, znode: &znode };
+        let asking = Asking { scheme: scheme.as_deref(), data };
+        let judged = match asking.scheme {
+            Some(scheme) => common.schemes.authenticate(&self.ids, scheme, &claim),
+            None => Err(Refused::Credentials),
+        };
+        let added = match judged {
+            Ok(Some(added)) => Ok(added),
+            Err(refused) => Err(refused),
+            Ok(None) => {
+                let (ticket, since) = (conn.asks(), self.received);
+                let scheme = asking.scheme.unwrap_or_default().to_owned();
+                self.authentication.asked = Some(Asked { xid, scheme, ticket, since });
+                self.worker.ask(common, conn, ticket, asking);
+                return Ok(Next::Enough);
+            }
+        };
+        self.authenticated(xid, asking, added)
+    }
+
+    /// Goes on with an auth packet whose scheme has taken its time.
+    pub(crate) fn decided(
+        mut self,
+        asked: Asked,
+        verdict: Verdict,
+        submitted: &mut Vec<Input>,
+    ) -> Result<(), End> {
+        let added = verdict.and_then(|added| self.common.schemes.with(&self.ids, added));
+        let asking = Asking { scheme: Some(&asked.scheme), data: None };
+        let result = self.authenticated(asked.xid, asking, added);
+        self.finish(submitted);
+        result.map(|_| ())
+    }
+
+    fn authenticated(
+        &mut self,
+        xid: Xid,
+        asking: Asking<'_>,
+        added: Result<Credentials, Refused>,
+    ) -> Result<Next, End> {
+        let result = added.as_ref().map(|_| ()).map_err(|refused| *refused);
+        self.worker.authenticated(self.conn, asking, result);
+        let code = if added.is_ok() { ErrorCode::OK } else { ErrorCode::AUTH_FAILED };
         let reply = |out: &mut Vec<u8>| frame::bare_reply(out, xid, Zxid::ZERO, code);
         match added {
-            Some(added) => {
+            Ok(added) => {
                 self.conn.set_ids(added.clone());
                 if !faults::authenticates_late() {
                     self.ids = added;
                 }
                 self.say(|out| out.put(reply));
-                Next::Frame
+                Ok(Next::Frame)
             }
-            None => {
+            Err(Refused::Credentials) => {
                 self.say(|out| {
                     let bytes = out.put(reply);
                     out.close();
                     bytes
                 });
-                Next::Enough
+                Ok(Next::Enough)
             }
+            Err(Refused::Elsewhere) => Err(End::Refused),
         }
     }
 

@@ -13,12 +13,13 @@ use bytes::{Buf, BytesMut};
 use zebu_jute::Decode as _;
 use zebu_proto::request::ConnectRequest;
 use zebu_proto::{OpCode, SessionId, Xid, Zxid};
+use zebu_replica::auth::Refused;
 use zebu_replica::{Connect, Input, frame};
 
 use crate::answers::Answers;
 use crate::batch::{self, Batch, Waiting};
 use crate::common::Common;
-use crate::conn::{Conn, Side};
+use crate::conn::{Conn, Side, Ticket};
 use crate::conns::watcher;
 use crate::faults;
 use crate::load::Several;
@@ -67,6 +68,16 @@ pub trait Worker<S: Side> {
     /// foresee; `None` where the system has none, and then the client is not authenticated.
     fn sasl_given(&mut self) -> Option<zebu_auth::sasl::Given>;
 
+    /// Has the scheme of an auth packet asked, which takes its time: the verdict comes to [`Conn::decide`] with the ticket.
+    /// Whoever cannot ask refuses.
+    fn ask(&mut self, _common: &Common<S>, conn: &Conn<S>, ticket: Ticket, _question: Asking<'_>) {
+        conn.decide(ticket, Err(Refused::Elsewhere));
+    }
+
+    /// An auth packet is judged.
+    fn authenticated(&mut self, _conn: &Conn<S>, _claim: Asking<'_>, _result: Result<(), Refused>) {
+    }
+
     /// A SASL exchange of a client has ended.
     fn sasl(&mut self, _conn: &Conn<S>, _event: &SaslEvent<'_>) {}
 
@@ -81,6 +92,15 @@ pub trait Worker<S: Side> {
 
     /// A run of requests was taken from the input. What of it goes to the replica is handed in next.
     fn ran(&mut self, _conn: &Conn<S>, _run: &Run) {}
+}
+
+/// What an auth packet says.
+#[derive(Clone, Copy)]
+pub struct Asking<'a> {
+    /// The scheme; `None` is a null.
+    pub scheme: Option<&'a str>,
+    /// The data, or a null. Unknown, and a null, where the scheme has taken its time.
+    pub data: Option<&'a [u8]>,
 }
 
 /// Whether a connection begins with a four-letter word.
@@ -129,6 +149,8 @@ pub enum End {
     Broken(&'static str),
     /// Nobody is served.
     NotServing,
+    /// The scheme of its auth packet wants no answer.
+    Refused,
     /// It wants to send a large request while there is no room for it.
     TooLarge,
     /// It asked a four-letter word, which its input begins with.
@@ -190,6 +212,12 @@ impl<S: Side> Client<S> {
     /// What the next bytes are.
     pub fn phase(&self) -> Phase {
         self.phase
+    }
+
+    /// Whether the verdict on an auth packet is waited for, and since when; where it does not come in time, whoever has the
+    /// socket [decides](Conn::decide).
+    pub fn waits_for_verdict(&self) -> Option<(Ticket, Duration)> {
+        self.authentication.asked.as_ref().map(|asked| (asked.ticket, asked.since))
     }
 
     /// What has come and was not taken.
@@ -301,7 +329,10 @@ impl<S: Side> Client<S> {
         }
         let stuffed = blocked && waiting + unsent > OUTBOX_BYTES_HIGH;
         let takes = self.phase == Phase::Start
-            || self.phase == Phase::Open && !stuffed && !self.is_held(common);
+            || self.phase == Phase::Open
+                && !stuffed
+                && self.authentication.asked.is_none()
+                && !self.is_held(common);
         let has_room = takes || self.phase == Phase::Open && self.input.len() < AHEAD_BYTES;
         if self.phase == Phase::Open && takes && (self.long.is_some() || self.has_frame(common)) {
             // A run ended before its input did.
@@ -382,6 +413,16 @@ impl<S: Side> Client<S> {
             let batch = Batch::new(common, &self.conn, session, worker, authentication, now);
             self.long = batch.resume(waiting, &mut self.submitted);
             return Ok(());
+        }
+        if let Some(asked) = self.authentication.asked.take() {
+            let Some(verdict) = self.conn.verdict(asked.ticket) else {
+                self.authentication.asked = Some(asked);
+                return Ok(());
+            };
+            let now = worker.monotonic();
+            let authentication = &mut self.authentication;
+            let batch = Batch::new(common, &self.conn, session, worker, authentication, now);
+            batch.decided(asked, verdict, &mut self.submitted)?;
         }
         if !self.has_frame(common) || self.is_held(common) || self.is_stuffed() {
             return Ok(());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use zebu_proto::SessionId;
 use zebu_replica::ConnId;
-use zebu_replica::auth::Credentials;
+use zebu_replica::auth::{Credentials, Verdict};
 
 use crate::faults;
 use crate::outbox::Outbox;
@@ -17,6 +17,17 @@ use crate::sync::{Mutex, RwLock};
 pub trait Side: fmt::Debug + Send + Sync {
     /// Wakes whoever serves the connection: there is something to send, or to go on with.
     fn wake(&self);
+}
+
+/// Stands for one auth packet of a connection whose scheme takes its time. Later packets have larger ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket(u64);
+
+/// A verdict that is waited for, or has come.
+#[derive(Debug, Default)]
+struct Pending {
+    ticket: Ticket,
+    verdict: Option<Verdict>,
 }
 
 /// A client's connection.
@@ -47,6 +58,8 @@ pub struct Conn<S> {
     pub renews: AtomicBool,
     /// Its ids.
     ids: RwLock<Credentials>,
+    /// The auth packet whose scheme takes its time.
+    pending: Mutex<Pending>,
     /// When it was last heard of, in milliseconds of the server's monotonic clock.
     pub heard_ms: AtomicU64,
     /// What the driver keeps beside it.
@@ -69,6 +82,7 @@ impl<S: Side> Conn<S> {
             says_read_only: AtomicBool::new(false),
             renews: AtomicBool::new(false),
             ids: RwLock::new(ids),
+            pending: Mutex::new(Pending::default()),
             heard_ms: AtomicU64::new(0),
             side,
         }
@@ -101,6 +115,32 @@ impl<S: Side> Conn<S> {
     /// Replaces the ids.
     pub fn set_ids(&self, ids: Credentials) {
         *self.ids.write() = ids;
+    }
+
+    /// Begins to wait for a verdict.
+    pub(crate) fn asks(&self) -> Ticket {
+        let mut pending = self.pending.lock();
+        let ticket = Ticket(pending.ticket.0 + 1);
+        *pending = Pending { ticket, verdict: None };
+        ticket
+    }
+
+    /// The verdict on the auth packet of this number has come; the first one counts, and none counts for a later packet.
+    pub fn decide(&self, ticket: Ticket, verdict: Verdict) {
+        let mut pending = self.pending.lock();
+        if pending.ticket != ticket || pending.verdict.is_some() {
+            return;
+        }
+        pending.verdict = Some(verdict);
+        drop(pending);
+        self.wake();
+    }
+
+    /// The verdict that is waited for, once it has come.
+    pub(crate) fn verdict(&self, ticket: Ticket) -> Option<Verdict> {
+        let mut pending = self.pending.lock();
+        assert_eq!(pending.ticket, ticket, "one verdict is waited for at a time");
+        pending.verdict.take()
     }
 
     /// Says that there is something to send or to look at.

@@ -28,7 +28,7 @@ mod world;
 
 pub use batch::outbox_bytes_max;
 pub use common::{ClientRules, Common, Mode};
-pub use conn::{Conn, Side};
+pub use conn::{Conn, Side, Ticket};
 pub use delivery::{Counter, Delivered, Delivery, Kind, Notifier};
 pub use engine::{Engine, EngineOptions, Turn};
 pub use given::{Given, LATE_MIN};

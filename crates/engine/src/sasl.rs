@@ -3,12 +3,14 @@
 //! Leaves out the mechanisms: they are in [`zebu_auth::sasl`].
 //! Sources: `SASLAuthenticationProvider`, `ZooKeeperServer.processSasl`.
 
-use std::net::IpAddr;
+use std::time::Duration;
 
 use zebu_auth::kerberos::Principal;
 use zebu_auth::sasl::{Failure, Given, Sasl, ServerExchange, Step};
-use zebu_proto::Id;
-use zebu_replica::auth::{AuthProvider, Credentials, Refused, Schemes};
+use zebu_proto::{Id, Xid};
+use zebu_replica::auth::{AuthProvider, Claim, Credentials, Refused, Schemes, Verdict};
+
+use crate::conn::Ticket;
 
 /// The scheme's name.
 pub const SCHEME: &str = "sasl";
@@ -35,8 +37,8 @@ impl AuthProvider for SaslScheme {
     }
 
     /// An auth packet cannot bring what takes an exchange.
-    fn authenticate(&self, _: IpAddr, _: Option<&[u8]>) -> Result<Vec<Id>, Refused> {
-        Err(Refused)
+    fn authenticate(&self, _: &Claim<'_>) -> Verdict {
+        Err(Refused::Credentials)
     }
 
     fn is_authenticated(&self) -> bool {
@@ -84,11 +86,27 @@ pub enum SaslEvent<'e> {
     },
 }
 
-/// The authentication of one connection: nothing is begun before the client sends a token.
+/// The authentication of one connection: nothing is begun before the client sends a token, or an auth packet whose scheme
+/// takes its time.
 #[derive(Debug, Default)]
 pub(crate) struct Authentication {
+    /// The auth packet whose verdict is waited for: until then nothing is taken from the input.
+    pub(crate) asked: Option<Asked>,
     exchange: Option<Box<dyn ServerExchange>>,
     has_failed: bool,
+}
+
+/// An auth packet whose scheme takes its time.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    /// Its xid.
+    pub(crate) xid: Xid,
+    /// Its scheme.
+    pub(crate) scheme: String,
+    /// What the verdict comes with.
+    pub(crate) ticket: Ticket,
+    /// Since when it is waited for.
+    pub(crate) since: Duration,
 }
 
 /// A token that was good.
@@ -130,7 +148,7 @@ impl Authentication {
         added.extend(is_super.then(|| Id::new("super", "")));
         let ids = schemes
             .with(ids, added)
-            .map_err(|Refused| Failure::new("the connection would have too many ids"))?;
+            .map_err(|_| Failure::new("the connection would have too many ids"))?;
         Ok(Good { token, who: Some(Who { user, id, is_super, ids }) })
     }
 
@@ -157,6 +175,6 @@ mod tests {
         assert!(scheme.matches("super", "amy"));
         assert!(!scheme.matches("amy", "bob") && !scheme.matches("amy", "super"));
         assert!(!SaslScheme::new(None).matches("amy", "any"));
-        scheme.authenticate([127, 0, 0, 1].into(), Some(b"amy")).unwrap_err();
+        scheme.authenticate(&Claim::new([127, 0, 0, 1].into(), Some(b"amy"))).unwrap_err();
     }
 }

@@ -152,6 +152,12 @@ metrics! {
     tls_handshake_exceeded: Counter,
     /// TLS handshakes that failed.
     unsuccessful_handshake: Counter,
+    /// Clients that named an ensemble that is not this one.
+    ensemble_auth_fail: Counter,
+    /// Clients that named no ensemble with the scheme `ensemble`, or named one to a server that has no name.
+    ensemble_auth_skip: Counter,
+    /// Clients that named this ensemble.
+    ensemble_auth_success: Counter,
     /// Connect requests that passed the throttle.
     connection_request_count: Counter,
     /// Connect requests that wanted to renew a session.

@@ -4,17 +4,22 @@
 //! the operation.
 
 mod digest;
+mod ensemble;
 mod ip;
+mod key;
 mod x509;
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use zebu_proto::{Acl, AclRef, ClientInfo, ErrorCode, Id, Perms};
 
 pub use digest::{Digest, DigestAlgorithm, UnknownAlgorithm};
+pub use ensemble::{Ensemble, SCHEME as ENSEMBLE_SCHEME};
 pub use ip::{Ip, text as ip_text};
+pub use key::Key;
 pub use x509::{SCHEME as X509_SCHEME, X509};
 
 /// The ids of one connection, in the order they were added; cheap to share with what is in flight.
@@ -36,21 +41,151 @@ pub const EXPANDED_BYTES_MAX: usize = 512 << 10;
 
 /// A connection's credentials were refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("credentials refused")]
-pub struct Refused;
+pub enum Refused {
+    /// They are wrong: the client gets the error AUTHFAILED, and its connection is closed.
+    #[error("credentials refused")]
+    Credentials,
+    /// Not by this server: the connection is closed without an answer, so that the client tries another server.
+    #[error("credentials refused without an answer")]
+    Elsewhere,
+}
+
+/// What an auth packet leads to: ids for its connection, or a refusal.
+pub type Verdict = Result<Vec<Id>, Refused>;
+
+/// An auth packet, and what a scheme may look at to judge it.
+#[derive(Clone, Copy)]
+pub struct Claim<'c> {
+    /// Where the connection comes from.
+    pub peer: IpAddr,
+    /// What the client has sent: bytes, or a null.
+    pub data: Option<&'c [u8]>,
+    /// The data of a znode, by its path: `None` where there is no znode, or it has a null.
+    pub znode: &'c dyn Fn(&str) -> Option<Vec<u8>>,
+}
+
+impl Claim<'_> {
+    /// A claim that is judged by itself, without znodes.
+    pub fn new(peer: IpAddr, data: Option<&[u8]>) -> Claim<'_> {
+        Claim { peer, data, znode: &|_| None }
+    }
+}
+
+/// What a scheme that takes its time is asked.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Question {
+    /// Where the connection comes from.
+    pub peer: IpAddr,
+    /// What the client has sent: bytes, or a null.
+    pub data: Option<Vec<u8>>,
+}
+
+/// Shows no data: they are somebody's password.
+impl fmt::Debug for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Question").field("peer", &self.peer).finish_non_exhaustive()
+    }
+}
+
+/// The way back to whoever has asked a scheme that takes its time. Dropped without a verdict, it refuses.
+pub struct Answer(Option<Box<dyn FnOnce(Verdict) + Send>>);
+
+impl Answer {
+    /// Calls `give` with the verdict, once.
+    pub fn new(give: impl FnOnce(Verdict) + Send + 'static) -> Self {
+        Self(Some(Box::new(give)))
+    }
+
+    /// Gives the verdict.
+    pub fn give(mut self, verdict: Verdict) {
+        if let Some(give) = self.0.take() {
+            give(verdict);
+        }
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        if let Some(give) = self.0.take() {
+            give(Err(Refused::Elsewhere));
+        }
+    }
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer").finish_non_exhaustive()
+    }
+}
 
 /// An authentication scheme: plugged in under its name, beside the built-in ones.
 ///
-/// Source: `AuthenticationProvider`.
+/// None of its methods may wait: network workers and the replica call them while other clients wait. A scheme that has to
+/// ask somebody says so ([`AuthProvider::takes_time`]) and gives its verdict later.
+///
+/// All members of an ensemble need the same schemes: the leader compares the ids of the clients of all members with ACLs.
+///
+/// ```
+/// use std::net::IpAddr;
+///
+/// use zebu_proto::Id;
+/// use zebu_replica::auth::{AuthProvider, Claim, Refused, Verdict};
+///
+/// /// Clients of the machine itself that know a word.
+/// struct House(String);
+///
+/// impl AuthProvider for House {
+///     fn scheme(&self) -> &str {
+///         "house"
+///     }
+///
+///     fn authenticate(&self, claim: &Claim<'_>) -> Verdict {
+///         let knows = claim.data == Some(self.0.as_bytes());
+///         match knows && claim.peer.is_loopback() {
+///             true => Ok(vec![Id::new("house", "inmate")]),
+///             false => Err(Refused::Credentials),
+///         }
+///     }
+///
+///     fn is_authenticated(&self) -> bool {
+///         true
+///     }
+///
+///     fn is_valid(&self, id: &str) -> bool {
+///         id == "inmate"
+///     }
+///
+///     fn matches(&self, id: &str, expression: &str) -> bool {
+///         id == expression
+///     }
+/// }
+///
+/// let home = IpAddr::from([127, 0, 0, 1]);
+/// let house = House("friend".to_owned());
+/// assert_eq!(house.authenticate(&Claim::new(home, Some(b"friend"))).unwrap().len(), 1);
+/// assert_eq!(house.authenticate(&Claim::new(home, None)), Err(Refused::Credentials));
+/// ```
+///
+/// Source: `AuthenticationProvider`, `ServerAuthenticationProvider`.
 pub trait AuthProvider: Send + Sync {
     /// Its name, as in ACLs and auth packets.
     fn scheme(&self) -> &str;
 
-    /// The ids that an auth packet with these bytes, or a null, adds to a connection from `peer`.
+    /// The ids that an auth packet adds to its connection. Not called for a scheme that [takes its
+    /// time](AuthProvider::takes_time).
     ///
     /// # Errors
-    /// [`Refused`]: the connection is told so and closed.
-    fn authenticate(&self, peer: IpAddr, auth: Option<&[u8]>) -> Result<Vec<Id>, Refused>;
+    /// [`Refused`]: the connection is closed.
+    fn authenticate(&self, claim: &Claim<'_>) -> Verdict;
+
+    /// Whether [`AuthProvider::ask`] judges auth packets, in place of [`AuthProvider::authenticate`].
+    fn takes_time(&self) -> bool {
+        false
+    }
+
+    /// Judges an auth packet, from any thread and at any time, and returns at once. Until then nothing more is taken from the
+    /// connection; other connections go on. An `answer` that is dropped refuses.
+    fn ask(&self, _question: Question, _answer: Answer) {}
 
     /// Whether ids of this scheme come with the connection itself, say with a certificate: then a client has them from the
     /// beginning, an auth packet of it adds none, and is refused where there are none.
@@ -115,22 +250,25 @@ impl Schemes {
         std::iter::once(Id::new("ip", ip::text(peer))).chain(ids).collect()
     }
 
-    /// Adds what an auth packet proves; duplicates collapse.
+    /// Adds what an auth packet proves; duplicates collapse. `None`: the scheme is to be [asked](AuthProvider::ask), and what
+    /// it says later is added by [`Schemes::with`].
     ///
     /// # Errors
     /// [`Refused`] by the provider, because there is none, or above [`IDS_MAX`] or the limit of bytes.
     pub fn authenticate(
         &self,
         credentials: &Credentials,
-        peer: IpAddr,
         scheme: &str,
-        auth: Option<&[u8]>,
-    ) -> Result<Credentials, Refused> {
-        let provider = self.provider(scheme).ok_or(Refused)?;
-        if provider.comes_with_connection() && credentials.iter().any(|id| id.scheme == scheme) {
-            return Ok(credentials.clone());
+        claim: &Claim<'_>,
+    ) -> Result<Option<Credentials>, Refused> {
+        let provider = self.provider(scheme).ok_or(Refused::Credentials)?;
+        if provider.takes_time() {
+            return Ok(None);
         }
-        self.with(credentials, provider.authenticate(peer, auth)?)
+        if provider.comes_with_connection() && credentials.iter().any(|id| id.scheme == scheme) {
+            return Ok(Some(credentials.clone()));
+        }
+        self.with(credentials, provider.authenticate(claim)?).map(Some)
     }
 
     /// Adds ids that a connection has proved; duplicates collapse.
@@ -146,7 +284,7 @@ impl Schemes {
         }
         let bytes: usize = ids.iter().map(id_bytes).sum();
         if ids.len() > IDS_MAX || bytes > self.ids_bytes_max {
-            Err(Refused)
+            Err(Refused::Credentials)
         } else {
             Ok(ids.into())
         }
@@ -322,6 +460,11 @@ mod tests {
         Schemes::new(vec![Box::new(Digest::new(DigestAlgorithm::default(), None))], false)
     }
 
+    fn add(schemes: &Schemes, ids: &Credentials, auth: &[u8]) -> Result<Credentials, Refused> {
+        let claim = Claim::new([127, 0, 0, 1].into(), Some(auth));
+        schemes.authenticate(ids, "digest", &claim).map(Option::unwrap)
+    }
+
     fn fix_up<'a>(
         schemes: &Schemes,
         acl: Option<Vec<AclRef<'a>>>,
@@ -343,8 +486,8 @@ mod tests {
             fix_up(&schemes, Some(vec![entry(31, "auth", "")]), &start),
             Err(ErrorCode::INVALID_ACL)
         );
-        let ids = schemes.authenticate(&start, home, "digest", Some(b"alice:secret")).unwrap();
-        let again = schemes.authenticate(&ids, home, "digest", Some(b"alice:secret")).unwrap();
+        let ids = add(&schemes, &start, b"alice:secret").unwrap();
+        let again = add(&schemes, &ids, b"alice:secret").unwrap();
         assert_eq!(again.len(), 2, "duplicates collapse");
         let fixed = fix_up(&schemes, Some(vec![entry(31, "auth", "")]), &ids).unwrap();
         assert_eq!(fixed, vec![entry(31, "digest", ALICE)]);
@@ -357,15 +500,15 @@ mod tests {
         let mut ids = schemes.initial(home);
         for at in 1..IDS_MAX {
             let user = format!("user{at}:secret");
-            ids = schemes.authenticate(&ids, home, "digest", Some(user.as_bytes())).unwrap();
+            ids = add(&schemes, &ids, user.as_bytes()).unwrap();
         }
         assert_eq!(ids.len(), IDS_MAX);
         // One that is there already is none too many.
-        schemes.authenticate(&ids, home, "digest", Some(b"user1:secret")).unwrap();
-        schemes.authenticate(&ids, home, "digest", Some(b"one:more")).unwrap_err();
+        add(&schemes, &ids, b"user1:secret").unwrap();
+        add(&schemes, &ids, b"one:more").unwrap_err();
         let long = "u".repeat(IDS_BYTES_MAX);
         let start = schemes.initial(home);
-        schemes.authenticate(&start, home, "digest", Some(long.as_bytes())).unwrap_err();
+        add(&schemes, &start, long.as_bytes()).unwrap_err();
     }
 
     #[test]
@@ -375,7 +518,7 @@ mod tests {
         let mut ids = schemes.initial(home);
         for at in 0..10 {
             let user = format!("{}{at}:secret", "u".repeat(1000));
-            ids = schemes.authenticate(&ids, home, "digest", Some(user.as_bytes())).unwrap();
+            ids = add(&schemes, &ids, user.as_bytes()).unwrap();
         }
         let entries = |count| (0..count).map(|perms| entry(perms, "auth", "")).collect();
         assert_eq!(fix_up(&schemes, Some(entries(40)), &ids).unwrap().len(), 400);

@@ -7,7 +7,7 @@ use zebu_jute::{Decode as _, Encoder};
 use zebu_proto::request::{AuthPacket, Create, CreateTtl, MultiHeader, PathWatch, SetData};
 use zebu_proto::txn::TxnRecord;
 use zebu_proto::{AclRef, OpCode, Perms, ServerId, SessionId, Version, Xid, Zxid};
-use zebu_replica::auth::{Credentials, Digest, DigestAlgorithm, Schemes};
+use zebu_replica::auth::{Claim, Credentials, Digest, DigestAlgorithm, Schemes};
 use zebu_replica::{
     ConnId, Input, IntakeOptions, MemberOptions, Now, Options, Output, Passwords, Reader,
     ReaperOptions, Replica, Request, Rules, SnapshotOptions, ThrottleOptions, frame, write_reply,
@@ -343,12 +343,12 @@ fn limits_that_are_not_enforced_are_told_of_all_the_same() {
 #[test]
 fn null_credentials_are_refused_where_the_scheme_reads_them() {
     let server = Server::new(Rules::default());
-    let home = [127, 0, 0, 1].into();
     let packet = hex("0000000000000006646967657374ffffffff");
     let AuthPacket { scheme, auth, .. } = AuthPacket::from_bytes(&packet).unwrap();
     assert_eq!(auth, None);
-    let digest = server.schemes.authenticate(&server.ids, home, &scheme.unwrap(), auth);
+    let claim = Claim::new([127, 0, 0, 1].into(), auth);
+    let digest = server.schemes.authenticate(&server.ids, &scheme.unwrap(), &claim);
     digest.unwrap_err();
-    let ip = server.schemes.authenticate(&server.ids, home, "ip", auth).unwrap();
-    assert_eq!(ip, server.ids);
+    let ip = server.schemes.authenticate(&server.ids, "ip", &claim).unwrap();
+    assert_eq!(ip, Some(server.ids));
 }

@@ -15,6 +15,7 @@ use zebu_admin::{
 };
 use zebu_proto::Perms;
 
+use crate::clients::authentication;
 use crate::config::Config;
 use crate::counting::server_facts::ServerFactsView;
 use crate::disk::snapshotter::Snapshotter;
@@ -162,18 +163,24 @@ impl Served for ServerFactsView {
         self.0.observers.lock().iter().filter_map(|observer| observer.facts()).collect()
     }
 
-    fn authorize(&self, peer: IpAddr, scheme: &str, data: &str) -> Result<(), Denied> {
+    fn authorize<'s>(
+        &'s self,
+        peer: IpAddr,
+        scheme: &'s str,
+        data: &'s str,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Denied>> + Send + 's>> {
         let shared = &self.0;
-        let schemes = &shared.common.schemes;
-        let provider = schemes.provider(scheme).ok_or(Denied::Unknown)?;
-        let ids = provider.authenticate(peer, Some(data.as_bytes()));
-        let ids = ids.map_err(|_| Denied::Unknown)?;
-        let acl = shared.tree().read().node("/").map(|root| root.acl().to_vec());
-        let acl = acl.ok_or(Denied::Forbidden)?;
-        // One by one: an entry that permits one of them says nothing about the others (CVE-2025-58457).
-        let needed = [Perms::READ, Perms::WRITE, Perms::CREATE, Perms::DELETE, Perms::ADMIN];
-        let may = needed.into_iter().all(|perm| schemes.permits(&acl, perm, &ids));
-        if may { Ok(()) } else { Err(Denied::Forbidden) }
+        Box::pin(async move {
+            let verdict = authentication::judge(shared, peer, scheme, data.as_bytes()).await;
+            let ids = verdict.map_err(|_| Denied::Unknown)?;
+            let acl = shared.tree().read().node("/").map(|root| root.acl().to_vec());
+            let acl = acl.ok_or(Denied::Forbidden)?;
+            // One by one: an entry that permits one of them says nothing about the others (CVE-2025-58457).
+            let needed = [Perms::READ, Perms::WRITE, Perms::CREATE, Perms::DELETE, Perms::ADMIN];
+            let schemes = &shared.common.schemes;
+            let may = needed.into_iter().all(|perm| schemes.permits(&acl, perm, &ids));
+            if may { Ok(()) } else { Err(Denied::Forbidden) }
+        })
     }
 
     fn take_snapshot(&self) -> Result<TakenSnapshot, String> {

@@ -14,7 +14,7 @@ use zebu_engine::Mode;
 use zebu_engine::journal::MemberFiles;
 use zebu_engine::sasl::SaslScheme;
 use zebu_proto::{ExtendedTypes, ServerId, SessionId, Zxid};
-use zebu_replica::auth::{AuthProvider, Digest, Schemes, X509};
+use zebu_replica::auth::{AuthProvider, Digest, Ensemble, Key, Schemes, X509};
 use zebu_replica::{
     IntakeOptions, MemberOptions, Options as ReplicaOptions, ReaperOptions, Replica, Rules,
     SnapshotOptions, ThrottleOptions,
@@ -389,6 +389,12 @@ fn schemes(config: &Config, extra: Vec<Box<dyn AuthProvider>>) -> Result<Schemes
     }
     if auth.x509 {
         providers.push(Box::new(X509::new(auth.x509_super_user.clone())));
+    }
+    if auth.key {
+        providers.push(Box::new(Key));
+    }
+    if let Some(names) = &auth.ensemble {
+        providers.push(Box::new(Ensemble::new(names.clone())));
     }
     if auth.sasl.has_scheme {
         providers.push(Box::new(SaslScheme::new(auth.sasl.any_user.clone())));

@@ -4,7 +4,9 @@ use std::net::IpAddr;
 
 use zebu_proto::path::{self, PathError};
 use zebu_proto::{Acl, AclRef, ConnectString, ErrorCode, Id, Perms};
-use zebu_replica::auth::{AuthProvider, Digest, DigestAlgorithm, Ip, Schemes, ip_text, masked};
+use zebu_replica::auth::{
+    AuthProvider, Claim, Digest, DigestAlgorithm, Ip, Schemes, ip_text, masked,
+};
 use zebu_tree::QuotaText;
 
 /// What `auth` entries may expand to here; a server derives it from its other limits.
@@ -107,10 +109,11 @@ pub(crate) fn acl(bytes: &[u8]) {
     let peer = IpAddr::from([192, 168, 7, 9]);
     let mut ids = schemes.initial(peer);
     let credential = lines.next().unwrap_or_default();
-    if let Ok(added) = schemes.authenticate(&ids, peer, "digest", Some(credential.as_bytes())) {
+    let claim = Claim::new(peer, Some(credential.as_bytes()));
+    if let Ok(Some(added)) = schemes.authenticate(&ids, "digest", &claim) {
         assert!(added.len() <= ids.len() + 1);
-        let again = schemes.authenticate(&added, peer, "digest", Some(credential.as_bytes()));
-        assert_eq!(again.as_ref(), Ok(&added), "nobody is added twice");
+        let again = schemes.authenticate(&added, "digest", &claim);
+        assert_eq!(again, Ok(Some(added.clone())), "nobody is added twice");
         ids = added;
     }
     for shown in schemes.who_am_i(&ids) {

@@ -1,12 +1,10 @@
 //! The `digest` scheme: a user's name and a hash of name and password.
 
-use std::net::IpAddr;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use zebu_proto::Id;
 
-use super::{AuthProvider, Refused};
+use super::{AuthProvider, Claim, Refused, Verdict};
 
 /// A hash function by its Java name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,8 +118,8 @@ impl AuthProvider for Digest {
         "digest"
     }
 
-    fn authenticate(&self, _: IpAddr, auth: Option<&[u8]>) -> Result<Vec<Id>, Refused> {
-        let id = self.algorithm.id_of(auth.ok_or(Refused)?);
+    fn authenticate(&self, claim: &Claim<'_>) -> Verdict {
+        let id = self.algorithm.id_of(claim.data.ok_or(Refused::Credentials)?);
         let mut ids = Vec::with_capacity(2);
         if self.super_id.as_deref() == Some(id.as_str()) {
             ids.push(Id::new("super", ""));
@@ -186,11 +184,12 @@ mod tests {
             DigestAlgorithm::Sha1,
             Some("super:T+4Qoey4ZZ8Fnni1Yl2GZtbH2W4=".to_owned()),
         );
-        let home = IpAddr::from([127, 0, 0, 1]);
-        let ids = digest.authenticate(home, Some(b"super:asdf")).unwrap();
+        let try_with =
+            |auth: Option<&[u8]>| digest.authenticate(&Claim::new([127, 0, 0, 1].into(), auth));
+        let ids = try_with(Some(b"super:asdf")).unwrap();
         assert!(ids.contains(&Id::new("super", "")));
-        assert_eq!(digest.authenticate(home, Some(b"super:nope")).unwrap().len(), 1);
-        assert_eq!(digest.authenticate(home, None), Err(Refused));
+        assert_eq!(try_with(Some(b"super:nope")).unwrap().len(), 1);
+        assert_eq!(try_with(None), Err(Refused::Credentials));
     }
 
     #[test]

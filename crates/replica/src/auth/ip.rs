@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use zebu_proto::Id;
 
-use super::{AuthProvider, Refused};
+use super::{AuthProvider, Claim, Verdict};
 
 /// The `ip` scheme.
 pub struct Ip;
@@ -60,8 +60,8 @@ impl AuthProvider for Ip {
         "ip"
     }
 
-    fn authenticate(&self, peer: IpAddr, _: Option<&[u8]>) -> Result<Vec<Id>, Refused> {
-        Ok(vec![Id::new("ip", text(peer))])
+    fn authenticate(&self, claim: &Claim<'_>) -> Verdict {
+        Ok(vec![Id::new("ip", text(claim.peer))])
     }
 
     fn is_authenticated(&self) -> bool {

@@ -2,11 +2,9 @@
 //!
 //! Leaves out the certificate: whoever has the connection has checked it, and says what its subject is.
 
-use std::net::IpAddr;
-
 use zebu_proto::Id;
 
-use super::{AuthProvider, Refused};
+use super::{AuthProvider, Claim, Refused, Verdict};
 
 /// The scheme's name.
 pub const SCHEME: &str = "x509";
@@ -65,8 +63,8 @@ impl AuthProvider for X509 {
     }
 
     /// The certificate has come before; a packet cannot bring one.
-    fn authenticate(&self, _: IpAddr, _: Option<&[u8]>) -> Result<Vec<Id>, Refused> {
-        Err(Refused)
+    fn authenticate(&self, _: &Claim<'_>) -> Verdict {
+        Err(Refused::Credentials)
     }
 
     fn comes_with_connection(&self) -> bool {

@@ -12,7 +12,7 @@ use zebu_proto::txn::{CreateTxn, Txn, TxnHeader, TxnRecord};
 use zebu_proto::{
     Acl, AclRef, ErrorCode, Id, OpCode, Perms, SessionId, Stat, Version, WatcherType, Xid, Zxid,
 };
-use zebu_replica::auth::{AuthProvider, IDS_MAX, Refused, Schemes};
+use zebu_replica::auth::{AuthProvider, Claim, IDS_MAX, Schemes, Verdict};
 use zebu_replica::{ANSWER_BYTES_MAX, After, Reader, Rules, frame, waits_for_turn};
 use zebu_tree::{Silent, Tree, WatcherId};
 
@@ -238,8 +238,8 @@ impl AuthProvider for Trusting {
         "t"
     }
 
-    fn authenticate(&self, _: std::net::IpAddr, auth: Option<&[u8]>) -> Result<Vec<Id>, Refused> {
-        Ok(vec![Id::new("t", String::from_utf8_lossy(auth.unwrap_or_default()))])
+    fn authenticate(&self, claim: &Claim<'_>) -> Verdict {
+        Ok(vec![Id::new("t", String::from_utf8_lossy(claim.data.unwrap_or_default()))])
     }
 
     fn is_authenticated(&self) -> bool {
@@ -270,9 +270,9 @@ fn the_limits_of_requests_ids_and_records_belong_together() {
             let peer = [127, 0, 0, 1].into();
             for n in 0..IDS_MAX {
                 let auth = "i".repeat(packet_bytes / 10) + &n.to_string();
-                let with =
-                    server.schemes.authenticate(&server.ids, peer, "t", Some(auth.as_bytes()));
-                let Ok(with) = with else { break };
+                let claim = Claim::new(peer, Some(auth.as_bytes()));
+                let with = server.schemes.authenticate(&server.ids, "t", &claim);
+                let Ok(Some(with)) = with else { break };
                 server.ids = with;
             }
             let authinfo: usize =
@@ -321,8 +321,8 @@ impl AuthProvider for Counting {
         "c"
     }
 
-    fn authenticate(&self, _: std::net::IpAddr, auth: Option<&[u8]>) -> Result<Vec<Id>, Refused> {
-        Ok(vec![Id::new("c", String::from_utf8_lossy(auth.unwrap_or_default()))])
+    fn authenticate(&self, claim: &Claim<'_>) -> Verdict {
+        Ok(vec![Id::new("c", String::from_utf8_lossy(claim.data.unwrap_or_default()))])
     }
 
     fn is_authenticated(&self) -> bool {
@@ -354,8 +354,9 @@ fn a_long_acl_is_compared_once_in_a_list_and_many_ids_by_a_table() {
         let peer = [127, 0, 0, 1].into();
         for n in 0..if many { 500 } else { 1 } {
             let auth = format!("me{n}");
-            let added = server.schemes.authenticate(&server.ids, peer, "c", Some(auth.as_bytes()));
-            server.ids = added.unwrap();
+            let claim = Claim::new(peer, Some(auth.as_bytes()));
+            let added = server.schemes.authenticate(&server.ids, "c", &claim);
+            server.ids = added.unwrap().unwrap();
         }
         // The last entry is meant.
         let mut acl: Vec<Acl> = (0..ENTRIES)

@@ -12,14 +12,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::io::Interest;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
-use zebu_engine::Common;
-use zebu_engine::client::{End, Phase, Run, Wants, Word, Worker};
+use zebu_engine::client::{Asking, End, Phase, Run, Wants, Word, Worker};
 use zebu_engine::sasl::SaslEvent;
+use zebu_engine::{Common, Ticket};
 use zebu_proto::request::ConnectRequest;
 use zebu_proto::{OpCode, SessionId};
 use zebu_replica::Input;
+use zebu_replica::auth::Refused;
 use zebu_transport::{Parked, Stream};
 
+use crate::clients::authentication;
 use crate::clients::conn::{Conn, Side};
 use crate::clients::four_letter_words::{self, Parsed, Question};
 use crate::clients::worker_turns;
@@ -85,7 +87,7 @@ pub async fn serve(
     client.leave();
     let peer = client.conn().side.peer;
     match end {
-        Ok(()) | Err(End::Word) => {}
+        Ok(()) | Err(End::Word | End::Refused) => {}
         Err(End::NotServing) => shared.refused.say(peer),
         Err(End::Broken(why)) => info!("closing the connection from {peer}: {why}"),
         Err(End::TooLarge) => {
@@ -186,16 +188,25 @@ impl Client {
                 (false, false) => Interest::ERROR,
             };
             let phase = self.client.phase();
+            let asked = self.client.waits_for_verdict();
+            let verdict_due = asked.map(|(_, since)| {
+                let taken = shared.clock.monotonic().saturating_sub(since);
+                Instant::now() + authentication::VERDICT_TIME_MAX.saturating_sub(taken)
+            });
             let until = match phase {
                 Phase::Start => Some(deadline),
                 Phase::Closing => Some(*linger.get_or_insert_with(|| Instant::now() + LINGER)),
-                Phase::Connecting | Phase::Open => None,
+                Phase::Connecting | Phase::Open => verdict_due,
             };
             let ready = tokio::select! {
                 biased;
                 ready = stream.socket().ready(interest) => ready,
                 () = woken(self.client.conn()) => continue,
                 () = sleep_until(until) => {
+                    if let Some((ticket, _)) = asked {
+                        self.client.conn().decide(ticket, Err(Refused::Elsewhere));
+                        continue;
+                    }
                     if phase == Phase::Start {
                         shared.metrics.sessionless_connections_expired.add(1);
                         return Err(End::Broken("no handshake in time"));
@@ -239,13 +250,13 @@ impl Client {
 
 /// What a connection needs of its worker, and what is counted of one run.
 struct Desk<'s> {
-    shared: &'s Shared,
+    shared: &'s Arc<Shared>,
     ops: Ops<'s>,
     read: Gather<'s>,
 }
 
 impl<'s> Desk<'s> {
-    fn new(shared: &'s Shared) -> Self {
+    fn new(shared: &'s Arc<Shared>) -> Self {
         let metrics = &shared.metrics;
         Self { shared, ops: Ops::new(metrics), read: metrics.read_per_namespace.gather() }
     }
@@ -259,6 +270,14 @@ impl Worker<Side> for Desk<'_> {
     fn sasl_given(&mut self) -> Option<zebu_auth::sasl::Given> {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Some(zebu_auth::sasl::Given { wall, random: zebu_auth::random::bytes()? })
+    }
+
+    fn authenticated(&mut self, conn: &Conn, asking: Asking<'_>, result: Result<(), Refused>) {
+        authentication::judged(self.shared, conn, asking, result);
+    }
+
+    fn ask(&mut self, _: &Common<Side>, conn: &Conn, ticket: Ticket, asking: Asking<'_>) {
+        authentication::ask(self.shared, conn, ticket, asking);
     }
 
     fn sasl(&mut self, conn: &Conn, event: &SaslEvent<'_>) {

@@ -1,10 +1,9 @@
 //! A scheme whose checks can be held up, and with them the replica: what is sent meanwhile waits.
 
-use std::net::IpAddr;
 use std::sync::{Arc, Condvar, Mutex};
 
 use zebu_proto::Id;
-use zebu_replica::auth::{AuthProvider, Refused};
+use zebu_replica::auth::{AuthProvider, Claim, Verdict};
 
 use crate::client::{Client, op, set_data};
 use crate::running::{Running, wait};
@@ -24,7 +23,7 @@ impl AuthProvider for Gate {
         "gate"
     }
 
-    fn authenticate(&self, _: IpAddr, _: Option<&[u8]>) -> Result<Vec<Id>, Refused> {
+    fn authenticate(&self, _: &Claim<'_>) -> Verdict {
         Ok(vec![Id::new("gate", "keeper")])
     }
 

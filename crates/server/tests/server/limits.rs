@@ -1,10 +1,9 @@
 //! Bounds: connections, frames, what nobody reads, and what a fault may take with it.
 
-use std::net::IpAddr;
 use std::thread;
 
 use zebu_proto::Id;
-use zebu_replica::auth::{AuthProvider, Refused};
+use zebu_replica::auth::{AuthProvider, Claim, Verdict};
 
 use crate::client::{Bytes, Client, Hello, NoSession, create, err, op, set_data};
 use crate::running::{Running, wait};
@@ -148,8 +147,8 @@ impl AuthProvider for Faulty {
         "faulty"
     }
 
-    fn authenticate(&self, _: IpAddr, auth: Option<&[u8]>) -> Result<Vec<Id>, Refused> {
-        assert_ne!(auth, Some(&b"now"[..]), "this test breaks the scheme on purpose");
+    fn authenticate(&self, claim: &Claim<'_>) -> Verdict {
+        assert_ne!(claim.data, Some(&b"now"[..]), "this test breaks the scheme on purpose");
         Ok(vec![Id::new("faulty", "me")])
     }
 

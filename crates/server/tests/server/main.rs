@@ -14,6 +14,7 @@ mod rejoin;
 mod running;
 mod sasl;
 mod sessions;
+mod slow;
 mod storage;
 mod strangers;
 mod throttling;
