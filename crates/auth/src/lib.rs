@@ -13,6 +13,7 @@ pub mod digest_md5;
 pub mod gssapi;
 pub mod jaas;
 pub mod kerberos;
+pub mod outside;
 pub mod random;
 pub mod sasl;
 pub mod secret;

@@ -199,10 +199,18 @@ impl<'a> Reader<'a> {
 
     /// The values given of the family `name.*`.
     pub(super) fn family(&self, name: &'static str) -> impl Iterator<Item = &'a str> {
+        self.family_keys(name).map(|(_, value)| value)
+    }
+
+    /// The keys and the values given of the family `name.*`.
+    pub(super) fn family_keys(
+        &self,
+        name: &'static str,
+    ) -> impl Iterator<Item = (&'a str, &'a str)> {
         let belongs =
             move |key: &str| key.strip_prefix(name).is_some_and(|member| member.starts_with('.'));
         let given = self.merged.given.iter().filter(move |(key, _)| belongs(key));
-        given.map(|(_, given)| given.value())
+        given.map(|(key, given)| (key.as_str(), given.value()))
     }
 
     /// What was given under a key that the text of another file names.
@@ -452,7 +460,8 @@ impl<'a> Reader<'a> {
         let digest = self.is_on("DigestAuthenticationProvider.enabled");
         let has_sasl = self.has_sasl_scheme();
         let (key, ensemble) = (self.has_key_scheme(), self.ensemble_scheme());
-        let has = [
+        let outside = self.outside_schemes();
+        let built_in = [
             ("ip", true),
             ("digest", digest),
             ("sasl", has_sasl),
@@ -460,7 +469,8 @@ impl<'a> Reader<'a> {
             ("key", key),
             ("ensemble", ensemble.is_some()),
         ];
-        let has: Vec<&str> = has.into_iter().filter(|(_, has)| *has).map(|(it, _)| it).collect();
+        let built_in = built_in.into_iter().filter(|(_, has)| *has).map(|(it, _)| it);
+        let has: Vec<&str> = built_in.chain(outside.iter().map(|it| &*it.scheme)).collect();
         let enforced_schemes = self.enforced_schemes(&has);
         AuthConfig {
             skip_acl: self.is_on("skipACL"),
@@ -468,6 +478,8 @@ impl<'a> Reader<'a> {
             x509,
             key,
             ensemble,
+            outside,
+            check_limits: self.check_limits(),
             x509_super_user: self.text("X509AuthenticationProvider.superUser"),
             digest,
             digest_algorithm: self.choice("DigestAuthenticationProvider.digestAlg"),

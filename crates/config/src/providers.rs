@@ -1,7 +1,11 @@
-//! The authentication schemes that `authProvider.*` names: classes of the original that are built in.
+//! The authentication schemes that `authProvider.*` names: classes of the original that are built in, and programs behind a
+//! Unix socket.
+
+use std::path::{Path, PathBuf};
 
 use super::build::Reader;
 use super::sasl::PROVIDER as SASL;
+use super::settings::{CheckLimits, OutsideCheck};
 use super::value;
 
 const DIGEST: &str = "org.apache.zookeeper.server.auth.DigestAuthenticationProvider";
@@ -13,9 +17,52 @@ const NAMES: &str = "ensembleAuthName";
 /// Every class that is built in. Naming one of the first two changes nothing.
 const CLASSES: [&str; 6] = [DIGEST, IP, KEY, ENSEMBLE, SASL, super::X509_PROVIDER];
 
-/// Whether a value of `authProvider.*` is a scheme that this server has.
+/// What a scheme begins with that another program decides.
+const OUTSIDE: &str = "unix:";
+/// Names of schemes that have a meaning of their own.
+const RESERVED: [&str; 9] =
+    ["world", "auth", "super", "local", "ip", "digest", "sasl", "x509", "zookeeper"];
+/// Longest name of a scheme, in bytes.
+const SCHEME_BYTES_MAX: usize = 64;
+/// Longest path of a socket, in bytes: the system takes no longer one.
+const PATH_BYTES_MAX: usize = 107;
+
+/// Whether a value of `authProvider.*` is a scheme that this server has, or is meant as one that another program decides.
 pub(super) fn is_known(value: &str) -> bool {
-    CLASSES.contains(&value)
+    CLASSES.contains(&value.trim()) || value.trim().starts_with(OUTSIDE)
+}
+
+/// Reads `unix:SCHEME:/path/of/the/socket`.
+fn outside(value: &str) -> Option<Result<OutsideCheck, String>> {
+    let rest = value.trim().strip_prefix(OUTSIDE)?;
+    let Some((scheme, path)) = rest.split_once(':') else {
+        return Some(Err("expected unix:SCHEME:/path/of/the/socket".to_owned()));
+    };
+    let is_name = |name: &str| {
+        (1..=SCHEME_BYTES_MAX).contains(&name.len())
+            && name.starts_with(|char: char| char.is_ascii_lowercase())
+            && name.chars().all(|char| {
+                char.is_ascii_lowercase() || char.is_ascii_digit() || "-_.".contains(char)
+            })
+    };
+    if !is_name(scheme) {
+        return Some(Err(format!(
+            "{scheme:?} is no name for a scheme: a to z, digits, '-', '_' and '.', a letter first, at most {SCHEME_BYTES_MAX}"
+        )));
+    }
+    if RESERVED.contains(&scheme) {
+        return Some(Err(format!("the scheme {scheme} has a meaning of its own")));
+    }
+    if !Path::new(path).is_absolute() {
+        return Some(Err(format!("the path of the socket must begin with /: {path:?}")));
+    }
+    if path.len() > PATH_BYTES_MAX {
+        return Some(Err(format!(
+            "the path of a socket has at most {PATH_BYTES_MAX} bytes, this one has {}",
+            path.len()
+        )));
+    }
+    Some(Ok(OutsideCheck { scheme: scheme.to_owned(), path: PathBuf::from(path) }))
 }
 
 impl Reader<'_> {
@@ -37,5 +84,43 @@ impl Reader<'_> {
         // An empty value is a name, too: that of no ensemble.
         let names = self.given(NAMES).map(|given| value::list(given.value()));
         self.has_provider(ENSEMBLE).then_some(names)
+    }
+
+    /// The schemes that other programs decide, in the order of their keys.
+    pub(super) fn outside_schemes(&self) -> Vec<OutsideCheck> {
+        let mut checks: Vec<OutsideCheck> = Vec::new();
+        for (key, value) in self.family_keys("authProvider") {
+            let check = match outside(value) {
+                None => continue,
+                Some(Ok(check)) => check,
+                Some(Err(fault)) => {
+                    self.problem(key, format!("{key}={value}: {fault}"));
+                    continue;
+                }
+            };
+            let taken = [(KEY, "key"), (ENSEMBLE, "ensemble")];
+            let is_built_in = taken
+                .into_iter()
+                .any(|(class, scheme)| scheme == check.scheme && self.has_provider(class));
+            if is_built_in || checks.iter().any(|other| other.scheme == check.scheme) {
+                let scheme = &check.scheme;
+                self.problem(
+                    key,
+                    format!("{key}={value}: another authProvider makes the scheme {scheme}"),
+                );
+                continue;
+            }
+            checks.push(check);
+        }
+        checks
+    }
+
+    /// What holds for all of them.
+    pub(super) fn check_limits(&self) -> CheckLimits {
+        CheckLimits {
+            time_max: self.ms("zebu.authCheck.timeoutMillis"),
+            asked_max: self.count("zebu.authCheck.outstanding") as usize,
+            cache_time: self.ms("zebu.authCheck.cacheMillis"),
+        }
     }
 }

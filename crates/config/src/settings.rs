@@ -10,6 +10,7 @@ use std::time::Duration;
 use zebu_auth::gssapi::Source;
 use zebu_auth::jaas::{DigestLogin, Service};
 use zebu_auth::kerberos::Naming;
+pub use zebu_auth::outside::Rules as CheckLimits;
 use zebu_auth::tls::PortFiles;
 use zebu_replica::Passwords;
 
@@ -299,6 +300,10 @@ pub struct AuthConfig {
     /// The scheme `ensemble`, where `authProvider.*` names its class, with the names of `ensembleAuthName`; without names every
     /// client is taken.
     pub ensemble: Option<Option<Vec<String>>>,
+    /// The schemes of `authProvider.*=unix:SCHEME:PATH`.
+    pub outside: Vec<OutsideCheck>,
+    /// What holds for each of them: `zebu.authCheck.*`.
+    pub check_limits: CheckLimits,
     /// `X509AuthenticationProvider.superUser`: a subject as RFC 2253 writes it.
     pub x509_super_user: Option<String>,
     /// `DigestAuthenticationProvider.enabled`.
@@ -314,6 +319,15 @@ pub struct AuthConfig {
     pub sasl: SaslConfig,
     /// `zebu.sessionPasswords` with the key of `zebu.sessionSecretFile`.
     pub session_passwords: Passwords,
+}
+
+/// A scheme that a program behind a Unix socket decides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutsideCheck {
+    /// The scheme's name.
+    pub scheme: String,
+    /// The socket.
+    pub path: PathBuf,
 }
 
 /// SASL for clients.

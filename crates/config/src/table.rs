@@ -213,9 +213,12 @@ pub static SETTINGS: &[Setting] = &[
     prop("zebu.sessionSecretFile", Kind::Path, "", "file with the secret that session passwords are made with, the same on every server; at least 32 bytes").unset().group(ACCESS),
     prop("zebu.sessionPasswords", Kind::Choice(super::session_key::STEPS), "", "which session passwords are given and accepted; steps on the way to `keyed`").computed("`keyed` with zebu.sessionSecretFile, else `compatible`").group(ACCESS),
     prop("sessionRequireClientSASLAuth", Kind::JavaBool, "false", "close sessions without an id of the scheme sasl; enforce.auth.* is not looked at then").group(ACCESS),
-    prop("authProvider.*", Kind::Text, "", "class of an authentication scheme: one of ZooKeeper's own").unset().group(ACCESS)
+    prop("authProvider.*", Kind::Text, "", "an authentication scheme: a class of ZooKeeper's own, or `unix:SCHEME:/path/of/a/socket` where another program decides").unset().group(ACCESS)
         .not_built(Part::Plugins, Switch::OtherProvider),
     prop("ensembleAuthName", Kind::Text, "", "names of the ensemble, separated by commas: a client that names another one with the scheme ensemble is sent away").unset().group(ACCESS),
+    prop("zebu.authCheck.timeoutMillis", number(10, 50_000, "ms"), "5000", "how long a client waits for the verdict of a program behind a socket").group(ACCESS),
+    prop("zebu.authCheck.cacheMillis", number(0, 86_400_000, "ms"), "60000", "how long a good verdict of such a program is remembered; refusals never are").group(ACCESS),
+    prop("zebu.authCheck.outstanding", number(1, 1000, ""), "64", "how many questions such a program has at a time").group(ACCESS),
     prop("IPAuthenticationProvider.usexforwardedfor", Kind::JavaBool, "false", "trust X-Forwarded-For").harmless("the address of a client is that of its connection, whatever it says").group(ACCESS),
     prop("X509AuthenticationProvider.superUser", Kind::Text, "", "subject of the certificate, as RFC 2253 writes it, whose client is super user").unset().group(Group::Tls),
 

@@ -190,6 +190,12 @@ fn the_documented_defaults() {
             x509: false,
             key: false,
             ensemble: None,
+            outside: Vec::new(),
+            check_limits: CheckLimits {
+                time_max: 5000 * MS,
+                asked_max: 64,
+                cache_time: 60_000 * MS
+            },
             x509_super_user: None,
             skip_acl: false,
             eager_acl_check: false,

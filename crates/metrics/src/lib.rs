@@ -158,6 +158,12 @@ metrics! {
     ensemble_auth_skip: Counter,
     /// Clients that named this ensemble.
     ensemble_auth_success: Counter,
+    /// Auth packets that a program behind a socket has refused.
+    external_auth_refused: Counter,
+    /// Auth packets that such a program has found good.
+    external_auth_success: Counter,
+    /// Auth packets on which no such program gave a verdict.
+    external_auth_unknown: Counter,
     /// Connect requests that passed the throttle.
     connection_request_count: Counter,
     /// Connect requests that wanted to renew a session.

@@ -8,6 +8,7 @@ pub mod cpu_time;
 pub mod descriptors;
 pub mod four_letter_words;
 pub mod listening;
+pub mod outside;
 pub mod refused;
 pub mod secure;
 pub mod too_long;

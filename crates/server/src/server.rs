@@ -27,6 +27,7 @@ use zebu_store::{
 use zebu_tree::Options as TreeOptions;
 
 use crate::admin;
+use crate::clients::outside::OutsideScheme;
 use crate::clients::secure::Handshakes;
 use crate::clients::workers::{self, Workers};
 use crate::config::{Compression, Config};
@@ -395,6 +396,11 @@ fn schemes(config: &Config, extra: Vec<Box<dyn AuthProvider>>) -> Result<Schemes
     }
     if let Some(names) = &auth.ensemble {
         providers.push(Box::new(Ensemble::new(names.clone())));
+    }
+    for check in &auth.outside {
+        let scheme = OutsideScheme::start(check, auth.check_limits);
+        let scheme = scheme.map_err(|source| StartError::System { what: "a scheme", source })?;
+        providers.push(Box::new(scheme));
     }
     if auth.sasl.has_scheme {
         providers.push(Box::new(SaslScheme::new(auth.sasl.any_user.clone())));

@@ -67,6 +67,14 @@ pub fn judged(shared: &Shared, conn: &Conn, asking: Asking<'_>, result: Result<(
         };
         counter.add(1);
     }
+    if shared.config.auth.outside.iter().any(|check| check.scheme == scheme) {
+        let counter = match result {
+            Ok(()) => &shared.metrics.external_auth_success,
+            Err(Refused::Credentials) => &shared.metrics.external_auth_refused,
+            Err(Refused::Elsewhere) => &shared.metrics.external_auth_unknown,
+        };
+        counter.add(1);
+    }
     let (peer, session) = (conn.side.peer, conn.session().unwrap_or(SessionId::NONE));
     match result {
         Ok(()) => debug!("session {session} of {peer} is authenticated with the scheme {scheme:?}"),

@@ -12,6 +12,7 @@ use crate::admin;
 use crate::client::{Bytes, Client, Hello, OPEN, Raw, create, multi, op, set_data};
 use crate::gate::Gate;
 use crate::members::{client_of, deserted, ensemble};
+use crate::outside::{self, Program};
 use crate::running::Running;
 use crate::storage::Nothing;
 use crate::tls;
@@ -118,6 +119,30 @@ fn every_metric_moves() {
     drop((first, second));
     secure.running.wait_metric("unsuccessful_handshake", |n| n == 1.0);
     moved(&secure.running, &mut all);
+
+    // Schemes.
+    let running = Running::new(&[
+        "authProvider.1=org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider",
+        "ensembleAuthName=one",
+    ]);
+    for name in ["one", "", "two"] {
+        running.client().auth("ensemble", name);
+    }
+    running.wait_metric("ensemble_auth_fail", |n| n == 1.0);
+    moved(&running, &mut all);
+    let program = Program::listening();
+    let running = program.server(&[outside::PATIENT]);
+    let mut client = running.client();
+    outside::claim(&mut client, "amy");
+    let mut talk = program.accept();
+    for result in [r#""ok","ids":["amy"]"#, r#""refused""#, r#""unknown""#] {
+        let id = talk.question()["id"].clone();
+        talk.say(&format!(r#"{{"version":1,"id":{id},"result":{result}}}"#));
+        drop(client.reply());
+        client = running.client();
+        outside::claim(&mut client, "bob");
+    }
+    moved(&running, &mut all);
 
     // Overload.
     let (running, mut keeper) = Gate::server(&[

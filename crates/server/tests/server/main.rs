@@ -8,6 +8,7 @@ mod gate;
 mod limits;
 mod members;
 mod order;
+mod outside;
 mod peer_tls;
 mod records;
 mod rejoin;

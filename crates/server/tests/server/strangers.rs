@@ -29,7 +29,7 @@ fn is_turned_away(port: u16, what: &str, bytes: &[u8]) {
     stream.write_all(bytes).unwrap();
     let mut answer = Vec::new();
     match stream.read_to_end(&mut answer) {
-        Ok(_) => assert_eq!(answer, [], "{what}"),
+        Ok(_) => assert_eq!(answer, [0u8; 0], "{what}"),
         Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "{what}"),
     }
 }

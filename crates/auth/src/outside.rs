@@ -1,0 +1,451 @@
+//! A scheme that another program decides, over a local socket: what it is asked, when, how often, and what its answers mean.
+//!
+//! Leaves out the socket and the clock: a driver tells an [`Outside`] what happened, and does what it says. Whatever goes
+//! wrong, nobody is let in: see [`Judged`]. `docs/external-auth.md` has the protocol.
+
+mod message;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+
+use message::{Reply, Request};
+
+/// Longest data of a client, in bytes: more is refused without asking.
+pub const DATA_BYTES_MAX: usize = 64 << 10;
+/// Clients that may wait, those asked about included.
+pub const WAITING_MAX: usize = 10_000;
+/// Bytes of data of clients that may wait.
+pub const WAITING_BYTES_MAX: usize = 16 << 20;
+/// Verdicts that are remembered.
+pub const CACHE_MAX: usize = 10_000;
+/// The first pause before the program is dialled again; it doubles.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+/// The longest of these pauses.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// Time between two warnings of one scheme.
+const WARNING_PAUSE: Duration = Duration::from_secs(5);
+
+/// Whether a text may be an id: not empty, not too long, and without control characters.
+pub fn is_id(text: &str) -> bool {
+    (1..=message::ID_BYTES_MAX).contains(&text.len()) && !text.chars().any(char::is_control)
+}
+
+/// What an operator sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// How long a client waits for a verdict.
+    pub time_max: Duration,
+    /// How many questions the program has at a time.
+    pub asked_max: usize,
+    /// How long a good verdict is remembered, at most. Refusals never are.
+    pub cache_time: Duration,
+}
+
+/// A verdict.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Judged {
+    /// The client has these ids of the scheme.
+    Ids(Vec<String>),
+    /// The program refuses the client's credentials.
+    Refused,
+    /// Nobody has judged: the program is not there, has taken too long, or has said something that has no meaning. Another
+    /// server may know more.
+    Unknown,
+}
+
+/// What happens.
+pub enum Input {
+    /// A client is to be judged.
+    Ask {
+        /// Comes back with the verdict.
+        ticket: u64,
+        /// Where the client comes from.
+        peer: IpAddr,
+        /// What it has sent: bytes, or a null.
+        data: Option<Vec<u8>>,
+    },
+    /// The program was dialled, and is there.
+    Connected,
+    /// Bytes of the program.
+    Received(Vec<u8>),
+    /// The connection is over, or there is none after a dial.
+    Ended(String),
+    /// Time has passed.
+    Tick,
+}
+
+/// What is to be done.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Dial the program; [`Input::Connected`] or [`Input::Ended`] comes of it.
+    Dial,
+    /// Send these bytes. They hold the data of a client: they are not to be logged.
+    Send(Vec<u8>),
+    /// Close the connection. Nothing comes of it.
+    Close,
+    /// A verdict.
+    Judged(u64, Judged),
+    /// Log a warning.
+    Warn(String),
+    /// Log a piece of information.
+    Inform(String),
+}
+
+/// The way to the program.
+#[derive(Debug, PartialEq, Eq)]
+enum Link {
+    /// Not dialled.
+    Down,
+    /// Dialled, and not there yet.
+    Dialling,
+    /// There.
+    Up,
+    /// Not there: dialled again at this time, if there is a question.
+    Pause(Duration),
+}
+
+/// Who waits for one verdict: every client that asks the same meanwhile.
+struct Waiting {
+    key: [u8; 32],
+    peer: IpAddr,
+    data: Option<Vec<u8>>,
+    tickets: Vec<u64>,
+    /// When they have waited too long.
+    due: Duration,
+    /// When it was sent on this connection.
+    sent: Option<Duration>,
+    /// It was sent on an earlier connection already: not a third time.
+    was_sent: bool,
+}
+
+/// A scheme that another program decides.
+pub struct Outside {
+    scheme: String,
+    rules: Rules,
+    /// Nobody else can make the keys of the cache.
+    secret: [u8; 32],
+    link: Link,
+    pause: Duration,
+    /// What has come of a line that is not whole.
+    input: Vec<u8>,
+    /// When something last came.
+    heard: Duration,
+    next_id: u64,
+    waiting: BTreeMap<u64, Waiting>,
+    by_key: BTreeMap<[u8; 32], u64>,
+    clients: usize,
+    /// Bytes of data of those who wait.
+    bytes: usize,
+    /// Questions that the program has, and for whose answers nobody waits: they count until the program answers.
+    late: BTreeSet<u64>,
+    cache: BTreeMap<[u8; 32], (Duration, Vec<String>)>,
+    cached: VecDeque<[u8; 32]>,
+    warned: Option<Duration>,
+    is_lost: bool,
+}
+
+impl Outside {
+    /// Nothing is dialled before the first question. `secret`: random bytes.
+    pub fn new(scheme: impl Into<String>, rules: Rules, secret: [u8; 32]) -> Self {
+        Self {
+            scheme: scheme.into(),
+            rules,
+            secret,
+            link: Link::Down,
+            pause: PAUSE_MIN,
+            input: Vec::new(),
+            heard: Duration::ZERO,
+            next_id: 1,
+            waiting: BTreeMap::new(),
+            by_key: BTreeMap::new(),
+            clients: 0,
+            bytes: 0,
+            late: BTreeSet::new(),
+            cache: BTreeMap::new(),
+            cached: VecDeque::new(),
+            warned: None,
+            is_lost: false,
+        }
+    }
+
+    /// The scheme's name.
+    pub fn scheme(&self) -> &str {
+        &self.scheme
+    }
+
+    /// Takes what happened at a time, and says what to do, in this order.
+    pub fn step(&mut self, now: Duration, input: Input, out: &mut Vec<Output>) {
+        match input {
+            Input::Ask { ticket, peer, data } => self.ask(now, ticket, peer, data, out),
+            Input::Connected => {
+                self.link = Link::Up;
+                self.heard = now;
+                self.input.clear();
+            }
+            Input::Received(bytes) => self.received(now, &bytes, out),
+            Input::Ended(why) => self.ended(now, &why, out),
+            Input::Tick => {}
+        }
+        self.expire(now, out);
+        self.go_on(now, out);
+        self.check();
+    }
+
+    /// When a [tick](Input::Tick) is due at the latest.
+    pub fn due(&self) -> Option<Duration> {
+        let first = self.waiting.values().map(|waiting| waiting.due).min();
+        let dial = match self.link {
+            Link::Pause(until) if !self.waiting.is_empty() => Some(until),
+            _ => None,
+        };
+        [first, dial].into_iter().flatten().min()
+    }
+
+    fn check(&self) {
+        assert_eq!(self.by_key.len(), self.waiting.len(), "each question is asked once");
+        assert!(self.cache.len() <= CACHE_MAX && self.cached.len() <= CACHE_MAX);
+        assert!(self.clients <= WAITING_MAX && self.clients >= self.waiting.len());
+        assert!(self.bytes <= WAITING_BYTES_MAX, "bytes are counted");
+        assert!(self.asked() <= self.rules.asked_max, "the program has as much as it may have");
+    }
+
+    /// How many questions the program has.
+    fn asked(&self) -> usize {
+        self.late.len() + self.waiting.values().filter(|waiting| waiting.sent.is_some()).count()
+    }
+
+    fn key(&self, peer: IpAddr, data: Option<&[u8]>) -> [u8; 32] {
+        let mut hash = Sha256::new();
+        hash.update(self.secret);
+        let peer = peer.to_string();
+        hash.update([peer.len() as u8, u8::from(data.is_some())]);
+        hash.update(peer);
+        hash.update(data.unwrap_or_default());
+        hash.update(self.secret);
+        hash.finalize().into()
+    }
+
+    fn ask(
+        &mut self,
+        now: Duration,
+        ticket: u64,
+        peer: IpAddr,
+        data: Option<Vec<u8>>,
+        out: &mut Vec<Output>,
+    ) {
+        if data.as_ref().is_some_and(|data| data.len() > DATA_BYTES_MAX) {
+            out.push(Output::Judged(ticket, Judged::Refused));
+            return;
+        }
+        let key = self.key(peer, data.as_deref());
+        if let Some((until, ids)) = self.cache.get(&key)
+            && now < *until
+        {
+            out.push(Output::Judged(ticket, Judged::Ids(ids.clone())));
+            return;
+        }
+        if self.clients >= WAITING_MAX {
+            out.push(Output::Judged(ticket, Judged::Unknown));
+            let text = format!("the check of scheme {}: too many clients wait", self.scheme);
+            self.warn(now, text, out);
+            return;
+        }
+        if let Some(id) = self.by_key.get(&key)
+            && let Some(same) = self.waiting.get_mut(id)
+        {
+            // It waits no longer than whoever was first.
+            same.tickets.push(ticket);
+            self.clients += 1;
+            return;
+        }
+        let bytes = data.as_ref().map_or(0, Vec::len);
+        if self.bytes + bytes > WAITING_BYTES_MAX {
+            out.push(Output::Judged(ticket, Judged::Unknown));
+            let text = format!("the check of scheme {}: too many bytes wait", self.scheme);
+            self.warn(now, text, out);
+            return;
+        }
+        self.clients += 1;
+        self.bytes += bytes;
+        let id = self.next_id;
+        self.next_id += 1;
+        let due = now + self.rules.time_max;
+        self.by_key.insert(key, id);
+        let tickets = vec![ticket];
+        let waiting = Waiting { key, peer, data, tickets, due, sent: None, was_sent: false };
+        self.waiting.insert(id, waiting);
+    }
+
+    fn received(&mut self, now: Duration, bytes: &[u8], out: &mut Vec<Output>) {
+        if self.link != Link::Up {
+            return;
+        }
+        self.heard = now;
+        self.input.extend_from_slice(bytes);
+        while let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.input.drain(..=end).collect();
+            if let Err(fault) = self.answer(now, &line[..end], out) {
+                return self.breaks(now, &fault, out);
+            }
+        }
+        if self.input.len() > message::LINE_BYTES_MAX {
+            self.breaks(now, "its answer is too long", out);
+        }
+    }
+
+    fn answer(&mut self, now: Duration, line: &[u8], out: &mut Vec<Output>) -> Result<(), String> {
+        if line.len() > message::LINE_BYTES_MAX {
+            return Err("its answer is too long".to_owned());
+        }
+        let Reply { id, verdict, reason, cache_time } = Reply::parse(line)?;
+        if self.late.remove(&id) {
+            return Ok(());
+        }
+        if self.waiting.get(&id).is_none_or(|waiting| waiting.sent.is_none()) {
+            return Err(format!("it answers {id}, which was not asked"));
+        }
+        self.pause = PAUSE_MIN;
+        if std::mem::take(&mut self.is_lost) {
+            out.push(Output::Inform(format!("the check of scheme {} answers again", self.scheme)));
+        }
+        match &verdict {
+            Judged::Ids(ids) => {
+                let time = cache_time.unwrap_or(self.rules.cache_time).min(self.rules.cache_time);
+                if let Some(waiting) = self.waiting.get(&id) {
+                    let key = waiting.key;
+                    self.remember(key, now + time, ids.clone());
+                }
+            }
+            Judged::Refused | Judged::Unknown => {
+                if let Some(reason) = reason {
+                    let peer = self.waiting.get(&id).map(|waiting| waiting.peer.to_string());
+                    let (scheme, peer) = (&self.scheme, peer.unwrap_or_default());
+                    self.warn(
+                        now,
+                        format!("the check of scheme {scheme} refuses {peer}: {reason:?}"),
+                        out,
+                    );
+                }
+            }
+        }
+        self.judge(id, &verdict, out);
+        Ok(())
+    }
+
+    fn remember(&mut self, key: [u8; 32], until: Duration, ids: Vec<String>) {
+        if self.rules.cache_time.is_zero() {
+            return;
+        }
+        if self.cache.insert(key, (until, ids)).is_none() {
+            if self.cached.len() == CACHE_MAX
+                && let Some(oldest) = self.cached.pop_front()
+            {
+                self.cache.remove(&oldest);
+            }
+            self.cached.push_back(key);
+        }
+    }
+
+    fn judge(&mut self, id: u64, verdict: &Judged, out: &mut Vec<Output>) {
+        let Some(waiting) = self.waiting.remove(&id) else { return };
+        self.by_key.remove(&waiting.key);
+        self.clients -= waiting.tickets.len();
+        self.bytes -= waiting.data.as_ref().map_or(0, Vec::len);
+        let judged = |ticket| Output::Judged(ticket, verdict.clone());
+        out.extend(waiting.tickets.into_iter().map(judged));
+    }
+
+    /// Whoever has waited too long waits no longer.
+    fn expire(&mut self, now: Duration, out: &mut Vec<Output>) {
+        let is_due = |waiting: &&Waiting| waiting.due <= now;
+        if !self.waiting.values().any(|waiting| is_due(&waiting)) {
+            return;
+        }
+        let due: Vec<u64> =
+            self.waiting.iter().filter(|(_, it)| is_due(it)).map(|(id, _)| *id).collect();
+        let mut is_silent = false;
+        for id in due {
+            if let Some(sent) = self.waiting[&id].sent {
+                self.late.insert(id);
+                is_silent |= self.heard <= sent;
+            }
+            self.judge(id, &Judged::Unknown, out);
+        }
+        self.warn(
+            now,
+            format!("the check of scheme {} gives no verdict in time", self.scheme),
+            out,
+        );
+        // It reads nothing, or answers nothing: another connection may do better.
+        if self.link == Link::Up && (is_silent || self.late.len() >= self.rules.asked_max) {
+            self.breaks(now, "it does not answer", out);
+        }
+    }
+
+    fn breaks(&mut self, now: Duration, why: &str, out: &mut Vec<Output>) {
+        out.push(Output::Close);
+        self.ended(now, why, out);
+    }
+
+    fn ended(&mut self, now: Duration, why: &str, out: &mut Vec<Output>) {
+        self.link = Link::Pause(now + self.pause);
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        self.input.clear();
+        self.late.clear();
+        let lost: Vec<u64> = self
+            .waiting
+            .iter_mut()
+            .filter_map(|(id, waiting)| {
+                waiting.sent.take()?;
+                std::mem::replace(&mut waiting.was_sent, true).then_some(*id)
+            })
+            .collect();
+        for id in &lost {
+            self.judge(*id, &Judged::Unknown, out);
+        }
+        self.is_lost = true;
+        self.warn(now, format!("the check of scheme {} is not there: {why}", self.scheme), out);
+    }
+
+    /// Dials where there is somebody to ask about, and asks as much as the program may have at a time.
+    fn go_on(&mut self, now: Duration, out: &mut Vec<Output>) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        match self.link {
+            Link::Dialling => {}
+            Link::Pause(until) if now < until => {}
+            Link::Down | Link::Pause(_) => {
+                self.link = Link::Dialling;
+                out.push(Output::Dial);
+            }
+            Link::Up => {
+                let room = self.rules.asked_max - self.asked();
+                let next = self.waiting.iter_mut().filter(|(_, waiting)| waiting.sent.is_none());
+                for (id, waiting) in next.take(room) {
+                    waiting.sent = Some(now);
+                    let request = Request {
+                        id: *id,
+                        scheme: &self.scheme,
+                        address: waiting.peer,
+                        data: waiting.data.as_deref(),
+                    };
+                    out.push(Output::Send(request.line()));
+                }
+            }
+        }
+    }
+
+    fn warn(&mut self, now: Duration, text: String, out: &mut Vec<Output>) {
+        if self.warned.is_none_or(|before| now >= before + WARNING_PAUSE) {
+            self.warned = Some(now);
+            out.push(Output::Warn(text));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
