@@ -10,7 +10,9 @@ mod pbe;
 
 pub mod certificate;
 pub mod digest_md5;
+pub mod failures;
 pub mod gssapi;
+pub mod identities;
 pub mod jaas;
 pub mod kerberos;
 pub mod outside;

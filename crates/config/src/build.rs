@@ -407,6 +407,7 @@ impl<'a> Reader<'a> {
         LimitConfig {
             connections_per_address: self.count_or_off("maxClientCnxns"),
             connections: self.count_or_off("maxCnxns"),
+            connections_per_identity: self.connections_per_identity(),
             packet_bytes,
             packet_extra_bytes,
             outstanding_requests: self.count("globalOutstandingLimit"),
@@ -480,6 +481,8 @@ impl<'a> Reader<'a> {
             ensemble,
             outside,
             check_limits: self.check_limits(),
+            refuses_world_writes: self.refuses_world_writes(),
+            failures_per_minute: self.failures_per_minute(),
             x509_super_user: self.text("X509AuthenticationProvider.superUser"),
             digest,
             digest_algorithm: self.choice("DigestAuthenticationProvider.digestAlg"),
@@ -607,9 +610,7 @@ impl<'a> Reader<'a> {
             auth,
             znodes: self.znodes(),
             purge: self.purge(),
-            four_letter_words: value::list(
-                &self.text("4lw.commands.whitelist").unwrap_or_default(),
-            ),
+            four_letter_words: self.four_letter_words(),
             admin,
             prometheus: self.prometheus(),
             readonly_mode: self.is_on("readonlymode.enabled"),
@@ -617,6 +618,7 @@ impl<'a> Reader<'a> {
             ensemble: self.ensemble(members),
         };
         self.warn_of_dangers(&config);
+        self.check_hardened(&config);
         config
     }
 }

@@ -83,6 +83,10 @@ fn computed(key: &str, config: &Config) -> Option<String> {
         "minSessionTimeout" => config.sessions.timeout_min.as_millis().to_string(),
         "maxSessionTimeout" => config.sessions.timeout_max.as_millis().to_string(),
         "jute.maxbuffer.extrasize" => config.limits.packet_extra_bytes.to_string(),
+        "4lw.commands.whitelist" => config.four_letter_words.join(","),
+        "zebu.refuseWorldWrites" => config.auth.refuses_world_writes.to_string(),
+        "zebu.authFailuresPerMinute" => config.auth.failures_per_minute.to_string(),
+        "zebu.maxConnectionsPerIdentity" => config.limits.connections_per_identity.to_string(),
         _ => return None,
     })
 }

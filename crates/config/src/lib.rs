@@ -20,6 +20,7 @@ pub mod docs;
 mod dynamic;
 mod effective;
 mod ensemble;
+pub mod hardened;
 pub mod jvm_flags;
 mod providers;
 pub mod registry;

@@ -208,6 +208,8 @@ pub struct LimitConfig {
     pub connections_per_address: Option<u32>,
     /// `maxCnxns`.
     pub connections: Option<u32>,
+    /// `zebu.maxConnectionsPerIdentity`; 0: any number.
+    pub connections_per_identity: u32,
     /// `jute.maxbuffer`.
     pub packet_bytes: usize,
     /// `jute.maxbuffer.extrasize`.
@@ -304,6 +306,10 @@ pub struct AuthConfig {
     pub outside: Vec<OutsideCheck>,
     /// What holds for each of them: `zebu.authCheck.*`.
     pub check_limits: CheckLimits,
+    /// `zebu.refuseWorldWrites`: no new ACL lets everybody do more than read.
+    pub refuses_world_writes: bool,
+    /// `zebu.authFailuresPerMinute`: how often one address may fail to authenticate; 0: any number of times.
+    pub failures_per_minute: u32,
     /// `X509AuthenticationProvider.superUser`: a subject as RFC 2253 writes it.
     pub x509_super_user: Option<String>,
     /// `DigestAuthenticationProvider.enabled`.

@@ -212,6 +212,11 @@ pub static SETTINGS: &[Setting] = &[
     prop("enforce.auth.schemes", Kind::List, "", "schemes that count").unset().group(ACCESS),
     prop("zebu.sessionSecretFile", Kind::Path, "", "file with the secret that session passwords are made with, the same on every server; at least 32 bytes").unset().group(ACCESS),
     prop("zebu.sessionPasswords", Kind::Choice(super::session_key::STEPS), "", "which session passwords are given and accepted; steps on the way to `keyed`").computed("`keyed` with zebu.sessionSecretFile, else `compatible`").group(ACCESS),
+    prop("zebu.hardened", Kind::StrictBool, "false", "do not start with anything open that `zebu server --check` tells of; see docs/hardening.md").group(ACCESS),
+    prop("zebu.refuseWorldWrites", Kind::StrictBool, "", "accept no new ACL that lets everybody do more than read: `world`, or all addresses").computed("zebu.hardened").group(ACCESS),
+    prop("zebu.authFailuresPerMinute", number(0, 60_000, ""), "", "how often one address may fail to authenticate before it is turned away for a while; 0: any number of times").computed("10 with zebu.hardened, else 0").group(ACCESS),
+    prop("zebu.maxConnectionsPerIdentity", count(0), "", "connections of clients with the same authenticated id; 0: any number").computed("100 with zebu.hardened, else 0").group(ACCESS),
+    prop("zebu.requireTls", Kind::StrictBool, "false", "do not start with a port that others can reach and on which something is said without TLS").group(ACCESS),
     prop("sessionRequireClientSASLAuth", Kind::JavaBool, "false", "close sessions without an id of the scheme sasl; enforce.auth.* is not looked at then").group(ACCESS),
     prop("authProvider.*", Kind::Text, "", "an authentication scheme: a class of ZooKeeper's own, or `unix:SCHEME:/path/of/a/socket` where another program decides").unset().group(ACCESS)
         .not_built(Part::Plugins, Switch::OtherProvider),
@@ -235,7 +240,7 @@ pub static SETTINGS: &[Setting] = &[
     // Operations
     file("autopurge.snapRetainCount", count(I32_MIN), "3", "snapshots to keep, at least 3").group(OPERATIONS),
     file("autopurge.purgeInterval", Kind::Interval, "0", "time between purges; 0: never").group(OPERATIONS),
-    prop("4lw.commands.whitelist", Kind::List, "srvr", "four-letter words that are answered; *: all").group(OPERATIONS),
+    prop("4lw.commands.whitelist", Kind::List, "", "four-letter words that are answered; *: all").computed("`ruok,srvr` with zebu.hardened, else `srvr`").group(OPERATIONS),
     full(super::RUN_WITHOUT, Kind::List, "", "parts this version lacks and may be configured all the same: tls, restore, audit, plugins, tracing").unset().group(OPERATIONS),
     file("metricsProvider.className", Kind::Text, super::DEFAULT_METRICS, "what publishes metrics: this, `NullMetricsProvider`, or `org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider`, which serves `/metrics`; `mntr` is the same with each").group(OPERATIONS),
     file("metricsProvider.httpHost", Kind::Text, "0.0.0.0", "address of the Prometheus page").group(OPERATIONS),

@@ -110,6 +110,7 @@ fn arguments(
 
 const MS: Duration = Duration::from_millis(1);
 
+mod hardened;
 mod providers;
 mod sasl;
 mod tls;
@@ -171,6 +172,7 @@ fn the_documented_defaults() {
         LimitConfig {
             connections_per_address: Some(60),
             connections: None,
+            connections_per_identity: 0,
             packet_bytes: 1_048_575,
             packet_extra_bytes: 1_048_575,
             outstanding_requests: 1000,
@@ -191,6 +193,8 @@ fn the_documented_defaults() {
             key: false,
             ensemble: None,
             outside: Vec::new(),
+            refuses_world_writes: false,
+            failures_per_minute: 0,
             check_limits: CheckLimits {
                 time_max: 5000 * MS,
                 asked_max: 64,

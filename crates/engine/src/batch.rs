@@ -228,7 +228,7 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
                 let Ok(Some(token)) = decoder.buffer() else {
                     return Err(End::Broken("a sasl packet without a token"));
                 };
-                self.sasl(xid, token)
+                self.sasl(xid, token)?
             }
             _ if route == Route::Now => {
                 let body = &input[body_at..frame::LENGTH_BYTES + length];
@@ -281,6 +281,9 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
 
     /// Answered at once, ahead of what is queued, unless the scheme takes its time; counts for everything that comes after it.
     fn authenticate(&mut self, xid: Xid, packet: AuthPacket<'_>) -> Result<Next, End> {
+        if !self.worker.may_try(self.conn) {
+            return Err(End::Refused);
+        }
         let AuthPacket { scheme, auth: data, .. } = packet;
         let (common, conn) = (self.common, self.conn);
         let tree = self.tree.as_deref();
@@ -335,6 +338,9 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
         let reply = |out: &mut Vec<u8>| frame::bare_reply(out, xid, Zxid::ZERO, code);
         match added {
             Ok(added) => {
+                if !self.worker.admits(self.conn, &added) {
+                    return Err(End::Refused);
+                }
                 self.conn.set_ids(added.clone());
                 if !faults::authenticates_late() {
                     self.ids = added;
@@ -343,6 +349,7 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
                 Ok(Next::Frame)
             }
             Err(Refused::Credentials) => {
+                self.worker.failed(self.conn);
                 self.say(|out| {
                     let bytes = out.put(reply);
                     out.close();
@@ -356,7 +363,7 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
 
     /// Takes a token of a client's SASL exchange, as [`Self::authenticate`] takes an auth packet. Where clients cannot
     /// authenticate with SASL the answer is no error, and no token.
-    fn sasl(&mut self, xid: Xid, token: &[u8]) -> Next {
+    fn sasl(&mut self, xid: Xid, token: &[u8]) -> Result<Next, End> {
         let common = self.common;
         let reply = |code, token: Option<&[u8]>, out: &mut Outbox| {
             let header = ReplyHeader { xid, zxid: Zxid::ZERO, err: code };
@@ -364,19 +371,25 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
         };
         let Some(rules) = &common.rules.sasl else {
             self.say(|out| reply(ErrorCode::OK, None, out));
-            return Next::Frame;
+            return Ok(Next::Frame);
         };
+        if !self.worker.may_try(self.conn) {
+            return Err(End::Refused);
+        }
         let given = self.worker.sasl_given();
         match self.authentication.step(rules, &common.schemes, &self.ids, token, given) {
             Ok(Good { token, who }) => {
                 if let Some(Who { user, id, is_super, ids }) = who {
+                    if !self.worker.admits(self.conn, &ids) {
+                        return Err(End::Refused);
+                    }
                     self.conn.set_ids(ids.clone());
                     self.ids = ids;
                     let event = SaslEvent::Authenticated { user: &user, id: &id, is_super };
                     self.worker.sasl(self.conn, &event);
                 }
                 self.say(|out| reply(ErrorCode::OK, token.as_deref(), out));
-                Next::Frame
+                Ok(Next::Frame)
             }
             Err(failure) => {
                 let is_required = common.rules.enforced_schemes.iter().any(|it| it == sasl::SCHEME);
@@ -385,9 +398,10 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
                     let event = SaslEvent::Failed { failure: &failure, stays };
                     self.worker.sasl(self.conn, &event);
                 }
+                self.worker.failed(self.conn);
                 if stays {
                     self.say(|out| reply(ErrorCode::OK, None, out));
-                    return Next::Frame;
+                    return Ok(Next::Frame);
                 }
                 let code = match is_required {
                     true => ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH,
@@ -398,7 +412,7 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
                     out.close();
                     bytes
                 });
-                Next::Enough
+                Ok(Next::Enough)
             }
         }
     }

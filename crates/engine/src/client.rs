@@ -13,7 +13,7 @@ use bytes::{Buf, BytesMut};
 use zebu_jute::Decode as _;
 use zebu_proto::request::ConnectRequest;
 use zebu_proto::{OpCode, SessionId, Xid, Zxid};
-use zebu_replica::auth::Refused;
+use zebu_replica::auth::{Credentials, Refused};
 use zebu_replica::{Connect, Input, frame};
 
 use crate::answers::Answers;
@@ -72,6 +72,19 @@ pub trait Worker<S: Side> {
     /// Whoever cannot ask refuses.
     fn ask(&mut self, _common: &Common<S>, conn: &Conn<S>, ticket: Ticket, _question: Asking<'_>) {
         conn.decide(ticket, Err(Refused::Elsewhere));
+    }
+
+    /// Whether a client may try to authenticate; else its connection is closed without an answer.
+    fn may_try(&mut self, _conn: &Conn<S>) -> bool {
+        true
+    }
+
+    /// The credentials of a client are wrong.
+    fn failed(&mut self, _conn: &Conn<S>) {}
+
+    /// Whether a client may have these ids, which it has proved; else its connection is closed without an answer.
+    fn admits(&mut self, _conn: &Conn<S>, _ids: &Credentials) -> bool {
+        true
     }
 
     /// An auth packet is judged.

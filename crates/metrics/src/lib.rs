@@ -152,6 +152,10 @@ metrics! {
     tls_handshake_exceeded: Counter,
     /// TLS handshakes that failed.
     unsuccessful_handshake: Counter,
+    /// Attempts to authenticate that were turned away unheard, because their addresses had failed too often.
+    auth_attempts_limited: Counter,
+    /// Attempts to authenticate with wrong credentials.
+    auth_failures: Counter,
     /// Clients that named an ensemble that is not this one.
     ensemble_auth_fail: Counter,
     /// Clients that named no ensemble with the scheme `ensemble`, or named one to a server that has no name.
@@ -164,6 +168,8 @@ metrics! {
     external_auth_success: Counter,
     /// Auth packets on which no such program gave a verdict.
     external_auth_unknown: Counter,
+    /// Connections that were closed because their identity had as many as it may have.
+    identity_connections_rejected: Counter,
     /// Connect requests that passed the throttle.
     connection_request_count: Counter,
     /// Connect requests that wanted to renew a session.

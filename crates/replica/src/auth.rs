@@ -218,6 +218,7 @@ pub trait AuthProvider: Send + Sync {
 pub struct Schemes {
     providers: Vec<Box<dyn AuthProvider>>,
     skip_acl: bool,
+    refuses_world_writes: bool,
     ids_bytes_max: usize,
 }
 
@@ -226,7 +227,12 @@ impl Schemes {
     pub fn new(extra: Vec<Box<dyn AuthProvider>>, skip_acl: bool) -> Self {
         let mut providers: Vec<Box<dyn AuthProvider>> = vec![Box::new(Ip)];
         providers.extend(extra);
-        Self { providers, skip_acl, ids_bytes_max: IDS_BYTES_MAX }
+        Self { providers, skip_acl, refuses_world_writes: false, ids_bytes_max: IDS_BYTES_MAX }
+    }
+
+    /// The same, which accepts no new ACL that lets everybody do more than read: such an entry is not valid, whoever sets it.
+    pub fn refusing_world_writes(self, refuses: bool) -> Self {
+        Self { refuses_world_writes: refuses, ..self }
     }
 
     /// The same where a packet between servers has at most `packet_bytes_max` bytes of ids: the leader
@@ -351,6 +357,12 @@ impl Schemes {
         }
         let mut expanded_bytes = 0;
         for entry in distinct {
+            if self.refuses_world_writes
+                && entry.perms.0 & !Perms::READ.0 != 0
+                && means_world(entry)
+            {
+                return Err(ErrorCode::INVALID_ACL);
+            }
             match (entry.scheme.as_deref().ok_or(ErrorCode::INVALID_ACL)?, entry.id.as_deref()) {
                 ("world", Some("anyone")) => fixed.push(entry.clone()),
                 ("world", None) => return Err(ErrorCode::MARSHALLING_ERROR),
@@ -384,8 +396,15 @@ impl Schemes {
         Ok(fixed)
     }
 
-    fn proves(&self, id: &Id) -> bool {
+    /// Whether an id proves who its client is.
+    pub fn proves(&self, id: &Id) -> bool {
         self.provider(&id.scheme).is_some_and(AuthProvider::is_authenticated)
+    }
+
+    /// An id without its secrets, for a log.
+    pub fn shown(&self, scheme: &str, id: &str) -> String {
+        let user = self.provider(scheme).map_or("", |provider| provider.user_name(id));
+        format!("{scheme}:{user:?}")
     }
 
     /// A connection's ids as `whoAmI` shows them.
@@ -399,6 +418,18 @@ impl Schemes {
                     .into(),
             })
             .collect()
+    }
+}
+
+/// Whether an entry means everybody: `world`, or a range of all addresses.
+fn means_world(entry: &AclRef<'_>) -> bool {
+    match entry.scheme.as_deref() {
+        Some("world") => true,
+        Some("ip") => {
+            let bits = entry.id.as_deref().and_then(|id| Some(id.rsplit_once('/')?.1));
+            bits.and_then(|bits| bits.parse::<u32>().ok()) == Some(0)
+        }
+        _ => false,
     }
 }
 
@@ -475,6 +506,32 @@ mod tests {
 
     fn entry(perms: i32, scheme: &'static str, id: &'static str) -> AclRef<'static> {
         AclRef { perms: Perms(perms), scheme: Some(scheme.into()), id: Some(id.into()) }
+    }
+
+    #[test]
+    fn writes_of_everybody_can_be_refused() {
+        let open = schemes();
+        let closed = schemes().refusing_world_writes(true);
+        let start = closed.initial([127, 0, 0, 1].into());
+        for (perms, scheme, id, is_refused) in [
+            (31, "world", "anyone", true),
+            (2, "world", "anyone", true),
+            (1 | 4, "world", "anyone", true),
+            (16, "world", "anyone", true),
+            (1 << 8, "world", "anyone", true),
+            (1, "world", "anyone", false),
+            (31, "ip", "0.0.0.0/0", true),
+            (31, "ip", "10.0.0.0/00", true),
+            (31, "ip", "::/0", true),
+            (1, "ip", "::/0", false),
+            (31, "ip", "10.0.0.0/8", false),
+            (31, "digest", ALICE, false),
+        ] {
+            let acl = || Some(vec![entry(1, "ip", "127.0.0.1"), entry(perms, scheme, id)]);
+            assert!(fix_up(&open, acl(), &start).is_ok(), "{perms} {scheme} {id}");
+            let refused = fix_up(&closed, acl(), &start) == Err(ErrorCode::INVALID_ACL);
+            assert_eq!(refused, is_refused, "{perms} {scheme} {id}");
+        }
     }
 
     #[test]

@@ -5,7 +5,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::config::{self, Config, ConfigError, Loaded, Note, Sources, Start, VARIABLES, dirs};
+use crate::config::{
+    self, Config, ConfigError, Loaded, Note, Sources, Start, VARIABLES, dirs, hardened,
+};
 
 /// Arguments of `zebu server`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
@@ -111,7 +113,7 @@ impl ServerArgs {
         Ok(config::load(&sources)?)
     }
 
-    /// What `--check` prints: notes, then every setting.
+    /// What `--check` prints: notes, every setting, and what is open to strangers.
     ///
     /// # Errors
     /// What a start would fail with, and keys nobody knows.
@@ -129,6 +131,9 @@ impl ServerArgs {
             }
         }
         report.push_str(&loaded.effective.to_string());
+        for open in hardened::open(&loaded.config) {
+            report.push_str(&format!("\n# open: {}\n", open.to_string().replace('\n', "\n# ")));
+        }
         Ok(report)
     }
 
@@ -338,6 +343,8 @@ mod tests {
         let report = args.check(&loaded).unwrap();
         assert!(report.contains("# zoo.cfg:2\nclientPort=2181\n"), "{report}");
         assert!(report.contains("superDigest=********"), "{report}");
+        let open = "\n# open: port 2181 serves clients without TLS\n# hint: secureClientPort ";
+        assert!(report.contains(open), "{report}");
         assert!(!format!("{report}{loaded:?}{:?}", loaded.config).contains("hidden"));
         assert_eq!(
             loaded.config.auth.super_digest.as_ref().map(config::Secret::expose),

@@ -1,5 +1,6 @@
 //! Clients: listeners, network workers, connections, and what is said of those that are sent away.
 
+pub mod access;
 pub mod authentication;
 pub mod balance;
 pub mod conn;

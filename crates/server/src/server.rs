@@ -405,7 +405,9 @@ fn schemes(config: &Config, extra: Vec<Box<dyn AuthProvider>>) -> Result<Schemes
     if auth.sasl.has_scheme {
         providers.push(Box::new(SaslScheme::new(auth.sasl.any_user.clone())));
     }
-    let schemes = Schemes::new(providers, auth.skip_acl).limited(config.limits.record_bytes_max());
+    let schemes = Schemes::new(providers, auth.skip_acl)
+        .refusing_world_writes(auth.refuses_world_writes)
+        .limited(config.limits.record_bytes_max());
     for scheme in &auth.enforced_schemes {
         if schemes.provider(scheme).is_none() {
             return Err(StartError::NoProvider(scheme.clone()));

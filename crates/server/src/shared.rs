@@ -21,6 +21,7 @@ use zebu_tree::Tree;
 use zebu_zab::config::Membership;
 use zebu_zab::{Lacks, Learners};
 
+use crate::clients::access::Access;
 use crate::clients::conn::{Conn, Side};
 use crate::clients::descriptors;
 use crate::clients::listening::Listening;
@@ -82,6 +83,8 @@ pub struct Shared {
     pub peers_listening: Listening,
     /// How many connections there may be.
     conn_limits: ConnLimits,
+    /// What strangers may try, and how many connections an identity may have.
+    pub access: Access,
     /// Who came while it did not.
     pub refused: Refused,
     /// Reads whose answers were too long.
@@ -360,6 +363,7 @@ impl Shared {
             },
             common: Common::new(tree, Arc::new(schemes), client_rules(&config, sasl)),
             x509: config.auth.x509.then(|| X509::new(config.auth.x509_super_user.clone())),
+            access: Access::new(&config),
             config,
             metrics,
             clock,

@@ -12,6 +12,7 @@ use zebu_engine::client::Asking;
 use zebu_proto::SessionId;
 use zebu_replica::auth::{Answer, Claim, ENSEMBLE_SCHEME, Question, Refused, Verdict};
 
+use crate::clients::access;
 use crate::clients::conn::Conn;
 use crate::shared::Shared;
 
@@ -39,6 +40,18 @@ pub fn ask(shared: &Arc<Shared>, conn: &Conn, ticket: Ticket, asking: Asking<'_>
 
 /// Judges credentials that came another way than in an auth packet of a session.
 pub async fn judge(shared: &Shared, peer: IpAddr, scheme: &str, data: &[u8]) -> Verdict {
+    if !access::may_try(shared, peer) {
+        return Err(Refused::Elsewhere);
+    }
+    let verdict = ask_for(shared, peer, scheme, data).await;
+    if verdict == Err(Refused::Credentials) {
+        access::failed(shared, peer);
+        warn!("{peer} fails to authenticate over HTTP with the scheme {scheme:?}");
+    }
+    verdict
+}
+
+async fn ask_for(shared: &Shared, peer: IpAddr, scheme: &str, data: &[u8]) -> Verdict {
     let provider = shared.common.schemes.provider(scheme).ok_or(Refused::Credentials)?;
     if !provider.takes_time() {
         let znode = |path: &str| shared.tree().read().node(path)?.data().map(<[u8]>::to_vec);

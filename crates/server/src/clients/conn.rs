@@ -4,7 +4,10 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use atomic_waker::AtomicWaker;
+use parking_lot::Mutex;
 use zebu_proto::OpCode;
+
+use crate::clients::access::Entered;
 
 /// A client's connection.
 pub type Conn = zebu_engine::Conn<Side>;
@@ -22,17 +25,26 @@ pub struct Side {
     pub task: AtomicWaker,
     /// The network worker that is to serve it.
     pub worker: AtomicUsize,
+    /// The identities that it counts for.
+    pub entered: Mutex<Entered>,
     /// Counters.
     pub stats: ConnStats,
 }
 
 impl Side {
     /// Of a connection that was just accepted.
-    pub fn new(peer: SocketAddr, established_ms: i64, worker: usize, is_secure: bool) -> Self {
+    pub fn new(
+        peer: SocketAddr,
+        established_ms: i64,
+        worker: usize,
+        is_secure: bool,
+        entered: Entered,
+    ) -> Self {
         let stats = ConnStats::default();
         stats.reset();
         let worker = AtomicUsize::new(worker);
-        Self { peer, established_ms, is_secure, task: AtomicWaker::new(), worker, stats }
+        let (task, entered) = (AtomicWaker::new(), Mutex::new(entered));
+        Self { peer, established_ms, is_secure, task, worker, entered, stats }
     }
 }
 

@@ -18,9 +18,10 @@ use zebu_engine::{Common, Ticket};
 use zebu_proto::request::ConnectRequest;
 use zebu_proto::{OpCode, SessionId};
 use zebu_replica::Input;
-use zebu_replica::auth::Refused;
+use zebu_replica::auth::{Credentials, Refused};
 use zebu_transport::{Parked, Stream};
 
+use crate::clients::access;
 use crate::clients::authentication;
 use crate::clients::conn::{Conn, Side};
 use crate::clients::four_letter_words::{self, Parsed, Question};
@@ -114,6 +115,7 @@ impl Client {
     /// The connection is over, for everybody.
     pub fn leave(&self) {
         self.client.leave(&self.shared.common);
+        drop(std::mem::take(&mut *self.conn().side.entered.lock()));
     }
 
     /// The four-letter word that the connection has begun with.
@@ -270,6 +272,18 @@ impl Worker<Side> for Desk<'_> {
     fn sasl_given(&mut self) -> Option<zebu_auth::sasl::Given> {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Some(zebu_auth::sasl::Given { wall, random: zebu_auth::random::bytes()? })
+    }
+
+    fn may_try(&mut self, conn: &Conn) -> bool {
+        access::may_try(self.shared, conn.address)
+    }
+
+    fn failed(&mut self, conn: &Conn) {
+        access::failed(self.shared, conn.address);
+    }
+
+    fn admits(&mut self, conn: &Conn, ids: &Credentials) -> bool {
+        access::enter(self.shared, conn.address, &mut conn.side.entered.lock(), ids)
     }
 
     fn authenticated(&mut self, conn: &Conn, asking: Asking<'_>, result: Result<(), Refused>) {

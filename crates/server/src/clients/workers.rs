@@ -19,6 +19,7 @@ use zebu_auth::certificate::Facts;
 use zebu_engine::Outbox;
 use zebu_transport::{Parked, Stream};
 
+use crate::clients::access::{self, Entered};
 use crate::clients::balance::{self, Load, Spread};
 use crate::clients::conn::{Conn, Side};
 use crate::clients::connection::{self, Client};
@@ -490,11 +491,15 @@ fn begin(
     socket.set_keepalive(shared.config.net.tcp_keep_alive)?;
     let proved = shared.x509.as_ref().zip(certificate);
     let proved = proved.map(|(x509, facts)| x509.ids(&facts.subject)).unwrap_or_default();
-    let ids = shared.common.schemes.initial_with(peer.ip(), proved);
     let address = peer.ip().to_canonical();
+    let mut entered = Entered::default();
+    if !access::enter(shared, address, &mut entered, &proved) {
+        return Ok(None);
+    }
+    let ids = shared.common.schemes.initial_with(peer.ip(), proved);
     let now_ms = shared.clock.now().wall_ms;
     let outbox = Outbox::new(shared.common.rules.outbox_bytes_max);
-    let side = Side::new(peer, now_ms, me, stream.is_secure());
+    let side = Side::new(peer, now_ms, me, stream.is_secure(), entered);
     let Some(conn) = shared.enter(address, |id| Conn::new(id, address, ids, outbox, side)) else {
         shared.metrics.connection_rejected.add(1);
         if refusals.is_due() {

@@ -144,6 +144,17 @@ fn every_metric_moves() {
     }
     moved(&running, &mut all);
 
+    let strict = ["zebu.authFailuresPerMinute=1", "zebu.maxConnectionsPerIdentity=1"];
+    let running = Running::new(&strict);
+    let mut first = running.client();
+    for mut client in [running.client(), running.client()] {
+        first.auth("digest", "amy:pw");
+        client.auth("digest", "amy:pw");
+        client = running.client();
+        client.auth("nothing", "");
+    }
+    moved(&running, &mut all);
+
     // Overload.
     let (running, mut keeper) = Gate::server(&[
         "request_throttle_max_requests=1",

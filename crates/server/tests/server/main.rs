@@ -18,6 +18,7 @@ mod sessions;
 mod slow;
 mod storage;
 mod strangers;
+mod strict;
 mod throttling;
 mod tls;
 mod turns;

@@ -95,7 +95,7 @@ impl Talk {
         self.say(&answer);
     }
 
-    fn refuses(&mut self, question: &Value) {
+    pub fn refuses(&mut self, question: &Value) {
         let answer = json!({"version": 1, "id": question["id"], "result": "refused"}).to_string();
         self.say(&answer);
     }

@@ -1,0 +1,192 @@
+//! What a configuration leaves open to strangers: shown by `zebu server --check`, refused by the parts of the hardened profile.
+//!
+//! Decides from the typed configuration alone, so it does not matter where a setting came from.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use zebu_replica::Passwords;
+
+use super::build::Reader;
+use super::settings::Config;
+use super::value;
+use super::words::{Whitelist, Word};
+
+const HARDENED: &str = "zebu.hardened";
+const REQUIRE_TLS: &str = "zebu.requireTls";
+const WORLD_WRITES: &str = "zebu.refuseWorldWrites";
+const WORDS: &str = "4lw.commands.whitelist";
+/// What the profile sets `zebu.authFailuresPerMinute` to.
+const FAILURES_PER_MINUTE: u32 = 10;
+/// What the profile sets `zebu.maxConnectionsPerIdentity` to.
+const CONNECTIONS_PER_IDENTITY: u32 = 100;
+
+/// Something that a stranger may use, and what closes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Open {
+    /// What.
+    pub what: String,
+    /// The settings that close it.
+    pub remedy: &'static str,
+}
+
+impl fmt::Display for Open {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\nhint: {}", self.what, self.remedy)
+    }
+}
+
+/// Everything that is open.
+pub fn open(config: &Config) -> Vec<Open> {
+    let mut open = without_tls(config);
+    let mut add = |what: String, remedy: &'static str| open.push(Open { what, remedy });
+    let auth = &config.auth;
+    if !matches!(auth.session_passwords, Passwords::Keyed(_)) {
+        add(
+            "whoever knows the id of a session can compute its password".to_owned(),
+            "zebu.sessionSecretFile names a secret of all members, and zebu.sessionPasswords is keyed",
+        );
+    }
+    // Whoever sends any password has an id of the scheme digest.
+    let proves = |scheme: &String| !["ip", "digest", "key", "ensemble"].contains(&scheme.as_str());
+    if auth.enforced_schemes.is_empty() || !auth.enforced_schemes.iter().all(proves) {
+        add(
+            "clients are served that have not proved who they are".to_owned(),
+            "enforce.auth.enabled=true with enforce.auth.schemes, of which each is sasl, x509 or one of a program of yours",
+        );
+    }
+    if auth.skip_acl {
+        add("ACLs are not checked".to_owned(), "skipACL=no");
+    }
+    if !auth.refuses_world_writes {
+        add("a new ACL may let everybody write".to_owned(), "zebu.refuseWorldWrites=true");
+    }
+    if auth.failures_per_minute == 0 {
+        add(
+            "one address may fail to authenticate any number of times".to_owned(),
+            "zebu.authFailuresPerMinute is more than 0",
+        );
+    }
+    let words = Whitelist::new(&config.four_letter_words, config.readonly_mode);
+    let more = |word: &&Word| !matches!(word, Word::Ruok | Word::Srvr) && words.allows(**word);
+    let more: Vec<&str> = Word::ALL.iter().filter(more).map(|word| word.name()).collect();
+    if !more.is_empty() {
+        add(
+            format!("four-letter words are answered to anybody: {}", more.join(", ")),
+            "4lw.commands.whitelist=ruok,srvr, and readonlymode.enabled=false",
+        );
+    }
+    if config.limits.connections_per_address.is_none() {
+        add(
+            "one address may open any number of connections".to_owned(),
+            "maxClientCnxns is more than 0",
+        );
+    }
+    if config.limits.connections_per_identity == 0 {
+        add(
+            "one identity may open any number of connections".to_owned(),
+            "zebu.maxConnectionsPerIdentity is more than 0",
+        );
+    }
+    open
+}
+
+/// Ports that others can reach, and on which something is said in the clear.
+fn without_tls(config: &Config) -> Vec<Open> {
+    let mut open = Vec::new();
+    let mut add = |what: String, remedy: &'static str| open.push(Open { what, remedy });
+    if let Some(port) = config.net.client_port {
+        add(
+            format!("port {port} serves clients without TLS"),
+            "secureClientPort in place of clientPort, also in the line of this server in the list of members",
+        );
+    }
+    match config.ensemble.as_ref().map(|ensemble| &ensemble.tls) {
+        Some(None) => {
+            add("servers speak without TLS to each other".to_owned(), "sslQuorum=true");
+        }
+        Some(Some(tls)) if !tls.dials || tls.accepts_plain => add(
+            "servers may speak without TLS to each other".to_owned(),
+            "sslQuorum=true and portUnification=false",
+        ),
+        None | Some(Some(_)) => {}
+    }
+    if let Some(admin) = config.admin.as_ref().filter(|admin| !is_of_this_machine(&admin.address)) {
+        add(
+            format!("the admin server answers without TLS on port {}", admin.port),
+            "admin.serverAddress=127.0.0.1 behind a proxy with TLS, or admin.enableServer=false",
+        );
+    }
+    if let Some(page) = config.prometheus.as_ref().filter(|it| !is_of_this_machine(&it.address)) {
+        add(
+            format!("metrics are shown without TLS on port {}", page.port),
+            "metricsProvider.httpHost=127.0.0.1 behind a proxy with TLS",
+        );
+    }
+    open
+}
+
+/// Whether only this machine reaches a port of that address.
+fn is_of_this_machine(address: &str) -> bool {
+    match address.parse::<IpAddr>() {
+        Ok(address) => address.to_canonical().is_loopback(),
+        Err(_) => address.eq_ignore_ascii_case("localhost"),
+    }
+}
+
+impl Reader<'_> {
+    /// Whether the whole profile is switched on.
+    fn is_hardened(&self) -> bool {
+        self.is_on(HARDENED)
+    }
+
+    /// `zebu.refuseWorldWrites`.
+    pub(super) fn refuses_world_writes(&self) -> bool {
+        match self.given(WORLD_WRITES) {
+            Some(_) => self.is_on(WORLD_WRITES),
+            None => self.is_hardened(),
+        }
+    }
+
+    /// `zebu.authFailuresPerMinute`.
+    pub(super) fn failures_per_minute(&self) -> u32 {
+        self.count_or("zebu.authFailuresPerMinute", FAILURES_PER_MINUTE)
+    }
+
+    /// `zebu.maxConnectionsPerIdentity`.
+    pub(super) fn connections_per_identity(&self) -> u32 {
+        self.count_or("zebu.maxConnectionsPerIdentity", CONNECTIONS_PER_IDENTITY)
+    }
+
+    /// A limit that is off unless it is given, or the profile is on.
+    fn count_or(&self, key: &'static str, hardened: u32) -> u32 {
+        match self.given(key) {
+            Some(_) => self.count(key),
+            None if self.is_hardened() => hardened,
+            None => 0,
+        }
+    }
+
+    /// `4lw.commands.whitelist`.
+    pub(super) fn four_letter_words(&self) -> Vec<String> {
+        let default = if self.is_hardened() { "ruok,srvr" } else { "srvr" };
+        match self.given(WORDS) {
+            Some(given) => value::list(given.value()),
+            None => value::list(default),
+        }
+    }
+
+    /// Refuses what the profile closes, or a part of it that is switched on.
+    pub(super) fn check_hardened(&self, config: &Config) {
+        let requires_tls = self.is_on(REQUIRE_TLS);
+        if self.is_hardened() {
+            for open in open(config) {
+                self.problem(HARDENED, format!("{HARDENED}=true: {open}"));
+            }
+        } else if requires_tls {
+            for open in without_tls(config) {
+                self.problem(REQUIRE_TLS, format!("{REQUIRE_TLS}=true: {open}"));
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What strangers may try, and how many connections an identity may have.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tracing::warn;
+use zebu_auth::failures::Failures;
+use zebu_auth::identities::Identities;
+use zebu_proto::Id;
+
+use crate::config::Config;
+use crate::shared::Shared;
+
+/// A scheme, and an id of it.
+type Identity = (String, String);
+
+/// Of all clients of a server.
+#[derive(Debug)]
+pub struct Access {
+    failures: Mutex<Failures>,
+    identities: Arc<Mutex<Identities<Identity>>>,
+}
+
+/// The identities that a connection counts for. When it is dropped, the connection counts no longer.
+#[derive(Debug, Default)]
+pub struct Entered {
+    identities: Option<Arc<Mutex<Identities<Identity>>>>,
+    ids: Vec<Identity>,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        if let Some(identities) = &self.identities {
+            identities.lock().leave(&self.ids);
+        }
+    }
+}
+
+impl Access {
+    /// Nobody has tried anything.
+    pub fn new(config: &Config) -> Self {
+        let identities = Identities::new(config.limits.connections_per_identity);
+        Self {
+            failures: Mutex::new(Failures::new(config.auth.failures_per_minute)),
+            identities: Arc::new(Mutex::new(identities)),
+        }
+    }
+}
+
+/// Whether a client of that address may try to authenticate.
+pub fn may_try(shared: &Shared, peer: IpAddr) -> bool {
+    let may = shared.access.failures.lock().may_try(shared.clock.monotonic(), peer);
+    if !may {
+        shared.metrics.auth_attempts_limited.add(1);
+    }
+    may
+}
+
+/// A client of that address has shown wrong credentials.
+pub fn failed(shared: &Shared, peer: IpAddr) {
+    shared.metrics.auth_failures.add(1);
+    if shared.access.failures.lock().failed(shared.clock.monotonic(), peer) {
+        let most = shared.config.auth.failures_per_minute;
+        warn!(
+            "{peer} has failed to authenticate more often than zebu.authFailuresPerMinute={most} allows: \
+             its next attempts are turned away for a while"
+        );
+    }
+}
+
+/// Counts a connection of that address for the identities among these ids that it does not count for yet.
+///
+/// Returns whether it may have them: each has a connection left.
+pub fn enter(shared: &Shared, peer: IpAddr, entered: &mut Entered, ids: &[Id]) -> bool {
+    let mut identities = shared.access.identities.lock();
+    if !identities.are_counted() {
+        return true;
+    }
+    let schemes = &shared.common.schemes;
+    let proved = ids.iter().filter(|id| schemes.proves(id));
+    let proved = proved.map(|id| (id.scheme.clone(), id.id.clone()));
+    let more: Vec<Identity> = proved.filter(|it| !entered.ids.contains(it)).collect();
+    if let Err((scheme, id)) = identities.enter(&more) {
+        let shown = schemes.shown(scheme, id);
+        let most = shared.config.limits.connections_per_identity;
+        shared.metrics.identity_connections_rejected.add(1);
+        warn!(
+            "closing a connection from {peer}: {shown} has {most} connections, as many as \
+             zebu.maxConnectionsPerIdentity allows"
+        );
+        return false;
+    }
+    entered.identities.get_or_insert_with(|| shared.access.identities.clone());
+    entered.ids.extend(more);
+    true
+}
