@@ -89,7 +89,9 @@ mod tests {
         // After a minute without a failure it is as at the beginning.
         assert!(!failures.failed(240 * S, HOME) && !failures.failed(240 * S, HOME));
         // What was tried side by side takes no longer to be forgotten.
-        (0..100).for_each(|_| drop(failures.failed(500 * S, HOME)));
+        for _ in 0..100 {
+            failures.failed(500 * S, HOME);
+        }
         assert!(failures.may_try(520 * S, HOME));
     }
 
@@ -113,7 +115,9 @@ mod tests {
     #[test]
     fn those_that_have_failed_most_are_remembered() {
         let mut failures = Failures::new(2);
-        (0..2).for_each(|_| drop(failures.failed(S, HOME)));
+        for _ in 0..2 {
+            failures.failed(S, HOME);
+        }
         for n in 0..ADDRESSES_MAX as u32 * 2 {
             failures.failed(S, IpAddr::from((n + (10 << 24)).to_be_bytes()));
         }

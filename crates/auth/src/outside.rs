@@ -13,6 +13,8 @@ use sha2::{Digest as _, Sha256};
 
 use message::{Reply, Request};
 
+use crate::Secret;
+
 /// Longest data of a client, in bytes: more is refused without asking.
 pub const DATA_BYTES_MAX: usize = 64 << 10;
 /// Clients that may wait, those asked about included.
@@ -65,7 +67,7 @@ pub enum Input {
         /// Where the client comes from.
         peer: IpAddr,
         /// What it has sent: bytes, or a null.
-        data: Option<Vec<u8>>,
+        data: Option<Secret>,
     },
     /// The program was dialled, and is there.
     Connected,
@@ -82,8 +84,8 @@ pub enum Input {
 pub enum Output {
     /// Dial the program; [`Input::Connected`] or [`Input::Ended`] comes of it.
     Dial,
-    /// Send these bytes. They hold the data of a client: they are not to be logged.
-    Send(Vec<u8>),
+    /// Send these bytes, which hold the data of a client.
+    Send(Secret),
     /// Close the connection. Nothing comes of it.
     Close,
     /// A verdict.
@@ -111,7 +113,7 @@ enum Link {
 struct Waiting {
     key: [u8; 32],
     peer: IpAddr,
-    data: Option<Vec<u8>>,
+    data: Option<Secret>,
     tickets: Vec<u64>,
     /// When they have waited too long.
     due: Duration,
@@ -233,14 +235,15 @@ impl Outside {
         now: Duration,
         ticket: u64,
         peer: IpAddr,
-        data: Option<Vec<u8>>,
+        data: Option<Secret>,
         out: &mut Vec<Output>,
     ) {
-        if data.as_ref().is_some_and(|data| data.len() > DATA_BYTES_MAX) {
+        let bytes = data.as_ref().map_or(0, |data| data.expose().len());
+        if bytes > DATA_BYTES_MAX {
             out.push(Output::Judged(ticket, Judged::Refused));
             return;
         }
-        let key = self.key(peer, data.as_deref());
+        let key = self.key(peer, data.as_ref().map(Secret::expose));
         if let Some((until, ids)) = self.cache.get(&key)
             && now < *until
         {
@@ -261,7 +264,6 @@ impl Outside {
             self.clients += 1;
             return;
         }
-        let bytes = data.as_ref().map_or(0, Vec::len);
         if self.bytes + bytes > WAITING_BYTES_MAX {
             out.push(Output::Judged(ticket, Judged::Unknown));
             let text = format!("the check of scheme {}: too many bytes wait", self.scheme);
@@ -353,7 +355,7 @@ impl Outside {
         let Some(waiting) = self.waiting.remove(&id) else { return };
         self.by_key.remove(&waiting.key);
         self.clients -= waiting.tickets.len();
-        self.bytes -= waiting.data.as_ref().map_or(0, Vec::len);
+        self.bytes -= waiting.data.as_ref().map_or(0, |data| data.expose().len());
         let judged = |ticket| Output::Judged(ticket, verdict.clone());
         out.extend(waiting.tickets.into_iter().map(judged));
     }
@@ -431,9 +433,9 @@ impl Outside {
                         id: *id,
                         scheme: &self.scheme,
                         address: waiting.peer,
-                        data: waiting.data.as_deref(),
+                        data: waiting.data.as_ref().map(Secret::expose),
                     };
-                    out.push(Output::Send(request.line()));
+                    out.push(Output::Send(Secret::new(request.line())));
                 }
             }
         }

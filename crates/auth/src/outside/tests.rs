@@ -1,3 +1,5 @@
+//! A program that is there, away, slow or broken, told step by step.
+
 use super::*;
 
 const HOME: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
@@ -34,8 +36,9 @@ impl Case {
             Output::Dial => "dial".to_owned(),
             Output::Close => "close".to_owned(),
             Output::Send(line) => {
+                let line = line.expose();
                 assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
-                let value: serde_json::Value = serde_json::from_slice(&line).unwrap();
+                let value: serde_json::Value = serde_json::from_slice(line).unwrap();
                 format!("send {}", value["id"])
             }
             Output::Judged(ticket, judged) => format!("{ticket} {judged:?}"),
@@ -46,7 +49,7 @@ impl Case {
     }
 
     fn ask(&mut self, ticket: u64, data: &str) -> Vec<String> {
-        let data = Some(data.as_bytes().to_vec());
+        let data = Some(Secret::from(data));
         self.step(Input::Ask { ticket, peer: HOME, data })
     }
 
@@ -70,10 +73,11 @@ fn a_question_is_a_line_of_json() {
     let mut case = Case::new(RULES);
     case.ask(5, "amy:\n\"secret");
     case.outside.step(case.now, Input::Connected, &mut case.out);
+    assert!(!format!("{:?}", case.out).contains("YW15"), "what is sent cannot be printed");
     let [Output::Send(line)] = &case.out[..] else { panic!("{:?}", case.out) };
     // `echo -n ... | base64`
     let data = "YW15Ogoic2VjcmV0";
-    let value: serde_json::Value = serde_json::from_slice(line).unwrap();
+    let value: serde_json::Value = serde_json::from_slice(line.expose()).unwrap();
     assert_eq!(
         value,
         serde_json::json!({
@@ -106,7 +110,8 @@ fn a_good_verdict_is_remembered_for_a_time_and_a_refusal_never() {
     assert_eq!(case.answer(3, "refused"), ["3 Refused"]);
     assert_eq!(case.ask(4, "amy2"), ["send 4"]);
     case.answer(4, "refused");
-    let other = Input::Ask { ticket: 5, peer: [10, 0, 0, 1].into(), data: Some(b"amy".to_vec()) };
+    let other =
+        Input::Ask { ticket: 5, peer: [10, 0, 0, 1].into(), data: Some(Secret::from("amy")) };
     assert_eq!(case.step(other), ["send 5"], "another address is another question");
     case.answer(5, "refused");
     let null = Input::Ask { ticket: 6, peer: HOME, data: None };

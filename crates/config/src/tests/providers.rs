@@ -1,5 +1,7 @@
 //! Authentication schemes that `authProvider.*` names.
 
+use std::time::Duration;
+
 use super::{Case, MS};
 use crate::{CheckLimits, OutsideCheck};
 
@@ -37,7 +39,7 @@ fn a_program_behind_a_socket_makes_its_scheme() {
     .config();
     let of = |scheme: &str, path: &str| OutsideCheck { scheme: scheme.into(), path: path.into() };
     assert_eq!(config.auth.outside, [of("ldap", "/run/a:b/ldap.sock"), of("opa", "/run/opa.sock")]);
-    let limits = CheckLimits { time_max: 1500 * MS, asked_max: 7, cache_time: 0 * MS };
+    let limits = CheckLimits { time_max: 1500 * MS, asked_max: 7, cache_time: Duration::ZERO };
     assert_eq!(config.auth.check_limits, limits);
     assert_eq!(config.auth.enforced_schemes, ["ldap"]);
 }

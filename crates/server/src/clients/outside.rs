@@ -11,6 +11,7 @@ use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
+use zebu_auth::Secret;
 use zebu_auth::outside::{DATA_BYTES_MAX, Input, Judged, Output, Outside, Rules};
 use zebu_proto::Id;
 use zebu_replica::auth::{Answer, AuthProvider, Claim, Question, Refused, Verdict};
@@ -173,7 +174,7 @@ impl Driver {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         self.answers.insert(ticket, answer);
-        Input::Ask { ticket, peer, data }
+        Input::Ask { ticket, peer, data: data.map(Secret::new) }
     }
 
     fn carry_out(&mut self, output: Output) {
@@ -184,7 +185,7 @@ impl Driver {
             }
             Output::Send(line) => {
                 if let Link::Up { unsent, .. } = &mut self.link {
-                    unsent.extend_from_slice(&line);
+                    unsent.extend_from_slice(line.expose());
                 }
             }
             Output::Close => self.link = Link::Down,

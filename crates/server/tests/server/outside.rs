@@ -101,7 +101,7 @@ impl Talk {
     }
 
     /// Waits until the server has closed it.
-    fn is_closed(mut self) {
+    fn ends(mut self) {
         let mut line = String::new();
         while self.reader.read_line(&mut line).unwrap() > 0 {}
     }
@@ -195,7 +195,7 @@ fn a_silent_program_lets_nobody_in_and_is_dialled_anew() {
     let mut talk = program.accept();
     talk.question();
     assert!(client.reply().is_none());
-    talk.is_closed();
+    talk.ends();
     let mut again = running.client();
     claim(&mut again, "amy:pw");
     assert!(again.reply().is_none());
@@ -296,5 +296,5 @@ fn a_server_stops_while_the_program_is_silent() {
     talk.question();
     running.stop();
     // Its thread ends, and with it the connection.
-    talk.is_closed();
+    talk.ends();
 }
