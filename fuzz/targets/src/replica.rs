@@ -16,7 +16,7 @@ use zebu_proto::{
     Acl, ErrorCode, EventType, ExtendedTypes, OpCode as Op, Perms, ServerId, SessionId, Stat, Xid,
     Zxid, compatible_password,
 };
-use zebu_replica::auth::{Credentials, Digest, DigestAlgorithm, Schemes};
+use zebu_replica::auth::{Claim, Credentials, Digest, DigestAlgorithm, Schemes};
 use zebu_replica::gate::{Route, route};
 use zebu_replica::{
     ANSWER_BYTES_MAX, After, ConnId, Connect, Input, IntakeOptions, MemberOptions, Now, Options,
@@ -171,8 +171,9 @@ impl Driver {
             Event::Auth { slot, user } => {
                 let Some(client) = self.clients.get_mut(&slot) else { return };
                 let auth: &[u8] = if user == 0 { b"alice:secret" } else { b"bob:x" };
-                let ids = self.schemes.authenticate(&client.ids, PEER, "digest", Some(auth));
-                client.ids = ids.expect("digest takes any user");
+                let claim = Claim::new(PEER, Some(auth));
+                let ids = self.schemes.authenticate(&client.ids, "digest", &claim);
+                client.ids = ids.expect("digest takes any user").expect("and takes no time");
             }
             Event::Tick { ms } => {
                 self.now.monotonic += Duration::from_millis(ms);
