@@ -14,13 +14,15 @@ use crate::steps::{root, run};
 /// Group, name and version of what Maven installs; a version may be followed by a colon and a classifier.
 type Artifact = (&'static str, &'static str, &'static str);
 
-/// Debian: the 3.8.0 server and command line, the C client with and without threads, the logger that shows what they say, and what counts
-/// the cost of a request, a key distribution centre of Kerberos, and what judges the packages in `deploy`.
-const DEBIAN: [&str; 17] = [
+/// Debian: the 3.8.0 server and command line, the C client with and without threads and its programs, the logger that shows
+/// what they say, what counts the cost of a request, a key distribution centre of Kerberos, and what judges the packages in
+/// `deploy`.
+const DEBIAN: [&str; 18] = [
     "zookeeper",
     "libzookeeper-java",
     "libzookeeper-mt-dev",
     "libzookeeper-st2",
+    "zookeeper-bin",
     "libslf4j-java",
     "gcc",
     "libc6-dev",

@@ -1,6 +1,7 @@
 //! Developer tasks: `cargo xtask <task>`.
 
 mod book;
+mod capi;
 mod deps;
 mod dist;
 mod report;
@@ -20,6 +21,9 @@ usage: cargo xtask <task>
   tidy           only the checks of layers, files, words, links and ids
   dist [--only tar,deb,image] [--out DIR] [--program FILE] [--version V]
                  what a release hands out, in target/dist: a tar archive, a Debian package and a container image
+  capi [--debug] [--into DIR] [--prefix DIR]
+                 builds libzookeeper_mt and libzookeeper_st, the C client's ABI, and lays them out below DIR (target/capi)
+                 with headers and pkg-config files; --prefix is where those will be installed
   book           builds the book of docs/SUMMARY.md with mdBook
   counted [--steps]
                  what a request costs in instructions, allocations and system calls, against its limits;
@@ -56,6 +60,7 @@ fn run(words: &[String]) -> Result<()> {
         "test" | "ci" => steps::test(),
         "deps" => deps::install(),
         "tidy" => tidy::check(),
+        "capi" => capi::install(rest),
         "book" => book::build(),
         "dist" => dist::make(rest),
         "counted" => steps::counted(rest),

@@ -150,7 +150,7 @@ fn section(title: &str, step: impl FnOnce() -> Result<()>) -> Result<()> {
     result
 }
 
-fn cargo(words: &[&str]) -> Command {
+pub(crate) fn cargo(words: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(words).current_dir(root());
     command

@@ -1,0 +1,601 @@
+//! What drives the pure session of one handle over one socket that never waits.
+//!
+//! It knows no thread: whoever owns it asks [`Driver::interest`] what to wait for, and tells [`Driver::process`] what has
+//! happened. In the single-threaded library that is the program, in the other one a thread of ours.
+
+use std::collections::{HashSet, VecDeque};
+use std::ffi::{CString, c_int, c_void};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use zebu_proto::connect_string::HostPort;
+use zebu_proto::{ErrorCode, EventType};
+use zebu_session::{
+    Answer, Chroot, Effect, Ending, Failure, Frame, Input, Options, Output, Registration,
+    RequestId, Session, State, Submission, WatchKind, WatcherId,
+};
+
+use crate::callback::{Callback, Waiter};
+use crate::constants::{event, state};
+use crate::errors;
+use crate::hosts::Hosts;
+use crate::log::{Line, say};
+use crate::probe::{LOOK, Question};
+use crate::watchers::{Watcher, WatcherFn, Watchers, Watching};
+use crate::wire::Wire;
+
+/// Reads in one go before others get their turn.
+const READS_MAX: usize = 16;
+
+/// What to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Interest {
+    /// The socket, if there is one.
+    pub(crate) fd: Option<RawFd>,
+    /// Whether room in the socket is waited for, too; what comes is always waited for.
+    pub(crate) is_writing: bool,
+    /// After how long something is due in any case.
+    pub(crate) wait: Duration,
+}
+
+/// What a request does to the watchers when it succeeds.
+#[derive(Debug, Default)]
+pub(crate) enum Watch {
+    #[default]
+    None,
+    /// It leaves one.
+    Leave(Watching),
+    /// It removes one, at a path the server calls so, from these kinds.
+    Forget(Arc<str>, &'static [WatchKind], Watcher),
+    /// It removes all of these kinds.
+    ForgetAll(Arc<str>, &'static [WatchKind], zebu_proto::WatcherType),
+}
+
+/// A request that is not answered.
+#[derive(Debug)]
+struct Pending {
+    waiter: Waiter,
+    watch: Option<(WatcherId, Watch)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Driver {
+    session: Session,
+    start: Instant,
+    outputs: Vec<Output>,
+    pub(crate) hosts: Hosts,
+    wants_names: bool,
+    wire: Option<Wire>,
+    question: Option<Question>,
+    /// Requests by their numbers; the first one's is `first`.
+    pending: VecDeque<Option<Pending>>,
+    first: u64,
+    watcher_ids: u64,
+    watchers: Watchers,
+    /// Who was told of the notification that is carried out.
+    told: HashSet<(usize, usize)>,
+    /// Where in `ready` the next watcher of children goes that is told of a deletion: before those of the data.
+    children_at: usize,
+    pub(crate) chroot: Chroot,
+    /// The watcher of the handle, and its context.
+    pub(crate) function: Option<WatcherFn>,
+    pub(crate) context: *mut c_void,
+    state: c_int,
+    ending: Option<Ending>,
+    /// What the program is to be told, in order.
+    ready: Vec<Callback>,
+    lines: Vec<Line>,
+    /// Until when the server may answer that the session is closed.
+    closing: Option<Duration>,
+    is_closed: bool,
+    /// The connection was lost since somebody last asked.
+    is_lost: bool,
+}
+
+// SAFETY: nobody here looks behind the context; that it may be used on another thread is part of the C client's contract.
+unsafe impl Send for Driver {}
+
+impl Driver {
+    pub(crate) fn new(
+        options: Options,
+        hosts: Hosts,
+        chroot: Chroot,
+        function: Option<WatcherFn>,
+        context: *mut c_void,
+    ) -> Self {
+        Self {
+            session: Session::new(options),
+            start: Instant::now(),
+            outputs: Vec::new(),
+            hosts,
+            wants_names: false,
+            wire: None,
+            question: None,
+            pending: VecDeque::new(),
+            first: 1,
+            watcher_ids: 0,
+            watchers: Watchers::default(),
+            told: HashSet::new(),
+            children_at: 0,
+            chroot,
+            function,
+            context,
+            state: state::NOT_CONNECTED,
+            ending: None,
+            ready: Vec::new(),
+            lines: Vec::new(),
+            closing: None,
+            is_closed: false,
+            is_lost: false,
+        }
+    }
+
+    pub(crate) fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    // What the program asks.
+
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// As `zoo_state` says it.
+    pub(crate) fn state(&self) -> c_int {
+        self.state
+    }
+
+    /// Whether the session is over for good.
+    pub(crate) fn is_unrecoverable(&self) -> bool {
+        self.state < 0
+    }
+
+    pub(crate) fn ending(&self) -> Option<Ending> {
+        self.ending
+    }
+
+    pub(crate) fn wire(&self) -> Option<&Wire> {
+        self.wire.as_ref()
+    }
+
+    /// Whether the connection was lost since this was last asked.
+    pub(crate) fn take_lost(&mut self) -> bool {
+        std::mem::take(&mut self.is_lost)
+    }
+
+    /// The watcher of the handle itself, if it has one.
+    pub(crate) fn default_watcher(&self) -> Option<Watcher> {
+        self.function.map(|call| Watcher { call, context: self.context })
+    }
+
+    pub(crate) fn has_watcher(
+        &self,
+        path: &str,
+        kinds: &[WatchKind],
+        watcher: Option<Watcher>,
+    ) -> bool {
+        !self.watchers.at(path, kinds, watcher).is_empty()
+    }
+
+    /// How many requests are not answered.
+    pub(crate) fn unanswered(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// What the program is to be told, and lines for people; to be passed on when no lock is held any more.
+    pub(crate) fn take_told(&mut self) -> (Vec<Callback>, Vec<Line>) {
+        (std::mem::take(&mut self.ready), std::mem::take(&mut self.lines))
+    }
+
+    /// Whether there is something to pass on.
+    pub(crate) fn has_told(&self) -> bool {
+        !self.ready.is_empty() || !self.lines.is_empty()
+    }
+
+    // What the program wants.
+
+    pub(crate) fn submit(&mut self, frame: Frame, watch: Watch, waiter: Waiter) {
+        let id = RequestId(self.first + self.pending.len() as u64);
+        let (effect, watch) = match watch {
+            Watch::None => (Effect::None, None),
+            Watch::Leave(watching) => {
+                self.watcher_ids += 1;
+                let watcher = WatcherId(self.watcher_ids);
+                let (kind, path) = (watching.kind, watching.path.clone());
+                let effect = Effect::Watch(Registration { watcher, kind, path });
+                (effect, Some((watcher, Watch::Leave(watching))))
+            }
+            Watch::ForgetAll(path, kinds, kind) => {
+                let effect = Effect::Unwatch { path: path.clone(), kind };
+                (effect, Some((WatcherId(0), Watch::ForgetAll(path, kinds, kind))))
+            }
+            forget @ Watch::Forget(..) => (Effect::None, Some((WatcherId(0), forget))),
+        };
+        self.pending.push_back(Some(Pending { waiter, watch }));
+        self.step(Input::Submit(Submission { id, frame, effect, series: None }));
+    }
+
+    pub(crate) fn authenticate(&mut self, scheme: String, auth: Vec<u8>, waiter: Waiter) {
+        let id = RequestId(self.first + self.pending.len() as u64);
+        self.pending.push_back(Some(Pending { waiter, watch: None }));
+        self.step(Input::Authenticate { id, scheme, auth });
+    }
+
+    /// Removes watchers without asking a server. Where nobody else needs a watch, the server is told so when there is one.
+    pub(crate) fn forget(&mut self, path: &str, kinds: &[WatchKind], watcher: Option<Watcher>) {
+        for id in self.watchers.at(path, kinds, watcher) {
+            self.watchers.remove(id);
+            self.step(Input::Unwatch(id));
+        }
+    }
+
+    /// Ends the session: at once where no server knows that it lives, else when the server says so, or at `until`.
+    pub(crate) fn close(&mut self, patience: Duration) {
+        if self.session.server().is_none() {
+            self.abandon();
+            return;
+        }
+        self.closing = Some(self.now() + patience);
+        let id = RequestId(self.first + self.pending.len() as u64);
+        self.pending.push_back(Some(Pending { waiter: Waiter::Nobody, watch: None }));
+        self.step(Input::Close(id));
+        self.flush();
+    }
+
+    /// Everything is over here, whatever a server thinks.
+    pub(crate) fn abandon(&mut self) {
+        self.wire = None;
+        self.question = None;
+        self.ending.get_or_insert(Ending::Closed);
+        self.is_closed = true;
+        self.closing = None;
+        for pending in std::mem::take(&mut self.pending).into_iter().flatten() {
+            pending.waiter.answer(errors::CLOSING, Bytes::new(), &mut self.ready);
+        }
+    }
+
+    /// Whether nothing will happen any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// Leaves the server for another one.
+    pub(crate) fn leave(&mut self) {
+        self.hang_up("the list of servers has changed");
+    }
+
+    // What happens.
+
+    fn step(&mut self, input: Input) {
+        let now = self.now();
+        self.session.step(now, input, &mut self.outputs);
+        self.carry_out();
+    }
+
+    fn tick(&mut self) {
+        while self.session.deadline().is_some_and(|deadline| deadline <= self.now()) {
+            self.step(Input::Tick);
+        }
+        if self.closing.is_some_and(|until| until <= self.now()) {
+            self.abandon();
+        }
+        let now = self.now();
+        if let Some(question) = &mut self.question
+            && let Some(probe) = question.look(now)
+        {
+            let server = question.server;
+            self.question = None;
+            self.step(Input::Probed(server, probe));
+        }
+    }
+
+    /// What to wait for now.
+    pub(crate) fn interest(&mut self) -> Interest {
+        self.tick();
+        let now = self.now();
+        if self.wants_names && !self.hosts.is_stale(now) {
+            self.wants_names = false;
+            self.step(Input::Resolved(self.hosts.candidates()));
+        }
+        self.flush();
+        let now = self.now();
+        let wait = |until: Option<Duration>| until.map(|until| until.saturating_sub(now));
+        let looking = self.question.as_ref().map(|_| LOOK);
+        let waits = [wait(self.session.deadline()), wait(self.closing), looking];
+        let wait = waits.into_iter().flatten().min().unwrap_or(Duration::from_secs(60));
+        let wire = self.wire.as_ref();
+        Interest {
+            fd: wire.map(Wire::fd),
+            is_writing: wire.is_some_and(|wire| !wire.is_connected() || wire.has_output()),
+            wait: if self.wants_names { Duration::ZERO } else { wait },
+        }
+    }
+
+    /// When something is due that does not depend on the socket.
+    pub(crate) fn deadline(&self) -> Option<Duration> {
+        self.session.deadline()
+    }
+
+    /// Whether bytes wait to be sent on a connection that stands.
+    pub(crate) fn has_output(&self) -> bool {
+        self.wire.as_ref().is_some_and(|wire| wire.is_connected() && wire.has_output())
+    }
+
+    /// The socket may be read or written.
+    pub(crate) fn process(&mut self, can_read: bool, can_write: bool) {
+        if let Some(wire) = &mut self.wire
+            && !wire.is_connected()
+            && (can_read || can_write)
+        {
+            let (attempt, server) = (wire.attempt, wire.server);
+            match wire.finish_connecting() {
+                Ok(true) => {
+                    self.state = state::ASSOCIATING;
+                    self.step(Input::Connected(attempt));
+                }
+                Ok(false) => {}
+                Err(error) => self.hang_up(&format!("cannot connect to {server}: {error}")),
+            }
+        } else if can_read {
+            self.read();
+        }
+        self.tick();
+        self.flush();
+    }
+
+    fn read(&mut self) {
+        for _ in 0..READS_MAX {
+            let Some(wire) = &mut self.wire else { return };
+            match wire.read() {
+                Ok(true) => self.take_frames(),
+                Ok(false) => return,
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    self.hang_up("the server has closed the connection");
+                }
+                Err(error) => self.hang_up(&error.to_string()),
+            }
+        }
+    }
+
+    fn take_frames(&mut self) {
+        while let Some(wire) = &mut self.wire {
+            match wire.frame() {
+                Ok(Some(frame)) => {
+                    let attempt = wire.attempt;
+                    self.step(Input::Frame(attempt, frame));
+                }
+                Ok(None) => return,
+                Err(length) => self.hang_up(&format!("the server sends a frame of {length} bytes")),
+            }
+        }
+    }
+
+    /// Sends what the socket takes.
+    pub(crate) fn flush(&mut self) {
+        if let Some(wire) = &mut self.wire
+            && let Err(error) = wire.flush()
+        {
+            self.hang_up(&error.to_string());
+        }
+    }
+
+    /// The connection is gone.
+    fn hang_up(&mut self, fault: &str) {
+        let Some(wire) = self.wire.take() else { return };
+        say!(self.lines, Warn, "hang_up", "connection to {}: {fault}", wire.server);
+        self.disconnected();
+        self.step(Input::Disconnected(wire.attempt));
+    }
+
+    fn disconnected(&mut self) {
+        self.is_lost = true;
+        if self.state >= 0 {
+            self.state = state::NOT_CONNECTED;
+        }
+    }
+
+    /// The names whose addresses are wanted, if any; then [`Driver::named`].
+    pub(crate) fn take_names(&mut self) -> Option<Vec<HostPort>> {
+        std::mem::take(&mut self.wants_names).then(|| self.hosts.names().to_vec())
+    }
+
+    /// What [`Driver::take_names`] were resolved to.
+    pub(crate) fn named(&mut self, found: Vec<SocketAddr>) {
+        if found.is_empty() {
+            say!(self.lines, Warn, "named", "no name of a server can be resolved");
+        }
+        let now = self.now();
+        self.hosts.resolved(now, found);
+        self.step(Input::Resolved(self.hosts.candidates()));
+    }
+
+    // What comes out.
+
+    fn carry_out(&mut self) {
+        self.told.clear();
+        self.children_at = self.ready.len();
+        // Carrying out may lead to more.
+        while !self.outputs.is_empty() {
+            for output in std::mem::take(&mut self.outputs) {
+                self.carry_out_one(output);
+            }
+        }
+    }
+
+    fn carry_out_one(&mut self, output: Output) {
+        match output {
+            Output::Send(bytes) => {
+                if let Some(wire) = &mut self.wire {
+                    wire.push(bytes);
+                }
+            }
+            Output::Done(id, result) => self.done(id, result),
+            Output::Event { watcher, kind, path, last, .. } => {
+                self.event(watcher, kind, &path, last)
+            }
+            Output::State(state) => self.enter(state),
+            Output::Resolve => self.wants_names = true,
+            Output::Connect(attempt, server) => {
+                self.hosts.tried(server);
+                self.state = state::CONNECTING;
+                say!(self.lines, Info, "connect", "connecting to {server}");
+                match Wire::connect(attempt, server) {
+                    Ok(wire) => self.wire = Some(wire),
+                    Err(error) => {
+                        say!(self.lines, Warn, "connect", "cannot connect to {server}: {error}");
+                        self.wire = None;
+                        self.disconnected();
+                        let now = self.now();
+                        self.session.step(now, Input::Disconnected(attempt), &mut self.outputs);
+                    }
+                }
+            }
+            Output::Disconnect(_) => {
+                if let Some(wire) = self.wire.take() {
+                    say!(self.lines, Info, "disconnect", "connection to {} closed", wire.server);
+                    self.disconnected();
+                }
+            }
+            Output::Probe(server) => self.question = Some(Question::new(self.now(), server)),
+            Output::Prove(attempt, _) => {
+                // The options promise no SASL.
+                let now = self.now();
+                let proof = Input::Proof(attempt, zebu_session::Proof::Failed);
+                self.session.step(now, proof, &mut self.outputs);
+            }
+        }
+    }
+
+    fn enter(&mut self, entered: State) {
+        let told = match entered {
+            State::Connecting => return,
+            State::Connected | State::ConnectedReadOnly => {
+                let is_read_only = entered == State::ConnectedReadOnly;
+                self.state = if is_read_only { state::READONLY } else { state::CONNECTED };
+                let (id, timeout) = (self.session.ticket(), self.session.timeout());
+                say!(
+                    self.lines,
+                    Info,
+                    "enter",
+                    "session {} established, timeout {timeout:?}",
+                    id.map_or_else(String::new, |ticket| ticket.id.to_string())
+                );
+                self.state
+            }
+            State::Disconnected => {
+                self.disconnected();
+                state::CONNECTING
+            }
+            State::Over(ending) => {
+                self.ending = Some(ending);
+                self.state = match ending {
+                    Ending::Expired => state::EXPIRED,
+                    Ending::AuthFailed => state::AUTH_FAILED,
+                    Ending::Closed | Ending::GivenUp => {
+                        self.is_closed = true;
+                        state::NOT_CONNECTED
+                    }
+                };
+                say!(self.lines, Info, "enter", "session is over: {ending:?}");
+                if self.is_closed {
+                    return;
+                }
+                self.state
+            }
+        };
+        self.tell_everybody(told);
+        if self.ending.is_some() {
+            self.watchers.clear();
+        }
+    }
+
+    /// A session event reaches the watcher of the handle and all others, each once (WAT-13).
+    fn tell_everybody(&mut self, told: c_int) {
+        let first = self.default_watcher();
+        let others = self.watchers.everybody().into_iter();
+        let others = others.filter(|other| first.is_none_or(|first| first.key() != other.key()));
+        let event = |watcher| Callback::Event {
+            watcher,
+            kind: event::SESSION,
+            state: told,
+            path: CString::default(),
+        };
+        self.ready.extend(first.into_iter().chain(others).map(event));
+    }
+
+    fn event(&mut self, id: WatcherId, kind: EventType, path: &[u8], is_last: bool) {
+        let Some(Watching { watcher, kind: watched, .. }) = self.watchers.get(id).cloned() else {
+            return;
+        };
+        if is_last {
+            self.watchers.remove(id);
+        }
+        // Programs know the events of servers only. What was removed at the program's wish is no event in C.
+        let is_known = (1..=4).contains(&kind.0);
+        if !is_known || !self.told.insert(watcher.key()) {
+            return;
+        }
+        let path = String::from_utf8_lossy(path);
+        let path = CString::new(self.chroot.relative(&path)).unwrap_or_default();
+        let callback = Callback::Event { watcher, kind: kind.0, state: self.state, path };
+        if kind == EventType::NODE_DELETED && watched == WatchKind::Child {
+            self.ready.insert(self.children_at, callback);
+            self.children_at += 1;
+        } else {
+            self.ready.push(callback);
+        }
+    }
+
+    fn done(&mut self, id: RequestId, result: Result<Answer, Failure>) {
+        let place = id.0.checked_sub(self.first).and_then(|place| usize::try_from(place).ok());
+        let pending = place.and_then(|place| self.pending.get_mut(place)).and_then(Option::take);
+        while let Some(None) = self.pending.front() {
+            self.pending.pop_front();
+            self.first += 1;
+        }
+        let Some(Pending { waiter, watch }) = pending else { return };
+        let (code, body) = match result {
+            Ok(Answer { err, body, .. }) => {
+                self.settle(watch, err);
+                (err.0, body)
+            }
+            Err(failure) => (errors::code(failure, self.ending), Bytes::new()),
+        };
+        waiter.answer(code, body, &mut self.ready);
+    }
+
+    /// Does to the watchers what a request does that was answered.
+    fn settle(&mut self, watch: Option<(WatcherId, Watch)>, err: ErrorCode) {
+        match watch {
+            Some((id, Watch::Leave(mut watching))) => {
+                // As the session does.
+                match (watching.kind, err) {
+                    (WatchKind::Exist, ErrorCode::OK) => watching.kind = WatchKind::Data,
+                    (WatchKind::Exist, ErrorCode::NO_NODE) | (_, ErrorCode::OK) => {}
+                    _ => return,
+                }
+                if !self.watchers.add(id, watching) {
+                    let now = self.now();
+                    self.session.step(now, Input::Unwatch(id), &mut self.outputs);
+                }
+            }
+            Some((_, Watch::Forget(path, kinds, watcher))) if err == ErrorCode::OK => {
+                for id in self.watchers.at(&path, kinds, Some(watcher)) {
+                    self.watchers.remove(id);
+                    let now = self.now();
+                    self.session.step(now, Input::Unwatch(id), &mut self.outputs);
+                }
+            }
+            Some((_, Watch::ForgetAll(path, kinds, _))) if err == ErrorCode::OK => {
+                for id in self.watchers.at(&path, kinds, None) {
+                    self.watchers.remove(id);
+                }
+            }
+            _ => {}
+        }
+    }
+}

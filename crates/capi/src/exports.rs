@@ -1,0 +1,9 @@
+//! The functions of `zookeeper.h`.
+
+mod asynchronous;
+mod looking;
+mod opening;
+#[path = "exports/loop.rs"]
+mod stepping;
+mod synchronous;
+mod unwatching;

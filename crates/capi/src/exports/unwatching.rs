@@ -1,0 +1,178 @@
+//! Watches that are removed before they fire.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use zebu_proto::{OpCode, WatcherType};
+use zebu_session::{Frame, WatchKind};
+
+use crate::callback::{Completion, Function, VoidFn, Waiter};
+use crate::driver::Watch;
+use crate::errors;
+use crate::handle::Handle;
+use crate::request::{self, Refused, bad};
+use crate::watchers::{Watcher, WatcherFn};
+
+use super::asynchronous::of;
+
+/// Which watches are meant.
+struct Meant {
+    path: *const c_char,
+    kind: c_int,
+    /// One watcher, or all.
+    watcher: Option<Watcher>,
+    /// Only here, without asking a server.
+    is_local: bool,
+}
+
+/// What is to be done.
+enum Removal {
+    /// It was done here.
+    Done,
+    Ask(Frame, Watch),
+}
+
+impl Meant {
+    fn removal(&self, handle: &Handle) -> Result<Removal, Refused> {
+        use WatchKind::{Child, Data, Exist};
+        let (kinds, wire): (&'static [WatchKind], _) = match self.kind {
+            1 => (&[Child], WatcherType::Children),
+            2 => (&[Data, Exist], WatcherType::Data),
+            3 => (&[Data, Exist, Child], WatcherType::Any),
+            other => return Err(bad(format!("watcher type {other}"))),
+        };
+        // SAFETY: C's caller gives a text, or null.
+        let path = unsafe { request::path(self.path, handle.chroot()) }?;
+        let mut driver = handle.driver();
+        if !self.is_local && driver.is_unrecoverable() {
+            return Err(Refused(errors::INVALID_STATE, "the session is over".to_owned()));
+        }
+        if !driver.has_watcher(&path, kinds, self.watcher) {
+            let why = format!("nobody watches {path} like this");
+            return Err(Refused(errors::NO_WATCHER, why));
+        }
+        if self.is_local {
+            driver.forget(&path, kinds, self.watcher);
+            return Ok(Removal::Done);
+        }
+        // One watcher of several needs no removal at the server, which is asked whether it knows of the watch at all.
+        let op = self.watcher.map_or(OpCode::REMOVE_WATCHES, |_| OpCode::CHECK_WATCHES);
+        let frame = Frame::new(op, |out| {
+            out.text(&path);
+            out.int(self.kind);
+        });
+        let path = path.as_ref().into();
+        Ok(Removal::Ask(
+            frame,
+            match self.watcher {
+                Some(watcher) => Watch::Forget(path, kinds, watcher),
+                None => Watch::ForgetAll(path, kinds, wire),
+            },
+        ))
+    }
+}
+
+/// `name` removes watches; its answer goes to a function, if there is one.
+fn send(
+    zh: *const Handle,
+    name: &'static str,
+    meant: &Meant,
+    completion: Option<VoidFn>,
+    data: *const c_void,
+) -> c_int {
+    let handle = match of(zh) {
+        Ok(handle) => handle,
+        Err(code) => return code,
+    };
+    let waiter = completion.map_or(Waiter::Nobody, |call| {
+        Waiter::Completion(Completion { function: Function::Void(call), data, multi: None })
+    });
+    match meant.removal(&handle) {
+        Ok(Removal::Done) => handle.answer_here(waiter),
+        Ok(Removal::Ask(frame, watch)) => {
+            handle.act(false, |driver| driver.submit(frame, watch, waiter))
+        }
+        Err(refused) => handle.refuse(name, refused),
+    }
+}
+
+/// The same, and waits for the answer.
+fn call(zh: *const Handle, name: &'static str, meant: &Meant) -> c_int {
+    let handle = match of(zh) {
+        Ok(handle) => handle,
+        Err(code) => return code,
+    };
+    match meant.removal(&handle) {
+        Ok(Removal::Done) => errors::OK,
+        Ok(Removal::Ask(frame, watch)) => {
+            handle.call(|driver, waiter| driver.submit(frame, watch, waiter)).0
+        }
+        Err(refused) => handle.refuse(name, refused),
+    }
+}
+
+fn meant(
+    path: *const c_char,
+    kind: c_int,
+    watcher: Option<WatcherFn>,
+    context: *mut c_void,
+    is_local: c_int,
+) -> Meant {
+    let watcher = watcher.map(|call| Watcher { call, context });
+    Meant { path, kind, watcher, is_local: is_local != 0 }
+}
+
+/// Removes one watcher of a path, or all when it is null.
+#[unsafe(no_mangle)]
+#[allow(clippy::too_many_arguments, reason = "as `zookeeper.h` has them")]
+extern "C" fn zoo_aremove_watches(
+    zh: *const Handle,
+    path: *const c_char,
+    kind: c_int,
+    watcher: Option<WatcherFn>,
+    context: *mut c_void,
+    is_local: c_int,
+    completion: Option<VoidFn>,
+    data: *const c_void,
+) -> c_int {
+    let meant = meant(path, kind, watcher, context, is_local);
+    send(zh, "zoo_aremove_watches", &meant, completion, data)
+}
+
+/// Removes all watchers of a path.
+#[unsafe(no_mangle)]
+extern "C" fn zoo_aremove_all_watches(
+    zh: *const Handle,
+    path: *const c_char,
+    kind: c_int,
+    is_local: c_int,
+    completion: Option<VoidFn>,
+    data: *const c_void,
+) -> c_int {
+    let meant = meant(path, kind, None, std::ptr::null_mut(), is_local);
+    send(zh, "zoo_aremove_all_watches", &meant, completion, data)
+}
+
+/// Removes one watcher of a path, or all when it is null, and waits for the answer.
+#[unsafe(no_mangle)]
+extern "C" fn zoo_remove_watches(
+    zh: *const Handle,
+    path: *const c_char,
+    kind: c_int,
+    watcher: Option<WatcherFn>,
+    context: *mut c_void,
+    is_local: c_int,
+) -> c_int {
+    call(zh, "zoo_remove_watches", &meant(path, kind, watcher, context, is_local))
+}
+
+/// Removes all watchers of a path, and waits for the answer.
+#[unsafe(no_mangle)]
+extern "C" fn zoo_remove_all_watches(
+    zh: *const Handle,
+    path: *const c_char,
+    kind: c_int,
+    is_local: c_int,
+) -> c_int {
+    let meant = meant(path, kind, None, std::ptr::null_mut(), is_local);
+    call(zh, "zoo_remove_all_watches", &meant)
+}

@@ -1,0 +1,444 @@
+//! `zhandle_t`: a driver behind a lock, what it has to tell, and in the multi-threaded library two threads.
+//!
+//! One thread drives the connection, the other one tells the program what has happened. Where there are no threads, the
+//! program does both with `zookeeper_interest` and `zookeeper_process`.
+//!
+//! **Invariant:** no lock is held while a function of the program's runs, so it may call any function, also
+//! `zookeeper_close`. Each call into the library keeps the handle alive until it returns.
+
+use std::cell::{Cell, UnsafeCell};
+use std::ffi::{c_char, c_int};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use zebu_session::Chroot;
+
+use crate::callback::{Call, Waiter};
+use crate::driver::{Driver, Interest};
+use crate::errors;
+use crate::hosts;
+use crate::log::{self, Line};
+use crate::queue::Queue;
+use crate::request::Refused;
+
+/// How long `zookeeper_close` waits for the server's answer, as in the C client.
+const CLOSE_TIME_MAX: Duration = Duration::from_secs(3);
+
+thread_local! {
+    /// Whether this thread drives a connection, so that it cannot wait for an answer.
+    static IS_DRIVING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// `clientid_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientId {
+    pub(crate) id: i64,
+    pub(crate) password: [u8; 16],
+}
+
+/// What C is shown by pointer: it stays where it is as long as the handle lives.
+struct Shown {
+    id: ClientId,
+    server: [u8; 64],
+}
+
+/// `zhandle_t`.
+pub struct Handle {
+    driver: Mutex<Driver>,
+    /// Until when the thread that drives sleeps, if it does; written under the driver's lock.
+    sleeps: Mutex<Option<Duration>>,
+    queue: Queue,
+    chroot: Chroot,
+    callback: Mutex<log::Callback>,
+    threads: Option<Threads>,
+    /// The process that made the handle: after a fork the child has it, but none of its threads.
+    process: u32,
+    is_closing: AtomicBool,
+    shown: UnsafeCell<Shown>,
+    auth: parking_lot::RawMutex,
+}
+
+struct Threads {
+    wake: OwnedFd,
+    both: Mutex<Option<[JoinHandle<()>; 2]>>,
+}
+
+// SAFETY: `shown` is written under the driver's lock only; that C reads it without one is part of the C client's contract.
+unsafe impl Send for Handle {}
+// SAFETY: as above.
+unsafe impl Sync for Handle {}
+
+impl Handle {
+    /// A handle at work. `None` when the system gives no thread or no descriptor; `errno` says why.
+    pub(crate) fn open(
+        driver: Driver,
+        callback: log::Callback,
+        is_threaded: bool,
+    ) -> std::io::Result<Arc<Self>> {
+        let threads = match is_threaded {
+            true => {
+                let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+                Some(Threads { wake, both: Mutex::new(None) })
+            }
+            false => None,
+        };
+        let nobody = ClientId { id: 0, password: [0; 16] };
+        let handle = Arc::new(Self {
+            chroot: driver.chroot.clone(),
+            driver: Mutex::new(driver),
+            sleeps: Mutex::new(None),
+            queue: Queue::default(),
+            callback: Mutex::new(callback),
+            threads,
+            process: std::process::id(),
+            is_closing: AtomicBool::new(false),
+            shown: UnsafeCell::new(Shown { id: nobody, server: [0; 64] }),
+            auth: <parking_lot::RawMutex as parking_lot::lock_api::RawMutex>::INIT,
+        });
+        handle.show(&handle.driver.lock());
+        if let Some(threads) = &handle.threads {
+            // The threads begin when both are there.
+            let mut both = threads.both.lock();
+            let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
+            let (mine, other) = (handle.clone(), handle.clone());
+            let teller = named("zk-completion").spawn(move || mine.tell())?;
+            match named("zk-io").spawn(move || other.drive()) {
+                Ok(driving) => *both = Some([driving, teller]),
+                Err(error) => {
+                    handle.queue.finish();
+                    return Err(error);
+                }
+            }
+        }
+        Ok(handle)
+    }
+
+    /// The handle behind a pointer of C's, for as long as it is needed here.
+    ///
+    /// # Safety
+    /// The pointer is null, or a handle that is not closed.
+    pub(crate) unsafe fn of(handle: *const Self) -> Option<Arc<Self>> {
+        if handle.is_null() {
+            return None;
+        }
+        // SAFETY: the pointer came from `Arc::into_raw`, and the program's own count is given back by `close` only.
+        Some(unsafe {
+            Arc::increment_strong_count(handle);
+            Arc::from_raw(handle)
+        })
+    }
+
+    /// The same for a call into the library; a code where there is no handle, or none that can be used.
+    ///
+    /// # Safety
+    /// As [`Handle::of`].
+    pub(crate) unsafe fn usable(handle: *const Self) -> Result<Arc<Self>, c_int> {
+        // SAFETY: the caller promises it.
+        let handle = unsafe { Self::of(handle) }.ok_or(errors::BAD_ARGUMENTS)?;
+        if handle.is_elsewhere() { Err(errors::INVALID_STATE) } else { Ok(handle) }
+    }
+
+    pub(crate) fn chroot(&self) -> &Chroot {
+        &self.chroot
+    }
+
+    pub(crate) fn log_callback(&self) -> log::Callback {
+        *self.callback.lock()
+    }
+
+    pub(crate) fn set_log_callback(&self, callback: log::Callback) {
+        *self.callback.lock() = callback;
+    }
+
+    pub(crate) fn auth_lock(&self) -> &parking_lot::RawMutex {
+        &self.auth
+    }
+
+    /// Says why a call is refused. Returns its code.
+    pub(crate) fn refuse(&self, from: &'static str, refused: Refused) -> c_int {
+        let Refused(code, text) = refused;
+        // That nobody watches is an answer, not a mistake.
+        let level = match code {
+            errors::NO_WATCHER => log::Level::Debug,
+            _ => log::Level::Error,
+        };
+        if log::is_on(level) {
+            let line = Line { level, from, number: line!(), text };
+            line.write(self.log_callback());
+        }
+        code
+    }
+
+    /// The driver, for a look or a small change. Nothing that has to be told may come of it.
+    pub(crate) fn driver(&self) -> MutexGuard<'_, Driver> {
+        self.driver.lock()
+    }
+
+    /// Whether this is a child of the process that made the handle, whose threads have stayed there, perhaps with a lock.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.threads.is_some() && self.process != std::process::id()
+    }
+
+    /// Has something done to the session, unless it is over. `is_urgent`: sends it on this thread, at once.
+    pub(crate) fn act(&self, is_urgent: bool, act: impl FnOnce(&mut Driver)) -> c_int {
+        let mut driver = self.driver.lock();
+        if driver.is_unrecoverable() || driver.is_closed() {
+            return errors::INVALID_STATE;
+        }
+        act(&mut driver);
+        // One request alone gains nothing from waiting for others.
+        if self.threads.is_none() || is_urgent || driver.unanswered() <= 1 {
+            driver.flush();
+        }
+        self.wake(&driver);
+        self.pass_on(driver);
+        errors::OK
+    }
+
+    /// Has something done whose answer is waited for.
+    pub(crate) fn call(&self, act: impl FnOnce(&mut Driver, Waiter)) -> (c_int, Bytes) {
+        if IS_DRIVING.get() || self.threads.is_none() {
+            return (errors::INVALID_STATE, Bytes::new());
+        }
+        let call = Arc::new(Call::default());
+        let waiter = Waiter::Call(call.clone());
+        match self.act(true, |driver| act(driver, waiter)) {
+            errors::OK => call.wait(),
+            code => (code, Bytes::new()),
+        }
+    }
+
+    /// Answers something that was done here, as if a server had.
+    pub(crate) fn answer_here(&self, waiter: Waiter) -> c_int {
+        let mut ready = Vec::new();
+        waiter.answer(errors::OK, Bytes::new(), &mut ready);
+        self.queue.push(ready);
+        errors::OK
+    }
+
+    /// Wakes the thread that drives if it has something to do before it would wake.
+    fn wake(&self, driver: &Driver) {
+        let Some(threads) = &self.threads else { return };
+        let mut sleeps = self.sleeps.lock();
+        if let Some(until) = *sleeps
+            && (driver.has_output()
+                || driver.is_closed()
+                || driver.deadline().is_some_and(|deadline| deadline < until))
+        {
+            *sleeps = None;
+            // Any number wakes. It is full of wakes, or it takes this one.
+            let _ = rustix::io::write(&threads.wake, &[1; 8]);
+        }
+    }
+
+    /// Passes on what the driver has to tell, without its lock.
+    fn pass_on(&self, mut driver: MutexGuard<'_, Driver>) {
+        if !driver.has_told() {
+            return;
+        }
+        self.show(&driver);
+        let (ready, lines) = driver.take_told();
+        // In the order in which it happened: still under the lock.
+        if !ready.is_empty() {
+            self.queue.push(ready);
+        }
+        drop(driver);
+        if !lines.is_empty() {
+            let callback = self.log_callback();
+            lines.iter().for_each(|line| line.write(callback));
+        }
+    }
+
+    // What C is shown by pointer.
+
+    fn show(&self, driver: &Driver) {
+        let ticket = driver.session().ticket();
+        let id = ticket.map_or(ClientId { id: 0, password: [0; 16] }, |ticket| ClientId {
+            id: ticket.id.0,
+            password: ticket.password,
+        });
+        let mut server = [0; 64];
+        let text =
+            driver.hosts.current().map_or_else(|| ":0".to_owned(), |server| server.to_string());
+        let length = text.len().min(server.len() - 1);
+        server[..length].copy_from_slice(&text.as_bytes()[..length]);
+        // SAFETY: only here, and under the driver's lock, is it written.
+        let shown = unsafe { &mut *self.shown.get() };
+        // What does not change is not written, since C may be reading it.
+        if shown.id != id {
+            shown.id = id;
+        }
+        if shown.server != server {
+            shown.server = server;
+        }
+    }
+
+    /// Where C finds the session.
+    pub(crate) fn shown_id(&self) -> *const ClientId {
+        self.show(&self.driver.lock());
+        // SAFETY: the handle lives; nothing is read.
+        unsafe { &raw const (*self.shown.get()).id }
+    }
+
+    /// Where C finds the server.
+    pub(crate) fn shown_server(&self) -> *const c_char {
+        self.show(&self.driver.lock());
+        // SAFETY: the handle lives; nothing is read.
+        unsafe { (&raw const (*self.shown.get()).server).cast() }
+    }
+
+    // What drives.
+
+    /// What to wait for; names are resolved here.
+    pub(crate) fn interest(&self) -> Interest {
+        loop {
+            let mut driver = self.driver.lock();
+            let interest = driver.interest();
+            let names = driver.take_names();
+            *self.sleeps.lock() = names.is_none().then(|| driver.now() + interest.wait);
+            self.pass_on(driver);
+            let Some(names) = names else { return interest };
+            // It may take long, so without the lock.
+            let found = hosts::resolve(&names);
+            let mut driver = self.driver.lock();
+            driver.named(found);
+            self.pass_on(driver);
+        }
+    }
+
+    /// The socket may be read or written. Returns whether the connection was lost.
+    pub(crate) fn process(&self, can_read: bool, can_write: bool) -> bool {
+        let mut driver = self.driver.lock();
+        *self.sleeps.lock() = None;
+        driver.process(can_read, can_write);
+        let is_lost = driver.take_lost();
+        self.pass_on(driver);
+        is_lost
+    }
+
+    /// Waits for what is to be waited for, as long as `most`.
+    fn sleep(&self, interest: Interest, most: Duration) -> (bool, bool) {
+        let wait = interest.wait.min(most);
+        // Rounded up, so that what is due is due after it.
+        let wait = Timespec {
+            tv_sec: wait.as_secs().try_into().unwrap_or(i64::MAX),
+            tv_nsec: wait.subsec_nanos().into(),
+        };
+        // SAFETY: the descriptor is the driver's, and only this thread closes it.
+        let socket = interest.fd.map(|fd| unsafe { BorrowedFd::borrow_raw(fd) });
+        let mut fds = Vec::with_capacity(2);
+        if let Some(socket) = &socket {
+            let writing = if interest.is_writing { PollFlags::OUT } else { PollFlags::empty() };
+            fds.push(PollFd::new(socket, PollFlags::IN | writing));
+        }
+        if let Some(threads) = &self.threads {
+            fds.push(PollFd::from_borrowed_fd(threads.wake.as_fd(), PollFlags::IN));
+        }
+        // An interruption is a wake like others.
+        let _ = poll(&mut fds, Some(&wait));
+        let mut came = PollFlags::empty();
+        for (at, fd) in fds.iter().enumerate() {
+            if at == 0 && socket.is_some() {
+                came = fd.revents();
+            } else if !fd.revents().is_empty()
+                && let Some(threads) = &self.threads
+            {
+                let _ = rustix::io::read(&threads.wake, &mut [0; 8]);
+            }
+        }
+        let ended = came.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL);
+        (ended || came.contains(PollFlags::IN), ended || came.contains(PollFlags::OUT))
+    }
+
+    /// The thread that drives.
+    fn drive(&self) {
+        IS_DRIVING.set(true);
+        while !self.driver.lock().is_closed() {
+            let interest = self.interest();
+            let (can_read, can_write) = self.sleep(interest, interest.wait);
+            self.process(can_read, can_write);
+        }
+    }
+
+    /// The thread that tells.
+    fn tell(&self) {
+        while let Some(callback) = self.queue.wait() {
+            callback.run(self);
+        }
+    }
+
+    /// Tells what there is, on this thread.
+    pub(crate) fn tell_now(&self) {
+        while let Some(callback) = self.queue.pop() {
+            callback.run(self);
+        }
+    }
+
+    /// Whether something waits to be told.
+    pub(crate) fn has_to_tell(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    // The end.
+
+    /// Ends the session and the threads; everything that is open is answered before it returns.
+    ///
+    /// It may be called by a function that this handle calls, too.
+    pub(crate) fn close(&self) -> c_int {
+        if self.is_closing.swap(true, Ordering::AcqRel) {
+            return errors::INVALID_STATE;
+        }
+        if self.is_elsewhere() {
+            // The session belongs to the parent, and nobody in this process drives it.
+            return errors::OK;
+        }
+        let mut driver = self.driver.lock();
+        driver.close(CLOSE_TIME_MAX);
+        self.wake(&driver);
+        self.pass_on(driver);
+        match &self.threads {
+            Some(threads) => {
+                // Taken out first: the threads are not waited for under a lock.
+                let both = threads.both.lock().take();
+                if let Some([driving, teller]) = both {
+                    let myself = std::thread::current().id();
+                    if driving.thread().id() != myself {
+                        let _ = driving.join();
+                    }
+                    self.give_up_rest();
+                    self.queue.finish();
+                    match teller.thread().id() == myself {
+                        true => self.tell_now(),
+                        false => drop(teller.join()),
+                    }
+                }
+            }
+            None => {
+                let until = Instant::now() + CLOSE_TIME_MAX;
+                while !self.driver.lock().is_closed() {
+                    let interest = self.interest();
+                    let most = until.saturating_duration_since(Instant::now());
+                    let (can_read, can_write) = self.sleep(interest, most);
+                    self.process(can_read, can_write);
+                }
+                self.give_up_rest();
+                self.tell_now();
+            }
+        }
+        errors::OK
+    }
+
+    /// Answers what is still open.
+    fn give_up_rest(&self) {
+        let mut driver = self.driver.lock();
+        driver.abandon();
+        self.pass_on(driver);
+    }
+}

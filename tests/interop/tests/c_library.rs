@@ -1,0 +1,190 @@
+//! Our `libzookeeper_mt` and `libzookeeper_st`, where programs expect those of the original: its symbols, its constants, its
+//! programs, and what careless programs do.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+
+use zebu_interop::deps;
+use zebu_interop::run::{Program, succeed};
+use zebu_interop::server::{Kind, Options, PATIENCE, Server};
+
+/// Symbols of the original's libraries that ours lack. The list can only become shorter.
+const MISSING: [&str; 0] = [];
+
+/// Our libraries, headers and pkg-config files.
+static OURS: LazyLock<PathBuf> = LazyLock::new(|| {
+    let into = Path::new(env!("CARGO_TARGET_TMPDIR")).join("capi");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(cargo);
+    build.current_dir(deps::repository()).args(["xtask", "capi", "--debug", "--into"]).arg(&into);
+    succeed(&mut build, 10 * PATIENCE).expect("the libraries can be built");
+    into
+});
+
+/// The folder of Debian's libraries.
+fn theirs() -> PathBuf {
+    let folder = Path::new("/usr/lib").join(format!("{}-linux-gnu", std::env::consts::ARCH));
+    assert!(folder.join("libzookeeper_mt.so.2").exists(), "hint: cargo xtask deps");
+    folder
+}
+
+/// Compiles a program of ours, with the headers and the library that Debian has.
+fn compile(folder: &Path, name: &str, words: &[&str]) -> PathBuf {
+    let program = folder.join(name);
+    let mut cc = Command::new("gcc");
+    cc.args(["-Wall", "-Wextra", "-Werror", "-O1", "-o"]).arg(&program);
+    cc.arg(deps::client(&format!("c/{name}.c"))).args(words);
+    succeed(&mut cc, PATIENCE).expect("it compiles");
+    program
+}
+
+const MT: [&str; 3] = ["-DTHREADED", "-lzookeeper_mt", "-lpthread"];
+
+/// A program that finds our libraries where it looks for those of the original.
+fn with_ours(program: impl AsRef<Path>) -> Command {
+    let mut command = Command::new(program.as_ref());
+    command.env("LD_LIBRARY_PATH", OURS.join("lib"));
+    command
+}
+
+fn symbols(library: &Path) -> BTreeSet<String> {
+    let mut nm = Command::new("nm");
+    nm.args(["--dynamic", "--defined-only", "--format=posix"]).arg(library);
+    let text = succeed(&mut nm, PATIENCE).expect("nm reads a library");
+    text.lines().filter_map(|line| Some(line.split(' ').next()?.to_owned())).collect()
+}
+
+fn server() -> Server {
+    let options = Options::default().config("extendedTypesEnabled", true);
+    Server::start(Kind::Zebu, &options).expect("a server")
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn no_symbol_of_the_original_is_missing() {
+    for name in ["libzookeeper_mt.so.2", "libzookeeper_st.so.2"] {
+        let ours = symbols(&OURS.join("lib").join(name));
+        let missing = symbols(&theirs().join(name)).difference(&ours).cloned().collect::<Vec<_>>();
+        assert_eq!(missing, MISSING, "{name}");
+        // What waits for an answer needs threads.
+        assert_eq!(ours.contains("zoo_get"), name.contains("_mt"));
+        // Nothing of Rust leaks out.
+        let foreign =
+            ours.iter().filter(|symbol| symbol.starts_with("_R") || symbol.contains("rust"));
+        assert_eq!(foreign.count(), 0, "{name}");
+    }
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn constants_and_texts_are_those_of_the_original() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compile(folder.path(), "constants", &MT);
+    let expected = succeed(&mut Command::new(&program), PATIENCE).expect("it runs");
+    assert_eq!(succeed(&mut with_ours(&program), PATIENCE).expect("it runs"), expected);
+    // With our headers and our library alone, as the pkg-config files say.
+    let mut config = Command::new("gcc");
+    let ours = folder.path().join("ours");
+    config.args(["-Wall", "-Wextra", "-Werror", "-DTHREADED", "-o"]).arg(&ours);
+    config.arg("-I").arg(OURS.join("include")).arg("-I").arg(OURS.join("include/zookeeper"));
+    config.arg(deps::client("c/constants.c")).arg("-L").arg(OURS.join("lib")).arg("-lzookeeper_mt");
+    succeed(&mut config, PATIENCE).expect("it compiles");
+    assert_eq!(succeed(&mut with_ours(&ours), PATIENCE).expect("it runs"), expected);
+}
+
+/// Everything that the scenario of the original's client prints, printed with ours.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn the_scenario_with_threads() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compile(folder.path(), "scenario", &MT);
+    let story = |mut command: Command| {
+        let server = server();
+        let text = succeed(command.arg(server.connect_string()), 3 * PATIENCE).expect("it runs");
+        // The original leaves a watch at the server that it was told to remove: it finds it once more.
+        let lines = text.lines().filter(|line| !line.starts_with("remove all: rc="));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let expected = story(Command::new(&program));
+    assert!(expected.len() > 100, "{expected:#?}");
+    assert_eq!(story(with_ours(&program)), expected);
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn a_loop_without_threads() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let st = theirs().join("libzookeeper_st.so.2");
+    let program = compile(folder.path(), "loop", &[st.to_str().expect("a path")]);
+    let server = server();
+    let text =
+        succeed(with_ours(&program).arg(server.connect_string()), PATIENCE).expect("it runs");
+    let expected = "acreate: 0
+session: 3
+create: 0 /loop
+create2: 0 /loop/child version 0
+event: data type=3 state=3 path=/loop
+set: 0 version 1
+event: data type=3 state=3 path=/loop
+set: 0 version 2
+event: data type=3 state=3 path=/loop
+set: 0 version 3
+get: 0 new version 3
+children: 0 1 child children 1
+acl: 0 1 world version 3
+amulti: 0
+multi: 0 0 0 0 /loop/m-0000000001
+delete of nothing: -101
+delete with a wrong version: -103
+delete behind the close: -103
+close: 0
+";
+    assert_eq!(text, expected);
+}
+
+/// Arguments that make no sense, buffers that are too small, calls and a close from within a watcher, 10,000 requests, a fork.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn careless_programs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compile(folder.path(), "rough", &MT);
+    let server = server();
+    let text =
+        succeed(with_ours(&program).arg(server.connect_string()), PATIENCE).expect("it runs");
+    let expected = std::fs::read_to_string(deps::client("c/rough.txt")).expect("what it prints");
+    assert_eq!(text, expected);
+}
+
+/// Debian's own programs.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn programs_of_the_original() {
+    let server = server();
+    let folder = "/usr/lib/zookeeper/bin";
+    let mut cli =
+        Program::start(with_ours(format!("{folder}/cli_mt")).arg(server.connect_string()))
+            .expect("cli_mt starts");
+    let begun = |text: &str| text.contains("Got a new session id");
+    cli.wait_for(PATIENCE, begun).expect("a session");
+    // It writes in blocks where nobody looks on, so that what it says is read at its end.
+    for line in ["create /cli", "get /cli", "set /cli hello", "get /cli", "ls /", "quit"] {
+        cli.say(line).expect("it takes a line");
+    }
+    let ended = cli.finish(PATIENCE).expect("it ends");
+    assert!(ended.status.success(), "{}", ended.text);
+    let event = "CHANGED_EVENT state = CONNECTED_STATE for path /cli";
+    for part in ["[/cli]: rc = 0", event, "hello", "\tcli\n"] {
+        assert!(ended.text.contains(part), "no {part:?} in: {}", ended.text);
+    }
+
+    // It creates, writes, reads and deletes its znodes again and again.
+    let mut load = with_ours(format!("{folder}/load_gen"));
+    let load = Program::start(load.arg(server.connect_string()).args(["/load", "40"]))
+        .expect("load_gen starts");
+    let rounds = |text: &str| text.matches("Starting the delete cycle").count();
+    load.wait_for(PATIENCE, |text| rounds(text) > 1).expect("two rounds");
+    let text = load.text().expect("what it says");
+    assert!(!text.contains("Failed") && !text.contains("Invalid read"), "{text}");
+}

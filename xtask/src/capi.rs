@@ -1,0 +1,124 @@
+//! The two shared libraries of the C client's ABI: built, linked, and laid out as a package would install them.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::steps::{cargo, root, run, target};
+
+/// The version in the names of the libraries: that of the C client's ABI.
+const SONAME: &str = "2";
+const FILE: &str = "2.0.0";
+
+/// What the archive of a Rust library needs of the system.
+const SYSTEM: [&str; 6] = ["-lgcc_s", "-lpthread", "-ldl", "-lm", "-lrt", "-lc"];
+
+/// One of the two libraries.
+struct Flavour {
+    name: &'static str,
+    define: &'static [&'static str],
+    map: &'static str,
+}
+
+const FLAVOURS: [Flavour; 2] = [
+    Flavour { name: "zookeeper_mt", define: &["-DTHREADED"], map: "mt.map" },
+    Flavour { name: "zookeeper_st", define: &[], map: "st.map" },
+];
+
+/// Builds both libraries, and lays out `lib`, `include` and `lib/pkgconfig` below a folder.
+pub(crate) fn install(words: &[String]) -> Result<()> {
+    let mut profile = "release";
+    let mut prefix = root().join("target/capi");
+    let mut at = None;
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match (word.as_str(), words.as_slice().first()) {
+            ("--debug", _) => profile = "debug",
+            ("--into", Some(folder)) => {
+                prefix = PathBuf::from(folder);
+                words.next();
+            }
+            ("--prefix", Some(folder)) => {
+                at = Some(folder.clone());
+                words.next();
+            }
+            _ => bail!(
+                "what is {word:?}?\nhint: cargo xtask capi [--debug] [--into DIR] [--prefix DIR]"
+            ),
+        }
+    }
+    ensure!(cfg!(target_os = "linux"), "the libraries are built for Linux only");
+    let mut build = cargo(&["build", "--package", "zebu-capi", "--lib"]);
+    if profile == "release" {
+        build.arg("--release");
+    }
+    run(build)?;
+    let archive = target().join(profile).join("libzebu_capi.a");
+    let source = root().join("crates/capi");
+    let (lib, include) = (prefix.join("lib"), prefix.join("include/zookeeper"));
+    for folder in [&lib, &include, &lib.join("pkgconfig")] {
+        fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    }
+    let prefix = fs::canonicalize(&prefix)?;
+    for flavour in &FLAVOURS {
+        flavour.link(&source, &archive, &lib)?;
+        let at = at.clone().unwrap_or_else(|| prefix.display().to_string());
+        fs::write(lib.join(format!("pkgconfig/{}.pc", flavour.name)), flavour.package(&at))?;
+    }
+    for entry in fs::read_dir(source.join("include"))? {
+        let header = entry?.path();
+        fs::copy(&header, include.join(header.file_name().context("a header")?))?;
+    }
+    println!("{}", prefix.display());
+    Ok(())
+}
+
+impl Flavour {
+    /// Makes the shared library, its links, and the static one.
+    fn link(&self, source: &Path, archive: &Path, lib: &Path) -> Result<()> {
+        let object = lib.join(format!("{}.o", self.name));
+        let mut compile = Command::new("cc");
+        compile.args(["-c", "-O2", "-fPIC", "-Wall", "-Wextra"]).args(self.define);
+        compile.arg(source.join("c/flavour.c")).arg("-o").arg(&object);
+        run(compile)?;
+
+        let (file, soname) =
+            (format!("lib{}.so.{FILE}", self.name), format!("lib{}.so.{SONAME}", self.name));
+        let mut link = Command::new("cc");
+        link.args(["-shared", "-Wl,-z,defs", "-Wl,--gc-sections", "-Wl,-z,relro", "-Wl,-z,now"]);
+        link.arg(format!("-Wl,-soname,{soname}"));
+        link.arg(format!("-Wl,--version-script,{}", source.join("c").join(self.map).display()));
+        link.arg(&object).arg("-Wl,--whole-archive").arg(archive).arg("-Wl,--no-whole-archive");
+        link.args(SYSTEM).arg("-o").arg(lib.join(&file));
+        run(link)?;
+        for (link, to) in [(&soname, &file), (&format!("lib{}.so", self.name), &soname)] {
+            let link = lib.join(link);
+            if link.symlink_metadata().is_ok() {
+                fs::remove_file(&link)?;
+            }
+            symlink(to, &link)?;
+        }
+
+        let whole = lib.join(format!("lib{}.a", self.name));
+        fs::copy(archive, &whole)?;
+        // What an archiver says of bitcode it does not know concerns nobody, unless it fails.
+        let added = Command::new("ar").arg("q").arg(&whole).arg(&object).output()?;
+        ensure!(added.status.success(), "ar: {}", String::from_utf8_lossy(&added.stderr));
+        Ok(fs::remove_file(object)?)
+    }
+
+    /// What pkg-config says of it.
+    fn package(&self, prefix: &str) -> String {
+        let Self { name, define, .. } = self;
+        let version = env!("CARGO_PKG_VERSION");
+        let system = SYSTEM.join(" ");
+        let flags = define.iter().map(|flag| format!(" {flag}")).collect::<String>();
+        format!(
+            "prefix={prefix}\n\nName: {name}\nDescription: the ZooKeeper client for C, by Zebu\nVersion: {version}\n\
+             Libs: -L${{prefix}}/lib -l{name}\nLibs.private: {system}\nCflags: -I${{prefix}}/include/zookeeper{flags}\n"
+        )
+    }
+}
