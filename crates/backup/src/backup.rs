@@ -1,5 +1,6 @@
 //! `zebu backup`: copies of a server's logs and snapshots, each backup with only what is new since the last one.
 
+mod live;
 mod plan;
 mod show;
 mod take;
@@ -10,7 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use jiff::{SignedDuration, Timestamp};
 use zebu_store::OsVfs;
 
@@ -18,8 +19,9 @@ use crate::repository::Repository;
 use crate::source::Directory;
 use crate::stored::Stored;
 
+pub use live::{Received, read_authorization, receive};
 pub use plan::{Mismatch, Seen, SeenLog, gap, is_first, merge, retain};
-pub use take::{Made, Wish, prune, take};
+pub use take::{Made, Wish, prune, take, take_received};
 pub use verify::{Verdict, verify};
 
 /// So many backups stay, however old they are.
@@ -34,6 +36,7 @@ const DAY_MS: i64 = 24 * 60 * 60 * 1000;
     after_long_help = "\
 Examples:
   zebu backup create --dir /var/lib/zookeeper --to /backup/zk --keep-days 30
+  zebu backup create --server http://zk1:8080 --auth-file admin.auth --to /backup/zk
   zebu backup list /backup/zk
   zebu backup verify /backup/zk
   zebu backup age /backup/zk --max 26h
@@ -47,7 +50,7 @@ pub struct BackupArgs {
 
 #[derive(Debug, Clone, PartialEq, Eq, clap::Subcommand)]
 enum Command {
-    /// Back up a data directory, also while its server runs.
+    /// Back up a data directory, also while its server runs, or a snapshot that a server sends.
     Create(CreateArgs),
     /// Show which backups there are.
     List(ListArgs),
@@ -58,18 +61,30 @@ enum Command {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
-#[command(long_about = "Back up a data directory, also while its server runs.\n\n\
-    Reads and checks all logs and snapshots, and copies those that the last backup does not have. A log is copied up to its \
-    last whole record. Snapshots that are damaged are left out, with exit code 1; a damaged log ends the backup. Every backup \
-    is complete: it needs no other one.")]
+#[command(
+    long_about = "Back up a data directory, also while its server runs, or a snapshot that a server sends.\n\n\
+    Of a directory (--dir), reads and checks all logs and snapshots, and copies those that the last backup does not have. A log \
+    is copied up to its last whole record. Snapshots that are damaged are left out, with exit code 1; a damaged log ends the \
+    backup. Every backup is complete: it needs no other one.\n\n\
+    Of a server (--server), takes a snapshot over HTTP, with the command `snapshot` of Zebu and of ZooKeeper since 3.9. Such a \
+    backup has no logs, so only the moments of its snapshots can be restored."
+)]
 struct CreateArgs {
     /// The data directory (dataDir), or its version-2
-    #[arg(short, long, value_name = "DIR")]
-    dir: PathBuf,
+    #[arg(short, long, value_name = "DIR", required_unless_present = "server")]
+    dir: Option<PathBuf>,
 
     /// The directory of the logs (dataLogDir), where it is another one
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", requires = "dir")]
     log_dir: Option<PathBuf>,
+
+    /// A server, by the address of its HTTP server (admin.serverPort), instead of a directory
+    #[arg(long, value_name = "URL", conflicts_with = "dir", value_parser = live::parse_server)]
+    server: Option<live::Address>,
+
+    /// A file with what the server asks for, one line: a scheme and a credential, as in `digest root:secret`
+    #[arg(long, value_name = "FILE", requires = "server")]
+    auth_file: Option<PathBuf>,
 
     /// The directory of the backups; a new or empty one for the first backup
     #[arg(short, long, value_name = "BACKUP")]
@@ -155,17 +170,31 @@ fn now_ms() -> i64 {
 }
 
 fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<bool> {
-    let source = Directory::open(Arc::new(OsVfs), &args.dir, args.log_dir.as_deref())?;
-    let repository = Repository::create(&args.to)?;
     let now_ms = now_ms();
     let horizon_ms = args.keep_days.map(|days| now_ms - i64::from(days) * DAY_MS);
-    let wish = Wish {
-        source: format!("directory {}", source.snap_dir().display()),
-        now_ms,
-        anew: args.anew,
-        horizon_ms,
+    let wish = |source| Wish { source, now_ms, anew: args.anew, horizon_ms };
+    let (made, repository) = match (&args.dir, &args.server) {
+        (Some(dir), _) => {
+            let source = Directory::open(Arc::new(OsVfs), dir, args.log_dir.as_deref())?;
+            let repository = Repository::create(&args.to)?;
+            let wish = wish(format!("directory {}", source.snap_dir().display()));
+            (take(&source, &repository, &wish)?, repository)
+        }
+        (None, Some(server)) => {
+            let authorization = args.auth_file.as_deref().map(read_authorization).transpose()?;
+            let repository = Repository::create(&args.to)?;
+            let received = receive(server, authorization, &repository, now_ms)?;
+            if let Some(traces) = received.traces() {
+                eprintln!(
+                    "note: the server applied transactions up to {traces} while it took snapshot {}, so the snapshot has \
+                     traces of some of them\nhint: zebu restore takes it with --fuzzy; a backup of the directory is exact",
+                    received.entry.zxid
+                );
+            }
+            (take_received(received, &repository, &wish(format!("server {server}")))?, repository)
+        }
+        (None, None) => bail!("--dir or --server is needed"),
     };
-    let made = take(&source, &repository, &wish)?;
     let pruned = match horizon_ms {
         Some(horizon_ms) => prune(&repository, horizon_ms, KEPT_MIN),
         None => Ok((0, 0)),

@@ -8,6 +8,7 @@ mod dates;
 pub mod history;
 pub mod manifest;
 pub mod repository;
+pub mod restore;
 pub mod source;
 pub mod stored;
 

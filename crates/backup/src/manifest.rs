@@ -38,6 +38,8 @@ pub struct SnapEntry {
     pub compression: Compression,
     /// How many znodes it has.
     pub znodes: u64,
+    /// When the first backup with it was made, in milliseconds since the Unix epoch.
+    pub seen_ms: i64,
     /// The file's length.
     pub bytes: u64,
     /// The file's hash.
@@ -110,7 +112,7 @@ impl Manifest {
         let snapshots: Vec<Value> = (self.snapshots.iter())
             .map(|entry| {
                 json!({
-                    "name": entry.name(), "znodes": entry.znodes, "bytes": entry.bytes, "sha256": entry.sha,
+                    "name": entry.name(), "znodes": entry.znodes, "seen_ms": entry.seen_ms, "bytes": entry.bytes, "sha256": entry.sha,
                 })
             })
             .collect();
@@ -168,7 +170,8 @@ fn snapshot(value: &Value) -> Result<SnapEntry> {
         bail!("{name} is no snapshot");
     };
     let (znodes, bytes) = (number(value, "znodes")?, number(value, "bytes")?);
-    Ok(SnapEntry { zxid, compression, znodes, bytes, sha: sha(value)? })
+    let seen_ms = time(value, "seen_ms")?;
+    Ok(SnapEntry { zxid, compression, znodes, seen_ms, bytes, sha: sha(value)? })
 }
 
 fn log(value: &Value) -> Result<LogEntry> {
@@ -239,6 +242,7 @@ pub(crate) mod tests {
             zxid: Zxid(*zxid),
             compression: Compression::None,
             znodes: 3,
+            seen_ms: 1_000_000,
             bytes: 50,
             sha: sha256(&zxid.to_be_bytes()),
         };

@@ -241,6 +241,14 @@ impl Staged {
         }
     }
 
+    /// Opens it for reading, from its first byte.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn reopen(&self) -> Result<File> {
+        File::open(&self.path).with_context(|| self.path.display().to_string())
+    }
+
     /// How long it is.
     pub fn bytes(&self) -> u64 {
         self.bytes

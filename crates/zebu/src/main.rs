@@ -29,6 +29,8 @@ enum Command {
     Snapshot(zebu_tools::snapshot::SnapshotArgs),
     /// Back up the data of a server, list and verify backups.
     Backup(zebu_backup::backup::BackupArgs),
+    /// Restore a data directory as it was at a point.
+    Restore(zebu_backup::restore::RestoreArgs),
     /// Show who changed a znode, when, from which session.
     History(zebu_backup::history::HistoryArgs),
     /// Ask a server a four-letter word.
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         Command::Log(args) => zebu_tools::log::run(&args),
         Command::Snapshot(args) => zebu_tools::snapshot::run(&args),
         Command::Backup(args) => zebu_backup::backup::run(&args),
+        Command::Restore(args) => zebu_backup::restore::run(&args),
         Command::History(args) => zebu_backup::history::run(&args),
         Command::Word(args) => zebu_tools::word::run(&args),
         Command::Digest(args) => zebu_tools::digest::run(&args),

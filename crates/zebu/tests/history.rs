@@ -1,4 +1,4 @@
-//! `zebu history` on the files of a server of ours, while it runs and afterwards.
+//! `zebu history`, `backup` and `restore` on the files of a server of ours, while it runs and afterwards.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -15,6 +15,10 @@ struct Server {
 
 impl Server {
     fn start(dir: &Path) -> Self {
+        Self::start_with(dir, "zebu-data")
+    }
+
+    fn start_with(dir: &Path, data_dir: &str) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_zebu"))
             .args([
                 "server",
@@ -24,6 +28,8 @@ impl Server {
                 "forceSync=no",
                 "--set",
                 "snapCount=8",
+                "--set",
+                &format!("dataDir={data_dir}"),
             ])
             .env("SERVER_JVMFLAGS", "-Dzookeeper.admin.enableServer=false")
             .current_dir(dir)
@@ -38,12 +44,14 @@ impl Server {
         Self { child, address }
     }
 
-    /// Runs a command of the shell in a session of its own.
-    fn shell(&self, dir: &Path, arguments: &[&str]) {
+    /// Runs a command of the shell in a session of its own; returns the last line that it prints.
+    fn shell(&self, dir: &Path, arguments: &[&str]) -> String {
         let mut command = Command::new(env!("CARGO_BIN_EXE_zebu"));
         command.args(["shell", "-server", &self.address]).args(arguments).current_dir(dir);
         let output = command.stdin(Stdio::null()).output().unwrap();
         assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().last().unwrap_or_default().to_owned()
     }
 }
 
@@ -55,8 +63,12 @@ impl Drop for Server {
 }
 
 fn history(dir: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    zebu(dir, &[&["history", "--dir", "zebu-data"], arguments].concat())
+}
+
+fn zebu(dir: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zebu"));
-    command.arg("history").args(arguments).args(["--dir", "zebu-data"]).current_dir(dir);
+    command.args(arguments).current_dir(dir);
     let Output { status, stdout, stderr } = command.stdin(Stdio::null()).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (status.code(), text(stdout), text(stderr))
@@ -131,4 +143,50 @@ fn the_history_of_a_server_that_runs_and_of_one_that_was_killed() {
     let (code, _, stderr) = history(dir, &["app"]);
     assert_eq!(code, Some(1));
     assert!(stderr.starts_with("error: app: "), "{stderr}");
+}
+
+#[test]
+fn what_was_deleted_comes_back_from_a_backup() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let server = Server::start(dir);
+    server.shell(dir, &["create", "/app", "v0"]);
+    server.shell(dir, &["create", "/app/config", "precious"]);
+    let create = ["backup", "create", "--dir", "zebu-data", "--to", "saved"];
+    let (code, stdout, stderr) = zebu(dir, &create);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""), "{stdout}");
+    for version in 1..=9 {
+        server.shell(dir, &["set", "/app", &format!("v{version}")]);
+    }
+    server.shell(dir, &["deleteall", "/app"]);
+    server.shell(dir, &["create", "/after", "x"]);
+    let (code, stdout, stderr) = zebu(dir, &create);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""), "{stdout}");
+    assert!(stdout.starts_with("backup 2 of directory zebu-data/version-2: "), "{stdout}");
+    let (code, stdout, _) = zebu(dir, &["backup", "verify", "saved", "--all"]);
+    assert_eq!((code, stdout.lines().count()), (Some(0), 2), "{stdout}");
+
+    let (_, changes, _) = zebu(dir, &["history", "/app", "--dir", "saved", "--json"]);
+    let changes: Vec<Value> =
+        changes.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [.., set, deleted] = &changes[..] else { panic!("{changes:?}") };
+    assert_eq!(
+        (set["data"]["begin"].as_str(), deleted["change"].as_str()),
+        (Some("v9"), Some("deleted"))
+    );
+    let zxid = set["zxid"].as_str().unwrap();
+    let restore = ["restore", "saved", "--into", "restored", "--to", zxid];
+    let (code, stdout, stderr) = zebu(dir, &restore);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""), "{stdout}");
+    assert!(stdout.starts_with(&format!("restored up to transaction {zxid} of ")), "{stdout}");
+    let (code, _, stderr) = zebu(dir, &restore);
+    assert_eq!(code, Some(1));
+    assert!(stderr.contains("restored: not empty"), "{stderr}");
+
+    drop(server);
+    let restored = Server::start_with(dir, "restored");
+    assert_eq!(restored.shell(dir, &["get", "/app/config"]), "precious");
+    assert_eq!(restored.shell(dir, &["get", "/app"]), "v9");
+    let all = restored.shell(dir, &["ls", "/"]);
+    assert!(!all.contains("after"), "{all}");
 }

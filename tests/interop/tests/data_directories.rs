@@ -2,13 +2,15 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result};
-use zebu_interop::deps::repository;
+use zebu_interop::deps::{self, repository};
 use zebu_interop::dump;
 use zebu_interop::raw::Session;
+use zebu_interop::run;
 use zebu_interop::scenario::{compare, subject};
-use zebu_interop::server::{Kind, Options, Server};
+use zebu_interop::server::{Kind, Options, PATIENCE, Server, free_port};
 use zebu_interop::wire::{Writer, op, open_acl};
 
 /// Sessions must outlive the tests, and nothing may happen by itself.
@@ -177,6 +179,116 @@ fn the_original_opens_what_a_kill_left() {
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn ours_opens_what_a_kill_of_the_original_left() {
     writes_and_reads(Kind::Java395, subject(), true).unwrap();
+}
+
+/// Runs `zebu` to its success.
+fn zebu(words: &[&str]) -> Result<String> {
+    let mut command = Command::new(deps::zebu());
+    run::succeed(command.args(words), PATIENCE)
+}
+
+/// Starts a server with what is restored from here.
+fn start_restored(kind: Kind, from: &Path, more: &[&str]) -> Result<Server> {
+    Server::start_with(kind, &options(), |data| {
+        // The directory of a server that is prepared has other things already.
+        let folder = tempfile::tempdir()?;
+        let into = folder.path().join("restored");
+        let (from, into_text) = (from.display().to_string(), into.display().to_string());
+        zebu(&[&["restore", &from, "--into", &into_text], more].concat())?;
+        copy(&into, data)
+    })
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn both_open_what_was_restored_from_the_originals_files() {
+    let basic = repository().join("tests/fixtures/zookeeper-3.8.0/basic/version-2");
+    // The whole, and a point: what is there without the last log.
+    let cases: [(&[&str], &[&str]); 2] = [
+        (&["snapshot.0", "log.1", "snapshot.3c", "log.3d"], &[]),
+        (&["snapshot.0", "log.1"], &["--to", "0x3c"]),
+    ];
+    for (files, more) in cases {
+        let whole = |data: &Path| {
+            fs::create_dir_all(data.join("version-2"))?;
+            for file in files {
+                fs::copy(basic.join(file), data.join("version-2").join(file))?;
+            }
+            Ok(())
+        };
+        let expected = contents(&Server::start_with(Kind::Java395, &options(), whole).unwrap());
+        let expected = expected.unwrap();
+        for kind in [Kind::Java395, Kind::Java380, subject()] {
+            let server = start_restored(kind, &basic, more).unwrap();
+            compare("restored", &expected, &contents(&server).unwrap());
+            assert_no_mismatch(&server).unwrap();
+        }
+    }
+}
+
+/// A backup of a server that runs, restored for the other one.
+fn backs_up_and_restores(writer: Kind, reader: Kind) -> Result<()> {
+    let mut server = Server::start(writer, &options())?;
+    let folder = tempfile::tempdir()?;
+    let backup = folder.path().join("backup");
+    let (data, to) = (server.data().display().to_string(), backup.display().to_string());
+    write(&server, "one", op::CREATE2)?;
+    zebu(&["backup", "create", "--dir", &data, "--to", &to])?;
+    server.restart()?;
+    write(&server, "two", op::CREATE2)?;
+    let before = contents(&server)?;
+    let made = zebu(&["backup", "create", "--dir", &data, "--to", &to])?;
+    assert!(made.contains("backup 2 of directory"), "{made}");
+    zebu(&["backup", "verify", &to, "--all"])?;
+    server.stop()?;
+    let second = start_restored(reader, &backup, &[])?;
+    compare("backup-and-restore", &before, &contents(&second)?);
+    assert_no_mismatch(&second)?;
+    let first = start_restored(reader, &backup, &["--number", "1"])?;
+    let text = dump::tree(first.address())?;
+    assert!(text.contains("/one/plain") && !text.contains("/two"), "{text}");
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn the_original_opens_a_restored_backup_of_ours() {
+    backs_up_and_restores(subject(), Kind::Java395).unwrap();
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn ours_opens_a_restored_backup_of_the_original() {
+    backs_up_and_restores(Kind::Java395, subject()).unwrap();
+}
+
+/// A snapshot that a server sends, restored for the other one.
+fn backs_up_over_http(writer: Kind, reader: Kind) -> Result<()> {
+    let port = free_port();
+    let options = options()
+        .config("admin.enableServer", "true")
+        .config("admin.serverAddress", "127.0.0.1")
+        .config("admin.serverPort", port);
+    let server = Server::start(writer, &options)?;
+    write(&server, "one", op::CREATE2)?;
+    let before = contents(&server)?;
+    let folder = tempfile::tempdir()?;
+    let (backup, auth) = (folder.path().join("backup"), folder.path().join("auth"));
+    fs::write(&auth, "digest user:secret\n")?;
+    let address = format!("http://127.0.0.1:{port}");
+    let (to, auth) = (backup.display().to_string(), auth.display().to_string());
+    zebu(&["backup", "create", "--server", &address, "--auth-file", &auth, "--to", &to])?;
+    zebu(&["backup", "verify", &to])?;
+    let restored = start_restored(reader, &backup, &[])?;
+    compare("backup-over-http", &before, &contents(&restored)?);
+    assert_no_mismatch(&restored)
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn a_snapshot_that_either_server_sends_is_restored_for_the_other() {
+    backs_up_over_http(subject(), Kind::Java395).unwrap();
+    backs_up_over_http(Kind::Java395, subject()).unwrap();
 }
 
 /// A golden directory: below `tests/fixtures`, and the files that stand beside it if it is only a part.

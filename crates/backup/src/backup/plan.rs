@@ -130,9 +130,10 @@ pub fn gap(logs: &[LogEntry]) -> Option<(Zxid, Zxid)> {
 
 /// Drops what is not needed to restore any point since `horizon_ms`; the newest snapshot always stays.
 pub fn retain(snapshots: &mut Vec<SnapEntry>, logs: &mut Vec<LogEntry>, horizon_ms: i64) {
-    // The last transaction that is older: a snapshot of before it leads to every later point.
-    let older = |log: &&LogEntry| log.last_ms < horizon_ms;
-    let Some(reached) = logs.iter().rev().find(older).map(|log| log.last) else { return };
+    // The last transaction that is known to be older: a snapshot of before it leads to every later point.
+    let logged = logs.iter().rev().find(|log| log.last_ms < horizon_ms).map(|log| log.last);
+    let seen = snapshots.iter().rev().find(|file| file.seen_ms < horizon_ms).map(|file| file.zxid);
+    let Some(reached) = logged.max(seen) else { return };
     let Some(base) =
         snapshots.iter().rev().map(|snapshot| snapshot.zxid).find(|zxid| *zxid <= reached)
     else {
@@ -219,6 +220,17 @@ mod tests {
         assert_eq!(kept(15), (vec![0, 10, 20, 30], vec![1, 11, 21, 31]));
         // Transaction 20 is older than the horizon, so snapshots 20 and 10 lead to it.
         assert_eq!(kept(21), (vec![10, 20, 30], vec![11, 21, 31]));
-        assert_eq!(kept(1000), (vec![20, 30], vec![21, 31]));
+        assert_eq!(kept(999), (vec![20, 30], vec![21, 31]));
+    }
+
+    #[test]
+    fn snapshots_without_logs_are_as_old_as_their_backups() {
+        let Manifest { mut snapshots, mut logs, .. } = manifest(&[], &[10, 20, 30, 40]);
+        for (snapshot, seen_ms) in snapshots.iter_mut().zip([1000, 2000, 3000, 4000]) {
+            snapshot.seen_ms = seen_ms;
+        }
+        retain(&mut snapshots, &mut logs, 3500);
+        let zxids: Vec<i64> = snapshots.iter().map(|entry| entry.zxid.0).collect();
+        assert_eq!(zxids, [20, 30, 40]);
     }
 }

@@ -7,6 +7,7 @@ use zebu_store::Recover;
 use zebu_store::log::{encode_record, header};
 use zebu_store::snapshot::{SnapshotFile, looks_complete};
 
+use super::live::Received;
 use super::plan::{self, Seen, SeenLog};
 use crate::manifest::{LogEntry, Manifest, SnapEntry};
 use crate::repository::{Repository, hex};
@@ -43,12 +44,7 @@ pub struct Made {
 /// # Errors
 /// Something cannot be read or written, a log is damaged, or the source does not go on from the last backup.
 pub fn take(source: &Directory, repository: &Repository, wish: &Wish) -> Result<Made> {
-    let numbers = repository.manifests()?;
-    let newest = numbers.last().copied();
-    let last = match newest.filter(|_| !wish.anew) {
-        Some(number) => Some(crate::stored::read(repository, number)?),
-        None => None,
-    };
+    let (number, last) = begin(repository, wish)?;
     let mut left_out = Vec::new();
     // The snapshots first: the logs then have everything that a snapshot may have traces of.
     let files = source.snapshots()?;
@@ -59,7 +55,7 @@ pub fn take(source: &Directory, repository: &Repository, wish: &Wish) -> Result<
         };
         match last.as_ref().and_then(known) {
             Some(entry) => snapshots.push(entry),
-            None => snapshots.extend(check_snapshot(source, file, &mut left_out)?),
+            None => snapshots.extend(check_snapshot(source, file, wish.now_ms, &mut left_out)?),
         }
     }
     let mut logs = Vec::new();
@@ -70,12 +66,7 @@ pub fn take(source: &Directory, repository: &Repository, wish: &Wish) -> Result<
         logs.extend(check_log(source, &log, copy)?);
     }
     let seen = Seen { snapshots, logs };
-    let hint = "nothing was changed; --anew begins a new history beside the old one, which stays restorable by its number";
-    let (mut snapshots, mut logs) = plan::merge(last.as_ref(), &seen)
-        .map_err(|mismatch| anyhow!("{}: {mismatch}\nhint: {hint}", wish.source))?;
-    if let Some(horizon_ms) = wish.horizon_ms {
-        plan::retain(&mut snapshots, &mut logs, horizon_ms);
-    }
+    let (mut snapshots, logs) = agree(last.as_ref(), &seen, wish)?;
     let (mut copied, mut copied_bytes) = (Vec::new(), 0);
     let is_kept =
         |name: &str| last.as_ref().is_some_and(|last| last.files().any(|(kept, _)| kept == name));
@@ -97,7 +88,62 @@ pub fn take(source: &Directory, repository: &Repository, wish: &Wish) -> Result<
         copied_bytes += entry.bytes;
         copied.push(entry.name());
     }
-    let number = newest.unwrap_or(0) + 1;
+    let manifest = publish(repository, number, snapshots, logs, wish)?;
+    Ok(Made { manifest, copied, copied_bytes, left_out })
+}
+
+/// Makes a backup of a snapshot that a server has sent.
+///
+/// # Errors
+/// Something cannot be written, or the snapshot does not go on from the last backup.
+pub fn take_received(received: Received, repository: &Repository, wish: &Wish) -> Result<Made> {
+    let (number, last) = begin(repository, wish)?;
+    let Received { entry, staged, .. } = received;
+    let seen = Seen { snapshots: vec![entry.clone()], logs: Vec::new() };
+    let (snapshots, logs) = agree(last.as_ref(), &seen, wish)?;
+    let (mut copied, mut copied_bytes) = (Vec::new(), 0);
+    if snapshots.contains(&entry) {
+        copied_bytes = staged.bytes();
+        copied.push(entry.name());
+        repository.put(staged, &entry.name())?;
+    }
+    let manifest = publish(repository, number, snapshots, logs, wish)?;
+    Ok(Made { manifest, copied, copied_bytes, left_out: Vec::new() })
+}
+
+/// The number of the next backup, and the backup that it goes on from.
+fn begin(repository: &Repository, wish: &Wish) -> Result<(u64, Option<Manifest>)> {
+    let newest = repository.manifests()?.last().copied();
+    let last = match newest.filter(|_| !wish.anew) {
+        Some(number) => Some(crate::stored::read(repository, number)?),
+        None => None,
+    };
+    Ok((newest.unwrap_or(0) + 1, last))
+}
+
+/// What the next backup consists of.
+fn agree(
+    last: Option<&Manifest>,
+    seen: &Seen,
+    wish: &Wish,
+) -> Result<(Vec<SnapEntry>, Vec<LogEntry>)> {
+    let hint = "nothing was changed; --anew begins a new history beside the old one, which stays restorable by its number";
+    let (mut snapshots, mut logs) = plan::merge(last, seen)
+        .map_err(|mismatch| anyhow!("{}: {mismatch}\nhint: {hint}", wish.source))?;
+    if let Some(horizon_ms) = wish.horizon_ms {
+        plan::retain(&mut snapshots, &mut logs, horizon_ms);
+    }
+    Ok((snapshots, logs))
+}
+
+/// Writes the manifest, which completes a backup.
+fn publish(
+    repository: &Repository,
+    number: u64,
+    snapshots: Vec<SnapEntry>,
+    logs: Vec<LogEntry>,
+    wish: &Wish,
+) -> Result<Manifest> {
     let (made_ms, source) = (wish.now_ms, wish.source.clone());
     let manifest = Manifest { number, made_ms, source, snapshots, logs };
     if !repository.put_manifest(number, &manifest.encode())? {
@@ -106,13 +152,14 @@ pub fn take(source: &Directory, repository: &Repository, wish: &Wish) -> Result<
             repository.name()
         );
     }
-    Ok(Made { manifest, copied, copied_bytes, left_out })
+    Ok(manifest)
 }
 
 /// Reads a snapshot and checks it; `None` when it has gone, is not complete or is damaged.
 fn check_snapshot(
     source: &Directory,
     file: &SnapFile,
+    seen_ms: i64,
     left_out: &mut Vec<String>,
 ) -> Result<Option<SnapEntry>> {
     let SnapFile { zxid, compression, ref path, bytes } = *file;
@@ -124,7 +171,7 @@ fn check_snapshot(
     match source.read_snapshot(file, &mut Unused) {
         Ok(Some(sections)) => {
             let znodes = sections.nodes;
-            Ok(Some(SnapEntry { zxid, compression, znodes, bytes, sha: String::new() }))
+            Ok(Some(SnapEntry { zxid, compression, znodes, seen_ms, bytes, sha: String::new() }))
         }
         Ok(None) => Ok(None),
         Err(error) => {

@@ -1,0 +1,316 @@
+//! Takes a snapshot from a server that runs elsewhere: `GET /commands/snapshot` of its HTTP server.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use http_body_util::{BodyExt as _, Empty};
+use hyper::body::Bytes;
+use hyper::header::{AUTHORIZATION, HOST, HeaderValue};
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use zebu_proto::Zxid;
+use zebu_store::Compression;
+use zebu_store::snapshot::decompressed;
+use zebu_store::snapshot::read::{Sections, read_snapshot};
+
+use super::take::Unused;
+use crate::manifest::SnapEntry;
+use crate::repository::{Repository, Staged};
+use crate::source::RECORD_BYTES_MAX;
+
+/// The port of the HTTP server, where none is given.
+const PORT: u16 = 8080;
+/// A server that says nothing for so long is given up.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+/// A server writes the whole snapshot before it sends the first byte.
+const FIRST_BYTE_MAX: Duration = Duration::from_secs(30 * 60);
+/// So much of an answer that is no snapshot is shown.
+const SHOWN_BYTES_MAX: usize = 300;
+
+/// Where a server answers HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    host: String,
+    port: u16,
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { host, port } = self;
+        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
+    }
+}
+
+/// A snapshot that was received, and is not yet part of a backup.
+#[derive(Debug)]
+pub struct Received {
+    /// What it is; the hash is known.
+    pub entry: SnapEntry,
+    /// What it says of itself.
+    pub sections: Sections,
+    /// Its content.
+    pub staged: Staged,
+}
+
+impl Received {
+    /// The last transaction that may have left a trace in it, where that is not its own zxid.
+    pub fn traces(&self) -> Option<Zxid> {
+        let digest = self.sections.digest.map(|(zxid, ..)| zxid);
+        [self.sections.last_zxid, digest]
+            .into_iter()
+            .flatten()
+            .max()
+            .filter(|zxid| *zxid > self.entry.zxid)
+    }
+}
+
+/// Reads the header `Authorization` from a file, as in `digest root:secret`.
+///
+/// # Errors
+/// The file cannot be read, or has something else.
+pub fn read_authorization(path: &Path) -> Result<HeaderValue> {
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let text = text.trim();
+    ensure!(
+        text.contains(' ') && !text.contains('\n'),
+        "{}: one line is expected, a scheme and a credential, as in: digest root:secret",
+        path.display()
+    );
+    let mut value = HeaderValue::from_str(text)
+        .with_context(|| format!("{}: not the value of a header", path.display()))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// Reads `http://host:port`, `host:port` or `host`.
+///
+/// # Errors
+/// It is another kind of address.
+pub fn parse_server(text: &str) -> Result<Address, String> {
+    let rest = text.strip_prefix("http://").unwrap_or(text).trim_end_matches('/');
+    if rest.contains("://") || rest.contains('/') || rest.is_empty() {
+        return Err(format!("{text:?} is no address such as http://host:8080"));
+    }
+    let (host, port) = match rest.rsplit_once(':') {
+        Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
+            (host, port.parse().map_err(|_| format!("{port:?} is no port"))?)
+        }
+        _ => (rest, PORT),
+    };
+    Ok(Address { host: host.trim_matches(['[', ']']).to_owned(), port })
+}
+
+/// Asks a server for a snapshot, and checks all of it.
+///
+/// # Errors
+/// The server does not answer, refuses, or sends something else than a whole snapshot.
+pub fn receive(
+    address: &Address,
+    authorization: Option<HeaderValue>,
+    repository: &Repository,
+    now_ms: i64,
+) -> Result<Received> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (zxid, staged) = runtime
+        .block_on(download(address, authorization, repository))
+        .with_context(|| format!("snapshot of {address}"))?;
+    check(zxid, staged, now_ms).with_context(|| format!("what {address} has sent is no snapshot"))
+}
+
+async fn download(
+    address: &Address,
+    authorization: Option<HeaderValue>,
+    repository: &Repository,
+) -> Result<(Zxid, Staged)> {
+    let stream = timeout(SILENCE_MAX, TcpStream::connect((address.host.as_str(), address.port)));
+    let stream = stream.await.context("no connection in time")??;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    let driver = tokio::spawn(connection);
+    let mut request = Request::get("/commands/snapshot").header(HOST, address.to_string());
+    if let Some(authorization) = authorization {
+        request = request.header(AUTHORIZATION, authorization);
+    }
+    let answer = sender.send_request(request.body(Empty::<Bytes>::new())?);
+    let answer = timeout(FIRST_BYTE_MAX, answer).await.context("no answer in time")??;
+    let (head, mut body) = answer.into_parts();
+    if head.status != StatusCode::OK {
+        let mut text = Vec::new();
+        while text.len() < SHOWN_BYTES_MAX
+            && let Ok(Some(Ok(frame))) = timeout(SILENCE_MAX, body.frame()).await
+        {
+            text.extend_from_slice(&frame.into_data().unwrap_or_default());
+        }
+        text.truncate(SHOWN_BYTES_MAX);
+        bail!("{}{}", refusal(head.status), said(&text));
+    }
+    let zxid = zxid_of(&Response::from_parts(head, ()))?;
+    let mut staged = repository.stage()?;
+    while let Some(frame) =
+        timeout(SILENCE_MAX, body.frame()).await.context("the server is silent")?
+    {
+        if let Ok(data) = frame?.into_data() {
+            staged.write_all(&data)?;
+        }
+    }
+    drop(sender);
+    driver.abort();
+    Ok((zxid, staged))
+}
+
+fn zxid_of(answer: &Response<()>) -> Result<Zxid> {
+    let header = answer.headers().get("last_zxid").and_then(|value| value.to_str().ok());
+    let digits = header.and_then(|value| value.strip_prefix("0x"));
+    let zxid =
+        digits.and_then(|digits| i64::from_str_radix(digits, 16).ok()).filter(|zxid| *zxid >= 0);
+    zxid.map(Zxid).context("the answer has no header last_zxid, so it is not that of a server")
+}
+
+/// What a status means, and what helps.
+fn refusal(status: StatusCode) -> String {
+    let hint = match status.as_u16() {
+        401 | 403 => {
+            "\nhint: --auth-file names a file with what the server asks for, as in: digest root:secret"
+        }
+        429 => "\nhint: the server sends one snapshot in admin.rateLimiterIntervalInMS (5 minutes)",
+        503 => "\nhint: set admin.snapshot.enabled=true on the server",
+        404 => "\nhint: ZooKeeper has this command since 3.9.0",
+        _ => "",
+    };
+    format!("the server answers {status}{hint}")
+}
+
+fn said(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let text: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if text.is_empty() { text } else { format!("\nit says: {text}") }
+}
+
+/// Reads what was received, and checks all checksums.
+fn check(zxid: Zxid, staged: Staged, seen_ms: i64) -> Result<Received> {
+    let mut begin = [0; 8];
+    let read = std::io::Read::read(&mut staged.reopen()?, &mut begin)?;
+    let compression = compression_of(&begin[..read]);
+    let source = decompressed(staged.reopen()?, compression);
+    let sections = read_snapshot(source, RECORD_BYTES_MAX, true, &mut Unused)?;
+    let (znodes, bytes, sha) = (sections.nodes, staged.bytes(), staged.sha());
+    let entry = SnapEntry { zxid, compression, znodes, seen_ms, bytes, sha };
+    Ok(Received { entry, sections, staged })
+}
+
+/// By the first bytes of a file.
+fn compression_of(begin: &[u8]) -> Compression {
+    match begin {
+        [0x1f, 0x8b, ..] => Compression::Gzip,
+        [0x82, b'S', b'N', b'A', b'P', b'P', b'Y', ..] => Compression::Snappy,
+        _ => Compression::None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    const FIXTURES: &str =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/zookeeper-3.8.0");
+
+    /// Receives what a server answers, and what it was asked.
+    fn received(answer: Vec<u8>, authorization: Option<&str>) -> (Result<Received>, String) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address =
+            Address { host: "127.0.0.1".to_owned(), port: listener.local_addr().unwrap().port() };
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut asked = Vec::new();
+            let mut byte = [0];
+            while !asked.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() > 0 {
+                asked.push(byte[0]);
+            }
+            // The client may have seen enough.
+            let _ = stream.write_all(&answer);
+            String::from_utf8(asked).unwrap()
+        });
+        let dir = tempfile::tempdir().unwrap();
+        let repository = Repository::create(dir.path()).unwrap();
+        let authorization = authorization.map(|text| HeaderValue::from_str(text).unwrap());
+        let received = receive(&address, authorization, &repository, 1000);
+        (received, server.join().unwrap())
+    }
+
+    fn answer(head: &str, body: &[u8]) -> Vec<u8> {
+        [format!("HTTP/1.1 {head}\r\ncontent-length: {}\r\n\r\n", body.len()).as_bytes(), body]
+            .concat()
+    }
+
+    fn failure(received: Result<Received>) -> String {
+        format!("{:#}", received.unwrap_err())
+    }
+
+    #[test]
+    fn a_whole_snapshot_is_taken_compressed_or_not() {
+        for (name, compression) in [
+            ("basic/version-2/snapshot.3c", Compression::None),
+            ("compressed-gz/version-2/snapshot.48.gz", Compression::Gzip),
+            ("compressed-snappy/version-2/snapshot.48.snappy", Compression::Snappy),
+        ] {
+            let file = std::fs::read(format!("{FIXTURES}/{name}")).unwrap();
+            let (received, asked) =
+                received(answer("200 OK\r\nlast_zxid: 0x3c", &file), Some("digest root:secret"));
+            let received = received.unwrap();
+            assert!(asked.starts_with("GET /commands/snapshot HTTP/1.1\r\n"), "{asked}");
+            assert!(asked.contains("authorization: digest root:secret\r\n"), "{asked}");
+            assert_eq!(
+                (received.entry.zxid, received.entry.compression),
+                (Zxid(0x3c), compression)
+            );
+            assert_eq!(received.entry.bytes, file.len() as u64);
+            // The compressed ones are of 0x48.
+            let traces = (compression != Compression::None).then_some(Zxid(0x48));
+            assert_eq!(received.traces(), traces);
+        }
+    }
+
+    #[test]
+    fn what_is_not_whole_is_refused() {
+        let file = std::fs::read(format!("{FIXTURES}/basic/version-2/snapshot.3c")).unwrap();
+        let whole = answer("200 OK\r\nlast_zxid: 0x3c", &file);
+        let cut = whole[..whole.len() - 100].to_vec();
+        assert!(failure(received(cut, None).0).contains("snapshot of 127.0.0.1"), "cut off");
+        let mut flipped = whole.clone();
+        flipped[500] ^= 1;
+        assert!(failure(received(flipped, None).0).contains("is no snapshot"), "flipped");
+        let short = answer("200 OK\r\nlast_zxid: 0x3c", &file[..2000]);
+        assert!(failure(received(short, None).0).contains("is no snapshot"), "short");
+        let nameless = answer("200 OK", &file);
+        assert!(failure(received(nameless, None).0).contains("no header last_zxid"), "nameless");
+        failure(received(b"SSH-2.0\r\n".to_vec(), None).0);
+        failure(received(Vec::new(), None).0);
+    }
+
+    #[test]
+    fn a_refusal_says_what_helps() {
+        let said = failure(received(answer("401 Unauthorized", b"{ \"error\": null }"), None).0);
+        assert!(said.contains("401 Unauthorized") && said.contains("--auth-file"), "{said}");
+        let said = failure(received(answer("429 Too Many Requests", b""), None).0);
+        assert!(said.contains("rateLimiterIntervalInMS"), "{said}");
+    }
+
+    #[test]
+    fn addresses_are_read() {
+        let of = |text| parse_server(text);
+        let at = |host: &str, port| Ok(Address { host: host.to_owned(), port });
+        assert_eq!(of("http://zk1:8081"), at("zk1", 8081));
+        assert_eq!(of("zk1/"), at("zk1", 8080));
+        assert_eq!(of("http://[::1]:9"), at("::1", 9));
+        assert_eq!(of("[::1]"), at("::1", 8080));
+        for wrong in ["https://zk1:8080", "", "http://", "zk1:port", "zk1/commands"] {
+            of(wrong).unwrap_err();
+        }
+    }
+}

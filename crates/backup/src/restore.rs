@@ -1,0 +1,207 @@
+//! `zebu restore`: a data directory as it was at a point, from a backup or from another data directory.
+//!
+//! What is written is one snapshot. A server that starts with it has the tree of that moment and no history.
+
+pub mod rebuild;
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::json;
+use zebu_proto::Zxid;
+use zebu_proto::path::reserved;
+use zebu_state::{Outline, Rebuild, Step};
+use zebu_store::{OsVfs, Store, Written};
+use zebu_tree::Tree;
+
+use crate::dates::{self, Point};
+use crate::repository::Repository;
+use crate::source::{Directory, Source};
+use crate::stored::Stored;
+use rebuild::{Built, Proof, tree_options};
+
+/// So many znodes are written at once.
+const STEP_ZNODES: usize = 1024;
+/// No more once they have so many bytes.
+const STEP_BYTES: usize = 1 << 20;
+
+/// Arguments of `zebu restore`.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+#[command(
+    about = "Restore a data directory as it was at a point",
+    long_about = "Restore a data directory as it was at a point, from a backup or from another data directory.\n\n\
+        Builds the tree from a snapshot and the transactions behind it, and writes one snapshot into a directory that is new \
+        or empty. Zebu and ZooKeeper start with it. The source is not changed.",
+    after_long_help = "\
+Examples:
+  zebu restore /backup/zk --into /var/lib/zookeeper
+  zebu restore /backup/zk --to 2026-11-25T04:50:00Z --into restored
+  zebu restore /var/lib/zookeeper --to 0x100000004 --into restored
+
+Exit codes: 0 restored, 1 failed, 2 wrong options."
+)]
+pub struct RestoreArgs {
+    /// A backup, or a data directory
+    #[arg(value_name = "FROM")]
+    pub from: PathBuf,
+
+    /// The directory of the logs (dataLogDir), where FROM is a data directory and that is another one
+    #[arg(long, value_name = "DIR")]
+    pub log_dir: Option<PathBuf>,
+
+    /// The new data directory (dataDir)
+    #[arg(short, long, value_name = "DIR")]
+    pub into: PathBuf,
+
+    /// The last transaction: a zxid (0x…), or a time behind which nothing is restored; the end when it is not given
+    #[arg(long, value_name = "POINT", value_parser = dates::parse_point)]
+    pub to: Option<Point>,
+
+    /// Which backup, instead of the newest
+    #[arg(long, value_name = "NUMBER")]
+    pub number: Option<u64>,
+
+    /// Take a snapshot with traces of later transactions, where no logs make it exact
+    #[arg(long)]
+    pub fuzzy: bool,
+
+    /// Print a JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Restores.
+pub fn run(args: &RestoreArgs) -> ExitCode {
+    crate::end(act(args, &mut io::stdout().lock()))
+}
+
+fn act(args: &RestoreArgs, out: &mut dyn Write) -> Result<bool> {
+    check_empty(&args.into)?;
+    let source: Box<dyn Source> = match (Repository::open(&args.from), args.number) {
+        (Ok(repository), number) => {
+            ensure!(
+                args.log_dir.is_none(),
+                "--log-dir is for a data directory, and FROM is a backup"
+            );
+            Box::new(Stored::open(repository, number)?)
+        }
+        (Err(error), Some(_)) => return Err(error.context("--number is for a backup")),
+        (Err(_), None) => {
+            Box::new(Directory::open(Arc::new(OsVfs), &args.from, args.log_dir.as_deref())?)
+        }
+    };
+    let mut built = rebuild::build(source.as_ref(), args.to, args.fuzzy)?;
+    let cleared = clear_configuration(&mut built.tree);
+    let written = write(&built.tree, &args.into)?;
+    report(&built, &written, &source.name(), cleared, args.json, out)?;
+    Ok(true)
+}
+
+/// Refuses a directory that has anything.
+fn check_empty(into: &Path) -> Result<()> {
+    let shown = into.display();
+    match fs::read_dir(into) {
+        Ok(mut entries) => match entries.next() {
+            None => Ok(()),
+            Some(entry) => bail!(
+                "{shown}: not empty: it has {}\nhint: nothing was changed; a restore needs a new or empty directory",
+                entry.with_context(|| shown.to_string())?.file_name().display()
+            ),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error).with_context(|| shown.to_string()),
+    }
+}
+
+/// Empties the znode with the configuration of the old ensemble: the new one writes its own. True when there was one.
+fn clear_configuration(tree: &mut Tree) -> bool {
+    let has = tree.node(reserved::CONFIG).is_some_and(|node| node.data_bytes() > 0);
+    if has {
+        tree.show_configuration(b"", Zxid::ZERO, 0);
+    }
+    has
+}
+
+/// Writes the tree as the only snapshot of a new data directory, and reads it back.
+///
+/// # Errors
+/// It cannot be written, or does not read back as what was written.
+pub fn write(tree: &Tree, into: &Path) -> Result<Written> {
+    let options = zebu_store::Options::new(into);
+    let mut store = Store::open(Arc::new(OsVfs), options)?;
+    let found = store.recover(&mut Rebuild::new(tree_options()))?;
+    ensure!(found.fresh, "{}: not empty", into.display());
+    let (log, snapshots) = store.split();
+    let mut taking = Outline::of(tree).begin(&snapshots)?;
+    while taking.step(tree, STEP_ZNODES, STEP_BYTES) == Step::More {
+        taking.flush()?;
+    }
+    let written = taking.finish(true, true)?;
+    drop(log);
+    let again = rebuild::build(&Directory::open(Arc::new(OsVfs), into, None)?, None, false)?.tree;
+    let is_same = (again.last_zxid(), again.digest(), again.znode_count(), again.sessions().len())
+        == (tree.last_zxid(), tree.digest(), tree.znode_count(), tree.sessions().len());
+    ensure!(is_same, "{}: it does not read back as what was written", written.path.display());
+    Ok(written)
+}
+
+fn report(
+    built: &Built,
+    written: &Written,
+    source: &str,
+    cleared: bool,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let Built { tree, zxid, time_ms, snapshot, replayed, proof, rejected } = built;
+    let (znodes, sessions) = (tree.znode_count(), tree.sessions().len());
+    let ephemerals = tree.ephemerals_count();
+    let (path, bytes) = (written.path.display().to_string(), written.bytes);
+    let proof = match proof {
+        Proof::Digest => "the digest of the last transaction matches".to_owned(),
+        Proof::Sections => "the snapshot has no traces of later transactions".to_owned(),
+        Proof::LaterSnapshot => "the snapshot was complete before this moment".to_owned(),
+        Proof::End => "there are no later transactions".to_owned(),
+        Proof::FromNothing => "built from the first transaction on".to_owned(),
+        Proof::Fuzzy(traces) => {
+            format!("not exact: the snapshot has traces of some transactions up to {traces}")
+        }
+    };
+    if json {
+        let value = json!({
+            "zxid": zxid.to_string(), "time": time_ms.map(dates::utc), "source": source,
+            "snapshot": snapshot.map(|zxid| zxid.to_string()), "replayed": replayed, "proof": proof,
+            "znodes": znodes, "sessions": sessions, "ephemerals": ephemerals,
+            "written": path, "bytes": bytes, "configuration_cleared": cleared, "rejected": rejected,
+        });
+        writeln!(out, "{value}")?;
+        return Ok(());
+    }
+    for rejected in rejected {
+        writeln!(out, "not used: {rejected}")?;
+    }
+    let time = time_ms.map(|ms| format!(" of {}", dates::utc(ms))).unwrap_or_default();
+    let base = match snapshot {
+        Some(snapshot) => format!("snapshot {snapshot} and {replayed} transactions"),
+        None => format!("{replayed} transactions, from the first one on"),
+    };
+    writeln!(out, "restored up to transaction {zxid}{time}")?;
+    writeln!(out, "from {source}: {base}; {proof}")?;
+    writeln!(out, "{znodes} znodes, {sessions} sessions with {ephemerals} ephemerals")?;
+    if cleared {
+        writeln!(
+            out,
+            "{} was emptied: the new ensemble writes its own configuration",
+            reserved::CONFIG
+        )?;
+    }
+    writeln!(out, "wrote {path}, {bytes} bytes")?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

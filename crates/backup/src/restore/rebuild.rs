@@ -1,0 +1,311 @@
+//! Builds the tree as it was after a transaction, from snapshots and logs, and proves that it is that tree.
+//!
+//! A snapshot is fuzzy: it may have traces of transactions that were applied while it was written. One that has traces of
+//! transactions behind the wanted one must not be used. Transactions carry the digest of the tree behind them, which tells
+//! for certain; where there are no digests, what the snapshot says of itself tells, or a later snapshot.
+
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use zebu_proto::txn::{DIGEST_VERSION, TxnRecord};
+use zebu_proto::{ExtendedTypes, OpCode, Zxid};
+use zebu_state::Rebuild;
+use zebu_store::Recover as _;
+use zebu_store::snapshot::read::Sections;
+use zebu_tree::{Options, Tree};
+
+use crate::dates::{self, Point};
+use crate::source::{LogDamage, LogFile, SnapFile, Source, follows};
+
+/// A tree that was built.
+#[derive(Debug)]
+pub struct Built {
+    /// The tree.
+    pub tree: Tree,
+    /// The last transaction that it has.
+    pub zxid: Zxid,
+    /// When that was made, where a log says so.
+    pub time_ms: Option<i64>,
+    /// The snapshot that it was built from; `None` when it was built from the first transaction on.
+    pub snapshot: Option<Zxid>,
+    /// How many transactions were applied to it.
+    pub replayed: u64,
+    /// Why it is known to be the tree of this moment.
+    pub proof: Proof,
+    /// Newer snapshots that could not be used, and why.
+    pub rejected: Vec<String>,
+}
+
+/// Why a tree is known to be that of its moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// Its digest is the one that its last transaction carries.
+    Digest,
+    /// The snapshot says that it has no traces of later transactions.
+    Sections,
+    /// A later snapshot was begun before this moment, so this one was complete.
+    LaterSnapshot,
+    /// There are no later transactions.
+    End,
+    /// It was built from the first transaction on.
+    FromNothing,
+    /// None: the snapshot has traces of some transactions up to this one, and the caller accepts that.
+    Fuzzy(Zxid),
+}
+
+/// How trees are built: with every kind of znode that a log may have.
+pub fn tree_options() -> Options {
+    let types = ExtendedTypes { enabled: true, emulate_353: false };
+    Options { types, ..Options::default() }
+}
+
+/// Where a source begins and ends.
+#[derive(Clone, Debug, Default)]
+struct Extent {
+    /// The last transaction of the logs, or of the last snapshot.
+    last: Zxid,
+    /// The last transaction that is not behind the wanted point, and its time.
+    wanted: Option<(Zxid, i64)>,
+    /// Whether a transaction behind the wanted point follows.
+    is_over: bool,
+    /// Damage behind the last transaction: nobody knows what came after it.
+    damage: Option<String>,
+}
+
+/// Builds the tree as it was at a point, or at the end.
+///
+/// `fuzzy`: a snapshot with traces of later transactions will do. The tree then counts as that of the last of these.
+///
+/// # Errors
+/// The source does not reach the point, or something that is needed is missing or damaged.
+pub fn build(source: &dyn Source, point: Option<Point>, fuzzy: bool) -> Result<Built> {
+    let logs = source.logs()?;
+    let snapshots = source.snapshots()?;
+    let extent = survey(source, &logs, &snapshots, point)?;
+    let name = source.name();
+    let is_named = matches!(point, Some(Point::Zxid(_)));
+    if let Some(damage) = extent.damage.as_ref().filter(|_| !extent.is_over && !is_named) {
+        bail!(
+            "{damage}\nhint: --to {} restores what comes before the damage; another member or a backup may have the rest",
+            extent.last
+        );
+    }
+    let target = match point {
+        None => extent.last,
+        Some(Point::Zxid(zxid)) => {
+            ensure!(
+                zxid <= extent.last,
+                "{name}: it ends with transaction {}, before {zxid}",
+                extent.last
+            );
+            zxid
+        }
+        Some(Point::Time(ms)) => {
+            let (zxid, _) = extent.wanted.with_context(|| {
+                format!("{name}: no transaction in it was made before {}", dates::utc(ms))
+            })?;
+            zxid
+        }
+    };
+    let mut rejected = Vec::new();
+    let older = snapshots.iter().rev().filter(|file| file.zxid <= target).map(Some);
+    let is_whole = logs.first().is_some_and(is_first);
+    for candidate in older.chain(is_whole.then_some(None)) {
+        let later = snapshots.iter().any(|file| {
+            candidate.is_some_and(|candidate| candidate.zxid < file.zxid && file.zxid <= target)
+        });
+        match attempt(source, &logs, candidate, target)? {
+            Ok(mut attempt) => match attempt.proof(later, extent.last, fuzzy) {
+                Ok(proof) => {
+                    if let Proof::Fuzzy(traces) = proof {
+                        attempt.tree.set_last_zxid(traces);
+                    }
+                    let zxid = attempt.tree.last_zxid();
+                    let time_ms = attempt.last_ms.or_else(|| {
+                        extent.wanted.filter(|(wanted, _)| *wanted == zxid).map(|(_, ms)| ms)
+                    });
+                    let (tree, replayed) = (attempt.tree, attempt.replayed);
+                    let snapshot = candidate.map(|file| file.zxid);
+                    return Ok(Built { tree, zxid, time_ms, snapshot, replayed, proof, rejected });
+                }
+                Err(reason) => rejected.push(called(candidate, &reason)),
+            },
+            Err(reason) => rejected.push(called(candidate, &reason)),
+        }
+    }
+    let reasons =
+        if rejected.is_empty() { format!("{name} begins later") } else { rejected.join("\n") };
+    Err(anyhow!("{name}: nothing leads to transaction {target}:\n{reasons}"))
+}
+
+fn called(candidate: Option<&SnapFile>, reason: &str) -> String {
+    match candidate {
+        Some(file) => format!("{}: {reason}", file.path.display()),
+        None => format!("from the first transaction on: {reason}"),
+    }
+}
+
+/// Reads the logs once, to know where the point is.
+fn survey(
+    source: &dyn Source,
+    logs: &[LogFile],
+    snapshots: &[SnapFile],
+    point: Option<Point>,
+) -> Result<Extent> {
+    let mut extent = Extent::default();
+    for log in logs {
+        let report = source.read_log(log, &mut |record| {
+            if record.zxid <= extent.last {
+                return Ok(());
+            }
+            let bytes = record.body.get(20..28).expect("a record is not smaller than its header");
+            let time_ms = i64::from_be_bytes(bytes.try_into().expect("eight bytes"));
+            (extent.last, extent.damage) = (record.zxid, None);
+            extent.is_over |= point.is_some_and(|point| point.is_before(record.zxid, time_ms));
+            if !extent.is_over {
+                extent.wanted = Some((record.zxid, time_ms));
+            }
+            Ok(())
+        })?;
+        extent.damage = report.and_then(|report| report.damage).map(|damage| told(log, &damage));
+    }
+    if let Some(file) = snapshots.last() {
+        extent.last = extent.last.max(file.zxid);
+    }
+    Ok(extent)
+}
+
+fn told(log: &LogFile, damage: &LogDamage) -> String {
+    let LogDamage { offset, last, what } = damage;
+    format!("{}: damaged at offset {offset}, behind transaction {last}: {what}", log.path.display())
+}
+
+/// Whether nothing comes before a log.
+fn is_first(log: &LogFile) -> bool {
+    match log.previous {
+        Some(previous) => previous == Zxid::ZERO,
+        None => log.first.counter() == 1 && log.first.epoch().0 <= 1,
+    }
+}
+
+/// A tree that may be the wanted one.
+struct Attempt {
+    tree: Tree,
+    sections: Option<Sections>,
+    replayed: u64,
+    last_ms: Option<i64>,
+    /// The digest that the last transaction with one carries.
+    digest: Option<i64>,
+}
+
+impl Attempt {
+    /// Why this is the tree of its moment, or why it is not.
+    fn proof(&self, later: bool, end: Zxid, fuzzy: bool) -> Result<Proof, String> {
+        let last = self.tree.last_zxid();
+        if let Some(sections) = &self.sections {
+            let traces = [sections.last_zxid, sections.digest.map(|(zxid, ..)| zxid)];
+            if let Some(traces) = traces.into_iter().flatten().max().filter(|traces| *traces > last)
+            {
+                if fuzzy {
+                    return Ok(Proof::Fuzzy(traces));
+                }
+                return Err(format!(
+                    "it has traces of transactions up to {traces}, so it is no exact moment (--fuzzy takes it all the same)"
+                ));
+            }
+        }
+        match self.digest {
+            Some(digest) if digest == self.tree.digest() => return Ok(Proof::Digest),
+            Some(_) => {
+                return Err("the digest of what it leads to is not that of the log".to_owned());
+            }
+            None => {}
+        }
+        match &self.sections {
+            None => Ok(Proof::FromNothing),
+            Some(sections) if sections.last_zxid.is_some() => Ok(Proof::Sections),
+            _ if later => Ok(Proof::LaterSnapshot),
+            _ if last == end => Ok(Proof::End),
+            _ => Err("it may have traces of later transactions, and there are no digests to tell"
+                .to_owned()),
+        }
+    }
+}
+
+/// Loads a snapshot, and applies every transaction up to the wanted one; the inner error says why that does not lead there.
+fn attempt(
+    source: &dyn Source,
+    logs: &[LogFile],
+    candidate: Option<&SnapFile>,
+    target: Zxid,
+) -> Result<Result<Attempt, String>> {
+    let mut rebuild = Rebuild::new(tree_options());
+    rebuild.restart();
+    let mut sections = None;
+    let start = candidate.map_or(Zxid::ZERO, |file| file.zxid);
+    if let Some(file) = candidate {
+        match source.read_snapshot(file, &mut rebuild) {
+            Ok(Some(read)) => sections = Some(read),
+            Ok(None) => return Ok(Err("it was removed meanwhile".to_owned())),
+            Err(error) => return Ok(Err(format!("{error:#}"))),
+        }
+    }
+    if let Err(reason) = rebuild.loaded(start) {
+        return Ok(Err(reason));
+    }
+    let (mut last, mut replayed, mut last_ms, mut digest) = (start, 0, None, None);
+    // The last log that begins no later than the next transaction has it.
+    let from = logs.iter().rposition(|log| log.first.0 <= start.0.saturating_add(1)).unwrap_or(0);
+    for log in &logs[from..] {
+        if log.first > target || last >= target {
+            break;
+        }
+        let mut previous = log.previous;
+        let mut broken = None;
+        let report = source.read_log(log, &mut |record| {
+            let previous = previous.take();
+            if record.zxid <= last || record.zxid > target || broken.is_some() {
+                return Ok(());
+            }
+            let is_next = match previous {
+                Some(previous) => previous <= last,
+                None if last == Zxid::ZERO => {
+                    record.zxid.counter() == 1 && record.zxid.epoch().0 <= 1
+                }
+                None => follows(last, record.zxid),
+            };
+            if !is_next {
+                broken =
+                    Some(format!("transactions between {last} and {} are missing", record.zxid));
+                return Ok(());
+            }
+            let decoded = TxnRecord::decode(record.body);
+            let decoded = decoded.with_context(|| format!("transaction {}", record.zxid))?;
+            // A request that failed changes nothing, and has none.
+            if decoded.header.op != OpCode::ERROR {
+                let found = decoded.digest.filter(|found| found.version == DIGEST_VERSION);
+                digest = found.map(|found| found.tree);
+            }
+            rebuild
+                .txn(record.body)
+                .map_err(|reason| anyhow!("transaction {}: {reason}", record.zxid))?;
+            (last, last_ms) = (record.zxid, Some(decoded.header.time_ms));
+            replayed += 1;
+            Ok(())
+        })?;
+        if let Some(reason) = broken {
+            return Ok(Err(reason));
+        }
+        let Some(report) = report else { bail!("{}: removed meanwhile", log.path.display()) };
+        if let Some(damage) = report.damage.filter(|damage| damage.last < target) {
+            return Ok(Err(told(log, &damage)));
+        }
+    }
+    if replayed == 0
+        && let Some((zxid, DIGEST_VERSION, found)) =
+            sections.and_then(|sections: Sections| sections.digest)
+        && zxid == start
+    {
+        digest = Some(found);
+    }
+    let tree = rebuild.finish().tree;
+    Ok(Ok(Attempt { tree, sections, replayed, last_ms, digest }))
+}
