@@ -55,7 +55,8 @@ start() {
         exit 1
     fi
     mkdir -p "$ZOO_LOG_DIR" "$(dirname "$ZOOPIDFILE")"
-    nohup "$ZEBU" server "${DEFINES[@]}" "$ZOOCFG" > "$ZOO_OUT" 2>&1 < /dev/null &
+    # The server outlives the terminal.
+    (trap '' HUP && exec "$ZEBU" server "${DEFINES[@]}" "$ZOOCFG") > "$ZOO_OUT" 2>&1 < /dev/null &
     pid=$!
     if ! echo -n "$pid" > "$ZOOPIDFILE"; then
         kill "$pid"

@@ -50,7 +50,7 @@ is_one_of() {
 # NAME_FILE names a file with the value of NAME. Some names end with _FILE themselves.
 read_secrets() {
     local name file
-    for name in $COMMON $OFFICIAL $BITNAMI JVMFLAGS SERVER_JVMFLAGS; do
+    for name in $COMMON $OFFICIAL $BITNAMI JVMFLAGS SERVER_JVMFLAGS ZEBU_SUPER_PASSWORD; do
         file="${name}_FILE"
         [ -n "${!file:-}" ] || continue
         is_one_of "$file" "$BITNAMI" && continue
@@ -177,6 +177,11 @@ configuration() {
         # The image publishes this port.
         put admin.serverAddress 0.0.0.0
     fi
+    if [ -n "${ZEBU_SUPER_PASSWORD:-}" ]; then
+        # The server knows the password's digest only.
+        lines="$(zebu digest "super:$ZEBU_SUPER_PASSWORD")"
+        put DigestAuthenticationProvider.superDigest "${lines##*->}"
+    fi
     if is_yes "${ZOO_ENABLE_PROMETHEUS_METRICS:-no}"; then
         put metricsProvider.className org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider
         put metricsProvider.httpPort "${ZOO_PROMETHEUS_METRICS_PORT_NUMBER:-7000}"
@@ -295,6 +300,7 @@ if [ ! -f "$ZOO_CONF_DIR/zoo.cfg" ]; then
         write "$ZOO_CONF_DIR/zoo_jaas.conf" logins
     fi
 fi
+unset ZEBU_SUPER_PASSWORD
 if [ -f "$ZOO_CONF_DIR/zoo_jaas.conf" ]; then
     jaas="-Djava.security.auth.login.config=$ZOO_CONF_DIR/zoo_jaas.conf"
     export SERVER_JVMFLAGS="${SERVER_JVMFLAGS:+$SERVER_JVMFLAGS }$jaas"

@@ -4,7 +4,7 @@
 //! change of a version below changes the name of a stamp, and with it brings a new installation.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
@@ -17,7 +17,7 @@ type Artifact = (&'static str, &'static str, &'static str);
 /// Debian: the 3.8.0 server and command line, the C client with and without threads and its programs, the logger that shows
 /// what they say, what counts the cost of a request, a key distribution centre of Kerberos, and what judges the packages in
 /// `deploy`.
-const DEBIAN: [&str; 18] = [
+const DEBIAN: [&str; 20] = [
     "zookeeper",
     "libzookeeper-java",
     "libzookeeper-mt-dev",
@@ -35,7 +35,9 @@ const DEBIAN: [&str; 18] = [
     "binutils",
     "lintian",
     "prometheus",
+    "skopeo",
     "systemd",
+    "umoci",
 ];
 
 /// Maven: the server and command line of the oracle. The later ones are libraries which the first one
@@ -126,6 +128,10 @@ const PYTHON: [&str; 9] = [
     "pure_sasl==0.6.2",
 ];
 
+/// Go: what renders the Helm chart, and what holds Kubernetes' schemas against the result.
+const CHART: [&str; 2] =
+    ["helm.sh/helm/v3/cmd/helm@v3.19.0", "sigs.k8s.io/kubectl-validate@v0.0.4"];
+
 const NODE: &str = "node-zookeeper-client@1.1.3";
 
 /// Installs what is missing.
@@ -151,6 +157,21 @@ pub(crate) fn install_suites() -> Result<()> {
         once(&folder, name, &format!("{artifacts:?}"), suite)?;
     }
     Ok(())
+}
+
+/// Installs what judges the Helm chart; returns the folder of the programs.
+pub(crate) fn install_chart() -> Result<PathBuf> {
+    let folder = root().join(".deps");
+    fs::create_dir_all(&folder)?;
+    once(&folder, "chart", &format!("{CHART:?}"), |path| {
+        for module in CHART {
+            let mut go = Command::new("go");
+            go.args(["install", module]).env("GOBIN", path);
+            run(go)?;
+        }
+        Ok(())
+    })?;
+    Ok(folder.join("chart"))
 }
 
 /// Runs `make` unless the folder `name` holds what `wanted` describes; half an installation is removed.

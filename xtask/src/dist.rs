@@ -5,6 +5,7 @@
 mod archive;
 mod debian;
 mod image;
+mod materials;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,9 +19,10 @@ use sha2::{Digest as _, Sha256};
 use crate::steps::{root, run, target};
 
 /// What can be made, by the names of `--only`.
-const KINDS: [&str; 3] = ["tar", "deb", "image"];
+const KINDS: [&str; 4] = ["tar", "deb", "image", "bill"];
 
 /// What everything is made of.
+#[derive(Default)]
 struct Parts {
     /// The program, stripped.
     program: Vec<u8>,
@@ -80,6 +82,7 @@ pub(crate) fn make(words: &[String]) -> Result<()> {
                 let name = format!("zebu-{}-image-{}.tar", parts.version, std::env::consts::ARCH);
                 write(name, &image::image(&parts)?)?;
             }
+            "bill" => write(format!("zebu-{}.cdx.json", parts.version), &materials::bill(&parts)?)?,
             other => bail!("--only {other}: there are {}", KINDS.join(", ")),
         }
     }

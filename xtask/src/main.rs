@@ -2,6 +2,7 @@
 
 mod book;
 mod capi;
+mod chart;
 mod deps;
 mod dist;
 mod report;
@@ -19,8 +20,12 @@ usage: cargo xtask <task>
   ci             the same
   deps           only installs the third-party programs
   tidy           only the checks of layers, files, words, links and ids
-  dist [--only tar,deb,image] [--out DIR] [--program FILE] [--version V]
-                 what a release hands out, in target/dist: a tar archive, a Debian package and a container image
+  dist [--only tar,deb,image,bill] [--out DIR] [--program FILE] [--version V]
+                 what a release hands out, in target/dist: a tar archive, a Debian package, a container
+                 image and a bill of materials
+  chart [--write]
+                 renders the Helm chart and holds it against Kubernetes' schemas; builds helm for that, which takes
+                 minutes; --write also writes the plain manifests
   capi [--debug] [--into DIR] [--prefix DIR]
                  builds libzookeeper_mt and libzookeeper_st, the C client's ABI, and lays them out below DIR (target/capi)
                  with headers and pkg-config files; --prefix is where those will be installed
@@ -62,6 +67,7 @@ fn run(words: &[String]) -> Result<()> {
         "tidy" => tidy::check(),
         "capi" => capi::install(rest),
         "book" => book::build(),
+        "chart" => chart::check(rest),
         "dist" => dist::make(rest),
         "counted" => steps::counted(rest),
         "bench-report" => report::write(&steps::root(), rest),

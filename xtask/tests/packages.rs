@@ -45,7 +45,7 @@ fn made() -> &'static Path {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("packages");
         // The archives of another run.
         let _ = fs::remove_dir_all(&folder);
-        dist(&folder, "tar,deb,image", "0.1.0");
+        dist(&folder, "tar,deb,image,bill", "0.1.0");
         folder
     })
 }
@@ -78,11 +78,11 @@ fn systemd_takes_the_unit_and_calls_its_sandbox_tight() {
 #[ignore = "needs a built program and binutils"]
 fn the_same_program_gives_the_same_archives() {
     let again = tempfile::tempdir().unwrap();
-    dist(again.path(), "tar,deb,image", "0.1.0");
+    dist(again.path(), "deb,bill", "0.1.0");
     let sums = [made(), again.path()];
     let sums = sums.map(|folder| fs::read_to_string(folder.join("SHA256SUMS")).unwrap());
-    assert_eq!(sums[0].lines().count(), 3, "{}", sums[0]);
-    assert_eq!(sums[0], sums[1]);
+    assert_eq!(sums.each_ref().map(|sums| sums.lines().count()), [4, 2], "{sums:?}");
+    assert!(sums[1].lines().all(|line| sums[0].contains(line)), "{sums:?}");
     let mut check = Command::new("sha256sum");
     succeed(check.args(["--check", "--strict", "SHA256SUMS"]).current_dir(made()));
     // What is unpacked runs where it is, without a configuration and without an installation.
@@ -146,4 +146,52 @@ fn promtool_takes_rules_and_dashboard_and_runs_the_tests_of_the_rules() {
     let path = folder.path().join("dashboard.yml");
     fs::write(&path, rules).unwrap();
     promtool(&["check", "rules"], &path);
+}
+
+/// Two programs of others read the image; it runs with a read-only root, as the user that it names.
+#[test]
+#[ignore = "needs root, skopeo and umoci"]
+fn the_image_is_read_by_others_and_runs_with_a_read_only_root() {
+    let folder = tempfile::tempdir().unwrap();
+    let (layout, bundle) = (folder.path().join("layout"), folder.path().join("bundle"));
+    let mut copy = Command::new("skopeo");
+    copy.args(["--insecure-policy", "copy"]);
+    copy.arg(format!(
+        "oci-archive:{}",
+        file(made(), &format!("{}.tar", std::env::consts::ARCH)).display()
+    ));
+    succeed(copy.arg(format!("oci:{}:zebu", layout.display())));
+    let mut unpack = Command::new("umoci");
+    unpack.args(["unpack", "--image"]).arg(format!("{}:zebu", layout.display()));
+    succeed(unpack.arg(&bundle));
+
+    let config = fs::read_to_string(bundle.join("config.json")).unwrap();
+    let config: serde_json::Value = serde_json::from_str(&config).unwrap();
+    let process = &config["process"];
+    let texts = |value: &serde_json::Value| -> Vec<String> {
+        let values = value.as_array().unwrap().iter();
+        values.map(|value| value.as_str().unwrap().to_owned()).collect()
+    };
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/packages");
+    let story = fs::read_to_string(scripts.join("container.sh")).unwrap();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let command = texts(&process["args"]);
+    let mut apart = Command::new("unshare");
+    apart.args(["--mount", "--pid", "--fork", "--kill-child", "--propagation", "private", "sh"]);
+    apart.arg(scripts.join("image.sh")).arg(bundle.join("rootfs"));
+    apart.arg(process["user"]["uid"].to_string());
+    // The image's entry point, and in place of its command a story around it.
+    apart.arg(&command[0]).args(["bash", "-c", &story, "story", &port.to_string()]);
+    apart.args(&command[1..]);
+    apart.env_clear().env("PATH", std::env::var_os("PATH").unwrap());
+    for variable in texts(&process["env"]).iter().filter(|text| !text.starts_with("PATH=")) {
+        let (name, value) = variable.split_once('=').unwrap();
+        apart.env(name, value);
+    }
+    let inside = texts(&process["env"]).into_iter().find(|text| text.starts_with("PATH=")).unwrap();
+    apart.env("INSIDE", inside);
+    apart.env("ZOO_SERVERS", format!("server.1=localhost:2888:3888;{port}"));
+    apart.env("ZOO_ADMINSERVER_ENABLED", "false");
+    let said = succeed(&mut apart);
+    assert!(said.contains("\nthe container has ended\n"), "{said}");
 }

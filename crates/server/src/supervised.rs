@@ -6,7 +6,6 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
@@ -46,10 +45,10 @@ fn tell(state: &[NotifyState<'_>]) {
     }
 }
 
-/// The thread that feeds the watchdog. Dropping it ends the thread.
+/// The thread that feeds the watchdog. Dropping this ends the thread, and does not wait for it: a supervisor that reads
+/// nothing holds up the thread, and must not hold up the end of the server.
 pub(crate) struct Watchdog {
-    ended: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _ended: Sender<()>,
 }
 
 impl Watchdog {
@@ -64,19 +63,10 @@ impl Watchdog {
         let shared = Arc::downgrade(shared);
         let progress = move || shared.upgrade().map(|shared| ServerFactsView(shared).progress());
         let (ended, until) = channel();
-        let thread = std::thread::Builder::new()
+        std::thread::Builder::new()
             .name("zebu-watchdog".to_owned())
             .spawn(move || feed(patience, progress, &until))?;
-        Ok(Some(Self { ended: Some(ended), thread: Some(thread) }))
-    }
-}
-
-impl Drop for Watchdog {
-    fn drop(&mut self) {
-        self.ended.take();
-        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
-            error!("the watchdog's thread panicked");
-        }
+        Ok(Some(Self { _ended: ended }))
     }
 }
 

@@ -229,21 +229,65 @@ fn the_volume_of_another_member_is_refused_by_name() {
     assert!(refused.contains("has the data of member 2, and this is member 3"), "{refused}");
 }
 
+/// A container on a host of this name, from which it takes its number.
+fn named(name: &str) -> Container {
+    let container = Container::new(&[("ZEBU_ID_FROM_HOSTNAME", "yes")]);
+    let program = container.path("programs/hostname");
+    fs::write(&program, format!("#!/bin/sh\necho {name}\n")).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    container
+}
+
 #[test]
 fn a_pods_number_becomes_the_members_number() {
-    let named = |name: &str| {
-        let container = Container::new(&[("ZEBU_ID_FROM_HOSTNAME", "yes")]);
-        let program = container.path("programs/hostname");
-        fs::write(&program, format!("#!/bin/sh\necho {name}\n")).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        container
-    };
     for (name, member) in [("zebu-0", "1"), ("my-zebu-09", "10")] {
         let container = named(name);
         assert_eq!(container.run(&["true"]).0, 0);
         assert_eq!(container.member(), member);
     }
     assert!(named("zebu").refusal().contains("does not end with a number"));
+}
+
+/// The variables of the plain Kubernetes manifests, which are made of the Helm chart, in the pod with this number.
+fn pod(number: u32) -> Container {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/kubernetes/zebu.yaml");
+    let text = fs::read_to_string(path).unwrap();
+    let container = named(&format!("zebu-{number}"));
+    let mut lines = text.lines().map(str::trim).skip_while(|line| *line != "env:").skip(1);
+    let mut found = container;
+    while let Some(name) = lines.next().and_then(|line| line.strip_prefix("- name: ")) {
+        let value = lines.find(|line| !line.starts_with('#')).unwrap();
+        let value = value.strip_prefix("value: ").expect("a value");
+        found = found.with(name, value.trim_matches('"'));
+        while let Some(next) = lines.clone().next().filter(|line| line.starts_with('#')) {
+            assert_eq!(lines.next(), Some(next));
+        }
+    }
+    found
+}
+
+/// Each pod of the stateful set is the member that all of them name so.
+#[test]
+fn pods_of_the_manifests_are_members_of_one_ensemble() {
+    let configurations = [0, 1, 2].map(|number| {
+        let container = pod(number);
+        let mut lines = container.configuration();
+        assert_eq!(container.member(), (number + 1).to_string());
+        lines.remove("dataDir");
+        lines
+    });
+    assert_eq!(configurations[0], configurations[1]);
+    assert_eq!(configurations[0], configurations[2]);
+    let lines = &configurations[0];
+    for member in 1..=3 {
+        let host = format!("zebu-{}.zebu-headless.default.svc.cluster.local", member - 1);
+        assert_eq!(lines[&format!("server.{member}")], format!("{host}:2888:3888;2181"));
+    }
+    // What the probes and Prometheus ask.
+    assert_eq!(lines["admin.enableServer"], "true");
+    assert_eq!((&*lines["admin.serverAddress"], &*lines["admin.serverPort"]), ("0.0.0.0", "8080"));
+    assert_eq!(lines["metricsProvider.httpPort"], "7000");
+    assert_eq!(lines["standaloneEnabled"], "false");
 }
 
 #[test]

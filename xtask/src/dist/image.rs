@@ -35,10 +35,11 @@ const PACKAGES: [&str; 12] = [
 ];
 
 /// Programs that busybox is when it is called by these names.
-const BUSYBOX: [&str; 32] = [
-    "awk", "base64", "basename", "cat", "chmod", "cp", "cut", "date", "df", "dirname", "echo",
-    "env", "expr", "grep", "head", "hostname", "id", "kill", "ls", "mkdir", "mv", "nc", "nohup",
-    "printenv", "ps", "readlink", "rm", "sed", "sleep", "sort", "tail", "tr",
+const BUSYBOX: [&str; 44] = [
+    "awk", "base64", "basename", "cat", "chmod", "cp", "cut", "date", "df", "dirname", "du",
+    "echo", "env", "expr", "false", "find", "grep", "head", "hostname", "id", "kill", "ls",
+    "mkdir", "mktemp", "mv", "nc", "od", "ps", "readlink", "rm", "sed", "seq", "sleep", "sort",
+    "stat", "tail", "tee", "timeout", "touch", "tr", "true", "uname", "wc", "xargs",
 ];
 
 /// The user, as in the official image.
@@ -152,6 +153,7 @@ fn ours(parts: &Parts, versions: &str) -> Result<Vec<Entry>> {
         Entry::file("docker-entrypoint.sh", 0o755, script("docker-entrypoint.sh")?),
         // Where Bitnami's charts look.
         Entry::link("entrypoint.sh", "/docker-entrypoint.sh"),
+        Entry::file("members.sh", 0o755, script("members.sh")?),
         Entry::file("run.sh", 0o755, script("run.sh")?),
         Entry::link("opt/bitnami/scripts/zookeeper/entrypoint.sh", "/docker-entrypoint.sh"),
         Entry::link("opt/bitnami/scripts/zookeeper/run.sh", "/run.sh"),
@@ -167,6 +169,8 @@ fn ours(parts: &Parts, versions: &str) -> Result<Vec<Entry>> {
             format!("root:x:0:0:root:/:/bin/bash\nzookeeper:x:{USER}:{USER}::/:/bin/bash\n"),
         ),
         Entry::file("etc/group", 0o644, format!("root:x:0:\nzookeeper:x:{USER}:\n")),
+        // What runs a container puts its own in place of this.
+        Entry::file("etc/hosts", 0o644, "127.0.0.1 localhost\n::1 localhost\n"),
         Entry::file("etc/nsswitch.conf", 0o644, "passwd: files\ngroup: files\nhosts: files dns\n"),
         Entry::file("usr/share/doc/zebu/copyright", 0o644, fs::read(root().join("LICENSE"))?),
         Entry::file("usr/share/doc/zebu/debian-packages", 0o644, versions),

@@ -1,0 +1,129 @@
+//! The bill of materials: which packages are in the program, in which versions, under which licenses; as CycloneDX 1.5.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+use serde_json::{Value, json};
+
+use super::{Parts, run_tool};
+use crate::steps::root;
+
+/// The bill of materials of the program `zebu`, from what cargo has resolved for this machine.
+pub(super) fn bill(parts: &Parts) -> Result<Vec<u8>> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["metadata", "--format-version", "1", "--locked", "--filter-platform"]);
+    cargo.arg(format!("{}-unknown-linux-gnu", std::env::consts::ARCH)).current_dir(root());
+    let metadata: Value = serde_json::from_str(&run_tool(&mut cargo, "cargo")?)?;
+    bill_of(&metadata, parts)
+}
+
+fn bill_of(metadata: &Value, parts: &Parts) -> Result<Vec<u8>> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let packages: BTreeMap<String, Value> = list(&metadata["packages"])
+        .into_iter()
+        .map(|package| (text(&package["id"]), package))
+        .collect();
+    let nodes: BTreeMap<String, Value> = list(&metadata["resolve"]["nodes"])
+        .into_iter()
+        .map(|node| (text(&node["id"]), node))
+        .collect();
+    let program = packages.iter().find(|(_, package)| package["name"] == "zebu");
+    let (program, _) = program.context("cargo metadata knows no package zebu")?;
+
+    let mut found = BTreeSet::new();
+    let mut waiting = vec![program.clone()];
+    let mut edges = Vec::new();
+    while let Some(id) = waiting.pop() {
+        if !found.insert(id.clone()) {
+            continue;
+        }
+        // What only tests need is not in the program; what builds it is named, because it decides what is in it.
+        let is_in = |dependency: &&Value| {
+            list(&dependency["dep_kinds"]).iter().any(|kind| kind["kind"] != "dev")
+        };
+        let dependencies = list(&nodes[&id]["deps"]);
+        let dependencies: BTreeSet<String> =
+            dependencies.iter().filter(is_in).map(|dependency| text(&dependency["pkg"])).collect();
+        let names: Vec<String> = dependencies.iter().map(|id| reference(&packages[id])).collect();
+        edges.push((reference(&packages[&id]), names));
+        waiting.extend(dependencies);
+    }
+    edges.sort();
+    let mut components: Vec<Value> = found
+        .iter()
+        .filter(|id| *id != program)
+        .map(|id| {
+            let package = &packages[id];
+            json!({
+                "type": "library",
+                "bom-ref": reference(package),
+                "name": package["name"],
+                "version": package["version"],
+                "purl": reference(package),
+                "licenses": [{ "expression": text(&package["license"]).replace('/', " OR ") }],
+            })
+        })
+        .collect();
+    components.sort_by_key(|component| text(&component["purl"]));
+    let time = jiff::Timestamp::from_second(i64::try_from(parts.time)?)?.to_string();
+    let edges: Vec<Value> =
+        edges.into_iter().map(|(name, on)| json!({ "ref": name, "dependsOn": on })).collect();
+    Ok(serde_json::to_vec_pretty(&json!({
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "version": 1,
+        "metadata": {
+            "timestamp": time,
+            "component": {
+                "type": "application",
+                "bom-ref": reference(&packages[program]),
+                "name": "zebu",
+                "version": parts.version,
+                "licenses": [{ "expression": "Apache-2.0" }],
+            },
+        },
+        "components": components,
+        "dependencies": edges,
+    }))?)
+}
+
+/// The package URL.
+fn reference(package: &Value) -> String {
+    let text = |key: &str| package[key].as_str().unwrap_or_default();
+    format!("pkg:cargo/{}@{}", text("name"), text("version"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_the_program_is_listed_and_what_only_tests_need_is_not() {
+        let package = |name: &str| json!({ "id": name, "name": name, "version": "1.0.0", "license": "MIT/Apache-2.0" });
+        let on = |name: &str, kind: Value| json!({ "pkg": name, "dep_kinds": [{ "kind": kind }] });
+        let packages = ["zebu", "a", "b", "t"].map(package);
+        let metadata = json!({
+            "packages": packages,
+            "resolve": { "nodes": [
+                { "id": "zebu", "deps": [on("a", Value::Null), on("t", json!("dev"))] },
+                { "id": "a", "deps": [on("b", json!("build"))] },
+                { "id": "b", "deps": [] },
+                { "id": "t", "deps": [] },
+            ] },
+        });
+        let parts = Parts { version: "9".to_owned(), time: 0, ..Parts::default() };
+        let bill: Value = serde_json::from_slice(&bill_of(&metadata, &parts).unwrap()).unwrap();
+        let names = bill["components"].as_array().unwrap().iter();
+        let names: Vec<_> = names.map(|component| component["purl"].as_str().unwrap()).collect();
+        assert_eq!(names, ["pkg:cargo/a@1.0.0", "pkg:cargo/b@1.0.0"]);
+        assert_eq!(bill["components"][0]["licenses"][0]["expression"], "MIT OR Apache-2.0");
+        let on = &bill["dependencies"][0];
+        assert_eq!(
+            (on["ref"].as_str(), &on["dependsOn"]),
+            (Some("pkg:cargo/a@1.0.0"), &json!(["pkg:cargo/b@1.0.0"]))
+        );
+        assert_eq!(bill["metadata"]["timestamp"], "1970-01-01T00:00:00Z");
+    }
+}
