@@ -231,6 +231,7 @@ impl Driver {
             self.watchers.remove(id);
             self.step(Input::Unwatch(id));
         }
+        self.flush();
     }
 
     /// Ends the session: at once where no server knows that it lives, else when the server says so, or at `until`.

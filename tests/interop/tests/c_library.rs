@@ -188,3 +188,80 @@ fn programs_of_the_original() {
     let text = load.text().expect("what it says");
     assert!(!text.contains("Failed") && !text.contains("Invalid read"), "{text}");
 }
+
+/// What a program is told that watches znodes while its server is killed and comes back, and what one is told that sleeps
+/// for too long.
+fn moves(program: &Path, ours: bool) -> Vec<String> {
+    let mut server =
+        Server::start(Kind::Zebu, &Options::default().config("tickTime", 500)).expect("a server");
+    let start = |server: &Server, timeout_ms: &str| {
+        let mut command = if ours { with_ours(program) } else { Command::new(program) };
+        command.arg(server.connect_string()).arg(timeout_ms);
+        Program::start(&mut command).expect("it starts")
+    };
+    let says = |program: &Program, what: &str, times: usize| {
+        let enough = |text: &str| text.matches(what).count() >= times;
+        program.wait_for(PATIENCE, enough).expect(what);
+    };
+    let mut first = start(&server, "10000");
+    says(&first, "handle: type=-1 state=3", 1);
+    for line in ["create", "watch"] {
+        first.say(line).expect("it takes a line");
+    }
+    says(&first, "watch: rc=0", 1);
+    server.kill().expect("it ends");
+    // The handle, and two watchers of its znodes.
+    says(&first, "state=1 ", 3);
+    server.launch().expect("it serves again");
+    says(&first, "state=3 path=\n", 4);
+    for line in ["same", "set", "state", "quit"] {
+        first.say(line).expect("it takes a line");
+    }
+    let mut text = first.finish(PATIENCE).expect("it ends").text;
+
+    let mut second = start(&server, "2000");
+    says(&second, "handle: type=-1 state=3", 1);
+    second.say("watch").expect("it takes a line");
+    says(&second, "watch: rc=", 1);
+    second.pause().expect("it sleeps");
+    let nobody = |text: &str| text.contains("zk_global_sessions\t0");
+    server.wait_until_it_says("mntr", nobody).expect("the session expires");
+    second.go_on().expect("it goes on");
+    says(&second, "state=-112", 3);
+    for line in ["over", "watch", "state", "quit"] {
+        second.say(line).expect("it takes a line");
+    }
+    text += &second.finish(PATIENCE).expect("it ends").text;
+    let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+    // The order in which watchers are told of the session is nobody's business.
+    lines.sort();
+    lines
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn a_session_that_moves_and_one_that_expires() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compile(folder.path(), "moves", &MT);
+    assert_eq!(moves(&program, true), moves(&program, false));
+}
+
+/// Nothing is read before it is written or after it is freed, and nothing is lost.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn valgrind_finds_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let st = theirs().join("libzookeeper_st.so.2");
+    for (name, words, leaks) in [
+        ("loop", &[st.to_str().expect("a path")][..], &["--leak-check=full"][..]),
+        // What a child of a fork leaves behind is no leak.
+        ("rough", &MT, &["--leak-check=no", "--child-silent-after-fork=yes"]),
+    ] {
+        let program = compile(folder.path(), name, words);
+        let server = server();
+        let mut valgrind = with_ours("valgrind");
+        valgrind.args(["--quiet", "--error-exitcode=9", "--errors-for-leak-kinds=definite"]);
+        valgrind.args(leaks).arg(&program).arg(server.connect_string());
+        succeed(&mut valgrind, PATIENCE).expect(name);
+    }
+}
