@@ -332,6 +332,8 @@ metrics! {
     write_final_proc_time_ms: PercentileSummary,
     /// Differences between the digest in a txn and that of the tree.
     digest_mismatches_count: Counter,
+    /// How often this server's tree was found to differ from its leader's, or a quorum's.
+    tree_doubts_count: Counter,
     /// Snapshots that could not be written.
     snapshot_error_count: Counter,
     /// Snapshots refused because the last one that a client asked for was too short a time ago.

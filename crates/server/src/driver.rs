@@ -33,6 +33,7 @@ use crate::counting::requests::{
 };
 use crate::disk::journal::{Command, Journal};
 use crate::disk::snapshotter::Snapshotter;
+use crate::ensemble::evidence::{Incident, Recent};
 use crate::ensemble::peers;
 use crate::error::chain;
 use crate::four_letter::ProposalSizes;
@@ -120,6 +121,10 @@ struct Parts {
     /// What it counts of its dealings with the others, in an ensemble.
     between: Option<Between>,
     silences: Silences,
+    /// What is kept when its tree is another one than its leader's, in an ensemble.
+    recent: Recent,
+    /// Since when it is doubted, so that no client is served.
+    doubted: Option<Zxid>,
 }
 
 impl Driver {
@@ -154,6 +159,8 @@ impl Driver {
             leading: None,
             between,
             silences: Silences::default(),
+            recent: Recent::default(),
+            doubted: None,
         };
         Self { engine, parts, over: false }
     }
@@ -233,7 +240,21 @@ impl<'t> Effects<'t> {
         let leader = peer.and_then(|peer| peer.leader());
         let lacks = peer.and_then(Peer::lacks);
         let leading = self.leading();
-        *self.shared.status.lock() = Status { leading, observers, master, leader, lacks };
+        let doubted = self.parts.doubted;
+        *self.shared.status.lock() = Status { leading, observers, master, leader, lacks, doubted };
+    }
+
+    /// Keeps what shows that this server's tree is another one than its leader's, or a quorum's.
+    fn keep_evidence(&mut self, what: String, zxid: Option<Zxid>) {
+        let config = &self.shared.config;
+        let Some(me) = config.ensemble.as_ref().map(|ensemble| ensemble.me) else { return };
+        let leader = self.shared.status.lock().leader;
+        let wall_ms = self.shared.clock.now().wall_ms;
+        let incident = Incident { me, leader, what, wall_ms, zxid };
+        if let Some(evidence) = self.parts.recent.evidence(&incident) {
+            self.shared.metrics.tree_doubts_count.add(1);
+            evidence.keep(config.data.logs());
+        }
     }
 
     fn count_local_sessions(&self) {
@@ -532,6 +553,9 @@ impl World for Effects<'_> {
             };
             let mismatches = &self.shared.metrics.digest_mismatches_count;
             self.parts.digests.compared(now.monotonic, mismatches, comparison);
+            if self.parts.between.is_some() {
+                self.parts.recent.add(comparison, what.bytes);
+            }
         }
         if applied.err == ErrorCode::OK {
             gather_written(&record.txn, &mut counts.written);
@@ -598,13 +622,18 @@ impl World for Effects<'_> {
     }
 
     fn doubts(&mut self, since: Option<TreeDigest>) {
-        match since {
-            Some(TreeDigest { zxid, tree }) => error!(
-                "this server's tree differs from the leader's since {zxid} (its digest is {tree:#x} there): no client is \
-                 served until a digest agrees, or the leader has sent its whole tree; hint: keep the files of both"
-            ),
-            None => info!("this server's tree is the leader's again: clients are served"),
-        }
+        self.parts.doubted = since.map(|since| since.zxid);
+        self.update_status();
+        let Some(TreeDigest { zxid, tree }) = since else {
+            info!("this server's tree is the leader's again: clients are served");
+            return;
+        };
+        let what = format!(
+            "this server's tree differs from the leader's since {zxid} (its digest is {tree:#x} there): no client is \
+             served until a digest agrees, or the leader has sent its whole tree"
+        );
+        error!("{what}; hint: keep the files of both");
+        self.keep_evidence(what, Some(zxid));
     }
 
     fn role(&mut self, role: Role) {
@@ -620,10 +649,25 @@ impl World for Effects<'_> {
             Role::Leading(_) => Some((self.shared.clock.monotonic(), ProposalSizes::default())),
             _ => None,
         };
+        if role == Role::Looking {
+            parts.doubted = None;
+        }
         let why = parts.replica.peer().map_or(Leave::Started, Peer::left);
+        if role == Role::Looking {
+            match why {
+                Leave::TreeDiffers => self.keep_evidence(why.to_string(), None),
+                Leave::TreeOutvoted { zxid } => self.keep_evidence(why.to_string(), Some(zxid)),
+                _ => {}
+            }
+        }
         self.update_status();
         match role {
-            Role::Looking if matches!(why, Leave::WouldForget { .. }) => {
+            Role::Looking
+                if matches!(
+                    why,
+                    Leave::WouldForget { .. } | Leave::TreeDiffers | Leave::TreeOutvoted { .. }
+                ) =>
+            {
                 error!("looking for a leader: {why}");
             }
             Role::Looking if matches!(why, Leave::MayHaveLost { .. }) => {

@@ -1,5 +1,6 @@
 //! The other servers of an ensemble: who they are, and the network between them.
 
+pub mod evidence;
 pub mod member;
 pub mod membership;
 pub mod peers;

@@ -202,6 +202,8 @@ pub struct Status {
     pub leader: Option<ServerId>,
     /// Without a leader: what is lacking.
     pub lacks: Option<Lacks>,
+    /// At a learner that serves no client since its tree differs from its leader's: since which transaction.
+    pub doubted: Option<Zxid>,
 }
 
 /// When a session expires.

@@ -86,7 +86,7 @@ pub struct MemberFacts {
     pub observers: Option<usize>,
     /// If it observes: from whom it learns.
     pub master: Option<ServerId>,
-    /// Without a leader: what it waits for, a clause each.
+    /// Without a leader, or with another tree than its leader's: what it waits for, a clause each.
     pub lacks: Vec<String>,
 }
 

@@ -204,7 +204,8 @@ impl Facts for ServerFactsView {
         let members = self.0.members.lock().clone()?;
         let me = members.member(ensemble.me);
         let addresses = me.map_or(&[][..], |me| &me.addresses);
-        let Status { leading, observers, master, lacks, .. } = self.0.status.lock().clone();
+        let Status { leading, observers, master, lacks, doubted, .. } =
+            self.0.status.lock().clone();
         let now = self.0.clock.monotonic();
         let leader = |leading: Leading| LeaderFacts {
             learners: leading.learners,
@@ -225,7 +226,7 @@ impl Facts for ServerFactsView {
             leader: leading.filter(|_| self.serving() == Some(Mode::Leader)).map(leader),
             observers,
             master,
-            lacks: lacks.map_or_else(Vec::new, in_words),
+            lacks: lacks.map(in_words).or(doubted.map(doubted_in_words)).unwrap_or_default(),
         })
     }
 
@@ -258,6 +259,14 @@ fn in_words(lacks: Lacks) -> Vec<String> {
         words.push(format!("voters that cannot be reached: {}", away.join(", ")));
     }
     words
+}
+
+/// What a member waits for whose tree differs.
+fn doubted_in_words(since: Zxid) -> Vec<String> {
+    vec![format!(
+        "this server's tree differs from its leader's since {since}: it waits for a digest that agrees, or for the \
+         leader's whole tree"
+    )]
 }
 
 /// The least session id that is not in front of the cursor: cursors are in the order of ids, from 0.

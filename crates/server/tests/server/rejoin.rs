@@ -1,6 +1,10 @@
 //! Members that are started again: with what they had, or without it.
 
+use std::path::Path;
 use std::time::Instant;
+
+use zebu_store::log::read::{Tail, read_log};
+use zebu_store::log::{encode_record, header};
 
 use crate::members::{client_of, ensemble, initialized};
 use crate::running::{Running, files, wait};
@@ -59,6 +63,70 @@ fn members_that_are_restarted_often_take_snapshots_and_remove_old_files() {
     assert!(replayed < 150.0, "{replayed} transactions were replayed");
     wait("old files are removed", || files(&member.files(), "snapshot.").len() == 3);
     assert!(!member.files().join("log.100000001").exists(), "{:?}", files(&member.files(), ""));
+}
+
+/// Other data in the logs of a directory, of the same length, and checksums that are right.
+fn spoil(dir: &Path, right: &[u8], wrong: &[u8]) {
+    let mut found = 0;
+    for name in files(dir, "log.") {
+        let path = dir.join(name);
+        let mut log = header().to_vec();
+        let content = std::fs::read(&path).unwrap();
+        let (_, tail) = read_log(&content[..], 1 << 20, &mut |record| {
+            let mut body = record.body.to_vec();
+            if let Some(at) = body.windows(right.len()).position(|bytes| bytes == right) {
+                body[at..at + right.len()].copy_from_slice(wrong);
+                found += 1;
+            }
+            encode_record(&body, &mut log);
+        })
+        .unwrap();
+        assert_eq!(tail, Tail::Clean);
+        std::fs::write(path, log).unwrap();
+    }
+    assert_eq!(found, 1, "there is one such record");
+    // Sidecars would tell.
+    for name in files(dir, "durable.") {
+        std::fs::remove_file(dir.join(name)).unwrap();
+    }
+}
+
+#[test]
+fn a_member_with_another_tree_keeps_evidence_and_takes_the_leaders() {
+    let (mut members, start) = initialized(&[]);
+    let mut client = client_of(&members[0]);
+    client.create("/a", b"right data").unwrap();
+    client.close();
+    let place = a_follower(&members);
+    let stopped = members.remove(place);
+    let path = stopped.files();
+    drop(stopped);
+    spoil(&path, b"right data", b"wrong data");
+    let another = start(place + 1);
+    let mut client = client_of(&members[0]);
+    client.create("/b", b"").unwrap();
+    wait("the tree is doubted", || {
+        client.set("/b", b"").unwrap();
+        another.metric("tree_doubts_count") == Some(1.0)
+    });
+    client.close();
+    let (mut text, mut log) = (Vec::new(), Vec::new());
+    wait("the evidence is complete", || {
+        let kept = files(&path, "differs.");
+        let of_kind =
+            |kind: &str| kept.iter().filter(|name| name.ends_with(kind)).cloned().collect();
+        (text, log) = (of_kind(".txt"), of_kind(".log"));
+        (text.len(), log.len()) == (1, 1)
+    });
+    let text = std::fs::read_to_string(path.join(&text[0])).unwrap();
+    assert!(text.contains(" differs\n"), "{text}");
+    let log = std::fs::read(path.join(&log[0])).unwrap();
+    let mut records = 0;
+    let (_, tail) = read_log(&log[..], 1 << 20, &mut |_| records += 1).unwrap();
+    assert!(records > 0 && tail == Tail::Clean, "{records} records, {tail:?}");
+    let mut client = client_of(&another);
+    assert_eq!(client.get("/a").unwrap().0, b"right data");
+    client.close();
 }
 
 #[test]

@@ -1,0 +1,260 @@
+//! What a member keeps when its tree differs from its leader's: the last transactions, and both digests behind each.
+//!
+//! Two files beside the logs, named for the first transaction whose digest differs. `differs.<zxid>.txt` is text.
+//! `differs.<zxid>.log` is a log of the transactions that the text lists, which every tool for logs reads. The original
+//! ignores both, since their names start neither with `log` nor with `snapshot`. Their page is
+//! `docs/formats/ensemble.md`.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tracing::{error, warn};
+use zebu_proto::{ServerId, Zxid};
+use zebu_store::log::{encode_record, header};
+use zebu_store::{OsVfs, Vfs, vfs};
+
+use crate::counting::digests::Comparison;
+
+/// How many transactions are remembered in front of the first one that differs, and how many from there on.
+const TXNS_MAX: usize = 64;
+
+/// Bytes that the records of either may have; a longer one is remembered alone.
+const BYTES_MAX: usize = 1 << 20;
+
+/// Differences that are kept, so that a tree that differs again and again does not fill the disk.
+const KEPT_MAX: usize = 16;
+
+/// What the names of the files start with.
+const NAME: &str = "differs.";
+
+/// The last transactions whose digests were compared, oldest first.
+///
+/// From the first one that differs on, those in front of it stay, and as many follow.
+#[derive(Debug, Default)]
+pub struct Recent {
+    /// Each with the length of its record.
+    compared: VecDeque<(Comparison, usize)>,
+    /// Their records, one behind the other.
+    records: VecDeque<u8>,
+    /// Which is the first one in a row that differs.
+    first: Option<usize>,
+    /// The difference that was kept last.
+    kept: Option<Zxid>,
+}
+
+/// Who keeps it, and why.
+#[derive(Clone, Debug)]
+pub struct Incident {
+    /// This server.
+    pub me: ServerId,
+    /// Its leader, if it has one.
+    pub leader: Option<ServerId>,
+    /// What has happened, as a sentence.
+    pub what: String,
+    /// Milliseconds since 1970.
+    pub wall_ms: i64,
+    /// The first transaction behind which the trees differ, where it is not the first one that was compared so.
+    pub zxid: Option<Zxid>,
+}
+
+/// The content of the two files.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Evidence {
+    /// The first transaction behind which the trees differ.
+    zxid: Zxid,
+    text: String,
+    log: Vec<u8>,
+}
+
+impl Recent {
+    /// A transaction was applied, and its digest compared.
+    pub fn add(&mut self, comparison: Comparison, record: &[u8]) {
+        if comparison.matches {
+            self.first = None;
+        }
+        let bytes = self.records.len() + record.len();
+        if let Some(first) = self.first {
+            if self.compared.len() >= first + TXNS_MAX || bytes > 2 * BYTES_MAX {
+                return;
+            }
+        } else {
+            self.make_room(record.len());
+            self.first = (!comparison.matches).then_some(self.compared.len());
+        }
+        self.compared.push_back((comparison, record.len()));
+        self.records.extend(record);
+        assert!(self.compared.len() <= 2 * TXNS_MAX, "as many before the first one as behind it");
+    }
+
+    /// Forgets the oldest ones in favour of one with a record of so many bytes.
+    fn make_room(&mut self, bytes: usize) {
+        let is_full =
+            |it: &Self| it.compared.len() >= TXNS_MAX || it.records.len() + bytes > BYTES_MAX;
+        while is_full(self)
+            && let Some((_, bytes)) = self.compared.pop_front()
+        {
+            self.records.drain(..bytes);
+        }
+    }
+
+    /// What is to be kept of a difference, unless it has been kept.
+    pub fn evidence(&mut self, incident: &Incident) -> Option<Evidence> {
+        let last = self.compared.len().checked_sub(1)?;
+        let first = self.compared[self.first.unwrap_or(last)].0.zxid;
+        let zxid = incident.zxid.unwrap_or(first);
+        if self.kept.replace(zxid) == Some(zxid) {
+            return None;
+        }
+        let Incident { me, leader, what, wall_ms, .. } = incident;
+        let leader = leader.map_or_else(|| "none".to_owned(), |leader| leader.0.to_string());
+        let mut text = format!(
+            "{what}\nserver: {}\nleader: {leader}\ntime: {wall_ms} ms since 1970\nfirst difference: {zxid}\n\n\
+             zxid, digest of this server's tree, digest in the transaction:\n",
+            me.0
+        );
+        let mut log = header().to_vec();
+        let mut records = self.records.make_contiguous() as &[u8];
+        for (Comparison { zxid, tree, expected, matches }, bytes) in &self.compared {
+            let expected = expected.map_or_else(|| "unknown".to_owned(), |it| format!("{it:#x}"));
+            let mark = if *matches { "" } else { " differs" };
+            let _ = writeln!(text, "{zxid} {tree:#x} {expected}{mark}");
+            let (record, rest) = records.split_at(*bytes);
+            encode_record(record, &mut log);
+            records = rest;
+        }
+        Some(Evidence { zxid, text, log })
+    }
+}
+
+impl Evidence {
+    /// Writes the files into `dir`, beside the logs, on a thread of their own: the tree goes on meanwhile.
+    pub fn keep(self, dir: PathBuf) {
+        let write = move || match self.write(&OsVfs, &dir) {
+            Ok(Some(path)) => {
+                error!("the last transactions and their digests are kept: {}", path.display())
+            }
+            Ok(None) => warn!(
+                "the last transactions and their digests are not kept: {KEPT_MAX} files {NAME}*.txt are in {}; hint: \
+                 move them away once they have been looked at",
+                dir.display()
+            ),
+            Err(error) => warn!(
+                "the last transactions and their digests are not kept in {}: {error}",
+                dir.display()
+            ),
+        };
+        if let Err(error) = std::thread::Builder::new().name("evidence".to_owned()).spawn(write) {
+            warn!("the last transactions and their digests are not kept: {error}");
+        }
+    }
+
+    /// Writes the files; `None` where so many are that this one is not added.
+    fn write(&self, vfs: &dyn Vfs, dir: &Path) -> io::Result<Option<PathBuf>> {
+        let entries = vfs.list(dir)?;
+        let is_kept = |name: &str| name.starts_with(NAME) && name.ends_with(".txt");
+        if entries.iter().filter(|entry| is_kept(&entry.name)).count() >= KEPT_MAX {
+            return Ok(None);
+        }
+        let path = |kind: &str| dir.join(format!("{NAME}{:x}.{kind}", self.zxid.0));
+        let text = path("txt");
+        for (path, content) in [(&path("log"), &self.log[..]), (&text, self.text.as_bytes())] {
+            let temporary = path.with_extension("tmp");
+            vfs::replace(vfs, path, &temporary, content)?;
+        }
+        Ok(Some(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zebu_store::log::read::{Tail, read_log};
+
+    use super::*;
+
+    fn comparison(zxid: i64, matches: bool) -> Comparison {
+        Comparison { zxid: Zxid(zxid), matches, tree: -zxid, expected: matches.then_some(-zxid) }
+    }
+
+    fn incident() -> Incident {
+        let what = "the tree differs".to_owned();
+        Incident { me: ServerId(2), leader: Some(ServerId(1)), what, wall_ms: 7, zxid: None }
+    }
+
+    /// The zxids that the text lists, and whether each differs.
+    fn listed(text: &str) -> Vec<(String, bool)> {
+        let (_, lines) = text.split_once("transaction:\n").unwrap();
+        let zxid = |line: &str| line.split(' ').next().unwrap().to_owned();
+        lines.lines().map(|line| (zxid(line), line.ends_with(" differs"))).collect()
+    }
+
+    /// The records of a log.
+    fn logged(log: &[u8]) -> Vec<Vec<u8>> {
+        let mut records = Vec::new();
+        let (_, tail) =
+            read_log(log, 8 << 20, &mut |record| records.push(record.body.to_vec())).unwrap();
+        assert_eq!(tail, Tail::Clean);
+        records
+    }
+
+    #[test]
+    fn what_came_before_the_first_difference_and_behind_it_is_kept() {
+        let mut recent = Recent::default();
+        for zxid in 1..=1_000 {
+            recent.add(comparison(zxid, zxid < 500), &zxid.to_be_bytes().repeat(8));
+        }
+        let evidence = recent.evidence(&incident()).unwrap();
+        assert_eq!(evidence.zxid, Zxid(500));
+        let listed = listed(&evidence.text);
+        assert_eq!(listed.len(), 2 * TXNS_MAX - 1, "a full ring less the one that makes room");
+        assert_eq!(listed.iter().filter(|(_, differs)| *differs).count(), TXNS_MAX);
+        assert_eq!(listed.iter().find(|(_, differs)| *differs).unwrap().0, Zxid(500).to_string());
+        assert!(evidence.text.starts_with("the tree differs\nserver: 2\nleader: 1\n"));
+        let records = logged(&evidence.log);
+        assert_eq!(records.len(), listed.len());
+        assert_eq!(records[TXNS_MAX - 1], 500_i64.to_be_bytes().repeat(8));
+        // It is kept once.
+        assert_eq!(recent.evidence(&incident()), None);
+        // One that agrees ends it, and the next one is another.
+        recent.add(comparison(1_001, true), &[7; 40]);
+        recent.add(comparison(1_002, false), &[8; 40]);
+        assert_eq!(recent.evidence(&incident()).unwrap().zxid, Zxid(1_002));
+        assert_eq!(recent.compared.len(), TXNS_MAX);
+    }
+
+    #[test]
+    fn long_records_take_the_place_of_others() {
+        let mut recent = Recent::default();
+        assert_eq!(recent.evidence(&incident()), None, "nothing was compared");
+        let long = vec![7; BYTES_MAX + 1];
+        for zxid in 1..=3 {
+            recent.add(comparison(zxid, true), &long);
+            assert_eq!((recent.compared.len(), recent.records.len()), (1, long.len()));
+        }
+        for zxid in 4..=9 {
+            recent.add(comparison(zxid, false), &long[..BYTES_MAX / 2]);
+        }
+        assert!(recent.records.len() <= 2 * BYTES_MAX);
+        let evidence = recent.evidence(&incident()).unwrap();
+        assert_eq!(evidence.zxid, Zxid(4));
+        assert_eq!(logged(&evidence.log).len(), listed(&evidence.text).len());
+    }
+
+    #[test]
+    fn as_many_differences_as_there_may_be_are_on_the_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let evidence = |zxid| {
+            let mut recent = Recent::default();
+            recent.add(comparison(zxid, false), &[9; 40]);
+            recent.evidence(&incident()).unwrap()
+        };
+        for zxid in 1..=KEPT_MAX as i64 {
+            let path = evidence(zxid).write(&OsVfs, dir.path()).unwrap().unwrap();
+            assert_eq!(path, dir.path().join(format!("differs.{zxid:x}.txt")));
+            assert!(path.exists() && path.with_extension("log").exists());
+        }
+        assert_eq!(evidence(99).write(&OsVfs, dir.path()).unwrap(), None);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2 * KEPT_MAX);
+    }
+}
