@@ -70,6 +70,8 @@ pub(crate) fn check(words: &[String]) -> Result<()> {
     let path = root().join("deploy/kubernetes/zebu.yaml");
     let plain = format!("{PLAIN}{}", without_helm(&text));
     validate(&programs, &plain)?;
+    let slip = plain.replace("maxUnavailable:", "maxUnavailabel:");
+    ensure!(validate(&programs, &slip).is_err(), "a slip in the manifests is not noticed");
     if write {
         fs::write(&path, plain)?;
     } else {

@@ -9,4 +9,6 @@ mkdir "$dir/upper" "$dir/work" "$dir/root"
 mount -t overlay overlay -o "lowerdir=/,upperdir=$dir/upper,workdir=$dir/work" "$dir/root"
 mount -t proc proc "$dir/root/proc"
 mount --rbind /dev "$dir/root/dev"
+# Nothing in here talks to this machine's own services.
+mount -t tmpfs none "$dir/root/run"
 exec chroot "$dir/root" sh "$@"
