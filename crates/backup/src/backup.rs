@@ -26,6 +26,8 @@ pub use verify::{Verdict, verify};
 
 /// So many backups stay, however old they are.
 const KEPT_MIN: usize = 3;
+/// So far apart clocks of machines may be.
+const CLOCKS_MAX: SignedDuration = SignedDuration::from_mins(5);
 /// A day.
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
@@ -260,6 +262,13 @@ fn age(args: &AgeArgs, now_ms: i64, out: &mut dyn Write) -> Result<bool> {
     let age = SignedDuration::from_millis(now_ms.saturating_sub(manifest.made_ms));
     show::age(&manifest, age, args.metrics, out)?;
     match args.max {
+        Some(_) if age < -CLOCKS_MAX => {
+            eprintln!(
+                "error: the newest backup was made {:#} from now: the clock is wrong, or was wrong then",
+                -age
+            );
+            Ok(false)
+        }
         Some(max) if age > max => {
             eprintln!("error: the newest backup is {age:#} old, more than {max:#}");
             Ok(false)

@@ -210,9 +210,14 @@ impl Source for Directory {
         // The mark first: what it speaks of is in the log by then.
         let mark = self.mark(log.first);
         let Some(file) = self.open_file(&log.path)? else { return Ok(None) };
-        let report =
-            read_records(file, log, mark, each).with_context(|| log.path.display().to_string())?;
-        Ok(Some(report))
+        let shown = || log.path.display().to_string();
+        let report = read_records(file, log, mark, each).with_context(shown)?;
+        if report.damage.is_none() {
+            return Ok(Some(report));
+        }
+        let Some(file) = self.open_file(&log.path)? else { return Ok(None) };
+        let again = read_records(file, log, mark, &mut |_| Ok(())).with_context(shown)?;
+        Ok(Some(settle(report, &again)))
     }
 
     fn read_snapshot(&self, file: &SnapFile, state: &mut dyn Recover) -> Result<Option<Sections>> {
@@ -276,6 +281,22 @@ pub fn read_records(
     Ok(LogReport { seen, mark, damage, torn })
 }
 
+/// Judges damage by a second look at the log.
+///
+/// A server that writes while a log is read may have written only a part of a record at the first look, and more behind it
+/// before the end of that look: where whole records are now, there was no damage.
+fn settle(first: LogReport, again: &LogReport) -> LogReport {
+    match &first.damage {
+        Some(damage)
+            if first.seen.end < again.seen.end
+                && again.damage.as_ref().is_none_or(|later| damage.offset < later.offset) =>
+        {
+            LogReport { damage: None, torn: true, ..first }
+        }
+        _ => first,
+    }
+}
+
 /// What stands where the next record should be.
 fn kind(kind: EndKind) -> &'static str {
     match kind {
@@ -300,5 +321,57 @@ pub fn follows(last: Zxid, next: Zxid) -> bool {
         last.next() == Some(next)
     } else {
         last < next && next.counter() == 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zebu_store::log::{encode_record, header};
+
+    use super::*;
+
+    fn log(records: i64) -> Vec<u8> {
+        let mut log = header().to_vec();
+        for zxid in 1..=records {
+            let mut body = vec![0; 40];
+            body[12..20].copy_from_slice(&zxid.to_be_bytes());
+            encode_record(&body, &mut log);
+        }
+        log
+    }
+
+    fn report(bytes: &[u8], mark: Option<Mark>) -> LogReport {
+        let log = LogFile { first: Zxid(1), path: "log.1".into(), bytes: 0, previous: None };
+        read_records(bytes, &log, mark, &mut |_| Ok(())).unwrap()
+    }
+
+    #[test]
+    fn a_record_that_was_being_written_is_no_damage_once_it_is_whole() {
+        let whole = log(3);
+        // The second record is not written yet, the third is seen already: two reads at different times.
+        let second = 16 + 53;
+        let mut torn = whole.clone();
+        torn[second..second + 53].fill(0);
+        let first = report(&torn, None);
+        assert_eq!(first.damage.as_ref().map(|damage| damage.offset), Some(second as u64));
+        let settled = settle(first.clone(), &report(&whole, None));
+        assert_eq!((settled.damage, settled.torn, settled.seen.last), (None, true, Zxid(1)));
+        // Nothing has changed since: it is damage.
+        assert_eq!(settle(first.clone(), &report(&torn, None)), first);
+        // What has to be there and is another one stays damage.
+        let other = Mark { chain: 1, ..report(&whole, None).seen };
+        let first = report(&whole, Some(other));
+        assert!(first.damage.is_some());
+        assert_eq!(settle(first.clone(), &report(&whole, Some(other))), first);
+        assert_eq!(settle(first.clone(), &report(&log(4), Some(other))), first);
+    }
+
+    #[test]
+    fn an_epoch_begins_with_its_first_transaction() {
+        assert!(
+            follows(Zxid(1), Zxid(2)) && !follows(Zxid(1), Zxid(3)) && !follows(Zxid(2), Zxid(2))
+        );
+        assert!(follows(Zxid(9), Zxid(0x1_0000_0001)) && !follows(Zxid(9), Zxid(0x1_0000_0002)));
+        assert!(!follows(Zxid(0x1_0000_0001), Zxid(9)));
     }
 }

@@ -266,6 +266,14 @@ fn the_age_of_the_newest_backup_is_for_monitoring() {
     assert!(!asked("59m", false).0);
     let (_, text) = asked("1h", true);
     assert!(text.contains("\nzebu_backup_age_seconds 3600\n"), "{text}");
+    // A backup of tomorrow would hide for a day that no other one is made.
+    let args = AgeArgs {
+        backup: place.dir.path().join("backup"),
+        max: Some(parse_duration("1h").unwrap()),
+        metrics: false,
+    };
+    assert!(age(&args, 1_000_000 - 60_000, &mut Vec::new()).unwrap());
+    assert!(!age(&args, 1_000_000 - 3_600_000, &mut Vec::new()).unwrap());
     parse_duration("soon").unwrap_err();
     parse_duration("-1h").unwrap_err();
     let nothing = AgeArgs { backup: Path::new("/nowhere").to_owned(), max: None, metrics: false };
