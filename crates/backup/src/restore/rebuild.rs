@@ -105,6 +105,10 @@ pub fn build(source: &dyn Source, point: Option<Point>, fuzzy: bool) -> Result<B
             zxid
         }
     };
+    // The last transaction that is known to be not behind the target: nothing less will do.
+    let snapshot = snapshots.iter().rev().map(|file| file.zxid).find(|zxid| *zxid <= target);
+    let logged = extent.wanted.map(|(zxid, _)| zxid).filter(|zxid| *zxid <= target);
+    let needed = logged.max(snapshot).unwrap_or(Zxid::ZERO);
     let mut rejected = Vec::new();
     let older = snapshots.iter().rev().filter(|file| file.zxid <= target).map(Some);
     let is_whole = logs.first().is_some_and(is_first);
@@ -113,6 +117,10 @@ pub fn build(source: &dyn Source, point: Option<Point>, fuzzy: bool) -> Result<B
             candidate.is_some_and(|candidate| candidate.zxid < file.zxid && file.zxid <= target)
         });
         match attempt(source, &logs, candidate, target)? {
+            Ok(attempt) if attempt.tree.last_zxid() < needed => {
+                let last = attempt.tree.last_zxid();
+                rejected.push(called(candidate, &format!("the logs behind it end with {last}")));
+            }
             Ok(mut attempt) => match attempt.proof(later, extent.last, fuzzy) {
                 Ok(proof) => {
                     if let Proof::Fuzzy(traces) = proof {
