@@ -344,6 +344,16 @@ ZOOAPI int zoo_aremove_watches(zhandle_t *zh, const char *path, ZooWatcherType w
 ZOOAPI int zoo_aremove_all_watches(zhandle_t *zh, const char *path, ZooWatcherType wtype, int local,
                                    void_completion_t *completion, const void *data);
 
+/*
+ * What the C client does not have: a watch that lasts until it is removed, on a znode or on all of a subtree. It takes a server
+ * from 3.6 on. zoo_remove_watches and zoo_remove_all_watches remove it with ZWATCHTYPE_ANY. Events of the time without a connection
+ * are lost: read again after ZOO_CONNECTED_STATE.
+ */
+#define ZEBU_PERSISTENT_WATCH 0
+#define ZEBU_RECURSIVE_WATCH 1
+ZOOAPI int zebu_aadd_watch(zhandle_t *zh, const char *path, int mode, watcher_fn watcher, void *watcherCtx,
+                           void_completion_t completion, const void *data);
+
 #ifdef THREADED
 /*
  * The same, and the call returns when there is an answer. They may be called from a completion or a watcher, too.
@@ -383,6 +393,7 @@ ZOOAPI int zoo_multi(zhandle_t *zh, int count, const zoo_op_t *ops, zoo_op_resul
 ZOOAPI int zoo_remove_watches(zhandle_t *zh, const char *path, ZooWatcherType wtype, watcher_fn watcher, void *watcherCtx,
                               int local);
 ZOOAPI int zoo_remove_all_watches(zhandle_t *zh, const char *path, ZooWatcherType wtype, int local);
+ZOOAPI int zebu_add_watch(zhandle_t *zh, const char *path, int mode, watcher_fn watcher, void *watcherCtx);
 #endif
 
 #ifdef __cplusplus

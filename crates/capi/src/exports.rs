@@ -1,6 +1,7 @@
 //! The functions of `zookeeper.h`.
 
 mod asynchronous;
+mod lasting;
 mod looking;
 mod opening;
 #[path = "exports/loop.rs"]

@@ -42,6 +42,18 @@ fn compile(folder: &Path, name: &str, words: &[&str]) -> PathBuf {
 
 const MT: [&str; 3] = ["-DTHREADED", "-lzookeeper_mt", "-lpthread"];
 
+/// Compiles a program of ours with our headers and our library, as the pkg-config file says.
+fn compile_with_ours(folder: &Path, name: &str) -> PathBuf {
+    let program = folder.join(format!("{name}-ours"));
+    let mut cc = Command::new("gcc");
+    cc.args(["-Wall", "-Wextra", "-Werror", "-DTHREADED", "-o"]).arg(&program);
+    cc.arg("-I").arg(OURS.join("include")).arg("-I").arg(OURS.join("include/zookeeper"));
+    cc.arg(deps::client(&format!("c/{name}.c")));
+    cc.arg("-L").arg(OURS.join("lib")).args(["-lzookeeper_mt", "-lpthread"]);
+    succeed(&mut cc, PATIENCE).expect("it compiles");
+    program
+}
+
 /// A program that finds our libraries where it looks for those of the original.
 fn with_ours(program: impl AsRef<Path>) -> Command {
     let mut command = Command::new(program.as_ref());
@@ -84,13 +96,8 @@ fn constants_and_texts_are_those_of_the_original() {
     let program = compile(folder.path(), "constants", &MT);
     let expected = succeed(&mut Command::new(&program), PATIENCE).expect("it runs");
     assert_eq!(succeed(&mut with_ours(&program), PATIENCE).expect("it runs"), expected);
-    // With our headers and our library alone, as the pkg-config files say.
-    let mut config = Command::new("gcc");
-    let ours = folder.path().join("ours");
-    config.args(["-Wall", "-Wextra", "-Werror", "-DTHREADED", "-o"]).arg(&ours);
-    config.arg("-I").arg(OURS.join("include")).arg("-I").arg(OURS.join("include/zookeeper"));
-    config.arg(deps::client("c/constants.c")).arg("-L").arg(OURS.join("lib")).arg("-lzookeeper_mt");
-    succeed(&mut config, PATIENCE).expect("it compiles");
+    // With our headers and our library alone.
+    let ours = compile_with_ours(folder.path(), "constants");
     assert_eq!(succeed(&mut with_ours(&ours), PATIENCE).expect("it runs"), expected);
 }
 
@@ -244,6 +251,36 @@ fn a_session_that_moves_and_one_that_expires() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = compile(folder.path(), "moves", &MT);
     assert_eq!(moves(&program, true), moves(&program, false));
+}
+
+/// Persistent and recursive watches, which only our library has. The events are those of the Java client's.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn watches_that_last() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compile_with_ours(folder.path(), "lasting");
+    let server = server();
+    let text =
+        succeed(with_ours(&program).arg(server.connect_string()), PATIENCE).expect("it runs");
+    let expected = "wrong: -8 -8 -8
+add: 0 0
+add again: 0
+persistent: 1 /lasting
+recursive: 1 /lasting
+recursive: 1 /lasting/a
+persistent: 4 /lasting
+recursive: 3 /lasting/a
+recursive: 3 /lasting/a
+recursive: 2 /lasting/a
+persistent: 4 /lasting
+persistent: 3 /lasting
+recursive: 3 /lasting
+remove: 0
+recursive: 3 /lasting
+remove all: 0
+remove all: -121
+";
+    assert_eq!(text, expected);
 }
 
 /// Nothing is read before it is written or after it is freed, and nothing is lost.

@@ -33,11 +33,11 @@ enum Removal {
 
 impl Meant {
     fn removal(&self, handle: &Handle) -> Result<Removal, Refused> {
-        use WatchKind::{Child, Data, Exist};
+        use WatchKind::{Child, Data, Exist, Persistent, Recursive};
         let (kinds, wire): (&'static [WatchKind], _) = match self.kind {
             1 => (&[Child], WatcherType::Children),
             2 => (&[Data, Exist], WatcherType::Data),
-            3 => (&[Data, Exist, Child], WatcherType::Any),
+            3 => (&[Data, Exist, Child, Persistent, Recursive], WatcherType::Any),
             other => return Err(bad(format!("watcher type {other}"))),
         };
         // SAFETY: C's caller gives a text, or null.
