@@ -2,10 +2,12 @@
 //!
 //! The program in the packages is `ZEBU_BIN`, or the debug build.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 /// systemd's own judgement of the unit's sandbox goes from 0, tight, to 100, none.
@@ -72,6 +74,77 @@ fn systemd_takes_the_unit_and_calls_its_sandbox_tight() {
     let mut security = Command::new("systemd-analyze");
     security.args(["security", "--offline=true", "--no-pager", "--threshold", EXPOSURE_MAX]);
     succeed(security.arg(&path));
+}
+
+/// The system calls of systemd's sets, by the name of the set.
+fn sets() -> BTreeMap<String, BTreeSet<String>> {
+    let text = succeed(Command::new("systemd-analyze").args(["syscall-filter", "--no-pager"]));
+    let (mut sets, mut name) = (BTreeMap::<_, BTreeSet<_>>::new(), String::new());
+    for line in text.lines() {
+        if line.starts_with('@') {
+            name = line.trim().to_owned();
+        } else if let Some(call) = line.strip_prefix("    ").map(str::trim) {
+            if !call.starts_with('#') {
+                sets.entry(name.clone()).or_default().insert(call.to_owned());
+            }
+        }
+    }
+    sets
+}
+
+fn calls_of(set: &str, sets: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<String> {
+    let mut calls = BTreeSet::new();
+    for call in sets.get(set).into_iter().flatten() {
+        if call.starts_with('@') {
+            calls.extend(calls_of(call, sets));
+        } else {
+            calls.insert(call.clone());
+        }
+    }
+    calls
+}
+
+/// What the kernel would refuse in the sandbox of the unit shows in no test that runs without systemd.
+#[test]
+#[ignore = "needs strace and systemd-analyze"]
+fn the_server_makes_only_system_calls_that_the_unit_allows() {
+    let unit = fs::read_to_string(repository().join("deploy/systemd/zookeeper.service")).unwrap();
+    assert!(unit.contains("\nSystemCallFilter=@system-service\nSystemCallFilter=~@privileged\n"));
+    let sets = sets();
+    let mut allowed = calls_of("@system-service", &sets);
+    allowed.extend(calls_of("@default", &sets));
+    for call in calls_of("@privileged", &sets) {
+        allowed.remove(&call);
+    }
+    assert!(allowed.contains("fdatasync") && !allowed.contains("mount"), "{allowed:?}");
+
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace");
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-qq", "-o"]).arg(&trace).arg(program());
+    strace.args(["server", "--set", "clientPort=0", "--set", "admin.serverPort=0"]);
+    strace.current_dir(folder.path()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut server = strace.spawn().expect("strace is installed");
+    let mut greeting = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut greeting).unwrap();
+    let address = greeting.trim().strip_prefix("listening on ").expect("it listens");
+    let mut shell = Command::new(program());
+    succeed(shell.args(["shell", "-server", address, "-q", "create", "/a", "b"]));
+    // The first line is the server's own `execve`.
+    let lines = fs::read_to_string(&trace).unwrap();
+    let process = lines.split_whitespace().next().unwrap();
+    succeed(Command::new("kill").arg(process));
+    assert!(server.wait().unwrap().success());
+
+    let lines = fs::read_to_string(&trace).unwrap();
+    let call = |line: &str| {
+        let call = line.split_whitespace().nth(1)?.split_once('(')?.0.to_owned();
+        call.chars().all(|c| c.is_ascii_alphanumeric() || c == '_').then_some(call)
+    };
+    let made: BTreeSet<String> = lines.lines().filter_map(call).collect();
+    assert!(made.contains("fdatasync") || made.contains("fsync"), "{made:?}");
+    let refused: Vec<_> = made.difference(&allowed).collect();
+    assert!(refused.is_empty(), "{refused:?}");
 }
 
 #[test]
