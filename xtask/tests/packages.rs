@@ -83,10 +83,10 @@ fn sets() -> BTreeMap<String, BTreeSet<String>> {
     for line in text.lines() {
         if line.starts_with('@') {
             name = line.trim().to_owned();
-        } else if let Some(call) = line.strip_prefix("    ").map(str::trim) {
-            if !call.starts_with('#') {
-                sets.entry(name.clone()).or_default().insert(call.to_owned());
-            }
+        } else if let Some(call) = line.strip_prefix("    ").map(str::trim)
+            && !call.starts_with('#')
+        {
+            sets.entry(name.clone()).or_default().insert(call.to_owned());
         }
     }
     sets
