@@ -175,16 +175,18 @@ fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<bool> {
     let now_ms = now_ms();
     let horizon_ms = args.keep_days.map(|days| now_ms - i64::from(days) * DAY_MS);
     let wish = |source| Wish { source, now_ms, anew: args.anew, horizon_ms };
-    let (made, repository) = match (&args.dir, &args.server) {
+    let (made, repository, _lock) = match (&args.dir, &args.server) {
         (Some(dir), _) => {
             let source = Directory::open(Arc::new(OsVfs), dir, args.log_dir.as_deref())?;
             let repository = Repository::create(&args.to)?;
+            let lock = repository.lock()?;
             let wish = wish(format!("directory {}", source.snap_dir().display()));
-            (take(&source, &repository, &wish)?, repository)
+            (take(&source, &repository, &wish)?, repository, lock)
         }
         (None, Some(server)) => {
             let authorization = args.auth_file.as_deref().map(read_authorization).transpose()?;
             let repository = Repository::create(&args.to)?;
+            let lock = repository.lock()?;
             let received = receive(server, authorization, &repository, now_ms)?;
             if let Some(traces) = received.traces() {
                 eprintln!(
@@ -193,7 +195,8 @@ fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<bool> {
                     received.entry.zxid
                 );
             }
-            (take_received(received, &repository, &wish(format!("server {server}")))?, repository)
+            let wish = wish(format!("server {server}"));
+            (take_received(received, &repository, &wish)?, repository, lock)
         }
         (None, None) => bail!("--dir or --server is needed"),
     };

@@ -8,7 +8,7 @@
 //! A file gets its name only when all of it is durable, and only when nothing has that name. So two writers cannot
 //! overwrite each other: of two that make the same manifest, one is refused.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -19,6 +19,8 @@ use sha2::{Digest as _, Sha256};
 const MANIFESTS: &str = "manifests";
 /// The directory of everything else.
 const FILES: &str = "files";
+/// Locked by the process that makes a backup.
+const LOCK: &str = "lock";
 /// Starts the names of files that are not complete yet.
 const TEMPORARY: &str = "tmp.";
 /// How much is read at once.
@@ -69,6 +71,42 @@ impl Repository {
         }
         sync_dir(root)?;
         Self::open(root)
+    }
+
+    /// Keeps other processes from making or removing backups until the guard is dropped, and removes what an interrupted one
+    /// has left.
+    ///
+    /// Without it, a file could be removed that a backup in the making relies on. Where the file system has no locks, the
+    /// guard guards nothing.
+    ///
+    /// # Errors
+    /// Another process has it, or the directory cannot be written.
+    pub fn lock(&self) -> Result<Lock> {
+        let path = self.root.join(LOCK);
+        let shown = || path.display().to_string();
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+        let file = file.with_context(shown)?;
+        match file.try_lock() {
+            Ok(()) => self.remove_temporary()?,
+            Err(TryLockError::WouldBlock) => bail!(
+                "{}: another process is making a backup there\nhint: nothing was changed; run again when it has ended",
+                self.name()
+            ),
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
+            Err(TryLockError::Error(error)) => return Err(error).with_context(shown),
+        }
+        Ok(Lock { _file: file })
+    }
+
+    fn remove_temporary(&self) -> Result<()> {
+        for dir in [FILES, MANIFESTS] {
+            let dir = self.root.join(dir);
+            for name in list(&dir)?.into_iter().filter(|name| name.starts_with(TEMPORARY)) {
+                let path = dir.join(name);
+                fs::remove_file(&path).with_context(|| path.display().to_string())?;
+            }
+        }
+        Ok(())
     }
 
     /// What messages call it.
@@ -192,6 +230,12 @@ impl Repository {
             _ => Ok(()),
         }
     }
+}
+
+/// Holds a repository while it lives.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
 }
 
 /// A file that is not complete yet; it goes when it is dropped.
@@ -346,6 +390,22 @@ mod tests {
         assert_eq!(list(&dir.path().join(FILES)).unwrap(), [format!("log.1.{sha}")]);
         repository.remove("log.1", &sha).unwrap();
         repository.remove("log.1", &sha).unwrap();
+    }
+
+    #[test]
+    fn one_process_at_a_time_makes_backups_and_cleans_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let repository = Repository::create(dir.path()).unwrap();
+        let left = dir.path().join(FILES).join("tmp.1.0");
+        fs::write(&left, "half").unwrap();
+        let lock = repository.lock().unwrap();
+        assert!(!left.exists());
+        let staged = repository.stage().unwrap();
+        let refused = Repository::create(dir.path()).unwrap().lock().unwrap_err();
+        assert!(refused.to_string().contains("another process is making a backup"), "{refused}");
+        assert!(staged.path.exists(), "a refused process removes nothing");
+        drop(lock);
+        repository.lock().unwrap();
     }
 
     #[test]
