@@ -3,7 +3,7 @@
 //! Each check has a part that looks and a part that judges. The part that judges is pure: what was found goes in, findings
 //! come out. Nothing is changed but a file for measuring the disk, which is removed, and sessions, which are closed.
 
-mod answers;
+pub(crate) mod answers;
 mod certificates;
 mod clocks;
 mod configuration;

@@ -9,5 +9,6 @@ pub mod doctor;
 mod failure;
 pub mod log;
 pub mod purge;
+pub mod recover;
 pub mod snapshot;
 pub mod word;

@@ -108,7 +108,7 @@ pub(super) fn look(config: &Config, timeout: Duration) -> Vec<Answers> {
 
 /// Where another member serves clients: where its line says, else at the same port as this server. Members that share
 /// a host have different ports, so there nobody knows.
-fn client_of(member: &Member, all: &Membership, port: Option<u16>) -> Option<HostPort> {
+pub(crate) fn client_of(member: &Member, all: &Membership, port: Option<u16>) -> Option<HostPort> {
     let host_of = |member: &Member| member.addresses.first().map(|at| at.host.clone());
     let host = host_of(member)?;
     match &member.client {

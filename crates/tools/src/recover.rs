@@ -1,0 +1,141 @@
+//! `zebu recover`: the decisions that only an operator can make when an ensemble has lost its quorum for good.
+//!
+//! The command looks first: at the directories of this server, at further ones that are named, and at every member. What may be
+//! done follows from that alone, and [`decide`] is pure. Only with the name of what is lost does the command change anything:
+//! it writes a record, and moves or creates one file or directory. Nothing is removed, and ZooKeeper reads what is left.
+
+mod act;
+mod decide;
+mod look;
+
+use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use zebu_config::{Config, Sources, Start, VARIABLES};
+use zebu_proto::Zxid;
+
+use self::decide::{Facts, Verdict};
+use crate::failure::{Failure, end};
+
+/// Arguments of `zebu recover`.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+#[command(
+    about = "Decide what goes on when an ensemble has lost its quorum for good",
+    long_about = "Decide what goes on when an ensemble has lost its quorum for good.\n\n\
+        Run it on the server's machine, as the server's user, while that server is stopped. It shows what this server's directories \
+        have, what further directories have, and what each member answers. Then it shows which decision there is, and which \
+        acknowledged transactions go with it. Without --lose nothing is changed. With --lose and the name that was shown, it writes \
+        a record, recovered-TIME.txt in dataDir, and carries the decision out. Nothing is removed.",
+    after_long_help = "\
+Examples:
+  zebu recover /etc/zookeeper/conf/zoo.cfg                          show what there is, and what may be decided
+  zebu recover --also /mnt/old-disk/zookeeper zoo.cfg               look at a copy of another member's dataDir, too
+  zebu recover --newest 0x500000007 zoo.cfg                         this server is empty; the others have so much
+  zebu recover --newest 0x500000007 --lose all-behind-0x500000007 zoo.cfg
+
+Exit codes: 0 shown, or carried out; 1 refused, or failed; 2 bad arguments."
+)]
+pub struct RecoverArgs {
+    /// The server's zoo.cfg
+    #[arg(value_name = "CFG")]
+    pub config: PathBuf,
+
+    /// Set a Java system property, as for zebu server
+    #[arg(short = 'D', value_name = "NAME=VALUE", num_args = 1, action = clap::ArgAction::Append)]
+    pub define: Vec<String>,
+
+    /// Set a key of zoo.cfg, as for zebu server
+    #[arg(long, value_name = "KEY=VALUE", num_args = 1, action = clap::ArgAction::Append)]
+    pub set: Vec<String>,
+
+    /// Look at this dataDir of another member, or a copy of one, too
+    #[arg(long, value_name = "DIR", num_args = 1, action = clap::ArgAction::Append)]
+    pub also: Vec<PathBuf>,
+
+    /// The newest history of all members, as this command shows it at each of them
+    #[arg(long, value_name = "ZXID", value_parser = parse_zxid)]
+    pub newest: Option<i64>,
+
+    /// Carry the decision out: the name of what is lost, as it was shown
+    #[arg(long, value_name = "NAME")]
+    pub lose: Option<String>,
+
+    /// How long to wait for each answer, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 3000,
+          value_parser = clap::value_parser!(u64).range(1..=600_000))]
+    pub timeout: u64,
+}
+
+/// Looks, shows, and carries out what is confirmed.
+pub fn run(args: &RecoverArgs) -> ExitCode {
+    let mut out = io::stdout();
+    let done = recover(args, &mut out);
+    end(done, &mut out)
+}
+
+fn recover(args: &RecoverArgs, out: &mut dyn io::Write) -> Result<(), Failure> {
+    let variables = VARIABLES
+        .into_iter()
+        .filter_map(|name| Some((name, std::env::var_os(name)?.to_string_lossy().into_owned())))
+        .collect();
+    let loaded = zebu_config::load(&Sources {
+        start: Start::File(args.config.clone()),
+        variables,
+        defines: args.define.clone(),
+        sets: args.set.clone(),
+        read: &|path: &Path| std::fs::read(path),
+    })?;
+    let config = loaded.config;
+    let mut facts = look::look(&config, &args.also, Duration::from_millis(args.timeout))?;
+    facts.newest = args.newest.map(Zxid);
+    decide_and_act(&config, &facts, args.lose.as_deref(), Timestamp::now(), out)
+}
+
+fn parse_zxid(text: &str) -> Result<i64, String> {
+    let digits =
+        text.strip_prefix("0x").ok_or("a zxid starts with 0x, as this command shows it")?;
+    i64::from_str_radix(digits, 16).map_err(|error| error.to_string())
+}
+
+/// Shows the facts and the decision, and carries the decision out where `lose` names what is lost.
+fn decide_and_act(
+    config: &Config,
+    facts: &Facts,
+    lose: Option<&str>,
+    now: Timestamp,
+    out: &mut dyn io::Write,
+) -> Result<(), Failure> {
+    let verdict = decide::decide(facts);
+    let shown = format!("{facts}\n{verdict}");
+    write!(out, "{shown}")?;
+    let (decision, name) = match (&verdict, lose) {
+        (Verdict::Refused(_), _) => return Err(Failure::new("refused: see above")),
+        (Verdict::Nothing(_), None) => return Ok(()),
+        (Verdict::Nothing(_), Some(_)) => {
+            return Err(Failure::new("error: --lose: there is nothing to decide here, see above"));
+        }
+        (Verdict::May { name, .. }, None) => {
+            writeln!(out, "\nNothing was changed. To carry it out, add: --lose {name}")?;
+            return Ok(());
+        }
+        (Verdict::May { decision, name, .. }, Some(lose)) if lose == name => (*decision, name),
+        (Verdict::May { name, .. }, Some(lose)) => {
+            return Err(Failure::new(format!(
+                "error: --lose {lose}: what is lost is {name}; nothing was changed"
+            )));
+        }
+    };
+    let mut record =
+        format!("zebu recover, {now}, user {}\n\n", rustix::process::getuid().as_raw());
+    let _ = writeln!(record, "{shown}\nconfirmed: --lose {name}");
+    let done = act::act(&config.data, decision, &record, now)?;
+    writeln!(out, "\n{done}")?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
