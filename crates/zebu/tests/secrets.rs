@@ -1,0 +1,396 @@
+//! Secrets are planted wherever one can be given, and everything that the server says is searched for them.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Far above anything that should happen.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Every planted secret, or a part of it, begins so.
+const MARK: &str = "Pl4nt";
+
+/// The four-letter words.
+const WORDS: [&str; 18] = [
+    "conf", "cons", "crst", "dirs", "dump", "envi", "gtmk", "ruok", "stmk", "srst", "srvr", "stat",
+    "wchc", "wchp", "wchs", "mntr", "isro", "hash",
+];
+
+fn zebu(dir: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zebu"));
+    command.args(arguments).current_dir(dir).env_clear().stdin(Stdio::null());
+    // As much as there is to hear.
+    command.env("RUST_LOG", "trace").env("NO_COLOR", "1");
+    command
+}
+
+/// What is searched, piece by piece.
+#[derive(Default)]
+struct Heard(Vec<(String, Vec<u8>)>);
+
+impl Heard {
+    fn add(&mut self, what: impl Into<String>, bytes: impl Into<Vec<u8>>) {
+        self.0.push((what.into(), bytes.into()));
+    }
+
+    fn add_output(&mut self, what: &str, output: Output) {
+        self.add(format!("stdout of {what}"), output.stdout);
+        self.add(format!("stderr of {what}"), output.stderr);
+    }
+
+    /// No piece has one of these.
+    fn holds_none_of(&self, secrets: &[(&str, Vec<u8>)]) {
+        for (what, bytes) in &self.0 {
+            for (which, secret) in secrets {
+                let found = bytes.windows(secret.len()).any(|it| it == secret.as_slice());
+                assert!(!found, "{what} shows {which}:\n{}", String::from_utf8_lossy(bytes));
+            }
+        }
+    }
+
+    fn text(&self, what: &str) -> String {
+        let piece = self.0.iter().find(|(name, _)| name == what);
+        let (_, bytes) = piece.unwrap_or_else(|| panic!("nothing was heard of {what}"));
+        String::from_utf8_lossy(bytes).into_owned()
+    }
+}
+
+/// A running server; what it says goes to files.
+struct Running {
+    child: Child,
+    client_port: u16,
+    admin_port: u16,
+    metrics_port: u16,
+}
+
+/// The number that follows a text in a file that grows.
+fn number_after(file: &Path, text: &str) -> u16 {
+    let until = std::time::Instant::now() + DEADLINE;
+    loop {
+        let all = fs::read_to_string(file).unwrap_or_default();
+        if let Some(at) = all.find(text) {
+            let rest = &all[at + text.len()..];
+            let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+            if rest.len() > digits.len() {
+                return digits.parse().unwrap();
+            }
+        }
+        assert!(std::time::Instant::now() < until, "in vain: {text}: {all}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+impl Running {
+    fn start(dir: &Path) -> Self {
+        let file = |name| fs::File::create(dir.join(name)).unwrap();
+        let mut command = zebu(dir, &["server", "zoo.cfg", "--set", "clientPort=0"]);
+        let command = command.stdout(file("stdout")).stderr(file("stderr"));
+        let child = command.spawn().unwrap();
+        let log = dir.join("stderr");
+        Self {
+            child,
+            client_port: number_after(&dir.join("stdout"), "listening on 127.0.0.1:"),
+            admin_port: number_after(&log, "commands are served over HTTP on port "),
+            metrics_port: number_after(&log, "metrics are served over HTTP on port "),
+        }
+    }
+
+    fn connect(&self, port: u16) -> TcpStream {
+        let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        stream
+    }
+
+    fn ask(&self, port: u16, text: &str) -> Vec<u8> {
+        let mut stream = self.connect(port);
+        stream.write_all(text.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        answer
+    }
+
+    fn get(&self, port: u16, path: &str, header: &str) -> Vec<u8> {
+        self.ask(port, &format!("GET {path} HTTP/1.0\r\n{header}\r\n"))
+    }
+
+    /// A session, and the answer to its connect request.
+    fn session(&self) -> (TcpStream, Vec<u8>) {
+        let mut stream = self.connect(self.client_port);
+        let mut hello = vec![0; 12];
+        hello.extend(30_000_i32.to_be_bytes());
+        hello.extend([0; 8]);
+        hello.extend([0, 0, 0, 16]);
+        hello.extend([0; 17]);
+        send(&mut stream, &hello);
+        let answer = receive(&mut stream).unwrap();
+        (stream, answer)
+    }
+
+    fn end(mut self) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Only a test that failed leaves it running.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn send(stream: &mut TcpStream, frame: &[u8]) {
+    stream.write_all(&(frame.len() as u32).to_be_bytes()).unwrap();
+    stream.write_all(frame).unwrap();
+}
+
+fn receive(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length).ok()?;
+    let mut frame = vec![0; u32::from_be_bytes(length) as usize];
+    stream.read_exact(&mut frame).ok()?;
+    Some(frame)
+}
+
+fn text(of: &str) -> Vec<u8> {
+    let mut bytes = (of.len() as u32).to_be_bytes().to_vec();
+    bytes.extend(of.as_bytes());
+    bytes
+}
+
+fn auth(stream: &mut TcpStream, scheme: &str, data: &str) -> Option<Vec<u8>> {
+    let mut frame = [(-4_i32).to_be_bytes(), 100_i32.to_be_bytes(), [0; 4]].concat();
+    frame.extend([text(scheme), text(data)].concat());
+    send(stream, &frame);
+    receive(stream)
+}
+
+/// Creates a znode that only the client's own ids may use.
+fn create(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut frame = [1_i32.to_be_bytes(), 1_i32.to_be_bytes()].concat();
+    frame.extend([text("/mine"), text("data"), 1_i32.to_be_bytes().to_vec()].concat());
+    frame.extend([31_i32.to_be_bytes().to_vec(), text("auth"), text(""), vec![0; 4]].concat());
+    send(stream, &frame);
+    receive(stream)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").unwrap();
+        text
+    })
+}
+
+/// Lines of a configuration with secrets in all of them.
+fn settings(dir: &Path) -> String {
+    fs::write(dir.join("session"), format!("{MARK}-session-0123456789abcdef0123456789")).unwrap();
+    fs::write(dir.join("keystore"), format!("{MARK}-keystore\n")).unwrap();
+    fs::write(
+        dir.join("jaas.conf"),
+        format!(
+            "Server {{\n org.apache.zookeeper.server.auth.DigestLoginModule required\n \
+             user_super=\"{MARK}-super\"\n user_amy=\"{MARK}-amy\";\n}};\n"
+        ),
+    )
+    .unwrap();
+    let mut lines = format!(
+        "dataDir=data\nclientPort=2181\nclientPortAddress=127.0.0.1\n4lw.commands.whitelist=*\n\
+         admin.serverAddress=127.0.0.1\nadmin.serverPort=0\nadmin.rateLimiterIntervalInMS=0\n\
+         metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider\n\
+         metricsProvider.httpHost=127.0.0.1\nmetricsProvider.httpPort=0\n\
+         DigestAuthenticationProvider.superDigest=super:{MARK}superdigest=\n\
+         SASLAuthenticationProvider.superPassword={MARK}-superpassword\n\
+         zebu.sessionSecretFile=session\n\
+         authProvider.1=unix:desk:{}\n\
+         authProvider.2=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n\
+         java.security.auth.login.config=jaas.conf\n",
+        dir.join("desk.sock").display()
+    );
+    for name in ["ssl", "ssl.quorum"] {
+        for store in ["keyStore", "trustStore"] {
+            writeln!(lines, "{name}.{store}.password={MARK}-{name}-{store}").unwrap();
+        }
+    }
+    lines
+}
+
+/// Answers questions as a broken program would, and repeats what it was asked.
+fn program(path: &Path) {
+    let listener = UnixListener::bind(path).unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut question = [0; 1024];
+            let count = stream.read(&mut question).unwrap_or(0);
+            let _ = stream.write_all(&question[..count]);
+        }
+    });
+}
+
+#[test]
+fn nothing_that_is_said_holds_a_secret() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    fs::write(dir.join("zoo.cfg"), settings(dir)).unwrap();
+    program(&dir.join("desk.sock"));
+    let mut heard = Heard::default();
+    let check = zebu(dir, &["server", "--check", "zoo.cfg"]).output().unwrap();
+    assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stderr));
+    heard.add_output("--check", check);
+    // Slips of the pen, of which a start only warns, one that is commented out, and one on two lines.
+    let more = format!(
+        "ssl.keystore.password={MARK}-slip\nDigestAuthenticationProvider.superdigest=super:{MARK}\n\
+         # ssl.trustStore.password={MARK}-comment\n\
+         SASLAuthenticationProvider.superPassword=\\\n {MARK}-two\n"
+    );
+    fs::write(dir.join("zoo.cfg"), settings(dir) + &more).unwrap();
+
+    let running = Running::start(dir);
+    let (mut client, hello) = running.session();
+    let password = hello[hello.len() - 17..hello.len() - 1].to_vec();
+    assert!(auth(&mut client, "digest", &format!("amy:{MARK}-client")).is_some());
+    assert!(create(&mut client).is_some());
+    // Refused: by a program that repeats the question, and for want of the scheme.
+    for scheme in ["desk", "nothing"] {
+        let (mut other, _) = running.session();
+        auth(&mut other, scheme, &format!("amy:{MARK}-{scheme}"));
+    }
+    // A token of SASL that is none.
+    let (mut other, _) = running.session();
+    let frame = [3_i32.to_be_bytes(), 102_i32.to_be_bytes()].concat();
+    send(&mut other, &[frame, text(&format!("username=\"amy\",response=\"{MARK}\""))].concat());
+    receive(&mut other);
+    // A session that is renewed.
+    let mut again = running.connect(running.client_port);
+    let mut renewal = vec![0; 12];
+    renewal.extend(30_000_i32.to_be_bytes());
+    renewal.extend(&hello[8..16]);
+    renewal.extend([0, 0, 0, 16]);
+    renewal.extend(&password);
+    renewal.push(0);
+    send(&mut again, &renewal);
+    assert!(receive(&mut again).is_some());
+
+    for word in WORDS {
+        // A mask belongs to one of them.
+        let mask = if word == "stmk" { "\0\0\0\0\0\0\0\0" } else { "" };
+        heard.add(word, running.ask(running.client_port, &format!("{word}{mask}")));
+    }
+    let list = running.get(running.admin_port, "/commands", "");
+    let list = String::from_utf8_lossy(&list).into_owned();
+    let commands: Vec<&str> =
+        list.split("href=\"").skip(1).filter_map(|link| link.split('"').next()).collect();
+    assert!(commands.len() > 20, "{list}");
+    let header = format!("Authorization: digest root:{MARK}-http\r\n");
+    for path in commands {
+        // A snapshot is what the tree holds: ids are in it.
+        if !path.ends_with("/snapshot") {
+            let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+            heard.add(path.clone(), running.get(running.admin_port, &path, &header));
+        }
+    }
+    let header = format!("Authorization: desk root:{MARK}-http\r\n");
+    heard.add("a refusal", running.get(running.admin_port, "/commands/snapshot", &header));
+    heard.add("metrics", running.get(running.metrics_port, "/metrics", ""));
+    let pid = running.child.id();
+    for file in ["cmdline", "environ", "comm"] {
+        heard.add(file, fs::read(format!("/proc/{pid}/{file}")).unwrap());
+    }
+    running.end();
+    for file in ["stdout", "stderr"] {
+        heard.add(file, fs::read(dir.join(file)).unwrap());
+    }
+    // It was heard at all.
+    assert!(heard.text("conf").contains("dataDir="), "{}", heard.text("conf"));
+    assert!(heard.text("stderr").contains("TRACE"), "{}", heard.text("stderr"));
+    assert!(heard.text("stderr").contains("fails to authenticate"), "{}", heard.text("stderr"));
+    assert!(heard.text("metrics").contains("znode_count"), "{}", heard.text("metrics"));
+    heard.holds_none_of(&[
+        ("a planted secret", MARK.into()),
+        // `echo -n Pl4nt | base64`, without its end, which depends on what follows.
+        ("a planted secret in Base64", "UGw0bn".into()),
+        ("the password of a session", password.clone()),
+        ("the password of a session in hex", hex(&password).into()),
+        ("the password of a session as bytes", format!("{password:?}")[1..].into()),
+    ]);
+}
+
+#[test]
+fn no_fault_of_a_configuration_shows_a_secret() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let good = settings(dir);
+    let jaas = |file: &str, text: &str| {
+        fs::write(dir.join(file), text).unwrap();
+        format!("{good}java.security.auth.login.config={file}\n")
+    };
+    let tls = |store: &str| {
+        format!(
+            "{good}secureClientPort=2281\nssl.keyStore.location={store}\nssl.trustStore.location={store}\n"
+        )
+    };
+    fs::write(dir.join("store.p12"), b"no store at all").unwrap();
+    fs::write(
+        dir.join("store.pem"),
+        format!(
+            "-----BEGIN ENCRYPTED PRIVATE KEY-----\n{MARK}\n-----END ENCRYPTED PRIVATE KEY-----\n"
+        ),
+    )
+    .unwrap();
+    fs::write(dir.join("short"), format!("{MARK}-short")).unwrap();
+    let module = "org.apache.zookeeper.server.auth.DigestLoginModule required";
+    let mut heard = Heard::default();
+    for (what, text) in [
+        ("a store that is missing", tls("missing.p12")),
+        ("a store that is none", tls("store.p12")),
+        ("a key that is none", tls("store.pem")),
+        ("a session secret that is short", format!("{good}zebu.sessionSecretFile=short\n")),
+        (
+            "an open quote",
+            jaas("broken1.conf", &format!("Server {{ {module} user_amy=\"{MARK}; }};")),
+        ),
+        (
+            "no end",
+            jaas(
+                "broken2.conf",
+                &format!("Server {{ {module} user_amy=\"{MARK}\" user_bob={MARK}"),
+            ),
+        ),
+        (
+            "no equals",
+            jaas("broken3.conf", &format!("Server {{ {module} user_amy \"{MARK}\"; }};")),
+        ),
+        ("no module", jaas("broken4.conf", &format!("Server {{ user_amy=\"{MARK}\"; }};"))),
+        ("a slip", format!("{good}DigestAuthenticationProvider.superDigst=super:{MARK}\n")),
+        ("another slip", format!("{good}ssl.keystore.password={MARK}\n")),
+        ("a third slip", format!("{good}ssl.keyStore.passwort={MARK}\n")),
+    ] {
+        // Stores are opened by a start, and by nothing less.
+        let is_start = text.contains("secureClientPort");
+        fs::write(dir.join("zoo.cfg"), text).unwrap();
+        let mut command = zebu(dir, &["server", "zoo.cfg"]);
+        if !is_start {
+            command.arg("--check");
+        }
+        let output = command.output().unwrap();
+        assert!(matches!(output.status.code(), Some(1..=3)), "{what}: {:?}", output.status);
+        heard.add_output(what, output);
+    }
+    // On the command line and in the environment, where only the operator can see to it.
+    fs::write(dir.join("zoo.cfg"), &good).unwrap();
+    let set = format!("ssl.keyStore.password={MARK}");
+    let define = format!("-Dzookeeper.ssl.trustStore.password={MARK}");
+    let mut command = zebu(dir, &["server", "--check", "zoo.cfg", &define, "--set", &set]);
+    let flags =
+        format!("-Dzookeeper.ssl.quorum.keyStore.password={MARK} -Xmx1g -Dmy.password={MARK}");
+    heard.add_output("arguments", command.env("JVMFLAGS", flags).output().unwrap());
+    heard.holds_none_of(&[("a planted secret", MARK.into())]);
+}
