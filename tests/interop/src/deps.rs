@@ -1,6 +1,11 @@
 //! Where the third-party programs are. They are installed by `cargo xtask deps`.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use crate::run::succeed;
 
 /// The root of the repository.
 pub fn repository() -> PathBuf {
@@ -69,4 +74,22 @@ pub fn zebu() -> PathBuf {
     );
     assert!(path.exists(), "{} is missing\nhint: cargo build -p zebu, or ZEBU_BIN", path.display());
     path
+}
+
+/// Our `libzookeeper_mt` and `libzookeeper_st` with headers and pkg-config files, as `cargo xtask capi` lays them out. Built
+/// when they are first asked for.
+///
+/// # Panics
+/// They cannot be built.
+pub fn our_libraries() -> &'static Path {
+    static LIBRARIES: LazyLock<PathBuf> = LazyLock::new(|| {
+        let exe = std::env::current_exe().expect("a running program has a path");
+        let into = exe.ancestors().nth(3).expect("target/debug/deps").join("tmp/capi");
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut build = Command::new(cargo);
+        build.current_dir(repository()).args(["xtask", "capi", "--debug", "--into"]).arg(&into);
+        succeed(&mut build, Duration::from_secs(1800)).expect("the libraries can be built");
+        into
+    });
+    &LIBRARIES
 }

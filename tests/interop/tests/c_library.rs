@@ -4,24 +4,13 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::LazyLock;
 
-use zebu_interop::deps;
+use zebu_interop::deps::{self, our_libraries};
 use zebu_interop::run::{Program, succeed};
 use zebu_interop::server::{Kind, Options, PATIENCE, Server};
 
 /// Symbols of the original's libraries that ours lack. The list can only become shorter.
 const MISSING: [&str; 0] = [];
-
-/// Our libraries, headers and pkg-config files.
-static OURS: LazyLock<PathBuf> = LazyLock::new(|| {
-    let into = Path::new(env!("CARGO_TARGET_TMPDIR")).join("capi");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(cargo);
-    build.current_dir(deps::repository()).args(["xtask", "capi", "--debug", "--into"]).arg(&into);
-    succeed(&mut build, 10 * PATIENCE).expect("the libraries can be built");
-    into
-});
 
 /// The folder of Debian's libraries.
 fn theirs() -> PathBuf {
@@ -47,9 +36,12 @@ fn compile_with_ours(folder: &Path, name: &str) -> PathBuf {
     let program = folder.join(format!("{name}-ours"));
     let mut cc = Command::new("gcc");
     cc.args(["-Wall", "-Wextra", "-Werror", "-DTHREADED", "-o"]).arg(&program);
-    cc.arg("-I").arg(OURS.join("include")).arg("-I").arg(OURS.join("include/zookeeper"));
+    cc.arg("-I")
+        .arg(our_libraries().join("include"))
+        .arg("-I")
+        .arg(our_libraries().join("include/zookeeper"));
     cc.arg(deps::client(&format!("c/{name}.c")));
-    cc.arg("-L").arg(OURS.join("lib")).args(["-lzookeeper_mt", "-lpthread"]);
+    cc.arg("-L").arg(our_libraries().join("lib")).args(["-lzookeeper_mt", "-lpthread"]);
     succeed(&mut cc, PATIENCE).expect("it compiles");
     program
 }
@@ -57,7 +49,7 @@ fn compile_with_ours(folder: &Path, name: &str) -> PathBuf {
 /// A program that finds our libraries where it looks for those of the original.
 fn with_ours(program: impl AsRef<Path>) -> Command {
     let mut command = Command::new(program.as_ref());
-    command.env("LD_LIBRARY_PATH", OURS.join("lib"));
+    command.env("LD_LIBRARY_PATH", our_libraries().join("lib"));
     command
 }
 
@@ -77,7 +69,7 @@ fn server() -> Server {
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn no_symbol_of_the_original_is_missing() {
     for name in ["libzookeeper_mt.so.2", "libzookeeper_st.so.2"] {
-        let ours = symbols(&OURS.join("lib").join(name));
+        let ours = symbols(&our_libraries().join("lib").join(name));
         let missing = symbols(&theirs().join(name)).difference(&ours).cloned().collect::<Vec<_>>();
         assert_eq!(missing, MISSING, "{name}");
         // What waits for an answer needs threads.

@@ -10,7 +10,7 @@ use anyhow::Result;
 use zebu_interop::deps;
 use zebu_interop::run::{Program, succeed};
 use zebu_interop::scenario::same;
-use zebu_interop::server::{Options, PATIENCE, Server};
+use zebu_interop::server::{Kind, Options, PATIENCE, Server};
 
 use crate::master_worker::{AUTH, Member, says};
 
@@ -23,16 +23,30 @@ fn compile(folder: &Path, name: &str, words: &[&str]) -> std::path::PathBuf {
     program
 }
 
-fn start(program: &Path, server: &Server) -> Result<Program> {
-    Program::start(Command::new(program).arg(server.connect_string()).env("ZK_AUTH", AUTH))
+const THREADS: [&str; 3] = ["-DTHREADED", "-lzookeeper_mt", "-lpthread"];
+const NO_THREADS: [&str; 1] = ["-l:libzookeeper_st.so.2"];
+
+/// A program, and where it looks for the library of the C client.
+#[derive(Clone, Copy)]
+struct Master<'a> {
+    program: &'a Path,
+    libraries: Option<&'a Path>,
+}
+
+fn start(master: Master<'_>, server: &Server) -> Result<Program> {
+    let mut command = Command::new(master.program);
+    if let Some(folder) = master.libraries {
+        command.env("LD_LIBRARY_PATH", folder);
+    }
+    Program::start(command.arg(server.connect_string()).env("ZK_AUTH", AUTH))
 }
 
 /// MWK-42 to MWK-46, MWK-51.
-fn story(program: &Path, server: &mut Server) -> Result<String> {
+fn story(master: Master<'_>, server: &mut Server) -> Result<String> {
     let text = std::cell::RefCell::new(String::new());
-    let first = start(program, server)?;
+    let first = start(master, server)?;
     says(&first, "leading")?;
-    let second = start(program, server)?;
+    let second = start(master, server)?;
     says(&second, "standing by")?;
     let client = Member::join(server, &text)?;
     // It waits for a worker.
@@ -66,9 +80,11 @@ fn story(program: &Path, server: &mut Server) -> Result<String> {
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn a_master_in_c_with_threads() {
     let folder = tempfile::tempdir().expect("a folder");
-    let program = compile(folder.path(), "master", &["-DTHREADED", "-lzookeeper_mt", "-lpthread"]);
+    let program = compile(folder.path(), "master", &THREADS);
     let options = Options::default().config("tickTime", 200);
-    same("c-master-threads", &options, |server| story(&program, server));
+    same("c-master-threads", &options, |server| {
+        story(Master { program: &program, libraries: None }, server)
+    });
 }
 
 /// SYS-32.
@@ -76,7 +92,24 @@ fn a_master_in_c_with_threads() {
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn a_master_in_c_without_threads() {
     let folder = tempfile::tempdir().expect("a folder");
-    let program = compile(folder.path(), "master", &["-l:libzookeeper_st.so.2"]);
+    let program = compile(folder.path(), "master", &NO_THREADS);
     let options = Options::default().config("tickTime", 200);
-    same("c-master-no-threads", &options, |server| story(&program, server));
+    same("c-master-no-threads", &options, |server| {
+        story(Master { program: &program, libraries: None }, server)
+    });
+}
+
+/// The same programs, unchanged, over our libraries.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn a_master_in_c_over_our_libraries() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let libraries = deps::our_libraries().join("lib");
+    for (name, words) in [("threads", &THREADS[..]), ("no threads", &NO_THREADS)] {
+        let program = compile(folder.path(), "master", words);
+        let options = Options::default().config("tickTime", 200);
+        let mut server = Server::start(Kind::Zebu, &options).expect("a server");
+        let master = Master { program: &program, libraries: Some(&libraries) };
+        story(master, &mut server).unwrap_or_else(|error| panic!("{name}: {error:#}"));
+    }
 }
