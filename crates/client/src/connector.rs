@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Once};
 use std::time::{Duration, SystemTime};
 
-use tracing::info;
+use tracing::{Instrument as _, info, info_span};
 use zebu_proto::ConnectString;
 use zebu_session::{Chroot, Failure, Options};
 
@@ -13,10 +13,16 @@ use crate::client::{SASL, SASL_FAULT};
 use crate::driver::Driver;
 use crate::hosts::{HostProvider, Names, Rank, Ranked};
 use crate::mailbox::Mailbox;
+use crate::members::{self, Members};
 use crate::shared::Shared;
 use crate::state::{Announcer, SessionEvents, SessionState, Status};
 use crate::stream::Dialer;
 use crate::{Acls, Client, Error, Result, Retry, SessionThread, SessionTicket};
+
+/// Why a client that speaks TLS cannot follow the members.
+#[cfg(feature = "tls")]
+const NO_TLS_PORTS: &str =
+    "Connector::follow_members: the configuration of an ensemble names no ports for TLS";
 
 /// How a connect string begins that names a service of the DNS.
 const SERVICE: &str = "dns-srv://";
@@ -47,6 +53,7 @@ pub struct Connector {
     chroot_acl: Option<Acls>,
     credentials: Vec<(String, Vec<u8>)>,
     rank: Option<Arc<Rank>>,
+    follows: bool,
     audience: Vec<Arc<Announcer>>,
     thread: Option<SessionThread>,
     dialer: Dialer,
@@ -99,6 +106,7 @@ impl Connector {
             chroot_acl: None,
             credentials: Vec::new(),
             rank: None,
+            follows: false,
             audience: Vec::new(),
             thread: None,
             dialer: Dialer::default(),
@@ -528,6 +536,30 @@ impl Connector {
         self
     }
 
+    /// Follows the ensemble where it goes: the client reads the configuration that the ensemble keeps
+    /// (`/zookeeper/config`), watches it, and from then on connects to the servers that are members. So a running client
+    /// learns of servers that join by reconfiguration, and does not come back to those that have left. Off by default.
+    ///
+    /// The servers of the connect string are used until the members are known, and again when no member could be connected
+    /// to: their names may mean other servers by then. Members without a client address in the configuration are left out;
+    /// those that listen on all addresses are looked for at their address between servers. The client stays with its server
+    /// until that connection ends.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::with_server(async |server| {
+    /// # let address = server.address().to_string();
+    /// // A server that stands alone keeps no configuration: the connect string goes on to count.
+    /// let client = zebu_client::Connector::new().follow_members(true).connect(&address).await?;
+    /// # drop(client);
+    /// # Ok(()) });
+    /// ```
+    #[must_use]
+    pub fn follow_members(mut self, follow: bool) -> Self {
+        self.follows = follow;
+        self
+    }
+
     /// Opens the session and waits until it stands.
     ///
     /// Names are resolved again whenever servers are looked for; all addresses of a name are tried, in
@@ -665,16 +697,23 @@ impl Connector {
         };
         #[cfg(feature = "tls")]
         if let Some(material) = &self.dialer.tls {
+            if self.follows {
+                return Err(Error::tls(NO_TLS_PORTS));
+            }
             material.load().map_err(|fault| Error::tls(&fault))?;
         }
         let (thread, this) = self.with_thread()?;
         let shared = Arc::new(Shared::new(chroot, status, thread.clone()));
         let client = Client::new(shared.clone());
         let options = Options { connection_wait: this.wait(), ..this.options };
-        let hosts: Arc<dyn HostProvider> = match this.rank {
-            Some(rank) => Arc::new(Ranked { hosts, rank }),
-            None => Arc::new(hosts),
-        };
+        let mut hosts: Arc<dyn HostProvider> = Arc::new(hosts);
+        let members = this.follows.then(|| Arc::new(Members::new(hosts.clone(), shared.clone())));
+        if let Some(members) = &members {
+            hosts = members.clone();
+        }
+        if let Some(rank) = this.rank {
+            hosts = Arc::new(Ranked { hosts, rank });
+        }
         announce(this.servers.as_deref(), &options);
         let answer_bytes_max = this.answer_bytes_max;
         let (dialer, audience) = (this.dialer, this.audience);
@@ -686,7 +725,12 @@ impl Connector {
             let driver = driver.with_sasl(sasl);
             driver
         });
-        thread.spawn(driver);
+        // The session's id is recorded when it is known.
+        let span = info_span!(target: "zebu_client", "client", session = tracing::field::Empty);
+        thread.spawn(driver.instrument(span.clone()));
+        if let Some(members) = members {
+            thread.spawn(members::follow(client.unowned(), members).instrument(span));
+        }
         for (scheme, auth) in this.credentials {
             // When they are refused the session is over, which nobody can overlook.
             client.authenticate(&scheme, auth).detach();

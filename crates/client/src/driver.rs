@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep};
-use tracing::{info, warn};
+use tracing::{Instrument as _, Span, info, warn};
 #[cfg(feature = "sasl")]
 use zebu_session::Proof;
 use zebu_session::{
@@ -27,6 +27,7 @@ use zebu_session::{
 
 use crate::farewell::{Farewell, Stage};
 use crate::hosts::HostProvider;
+use crate::metrics::Metrics;
 use crate::notifications::{Audience, Notification};
 use crate::shared::{Command, Listener, NO_ANSWER, NO_HANDSHAKE, Reply, Shared};
 use crate::state::{Announcer, Status};
@@ -71,6 +72,10 @@ pub(crate) struct Driver {
     exchange: Option<crate::sasl::Exchange>,
     answer_bytes_max: usize,
     start: Instant,
+    metrics: Metrics,
+    proven: Option<Duration>,
+    /// When the newest bytes came.
+    heard: Duration,
     timer: Pin<Box<Sleep>>,
     reports: mpsc::UnboundedReceiver<Report>,
     reporter: mpsc::UnboundedSender<Report>,
@@ -113,7 +118,7 @@ impl Driver {
         audience: Vec<Arc<Announcer>>,
     ) -> Self {
         let (reporter, reports) = mpsc::unbounded_channel();
-        let start = Instant::now();
+        let start = shared.start();
         Self {
             shared,
             session: Session::new(options),
@@ -123,6 +128,9 @@ impl Driver {
             exchange: None,
             answer_bytes_max,
             start,
+            metrics: Metrics::default(),
+            proven: None,
+            heard: Duration::ZERO,
             timer: Box::pin(tokio::time::sleep_until(start)),
             reports,
             reporter,
@@ -229,6 +237,7 @@ impl Driver {
     /// Requests come in the order of their numbers, and nearly so do their answers.
     fn expect(&mut self, id: RequestId, reply: oneshot::Sender<Reply>) {
         debug_assert_eq!(id.0, self.first + self.replies.len() as u64);
+        self.metrics.requests += 1;
         self.replies.push_back(Some(reply));
     }
 
@@ -270,6 +279,7 @@ impl Driver {
             match read {
                 Poll::Pending => return,
                 Poll::Ready(Ok(count)) if count > 0 => {
+                    self.metrics.bytes_received += count as u64;
                     if count >= self.read_bytes {
                         self.read_bytes = (self.read_bytes * 2).min(READ_BYTES_MAX);
                     } else if count < self.read_bytes / 8 {
@@ -289,6 +299,7 @@ impl Driver {
 
     fn take_frames(&mut self) {
         let now = self.now();
+        self.heard = now;
         while let Some(Connection { attempt, .. }) = self.connection {
             match next_frame(&mut self.input, self.answer_bytes_max) {
                 Ok(Some(frame)) => {
@@ -353,6 +364,17 @@ impl Driver {
 
     // What comes out.
 
+    /// Shows what is known by now, so that whoever has an answer finds it counted.
+    fn publish(&mut self) {
+        let proven = self.session.proven();
+        if let Some(sent) = proven.filter(|_| proven != self.proven) {
+            self.metrics.round_trip = Some(self.heard.saturating_sub(sent));
+            self.shared.prove(sent);
+            self.proven = proven;
+        }
+        self.shared.publish(&self.metrics);
+    }
+
     fn carry_out(&mut self) {
         self.overhearing.begin();
         let mut outputs = std::mem::take(&mut self.outputs);
@@ -398,6 +420,10 @@ impl Driver {
     }
 
     fn done(&mut self, id: RequestId, reply: Reply) {
+        match reply {
+            Ok(_) => self.metrics.answers += 1,
+            Err(_) => self.metrics.failures += 1,
+        }
         let place = id.0.checked_sub(self.first).and_then(|place| usize::try_from(place).ok());
         let waiting = place.and_then(|place| self.replies.get_mut(place)).and_then(Option::take);
         while let Some(None) = self.replies.front() {
@@ -410,6 +436,7 @@ impl Driver {
             // Whoever wanted it has gone in the meantime.
             self.step(Input::Unwatch(watcher));
         }
+        self.publish();
         if let Some(waiting) = waiting {
             // Nobody may be waiting any more.
             let _ = waiting.send(reply);
@@ -417,6 +444,7 @@ impl Driver {
     }
 
     fn event(&mut self, watcher: WatcherId, event: Event, last: bool) {
+        self.metrics.notifications += 1;
         match self.listeners.get(&watcher) {
             Some(Listener::Once(signals)) => {
                 let missed = Signal::Event(event.clone());
@@ -436,10 +464,12 @@ impl Driver {
         match state {
             State::Connecting => {}
             State::Connected | State::ConnectedReadOnly => {
+                self.metrics.connections += 1;
                 self.shared.forget_refused();
                 let session = self.session.ticket().map(|ticket| ticket.id).unwrap_or_default();
                 let server = self.session.server();
                 let timeout = self.session.timeout();
+                Span::current().record("session", tracing::field::display(session));
                 let server = server.map_or_else(String::new, |server| server.to_string());
                 let kind = if state == State::Connected { "" } else { ", read-only" };
                 let ms = timeout.as_millis();
@@ -447,7 +477,10 @@ impl Driver {
                     "session {session} established on {server}, negotiated timeout {ms} ms{kind}"
                 );
             }
-            State::Disconnected => info!("connection lost"),
+            State::Disconnected => {
+                self.metrics.connections_lost += 1;
+                info!("connection lost");
+            }
             State::Over(ending) => info!("session over: {ending:?}"),
         }
         let status = Status {
@@ -456,6 +489,7 @@ impl Driver {
             timeout: self.session.timeout(),
             server: self.session.server(),
         };
+        self.publish();
         self.shared.status.send_replace(status);
         for states in &self.audience {
             states.0.put(status.state, || status.state);
@@ -483,7 +517,7 @@ impl Driver {
         }
         let (hosts, reporter) = (self.hosts.clone(), self.reporter.clone());
         let shared = self.shared.clone();
-        tokio::spawn(async move {
+        let resolved = async move {
             let (found, missing) = match hosts.servers().await {
                 Ok(found) => (found, hosts.missing()),
                 Err(error) => (Vec::new(), Some(error.to_string())),
@@ -497,7 +531,8 @@ impl Driver {
             }
             let ranked = |address| Candidate { address, rank: hosts.rank(address) };
             let _ = reporter.send(Report::Resolved(found.into_iter().map(ranked).collect()));
-        });
+        };
+        tokio::spawn(resolved.in_current_span());
     }
 
     fn connect(&mut self, attempt: Attempt, server: SocketAddr) {
@@ -505,7 +540,7 @@ impl Driver {
         self.shared.waited(server, NO_ANSWER);
         let (reporter, shared) = (self.reporter.clone(), self.shared.clone());
         let (dialer, to) = (self.dialer.clone(), self.destination(server));
-        self.connecting = Some(tokio::spawn(async move {
+        let connected = async move {
             let dialed = dialer.dial(to, || shared.waited(server, NO_HANDSHAKE));
             let report = match dialed.await {
                 Ok(stream) => {
@@ -522,7 +557,8 @@ impl Driver {
                 }
             };
             let _ = reporter.send(report);
-        }));
+        };
+        self.connecting = Some(tokio::spawn(connected.in_current_span()));
     }
 
     #[cfg(feature = "sasl")]
@@ -593,6 +629,7 @@ impl Driver {
             match stream.poll_write(cx, &self.output[self.sent..]) {
                 Poll::Pending => return,
                 Poll::Ready(Ok(count)) if count > 0 => {
+                    self.metrics.bytes_sent += count as u64;
                     self.sent += count;
                     self.is_flushed = false;
                 }
@@ -646,7 +683,10 @@ impl Driver {
         self.connection = None;
         self.outputs.clear();
         self.enter(State::Over(Ending::Closed));
-        for reply in self.replies.drain(..).flatten() {
+        let lost: Vec<_> = self.replies.drain(..).flatten().collect();
+        self.metrics.failures += lost.len() as u64;
+        self.publish();
+        for reply in lost {
             let _ = reply.send(Err(Failure::Lost));
         }
     }
@@ -670,6 +710,7 @@ impl Future for Driver {
             driver.write(cx);
             driver.tell_farewell();
         }
+        driver.publish();
         if driver.is_over { Poll::Ready(()) } else { Poll::Pending }
     }
 }

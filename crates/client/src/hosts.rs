@@ -174,12 +174,12 @@ pub trait HostProvider: Send + Sync + 'static {
 pub(crate) type Rank = dyn Fn(SocketAddr) -> u32 + Send + Sync;
 
 /// Somebody's servers, in somebody else's order.
-pub(crate) struct Ranked<H> {
-    pub(crate) hosts: H,
+pub(crate) struct Ranked {
+    pub(crate) hosts: Arc<dyn HostProvider>,
     pub(crate) rank: Arc<Rank>,
 }
 
-impl<H: HostProvider> HostProvider for Ranked<H> {
+impl HostProvider for Ranked {
     fn servers(&self) -> Servers<'_> {
         self.hosts.servers()
     }
@@ -210,6 +210,10 @@ pub(crate) struct Names {
 impl Names {
     pub(crate) fn new(names: Vec<HostPort>) -> Self {
         Self { names, known: Mutex::default(), missing: Mutex::default() }
+    }
+
+    pub(crate) fn names(&self) -> &[HostPort] {
+        &self.names
     }
 
     /// Asks for all names at once. Once one is found, a resolver that is silent does not keep its servers waiting for

@@ -3,10 +3,13 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
+use tokio::time::Instant;
 use zebu_session::{
     Answer, Chroot, Effect, Ending, Failure, Frame, Registration, RequestId, Series, State,
     WatchKind, WatcherId,
@@ -14,6 +17,7 @@ use zebu_session::{
 
 use crate::farewell::{Farewell, Stage};
 use crate::mailbox::Mailbox;
+use crate::metrics::{Metrics, Published, nanos};
 use crate::notifications::Notification;
 use crate::state::Status;
 use crate::watch::{Notice, Signal};
@@ -90,6 +94,10 @@ pub(crate) struct Shared {
     /// Servers that were found and could not be used since there was a connection, and why.
     refused: Mutex<VecDeque<(SocketAddr, Box<str>)>>,
     queue: Mutex<Queue>,
+    start: Instant,
+    /// Nanoseconds from `start` to when something was sent last that a server has answered; zero for nothing.
+    proven: AtomicU64,
+    metrics: Published,
 }
 
 /// The watch that a request will leave, and as the server calls it, where.
@@ -117,7 +125,40 @@ impl Shared {
         };
         let (missing, refused) = (Mutex::default(), Mutex::default());
         let status = watch::Sender::new(status);
-        Self { chroot, status, thread, missing, refused, queue: Mutex::new(queue) }
+        let (proven, metrics) = (AtomicU64::new(0), Published::default());
+        let (queue, start) = (Mutex::new(queue), Instant::now());
+        Self { chroot, status, thread, missing, refused, queue, start, proven, metrics }
+    }
+
+    /// The time since the client was made.
+    pub(crate) fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// When the client was made.
+    pub(crate) fn start(&self) -> Instant {
+        self.start
+    }
+
+    /// When something was sent last that a server has answered.
+    pub(crate) fn proven(&self) -> Option<Duration> {
+        let proven = self.proven.load(Ordering::Relaxed);
+        (proven > 0).then(|| Duration::from_nanos(proven))
+    }
+
+    /// What a server has answered was sent at this time. The driver alone says that.
+    pub(crate) fn prove(&self, proven: Duration) {
+        self.proven.store(nanos(proven), Ordering::Relaxed);
+    }
+
+    /// What the driver has counted so far.
+    pub(crate) fn metrics(&self) -> Metrics {
+        self.metrics.read()
+    }
+
+    /// Shows what the driver, which alone calls this, has counted.
+    pub(crate) fn publish(&self, metrics: &Metrics) {
+        self.metrics.publish(metrics);
     }
 
     /// Puts a request into its place in the order, which is fixed with this.

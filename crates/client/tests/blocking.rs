@@ -146,6 +146,9 @@ fn sessions_are_opened_looked_at_and_ended() {
     drop(again);
     observer.wait(watch).unwrap_err();
     assert!(unowned.state().is_over());
+    unowned.session_in_doubt();
+    assert_eq!(unowned.session_left(), Duration::ZERO);
+    assert_eq!(unowned.metrics().pending(), 0);
     assert_eq!(unowned.trouble(), None);
 }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zebu_proto::Xid;
+use zebu_proto::{OpCode, Xid};
 
 use crate::event::{Attempt, Effect, RequestId};
 use crate::{Frame, Series};
@@ -66,6 +66,10 @@ pub(crate) struct Link {
     pub(crate) heard: Duration,
     /// When something was last sent.
     pub(crate) spoke: Duration,
+    /// When the newest thing was sent that the server has answered, or asked for where that is earlier.
+    proven: Duration,
+    /// When heartbeats were sent that are not answered yet, oldest first.
+    pings: VecDeque<Duration>,
     /// Credentials sent and not yet answered, as places in the session's list.
     pub(crate) credentials: VecDeque<usize>,
     /// A read-write server found while this one is read-only: the session moves there when everything
@@ -83,14 +87,17 @@ impl Link {
         server: SocketAddr,
         read_only: bool,
         xid: Xid,
-        now: Duration,
+        (asked, now): (Duration, Duration),
     ) -> Self {
+        assert!(asked <= now, "the server has answered before it was asked");
         Self {
             attempt,
             server,
             read_only,
             heard: now,
             spoke: now,
+            proven: asked,
+            pings: VecDeque::new(),
             credentials: VecDeque::new(),
             moving_to: None,
             sent: VecDeque::new(),
@@ -101,6 +108,7 @@ impl Link {
 
     /// Asserts what holds between any two steps.
     pub(crate) fn check(&self) {
+        assert!(self.pings.iter().is_sorted(), "a heartbeat is older than the one before");
         assert!(self.registering.len() <= self.sent.len(), "a watch that no request leaves");
         let last = self.sent.back();
         assert!(last.is_none_or(|last| last.xid == self.xid), "the last xid is another one's");
@@ -139,12 +147,32 @@ impl Link {
         self.spoke = now;
     }
 
+    /// Sends a heartbeat.
+    pub(crate) fn ping(&mut self, now: Duration, out: &mut Vec<u8>) {
+        self.pings.push_back(now);
+        self.send_as(now, &Frame::new(OpCode::PING, |_| {}), Xid::PING, out);
+    }
+
+    /// The oldest heartbeat is answered. Servers answer more of them than they are sent only when they are broken, which
+    /// proves nothing.
+    pub(crate) fn pinged(&mut self) {
+        if let Some(sent) = self.pings.pop_front() {
+            self.proven = self.proven.max(sent);
+        }
+    }
+
+    /// The server has certainly heard of the session at this time or later.
+    pub(crate) fn proven(&self) -> Duration {
+        self.proven
+    }
+
     /// What the answer with this xid is for; `None` when it is not the next one that is due.
     pub(crate) fn answered(&mut self, xid: Xid) -> Option<Awaited> {
         if self.sent.front()?.xid != xid {
             return None;
         }
-        let awaited = self.sent.pop_front()?.awaited;
+        let Sent { made, awaited, .. } = self.sent.pop_front()?;
+        self.proven = self.proven.max(made);
         if let Some(path) = awaited.registers()
             && let Some(count) = self.registering.get_mut(path)
         {

@@ -65,8 +65,8 @@ enum Phase {
 enum Stage {
     /// The connection is awaited.
     Dialing,
-    /// The answer to the handshake is awaited.
-    Greeting,
+    /// The answer to the handshake, which was sent at this time, is awaited.
+    Greeting(Duration),
     /// The session lives on the connection, and SASL goes on: nothing else is sent before its end. One token is awaited,
     /// from the server or from the caller.
     Proving { link: Box<Link>, is_asked: bool },
@@ -135,6 +135,8 @@ pub struct Session {
     seen: Zxid,
     /// Newest zxid of an answer: events of older changes have all arrived. Invariant: `settled <= seen`.
     settled: Zxid,
+    /// When something was sent last that was answered on an earlier connection.
+    proven: Option<Duration>,
     watches: Watches,
     credentials: Vec<Credential>,
     /// Requests that wait for a connection, oldest first. Empty while there is one, unless it is to be
@@ -165,6 +167,7 @@ impl Session {
             xid: Xid(0),
             seen: Zxid::ZERO,
             settled: Zxid::ZERO,
+            proven: None,
             watches: Watches::default(),
             credentials: Vec::new(),
             waiting: VecDeque::new(),
@@ -183,7 +186,7 @@ impl Session {
         match input {
             Input::Tick => self.tick(now, out),
             Input::Resolved(found) => self.resolved(now, found, out),
-            Input::Connected(attempt) => self.connected(attempt, out),
+            Input::Connected(attempt) => self.connected(now, attempt, out),
             Input::Disconnected(attempt) => self.disconnected(now, attempt, out),
             Input::Frame(attempt, frame) => self.frame(now, attempt, frame, out),
             Input::Proof(attempt, proof) => self.proof(now, attempt, proof, out),
@@ -276,6 +279,16 @@ impl Session {
         }
     }
 
+    /// The newest time at which the client is known to have said something that a server has answered. The servers keep the
+    /// session for its timeout from then on, as far as a client can tell. `None` before it is established.
+    pub fn proven(&self) -> Option<Duration> {
+        let link = match &self.phase {
+            Phase::Connected(link) => Some(link.proven()),
+            _ => None,
+        };
+        self.proven.max(link)
+    }
+
     /// How many watches the session holds.
     pub fn watches(&self) -> usize {
         self.watches.len()
@@ -333,7 +346,7 @@ impl Session {
         }
         let Phase::Connected(link) = &mut self.phase else { return };
         if now >= link.spoke + ping_interval {
-            link.send_as(now, &Frame::new(OpCode::PING, |_| {}), Xid::PING, buffer(out));
+            link.ping(now, buffer(out));
         }
         if let Some(probing) = &mut self.probing
             && !probing.is_asked
@@ -446,12 +459,12 @@ impl Session {
         out.push(Output::Connect(attempt, server));
     }
 
-    fn connected(&mut self, connected: Attempt, out: &mut Vec<Output>) {
+    fn connected(&mut self, now: Duration, connected: Attempt, out: &mut Vec<Output>) {
         let Phase::Connecting { attempt, stage, .. } = &mut self.phase else { return };
         if *attempt != connected || !matches!(stage, Stage::Dialing) {
             return;
         }
-        *stage = Stage::Greeting;
+        *stage = Stage::Greeting(now);
         // A session of a read-only server's own means nothing elsewhere.
         let (id, password) = if self.is_global {
             (self.ticket.id, self.ticket.password)
@@ -485,6 +498,7 @@ impl Session {
         let delay = self.random.up_to(RECONNECT_DELAY_MAX.min(self.timeout / 30));
         let phase = std::mem::replace(&mut self.phase, Phase::Waiting(now + delay));
         let Phase::Connected(link) = phase else { return };
+        self.proven = self.proven.max(Some(link.proven()));
         if close {
             out.push(Output::Disconnect(link.attempt));
         }
@@ -551,8 +565,11 @@ impl Session {
 
     fn frame(&mut self, now: Duration, from: Attempt, frame: Bytes, out: &mut Vec<Output>) {
         let understood = match &mut self.phase {
-            Phase::Connecting { attempt, stage: Stage::Greeting, .. } if *attempt == from => {
-                self.greeted(now, &frame, out);
+            Phase::Connecting { attempt, stage: Stage::Greeting(asked), .. }
+                if *attempt == from =>
+            {
+                let asked = *asked;
+                self.greeted(now, asked, &frame, out);
                 return;
             }
             Phase::Connecting { attempt, stage: Stage::Proving { .. }, .. } if *attempt == from => {
@@ -575,7 +592,7 @@ impl Session {
     }
 
     /// The answer to the handshake.
-    fn greeted(&mut self, now: Duration, frame: &Bytes, out: &mut Vec<Output>) {
+    fn greeted(&mut self, now: Duration, asked: Duration, frame: &Bytes, out: &mut Vec<Output>) {
         let Phase::Connecting { attempt, server, .. } = self.phase else { return };
         // A read-only server that may not make sessions answers with a header instead.
         let refused_here = frame.len() == REPLY_HEADER_BYTES;
@@ -601,7 +618,7 @@ impl Session {
         self.ticket = Ticket { id: response.session_id, password: response.password };
         self.timeout = Duration::from_millis(u64::from(response.timeout_ms.unsigned_abs()));
         self.is_global |= !read_only;
-        let link = Box::new(Link::new(attempt, server, read_only, self.xid, now));
+        let link = Box::new(Link::new(attempt, server, read_only, self.xid, (asked, now)));
         if !self.options.sasl {
             self.establish(now, link, out);
             return;
@@ -655,7 +672,7 @@ impl Session {
         frame.advance(REPLY_HEADER_BYTES);
         match header.xid {
             Xid::NOTIFICATION => self.notified(header.zxid, &frame, out)?,
-            Xid::PING => {}
+            Xid::PING => self.pinged(),
             Xid::AUTH => self.authenticated(&header, out)?,
             Xid::SET_WATCHES => (header.err == ErrorCode::OK).then_some(())?,
             _ => self.replied(&header, frame, out)?,
@@ -665,6 +682,12 @@ impl Session {
         }
         self.move_on(now, out);
         Some(())
+    }
+
+    fn pinged(&mut self) {
+        if let Phase::Connected(link) = &mut self.phase {
+            link.pinged();
+        }
     }
 
     fn notified(&mut self, zxid: Zxid, body: &Bytes, out: &mut Vec<Output>) -> Option<()> {
@@ -753,6 +776,7 @@ impl Session {
         let Phase::Connected(link) = &self.phase else { return };
         let Some(server) = link.moving_to.filter(|_| link.sent() == 0) else { return };
         self.xid = link.xid();
+        self.proven = self.proven.max(Some(link.proven()));
         self.alone_since = Some(now);
         out.push(Output::Disconnect(link.attempt));
         self.enter(State::Disconnected, out);

@@ -470,3 +470,56 @@ fn our_client_and_shell_change_the_members() {
         ours_change_the_members(kind).unwrap_or_else(|error| panic!("{kind:?}: {error:#}"));
     }
 }
+
+/// FUT-13: a running client that was told of one server learns of others that join, and goes on with them when the first is
+/// gone.
+fn a_client_follows(kind: Kind) -> Result<()> {
+    let mut members = Members::start(&[kind], true)?;
+    let first = members.server(1).address().to_string();
+    let connector = Connector::new().session_timeout(Duration::from_secs(20)).follow_members(true);
+    let client = Client::open(connector, &first)?;
+    // It asks for nothing but the configuration, once in the beginning and once after each change.
+    let knows = |configurations: u64| -> Result<()> {
+        let start = std::time::Instant::now();
+        loop {
+            let metrics = client.metrics();
+            if metrics.requests >= configurations && metrics.pending() == 0 {
+                return Ok(());
+            }
+            ensure!(start.elapsed() < PATIENCE, "{metrics:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    knows(1)?;
+    members.join(2, kind, &[1])?;
+    let second = members.entry(2, "participant");
+    members.change(1, &[second], &[])?;
+    knows(2)?;
+    members.join(3, kind, &[1, 2])?;
+    let third = members.entry(3, "participant");
+    let config = members.change(1, &[third], &[])?;
+    knows(3)?;
+    // Until the others know it to be committed, they need a quorum of the members before.
+    members.expect(&[1, 2, 3], &config)?;
+    members.server(1).kill()?;
+    let start = std::time::Instant::now();
+    while client.server().is_none_or(|server| server.to_string() == first) {
+        let trouble = client.trouble();
+        let mut log = |id| members.server(id).log();
+        ensure!(start.elapsed() < PATIENCE, "{trouble:?}\n{}\n{}", log(2), log(3));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    ensure!(client.exists("/zookeeper")?.is_some());
+    Ok(())
+}
+
+#[test]
+fn a_client_follows_the_members() {
+    a_client_follows(Zebu).unwrap();
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn a_client_follows_the_originals_members() {
+    a_client_follows(Java395).unwrap();
+}

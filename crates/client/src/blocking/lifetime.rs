@@ -7,7 +7,8 @@ use zebu_proto::SessionId;
 
 use crate::blocking::Client;
 use crate::{
-    Notifications, Pending, Result, SessionEvents, SessionState, SessionThread, SessionTicket,
+    Metrics, Notifications, Pending, Result, SessionEvents, SessionState, SessionThread,
+    SessionTicket,
 };
 
 impl Client {
@@ -26,6 +27,60 @@ impl Client {
     /// ```
     pub fn state(&self) -> SessionState {
         self.client.state()
+    }
+
+    /// How long the servers will keep this session at least, if they hear nothing more from this client; see
+    /// [`Client::session_left`](crate::Client::session_left).
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # let server = embedded::Server::start(&[]);
+    /// # let address = server.address().to_string();
+    /// # use zebu_client::blocking::Client;
+    /// # use zebu_client::*;
+    /// # let connector = Connector::new().authenticate("digest", "amy:secret");
+    /// # let client = Client::open(connector, &address)?;
+    /// assert!(!client.session_left().is_zero());
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn session_left(&self) -> Duration {
+        self.client.session_left()
+    }
+
+    /// Waits until nothing is left of the session; see [`Client::session_in_doubt`](crate::Client::session_in_doubt).
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # let server = embedded::Server::start(&[]);
+    /// # let address = server.address().to_string();
+    /// # use zebu_client::blocking::Client;
+    /// # use zebu_client::*;
+    /// # let connector = Connector::new().authenticate("digest", "amy:secret");
+    /// # let client = Client::open(connector, &address)?;
+    /// client.close()?;
+    /// client.session_in_doubt();
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn session_in_doubt(&self) {
+        self.wait(self.client.session_in_doubt());
+    }
+
+    /// What this session has done so far; see [`Client::metrics`](crate::Client::metrics).
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # let server = embedded::Server::start(&[]);
+    /// # let address = server.address().to_string();
+    /// # use zebu_client::blocking::Client;
+    /// # use zebu_client::*;
+    /// # let connector = Connector::new().authenticate("digest", "amy:secret");
+    /// # let client = Client::open(connector, &address)?;
+    /// client.exists("/")?;
+    /// assert_eq!(client.metrics().pending(), 0);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn metrics(&self) -> Metrics {
+        self.client.metrics()
     }
 
     /// Every change of the session's state from now on; [`Client::wait`] waits for the next. To hear of the first

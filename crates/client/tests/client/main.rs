@@ -2,6 +2,7 @@
 
 mod access;
 mod errors;
+mod leases;
 mod losses;
 mod order;
 mod proxy;

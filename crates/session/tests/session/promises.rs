@@ -92,6 +92,8 @@ struct World {
     /// Frames on their way to the server.
     there: VecDeque<Vec<u8>>,
     is_unreachable: bool,
+    /// When a server last heard of the session.
+    heard: Option<Duration>,
     requests: BTreeMap<RequestId, Option<(&'static str, bool)>>,
     /// With their requests.
     series: Vec<(Series, Vec<RequestId>)>,
@@ -117,6 +119,7 @@ impl World {
             connection: None,
             there: VecDeque::new(),
             is_unreachable: false,
+            heard: None,
             requests: BTreeMap::new(),
             series: vec![Default::default(), Default::default()],
             current: [0, 1],
@@ -131,6 +134,8 @@ impl World {
         while let Some(input) = inputs.pop_front() {
             let mut out = Vec::new();
             self.session.step(self.now, input, &mut out);
+            // PAI-04: a client never believes that it was heard of later than it was.
+            assert!(self.session.proven() <= self.heard, "proven without having been heard");
             for output in out {
                 inputs.extend(self.carry_out(output));
             }
@@ -288,6 +293,9 @@ impl World {
         for _ in 0..there {
             let Some(connection) = &mut self.connection else { return };
             let Some(frame) = self.there.pop_front() else { break };
+            if !connection.is_closed {
+                self.heard = Some(self.now);
+            }
             self.ensemble.receive(connection, &frame);
         }
         for _ in 0..back {

@@ -93,6 +93,12 @@ impl Run {
         let words: Vec<&str> = line.split_whitespace().collect();
         let frame = |bytes| Input::Frame(self.attempt, bytes);
         let input = match words[..] {
+            // Since when at the latest the servers keep the session for its timeout.
+            ["proven"] => {
+                let ms = self.session.proven().map(|proven| proven.as_millis());
+                writeln!(self.text, "proven {ms:?}").unwrap();
+                return;
+            }
             ["at", ms] => {
                 self.now = Duration::from_millis(id(ms));
                 Input::Tick

@@ -1,0 +1,102 @@
+//! How much of the session is left, as far as a client can know.
+
+use std::time::Duration;
+
+use crate::Client;
+use crate::shared::Shared;
+
+impl Shared {
+    /// What is left of the session, see [`Client::session_left`].
+    fn session_left(&self) -> Duration {
+        let (is_over, timeout) = {
+            let status = self.status.borrow();
+            (status.state.is_over(), status.timeout)
+        };
+        match self.proven() {
+            Some(proven) if !is_over => (proven + timeout).saturating_sub(self.now()),
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+impl Client {
+    /// How long the servers will keep this session at least, if they hear nothing more from this client.
+    ///
+    /// The client counts from the moment at which it sent the newest request or heartbeat that a server has answered. While
+    /// connected, the value lies between a third of the session timeout and all of it. It falls to zero while no server
+    /// answers, and is zero before the session stands and when it is over.
+    ///
+    /// It is an estimate. A follower that has just been cut off from its leader answers heartbeats for some ticks that the
+    /// leader never hears of (`syncLimit` of the servers), and the clock does not run while the machine is suspended. So
+    /// whoever must never act beside another owner also sends a fencing token with each action: `czxid` of the znode that
+    /// stands for the lock.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// use std::time::Duration;
+    ///
+    /// // Is there time for a step of a second?
+    /// assert!(client.session_left() > Duration::from_secs(1));
+    /// client.close().await?;
+    /// assert_eq!(client.session_left(), Duration::ZERO);
+    /// # Ok(()) });
+    /// ```
+    pub fn session_left(&self) -> Duration {
+        self.shared().session_left()
+    }
+
+    /// Waits until nothing is left of the session, as [`Client::session_left`] counts: from then on the servers may have
+    /// given to others what this session held.
+    ///
+    /// The application is told before the servers tell anybody, and without any of them: it stops acting as a leader although
+    /// the network is gone.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # let closing = client.clone();
+    /// # tokio::spawn(async move { closing.close().await });
+    /// async fn lead() {
+    ///     // Work that only the leader may do.
+    /// #   std::future::pending::<()>().await;
+    /// }
+    ///
+    /// tokio::select! {
+    ///     () = lead() => {}
+    ///     () = client.session_in_doubt() => println!("somebody else may lead now"),
+    /// }
+    /// # Ok(()) });
+    /// ```
+    pub async fn session_in_doubt(&self) {
+        let shared = self.shared().clone();
+        let waiting = self.thread().spawn(async move {
+            let mut status = shared.status.subscribe();
+            loop {
+                let left = shared.session_left();
+                if left.is_zero() {
+                    return;
+                }
+                // Whichever comes first: more may have been proven meanwhile, or the session be over.
+                let _ = tokio::time::timeout(left, status.changed()).await;
+            }
+        });
+        // The thread need not go on when nobody waits any more.
+        let waiting = Waiting(waiting);
+        waiting.over().await;
+    }
+}
+
+struct Waiting(tokio::task::JoinHandle<()>);
+
+impl Waiting {
+    async fn over(mut self) {
+        let _ = (&mut self.0).await;
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

@@ -1,0 +1,112 @@
+//! What a client counts of what it does.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::Client;
+
+macro_rules! counts {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// What a client has done since it was started, see [`Client::metrics`].
+        ///
+        /// ```
+        /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+        /// # embedded::run(async |client| {
+        /// let metrics = client.metrics();
+        /// println!("{} of {} requests failed", metrics.failures, metrics.requests);
+        /// # Ok(()) });
+        /// ```
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct Metrics {
+            $($(#[$doc])* pub $name: u64,)*
+            /// How long the newest answer took, from the moment at which its request was made or its heartbeat sent. `None`
+            /// before the first answer.
+            pub round_trip: Option<Duration>,
+        }
+
+        /// The same where the driver writes them and anybody reads them.
+        #[derive(Debug, Default)]
+        pub(crate) struct Published {
+            $($name: AtomicU64,)*
+            /// In nanoseconds; zero for none.
+            round_trip: AtomicU64,
+        }
+
+        impl Published {
+            /// To be called by the driver only.
+            pub(crate) fn publish(&self, metrics: &Metrics) {
+                $(self.$name.store(metrics.$name, Ordering::Relaxed);)*
+                self.round_trip.store(metrics.round_trip.map_or(0, nanos), Ordering::Relaxed);
+            }
+
+            pub(crate) fn read(&self) -> Metrics {
+                let round_trip = self.round_trip.load(Ordering::Relaxed);
+                Metrics {
+                    $($name: self.$name.load(Ordering::Relaxed),)*
+                    round_trip: (round_trip > 0).then(|| Duration::from_nanos(round_trip)),
+                }
+            }
+        }
+    };
+}
+
+counts! {
+    /// Requests that were made, credentials and the end of the session among them.
+    requests,
+    /// Requests that a server has answered, with an error, too.
+    answers,
+    /// Requests that failed without an answer: not sent, or lost with their connection.
+    failures,
+    /// Events that watches were told of.
+    notifications,
+    /// Connections on which the session stood.
+    connections,
+    /// Connections that were lost.
+    connections_lost,
+    /// Bytes sent, without what TLS adds.
+    bytes_sent,
+    /// Bytes received, without what TLS adds.
+    bytes_received,
+}
+
+impl Metrics {
+    /// Requests that wait for a connection or for their answer.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// client.exists("/").await?;
+    /// assert_eq!(client.metrics().pending(), 0);
+    /// # Ok(()) });
+    /// ```
+    pub fn pending(&self) -> u64 {
+        self.requests.saturating_sub(self.answers + self.failures)
+    }
+}
+
+/// At least one, so that zero can stand for none.
+pub(crate) fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1)
+}
+
+impl Client {
+    /// What this session has done so far, for the metrics of the application. Clones share their session's.
+    ///
+    /// Reading it costs a few memory accesses, and keeps nobody waiting.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// let before = client.metrics();
+    /// client.get_data("/").await?;
+    /// let after = client.metrics();
+    /// assert_eq!(after.requests, before.requests + 1);
+    /// assert!(after.answers > before.answers);
+    /// assert!(after.round_trip.is_some());
+    /// # Ok(()) });
+    /// ```
+    pub fn metrics(&self) -> Metrics {
+        self.shared().metrics()
+    }
+}
