@@ -4,6 +4,7 @@
 //! was sent when a connection is lost is reported as [`Failure::Lost`] and never sent again. Source of the
 //! behaviour: `ClientCnxn`, and the rules in the requirements of sessions, watches and order.
 
+mod credentials;
 mod proving;
 
 use std::collections::VecDeque;
@@ -25,6 +26,7 @@ use crate::random::Random;
 use crate::servers::Servers;
 use crate::watches::Watches;
 use crate::{Candidate, Frame, Registration, Series, WatchKind, WatcherId};
+use credentials::{Credential, auth_frame};
 
 const REPLY_HEADER_BYTES: usize = 16;
 
@@ -70,25 +72,6 @@ enum Stage {
     /// The session lives on the connection, and SASL goes on: nothing else is sent before its end. One token is awaited,
     /// from the server or from the caller.
     Proving { link: Box<Link>, is_asked: bool },
-}
-
-#[derive(Debug)]
-struct Credential {
-    scheme: String,
-    auth: Vec<u8>,
-    /// The caller who waits to hear whether it was accepted.
-    asked: Option<Asked>,
-}
-
-/// A caller who waits for the answer to credentials. The credentials stay when it has given up waiting.
-#[derive(Debug)]
-struct Asked {
-    id: RequestId,
-    made: Duration,
-    /// Without a connection it waits no longer than this.
-    until: Duration,
-    /// Whether a server may have seen them.
-    is_sent: bool,
 }
 
 #[derive(Debug)]
@@ -237,20 +220,6 @@ impl Session {
         Some(link.oldest().into_iter().chain(asked).min()? + timeout)
     }
 
-    /// The callers who wait to hear whether their credentials were accepted.
-    fn asked(&self) -> impl Iterator<Item = &Asked> {
-        self.credentials.iter().filter_map(|credential| credential.asked.as_ref())
-    }
-
-    /// Until when callers wait for a connection on which their credentials are presented.
-    fn asking_until(&self) -> Option<Duration> {
-        match self.phase {
-            // Answered, or lost with the connection.
-            Phase::Connected(_) => None,
-            _ => self.asked().map(|asked| asked.until).min(),
-        }
-    }
-
     /// How the session stands.
     pub fn state(&self) -> State {
         self.state
@@ -378,28 +347,6 @@ impl Session {
             && until <= now
         {
             self.end_untold(Ending::Closed, out);
-        }
-    }
-
-    /// Without a connection, answers callers who waited too long to hear whether their credentials were accepted. The
-    /// credentials stay.
-    fn give_up_asking(&mut self, now: Duration, out: &mut Vec<Output>) {
-        if matches!(self.phase, Phase::Connected(_)) {
-            return;
-        }
-        let timeout = self.options.request_timeout;
-        for credential in &mut self.credentials {
-            let Some(asked) = credential.asked.take_if(|asked| asked.until <= now) else {
-                continue;
-            };
-            let failure = match timeout {
-                Some(timeout) if asked.made + timeout <= now => {
-                    Failure::TimedOut { is_sent: asked.is_sent }
-                }
-                _ if asked.is_sent => Failure::Lost,
-                _ => Failure::NoConnection,
-            };
-            out.push(Output::Done(asked.id, Err(failure)));
         }
     }
 
@@ -711,20 +658,6 @@ impl Session {
         Some(())
     }
 
-    fn authenticated(&mut self, header: &ReplyHeader, out: &mut Vec<Output>) -> Option<()> {
-        let Phase::Connected(link) = &mut self.phase else { return None };
-        let place = link.credentials.pop_front()?;
-        if header.err != ErrorCode::OK {
-            self.end(Ending::AuthFailed, out);
-            return Some(());
-        }
-        if let Some(asked) = self.credentials[place].asked.take() {
-            let answer = Answer { zxid: header.zxid, err: header.err, body: Bytes::new() };
-            out.push(Output::Done(asked.id, Ok(answer)));
-        }
-        Some(())
-    }
-
     fn replied(&mut self, header: &ReplyHeader, body: Bytes, out: &mut Vec<Output>) -> Option<()> {
         let Phase::Connected(link) = &mut self.phase else { return None };
         let awaited = link.answered(header.xid)?;
@@ -835,29 +768,6 @@ impl Session {
             not_sent(&waiting.submission, Failure::Withdrawn, out);
             self.refuse_broken(out);
         }
-    }
-
-    fn authenticate(
-        &mut self,
-        now: Duration,
-        id: RequestId,
-        scheme: String,
-        auth: Vec<u8>,
-        out: &mut Vec<Output>,
-    ) {
-        if let Phase::Over(ending) = self.phase {
-            out.push(Output::Done(id, Err(Failure::Over(ending))));
-            return;
-        }
-        let place = self.credentials.len();
-        let is_sent = matches!(self.phase, Phase::Connected(_));
-        let asked = Asked { id, made: now, until: self.waits_until(now), is_sent };
-        let credential = Credential { scheme, auth, asked: Some(asked) };
-        if let Phase::Connected(link) = &mut self.phase {
-            link.credentials.push_back(place);
-            link.send_as(now, &auth_frame(&credential), Xid::AUTH, buffer(out));
-        }
-        self.credentials.push(credential);
     }
 
     fn unwatch(&mut self, now: Duration, watcher: WatcherId, out: &mut Vec<Output>) {
@@ -991,14 +901,6 @@ fn removal(watcher: WatcherId, kind: WatchKind, path: Bytes) -> Output {
         WatchKind::Persistent | WatchKind::Recursive => EventType::PERSISTENT_WATCH_REMOVED,
     };
     Output::Event { watcher, kind, path, zxid: None, last: true }
-}
-
-fn auth_frame(credential: &Credential) -> Frame {
-    Frame::new(OpCode::AUTH, |out| {
-        out.int(0);
-        out.text(&credential.scheme);
-        out.buffer(Some(&credential.auth));
-    })
 }
 
 fn close_frame() -> Frame {
