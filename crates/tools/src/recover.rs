@@ -1,7 +1,7 @@
 //! `zebu recover`: the decisions that only an operator can make when an ensemble has lost its quorum for good.
 //!
 //! The command looks first: at the directories of this server, at further ones that are named, and at every member. What may be
-//! done follows from that alone, and [`decide`] is pure. Only with the name of what is lost does the command change anything:
+//! done follows from that alone, and the module `decide` is pure. Only with the name of what is lost does the command change anything:
 //! it writes a record, and moves or creates one file or directory. Nothing is removed, and ZooKeeper reads what is left.
 
 mod act;
