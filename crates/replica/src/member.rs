@@ -367,6 +367,9 @@ impl Replica {
             self.reaper.leads(world.tree, world.now);
         }
         out.push(Output::Zab(zebu_zab::Output::Role(role)));
+        if self.snapshots.serves() {
+            out.push(Output::Snapshot);
+        }
         if let Role::Leading(_) = role {
             self.end_orphans(world, out)?;
         }

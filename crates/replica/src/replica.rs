@@ -187,6 +187,11 @@ impl Replica {
         self.snapshots.count(txns, bytes);
     }
 
+    /// Wants a snapshot as soon as this member serves, since the data have what no transaction says.
+    pub fn wants_snapshot(&mut self) {
+        self.snapshots.want();
+    }
+
     /// Notes that a snapshot has been begun without being asked for; [`Input::SnapshotDone`] ends it.
     pub fn snapshot_begun(&mut self) {
         self.snapshots.begun();

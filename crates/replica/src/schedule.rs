@@ -30,6 +30,8 @@ pub(crate) struct SnapshotSchedule {
     txns_due: u64,
     bytes_due: Option<u64>,
     running: bool,
+    /// One is to begin as soon as this server serves.
+    wanted: bool,
 }
 
 impl SnapshotSchedule {
@@ -42,6 +44,7 @@ impl SnapshotSchedule {
             txns_due: 0,
             bytes_due: None,
             running: false,
+            wanted: false,
         };
         schedule.draw();
         schedule
@@ -84,6 +87,20 @@ impl SnapshotSchedule {
         !std::mem::replace(&mut self.running, true)
     }
 
+    /// Wants one as soon as this server serves, however little there is in the log.
+    pub(crate) fn want(&mut self) {
+        self.wanted = true;
+    }
+
+    /// This server serves: says whether a snapshot that was wanted for this moment starts now.
+    pub(crate) fn serves(&mut self) -> bool {
+        if !std::mem::take(&mut self.wanted) {
+            return false;
+        }
+        self.draw();
+        !std::mem::replace(&mut self.running, true)
+    }
+
     /// One is being written already.
     pub(crate) fn begun(&mut self) {
         self.running = true;
@@ -100,6 +117,19 @@ mod tests {
 
     fn first_due(schedule: &mut SnapshotSchedule) -> u64 {
         (1..).find(|_| schedule.appended(100)).unwrap()
+    }
+
+    #[test]
+    fn one_that_is_wanted_starts_when_the_server_serves() {
+        let mut schedule =
+            SnapshotSchedule::new(SnapshotOptions { every_txns: 1000, every_bytes: None }, 1);
+        assert!(!schedule.serves());
+        schedule.want();
+        assert!(schedule.serves());
+        schedule.want();
+        assert!(!schedule.serves(), "one is being written");
+        schedule.done();
+        assert!(!schedule.serves(), "it was wanted once");
     }
 
     #[test]

@@ -108,6 +108,7 @@ impl Server {
             }
         }
         let (in_data, mut in_files) = (membership::in_data(&tree), None);
+        let mut is_changed_by_hand = false;
         if let Some(ensemble) = &config.ensemble {
             let now_ms = clock.now().wall_ms;
             if config.reconfig_enabled {
@@ -116,7 +117,7 @@ impl Server {
                 membership::show(&mut tree, &ensemble.members, now_ms);
             } else {
                 if let Some(before) = &in_data {
-                    check_hand_made(&config, ensemble, before)?;
+                    is_changed_by_hand = check_hand_made(&config, ensemble, before)?;
                 }
                 membership::overwrite(&mut tree, &ensemble.members, now_ms);
             }
@@ -166,6 +167,9 @@ impl Server {
                 let mut replica = Replica::member(options, peer, &tree, now);
                 // What no quorum has confirmed yet must not get into a snapshot: one is due later.
                 replica.replayed(recovered.replayed, recovered.replayed_bytes);
+                if is_changed_by_hand {
+                    replica.wants_snapshot();
+                }
                 // A member whose empty database is not to be trusted waits for a leader's.
                 let first = recovered.fresh && recovered.last_zxid >= Zxid::ZERO;
                 let reconfig = config.reconfig_enabled;

@@ -312,6 +312,49 @@ fn nobody_serves_without_a_quorum() {
     assert!(Session::attach(address, 4_000, 0, &[0; 16], 0, patience).is_err());
 }
 
+/// Whether a file is a snapshot with these bytes.
+fn is_snapshot_with(file: &Path, text: &str) -> bool {
+    let name = file.file_name().unwrap().to_string_lossy();
+    let is_whole = name.starts_with("snapshot.") && !name.contains("tmp");
+    let bytes = || fs::read(file).unwrap_or_default();
+    is_whole && bytes().windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+/// A list that was changed by hand and has served is what the next change by hand is measured against, also when the members
+/// have written next to nothing meanwhile.
+/// REC-11.
+#[test]
+fn voters_that_were_changed_by_hand_may_be_changed_again() {
+    let options = options().keep_config();
+    let mut ensemble = Ensemble::start(&[Kind::Zebu; 3], &options).unwrap();
+    for id in [4, 5] {
+        let line = format!("server.{id}=127.0.0.1:{}:{}", free_port(), free_port());
+        for index in 0..3 {
+            let member = ensemble.member(index);
+            member.stop().unwrap();
+            let text = fs::read_to_string(member.config()).unwrap();
+            fs::write(member.config(), format!("{text}{line}\n")).unwrap();
+        }
+        for index in 0..3 {
+            ensemble.member(index).spawn().unwrap();
+        }
+        ensemble.wait_for_all().unwrap();
+        for index in 0..3 {
+            let member = ensemble.member(index);
+            let (folder, start) = (member.data().join("version-2"), Instant::now());
+            let shown = format!("server.{id}=");
+            let is_there = || {
+                let files = fs::read_dir(&folder).unwrap();
+                files.flatten().any(|file| is_snapshot_with(&file.path(), &shown))
+            };
+            while !is_there() {
+                assert!(start.elapsed() < PATIENCE, "{}", member.log());
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    }
+}
+
 /// Without reconfiguration members are changed in files: one voter at a time, or quorums of before and after need not
 /// have anybody in common.
 /// REC-11, PAI-44.

@@ -13,21 +13,24 @@ use crate::error::StartError;
 /// Looks whether a member may start with these members on these data, where they are changed by hand:
 /// old and new quorums must have somebody in common, or what was acknowledged may be lost.
 ///
+/// Returns whether the voters differ. The data must then get to know it once this member serves with them, so that the next
+/// change by hand is measured against these.
+///
 /// # Errors
 /// More than one voter has come or gone since the data were written.
 pub fn check_hand_made(
     config: &Config,
     ensemble: &EnsembleConfig,
     before: &Membership,
-) -> Result<(), StartError> {
+) -> Result<bool, StartError> {
     let (then, now) = (voters(before), voters(&ensemble.members));
     let changed = then.symmetric_difference(&now).count();
     if changed <= 1 {
-        return Ok(());
+        return Ok(changed > 0);
     }
     if config.data.accept_members {
         warn!("the data are those of an ensemble with voters {then:?}, which was accepted");
-        return Ok(());
+        return Ok(true);
     }
     Err(StartError::OtherVoters { origin: ensemble.origin.to_string(), then, now })
 }
