@@ -13,6 +13,7 @@ use crate::client::{Bytes, Client, Hello, OPEN, Raw, create, multi, op, set_data
 use crate::gate::Gate;
 use crate::members::{client_of, deserted, ensemble};
 use crate::outside::{self, Program};
+use crate::rejoin::with_another_tree;
 use crate::running::Running;
 use crate::storage::Nothing;
 use crate::tls;
@@ -242,6 +243,9 @@ fn every_metric_moves() {
     let (_dir, members) = deserted();
     assert_eq!(members[1].metric("quit_leading_due_to_disloyal_voter"), Some(1.0));
     moved(&members[1], &mut all);
+
+    // One whose tree is another than its leader's.
+    with_another_tree(|member, _| moved(member, &mut all));
 
     let still: Vec<_> = Metrics::NAMES.iter().filter(|name| !all.contains(*name)).collect();
     assert_eq!(still, [""; 0].iter().collect::<Vec<_>>(), "nothing moves these");

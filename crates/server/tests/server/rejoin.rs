@@ -91,8 +91,8 @@ fn spoil(dir: &Path, right: &[u8], wrong: &[u8]) {
     }
 }
 
-#[test]
-fn a_member_with_another_tree_keeps_evidence_and_takes_the_leaders() {
+/// A member whose tree is another than its leader's, as soon as it knows of that.
+pub fn with_another_tree(look: impl FnOnce(&Running, &Path)) {
     let (mut members, start) = initialized(&[]);
     let mut client = client_of(&members[0]);
     client.create("/a", b"right data").unwrap();
@@ -110,23 +110,30 @@ fn a_member_with_another_tree_keeps_evidence_and_takes_the_leaders() {
         another.metric("tree_doubts_count") == Some(1.0)
     });
     client.close();
-    let (mut text, mut log) = (Vec::new(), Vec::new());
-    wait("the evidence is complete", || {
-        let kept = files(&path, "differs.");
-        let of_kind =
-            |kind: &str| kept.iter().filter(|name| name.ends_with(kind)).cloned().collect();
-        (text, log) = (of_kind(".txt"), of_kind(".log"));
-        (text.len(), log.len()) == (1, 1)
+    look(&another, &path);
+}
+
+#[test]
+fn a_member_with_another_tree_keeps_evidence_and_takes_the_leaders() {
+    with_another_tree(|another, path| {
+        let (mut text, mut log) = (Vec::new(), Vec::new());
+        wait("the evidence is complete", || {
+            let kept = files(path, "differs.");
+            let of_kind =
+                |kind: &str| kept.iter().filter(|name| name.ends_with(kind)).cloned().collect();
+            (text, log) = (of_kind(".txt"), of_kind(".log"));
+            (text.len(), log.len()) == (1, 1)
+        });
+        let text = std::fs::read_to_string(path.join(&text[0])).unwrap();
+        assert!(text.contains(" differs\n"), "{text}");
+        let log = std::fs::read(path.join(&log[0])).unwrap();
+        let mut records = 0;
+        let (_, tail) = read_log(&log[..], 1 << 20, &mut |_| records += 1).unwrap();
+        assert!(records > 0 && tail == Tail::Clean, "{records} records, {tail:?}");
+        let mut client = client_of(another);
+        assert_eq!(client.get("/a").unwrap().0, b"right data");
+        client.close();
     });
-    let text = std::fs::read_to_string(path.join(&text[0])).unwrap();
-    assert!(text.contains(" differs\n"), "{text}");
-    let log = std::fs::read(path.join(&log[0])).unwrap();
-    let mut records = 0;
-    let (_, tail) = read_log(&log[..], 1 << 20, &mut |_| records += 1).unwrap();
-    assert!(records > 0 && tail == Tail::Clean, "{records} records, {tail:?}");
-    let mut client = client_of(&another);
-    assert_eq!(client.get("/a").unwrap().0, b"right data");
-    client.close();
 }
 
 #[test]
