@@ -280,6 +280,7 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
     }
 
     /// Answered at once, ahead of what is queued, unless the scheme takes its time; counts for everything that comes after it.
+    #[cold]
     fn authenticate(&mut self, xid: Xid, packet: AuthPacket<'_>) -> Result<Next, End> {
         if !self.worker.may_try(self.conn) {
             return Err(End::Refused);
@@ -313,6 +314,7 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
     }
 
     /// Goes on with an auth packet whose scheme has taken its time.
+    #[cold]
     pub(crate) fn decided(
         mut self,
         asked: Asked,
@@ -326,6 +328,7 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
         result.map(|_| ())
     }
 
+    #[cold]
     fn authenticated(
         &mut self,
         xid: Xid,
@@ -363,6 +366,7 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
 
     /// Takes a token of a client's SASL exchange, as [`Self::authenticate`] takes an auth packet. Where clients cannot
     /// authenticate with SASL the answer is no error, and no token.
+    #[cold]
     fn sasl(&mut self, xid: Xid, token: &[u8]) -> Result<Next, End> {
         let common = self.common;
         let reply = |code, token: Option<&[u8]>, out: &mut Outbox| {

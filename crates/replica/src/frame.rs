@@ -8,6 +8,7 @@ use zebu_proto::{ErrorCode, EventType, KeeperState, Xid, Zxid};
 pub const LENGTH_BYTES: usize = 4;
 
 /// Appends one frame whose payload `write` produces.
+#[inline(always)]
 pub fn frame(out: &mut Vec<u8>, write: impl FnOnce(&mut Encoder<'_>)) {
     let at = out.len();
     let mut encoder = Encoder::new(out);

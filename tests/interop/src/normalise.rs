@@ -148,10 +148,20 @@ pub fn text(transcript: &str) -> String {
 }
 
 /// Whether a line of `mntr` with this key is ours alone, with a row in COMPAT.md: the counts of operations are of a
-/// version to come, the original tells of slow fsyncs in JMX only and has no limit to what a session owns.
+/// version to come, the original tells of slow fsyncs in JMX only and has no limit to what a session owns; it does not count
+/// failed authentications, has no schemes that ask a program, and never doubts a tree.
 pub fn is_only_ours(key: &str) -> bool {
     key.starts_with("zk_op_count_")
-        || matches!(key, "zk_fsync_threshold_exceed_count" | "zk_ephemeral_node_limit_violation")
+        || key.starts_with("zk_external_auth_")
+        || matches!(
+            key,
+            "zk_auth_attempts_limited"
+                | "zk_auth_failures"
+                | "zk_ephemeral_node_limit_violation"
+                | "zk_fsync_threshold_exceed_count"
+                | "zk_identity_connections_rejected"
+                | "zk_tree_doubts_count"
+        )
 }
 
 #[test]

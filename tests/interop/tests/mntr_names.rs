@@ -53,9 +53,6 @@ const EXEMPT: [(&str, &[&str]); 8] = [
             "auth_failed_count",
             // Only of TLS connections, before their handshake.
             "cnxn_closed_without_zk_server_running",
-            "ensemble_auth_fail",
-            "ensemble_auth_skip",
-            "ensemble_auth_success",
             "non_mtls_local_conn_count",
             "non_mtls_remote_conn_count",
         ],
