@@ -30,6 +30,6 @@ pub use log::{Synced, TxnLog};
 pub use purge::{Purged, purge_beside};
 pub use recover::{Mode, Recovered, Torn};
 pub use snapshot::{Received, SnapshotWriter, Snapshots, Written};
-pub use store::{Compression, Options, Recover, Store};
+pub use store::{Compression, Nothing, Options, Recover, Store};
 pub use truncate::Truncated;
 pub use vfs::{OsVfs, Vfs};

@@ -12,11 +12,11 @@ use std::sync::Arc;
 use flate2::write::GzEncoder;
 use zebu_auth::digest_md5::{CLIENTS, Client, NONCE_BYTES, Server, Step};
 use zebu_fuzz_targets::script::{SLOTS, conversation as conversation_script};
-use zebu_proto::{Acl, OpCode, SessionId, StatPersisted, Zxid};
+use zebu_proto::{Acl, OpCode, StatPersisted, Zxid};
 use zebu_store::log::read::read_log;
 use zebu_store::log::sidecar::Mark;
 use zebu_store::vfs::{Crash, MemVfs, Names, Unsynced};
-use zebu_store::{Options, Recover, Store, TxnLog};
+use zebu_store::{Nothing, Options, Store, TxnLog};
 
 /// Starts the name of every file written here.
 const PREFIX: &str = "seed-";
@@ -440,31 +440,6 @@ fn data_dirs() {
     }
     txn_log.close().expect("the disk works");
     corpus.add("ours-closed", &dir(&vfs));
-}
-
-/// A state that takes everything and keeps nothing.
-struct Nothing;
-
-impl Recover for Nothing {
-    fn restart(&mut self) {}
-
-    fn session(&mut self, _: SessionId, _: i32) {}
-
-    fn acl(&mut self, _: i64, _: Vec<Acl>) {}
-
-    fn node(&mut self, _: &str, _: Option<&[u8]>, _: i64, _: &StatPersisted) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn digest(&mut self, _: Zxid, _: i32, _: i64) {}
-
-    fn loaded(&mut self, _: Zxid) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn txn(&mut self, _: &[u8]) -> Result<(), String> {
-        Ok(())
-    }
 }
 
 fn scripts() {

@@ -12,11 +12,10 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use zebu_proto::Zxid;
-use zebu_store::Compression;
 use zebu_store::snapshot::decompressed;
 use zebu_store::snapshot::read::{Sections, read_snapshot};
+use zebu_store::{Compression, Nothing};
 
-use super::take::Unused;
 use crate::manifest::SnapEntry;
 use crate::repository::{Repository, Staged};
 use crate::source::RECORD_BYTES_MAX;
@@ -195,7 +194,7 @@ fn check(zxid: Zxid, staged: Staged, seen_ms: i64) -> Result<Received> {
     let read = std::io::Read::read(&mut staged.reopen()?, &mut begin)?;
     let compression = compression_of(&begin[..read]);
     let source = decompressed(staged.reopen()?, compression);
-    let sections = read_snapshot(source, RECORD_BYTES_MAX, true, &mut Unused)?;
+    let sections = read_snapshot(source, RECORD_BYTES_MAX, true, &mut Nothing)?;
     let (znodes, bytes, sha) = (sections.nodes, staged.bytes(), staged.sha());
     let entry = SnapEntry { zxid, compression, znodes, seen_ms, bytes, sha };
     Ok(Received { entry, sections, staged })

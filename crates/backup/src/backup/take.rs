@@ -2,8 +2,7 @@
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use sha2::{Digest as _, Sha256};
-use zebu_proto::Zxid;
-use zebu_store::Recover;
+use zebu_store::Nothing;
 use zebu_store::log::{encode_record, header};
 use zebu_store::snapshot::{SnapshotFile, looks_complete};
 
@@ -168,7 +167,7 @@ fn check_snapshot(
     if !looks_complete(source.vfs().as_ref(), &shape) {
         return Ok(None);
     }
-    match source.read_snapshot(file, &mut Unused) {
+    match source.read_snapshot(file, &mut Nothing) {
         Ok(Some(sections)) => {
             let znodes = sections.nodes;
             Ok(Some(SnapEntry { zxid, compression, znodes, seen_ms, bytes, sha: String::new() }))
@@ -308,35 +307,4 @@ pub fn prune(repository: &Repository, horizon_ms: i64, keep: usize) -> Result<(u
         repository.remove(name, sha)?;
     }
     Ok((removed.len(), unneeded.len()))
-}
-
-/// Checks a snapshot, and keeps nothing of it.
-pub(crate) struct Unused;
-
-impl Recover for Unused {
-    fn restart(&mut self) {}
-
-    fn session(&mut self, _: zebu_proto::SessionId, _: i32) {}
-
-    fn acl(&mut self, _: i64, _: Vec<zebu_proto::Acl>) {}
-
-    fn node(
-        &mut self,
-        _: &str,
-        _: Option<&[u8]>,
-        _: i64,
-        _: &zebu_proto::StatPersisted,
-    ) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn digest(&mut self, _: Zxid, _: i32, _: i64) {}
-
-    fn loaded(&mut self, _: Zxid) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn txn(&mut self, _: &[u8]) -> Result<(), String> {
-        Ok(())
-    }
 }

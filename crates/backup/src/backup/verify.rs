@@ -1,9 +1,9 @@
 //! Reads every file of a backup, and checks it against the manifest and against itself.
 
 use anyhow::Result;
+use zebu_store::Nothing;
 
 use super::plan;
-use super::take::Unused;
 use crate::source::{LogDamage, Source as _};
 use crate::stored::Stored;
 
@@ -60,7 +60,7 @@ pub fn verify(stored: &Stored) -> Verdict {
 /// Reads what the files contain, as a restore does.
 fn verify_content(stored: &Stored, verdict: &mut Verdict) -> Result<()> {
     for (file, entry) in stored.snapshots()?.iter().zip(&stored.manifest.snapshots) {
-        match stored.read_snapshot(file, &mut Unused) {
+        match stored.read_snapshot(file, &mut Nothing) {
             Ok(sections) if sections.is_some_and(|sections| sections.nodes == entry.znodes) => {}
             Ok(_) => verdict.faults.push(format!(
                 "{}: it does not have the {} znodes that were backed up",

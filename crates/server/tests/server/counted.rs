@@ -6,7 +6,7 @@ use std::sync::Arc;
 use zebu_proto::txn::{DIGEST_VERSION, Txn, TxnDigest, TxnHeader, TxnRecord};
 use zebu_proto::{OpCode, SessionId, Zxid};
 use zebu_server::metrics::Metrics;
-use zebu_store::{Options, OsVfs, Store};
+use zebu_store::{Nothing, Options, OsVfs, Store};
 
 use crate::admin;
 use crate::client::{Bytes, Client, Hello, OPEN, Raw, create, multi, op, set_data};
@@ -15,7 +15,6 @@ use crate::members::{client_of, deserted, ensemble};
 use crate::outside::{self, Program};
 use crate::rejoin::with_another_tree;
 use crate::running::Running;
-use crate::storage::Nothing;
 use crate::tls;
 
 /// Everything `mntr` shows as a number.

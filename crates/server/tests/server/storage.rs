@@ -336,32 +336,13 @@ fn a_snapshot_that_cannot_be_written_stops_nothing() {
     client.set("/n", b"y").unwrap();
 }
 
-/// Takes what is recovered, and forgets it.
-pub struct Nothing;
-
-impl zebu_store::Recover for Nothing {
-    fn restart(&mut self) {}
-    fn session(&mut self, _: zebu_proto::SessionId, _: i32) {}
-    fn acl(&mut self, _: i64, _: Vec<zebu_proto::Acl>) {}
-    fn node(&mut self, _: &str, _: Option<&[u8]>, _: i64, _: &StatPersisted) -> Result<(), String> {
-        Ok(())
-    }
-    fn digest(&mut self, _: Zxid, _: i32, _: i64) {}
-    fn loaded(&mut self, _: Zxid) -> Result<(), String> {
-        Ok(())
-    }
-    fn txn(&mut self, _: &[u8]) -> Result<(), String> {
-        Ok(())
-    }
-}
-
 #[test]
 fn ttls_as_3_5_3_wrote_them_are_read_as_such_when_that_is_emulated() {
     // The highest bit, and the time behind it.
     let owner = i64::MIN | 1_000_000;
     let dir = tempfile::tempdir().unwrap();
     let mut store = Store::open(Arc::new(OsVfs), Options::new(dir.path())).unwrap();
-    store.recover(&mut Nothing).unwrap();
+    store.recover(&mut zebu_store::Nothing).unwrap();
     let (log, snapshots) = store.split();
     let mut writer = snapshots.begin(Zxid(1)).unwrap();
     writer.sessions(&[]);
