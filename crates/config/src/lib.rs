@@ -41,7 +41,7 @@ pub use effective::{Effective, EffectiveSetting};
 pub use ensemble::{ElectionNetConfig, EnsembleConfig, LearnerSyncConfig};
 pub use secret::{MASK, Secret};
 pub use settings::*;
-pub use sources::{Origin, ReadFile, Sources, Start, VARIABLES};
+pub use sources::{Origin, ReadFile, Sources, Start, VARIABLES, variables};
 pub use table::SETTINGS;
 pub use value::interval;
 

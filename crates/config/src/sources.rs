@@ -19,6 +19,12 @@ use super::{Level, Note, Problem};
 /// The variables that hold `-D` words, weakest first.
 pub const VARIABLES: [&str; 2] = ["SERVER_JVMFLAGS", "JVMFLAGS"];
 
+/// Values of [`VARIABLES`] that this process's environment has, by name.
+pub fn variables() -> Vec<(&'static str, String)> {
+    let value = |name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+    VARIABLES.into_iter().filter_map(|name| Some((name, value(name)?))).collect()
+}
+
 /// How the server was started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {

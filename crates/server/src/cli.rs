@@ -5,9 +5,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::config::{
-    self, Config, ConfigError, Loaded, Note, Sources, Start, VARIABLES, dirs, hardened,
-};
+use crate::config::{self, Config, ConfigError, Loaded, Note, Sources, Start, dirs, hardened};
 
 /// Arguments of `zebu server`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
@@ -87,11 +85,7 @@ impl ServerArgs {
     /// # Errors
     /// [`CliError::Usage`] and [`CliError::Config`].
     pub fn load(&self) -> Result<Loaded, CliError> {
-        let variables = VARIABLES
-            .into_iter()
-            .filter_map(|name| Some((name, std::env::var_os(name)?.to_string_lossy().into_owned())))
-            .collect();
-        self.load_from(variables, &|path: &Path| std::fs::read(path))
+        self.load_from(config::variables(), &|path: &Path| std::fs::read(path))
     }
 
     /// The same with an environment and files of the caller's.

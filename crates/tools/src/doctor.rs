@@ -16,12 +16,14 @@ mod limits;
 mod names;
 
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use zebu_config::{Config, ConfigError, Loaded, Sources, Start, VARIABLES, dirs};
+use zebu_config::{Config, Loaded, dirs};
+
+use crate::configuration::ConfigArgs;
 
 pub use finding::{Check, Finding, Report, Severity};
 
@@ -43,17 +45,9 @@ Examples:
 Exit codes: 0 no error was found, 1 an error was found (with --strict: or a warning), 2 bad arguments."
 )]
 pub struct DoctorArgs {
-    /// The server's zoo.cfg
-    #[arg(value_name = "CFG")]
-    pub config: PathBuf,
-
-    /// Set a Java system property, as for zebu server
-    #[arg(short = 'D', value_name = "NAME=VALUE", num_args = 1, action = clap::ArgAction::Append)]
-    pub define: Vec<String>,
-
-    /// Set a key of zoo.cfg, as for zebu server
-    #[arg(long, value_name = "KEY=VALUE", num_args = 1, action = clap::ArgAction::Append)]
-    pub set: Vec<String>,
+    /// The configuration.
+    #[command(flatten)]
+    pub configuration: ConfigArgs,
 
     /// Make these checks only
     #[arg(long, value_name = "CHECK", value_delimiter = ',')]
@@ -96,11 +90,7 @@ pub fn run(args: &DoctorArgs) -> ExitCode {
 
 /// Makes the checks.
 pub fn check(args: &DoctorArgs) -> Report {
-    let variables = VARIABLES
-        .into_iter()
-        .filter_map(|name| Some((name, std::env::var_os(name)?.to_string_lossy().into_owned())))
-        .collect();
-    match load(args, variables, &|path: &Path| std::fs::read(path)) {
+    match args.configuration.load(zebu_config::variables(), &|path: &Path| std::fs::read(path)) {
         Ok(loaded) => all(args, &loaded),
         Err(error) => {
             let mut report = Report::default();
@@ -113,20 +103,6 @@ pub fn check(args: &DoctorArgs) -> Report {
             report
         }
     }
-}
-
-fn load(
-    args: &DoctorArgs,
-    variables: Vec<(&'static str, String)>,
-    read: zebu_config::ReadFile<'_>,
-) -> Result<Loaded, ConfigError> {
-    zebu_config::load(&Sources {
-        start: Start::File(args.config.clone()),
-        variables,
-        defines: args.define.clone(),
-        sets: args.set.clone(),
-        read,
-    })
 }
 
 fn is_asked(args: &DoctorArgs, check: Check) -> bool {

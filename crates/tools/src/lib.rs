@@ -3,6 +3,7 @@
 //! They work on files and on what servers say; none of them is part of a server.
 
 mod ask;
+pub mod configuration;
 mod date;
 pub mod digest;
 pub mod doctor;

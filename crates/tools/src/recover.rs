@@ -15,10 +15,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use zebu_config::{Config, Sources, Start, VARIABLES};
+use zebu_config::Config;
 use zebu_proto::Zxid;
 
 use self::decide::{Facts, Verdict};
+use crate::configuration::ConfigArgs;
 use crate::failure::{Failure, end};
 
 /// Arguments of `zebu recover`.
@@ -40,17 +41,9 @@ Examples:
 Exit codes: 0 shown, or carried out; 1 refused, or failed; 2 bad arguments."
 )]
 pub struct RecoverArgs {
-    /// The server's zoo.cfg
-    #[arg(value_name = "CFG")]
-    pub config: PathBuf,
-
-    /// Set a Java system property, as for zebu server
-    #[arg(short = 'D', value_name = "NAME=VALUE", num_args = 1, action = clap::ArgAction::Append)]
-    pub define: Vec<String>,
-
-    /// Set a key of zoo.cfg, as for zebu server
-    #[arg(long, value_name = "KEY=VALUE", num_args = 1, action = clap::ArgAction::Append)]
-    pub set: Vec<String>,
+    /// The configuration.
+    #[command(flatten)]
+    pub configuration: ConfigArgs,
 
     /// Look at this dataDir of another member, or a copy of one, too
     #[arg(long, value_name = "DIR", num_args = 1, action = clap::ArgAction::Append)]
@@ -78,17 +71,8 @@ pub fn run(args: &RecoverArgs) -> ExitCode {
 }
 
 fn recover(args: &RecoverArgs, out: &mut dyn io::Write) -> Result<(), Failure> {
-    let variables = VARIABLES
-        .into_iter()
-        .filter_map(|name| Some((name, std::env::var_os(name)?.to_string_lossy().into_owned())))
-        .collect();
-    let loaded = zebu_config::load(&Sources {
-        start: Start::File(args.config.clone()),
-        variables,
-        defines: args.define.clone(),
-        sets: args.set.clone(),
-        read: &|path: &Path| std::fs::read(path),
-    })?;
+    let read = |path: &Path| std::fs::read(path);
+    let loaded = args.configuration.load(zebu_config::variables(), &read)?;
     let config = loaded.config;
     let mut facts = look::look(&config, &args.also, Duration::from_millis(args.timeout))?;
     facts.newest = args.newest.map(Zxid);

@@ -3,13 +3,13 @@
 use std::fs;
 use std::net::TcpListener;
 
+use zebu_config::ConfigError;
+
 use super::*;
 
 fn args(config: &Path) -> DoctorArgs {
     DoctorArgs {
-        config: config.to_owned(),
-        define: Vec::new(),
-        set: Vec::new(),
+        configuration: ConfigArgs { config: config.to_owned(), ..ConfigArgs::default() },
         only: Vec::new(),
         skip: Vec::new(),
         offline: false,
@@ -27,7 +27,7 @@ fn loaded(text: &str, myid: Option<&str>) -> Result<Loaded, ConfigError> {
         ("/d/myid", Some(id)) => Ok(id.as_bytes().to_vec()),
         _ => Err(io::ErrorKind::NotFound.into()),
     };
-    load(&args(Path::new("zoo.cfg")), Vec::new(), &read)
+    args(Path::new("zoo.cfg")).configuration.load(Vec::new(), &read)
 }
 
 /// A configuration that works.

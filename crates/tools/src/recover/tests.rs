@@ -163,9 +163,10 @@ impl Three {
 
     fn recover(&self, newest: Option<i64>, lose: Option<&str>) -> (Result<(), String>, String) {
         let args = RecoverArgs {
-            config: self.0.path().join("zoo.cfg"),
-            define: Vec::new(),
-            set: Vec::new(),
+            configuration: ConfigArgs {
+                config: self.0.path().join("zoo.cfg"),
+                ..ConfigArgs::default()
+            },
             also: Vec::new(),
             newest,
             lose: lose.map(str::to_owned),
