@@ -25,5 +25,6 @@ pub mod scenario;
 pub mod server;
 pub mod shell;
 pub mod suite;
+pub mod told;
 pub mod wire;
 pub mod znode;

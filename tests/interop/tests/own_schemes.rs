@@ -3,96 +3,12 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use zebu_interop::raw::{Incoming, NoAnswer, Reply, Session};
 use zebu_interop::scenario::same;
 use zebu_interop::server::{Options, Server};
-use zebu_interop::wire::{Acl, Reader, Writer, op};
+use zebu_interop::told::Told;
 
 const KEY: &str = "org.apache.zookeeper.server.auth.KeyAuthenticationProvider";
 const ENSEMBLE: &str = "org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider";
-
-/// A connection whose every answer is written down.
-struct Told {
-    session: Session,
-    story: String,
-}
-
-impl Told {
-    fn new(server: &Server, what: &str) -> Result<Self> {
-        let session = Session::open(server.address(), 10_000)?;
-        Ok(Self { session, story: format!("== {what}\n") })
-    }
-
-    fn call(&mut self, what: &str, op: i32, body: Writer) -> Result<Option<Reply>> {
-        match self.session.call(op, body) {
-            Ok(reply) => {
-                writeln!(self.story, "{what}: err {}", reply.err)?;
-                Ok(Some(reply))
-            }
-            // A connection that was closed may be seen when it is written to, or when it is read from.
-            Err(error) if error.is::<NoAnswer>() || error.is::<std::io::Error>() => {
-                writeln!(self.story, "{what}: no answer")?;
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    fn auth(&mut self, scheme: &str, data: Option<&[u8]>) -> Result<()> {
-        let body = Writer::new().int(0).string(scheme).buffer(data);
-        self.session.connection.send(&Writer::request(-4, op::AUTH).raw(&body.done()).done())?;
-        let shown = data.map(String::from_utf8_lossy);
-        match self.session.connection.receive() {
-            Ok(Incoming::Frame(frame)) => {
-                let err = Reply::parse(&frame)?.err;
-                writeln!(self.story, "auth {scheme} {shown:?}: err {err}")?;
-            }
-            _ => writeln!(self.story, "auth {scheme} {shown:?}: closed")?,
-        }
-        Ok(())
-    }
-
-    fn create(&mut self, path: &str, data: &str, acl: (i32, &str, &str)) -> Result<()> {
-        let list: Vec<Acl> = vec![(acl.0, Some(acl.1.into()), Some(acl.2.into()))];
-        let body = Writer::new().string(path).buffer(Some(data.as_bytes())).acl(&list).int(0);
-        self.call(&format!("create {path} {acl:?}"), op::CREATE, body).map(|_| ())
-    }
-
-    fn set(&mut self, path: &str, data: Option<&str>) -> Result<()> {
-        let body = Writer::new().string(path).buffer(data.map(str::as_bytes)).int(-1);
-        self.call(&format!("set {path} {data:?}"), op::SET_DATA, body).map(|_| ())
-    }
-
-    fn get(&mut self, path: &str) -> Result<()> {
-        let body = Writer::new().string(path).bool(false);
-        self.call(&format!("get {path}"), op::GET_DATA, body).map(|_| ())
-    }
-
-    fn who_am_i(&mut self) -> Result<()> {
-        if let Some(reply) = self.call("whoami", op::WHO_AM_I, Writer::new())? {
-            // The original's ids have no order.
-            let mut reader = Reader::new(&reply.body);
-            let mut ids = Vec::new();
-            for _ in 0..reader.int()? {
-                ids.push((reader.string()?, reader.string()?));
-            }
-            ids.sort();
-            writeln!(self.story, "{ids:?}")?;
-        }
-        Ok(())
-    }
-
-    /// Whether the server has closed the connection, or goes on.
-    fn end(mut self) -> Result<String> {
-        self.session.connection.send(&Writer::request(-2, op::PING).done()).ok();
-        let end = match self.session.connection.receive() {
-            Ok(Incoming::Frame(_)) => "goes on",
-            _ => "closed",
-        };
-        writeln!(self.story, "{end}")?;
-        Ok(self.story)
-    }
-}
 
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]

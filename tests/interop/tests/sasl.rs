@@ -9,11 +9,12 @@ use tempfile::TempDir;
 use zebu_auth::digest_md5::{CLIENTS, Client, NONCE_BYTES};
 use zebu_client::{Acls, Connector, CreateMode, Perms, Sasl};
 use zebu_interop::normalise::text;
-use zebu_interop::raw::{Incoming, Reply, Session};
+use zebu_interop::raw::Session;
 use zebu_interop::run::run;
 use zebu_interop::scenario::same;
 use zebu_interop::server::{Kind, Options, PATIENCE, Server, java};
 use zebu_interop::shell::Shell;
+use zebu_interop::told::Told;
 use zebu_interop::wire::{Acl, Reader, Writer, op};
 
 const SERVER: &str = "Server {
@@ -95,122 +96,55 @@ fn the_originals_client() -> Result<()> {
     Ok(())
 }
 
-/// A connection whose every answer is written down.
-struct Told {
-    session: Session,
-    story: String,
+/// Sends a token, and returns the server's.
+fn token(told: &mut Told, token: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
+    let Some(reply) = told.call("sasl", op::SASL, Writer::new().buffer(token))? else {
+        return Ok(None);
+    };
+    if reply.body.is_empty() {
+        writeln!(told.story, "no body")?;
+        return Ok(None);
+    }
+    let token = Reader::new(&reply.body).buffer()?.map(<[u8]>::to_vec);
+    match &token {
+        None => writeln!(told.story, "null")?,
+        Some(token) => {
+            let text = String::from_utf8_lossy(token);
+            let nonce = text.split("nonce=\"").nth(1).and_then(|rest| rest.split('"').next());
+            let shown = nonce.map_or(text.to_string(), |nonce| text.replace(nonce, "NONCE"));
+            // The end of an exchange depends on the nonce.
+            let shown = if shown.starts_with("rspauth=") { "rspauth" } else { &shown };
+            writeln!(told.story, "{shown}")?;
+        }
+    }
+    Ok(token)
 }
 
-impl Told {
-    fn new(server: &Server, what: &str) -> Result<Self> {
-        let session = Session::open(server.address(), 10_000)?;
-        Ok(Self { session, story: format!("== {what}\n") })
+/// A whole exchange.
+fn log_in(told: &mut Told, user: &str, password: &str) -> Result<()> {
+    let challenge = token(told, Some(Client::INITIAL))?.context("no challenge")?;
+    let mut client = Client::new(CLIENTS, user.into(), password.into(), [1; NONCE_BYTES]);
+    let proof = client.step(&challenge)?.context("no proof")?;
+    if let Some(end) = token(told, Some(&proof))? {
+        client.step(&end)?;
     }
-
-    fn call(&mut self, what: &str, op: i32, body: Writer) -> Result<Option<Reply>> {
-        match self.session.call(op, body) {
-            Ok(reply) => {
-                let zxid = if reply.zxid == 0 { "0" } else { "N" };
-                writeln!(self.story, "{what}: err {} zxid {zxid}", reply.err)?;
-                Ok(Some(reply))
-            }
-            // A connection that was closed may be seen when it is written to, or when it is read from.
-            Err(error)
-                if error.is::<zebu_interop::raw::NoAnswer>() || error.is::<std::io::Error>() =>
-            {
-                writeln!(self.story, "{what}: no answer")?;
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Sends a token, and returns the server's.
-    fn token(&mut self, token: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
-        let Some(reply) = self.call("sasl", op::SASL, Writer::new().buffer(token))? else {
-            return Ok(None);
-        };
-        if reply.body.is_empty() {
-            writeln!(self.story, "no body")?;
-            return Ok(None);
-        }
-        let token = Reader::new(&reply.body).buffer()?.map(<[u8]>::to_vec);
-        match &token {
-            None => writeln!(self.story, "null")?,
-            Some(token) => {
-                let text = String::from_utf8_lossy(token);
-                let nonce = text.split("nonce=\"").nth(1).and_then(|rest| rest.split('"').next());
-                let shown = nonce.map_or(text.to_string(), |nonce| text.replace(nonce, "NONCE"));
-                // The end of an exchange depends on the nonce.
-                let shown = if shown.starts_with("rspauth=") { "rspauth" } else { &shown };
-                writeln!(self.story, "{shown}")?;
-            }
-        }
-        Ok(token)
-    }
-
-    /// A whole exchange.
-    fn log_in(&mut self, user: &str, password: &str) -> Result<()> {
-        let challenge = self.token(Some(Client::INITIAL))?.context("no challenge")?;
-        let mut client = Client::new(CLIENTS, user.into(), password.into(), [1; NONCE_BYTES]);
-        let proof = client.step(&challenge)?.context("no proof")?;
-        if let Some(end) = self.token(Some(&proof))? {
-            client.step(&end)?;
-        }
-        Ok(())
-    }
-
-    fn create(&mut self, path: &str, perms: i32, scheme: &str, id: &str) -> Result<()> {
-        let acl: Vec<Acl> = vec![(perms, Some(scheme.into()), Some(id.into()))];
-        let body = Writer::new().string(path).buffer(Some(b"x")).acl(&acl).int(0);
-        self.call(&format!("create {path} {scheme}:{id}"), op::CREATE, body).map(|_| ())
-    }
-
-    fn get(&mut self, path: &str) -> Result<()> {
-        let body = Writer::new().string(path).bool(false);
-        self.call(&format!("get {path}"), op::GET_DATA, body).map(|_| ())
-    }
-
-    fn who_am_i(&mut self) -> Result<()> {
-        if let Some(reply) = self.call("whoami", op::WHO_AM_I, Writer::new())? {
-            // The original's ids have no order.
-            let mut reader = Reader::new(&reply.body);
-            let mut ids = Vec::new();
-            for _ in 0..reader.int()? {
-                ids.push((reader.string()?, reader.string()?));
-            }
-            ids.sort();
-            writeln!(self.story, "{ids:?}")?;
-        }
-        Ok(())
-    }
-
-    /// Whether the server has closed the connection, or goes on.
-    fn end(mut self) -> Result<String> {
-        self.session.connection.send(&Writer::request(-2, op::PING).done()).ok();
-        let end = match self.session.connection.receive() {
-            Ok(Incoming::Frame(_)) => "goes on",
-            _ => "closed",
-        };
-        writeln!(self.story, "{end}")?;
-        Ok(self.story)
-    }
+    Ok(())
 }
 
 /// What users may do, and what becomes of those who fail.
 fn story(server: &Server) -> Result<String> {
     let mut story = String::new();
     let mut amy = Told::new(server, "amy")?;
-    amy.log_in("amy", "one")?;
+    log_in(&mut amy, "amy", "one")?;
     amy.who_am_i()?;
-    amy.create("/auth", 31, "auth", "")?;
-    amy.create("/amy", 31, "sasl", "amy")?;
-    amy.create("/realm", 31, "sasl", "amy/host@ZOO")?;
-    amy.create("/any", 1, "sasl", "any")?;
-    amy.create("/super", 31, "sasl", "super")?;
-    amy.create("/ip", 31, "ip", "10.1.1.1")?;
+    amy.create("/auth", "x", (31, "auth", ""))?;
+    amy.create("/amy", "x", (31, "sasl", "amy"))?;
+    amy.create("/realm", "x", (31, "sasl", "amy/host@ZOO"))?;
+    amy.create("/any", "x", (1, "sasl", "any"))?;
+    amy.create("/super", "x", (31, "sasl", "super"))?;
+    amy.create("/ip", "x", (31, "ip", "10.1.1.1"))?;
     for bad in ["a@b@c", "a/b/c@R", "a@b/c", "a/b/c", ""] {
-        amy.create(&format!("/bad{}", bad.len()), 31, "sasl", bad)?;
+        amy.create(&format!("/bad{}", bad.len()), "x", (31, "sasl", bad))?;
     }
     for path in ["/auth", "/amy", "/realm", "/any", "/super", "/ip"] {
         amy.get(path)?;
@@ -218,7 +152,7 @@ fn story(server: &Server) -> Result<String> {
     story.push_str(&amy.end()?);
     for (user, password) in [("bob", "two words"), ("super", "four"), ("root", "five")] {
         let mut other = Told::new(server, user)?;
-        other.log_in(user, password)?;
+        log_in(&mut other, user, password)?;
         other.who_am_i()?;
         for path in ["/auth", "/amy", "/realm", "/any", "/super", "/ip"] {
             other.get(path)?;
@@ -227,9 +161,9 @@ fn story(server: &Server) -> Result<String> {
     }
     for (user, password) in [("amy", "two"), ("eve", "one"), ("eve", ""), ("super", "new")] {
         let mut failing = Told::new(server, "a wrong password")?;
-        failing.log_in(user, password)?;
+        log_in(&mut failing, user, password)?;
         failing.get("/any").ok();
-        failing.token(Some(b""))?;
+        token(&mut failing, Some(b""))?;
         story.push_str(&failing.end()?);
     }
     for (what, first) in [
@@ -238,18 +172,18 @@ fn story(server: &Server) -> Result<String> {
         ("a long token", Some(&[b'x'; 5_000][..])),
     ] {
         let mut strange = Told::new(server, what)?;
-        strange.token(first)?;
+        token(&mut strange, first)?;
         story.push_str(&strange.end()?);
     }
     for (what, second) in [("an empty proof", &b""[..]), ("nonsense", b"nonsense")] {
         let mut strange = Told::new(server, what)?;
-        strange.token(Some(b""))?;
-        strange.token(Some(second))?;
+        token(&mut strange, Some(b""))?;
+        token(&mut strange, Some(second))?;
         story.push_str(&strange.end()?);
     }
     let mut again = Told::new(server, "a token behind the end")?;
-    again.log_in("amy", "one")?;
-    again.token(Some(b""))?;
+    log_in(&mut again, "amy", "one")?;
+    token(&mut again, Some(b""))?;
     again.get("/amy").ok();
     story.push_str(&again.end()?);
     let mut none = Told::new(server, "nobody")?;
