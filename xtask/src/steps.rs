@@ -55,6 +55,8 @@ pub(crate) fn interop(words: &[String]) -> Result<()> {
         ("zebu-auth", "--ignored"),
         ("xtask", "--ignored"),
     ];
+    // All are run even if one fails, so that one run shows everything.
+    let mut done = Ok(());
     for (package, which) in packages {
         let mut command = cargo(&["test", "-p", package, "--no-fail-fast"]);
         command.args(["--", which, "--test-threads=2"]);
@@ -62,9 +64,9 @@ pub(crate) fn interop(words: &[String]) -> Result<()> {
         if !is_given {
             command.env("ZEBU_BIN", &zebu);
         }
-        run(command)?;
+        done = done.and(run(command));
     }
-    Ok(())
+    done
 }
 
 /// The test-suites of Java programs against our server.
