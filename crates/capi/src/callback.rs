@@ -63,6 +63,14 @@ pub(crate) enum Waiter {
 }
 
 impl Waiter {
+    /// A function of the program's, if there is one.
+    pub(crate) fn of(function: Option<Function>, data: *const c_void) -> Self {
+        match function {
+            Some(function) => Self::Completion(Completion { function, data, multi: None }),
+            None => Self::Nobody,
+        }
+    }
+
     pub(crate) fn answer(self, code: c_int, body: Bytes, ready: &mut Vec<Callback>) {
         match self {
             Self::Nobody => {}

@@ -109,9 +109,7 @@ pub(super) fn send(
         Ok(request) => request,
         Err(refused) => return handle.refuse(name, refused),
     };
-    let waiter = function.map_or(Waiter::Nobody, |function| {
-        Waiter::Completion(Completion { function, data, multi: None })
-    });
+    let waiter = Waiter::of(function, data);
     handle.act(false, |driver| request.submit(driver, waiter))
 }
 
@@ -496,9 +494,7 @@ extern "C" fn zoo_add_auth(
         Ok((scheme, auth)) => (scheme.to_owned(), auth.unwrap_or_default().to_owned()),
         Err(refused) => return handle.refuse("zoo_add_auth", refused),
     };
-    let waiter = completion.map_or(Waiter::Nobody, |call| {
-        Waiter::Completion(Completion { function: Function::Void(call), data, multi: None })
-    });
+    let waiter = Waiter::of(completion.map(Function::Void), data);
     parking_lot::lock_api::RawMutex::lock(handle.auth_lock());
     let code = handle.act(false, |driver| driver.authenticate(scheme, auth, waiter));
     // SAFETY: it was locked above.

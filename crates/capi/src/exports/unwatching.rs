@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_void};
 use zebu_proto::{OpCode, WatcherType};
 use zebu_session::{Frame, WatchKind};
 
-use crate::callback::{Completion, Function, VoidFn, Waiter};
+use crate::callback::{Function, VoidFn, Waiter};
 use crate::driver::Watch;
 use crate::errors;
 use crate::handle::Handle;
@@ -83,9 +83,7 @@ fn send(
         Ok(handle) => handle,
         Err(code) => return code,
     };
-    let waiter = completion.map_or(Waiter::Nobody, |call| {
-        Waiter::Completion(Completion { function: Function::Void(call), data, multi: None })
-    });
+    let waiter = Waiter::of(completion.map(Function::Void), data);
     match meant.removal(&handle) {
         Ok(Removal::Done) => handle.answer_here(waiter),
         Ok(Removal::Ask(frame, watch)) => {
