@@ -102,6 +102,12 @@ static void wait_completed(int count) {
 
 static void show_rc(const char *what, int rc) { printf("%s: rc=%d %s\n", what, rc, zerror(rc)); }
 
+/* Of a function whose one completion prints, too: on another thread, so perhaps before the function has returned. */
+static void show_rc_and_wait(const char *what, int rc) {
+    wait_completed(1);
+    show_rc(what, rc);
+}
+
 static void show_stat(const struct Stat *stat) {
     printf("  stat: czxid=%" PRId64 " mzxid=%" PRId64 " pzxid=%" PRId64
            " version=%d cversion=%d aversion=%d owner=%s length=%d children=%d\n",
@@ -254,8 +260,7 @@ static void nodes(zhandle_t *zh) {
     length = sizeof config;
     rc = zoo_reconfig(zh, NULL, "2", NULL, -1, config, &length, &stat);
     show_rc("reconfig", rc);
-    show_rc("sync", zoo_async(zh, "/c", string_completion, "sync"));
-    wait_completed(1);
+    show_rc_and_wait("sync", zoo_async(zh, "/c", string_completion, "sync"));
 }
 
 static void transactions(zhandle_t *zh) {
@@ -318,8 +323,7 @@ static void permissions(zhandle_t *zh) {
     struct ACL_vector mine = {1, entries}, shared = {2, entries}, wrong = {1, entries};
     char name[64];
     show_rc("create without credentials", zoo_create(zh, "/p", "p", 1, &mine, 0, name, sizeof name));
-    show_rc("add auth", zoo_add_auth(zh, "digest", "user:secret", 11, completion, "auth"));
-    wait_completed(1);
+    show_rc_and_wait("add auth", zoo_add_auth(zh, "digest", "user:secret", 11, completion, "auth"));
     show_rc("create", zoo_create(zh, "/p", "p", 1, &mine, 0, name, sizeof name));
     show_rc("create", zoo_create(zh, "/shared", "p", 1, &shared, 0, name, sizeof name));
     acl(zh, "/p");
@@ -372,7 +376,7 @@ int main(int count, char **words) {
 
     /* Nor one with a wrong password: a credential that the server does not accept ends the session. */
     zh = connect_to(host, NULL);
-    show_rc("wrong auth", zoo_add_auth(zh, "nonsense", "x", 1, completion, "wrong auth"));
+    show_rc_and_wait("wrong auth", zoo_add_auth(zh, "nonsense", "x", 1, completion, "wrong auth"));
     wait_for_state(ZOO_AUTH_FAILED_STATE);
     zookeeper_close(zh);
     return 0;
