@@ -3,7 +3,7 @@
 //! Owns every call into them, and gives back types that are safe: an [`Acceptor`] with the keys of a service, an
 //! [`Initiator`] with the credentials of a client, and the contexts that both sides establish. A program starts without the
 //! libraries; [`Gss::load`] then says which package has them. It leaves SASL to its callers, who also bound the length of
-//! tokens. This is the only crate with `unsafe` code.
+//! tokens. Only it and `capi` have `unsafe` code.
 //!
 //! The libraries read `krb5.conf` by themselves, again when it has changed; the variable `KRB5_CONFIG` names another file.
 //! An [`Initiator`] asks the key distribution centre over the network, which may take many seconds. An [`Acceptor`] asks
