@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::future::Future;
 use std::io::{Seek as _, Write as _};
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Mutex;
@@ -13,6 +12,7 @@ use zebu_proto::{SessionId, Xid, Zxid};
 
 use crate::four_letter::*;
 use crate::health::Progress;
+use crate::http::Client;
 use crate::served::{Denied, EnsembleFacts, ObserverFacts, Served, SnapshotFacts, TakenSnapshot};
 use zebu_metrics::{Metrics, ResponseSizes};
 
@@ -221,7 +221,7 @@ impl Served for Fake {
     }
     fn authorize<'s>(
         &'s self,
-        _: IpAddr,
+        _: &'s Client,
         scheme: &'s str,
         data: &'s str,
     ) -> Pin<Box<dyn Future<Output = Result<(), Denied>> + Send + 's>> {

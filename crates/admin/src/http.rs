@@ -16,6 +16,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
+use axum::http::HeaderValue;
+use axum::http::header::STRICT_TRANSPORT_SECURITY;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -24,9 +26,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, Sleep};
+use tokio::time::{Instant, Sleep, timeout};
 use tower_service::Service;
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
+use zebu_transport::{HttpPort, HttpStream};
 
 /// Connections to one listener at a time.
 pub const CONNECTIONS_MAX: usize = 64;
@@ -39,9 +42,22 @@ const BLOCKING_THREADS_MAX: usize = 2;
 /// Time to wait after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Where a request comes from.
-#[derive(Clone, Copy, Debug)]
-pub struct Client(pub SocketAddr);
+/// The longest that a handshake of TLS may take.
+const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(15);
+/// Tells a browser to come back with TLS only, for a day, as the original does.
+///
+/// Source: `JettyAdminServer.DEFAULT_STS_MAX_AGE`.
+const COME_BACK_SECURELY: HeaderValue =
+    HeaderValue::from_static("max-age=86400; includeSubDomains");
+
+/// Who sends a request.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// Where the connection comes from.
+    pub address: SocketAddr,
+    /// The subject of the certificate that the client has shown, which is trusted.
+    pub subject: Option<Arc<str>>,
+}
 
 /// Something to serve.
 pub struct Site {
@@ -49,6 +65,8 @@ pub struct Site {
     pub listener: TcpListener,
     /// What.
     pub router: Router,
+    /// Its TLS, if it has any.
+    pub tls: Option<Arc<HttpPort>>,
     /// How long a client may take for the header of a request, or to take more of an answer.
     pub idle_timeout: Duration,
 }
@@ -126,7 +144,12 @@ impl Running {
                     for site in sites {
                         match tokio::net::TcpListener::from_std(site.listener) {
                             Ok(listener) => {
-                                tokio::spawn(accept(listener, site.router, site.idle_timeout));
+                                tokio::spawn(accept(
+                                    listener,
+                                    site.router,
+                                    site.tls,
+                                    site.idle_timeout,
+                                ));
                             }
                             Err(error) => warn!("HTTP is not served: {error}"),
                         }
@@ -149,7 +172,12 @@ impl Drop for Running {
     }
 }
 
-async fn accept(listener: tokio::net::TcpListener, router: Router, idle_timeout: Duration) {
+async fn accept(
+    listener: tokio::net::TcpListener,
+    router: Router,
+    tls: Option<Arc<HttpPort>>,
+    idle_timeout: Duration,
+) {
     let mut connections: VecDeque<AbortHandle> = VecDeque::new();
     loop {
         let (stream, client) = match listener.accept().await {
@@ -167,17 +195,57 @@ async fn accept(listener: tokio::net::TcpListener, router: Router, idle_timeout:
             // Whoever comes to ask is served; whoever holds on to many connections loses them.
             oldest.abort();
         }
-        let serving = tokio::spawn(serve(stream, client, router.clone(), idle_timeout));
+        let begun = begin(stream, client, tls.clone(), router.clone(), idle_timeout);
+        let serving = tokio::spawn(begun);
         connections.push_back(serving.abort_handle());
     }
 }
 
-async fn serve(stream: TcpStream, client: SocketAddr, router: Router, idle_timeout: Duration) {
-    let _ = stream.set_nodelay(true);
+/// Serves a connection, after its handshake if it has TLS.
+async fn begin(
+    socket: TcpStream,
+    address: SocketAddr,
+    tls: Option<Arc<HttpPort>>,
+    router: Router,
+    idle_timeout: Duration,
+) {
+    let _ = socket.set_nodelay(true);
+    let stream = match tls {
+        None => socket.into(),
+        Some(tls) => {
+            match timeout(idle_timeout.min(HANDSHAKE_TIME_MAX), tls.accept(socket)).await {
+                Ok(Ok(stream)) => stream,
+                Ok(Err(error)) => {
+                    info!("a connection over HTTP from {address} is not served: {error}");
+                    return;
+                }
+                Err(_) => {
+                    debug!(
+                        "a connection over HTTP from {address} takes too long for its handshake"
+                    );
+                    return;
+                }
+            }
+        }
+    };
+    serve(stream, address, router, idle_timeout).await;
+}
+
+async fn serve(stream: HttpStream, address: SocketAddr, router: Router, idle_timeout: Duration) {
+    let is_secure = stream.is_secure();
+    let subject = stream.client().map(|facts| Arc::from(facts.subject.as_str()));
+    let client = Client { address, subject };
     let service = service_fn(move |request: hyper::Request<Incoming>| {
         let mut request: Request = request.map(Body::new);
-        request.extensions_mut().insert(Client(client));
-        router.clone().call(request)
+        request.extensions_mut().insert(client.clone());
+        let answer = router.clone().call(request);
+        async move {
+            let mut answer = answer.await;
+            if let (true, Ok(answer)) = (is_secure, &mut answer) {
+                answer.headers_mut().insert(STRICT_TRANSPORT_SECURITY, COME_BACK_SECURELY);
+            }
+            answer
+        }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -187,7 +255,7 @@ async fn serve(stream: TcpStream, client: SocketAddr, router: Router, idle_timeo
         .serve_connection(TokioIo::new(Patient::new(stream, idle_timeout)), service)
         .await;
     if let Err(error) = served {
-        debug!("a connection over HTTP from {client} ends: {error}");
+        debug!("a connection over HTTP from {address} ends: {error}");
     }
 }
 
@@ -286,7 +354,7 @@ mod tests {
         let router = Router::new().route("/", get(|| async { "hello" })).route("/long", get(long));
         let listener = bind("127.0.0.1", 0).unwrap();
         let at = listener.local_addr().unwrap();
-        let site = Site { listener, router, idle_timeout };
+        let site = Site { listener, router, tls: None, idle_timeout };
         (Running::start(vec![site], std::future::pending()).unwrap(), at)
     }
 

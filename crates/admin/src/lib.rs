@@ -20,6 +20,6 @@ mod site;
 
 pub use commands::Started;
 pub use health::Progress;
-pub use http::{BindError, Running, Site, bind};
+pub use http::{BindError, Client, Running, Site, bind};
 pub use served::{Denied, EnsembleFacts, ObserverFacts, Served, SnapshotFacts, TakenSnapshot};
 pub use site::{Options, Watched, admin, prometheus};

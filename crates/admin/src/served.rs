@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::future::Future;
-use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -11,6 +10,7 @@ use zebu_zab::config::Membership;
 
 use crate::four_letter::Facts;
 use crate::health::Progress;
+use crate::http::Client;
 
 /// A server that is asked over HTTP.
 ///
@@ -34,13 +34,13 @@ pub trait Served: Facts + Send + Sync + 'static {
     fn ensemble(&self) -> Option<EnsembleFacts>;
     /// At a server that serves observers: those that are connected.
     fn observers(&self) -> Vec<ObserverFacts>;
-    /// Whether somebody at `peer` who shows these credentials has every permission on `/`. Waits for a scheme that takes its time.
+    /// Whether this client with these credentials has every permission on `/`. Waits for a scheme that takes its time.
     ///
     /// # Errors
     /// Why not.
     fn authorize<'s>(
         &'s self,
-        peer: IpAddr,
+        client: &'s Client,
         scheme: &'s str,
         data: &'s str,
     ) -> Pin<Box<dyn Future<Output = Result<(), Denied>> + Send + 's>>;

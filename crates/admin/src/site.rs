@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fs::File;
 use std::io::Read;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -112,7 +111,7 @@ async fn command(
     State(admin): Shared,
     Path(name): Path<String>,
     Query(arguments): Query<HashMap<String, String>>,
-    Extension(Client(client)): Extension<Client>,
+    Extension(client): Extension<Client>,
     request: Request,
 ) -> Response {
     let (method, headers) = (request.method(), request.headers());
@@ -143,7 +142,7 @@ async fn command(
     if let Some(refused) = commands::refused(command, admin.served.serving()) {
         return json(StatusCode::OK, &refused);
     }
-    if let Err((status, why)) = authorized(&admin, client, headers).await {
+    if let Err((status, why)) = authorized(&admin, &client, headers).await {
         return json(status, &commands::failed(command.name, why));
     }
     if command.name == commands::RESTORE {
@@ -163,7 +162,7 @@ fn allowed(status: StatusCode) -> Response {
 /// Source: `Commands.checkAuthorization`.
 async fn authorized(
     admin: &Admin,
-    client: SocketAddr,
+    client: &Client,
     headers: &HeaderMap,
 ) -> Result<(), (StatusCode, String)> {
     let header = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
@@ -178,8 +177,13 @@ async fn authorized(
         };
         (status, denied.to_string())
     };
-    let (scheme, data) = header.trim().split_once(' ').ok_or_else(|| denied(Denied::Unknown))?;
-    admin.served.authorize(client.ip(), scheme, data.trim()).await.map_err(denied)
+    // The connection itself says who comes with `ip` and `x509`: the scheme may stand alone.
+    let header = header.trim();
+    let (scheme, data) = match header.split_once(' ') {
+        None if matches!(header, "ip" | "x509") => (header, ""),
+        parts => parts.ok_or_else(|| denied(Denied::Unknown))?,
+    };
+    admin.served.authorize(client, scheme, data.trim()).await.map_err(denied)
 }
 
 /// Takes a snapshot and sends it.

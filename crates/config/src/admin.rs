@@ -23,6 +23,8 @@ impl Reader<'_> {
                 ),
             );
         }
+        let is_served = self.is_on("admin.enableServer");
+        let tls = self.admin_tls(is_served);
         let settings = AdminConfig {
             address: self.host("admin.serverAddress"),
             port: self.port("admin.serverPort"),
@@ -33,12 +35,13 @@ impl Reader<'_> {
             idle_timeout: self.ms("admin.idleTimeout"),
             snapshot_interval: self.ms("admin.rateLimiterIntervalInMS"),
             snapshot: self.is_on("admin.snapshot.enabled"),
+            tls,
             initial_configuration: self.file().map(masked).unwrap_or_default(),
             properties: self.properties(),
         };
         // One value exists.
         self.choice("admin.httpVersion");
-        self.is_on("admin.enableServer").then_some(settings)
+        is_served.then_some(settings)
     }
 
     pub(super) fn prometheus(&self) -> Option<PrometheusConfig> {

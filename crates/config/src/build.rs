@@ -221,7 +221,12 @@ impl<'a> Reader<'a> {
     pub(super) fn problem(&self, key: &str, text: impl Into<String>) {
         let origin =
             self.merged.given.get(key).map_or(Origin::Default, |given| given.origin.clone());
-        self.problems.borrow_mut().push(Problem::new(origin, text.into()));
+        let problem = Problem::new(origin, text.into());
+        let mut problems = self.problems.borrow_mut();
+        // Two ports may have the same stores.
+        if !problems.contains(&problem) {
+            problems.push(problem);
+        }
     }
 
     fn data(&self) -> DataConfig {

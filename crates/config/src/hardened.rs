@@ -5,10 +5,11 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use zebu_auth::tls::ClientAuth;
 use zebu_replica::Passwords;
 
 use super::build::Reader;
-use super::settings::Config;
+use super::settings::{AdminConfig, Config};
 use super::value;
 use super::words::{Whitelist, Word};
 
@@ -76,6 +77,15 @@ pub fn open(config: &Config) -> Vec<Open> {
             "4lw.commands.whitelist=ruok,srvr, and readonlymode.enabled=false",
         );
     }
+    // It tells more than the words do.
+    if let Some(admin) = reachable_admin(config)
+        && admin.tls.as_ref().is_none_or(|tls| tls.files.client_auth != ClientAuth::Need)
+    {
+        add(
+            format!("commands are answered to anybody on port {} of the admin server", admin.port),
+            "admin.needClientAuth=true with admin.forceHttps=true, or admin.serverAddress=127.0.0.1",
+        );
+    }
     if config.limits.connections_per_address.is_none() {
         add(
             "one address may open any number of connections".to_owned(),
@@ -111,10 +121,13 @@ fn without_tls(config: &Config) -> Vec<Open> {
         ),
         None | Some(Some(_)) => {}
     }
-    if let Some(admin) = config.admin.as_ref().filter(|admin| !is_of_this_machine(&admin.address)) {
+    if let Some(admin) = reachable_admin(config)
+        && admin.tls.as_ref().is_none_or(|tls| tls.accepts_plain)
+    {
         add(
             format!("the admin server answers without TLS on port {}", admin.port),
-            "admin.serverAddress=127.0.0.1 behind a proxy with TLS, or admin.enableServer=false",
+            "admin.forceHttps=true with ssl.quorum.keyStore.location, admin.serverAddress=127.0.0.1 behind a proxy with TLS, \
+             or admin.enableServer=false",
         );
     }
     if let Some(page) = config.prometheus.as_ref().filter(|it| !is_of_this_machine(&it.address)) {
@@ -124,6 +137,11 @@ fn without_tls(config: &Config) -> Vec<Open> {
         );
     }
     open
+}
+
+/// The admin server, where other machines reach it.
+fn reachable_admin(config: &Config) -> Option<&AdminConfig> {
+    config.admin.as_ref().filter(|admin| !is_of_this_machine(&admin.address))
 }
 
 /// Whether only this machine reaches a port of that address.

@@ -130,7 +130,7 @@ pub enum Fate {
 /// Parts of ZooKeeper this version does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// TLS between servers and of what is served over HTTP.
+    /// TLS of the Prometheus page.
     Tls,
     /// Restoring a snapshot over HTTP.
     Restore,
@@ -161,7 +161,7 @@ impl Part {
     /// What is missing, as the start of a sentence.
     pub const fn missing(self) -> &'static str {
         match self {
-            Self::Tls => "TLS over HTTP is not part of this version",
+            Self::Tls => "TLS of the Prometheus page is not part of this version",
             Self::Restore => "restoring a snapshot over HTTP is not part of this version",
             Self::Audit => "the audit log is not part of this version",
             Self::Plugins => {

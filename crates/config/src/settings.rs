@@ -459,7 +459,7 @@ pub struct PurgeConfig {
 }
 
 /// The HTTP admin server.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct AdminConfig {
     /// `admin.serverAddress`: a name or an address without brackets.
     pub address: String,
@@ -475,10 +475,23 @@ pub struct AdminConfig {
     pub snapshot_interval: Duration,
     /// `admin.snapshot.enabled`.
     pub snapshot: bool,
+    /// Its TLS; `None` is without.
+    pub tls: Option<AdminTlsConfig>,
     /// The text of the configuration file at the start, secrets masked; empty without a file.
     pub initial_configuration: String,
     /// Every property that was given, by its name as a property, secrets masked.
     pub properties: BTreeMap<String, String>,
+}
+
+/// TLS of the HTTP admin server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AdminTlsConfig {
+    /// `admin.portUnification` without `admin.forceHttps`: requests without TLS are answered, too.
+    pub accepts_plain: bool,
+    /// Certificates, versions, cipher suites: `ssl.quorum.*`. Clients are asked for a certificate with `admin.needClientAuth`.
+    pub files: PortFiles,
+    /// `sslQuorumReloadCertFiles`: the files are read anew when they change.
+    pub reloads: bool,
 }
 
 /// The Prometheus page.

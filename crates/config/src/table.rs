@@ -404,9 +404,9 @@ pub static SETTINGS: &[Setting] = &[
     prop("admin.rateLimiterIntervalInMS", ms(0), "300000", "time between two snapshots that clients ask for").group(ADMIN),
     prop("admin.snapshot.enabled", Kind::JavaBool, "true", "the command `snapshot`, for those who have every permission on `/`").group(ADMIN),
     prop("admin.restore.enabled", Kind::JavaBool, "false", "the command `restore`").not_built(Part::Restore, Switch::True).group(ADMIN),
-    prop("admin.portUnification", Kind::JavaBool, "false", "TLS and plain on one port").not_built(Part::Tls, Switch::True).group(ADMIN),
-    prop("admin.forceHttps", Kind::JavaBool, "false", "TLS only").not_built(Part::Tls, Switch::True).group(ADMIN),
-    prop("admin.needClientAuth", Kind::JavaBool, "false", "require client certificates").not_built(Part::Tls, Switch::True).group(ADMIN),
+    prop("admin.portUnification", Kind::JavaBool, "false", "requests with and without TLS on one port, with the key and trust stores of ssl.quorum.*; the first bytes tell").group(ADMIN),
+    prop("admin.forceHttps", Kind::JavaBool, "false", "requests with TLS only, with the key and trust stores of ssl.quorum.*").group(ADMIN),
+    prop("admin.needClientAuth", Kind::JavaBool, "false", "clients with TLS must show a certificate; wants admin.forceHttps or admin.portUnification").group(ADMIN),
 ];
 
 /// Message digests of a JDK.

@@ -692,8 +692,8 @@ fn parts_not_built_are_refused_when_switched_on() {
             "restoring a snapshot over HTTP is not part of this version\nhint: --set zebu.runWithout=restore starts without it",
         ),
         (
-            "admin.portUnification=true",
-            "TLS over HTTP is not part of this version\nhint: --set zebu.runWithout=tls starts without it",
+            "metricsProvider.httpsPort=7001",
+            "TLS of the Prometheus page is not part of this version\nhint: --set zebu.runWithout=tls starts without it",
         ),
         (
             "audit.enable=true",
@@ -812,7 +812,10 @@ fn metrics_providers() {
     assert!(fault.contains("metrics provider class was not found"), "{fault}");
     let tls = Case::file(&format!("{prometheus}\nmetricsProvider.httpsPort=7001"));
     assert!(
-        tls.load().unwrap_err().to_string().contains("TLS over HTTP is not part of this version")
+        tls.load()
+            .unwrap_err()
+            .to_string()
+            .contains("TLS of the Prometheus page is not part of this version")
     );
 }
 
@@ -876,7 +879,7 @@ fn repeated_and_relative_settings_are_told() {
 
 #[test]
 fn every_setting_has_a_value_and_an_origin() {
-    let loaded = Case::file("snapCount=5\nzebu.runWithout=tls\nadmin.forceHttps=true")
+    let loaded = Case::file("snapCount=5\nzebu.runWithout=audit\naudit.enable=true")
         .define("zookeeper.maxCnxns=9")
         .set("tickTime=100")
         .load()
@@ -889,7 +892,7 @@ fn every_setting_has_a_value_and_an_origin() {
     assert_eq!(find("maxCnxns"), "9 -D true");
     assert_eq!(find("tickTime"), "100 --set true");
     assert_eq!(find("minSessionTimeout"), "200 default true");
-    assert_eq!(find("admin.forceHttps"), "true zoo.cfg:5 false");
+    assert_eq!(find("audit.enable"), "true zoo.cfg:5 false");
     assert_eq!(find("dataLogDir"), "/d default true");
 }
 

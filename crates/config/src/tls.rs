@@ -7,7 +7,7 @@ use zebu_auth::store::{PasswordSource, StoreFile};
 use zebu_auth::tls::{ClientAuth, PortFiles, Protocol, cipher_suites, context, protocols};
 
 use super::build::Reader;
-use super::settings::{ClientTlsConfig, PeerTlsConfig};
+use super::settings::{AdminTlsConfig, ClientTlsConfig, PeerTlsConfig};
 use super::sources::Origin;
 
 /// The scheme whose ids are the subjects of certificates.
@@ -30,6 +30,8 @@ struct Keys {
     key_store: StoreKeys,
     trust_store: StoreKeys,
     client_auth: &'static str,
+    /// What takes them without a certificate.
+    asks_nobody: &'static str,
     protocol: &'static str,
     enabled_protocols: &'static str,
     suites: &'static str,
@@ -62,6 +64,7 @@ macro_rules! keys {
             key_store: store_keys!($prefix, "keyStore"),
             trust_store: store_keys!($prefix, "trustStore"),
             client_auth: concat!($prefix, "clientAuth"),
+            asks_nobody: concat!($prefix, "clientAuth=none"),
             protocol: concat!($prefix, "protocol"),
             enabled_protocols: concat!($prefix, "enabledProtocols"),
             suites: concat!($prefix, "ciphersuites"),
@@ -79,6 +82,14 @@ macro_rules! keys {
 
 const CLIENTS: Keys = keys!("ssl.", "clients", false);
 const SERVERS: Keys = keys!("ssl.quorum.", "servers", true);
+/// As in the original, the admin server has the certificates of the server as a member.
+const ADMIN: Keys = Keys {
+    others: "clients of the admin server",
+    dials: false,
+    client_auth: "admin.needClientAuth",
+    asks_nobody: "admin.needClientAuth=false",
+    ..SERVERS
+};
 
 impl Reader<'_> {
     /// What the listener for TLS needs; `None` where no port speaks it.
@@ -101,7 +112,7 @@ impl Reader<'_> {
             None => is_unified.then_some("client.portUnification"),
         };
         self.check_auth_provider(switch);
-        let files = self.port_files(&CLIENTS, switch);
+        let files = self.port_files(&CLIENTS, switch, self.client_auth(&CLIENTS));
         let detection_time = self.ms(CLIENTS.detection);
         let handshakes_max = self.count_or_off("netty.server.outstandingHandshake.limit");
         let drop_early = self.is_on("netty.server.earlyDropSecureConnectionHandshakes");
@@ -131,7 +142,7 @@ impl Reader<'_> {
             (false, true) => Some("portUnification"),
             (false, false) => None,
         };
-        let files = self.port_files(&SERVERS, switch);
+        let files = self.port_files(&SERVERS, switch, self.client_auth(&SERVERS));
         let detection_time = self.ms(SERVERS.detection);
         let reloads = self.is_on("sslQuorumReloadCertFiles");
         let verifies_clients = self.hosts_of_clients(&SERVERS);
@@ -155,6 +166,34 @@ impl Reader<'_> {
         switch.is_some().then_some(settings)
     }
 
+    /// TLS of the admin server; `None` where it has none. Faults are told only if there is one.
+    ///
+    /// Source: `JettyAdminServer`.
+    pub(super) fn admin_tls(&self, is_served: bool) -> Option<AdminTlsConfig> {
+        const FORCE: &str = "admin.forceHttps";
+        const BOTH: &str = "admin.portUnification";
+        let (forces, takes_both) = (self.is_on(FORCE), self.is_on(BOTH));
+        let needs_certificates = self.is_on(ADMIN.client_auth);
+        let switch = match (forces, takes_both) {
+            (true, _) => Some(FORCE),
+            (false, true) => Some(BOTH),
+            (false, false) => None,
+        };
+        if is_served && needs_certificates && switch.is_none() {
+            let text = format!(
+                "{key}=true: without TLS no client shows a certificate\n\
+                 hint: {FORCE}=true has every client begin TLS",
+                key = ADMIN.client_auth
+            );
+            self.problem(ADMIN.client_auth, text);
+        }
+        let client_auth = if needs_certificates { ClientAuth::Need } else { ClientAuth::None };
+        let files = self.port_files(&ADMIN, switch.filter(|_| is_served), client_auth);
+        let reloads = self.is_on("sslQuorumReloadCertFiles");
+        switch?;
+        Some(AdminTlsConfig { accepts_plain: !forces, files: files?, reloads })
+    }
+
     /// As in the original, the switch for both directions is over the one for clients.
     fn hosts_of_clients(&self, keys: &Keys) -> bool {
         let [both, of_clients] = [keys.hosts, keys.hosts_of_clients].map(|key| self.is_on(key));
@@ -173,7 +212,12 @@ impl Reader<'_> {
     }
 
     /// Reads every setting of this use; faults are told only if there is a `switch` that is on.
-    fn port_files(&self, keys: &Keys, switch: Option<&'static str>) -> Option<PortFiles> {
+    fn port_files(
+        &self,
+        keys: &Keys,
+        switch: Option<&'static str>,
+        client_auth: ClientAuth,
+    ) -> Option<PortFiles> {
         let fault = |key: &'static str, text: String| {
             if switch.is_some() {
                 self.problem(key, text);
@@ -210,7 +254,6 @@ impl Reader<'_> {
             );
             fault(keys.crl, text);
         }
-        let client_auth = self.choice(keys.client_auth).parse().unwrap_or_default();
         let named = |key: &'static str, error: &dyn std::fmt::Display| {
             fault(key, format!("{key}: {error}"));
         };
@@ -234,7 +277,7 @@ impl Reader<'_> {
                 "it names a file with the certificates of those who sign certificates of servers"
                     .to_owned()
             } else {
-                format!("{}=none takes {} without one", keys.client_auth, keys.others)
+                format!("{} takes {} without one", keys.asks_nobody, keys.others)
             };
             let text = format!(
                 "{} are asked for a certificate and {key} is not set\nhint: {hint}",
@@ -251,6 +294,10 @@ impl Reader<'_> {
             suites,
             dials: keys.dials,
         })
+    }
+
+    fn client_auth(&self, keys: &Keys) -> ClientAuth {
+        self.choice(keys.client_auth).parse().unwrap_or_default()
     }
 
     fn versions(

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::future::Future;
-use std::net::{IpAddr, TcpListener};
+use std::net::TcpListener;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,10 +10,12 @@ use std::time::UNIX_EPOCH;
 
 use tracing::{info, warn};
 use zebu_admin::{
-    Denied, EnsembleFacts, ObserverFacts, Options, Progress, Running, Served, Site, SnapshotFacts,
-    Started, TakenSnapshot, Watched,
+    Client, Denied, EnsembleFacts, ObserverFacts, Options, Progress, Running, Served, Site,
+    SnapshotFacts, Started, TakenSnapshot, Watched,
 };
 use zebu_proto::Perms;
+use zebu_replica::auth::X509_SCHEME;
+use zebu_transport::HttpPort;
 
 use crate::clients::authentication;
 use crate::config::Config;
@@ -26,6 +28,7 @@ use crate::shared::Shared;
 /// Ports that are bound before anything runs, so that one that is taken stops nothing.
 pub struct Bound {
     admin: Option<TcpListener>,
+    admin_tls: Option<Arc<HttpPort>>,
     metrics: Option<TcpListener>,
 }
 
@@ -35,8 +38,12 @@ impl Bound {
     /// The admin server of a member is no reason for the member not to start, nor is one that nobody has configured.
     ///
     /// # Errors
-    /// [`StartError::Admin`], or the port of the Prometheus page is taken.
+    /// [`StartError::Admin`], the certificates of the admin server cannot be used, or the port of the Prometheus page is
+    /// taken.
     pub fn new(config: &Config) -> Result<Self, StartError> {
+        let admin_tls = config.admin.as_ref().and_then(|admin| admin.tls.clone());
+        let admin_tls = admin_tls.map(|tls| HttpPort::new(tls.files, tls.accepts_plain));
+        let admin_tls = admin_tls.transpose().map_err(StartError::AdminTls)?.map(Arc::new);
         let admin = match &config.admin {
             None => None,
             Some(admin) => match zebu_admin::bind(&admin.address, admin.port) {
@@ -52,7 +59,7 @@ impl Bound {
         };
         let metrics = config.prometheus.as_ref();
         let metrics = metrics.map(|page| zebu_admin::bind(&page.address, page.port)).transpose();
-        Ok(Self { admin, metrics: metrics.map_err(StartError::Prometheus)? })
+        Ok(Self { admin, admin_tls, metrics: metrics.map_err(StartError::Prometheus)? })
     }
 
     /// The port of the commands.
@@ -78,6 +85,7 @@ impl Bound {
         let served: Arc<dyn Served> = Arc::new(ServerFactsView(shared.clone()));
         let health = Watched::default();
         let mut sites = Vec::new();
+        let mut certificates = None;
         if let (Some(listener), Some(config)) = (self.admin, &shared.config.admin) {
             let started = Started {
                 configuration: config.initial_configuration.clone(),
@@ -90,16 +98,29 @@ impl Bound {
                 started,
             };
             let router = zebu_admin::admin(served.clone(), options, health.clone());
-            sites.push(Site { listener, router, idle_timeout: config.idle_timeout });
+            let (tls, idle_timeout) = (self.admin_tls, config.idle_timeout);
+            if let (Some(port), Some(settings)) = (&tls, &config.tls) {
+                let _ = shared.admin_tls_port.set(port.clone());
+                certificates = Some((port.clone(), settings.reloads));
+            }
+            sites.push(Site { listener, router, tls, idle_timeout });
         }
         if let (Some(listener), Some(config)) = (self.metrics, &shared.config.prometheus) {
             let router = zebu_admin::prometheus(served.clone(), config.process);
-            sites.push(Site { listener, router, idle_timeout: IDLE_TIMEOUT });
+            sites.push(Site { listener, router, tls: None, idle_timeout: IDLE_TIMEOUT });
         }
         if sites.is_empty() {
             return Ok(None);
         }
-        let running = Running::start(sites, health.watch(served));
+        let beside = async move {
+            let certificates = async {
+                if let Some((tls, reloads)) = certificates {
+                    tls.port().watch(reloads).await;
+                }
+            };
+            tokio::join!(health.watch(served), certificates);
+        };
+        let running = Running::start(sites, beside);
         Ok(Some(running.map_err(|source| StartError::System { what: "HTTP", source })?))
     }
 }
@@ -165,14 +186,21 @@ impl Served for ServerFactsView {
 
     fn authorize<'s>(
         &'s self,
-        peer: IpAddr,
+        client: &'s Client,
         scheme: &'s str,
         data: &'s str,
     ) -> Pin<Box<dyn Future<Output = Result<(), Denied>> + Send + 's>> {
         let shared = &self.0;
         Box::pin(async move {
-            let verdict = authentication::judge(shared, peer, scheme, data.as_bytes()).await;
-            let ids = verdict.map_err(|_| Denied::Unknown)?;
+            let ids = match (&shared.x509, &client.subject) {
+                (Some(x509), Some(subject)) if scheme == X509_SCHEME => x509.ids(subject),
+                _ => {
+                    let peer = client.address.ip();
+                    let verdict =
+                        authentication::judge(shared, peer, scheme, data.as_bytes()).await;
+                    verdict.map_err(|_| Denied::Unknown)?
+                }
+            };
             let acl = shared.tree().read().node("/").map(|root| root.acl().to_vec());
             let acl = acl.ok_or(Denied::Forbidden)?;
             // One by one: an entry that permits one of them says nothing about the others (CVE-2025-58457).

@@ -106,6 +106,9 @@ pub enum StartError {
     /// The admin server has no port, and somebody asked for it.
     #[error("the admin server cannot be started")]
     Admin(#[source] BindError),
+    /// The certificates of the admin server cannot be used.
+    #[error("TLS of the admin server")]
+    AdminTls(#[source] zebu_auth::tls::PortError),
     /// The page for Prometheus has no port.
     #[error("the Prometheus page cannot be served")]
     Prometheus(#[source] BindError),

@@ -16,7 +16,7 @@ use zebu_proto::{ServerId, SessionId, Zxid};
 use zebu_replica::auth::{Schemes, X509};
 use zebu_replica::{ConnId, Now};
 use zebu_store::Snapshots;
-use zebu_transport::{PeerPort, Port};
+use zebu_transport::{HttpPort, PeerPort, Port};
 use zebu_tree::Tree;
 use zebu_zab::config::Membership;
 use zebu_zab::{Lacks, Learners};
@@ -73,6 +73,8 @@ pub struct Shared {
     pub tls_port: OnceLock<Arc<Port>>,
     /// The certificates of this server as a member, where there are any.
     pub peer_tls_port: OnceLock<Arc<PeerPort>>,
+    /// The certificates of the admin server, where it has TLS.
+    pub admin_tls_port: OnceLock<Arc<HttpPort>>,
     /// TLS handshakes in progress.
     pub tls_handshakes: AtomicUsize,
     /// The clock.
@@ -379,6 +381,7 @@ impl Shared {
             local_sessions: AtomicUsize::new(0),
             tls_port: OnceLock::new(),
             peer_tls_port: OnceLock::new(),
+            admin_tls_port: OnceLock::new(),
             tls_handshakes: AtomicUsize::new(0),
             drop_probability: AtomicU64::new(0),
         }

@@ -3,13 +3,16 @@
 //! A [`Stream`] is driven by whoever waits for its socket: it never waits itself. A [`Port`] has the certificates of a
 //! port, and reads them anew when their files change. [`secure`] and [`sort`] are what happens to a connection before it is
 //! a stream; both wait, and whoever calls them bounds their time and their number.
-//! A [`PeerStream`] is a connection between servers, which a [`PeerPort`] makes.
+//! A [`PeerStream`] is a connection between servers, which a [`PeerPort`] makes. An [`HttpPort`] makes an [`HttpStream`] of a
+//! connection for HTTP.
 
+mod http_port;
 mod peer;
 mod peer_port;
 mod port;
 mod stream;
 
+pub use http_port::{HttpError, HttpPort, HttpStream};
 pub use peer::{PeerReader, PeerStream, PeerWriter};
 pub use peer_port::{PeerError, PeerPort, PeerRules};
 pub use port::{EXPIRES_SOON, Port};

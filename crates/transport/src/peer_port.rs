@@ -141,14 +141,15 @@ impl PeerPort {
 }
 
 /// Waits for the first bytes of a connection, and tells what they begin.
-async fn first(socket: &TcpStream) -> io::Result<Begins> {
+pub(crate) async fn first(socket: &TcpStream) -> io::Result<Begins> {
     if socket.peek(&mut [0]).await? == 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     sort(socket, REST_OF_HEADER).await
 }
 
-fn certificate(
+/// What the certificate at the head of a chain says, if there is one.
+pub(crate) fn certificate(
     chain: Option<&[rustls::pki_types::CertificateDer<'_>]>,
 ) -> Result<Option<Facts>, NotACertificate> {
     chain.and_then(<[_]>::first).map(|der| Facts::of(der)).transpose()

@@ -70,7 +70,9 @@ impl Asked {
             request = request.header(AUTHORIZATION, auth);
         }
         let mut request = request.body(Body::empty()).unwrap();
-        request.extensions_mut().insert(Client((Ipv4Addr::LOCALHOST, 1).into()));
+        request
+            .extensions_mut()
+            .insert(Client { address: (Ipv4Addr::LOCALHOST, 1).into(), subject: None });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let response = self.router.clone().call(request).await.unwrap();

@@ -46,10 +46,14 @@ fn tls_can_be_required_on_every_port() {
         "zoo.cfg:3: zebu.requireTls=true: port 2181 serves clients without TLS\n\
          hint: secureClientPort in place of clientPort, also in the line of this server in the list of members",
     );
-    Case::raw_file("dataDir=/d\nzebu.requireTls=true\nadmin.serverAddress=::").fails(
-        "zoo.cfg:2: zebu.requireTls=true: the admin server answers without TLS on port 8080\n\
-         hint: admin.serverAddress=127.0.0.1 behind a proxy with TLS, or admin.enableServer=false",
-    );
+    let open = "dataDir=/d\nzebu.requireTls=true\nadmin.serverAddress=::";
+    let refused = "zoo.cfg:2: zebu.requireTls=true: the admin server answers without TLS on port 8080\n\
+         hint: admin.forceHttps=true with ssl.quorum.keyStore.location, admin.serverAddress=127.0.0.1 behind a proxy with TLS, \
+         or admin.enableServer=false";
+    Case::raw_file(open).fails(refused);
+    let store = "ssl.quorum.keyStore.location=/k";
+    Case::raw_file(&format!("{open}\n{store}\nadmin.portUnification=true")).fails(refused);
+    Case::raw_file(&format!("{open}\n{store}\nadmin.forceHttps=true")).config();
 }
 
 /// A configuration without anything open. It has no port: certificates are not what this is about.
@@ -101,4 +105,21 @@ fn the_profile_sets_its_parts_and_refuses_what_is_open() {
     let digest = "zebu.hardened=true\nenforce.auth.schemes=ldap,digest";
     let fault = closed(digest).load().unwrap_err().to_string();
     assert!(fault.contains("clients are served that have not proved who they are"), "{fault}");
+}
+
+/// The commands tell more than the words that the profile leaves.
+#[test]
+fn an_admin_server_that_others_reach_asks_for_certificates() {
+    let lines = "admin.enableServer=true\nadmin.serverAddress=0.0.0.0\nadmin.forceHttps=true\n\
+        ssl.quorum.keyStore.location=/k\nssl.quorum.trustStore.location=/t\nzebu.hardened=true";
+    let text = format!("{}\n{lines}", CLOSED.replace("admin.enableServer=false\n", ""));
+    let case = |more: &str| {
+        Case::raw_file(&format!("dataDir=/d\n{text}\n{more}"))
+            .with("secret", "0123456789abcdef0123456789abcdef")
+    };
+    let fault = case("").load().unwrap_err().to_string();
+    let what = "zebu.hardened=true: commands are answered to anybody on port 8080 of the admin server\n\
+                hint: admin.needClientAuth=true with admin.forceHttps=true, or admin.serverAddress=127.0.0.1";
+    assert!(fault.contains(what), "{fault}");
+    assert_eq!(open(&case("admin.needClientAuth=true").config()), []);
 }

@@ -6,6 +6,7 @@ use zebu_auth::store::PasswordSource;
 use zebu_auth::tls::{ClientAuth, Protocol};
 
 use super::{Case, PeerTlsConfig};
+use crate::AdminTlsConfig;
 
 const STORES: &str = "ssl.keyStore.location=/k.jks\nssl.keyStore.password=apassword\n\
                       ssl.trustStore.location=/t.pem";
@@ -141,4 +142,53 @@ fn what_members_cannot_have_is_refused_by_name() {
          zoo.cfg:7: servers are asked for a certificate and ssl.quorum.trustStore.location is not set\n\
          hint: it names a file with the certificates of those who sign certificates of servers",
     );
+}
+
+fn of_admin(lines: &str) -> Option<AdminTlsConfig> {
+    Case::file(&format!("{OF_SERVERS}\n{lines}")).config().admin.unwrap().tls
+}
+
+/// Source: `JettyAdminServer`.
+#[test]
+fn the_admin_server_has_the_certificates_of_a_member() {
+    assert_eq!(of_admin(""), None);
+    assert_eq!(of_admin("sslQuorumReloadCertFiles=false"), None);
+    let both = of_admin("admin.portUnification=true").unwrap();
+    assert!(both.accepts_plain && both.reloads && !both.files.dials);
+    assert_eq!(both.files.client_auth, ClientAuth::None);
+    assert_eq!(both.files.key_store.path, Path::new("/k.jks"));
+    assert!(!format!("{both:?}").contains("apassword"));
+    let forced = "admin.portUnification=true\nadmin.forceHttps=true\nadmin.needClientAuth=true\n\
+                  sslQuorumReloadCertFiles=false\nssl.quorum.enabledProtocols=TLSv1.3";
+    let forced = of_admin(forced).unwrap();
+    assert!(!forced.accepts_plain && !forced.reloads);
+    assert_eq!(forced.files.client_auth, ClientAuth::Need);
+    assert_eq!(forced.files.trust_store.unwrap().path, Path::new("/t.pem"));
+    assert_eq!(forced.files.protocols, [Protocol::Tls13]);
+    // Who is served without a certificate is not trusted either.
+    let text = "admin.forceHttps=true\nssl.quorum.keyStore.location=/k";
+    assert!(Case::file(text).config().admin.unwrap().tls.is_some());
+}
+
+#[test]
+fn what_the_admin_server_cannot_have_is_refused_by_name() {
+    Case::file("admin.forceHttps=true").fails(
+        "zoo.cfg:3: TLS is switched on and ssl.quorum.keyStore.location is not set\n\
+         hint: it names a file with the server's private key and certificate",
+    );
+    Case::file("ssl.quorum.keyStore.location=/k\nadmin.portUnification=true\nadmin.needClientAuth=true").fails(
+        "zoo.cfg:4: clients of the admin server are asked for a certificate and ssl.quorum.trustStore.location is not set\n\
+         hint: admin.needClientAuth=false takes clients of the admin server without one",
+    );
+    Case::file("admin.needClientAuth=true").fails(
+        "zoo.cfg:3: admin.needClientAuth=true: without TLS no client shows a certificate\n\
+         hint: admin.forceHttps=true has every client begin TLS",
+    );
+    // What two ports have in common is told once.
+    let both = "sslQuorum=true\nadmin.forceHttps=true\nssl.quorum.ocsp=true";
+    let fault = Case::of_three(&format!("{OF_SERVERS}\n{both}")).load().unwrap_err().to_string();
+    assert_eq!(fault.matches("OCSP is not part of this version").count(), 1, "{fault}");
+    // Where nothing is served, nothing is looked at.
+    let off = "admin.enableServer=false\nadmin.forceHttps=true\nadmin.needClientAuth=true";
+    assert_eq!(Case::file(off).config().admin, None);
 }

@@ -366,5 +366,6 @@ fn distinct(ports: impl Iterator<Item = u16>) -> Vec<u16> {
 fn certificate_seconds_left(shared: &Shared) -> Option<i64> {
     let of_clients = shared.tls_port.get().map(|port| port.seconds_left());
     let of_servers = shared.peer_tls_port.get().map(|tls| tls.port().seconds_left());
-    of_clients.into_iter().chain(of_servers).min()
+    let of_admin = shared.admin_tls_port.get().map(|tls| tls.port().seconds_left());
+    of_clients.into_iter().chain(of_servers).chain(of_admin).min()
 }

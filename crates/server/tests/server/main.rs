@@ -2,6 +2,7 @@
 
 mod access;
 mod admin;
+mod admin_tls;
 mod client;
 mod counted;
 mod gate;
