@@ -12,4 +12,5 @@ pub mod log;
 pub mod purge;
 pub mod recover;
 pub mod snapshot;
+pub mod top;
 pub mod word;

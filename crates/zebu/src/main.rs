@@ -41,6 +41,8 @@ enum Command {
     Version,
     /// Check a server's configuration, its machine and its ensemble.
     Doctor(zebu_tools::doctor::DoctorArgs),
+    /// Show an ensemble and its busiest clients, live.
+    Top(zebu_tools::top::TopArgs),
     /// Decide what goes on when an ensemble has lost its quorum for good.
     Recover(zebu_tools::recover::RecoverArgs),
     /// Run a whole ensemble on this machine, to try things out.
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Command::Doctor(args) => zebu_tools::doctor::run(&args),
+        Command::Top(args) => zebu_tools::top::run(&args),
         Command::Recover(args) => zebu_tools::recover::run(&args),
         Command::Ensemble(args) => ensemble::run(&args),
         Command::Completions(args) => documents::completions(&args, Cli::command()),
