@@ -21,8 +21,8 @@ const LAYERS: &[&[&str]] = &[
     &["tree", "store", "zab", "session", "auth"],
     &["replica", "state", "client"],
     &["engine", "transport", "config", "metrics"],
-    &["admin"],
-    &["server", "recipes", "shell", "tools", "backup", "capi", "sim"],
+    &["admin", "backup"],
+    &["server", "recipes", "shell", "tools", "capi", "sim"],
     &["zebu"],
 ];
 

@@ -1,10 +1,11 @@
-//! What outlives a server: the history of a znode, backups, restoring them, and comparing data directories.
+//! What outlives a server: the history of a znode, backups, and restoring them; and the readers for all this, which
+//! `zebu verify` uses, too.
 //!
 //! Nothing here is part of a server. Everything reads the files of a data directory, also while a server writes them, and
 //! never changes them.
 
 pub mod backup;
-mod dates;
+pub mod dates;
 pub mod history;
 pub mod manifest;
 pub mod repository;

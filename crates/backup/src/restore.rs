@@ -170,6 +170,7 @@ fn report(
         Proof::Fuzzy(traces) => {
             format!("not exact: the snapshot has traces of some transactions up to {traces}")
         }
+        Proof::OtherDigest => "the digest of the last transaction does not match".to_owned(),
     };
     if json {
         let value = json!({

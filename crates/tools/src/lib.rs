@@ -13,4 +13,5 @@ pub mod purge;
 pub mod recover;
 pub mod snapshot;
 pub mod top;
+pub mod verify;
 pub mod word;

@@ -6,7 +6,7 @@
 
 mod act;
 mod decide;
-mod look;
+pub(crate) mod look;
 
 use std::fmt::Write as _;
 use std::io;

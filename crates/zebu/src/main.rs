@@ -45,6 +45,8 @@ enum Command {
     Top(zebu_tools::top::TopArgs),
     /// Decide what goes on when an ensemble has lost its quorum for good.
     Recover(zebu_tools::recover::RecoverArgs),
+    /// Compare the members of an ensemble, or check data directories and compare them.
+    Verify(zebu_tools::verify::VerifyArgs),
     /// Run a whole ensemble on this machine, to try things out.
     Ensemble(ensemble::EnsembleArgs),
     /// Measure this or any other ZooKeeper-compatible server.
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => zebu_tools::doctor::run(&args),
         Command::Top(args) => zebu_tools::top::run(&args),
         Command::Recover(args) => zebu_tools::recover::run(&args),
+        Command::Verify(args) => zebu_tools::verify::run(&args),
         Command::Ensemble(args) => ensemble::run(&args),
         Command::Completions(args) => documents::completions(&args, Cli::command()),
         Command::Man(args) => documents::man(&args, Cli::command()),

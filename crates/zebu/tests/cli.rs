@@ -42,6 +42,39 @@ fn digests_are_printed() {
     assert_eq!(output(dir.path(), &["digest", "amy"]).0, Some(1));
 }
 
+/// The exit codes that scripts rely on.
+#[test]
+fn verify_says_by_its_exit_code_what_it_has_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let fixture =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/zookeeper-3.9.5/basic");
+    let (code, stdout, stderr) = output(dir.path(), &["verify", "directories", fixture]);
+    assert_eq!(
+        (code, stdout.lines().last(), &*stderr),
+        (Some(0), Some("verified"), ""),
+        "{stdout}"
+    );
+    let copy = dir.path().join("version-2");
+    fs::create_dir(&copy).unwrap();
+    for file in fs::read_dir(format!("{fixture}/version-2")).unwrap() {
+        let file = file.unwrap();
+        let mut bytes = fs::read(file.path()).unwrap();
+        if file.file_name().to_string_lossy().starts_with("log.") {
+            bytes[100] ^= 1;
+        }
+        fs::write(copy.join(file.file_name()), bytes).unwrap();
+    }
+    let (code, stdout, _) = output(dir.path(), &["verify", "directories", "--json", "."]);
+    assert_eq!(code, Some(1));
+    let json: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(
+        (&json["verdict"], &json["findings"][0]["kind"]),
+        (&"wrong".into(), &"damage".into())
+    );
+    assert_eq!(output(dir.path(), &["verify", "directories", "nowhere"]).0, Some(3));
+    assert_eq!(output(dir.path(), &["verify", "directories"]).0, Some(2));
+}
+
 /// A pipe that nobody reads.
 fn unread() -> Stdio {
     let (reader, writer) = std::io::pipe().unwrap();

@@ -49,6 +49,19 @@ pub enum Proof {
     FromNothing,
     /// None: the snapshot has traces of some transactions up to this one, and the caller accepts that.
     Fuzzy(Zxid),
+    /// None: its digest is not the one that its last transaction carries, and the caller wants what a start builds.
+    OtherDigest,
+}
+
+/// What a tree has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    /// Proved to be that of its moment.
+    Proved,
+    /// The same, or one with traces of later transactions.
+    Fuzzy,
+    /// What a start builds, whatever digests say.
+    AsStarted,
 }
 
 /// How trees are built: with every kind of znode that a log may have.
@@ -77,6 +90,18 @@ struct Extent {
 /// # Errors
 /// The source does not reach the point, or something that is needed is missing or damaged.
 pub fn build(source: &dyn Source, point: Option<Point>, fuzzy: bool) -> Result<Built> {
+    build_as(source, point, if fuzzy { Wanted::Fuzzy } else { Wanted::Proved })
+}
+
+/// Builds the tree that a start builds, cut behind a transaction; [`Proof::OtherDigest`] says that digests contradict it.
+///
+/// # Errors
+/// As for [`build`].
+pub fn build_as_started(source: &dyn Source, zxid: Zxid) -> Result<Built> {
+    build_as(source, Some(Point::Zxid(zxid)), Wanted::AsStarted)
+}
+
+fn build_as(source: &dyn Source, point: Option<Point>, wanted: Wanted) -> Result<Built> {
     let logs = source.logs()?;
     let snapshots = source.snapshots()?;
     let extent = survey(source, &logs, &snapshots, point)?;
@@ -121,7 +146,7 @@ pub fn build(source: &dyn Source, point: Option<Point>, fuzzy: bool) -> Result<B
                 let last = attempt.tree.last_zxid();
                 rejected.push(called(candidate, &format!("the logs behind it end with {last}")));
             }
-            Ok(mut attempt) => match attempt.proof(later, extent.last, fuzzy) {
+            Ok(mut attempt) => match attempt.proof(later, extent.last, wanted) {
                 Ok(proof) => {
                     if let Proof::Fuzzy(traces) = proof {
                         attempt.tree.set_last_zxid(traces);
@@ -206,13 +231,13 @@ struct Attempt {
 
 impl Attempt {
     /// Why this is the tree of its moment, or why it is not.
-    fn proof(&self, later: bool, end: Zxid, fuzzy: bool) -> Result<Proof, String> {
+    fn proof(&self, later: bool, end: Zxid, wanted: Wanted) -> Result<Proof, String> {
         let last = self.tree.last_zxid();
         if let Some(sections) = &self.sections {
             let traces = [sections.last_zxid, sections.digest.map(|(zxid, ..)| zxid)];
             if let Some(traces) = traces.into_iter().flatten().max().filter(|traces| *traces > last)
             {
-                if fuzzy {
+                if wanted == Wanted::Fuzzy {
                     return Ok(Proof::Fuzzy(traces));
                 }
                 return Err(format!(
@@ -222,6 +247,7 @@ impl Attempt {
         }
         match self.digest {
             Some(digest) if digest == self.tree.digest() => return Ok(Proof::Digest),
+            Some(_) if wanted == Wanted::AsStarted => return Ok(Proof::OtherDigest),
             Some(_) => {
                 return Err("the digest of what it leads to is not that of the log".to_owned());
             }

@@ -49,10 +49,10 @@ pub(super) struct Member {
 
 /// What `srvr` says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(crate) struct Answer {
     /// Empty at a member that serves nobody.
-    pub(super) mode: String,
-    pub(super) zxid: Option<Zxid>,
+    pub(crate) mode: String,
+    pub(crate) zxid: Option<Zxid>,
 }
 
 /// What the operator may decide.

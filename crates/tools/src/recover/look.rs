@@ -78,7 +78,7 @@ fn ask_one(at: &HostPort, timeout: Duration) -> Result<Answer, String> {
 }
 
 /// Reads what `srvr` says.
-pub(super) fn parse(answer: &str) -> Option<Answer> {
+pub(crate) fn parse(answer: &str) -> Option<Answer> {
     if answer.starts_with("This ZooKeeper instance is not currently serving requests") {
         return Some(Answer { mode: String::new(), zxid: None });
     }

@@ -1,0 +1,134 @@
+//! `zebu verify`: whether the members of an ensemble have the same, and whether data directories are what was written.
+//!
+//! Members are asked while they serve. Directories are read, also beside a running server, and never changed.
+
+mod alone;
+mod directories;
+mod histories;
+mod members;
+mod report;
+mod spool;
+mod walk;
+
+use std::io::{self, BufWriter, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use report::Report;
+
+use crate::configuration::ConfigArgs;
+use crate::failure::Failure;
+
+/// Arguments of `zebu verify`.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+#[command(
+    about = "Compare the members of an ensemble, or check data directories and compare them",
+    after_long_help = "\
+Examples:
+  zebu verify members /etc/zookeeper/conf/zoo.cfg
+  zebu verify members --znodes --auth-file secret zoo.cfg     znode by znode
+  zebu verify directories /var/lib/zookeeper                  one by itself
+  zebu verify directories --znodes member1 member2 member3    and with each other
+
+Exit codes: 0 verified; 1 something is damaged or differs; 2 bad arguments; 3 something could not be read or compared."
+)]
+pub struct VerifyArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, clap::Subcommand)]
+enum Command {
+    /// Ask all members of an ensemble, and compare their trees.
+    Members(MembersArgs),
+    /// Check data directories and backups, and compare them.
+    Directories(DirectoriesArgs),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+#[command(long_about = "Ask all members of an ensemble, and compare their trees.\n\n\
+    Asks every member for its last transaction and for the digests of its tree that it remembers: the four-letter words srvr \
+    and hash, or the HTTP command hash. Digests behind the same transaction have to be the same. They cover path, data and stat \
+    of every znode except those below /zookeeper, and no ACLs.\n\n\
+    With --znodes a session with each member reads every znode: data, ACL and stat. What differs is read again until it stays, \
+    so that writes meanwhile are no differences. Nothing is written but the sessions.")]
+struct MembersArgs {
+    #[command(flatten)]
+    configuration: ConfigArgs,
+
+    /// Read and compare every znode
+    #[arg(long)]
+    znodes: bool,
+
+    /// A file with the identity for --znodes, one line: a scheme and a credential, as in `digest root:secret`
+    #[arg(long, value_name = "FILE")]
+    auth_file: Option<PathBuf>,
+
+    /// How long to wait for each answer, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 5000, value_parser = clap::value_parser!(u64).range(1..=600_000))]
+    timeout: u64,
+
+    /// Show so many of the znodes that differ
+    #[arg(long, value_name = "COUNT", default_value_t = 100)]
+    limit: usize,
+
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+#[command(long_about = "Check data directories and backups, and compare them.\n\n\
+    Each by itself: every snapshot and every log is read, with all checksums and sidecars; transactions must not be missing; and \
+    the newest tree is built as a start builds it, with the digest of every transaction.\n\n\
+    Two or more with each other: their transactions, one by one, and the trees behind the newest transaction that all have. \
+    Digests cover path, data and stat of every znode except those below /zookeeper; --znodes compares ACLs as well.\n\n\
+    One tree at a time is in memory. Znodes and transactions that are compared are in temporary files.")]
+struct DirectoriesArgs {
+    /// A data directory (dataDir), its version-2, or a backup
+    #[arg(value_name = "DIR", required = true)]
+    dirs: Vec<PathBuf>,
+
+    /// The directory of the logs (dataLogDir), where it is another one; needs a single DIR
+    #[arg(long, value_name = "DIR")]
+    log_dir: Option<PathBuf>,
+
+    /// Compare every znode
+    #[arg(long)]
+    znodes: bool,
+
+    /// Show so many of the znodes that differ
+    #[arg(long, value_name = "COUNT", default_value_t = 100)]
+    limit: usize,
+
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Verifies.
+pub fn run(args: &VerifyArgs) -> ExitCode {
+    let (report, json) = match &args.command {
+        Command::Members(args) => (members::verify(args), args.json),
+        Command::Directories(args) => (
+            directories::verify(args).map_err(|error| {
+                Failure::with_code(report::UNKNOWN, format_args!("error: {error:#}"))
+            }),
+            args.json,
+        ),
+    };
+    match report.and_then(|report| shown(&report, json)) {
+        Ok(code) => code,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn shown(report: &Report, json: bool) -> Result<ExitCode, Failure> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    if json { report.json(&mut out) } else { report.text(&mut out) }?;
+    out.flush()?;
+    Ok(ExitCode::from(report.code()))
+}
+
+#[cfg(test)]
+mod tests;

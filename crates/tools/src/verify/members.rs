@@ -1,0 +1,426 @@
+//! The members of an ensemble with each other, while they serve.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use zebu_config::Config;
+use zebu_proto::{HostPort, Zxid};
+
+use super::MembersArgs;
+use super::report::{Finding, Kind, Place, Report};
+use super::spool::{Difference, Spool, compare};
+use super::walk::{Seen, Session};
+use crate::ask;
+use crate::doctor::answers::client_of;
+use crate::failure::Failure;
+use crate::recover::look::parse;
+
+/// How often the members are asked until all are at the same transaction.
+const ROUNDS_MAX: usize = 5;
+/// How often znodes that differ are read again until they stay as they are.
+const READS_MAX: usize = 10;
+/// Znodes that differ are read again up to this many; more are too many for writes meanwhile.
+const REREAD_MAX: usize = 100_000;
+
+/// A member that is asked.
+#[derive(Clone, Debug)]
+pub(super) struct Member {
+    /// What it is called.
+    pub(super) name: String,
+    /// Where it serves clients.
+    pub(super) client: Option<HostPort>,
+    /// Where it may serve HTTP, and below which path.
+    pub(super) admin: Option<(HostPort, String)>,
+}
+
+/// What a member answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) mode: String,
+    pub(super) zxid: Option<Zxid>,
+    pub(super) znodes: Option<u64>,
+    /// Digests of its tree by transaction.
+    pub(super) digests: BTreeMap<Zxid, i64>,
+}
+
+/// Verifies.
+///
+/// # Errors
+/// The configuration, or a temporary file.
+pub(super) fn verify(args: &MembersArgs) -> Result<Report, Failure> {
+    let read = |path: &Path| std::fs::read(path);
+    let config = args.configuration.load(zebu_config::variables(), &read)?.config;
+    let members = members_of(&config)?;
+    let auth = args.auth_file.as_deref().map(identity).transpose()?;
+    let timeout = Duration::from_millis(args.timeout);
+    let mut report = Report::default();
+    let answers = rounds(&members, timeout);
+    judge(&members, &answers, args.znodes, &mut report);
+    if args.znodes {
+        znodes(&members, auth.as_ref(), timeout, args.limit, &mut report)?;
+    }
+    Ok(report)
+}
+
+/// Reads a scheme and a credential.
+fn identity(path: &Path) -> Result<(String, String), Failure> {
+    let value = zebu_backup::backup::read_authorization(path)
+        .map_err(|error| Failure::new(format_args!("error: {error:#}")))?;
+    let text = value.to_str()?;
+    let (scheme, credential) = text.split_once(' ').unwrap_or((text, ""));
+    Ok((scheme.to_owned(), credential.trim().to_owned()))
+}
+
+fn members_of(config: &Config) -> Result<Vec<Member>, Failure> {
+    let Some(ensemble) = &config.ensemble else {
+        return Err(Failure::new(
+            "error: the configuration names no other server, so there is nothing to compare; hint: zebu verify directories checks \
+             the data of a server that stands alone",
+        ));
+    };
+    let all = &ensemble.members;
+    let admin = config.admin.as_ref().filter(|admin| admin.port > 0);
+    Ok((all.members())
+        .map(|member| {
+            let client = client_of(member, all, config.net.client_port);
+            let admin = client.as_ref().zip(admin).map(|(client, admin)| {
+                (HostPort::new(client.host.clone(), admin.port), admin.command_url.clone())
+            });
+            // Members of one host do not all have this server's port.
+            let shares = |other: &zebu_zab::config::Member| {
+                let host = |member: &zebu_zab::config::Member| {
+                    member.addresses.first().map(|at| at.host.clone())
+                };
+                other.id != member.id && host(other) == host(member)
+            };
+            let admin = admin.filter(|_| !all.members().any(shares));
+            Member { name: format!("server.{}", member.id.0), client, admin }
+        })
+        .collect())
+}
+
+/// Asks all members until they are at the same transaction, but not forever.
+fn rounds(members: &[Member], timeout: Duration) -> Vec<Result<Answer, String>> {
+    let mut before = ask_all(members, timeout);
+    for _ in 1..ROUNDS_MAX {
+        let now = ask_all(members, timeout);
+        // Twice the same: counts and transaction belong together.
+        let is_same = now == before && one_zxid(&now).is_some();
+        before = now;
+        if is_same {
+            break;
+        }
+    }
+    before
+}
+
+/// The transaction at which all members are that serve.
+fn one_zxid(answers: &[Result<Answer, String>]) -> Option<Zxid> {
+    let mut zxids = answers.iter().flatten().filter_map(|answer| answer.zxid);
+    let first = zxids.next()?;
+    zxids.all(|zxid| zxid == first).then_some(first)
+}
+
+fn ask_all(members: &[Member], timeout: Duration) -> Vec<Result<Answer, String>> {
+    thread::scope(|scope| {
+        let asked: Vec<_> =
+            members.iter().map(|member| scope.spawn(move || ask_one(member, timeout))).collect();
+        let join = |thread: thread::ScopedJoinHandle<'_, _>| {
+            thread.join().unwrap_or_else(|_| Err("the question failed".to_owned()))
+        };
+        asked.into_iter().map(join).collect()
+    })
+}
+
+fn ask_one(member: &Member, timeout: Duration) -> Result<Answer, String> {
+    let Some(client) = &member.client else {
+        return Err("its server.N line names no client port, and another member has the same host"
+            .to_owned());
+    };
+    let text = ask::word(client, "srvr", timeout).map_err(|error| error.to_string())?;
+    let answer = parse(&text).ok_or_else(|| {
+        format!("srvr is answered with {:?}", text.lines().next().unwrap_or_default())
+    })?;
+    let line = |key: &str| text.lines().find_map(|line| line.strip_prefix(key));
+    let znodes = line("Node count: ").and_then(|count| count.trim().parse().ok());
+    let digests = ask::word(client, "hash", timeout).ok().and_then(|text| digests_of_word(&text));
+    let digests = digests.or_else(|| {
+        let (at, url) = member.admin.as_ref()?;
+        let page = ask::get(at, &format!("{url}/hash"), timeout).ok()?;
+        digests_of_page(&page.body)
+    });
+    let digests = digests.unwrap_or_default();
+    Ok(Answer { mode: answer.mode, zxid: answer.zxid, znodes, digests })
+}
+
+/// Reads `80: 270434420806`, a line for each transaction.
+fn digests_of_word(text: &str) -> Option<BTreeMap<Zxid, i64>> {
+    let line = |line: &str| {
+        let (zxid, digest) = line.split_once(": ")?;
+        Some((Zxid(i64::from_str_radix(zxid, 16).ok()?), digest.trim().parse().ok()?))
+    };
+    text.lines().map(line).collect()
+}
+
+/// Reads what `/commands/hash` answers.
+fn digests_of_page(body: &str) -> Option<BTreeMap<Zxid, i64>> {
+    let json: serde_json::Value = serde_json::from_str(body).ok()?;
+    let digest = |entry: &serde_json::Value| {
+        Some((Zxid(entry["zxid"].as_i64()?), entry["digest"].as_i64()?))
+    };
+    json["digests"].as_array()?.iter().map(digest).collect()
+}
+
+/// Compares what the members have answered.
+pub(super) fn judge(
+    members: &[Member],
+    answers: &[Result<Answer, String>],
+    znodes: bool,
+    report: &mut Report,
+) {
+    let mut serving = Vec::new();
+    for (member, answer) in members.iter().zip(answers) {
+        let mut facts = Vec::new();
+        match answer {
+            Err(why) => {
+                report.add(Finding::new(Kind::Unknown, &member.name, format!("no answer: {why}")));
+            }
+            Ok(answer) if answer.mode.is_empty() => {
+                report.add(Finding::new(
+                    Kind::Unknown,
+                    &member.name,
+                    "it serves nobody at the moment",
+                ));
+            }
+            Ok(answer) => {
+                facts.push(("mode", answer.mode.clone()));
+                if let Some(zxid) = answer.zxid {
+                    facts.push(("epoch", zxid.epoch().0.to_string()));
+                    facts.push(("last", zxid.to_string()));
+                }
+                facts.extend(answer.znodes.map(|count| ("znodes", count.to_string())));
+                facts.push(("digests", answer.digests.len().to_string()));
+                serving.push((member, answer));
+            }
+        }
+        report.places.push(Place { name: member.name.clone(), facts });
+    }
+    let leaders: Vec<_> = (serving.iter())
+        .filter(|(_, answer)| answer.mode == "leader")
+        .map(|(member, _)| member.name.as_str())
+        .collect();
+    if leaders.len() > 1 {
+        let text = format!("more than one member leads: {}", leaders.join(", "));
+        report.add(Finding::new(Kind::Unknown, "", text));
+    }
+    if serving.len() < 2 {
+        report.add(Finding::new(
+            Kind::Unknown,
+            "",
+            "fewer than two members serve, so there is nothing to compare",
+        ));
+        return;
+    }
+    let zxids: Vec<_> = serving.iter().map(|(_, answer)| answer.zxid).collect();
+    if zxids.iter().all(|zxid| *zxid == zxids[0]) && zxids[0].is_some() {
+        report.compared_at = zxids[0];
+        let counts: Vec<_> = serving.iter().map(|(_, answer)| answer.znodes).collect();
+        if counts.iter().any(|count| *count != counts[0]) {
+            let counts: Vec<_> = (serving.iter())
+                .map(|(member, answer)| {
+                    let count = answer.znodes.map_or("unknown".to_owned(), |it| it.to_string());
+                    format!("{count} in {}", member.name)
+                })
+                .collect();
+            let text = format!("znodes: {}", counts.join(", "));
+            report.add(Finding::new(Kind::Differs, "", text));
+        }
+    } else {
+        let text = "the members were at different transactions each time they were asked, so their counts are not compared";
+        report.add(Finding::new(Kind::Note, "", text));
+    }
+    compare_digests(&serving, znodes, report);
+}
+
+/// Compares the digests behind each transaction that two members or more remember.
+fn compare_digests(serving: &[(&Member, &Answer)], znodes: bool, report: &mut Report) {
+    let mut by_zxid: BTreeMap<Zxid, Vec<(&str, i64)>> = BTreeMap::new();
+    for (member, answer) in serving {
+        for (zxid, digest) in &answer.digests {
+            by_zxid.entry(*zxid).or_default().push((&member.name, *digest));
+        }
+    }
+    let mut differing = (by_zxid.iter())
+        .filter(|(_, found)| found.iter().any(|(_, digest)| *digest != found[0].1))
+        .peekable();
+    if let Some((zxid, found)) = differing.peek() {
+        let found: Vec<_> =
+            found.iter().map(|(name, digest)| format!("{digest:#x} in {name}")).collect();
+        let text = format!("digest behind transaction {zxid}: {}", found.join(", "));
+        let finding = Finding::new(Kind::Differs, "", text).at(**zxid);
+        let count = differing.count();
+        let text = format!("{}; {count} digests differ", finding.text);
+        report.add(Finding { text, ..finding });
+        return;
+    }
+    let compared = by_zxid.values().filter(|found| found.len() == serving.len()).count();
+    if compared > 0 {
+        let newest = by_zxid.iter().rev().find(|(_, found)| found.len() == serving.len());
+        let newest = newest.map_or(Zxid::ZERO, |(zxid, _)| *zxid);
+        let text = format!(
+            "{compared} digests are the same in all members, the newest behind transaction {newest}"
+        );
+        report.add(Finding::new(Kind::Note, "", text));
+        return;
+    }
+    // Each znode is compared, so nothing is unknown without them.
+    let kind = if znodes { Kind::Note } else { Kind::Unknown };
+    let text = "no digest was compared: members answer neither the word hash (4lw.commands.whitelist) nor the HTTP command \
+                hash, or have none in common, as they keep one of every 128 transactions; hint: --znodes compares every znode";
+    report.add(Finding::new(kind, "", text));
+}
+
+/// Reads every znode of every member that serves, and compares them.
+pub(super) fn znodes(
+    members: &[Member],
+    auth: Option<&(String, String)>,
+    timeout: Duration,
+    limit: usize,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let mut sessions = Vec::new();
+    for member in members {
+        let Some(client) = &member.client else { continue };
+        let opened = Session::open(client, auth, timeout);
+        match opened.and_then(|session| session.sync().map(|()| session)) {
+            Ok(session) => sessions.push((member.name.clone(), session)),
+            Err(error) => {
+                let text = format!("its znodes cannot be read: {error}");
+                report.add(Finding::new(Kind::Unknown, &member.name, text));
+            }
+        }
+    }
+    let read: Vec<_> = thread::scope(|scope| {
+        let walk = |session: &Session| {
+            let mut spool = Spool::new()?;
+            let denied = session.walk(&mut spool)?;
+            Ok::<_, Failure>((spool, denied))
+        };
+        let threads: Vec<_> =
+            sessions.iter().map(|(_, session)| scope.spawn(move || walk(session))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a walk does not panic")).collect()
+    });
+    let (mut spools, mut compared) = (Vec::new(), Vec::new());
+    for ((name, session), read) in sessions.into_iter().zip(read) {
+        match read {
+            Ok((spool, denied)) => {
+                if denied > 0 {
+                    let text = format!(
+                        "{denied} znodes may not be read; hint: --auth-file names an identity that may"
+                    );
+                    report.add(Finding::new(Kind::Unknown, &name, text));
+                }
+                spools.push(spool);
+                compared.push((name, session));
+            }
+            Err(error) => {
+                let text = format!("its znodes cannot be read: {error}");
+                report.add(Finding::new(Kind::Unknown, &name, text));
+                session.close();
+            }
+        }
+    }
+    if spools.len() < 2 {
+        report.add(Finding::new(
+            Kind::Unknown,
+            "",
+            "the znodes of fewer than two members could be read",
+        ));
+    } else {
+        let mut found = Vec::new();
+        compare(&mut spools, &mut |difference| {
+            found.push(difference);
+            found.len() <= REREAD_MAX
+        })?;
+        let is_cut = found.len() > REREAD_MAX;
+        let znodes: u64 = spools.iter().map(|spool| spool.znodes).max().unwrap_or_default();
+        drop(spools);
+        let read = reread(&compared, found);
+        let (confirmed, unsettled) = match read {
+            Ok(read) => read,
+            Err(error) => {
+                let text = format!("znodes that differed could not be read again: {error}");
+                report.add(Finding::new(Kind::Unknown, "", text));
+                (Vec::new(), 0)
+            }
+        };
+        report.compared = compared.iter().map(|(name, _)| name.clone()).collect();
+        let all = confirmed.len() as u64;
+        let more = if is_cut { ", and there are more" } else { "" };
+        report.differing = Some(all);
+        if all > 0 {
+            report.add(Finding::new(
+                Kind::Differs,
+                "",
+                format!("{all} of {znodes} znodes differ{more}"),
+            ));
+        } else {
+            report.add(Finding::new(Kind::Note, "", format!("{znodes} znodes were compared")));
+        }
+        if unsettled > 0 {
+            let text = format!(
+                "{unsettled} znodes changed each time they were read, so they were not compared"
+            );
+            report.add(Finding::new(Kind::Unknown, "", text));
+        }
+        report.znodes = confirmed;
+        report.znodes.truncate(limit);
+    }
+    for (_, session) in compared {
+        session.close();
+    }
+    Ok(())
+}
+
+/// Reads znodes again until they are the same, or stay different: those, and how many changed all the time.
+fn reread(
+    sessions: &[(String, Session)],
+    found: Vec<Difference>,
+) -> zebu_client::Result<(Vec<Difference>, u64)> {
+    let mut open: Vec<(String, Option<Vec<Seen>>)> =
+        found.into_iter().map(|difference| (difference.path, None)).collect();
+    let mut confirmed = Vec::new();
+    for _ in 0..READS_MAX {
+        if open.is_empty() {
+            break;
+        }
+        let paths: Vec<String> = open.iter().map(|(path, _)| path.clone()).collect();
+        let mut by_path: Vec<Vec<Seen>> = vec![Vec::new(); paths.len()];
+        for (_, session) in sessions {
+            session.sync()?;
+            for (at, seen) in session.again(&paths)?.into_iter().enumerate() {
+                by_path[at].push(seen);
+            }
+        }
+        let mut left = Vec::new();
+        for ((path, before), now) in open.into_iter().zip(by_path) {
+            let is_settled = now.iter().all(|seen| *seen == now[0]) || now.contains(&Seen::Denied);
+            if is_settled {
+                continue;
+            }
+            if before.as_ref() == Some(&now) {
+                let znodes = now.into_iter().map(|seen| match seen {
+                    Seen::There(znode) => Some(znode),
+                    Seen::Missing | Seen::Denied => None,
+                });
+                confirmed.push(Difference { path, znodes: znodes.collect() });
+            } else {
+                left.push((path, Some(now)));
+            }
+        }
+        open = left;
+    }
+    Ok((confirmed, open.len() as u64))
+}
