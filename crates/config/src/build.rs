@@ -556,6 +556,33 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// A file of this name, in `log.dir`.
+    fn rotating(
+        &self,
+        name: &'static str,
+        [megabytes, files, rotate]: [&'static str; 3],
+    ) -> FileConfig {
+        let dir = PathBuf::from(self.value("log.dir").unwrap_or_default());
+        FileConfig {
+            path: dir.join(self.value(name).unwrap_or_default()),
+            bytes_max: u64::from(self.count(megabytes)) << 20,
+            files_max: self.count(files),
+            period: match self.choice(rotate) {
+                "hourly" => FilePeriod::Hour,
+                "daily" => FilePeriod::Day,
+                _ => FilePeriod::Ever,
+            },
+        }
+    }
+
+    fn audit(&self) -> Option<FileConfig> {
+        // Whatever it names was refused before, or writes the same lines.
+        self.given("audit.impl.class");
+        let keys = ["zebu.audit.fileMegabytes", "zebu.audit.files", "zebu.audit.rotate"];
+        let file = self.rotating("auditlog.file", keys);
+        self.is_on("audit.enable").then_some(file)
+    }
+
     /// Keys of ensembles the original checks in any case.
     fn check_ensemble_keys(&self) {
         if let Some(given) = self.given("electionAlg")
@@ -615,6 +642,7 @@ impl<'a> Reader<'a> {
             auth,
             znodes: self.znodes(),
             purge: self.purge(),
+            audit: self.audit(),
             four_letter_words: self.four_letter_words(),
             admin,
             prometheus: self.prometheus(),

@@ -52,6 +52,11 @@ const X509_PROVIDER: &str = "org.apache.zookeeper.server.auth.X509Authentication
 pub const RUN_WITHOUT: &str = "zebu.runWithout";
 
 /// The provider whose names `mntr` prints.
+/// The classes of the original that write its audit log.
+const AUDIT_LOGS: [&str; 2] =
+    ["org.apache.zookeeper.audit.Slf4jAuditLogger", "org.apache.zookeeper.audit.Log4jAuditLogger"];
+/// When a new file is begun, whatever its size.
+const PERIODS: &[&str] = &["never", "hourly", "daily"];
 const DEFAULT_METRICS: &str = "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider";
 
 /// A configuration that cannot be used: every fault that was found, so that they can be mended in one go.

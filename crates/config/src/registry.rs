@@ -134,8 +134,6 @@ pub enum Part {
     Tls,
     /// Restoring a snapshot over HTTP.
     Restore,
-    /// The audit log.
-    Audit,
     /// Java classes loaded by name.
     Plugins,
     /// Request traces and path statistics written to files or logs.
@@ -144,15 +142,13 @@ pub enum Part {
 
 impl Part {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Tls, Self::Restore, Self::Audit, Self::Plugins, Self::Tracing];
+    pub const ALL: [Self; 4] = [Self::Tls, Self::Restore, Self::Plugins, Self::Tracing];
 
     /// Name in `zebu.runWithout`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tls => "tls",
             Self::Restore => "restore",
-            Self::Audit => "audit",
             Self::Plugins => "plugins",
             Self::Tracing => "tracing",
         }
@@ -163,7 +159,6 @@ impl Part {
         match self {
             Self::Tls => "TLS of the Prometheus page is not part of this version",
             Self::Restore => "restoring a snapshot over HTTP is not part of this version",
-            Self::Audit => "the audit log is not part of this version",
             Self::Plugins => {
                 "this server cannot load Java classes, and it has none of its own under this name"
             }
@@ -183,6 +178,8 @@ pub enum Switch {
     True,
     /// Every authentication scheme that is neither built in nor asked over a socket.
     OtherProvider,
+    /// Every class of an audit log that is not the original's own.
+    OtherAuditLog,
 }
 
 impl Switch {
@@ -193,6 +190,7 @@ impl Switch {
             Self::Never => false,
             Self::Any => !value.is_empty(),
             Self::True => value.eq_ignore_ascii_case("true"),
+            Self::OtherAuditLog => !value.is_empty() && !super::AUDIT_LOGS.contains(&value),
             Self::OtherProvider => !value.is_empty() && !super::providers::is_known(value),
         }
     }

@@ -46,6 +46,8 @@ pub struct Config {
     pub znodes: ZnodeConfig,
     /// Automatic removal of old files.
     pub purge: PurgeConfig,
+    /// The audit log; `None` is off.
+    pub audit: Option<FileConfig>,
     /// `4lw.commands.whitelist`: words, or `*`.
     pub four_letter_words: Vec<String>,
     /// The HTTP admin server; `None` is off.
@@ -77,6 +79,30 @@ pub struct DataConfig {
     pub trust_empty_snapshot: bool,
     /// `zebu.acceptDamagedLog`.
     pub accept_damaged_log: bool,
+}
+
+/// A file that lines are appended to, and that is replaced by a new one now and then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileConfig {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its size when a new one is begun.
+    pub bytes_max: u64,
+    /// How many remain, that which is written to among them.
+    pub files_max: u32,
+    /// When a new one is begun, besides.
+    pub period: FilePeriod,
+}
+
+/// How long one file is written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FilePeriod {
+    /// However long.
+    Ever,
+    /// Until the hour is over.
+    Hour,
+    /// Until the day is over.
+    Day,
 }
 
 /// The transaction log.

@@ -110,7 +110,7 @@ const fn detail(setting: Setting, part: Part) -> Setting {
     let group = match part {
         Part::Tls => Group::Tls,
         Part::Restore => Group::Admin,
-        Part::Audit | Part::Plugins | Part::Tracing => OPERATIONS,
+        Part::Plugins | Part::Tracing => OPERATIONS,
     };
     setting.not_built(part, Switch::Never).group(group)
 }
@@ -241,15 +241,21 @@ pub static SETTINGS: &[Setting] = &[
     file("autopurge.snapRetainCount", count(I32_MIN), "3", "snapshots to keep, at least 3").group(OPERATIONS),
     file("autopurge.purgeInterval", Kind::Interval, "0", "time between purges; 0: never").group(OPERATIONS),
     prop("4lw.commands.whitelist", Kind::List, "", "four-letter words that are answered; *: all").computed("`ruok,srvr` with zebu.hardened, else `srvr`").group(OPERATIONS),
-    full(super::RUN_WITHOUT, Kind::List, "", "parts this version lacks and may be configured all the same: tls, restore, audit, plugins, tracing").unset().group(OPERATIONS),
+    full(super::RUN_WITHOUT, Kind::List, "", "parts this version lacks and may be configured all the same: tls, restore, plugins, tracing").unset().group(OPERATIONS),
     file("metricsProvider.className", Kind::Text, super::DEFAULT_METRICS, "what publishes metrics: this, `NullMetricsProvider`, or `org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider`, which serves `/metrics`; `mntr` is the same with each").group(OPERATIONS),
     file("metricsProvider.httpHost", Kind::Text, "0.0.0.0", "address of the Prometheus page").group(OPERATIONS),
     file("metricsProvider.httpPort", PORT, "7000", "port of the Prometheus page; 0: one that the system chooses").group(OPERATIONS),
     file("metricsProvider.exportJvmInfo", Kind::JavaBool, "true", "the Prometheus page tells of the process (`process_*`); there is no JVM to tell of").group(OPERATIONS),
     file("metricsProvider.httpsPort", PORT, "", "port of the Prometheus page over TLS").unset().not_built(Part::Tls, Switch::Any).group(OPERATIONS),
     file("metricsProvider.*", Kind::Text, "", "other settings of the class").unset().harmless("metrics are counted where they arise, without workers and queues").group(OPERATIONS),
-    prop("audit.enable", Kind::JavaBool, "false", "write an audit log").not_built(Part::Audit, Switch::True).group(OPERATIONS),
-    detail(prop("audit.impl.class", Kind::Text, "", "class of the audit log").unset(), Part::Audit),
+    prop("audit.enable", Kind::JavaBool, "false", "write an audit log; see docs/logging.md").group(OPERATIONS),
+    prop("audit.impl.class", Kind::Text, "", "class of the audit log: the original's own, which write the same lines, or none").unset()
+        .not_built(Part::Plugins, Switch::OtherAuditLog).group(OPERATIONS),
+    prop("log.dir", Kind::Path, ".", "directory of the audit log").group(OPERATIONS),
+    prop("auditlog.file", Kind::Path, "zookeeper_audit.log", "the audit log, in log.dir unless it begins with /").group(OPERATIONS),
+    prop("zebu.audit.fileMegabytes", number(1, 1_000_000, "MiB"), "10", "size at which a new file of the audit log is begun").group(OPERATIONS),
+    prop("zebu.audit.files", number(1, 10_000, ""), "11", "files of the audit log that are kept, that which is written to among them").group(OPERATIONS),
+    prop("zebu.audit.rotate", Kind::Choice(super::PERIODS), "never", "when a new file of the audit log is begun, besides: at the end of an hour or of a day of UTC").group(OPERATIONS),
     full("requestTraceFile", Kind::Path, "", "log every request to files").unset().not_built(Part::Tracing, Switch::Any).group(OPERATIONS),
     file("traceFile", Kind::Path, "", "log every request to files").unset().not_built(Part::Tracing, Switch::Any).group(OPERATIONS),
     prop("pathStats.enabled", Kind::JavaBool, "false", "log statistics by path").not_built(Part::Tracing, Switch::True).group(OPERATIONS),

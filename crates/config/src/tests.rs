@@ -696,8 +696,8 @@ fn parts_not_built_are_refused_when_switched_on() {
             "TLS of the Prometheus page is not part of this version\nhint: --set zebu.runWithout=tls starts without it",
         ),
         (
-            "audit.enable=true",
-            "the audit log is not part of this version\nhint: --set zebu.runWithout=audit starts without it",
+            "audit.impl.class=com.example.AuditLogger",
+            "this server cannot load Java classes, and it has none of its own under this name\nhint: --set zebu.runWithout=plugins starts without it",
         ),
         (
             "authProvider.x=com.example.Provider",
@@ -730,13 +730,33 @@ fn an_operator_may_choose_to_run_without_a_part() {
          ssl.keyStore.location=/k.jks\nssl.keyStore.password=apassword\nssl.trustStore.location=/t.jks\n\
          ssl.trustStore.password=apassword",
     )
-    .set("audit.enable=true")
-    .set("zebu.runWithout=audit");
+    .set("admin.restore.enabled=true")
+    .set("zebu.runWithout=restore");
     assert_eq!(case.config().limits.connections_per_address, None);
     let notes = case.notes().join("\n");
-    assert!(notes.contains("audit.enable=true has no effect"), "{notes}");
+    assert!(notes.contains("admin.restore.enabled=true has no effect"), "{notes}");
     assert!(!notes.contains("apassword"), "{notes}");
     Case::file("").set("zebu.runWithout=tsl").fails("--set: zebu.runWithout: there is no part tsl");
+}
+
+/// Defaults: the guide of audit logs, and the appender of the original's `logback.xml`.
+#[test]
+fn the_audit_log_is_off_and_written_where_the_original_writes_it() {
+    assert_eq!(Case::file("").config().audit, None);
+    let class = "audit.impl.class=org.apache.zookeeper.audit.Slf4jAuditLogger";
+    let audit = Case::file(&format!("audit.enable=true\n{class}")).config().audit.unwrap();
+    assert_eq!(audit.path, Path::new("./zookeeper_audit.log"));
+    assert_eq!((audit.bytes_max, audit.files_max), (10 << 20, 11));
+    assert_eq!(audit.period, FilePeriod::Ever);
+    let case = Case::file("audit.enable=TRUE\nzebu.audit.files=3\nzebu.audit.rotate=daily")
+        .define("zookeeper.log.dir=/var/log/zk")
+        .define("zookeeper.auditlog.file=a.log")
+        .set("zebu.audit.fileMegabytes=1");
+    let audit = case.config().audit.unwrap();
+    assert_eq!(audit.path, Path::new("/var/log/zk/a.log"));
+    assert_eq!((audit.bytes_max, audit.files_max, audit.period), (1 << 20, 3, FilePeriod::Day));
+    let fault = Case::file("zebu.audit.rotate=weekly").load().unwrap_err().to_string();
+    assert!(fault.contains("zoo.cfg:3: zebu.audit.rotate=weekly"), "{fault}");
 }
 
 #[test]
@@ -879,11 +899,12 @@ fn repeated_and_relative_settings_are_told() {
 
 #[test]
 fn every_setting_has_a_value_and_an_origin() {
-    let loaded = Case::file("snapCount=5\nzebu.runWithout=audit\naudit.enable=true")
-        .define("zookeeper.maxCnxns=9")
-        .set("tickTime=100")
-        .load()
-        .unwrap();
+    let loaded =
+        Case::file("snapCount=5\nzebu.runWithout=plugins\naudit.impl.class=com.example.Log")
+            .define("zookeeper.maxCnxns=9")
+            .set("tickTime=100")
+            .load()
+            .unwrap();
     let find = |key: &str| {
         let setting = loaded.effective.settings.iter().find(|setting| setting.key == key).unwrap();
         format!("{} {} {}", setting.value, setting.origin, setting.has_effect)
@@ -892,7 +913,7 @@ fn every_setting_has_a_value_and_an_origin() {
     assert_eq!(find("maxCnxns"), "9 -D true");
     assert_eq!(find("tickTime"), "100 --set true");
     assert_eq!(find("minSessionTimeout"), "200 default true");
-    assert_eq!(find("audit.enable"), "true zoo.cfg:5 false");
+    assert_eq!(find("audit.impl.class"), "com.example.Log zoo.cfg:5 false");
     assert_eq!(find("dataLogDir"), "/d default true");
 }
 

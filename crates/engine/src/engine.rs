@@ -380,14 +380,17 @@ impl<S: crate::Side> Engine<S> {
                 }
                 Output::Reply { origin, zxid, err } => {
                     let zxid = zxid.unwrap_or_else(|| last_zxid(common, tree.as_deref()));
-                    world.replied(origin.op, err);
+                    world.replied(now, &origin, err);
                     let reply = |out: &mut Vec<u8>| frame::bare_reply(out, origin.xid, zxid, err);
                     let put = |outbox: &mut Outbox| outbox.put(reply);
                     if !self.delivery.answer(common, &origin, Kind::Neither, zxid, put) {
                         world.nobody_there();
                     }
                 }
-                Output::Abandon(origin) => self.delivery.abandon(common, &origin),
+                Output::Abandon(origin) => {
+                    world.abandoned(&origin);
+                    self.delivery.abandon(common, &origin);
+                }
                 Output::Accept { conn, session, timeout_ms, password } => {
                     if let Some(conn) = common.conns.get(conn) {
                         let zxid = last_zxid(common, tree.as_deref());

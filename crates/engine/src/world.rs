@@ -197,7 +197,10 @@ pub trait World: Counter<<Self as World>::Side> {
     fn too_long(&mut self, _op: OpCode, _now: Duration) {}
 
     /// A request was answered without a body.
-    fn replied(&mut self, _op: OpCode, _err: ErrorCode) {}
+    fn replied(&mut self, _now: Now, _origin: &Origin, _err: ErrorCode) {}
+
+    /// A request gets no answer, and its connection is closed.
+    fn abandoned(&mut self, _origin: &Origin) {}
 
     /// The connection of a request is gone that was to be answered.
     fn nobody_there(&mut self) {}

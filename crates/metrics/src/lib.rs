@@ -168,6 +168,8 @@ metrics! {
     external_auth_success: Counter,
     /// Auth packets on which no such program gave a verdict.
     external_auth_unknown: Counter,
+    /// Events that the audit log lacks: its file could not be written, or not as fast as they came.
+    audit_events_lost: Counter,
     /// Connections that were closed because their identity had as many as it may have.
     identity_connections_rejected: Counter,
     /// Connect requests that passed the throttle.

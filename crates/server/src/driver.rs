@@ -19,11 +19,12 @@ use zebu_engine::{
 };
 use zebu_proto::quorum::QuorumPacket;
 use zebu_proto::{ErrorCode, EventType, OpCode, SessionId, Zxid};
-use zebu_replica::{Fatal, Input, Now, Output, Replica, Request, Session};
+use zebu_replica::{Fatal, Input, Now, Origin, Output, Replica, Request, Session};
 use zebu_state::Copied;
 use zebu_tree::Tree;
 use zebu_zab::{ConfigChange, Leave, LinkId, Peer, Role, TreeDigest};
 
+use crate::audit;
 use crate::clients::conn::{Conn, Side};
 use crate::counting::commits::Commits;
 use crate::counting::digests::{Comparison, Digests};
@@ -125,6 +126,8 @@ struct Parts {
     recent: Recent,
     /// Since when it is doubted, so that no client is served.
     doubted: Option<Zxid>,
+    /// What is on its way to the audit log, where there is one.
+    audit: Option<audit::Pending>,
 }
 
 impl Driver {
@@ -146,6 +149,7 @@ impl Driver {
             leader_serves: config.ensemble.as_ref().is_none_or(|it| it.leader_serves),
             syncs_itself: config.log.flush_delay == Duration::ZERO,
         };
+        let audit = shared.audit.get().cloned().map(audit::Pending::new);
         let engine = Engine::new(options, shared.clock.monotonic());
         let parts = Parts {
             shared,
@@ -161,6 +165,7 @@ impl Driver {
             silences: Silences::default(),
             recent: Recent::default(),
             doubted: None,
+            audit,
         };
         Self { engine, parts, over: false }
     }
@@ -470,6 +475,13 @@ impl World for Effects<'_> {
             }
         }
         drop(conns);
+        if let Some(audit) = &mut self.parts.audit {
+            for input in inputs {
+                if let Input::Request(request) = input {
+                    audit.takes(request);
+                }
+            }
+        }
         if asked > 0 {
             metrics.prep_processor_request_queued.add(asked);
             metrics.prep_processor_queue_size.add(asked as i64);
@@ -516,6 +528,9 @@ impl World for Effects<'_> {
         if let Some(stage) = self.stage.take() {
             stage.ended(self.shared.clock.monotonic().saturating_sub(self.began));
         }
+        if let Some(audit) = &mut self.parts.audit {
+            audit.hand_over();
+        }
         for peer in self.refused.drain(..) {
             info!("refusing to renew the session of {peer}");
         }
@@ -541,6 +556,9 @@ impl World for Effects<'_> {
             if let Some(stage) = &mut self.stage {
                 stage.applied(what.origin, leads);
             }
+        }
+        if let Some(audit) = &mut self.parts.audit {
+            audit.applied(now, what);
         }
         let AppliedTxn { record, applied, .. } = what;
         counts.propagation.add(now.wall_ms.saturating_sub(record.header.time_ms).max(0));
@@ -583,11 +601,20 @@ impl World for Effects<'_> {
         self.shared.too_long.say(op, now);
     }
 
-    fn replied(&mut self, op: OpCode, err: ErrorCode) {
+    fn replied(&mut self, now: Now, origin: &Origin, err: ErrorCode) {
+        if let Some(audit) = &mut self.parts.audit {
+            audit.replied(now, origin, err);
+        }
         match err {
             ErrorCode::THROTTLED_OP => self.shared.metrics.throttled_ops.add(1),
-            ErrorCode::OK => self.counts.ops.add(op),
+            ErrorCode::OK => self.counts.ops.add(origin.op),
             _ => {}
+        }
+    }
+
+    fn abandoned(&mut self, origin: &Origin) {
+        if let Some(audit) = &mut self.parts.audit {
+            audit.abandoned(origin);
         }
     }
 

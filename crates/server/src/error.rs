@@ -95,6 +95,18 @@ pub enum StartError {
         /// What is missing.
         fault: String,
     },
+    /// The audit log cannot be opened.
+    #[error(
+        "{}: the audit log cannot be opened: {source}\n\
+         hint: zookeeper.log.dir names its directory, audit.enable=false starts without it",
+        path.display()
+    )]
+    AuditLog {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// A port cannot be listened on.
     #[error("{what}")]
     Listen {

@@ -49,6 +49,7 @@
 //! **Invariant:** no file or socket is touched while the tree is locked for writing.
 
 mod admin;
+mod audit;
 pub mod cli;
 mod clients;
 mod counting;

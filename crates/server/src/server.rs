@@ -27,6 +27,7 @@ use zebu_store::{
 use zebu_tree::Options as TreeOptions;
 
 use crate::admin;
+use crate::audit::Audit;
 use crate::clients::outside::OutsideScheme;
 use crate::clients::secure::Handshakes;
 use crate::clients::workers::{self, Workers};
@@ -80,11 +81,29 @@ impl Server {
         config: Config,
         providers: Vec<Box<dyn AuthProvider>>,
     ) -> Result<Self, StartError> {
+        // What providers of others do may take its time: the network workers do not wait for them.
+        let takes_time = !providers.is_empty();
+        let schemes = Arc::new(schemes(&config, providers)?);
+        let audit = config.audit.as_ref();
+        let audit = audit.map(|file| Audit::start(file, schemes.clone())).transpose()?;
+        let audit = audit.map(Arc::new);
+        let started = Self::begin(config, schemes, takes_time, audit.clone());
+        if let Some(audit) = audit {
+            audit.started(started.is_ok());
+        }
+        started
+    }
+
+    fn begin(
+        config: Config,
+        schemes: Arc<Schemes>,
+        takes_time: bool,
+        audit: Option<Arc<Audit>>,
+    ) -> Result<Self, StartError> {
         let clock = Clock::start();
         let metrics = Metrics::default();
-        // What providers of others do may take its time: the network workers do not wait for them.
-        let takes_turns = config.ensemble.is_none() && providers.is_empty();
-        let access = (schemes(&config, providers)?, sasl::for_clients(&config.auth.sasl)?);
+        let takes_turns = config.ensemble.is_none() && !takes_time;
+        let access = (schemes, sasl::for_clients(&config.auth.sasl)?);
         let began = Instant::now();
         let vfs = Arc::new(OsVfs);
         let mut store = Store::open(vfs.clone(), store_options(&config))?;
@@ -185,6 +204,10 @@ impl Server {
         let ensemble = config.ensemble.clone();
         let shared =
             Arc::new(Shared::new(config, tree, access, metrics, clock, snapshots.clone(), port));
+        if let Some(audit) = audit {
+            audit.belongs_to(&shared);
+            let _ = shared.audit.set(audit);
+        }
         let snapshotter = Snapshotter::new(snapshots.clone());
         if first {
             snapshotter.take(&shared).map_err(StartError::FirstSnapshot)?;
@@ -307,6 +330,9 @@ impl Server {
     /// Ends every thread, those first that feed the others.
     fn end(&mut self) -> Result<(), Failure> {
         if self.threads.is_some() {
+            if let Some(audit) = self.shared.audit.get() {
+                audit.stops();
+            }
             self.retire();
         }
         self.shared.stop(Ok(()));
@@ -327,6 +353,9 @@ impl Server {
             threads.snapshotter.join();
             // One that a client has asked for ends as soon as the server stops.
             drop(self.shared.taking_snapshot.lock());
+            if let Some(audit) = self.shared.audit.get() {
+                audit.close();
+            }
         }
         self.shared.wait_stopped()
     }

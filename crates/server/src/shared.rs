@@ -21,6 +21,7 @@ use zebu_tree::Tree;
 use zebu_zab::config::Membership;
 use zebu_zab::{Lacks, Learners};
 
+use crate::audit::Audit;
 use crate::clients::access::Access;
 use crate::clients::conn::{Conn, Side};
 use crate::clients::descriptors;
@@ -67,6 +68,8 @@ pub struct Shared {
     pub common: Common<Side>,
     /// Counters.
     pub metrics: Metrics,
+    /// The audit log, where there is one.
+    pub audit: OnceLock<Arc<Audit>>,
     /// What the certificates of clients make them, where there is that scheme.
     pub x509: Option<X509>,
     /// The certificates of the client ports for TLS, where there are any.
@@ -329,7 +332,7 @@ impl Shared {
     pub fn new(
         config: Config,
         tree: Tree,
-        (schemes, sasl): (Schemes, Option<ClientSasl>),
+        (schemes, sasl): (Arc<Schemes>, Option<ClientSasl>),
         metrics: Metrics,
         clock: Clock,
         snapshots: Snapshots,
@@ -365,7 +368,7 @@ impl Shared {
                     .chain(descriptors::connections_max())
                     .min(),
             },
-            common: Common::new(tree, Arc::new(schemes), client_rules(&config, sasl)),
+            common: Common::new(tree, schemes, client_rules(&config, sasl)),
             x509: config.auth.x509.then(|| X509::new(config.auth.x509_super_user.clone())),
             access: Access::new(&config),
             config,
@@ -379,6 +382,7 @@ impl Shared {
             status: Mutex::default(),
             session_list: SessionList::default(),
             local_sessions: AtomicUsize::new(0),
+            audit: OnceLock::new(),
             tls_port: OnceLock::new(),
             peer_tls_port: OnceLock::new(),
             admin_tls_port: OnceLock::new(),

@@ -155,7 +155,8 @@ pub fn is_only_ours(key: &str) -> bool {
         || key.starts_with("zk_external_auth_")
         || matches!(
             key,
-            "zk_auth_attempts_limited"
+            "zk_audit_events_lost"
+                | "zk_auth_attempts_limited"
                 | "zk_auth_failures"
                 | "zk_ephemeral_node_limit_violation"
                 | "zk_fsync_threshold_exceed_count"

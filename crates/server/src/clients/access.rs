@@ -53,6 +53,9 @@ pub fn may_try(shared: &Shared, peer: IpAddr) -> bool {
     let may = shared.access.failures.lock().may_try(shared.clock.monotonic(), peer);
     if !may {
         shared.metrics.auth_attempts_limited.add(1);
+        if let Some(audit) = shared.audit.get() {
+            audit.refused(peer, "too many failed authentications".to_owned());
+        }
     }
     may
 }
@@ -89,6 +92,10 @@ pub fn enter(shared: &Shared, peer: IpAddr, entered: &mut Entered, ids: &[Id]) -
             "closing a connection from {peer}: {shown} has {most} connections, as many as \
              zebu.maxConnectionsPerIdentity allows"
         );
+        drop(identities);
+        if let Some(audit) = shared.audit.get() {
+            audit.refused(peer, format!("zebu.maxConnectionsPerIdentity={most}, {shown}"));
+        }
         return false;
     }
     entered.identities.get_or_insert_with(|| shared.access.identities.clone());

@@ -47,6 +47,10 @@ pub async fn judge(shared: &Shared, peer: IpAddr, scheme: &str, data: &[u8]) -> 
     if verdict == Err(Refused::Credentials) {
         access::failed(shared, peer);
         warn!("{peer} fails to authenticate over HTTP with the scheme {scheme:?}");
+        if let Some(audit) = shared.audit.get() {
+            let reason = format!("{}, over HTTP", Refused::Credentials);
+            audit.not_authenticated(peer, None, None, scheme, reason);
+        }
     }
     verdict
 }
@@ -96,6 +100,10 @@ pub fn judged(shared: &Shared, conn: &Conn, asking: Asking<'_>, result: Result<(
                 "session {session} of {peer} fails to authenticate with the scheme {scheme:?}: {refused}; \
                  the connection is closed"
             );
+            if let Some(audit) = shared.audit.get() {
+                let (session, ids) = (conn.session(), Some(conn.ids()));
+                audit.not_authenticated(conn.address, session, ids, scheme, refused.to_string());
+            }
         }
     }
 }

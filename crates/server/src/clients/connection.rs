@@ -307,6 +307,11 @@ impl Worker<Side> for Desk<'_> {
                 warn!(
                     "session {session} of {peer} fails to authenticate with SASL: {failure}; {end}"
                 );
+                if let Some(audit) = self.shared.audit.get() {
+                    let (session, ids) = (conn.session(), Some(conn.ids()));
+                    let reason = failure.to_string();
+                    audit.not_authenticated(conn.address, session, ids, "sasl", reason);
+                }
             }
         }
     }

@@ -168,6 +168,9 @@ impl Desk {
         }
         let Some(place) = self.places.take(peer.ip().to_canonical()) else {
             metrics.tls_handshake_exceeded.add(1);
+            if let Some(audit) = self.shared.audit.get() {
+                audit.refused(peer.ip(), "too many TLS handshakes at a time".to_owned());
+            }
             if self.places.is_due() {
                 warn!(
                     "refusing connections, now from {peer}: there are too many handshakes at a time"
@@ -220,6 +223,9 @@ impl Desk {
     fn refuse(&self, peer: SocketAddr, why: &str) {
         self.shared.metrics.unsuccessful_handshake.add(1);
         info!("closing the connection from {peer}: {why}");
+        if let Some(audit) = self.shared.audit.get() {
+            audit.refused(peer.ip(), why.to_owned());
+        }
     }
 }
 

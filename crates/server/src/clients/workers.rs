@@ -505,6 +505,9 @@ fn begin(
         if refusals.is_due() {
             warn!("refusing connections, now from {address}: there are too many");
         }
+        if let Some(audit) = shared.audit.get() {
+            audit.refused(address, "too many connections".to_owned());
+        }
         return Ok(None);
     };
     Ok(Some((Client::new(shared.clone(), conn), stream)))

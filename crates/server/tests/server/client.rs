@@ -45,6 +45,7 @@ pub mod err {
     pub const UNIMPLEMENTED: i32 = -6;
     pub const NO_NODE: i32 = -101;
     pub const NO_AUTH: i32 = -102;
+    pub const NODE_EXISTS: i32 = -110;
     pub const INVALID_ACL: i32 = -114;
     pub const AUTH_FAILED: i32 = -115;
     pub const RECONFIG_DISABLED: i32 = -123;

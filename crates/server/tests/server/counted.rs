@@ -155,6 +155,11 @@ fn every_metric_moves() {
     }
     moved(&running, &mut all);
 
+    let full = Running::new(&["audit.enable=true", "-Dzookeeper.auditlog.file=/dev/full"]);
+    full.client().create("/n", b"").unwrap();
+    full.wait_metric("audit_events_lost", |n| n > 0.0);
+    moved(&full, &mut all);
+
     // Overload.
     let (running, mut keeper) = Gate::server(&[
         "request_throttle_max_requests=1",

@@ -3,6 +3,7 @@
 mod access;
 mod admin;
 mod admin_tls;
+mod audit;
 mod client;
 mod counted;
 mod gate;

@@ -1,0 +1,258 @@
+//! A file that is appended to, and replaced by a new one when it is long or old.
+//!
+//! `name` is written to, `name.1` is the newest of those before it, and there are never more than so many. These are the
+//! names that log4j's and logback's rolling files have in the original's configuration.
+//!
+//! A file that cannot be replaced is written to further: no line is lost for the sake of order among files. A file that
+//! somebody else has moved away or removed is made again.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+/// How often it is looked whether the file is still where it belongs.
+const LOOK_EVERY_MS: i64 = 1_000;
+
+/// When a file is replaced, and how many remain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rotation {
+    /// Bytes above which a file is replaced; `None`: however long it is.
+    pub bytes_max: Option<u64>,
+    /// How many files there are at most, that which is written to among them; at least 1.
+    pub files_max: u32,
+    /// How old lines of one file may be.
+    pub every: Period,
+}
+
+/// How long one file is written to, by the calendar of UTC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Period {
+    /// However long.
+    #[default]
+    Ever,
+    /// Until the hour is over.
+    Hour,
+    /// Until the day is over.
+    Day,
+}
+
+impl Period {
+    /// The number of the period that a moment belongs to.
+    fn of(self, wall_ms: i64) -> i64 {
+        match self {
+            Self::Ever => 0,
+            Self::Hour => wall_ms.div_euclid(3_600_000),
+            Self::Day => wall_ms.div_euclid(86_400_000),
+        }
+    }
+}
+
+/// A file that is appended to, and replaced by a new one when it is long or old.
+#[derive(Debug)]
+pub struct RotatingFile {
+    path: PathBuf,
+    rotation: Rotation,
+    file: File,
+    bytes: u64,
+    period: i64,
+    looked_ms: i64,
+    trouble: Option<io::Error>,
+}
+
+impl RotatingFile {
+    /// Opens a file at this time of the wall clock; what is in it stays.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn open(path: &Path, rotation: Rotation, now_ms: i64) -> io::Result<Self> {
+        let file = open(path)?;
+        let metadata = file.metadata()?;
+        let written_ms = metadata.modified().ok().and_then(|at| {
+            let since = at.duration_since(std::time::UNIX_EPOCH).ok()?;
+            i64::try_from(since.as_millis()).ok()
+        });
+        let bytes = metadata.len();
+        let last_ms = written_ms.filter(|_| bytes > 0).unwrap_or(now_ms);
+        let period = rotation.every.of(last_ms);
+        Ok(Self {
+            path: path.to_owned(),
+            rotation,
+            file,
+            bytes,
+            period,
+            looked_ms: now_ms,
+            trouble: None,
+        })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Appends whole lines at this time of the wall clock.
+    ///
+    /// # Errors
+    /// They were not written, or not all of them.
+    pub fn write(&mut self, lines: &[u8], now_ms: i64) -> io::Result<()> {
+        if now_ms < self.looked_ms || now_ms >= self.looked_ms + LOOK_EVERY_MS {
+            self.looked_ms = now_ms;
+            if !self.path.exists() {
+                self.trouble = self.begin(now_ms).err();
+            }
+        }
+        if self.is_full(lines.len() as u64, now_ms) {
+            self.trouble = self.rotate(now_ms).err();
+        }
+        self.file.write_all(lines)?;
+        self.bytes += lines.len() as u64;
+        Ok(())
+    }
+
+    /// Why the file could not be replaced or made again, if that has failed since the last call.
+    pub fn trouble(&mut self) -> Option<io::Error> {
+        self.trouble.take()
+    }
+
+    fn is_full(&self, more: u64, now_ms: i64) -> bool {
+        let is_long = self.rotation.bytes_max.is_some_and(|most| self.bytes + more > most);
+        self.bytes > 0 && (is_long || self.rotation.every.of(now_ms) != self.period)
+    }
+
+    fn begin(&mut self, now_ms: i64) -> io::Result<()> {
+        self.file = open(&self.path)?;
+        self.bytes = self.file.metadata()?.len();
+        self.period = self.rotation.every.of(now_ms);
+        Ok(())
+    }
+
+    fn rotate(&mut self, now_ms: i64) -> io::Result<()> {
+        // Whatever comes of it: not again for each line.
+        let bytes = std::mem::take(&mut self.bytes);
+        self.period = self.rotation.every.of(now_ms);
+        let oldest = self.rotation.files_max.max(1) - 1;
+        let done = self.shift(oldest).and_then(|()| self.begin(now_ms));
+        if done.is_err() {
+            self.bytes = bytes.min(self.rotation.bytes_max.unwrap_or(u64::MAX) / 2);
+        }
+        done
+    }
+
+    /// Makes room for a new file; `oldest` is the largest number that remains.
+    fn shift(&self, oldest: u32) -> io::Result<()> {
+        if oldest == 0 {
+            return absent_is_fine(fs::remove_file(&self.path));
+        }
+        for number in (1..oldest).rev() {
+            absent_is_fine(fs::rename(self.numbered(number), self.numbered(number + 1)))?;
+        }
+        absent_is_fine(fs::rename(&self.path, self.numbered(1)))
+    }
+
+    fn numbered(&self, number: u32) -> PathBuf {
+        let mut name = self.path.clone().into_os_string();
+        name.push(format!(".{number}"));
+        name.into()
+    }
+}
+
+fn absent_is_fine(done: io::Result<()>) -> io::Result<()> {
+    done.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).append(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.mode(0o640);
+    }
+    options.open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY_MS: i64 = 86_400_000;
+
+    fn read(path: &Path, suffix: &str) -> Option<String> {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        fs::read_to_string(name).ok()
+    }
+
+    #[test]
+    fn a_long_file_is_replaced_and_no_more_remain_than_wanted() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.log");
+        let rotation = Rotation { bytes_max: Some(8), files_max: 3, every: Period::Ever };
+        let mut file = RotatingFile::open(&path, rotation, 0).unwrap();
+        for line in ["one\n", "two\n", "three\n", "four, which is longer than a file\n", "five\n"] {
+            file.write(line.as_bytes(), 0).unwrap();
+        }
+        assert_eq!(read(&path, ""), Some("five\n".to_owned()));
+        assert_eq!(read(&path, ".1"), Some("four, which is longer than a file\n".to_owned()));
+        assert_eq!(read(&path, ".2"), Some("three\n".to_owned()));
+        assert_eq!(read(&path, ".3"), None);
+        // What is there when a server starts counts.
+        drop(file);
+        let mut file = RotatingFile::open(&path, rotation, 0).unwrap();
+        file.write(b"six\n", 0).unwrap();
+        assert_eq!(read(&path, ".1"), Some("five\n".to_owned()));
+        let one = Rotation { files_max: 1, ..rotation };
+        let mut file = RotatingFile::open(&path, one, 0).unwrap();
+        file.write(b"seven\n", 0).unwrap();
+        assert_eq!(read(&path, ""), Some("seven\n".to_owned()));
+        assert_eq!(read(&path, ".1"), Some("five\n".to_owned()));
+    }
+
+    #[test]
+    fn an_old_file_is_replaced_when_its_day_or_hour_is_over() {
+        let dir = tempfile::tempdir().unwrap();
+        for (every, length) in [(Period::Day, DAY_MS), (Period::Hour, 3_600_000)] {
+            let path = dir.path().join(format!("{length}"));
+            let rotation = Rotation { bytes_max: None, files_max: 9, every };
+            let start = 40 * DAY_MS;
+            let mut file = RotatingFile::open(&path, rotation, start).unwrap();
+            file.write(b"first\n", start + length - 1).unwrap();
+            assert_eq!(read(&path, ".1"), None);
+            file.write(b"second\n", start + length).unwrap();
+            file.write(b"third\n", start + length).unwrap();
+            assert_eq!(read(&path, ".1"), Some("first\n".to_owned()));
+            assert_eq!(read(&path, ""), Some("second\nthird\n".to_owned()));
+            // A clock that is set back begins a file, and does not begin one for each line.
+            file.write(b"a\n", start).unwrap();
+            file.write(b"b\n", start).unwrap();
+            assert_eq!(read(&path, ""), Some("a\nb\n".to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_file_that_somebody_has_taken_away_is_made_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.log");
+        let rotation = Rotation { bytes_max: None, files_max: 2, every: Period::Ever };
+        let mut file = RotatingFile::open(&path, rotation, 0).unwrap();
+        file.write(b"one\n", 0).unwrap();
+        fs::rename(&path, dir.path().join("elsewhere")).unwrap();
+        file.write(b"two\n", LOOK_EVERY_MS).unwrap();
+        assert_eq!(read(&path, ""), Some("two\n".to_owned()));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_replaced_is_written_to_further() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.log");
+        // A directory that is not empty cannot be replaced by a file.
+        fs::create_dir_all(dir.path().join("a.log.1/full")).unwrap();
+        let rotation = Rotation { bytes_max: Some(4), files_max: 2, every: Period::Ever };
+        let mut file = RotatingFile::open(&path, rotation, 0).unwrap();
+        file.write(b"one\n", 0).unwrap();
+        assert!(file.trouble().is_none());
+        file.write(b"two\n", 0).unwrap();
+        assert!(file.trouble().is_some());
+        assert_eq!(read(&path, ""), Some("one\ntwo\n".to_owned()));
+    }
+}

@@ -1,0 +1,132 @@
+//! The audit log: who has changed what, and who was turned away.
+//!
+//! The thread that has the replica's turn remembers each audited request while it is on its way, and hands over what became
+//! of all requests of a turn at once. Nothing is formatted there: an [`Event`] shares the bytes of its request and of its
+//! transaction, and the log's own thread makes a line of them.
+//!
+//! Source: `AuditHelper.java`, `ZKAuditProvider.java`, `DataTree.deleteNodes`.
+
+mod event;
+mod pending;
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::{Arc, Weak};
+
+use tracing::error;
+use zebu_admin::four_letter::Environment;
+use zebu_logs::audit::Outcome;
+use zebu_logs::queue::{Queue, QueueLimits, Watcher, now_ms};
+use zebu_logs::rotating::{Period, RotatingFile, Rotation};
+use zebu_proto::SessionId;
+use zebu_replica::auth::{Credentials, Schemes};
+
+pub use self::pending::Pending;
+
+use self::event::{Event, Names, What};
+use crate::config::{FileConfig, FilePeriod};
+use crate::error::StartError;
+use crate::shared::Shared;
+
+/// Events that may wait for the disk.
+const WAITING: QueueLimits = QueueLimits { entries: 1 << 17, bytes: 64 << 20 };
+
+/// The audit log of a server.
+pub struct Audit {
+    queue: Queue<Event>,
+    losses: Arc<Losses>,
+}
+
+/// What the log tells of itself.
+#[derive(Default)]
+struct Losses {
+    path: std::path::PathBuf,
+    shared: parking_lot::Mutex<Weak<Shared>>,
+}
+
+impl Watcher for Losses {
+    fn lost(&self, count: u64) {
+        if let Some(shared) = self.shared.lock().upgrade() {
+            shared.metrics.audit_events_lost.add(count);
+        }
+    }
+
+    fn failed(&self, failure: &io::Error) {
+        error!(
+            "the audit log {} cannot be written: {failure}; audit_events_lost counts what it lacks",
+            self.path.display()
+        );
+    }
+}
+
+/// Makes of a configured file how it is rotated.
+pub fn rotation(config: &FileConfig) -> Rotation {
+    Rotation {
+        bytes_max: Some(config.bytes_max),
+        files_max: config.files_max,
+        every: match config.period {
+            FilePeriod::Ever => Period::Ever,
+            FilePeriod::Hour => Period::Hour,
+            FilePeriod::Day => Period::Day,
+        },
+    }
+}
+
+impl Audit {
+    /// Opens the file and starts the log's thread.
+    ///
+    /// # Errors
+    /// The file cannot be opened, or the system has no thread left.
+    pub fn start(config: &FileConfig, schemes: Arc<Schemes>) -> Result<Self, StartError> {
+        let file = RotatingFile::open(&config.path, rotation(config), now_ms())
+            .map_err(|source| StartError::AuditLog { path: config.path.clone(), source })?;
+        let losses = Arc::new(Losses { path: config.path.clone(), ..Losses::default() });
+        let names = Names { server: Environment::collect().user_name, schemes };
+        let queue = Queue::start("zebu-audit", file, WAITING, names, losses.clone())
+            .map_err(|source| StartError::System { what: "the audit log", source })?;
+        Ok(Self { queue, losses })
+    }
+
+    /// Counts what is lost at this server from now on.
+    pub fn belongs_to(&self, shared: &Arc<Shared>) {
+        *self.losses.shared.lock() = Arc::downgrade(shared);
+    }
+
+    fn add(&self, what: What) {
+        self.queue.add(Event { wall_ms: now_ms(), what });
+    }
+
+    /// The server has started, or has not.
+    pub fn started(&self, well: bool) {
+        let result = if well { Outcome::Success } else { Outcome::Failure };
+        self.add(What::Own { operation: "serverStart", result });
+    }
+
+    /// The server is about to stop.
+    pub fn stops(&self) {
+        self.add(What::Own { operation: "serverStop", result: Outcome::Invoked });
+    }
+
+    /// A client could not authenticate.
+    pub fn not_authenticated(
+        &self,
+        peer: IpAddr,
+        session: Option<SessionId>,
+        ids: Option<Credentials>,
+        scheme: &str,
+        reason: String,
+    ) {
+        let scheme = scheme.to_owned();
+        self.add(What::NotAuthenticated { peer, session, ids, scheme, reason });
+    }
+
+    /// A connection was refused.
+    pub fn refused(&self, peer: IpAddr, reason: String) {
+        self.add(What::Refused { peer, reason });
+    }
+
+    /// Writes what waits, and ends the thread.
+    pub fn close(&self) {
+        self.queue.close();
+    }
+}
