@@ -1,19 +1,19 @@
-//! Answers made in a row, to be counted together.
+//! Counts and sizes of consecutive answers, so that metrics are updated once for all of them.
 
 use zebu_replica::frame;
 
-/// How many answers there are, and how long they are.
+/// How many answers were sent, and their sizes.
 #[derive(Clone, Copy, Debug)]
 pub struct Answers {
-    /// How many were put into an outbox.
+    /// Number of answers put into an outbox.
     pub count: u64,
-    /// Bytes of all their frames.
+    /// Sum of the frame sizes, in bytes.
     pub bytes: u64,
-    /// Payload bytes of the last one; −1 without any.
+    /// Payload bytes of the last answer; −1 if there is none.
     pub last_bytes: i64,
-    /// Payload bytes of the shortest.
+    /// Payload bytes of the shortest answer; `i64::MAX` if there is none.
     pub min_bytes: i64,
-    /// Payload bytes of the longest; −1 without any.
+    /// Payload bytes of the longest answer; −1 if there is none.
     pub max_bytes: i64,
 }
 
@@ -24,7 +24,8 @@ impl Default for Answers {
 }
 
 impl Answers {
-    /// Notes an answer whose frame has so many bytes; without any it was not sent.
+    /// Adds an answer whose frame is `frame_bytes` long. 0 means it was not sent and is not
+    /// counted.
     pub fn add(&mut self, frame_bytes: usize) {
         let Some(payload) = frame_bytes.checked_sub(frame::LENGTH_BYTES) else { return };
         let payload = i64::try_from(payload).unwrap_or(i64::MAX);

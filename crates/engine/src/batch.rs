@@ -1,5 +1,6 @@
-//! Requests of one connection, taken from its input in a run: what can be answered from the tree as
-//! it is, is answered here, the rest goes to the replica.
+//! A batch: consecutive requests of one connection, taken from its input.
+//!
+//! Requests that the current tree can answer are answered here. The others go to the replica.
 
 use std::time::Duration;
 
@@ -24,39 +25,39 @@ use crate::sasl::{self, Asked, Authentication, Good, SaslEvent, Who};
 use crate::sync::atomic::Ordering;
 use crate::sync::{MutexGuard, RwLockReadGuard};
 
-/// Frames taken in a row before others get their turn.
+/// Frames taken in a row before other connections get their turn.
 const FRAMES_MAX: usize = 1024;
 
-/// Reads of one connection that may wait behind its writes: how large their answers will be is not
-/// known before they are made. All of them fit into an outbox, each as large as a request may be.
+/// Reads of one connection that may wait behind its writes. The size of an answer is unknown until
+/// it is made; an outbox has room for this many answers, each of the longest size.
 const QUEUED_READS_MAX: u32 = 32;
 
-/// Unsent bytes above which a connection that does not read what it is sent is closed.
+/// Unsent bytes above which a client that does not read its answers is disconnected.
 pub fn outbox_bytes_max(packet_bytes: usize) -> usize {
     OUTBOX_BYTES_MAX.max(packet_bytes.saturating_mul(2 * QUEUED_READS_MAX as usize))
 }
 
-/// What a run goes on with.
+/// How a batch continues after a frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
-    /// The next frame.
+    /// Take the next frame.
     Frame,
-    /// Nothing for now.
+    /// Stop for now.
     Enough,
-    /// A read that takes long is under way.
+    /// Stop: a long read is under way.
     Long,
 }
 
-/// How long a run keeps the tree from being changed, at the least: then others get their turn.
+/// Time after which a batch releases the tree, so that writes can be applied.
 const TIME_MAX: Duration = Duration::from_millis(5);
 
-/// The clock is looked at each time this much has been done; see [`Batch::cost`].
+/// The clock is read each time [`Batch::cost`] reaches this value.
 const COST_MAX: usize = 32;
 
-/// Bytes that cost as much as a request.
+/// Bytes that count as one unit of cost, as a request does.
 const BYTES_PER_COST: usize = 1024;
 
-/// Znodes that a long read looks at in one turn.
+/// Znodes that a long read visits in one turn.
 const STEP_ZNODES: usize = 8192;
 
 const _: () = assert!(FRAMES_MAX > 0 && COST_MAX > 0 && STEP_ZNODES > 0, "each run gets further");
@@ -68,10 +69,10 @@ pub(crate) struct Waiting {
     received: Duration,
 }
 
-/// A run of requests.
+/// Consecutive requests of one connection.
 ///
-/// The tree and the outbox are locked once for the whole run, the tree first, and only when a
-/// request of it is answered here.
+/// The tree and the outbox are locked once for the whole batch, the tree first, and only when a
+/// request of the batch is answered here.
 pub(crate) struct Batch<'s, S, W> {
     common: &'s Common<S>,
     conn: &'s Conn<S>,
@@ -80,7 +81,7 @@ pub(crate) struct Batch<'s, S, W> {
     session: SessionId,
     ids: Credentials,
     received: Duration,
-    /// Requests on their way through the replica, those of this run included.
+    /// Requests in flight through the replica, including those of this batch.
     in_flight: u32,
     queued_reads: u32,
     // Dropped in this order: the outbox is never held without the tree.
@@ -88,13 +89,13 @@ pub(crate) struct Batch<'s, S, W> {
     tree: Option<RwLockReadGuard<'s, Tree>>,
     frames: u64,
     bytes: usize,
-    /// What goes to the replica.
+    /// Requests about to be handed to the replica.
     entering: Several,
     answers: Answers,
     last: (OpCode, Xid, Zxid),
-    /// What was done since the clock was looked at.
+    /// Work done since the clock was last read.
     cost: usize,
-    /// The read that the run ended with, if it was not over by then.
+    /// The long read that ended this batch, if it is unfinished.
     long: Option<LongRead>,
 }
 
@@ -129,8 +130,9 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
         }
     }
 
-    /// Takes frames until there is none, or others should have their turn; what goes to the replica
-    /// is added to `submitted`, which is handed in. Returns a read that takes more turns.
+    /// Takes frames until the input has no whole frame or other connections should get their turn.
+    /// Requests for the replica are collected in `submitted` and handed in. Returns a long read
+    /// that needs more turns.
     pub(crate) fn run(
         mut self,
         input: &mut BytesMut,
@@ -154,7 +156,7 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
         result.map(|()| long)
     }
 
-    /// Goes on with a read that takes more than one turn; `None` when it is answered.
+    /// Continues a long read; `None` when it is answered.
     pub(crate) fn resume(
         mut self,
         waiting: Waiting,
@@ -168,7 +170,7 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
         long
     }
 
-    /// Whether others should have their turn: the tree has been kept from being changed for long.
+    /// Whether the batch has held the read lock of the tree long enough to give way to writers.
     fn is_over_time(&mut self) -> bool {
         if self.cost < COST_MAX {
             return false;
@@ -200,7 +202,8 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
                 None => waits_for_turn(op, body, tree),
             };
             if waits {
-                // Not behind what is in flight, where the tree would be locked for all of it.
+                // A long read is not queued behind requests in flight: the tree would stay locked
+                // for all of it.
                 return Ok(Next::Enough);
             }
         }
@@ -259,7 +262,7 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
         Ok(next)
     }
 
-    /// Whether a scheme is enforced that the client has not proved yet.
+    /// Whether the client must still authenticate with an enforced scheme before this request.
     fn must_authenticate(&self, op: OpCode) -> bool {
         let enforced = &self.common.rules.enforced_schemes;
         if enforced.is_empty() || matches!(op, OpCode::AUTH | OpCode::SASL) {
@@ -269,17 +272,18 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
         !is_exempt && !self.ids.iter().any(|id| enforced.contains(&id.scheme))
     }
 
-    /// Puts something into the outbox that does not depend on the tree.
+    /// Puts a message that does not depend on the tree into the outbox.
     fn say(&mut self, say: impl FnOnce(&mut Outbox) -> usize) {
         let bytes = match &mut self.outbox {
             Some(outbox) => say(outbox),
-            // Not kept: the tree may have to be locked later in this run, and it comes first.
+            // The lock is not kept: this batch may lock the tree later, and the tree comes first.
             None => say(&mut self.conn.outbox.lock()),
         };
         self.answers.add(bytes);
     }
 
-    /// Answered at once, ahead of what is queued, unless the scheme takes its time; counts for everything that comes after it.
+    /// Handles an auth packet at once, ahead of queued requests, unless the scheme answers
+    /// asynchronously. The result counts for all later requests.
     #[cold]
     fn authenticate(&mut self, xid: Xid, packet: AuthPacket<'_>) -> Result<Next, End> {
         if !self.worker.may_try(self.conn) {
@@ -313,7 +317,7 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
         self.authenticated(xid, asking, added)
     }
 
-    /// Goes on with an auth packet whose scheme has taken its time.
+    /// Continues after the verdict of an asynchronous scheme has arrived.
     #[cold]
     pub(crate) fn decided(
         mut self,
@@ -364,8 +368,8 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
         }
     }
 
-    /// Takes a token of a client's SASL exchange, as [`Self::authenticate`] takes an auth packet. Where clients cannot
-    /// authenticate with SASL the answer is no error, and no token.
+    /// Takes a token of a client's SASL exchange. When SASL is not configured, the answer has no
+    /// error and no token.
     #[cold]
     fn sasl(&mut self, xid: Xid, token: &[u8]) -> Result<Next, End> {
         let common = self.common;
@@ -421,7 +425,7 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
         }
     }
 
-    /// Answers from the tree as it is.
+    /// Answers a read from the current tree.
     fn answer(&mut self, xid: Xid, op: OpCode, body: &[u8]) -> Next {
         let (common, conn) = (self.common, self.conn);
         let tree = self.tree.get_or_insert_with(|| common.tree.read());
@@ -450,7 +454,7 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
         self.answered(xid, op, bytes, after)
     }
 
-    /// Goes on with a read that may take long, and answers it if that was all.
+    /// Continues a long read, and answers it when it is complete.
     fn go_on(&mut self, mut read: LongRead) -> Next {
         let (common, conn) = (self.common, self.conn);
         let tree = self.tree.get_or_insert_with(|| common.tree.read());
@@ -467,7 +471,7 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
         self.answered(xid, op, bytes, after)
     }
 
-    /// Counts an answer that is in the outbox.
+    /// Counts an answer that was put into the outbox.
     fn answered(&mut self, xid: Xid, op: OpCode, bytes: usize, after: After) -> Next {
         let (Some(tree), Some(outbox)) = (&self.tree, &mut self.outbox) else {
             unreachable!("both are locked by whoever answers")
@@ -488,7 +492,7 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
         if outbox.waiting() > OUTBOX_BYTES_HIGH { Next::Enough } else { Next::Frame }
     }
 
-    /// Unlocks, counts, and hands in what goes to the replica.
+    /// Unlocks tree and outbox, counts, and hands the requests for the replica in.
     fn finish(mut self, submitted: &mut Vec<Input>) {
         assert!(
             self.outbox.is_none() || self.tree.is_some(),
@@ -512,9 +516,9 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
     }
 }
 
-/// Whether a connection has to wait for one of its answers before more is taken from its input.
+/// Whether a connection must wait for an answer before it takes more requests.
 ///
-/// Who waits for nothing is never held: nothing would wake it.
+/// A connection without requests in flight is never held: no answer would wake it.
 pub(crate) fn is_held<S: Side>(
     common: &Common<S>,
     in_flight: u32,
@@ -524,7 +528,7 @@ pub(crate) fn is_held<S: Side>(
     common.load.holds(in_flight, entering) || (in_flight > 0 && queued_reads >= QUEUED_READS_MAX)
 }
 
-/// Whether the first frame of `input` asks for a read that waits until nothing is in flight.
+/// Whether the first frame of `input` is a long read, which waits until nothing is in flight.
 pub(crate) fn begins_long<S: Side>(common: &Common<S>, input: &[u8]) -> bool {
     let Ok(Some(length)) = frame_length(input, common) else { return false };
     let frame = frame::LENGTH_BYTES..frame::LENGTH_BYTES + length;

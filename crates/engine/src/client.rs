@@ -1,10 +1,12 @@
-//! A client's connection, from its first byte to its last, without its socket: frames in, answers out.
+//! A client's connection without its socket: bytes in, answers out.
 //!
-//! Whatever is answered from the tree as it is, is answered here, a whole run under one read lock; the rest goes to the
-//! replica. Memory follows the bytes that really came, never a length that was promised.
+//! Reads that the current tree can answer are answered here, many under one read lock. Other
+//! requests go to the replica. Memory grows with the bytes received, never with an announced
+//! length.
 //!
-//! Whoever has the socket tells a [`Client`] what came ([`Client::received`]), lets it [`Client::process`] that, takes what
-//! there is to send ([`Client::collect`]), and asks what to wait for ([`Client::wants`]).
+//! The driver owns the socket. It passes received bytes to [`Client::received`], calls
+//! [`Client::process`], sends what [`Client::collect`] provides, and asks [`Client::wants`] what to
+//! wait for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,30 +29,30 @@ use crate::outbox::OutboxEnd;
 use crate::sasl::{Authentication, SaslEvent};
 use crate::sync::atomic::Ordering;
 
-/// Bytes that are read ahead from a connection none of whose requests are taken for the moment: among them
-/// may be pings.
+/// Bytes read ahead while no requests are taken from the connection: they may contain pings.
 const AHEAD_BYTES: usize = 64 << 10;
 
-/// Room for bytes to send that is kept while nothing is sent.
+/// Capacity of the send buffer that an idle connection keeps.
 const KEPT_BYTES: usize = 64 << 10;
 
-/// Unsent bytes above which nothing more is read from a connection.
+/// Unsent bytes above which no more requests are read from a connection (back-pressure).
 pub(crate) const OUTBOX_BYTES_HIGH: usize = 1 << 20;
 
-/// What a connection needs of the thread that serves it: the time, the way into the replica, and somebody who counts.
+/// What a connection needs from its network worker: the time, a way into the replica, and counters.
 ///
-/// Whoever does not implement the other methods knows no four-letter words, hands everything in at once, and counts
-/// nothing.
+/// The default methods know no four-letter words, hand requests in at once, and count nothing.
 pub trait Worker<S: Side> {
-    /// The time, since the server started.
+    /// Time since the server started.
     fn monotonic(&self) -> Duration;
 
-    /// Whether a connection begins with a four-letter word: its first four bytes, and what has come behind them.
+    /// Whether a connection starts with a four-letter word. `first`: its first four bytes; `rest`:
+    /// the bytes received after them.
     fn word(&self, _first: [u8; 4], _rest: &[u8]) -> Word {
         Word::No
     }
 
-    /// Hands in requests of a connection that were `received` at a time; `inputs` is empty afterwards and keeps its room.
+    /// Hands requests of a connection to the replica. `received`: when they were read. `inputs` is
+    /// left empty and keeps its capacity.
     fn hand_in(
         &mut self,
         common: &Common<S>,
@@ -61,58 +63,62 @@ pub trait Worker<S: Side> {
         common.inbox.push_all(inputs);
     }
 
-    /// A client has sent its connect request, which took so many bytes with its length.
+    /// The client has sent its connect request. `bytes`: its size with the length prefix.
     fn connecting(&mut self, _conn: &Conn<S>, _request: &ConnectRequest<'_>, _bytes: usize) {}
 
-    /// What a SASL exchange is told beside a token: the time by the clock on the wall, and random bytes that nobody can
-    /// foresee; `None` where the system has none, and then the client is not authenticated.
+    /// Wall-clock time and unpredictable random bytes for a SASL exchange. `None` when the system
+    /// provides no randomness: the client is then not authenticated.
     fn sasl_given(&mut self) -> Option<zebu_auth::sasl::Given>;
 
-    /// Has the scheme of an auth packet asked, which takes its time: the verdict comes to [`Conn::decide`] with the ticket.
-    /// Whoever cannot ask refuses.
+    /// Starts an asynchronous check of an auth packet. The verdict goes to [`Conn::decide`] with
+    /// `ticket`. The default refuses.
     fn ask(&mut self, _common: &Common<S>, conn: &Conn<S>, ticket: Ticket, _question: Asking<'_>) {
         conn.decide(ticket, Err(Refused::Elsewhere));
     }
 
-    /// Whether a client may try to authenticate; else its connection is closed without an answer.
+    /// Whether a client may try to authenticate. If not, its connection is closed without an
+    /// answer.
     fn may_try(&mut self, _conn: &Conn<S>) -> bool {
         true
     }
 
-    /// The credentials of a client are wrong.
+    /// A client sent wrong credentials.
     fn failed(&mut self, _conn: &Conn<S>) {}
 
-    /// Whether a client may have these ids, which it has proved; else its connection is closed without an answer.
+    /// Whether a client may use the ids it has proved. If not, its connection is closed without an
+    /// answer.
     fn admits(&mut self, _conn: &Conn<S>, _ids: &Credentials) -> bool {
         true
     }
 
-    /// An auth packet is judged.
+    /// An auth packet was accepted or refused.
     fn authenticated(&mut self, _conn: &Conn<S>, _claim: Asking<'_>, _result: Result<(), Refused>) {
     }
 
     /// A SASL exchange of a client has ended.
     fn sasl(&mut self, _conn: &Conn<S>, _event: &SaslEvent<'_>) {}
 
-    /// A read is answered, of which these are the bytes behind the request's header and the frame of the answer.
+    /// A read was answered. `body`: the request without its header; `answer`: the frame of the
+    /// answer.
     fn read(&mut self, _op: OpCode, _body: &[u8], _answer: &[u8]) {}
 
-    /// A request is answered, and its connection goes on.
+    /// A request was answered, and its connection stays open.
     fn answered(&mut self, _op: OpCode) {}
 
-    /// The answer to a read would have been too long: its client got an error.
+    /// The answer to a read was too long, so the client got an error.
     fn too_long(&mut self, _op: OpCode, _now: Duration) {}
 
-    /// A run of requests was taken from the input. What of it goes to the replica is handed in next.
+    /// A batch was taken from the input. Its requests for the replica are handed in next.
     fn ran(&mut self, _conn: &Conn<S>, _run: &Run) {}
 }
 
-/// What an auth packet says.
+/// The content of an auth packet.
 #[derive(Clone, Copy)]
 pub struct Asking<'a> {
-    /// The scheme; `None` is a null.
+    /// The scheme; `None` if the packet has a null.
     pub scheme: Option<&'a str>,
-    /// The data, or a null. Unknown, and a null, where the scheme has taken its time.
+    /// The data; `None` if the packet has a null. Also `None` for an asynchronous scheme, when the
+    /// data is no longer known.
     pub data: Option<&'a [u8]>,
 }
 
@@ -121,89 +127,89 @@ pub struct Asking<'a> {
 pub enum Word {
     /// It does not.
     No,
-    /// It does, and what belongs to the word is still on its way.
+    /// It does, but the arguments of the word are incomplete.
     Partial,
-    /// It does, and all of it is here.
+    /// It does, and the word is complete.
     Whole,
 }
 
-/// Requests of one connection that were taken in a row.
+/// Consecutive requests of one connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
     /// When they were taken.
     pub received: Duration,
-    /// How many.
+    /// Number of requests.
     pub frames: u64,
-    /// Their bytes, with the lengths in front of them.
+    /// Their size in bytes, with the length prefixes.
     pub bytes: usize,
-    /// What was answered here.
+    /// Answers made without the replica.
     pub answers: Answers,
-    /// The last request of those, and the zxid in its answer.
+    /// The last request answered here, and the zxid in its answer.
     pub last: (OpCode, Xid, Zxid),
 }
 
-/// What the next bytes are.
+/// What a connection expects next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// A four-letter word, or the length of the connect request.
     Start,
-    /// The session is being made or renewed: nothing more is looked at.
+    /// The session is being created or renewed. No input is taken meanwhile.
     Connecting,
     /// Requests.
     Open,
-    /// Nothing: what is left to send goes out, then the connection ends.
+    /// Nothing: the unsent bytes are sent, then the connection closes.
     Closing,
 }
 
-/// Why a connection ends at once.
+/// Why a connection closes at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Its bytes are not what they claim; nothing more is sent.
+    /// The client sent malformed data. Nothing more is sent.
     Broken(&'static str),
-    /// Nobody is served.
+    /// This server does not serve clients now.
     NotServing,
-    /// The scheme of its auth packet wants no answer.
+    /// The scheme of the auth packet refuses without an answer.
     Refused,
-    /// It wants to send a large request while there is no room for it.
+    /// The client sent a large request, and no memory is left for large requests.
     TooLarge,
-    /// It asked a four-letter word, which its input begins with.
+    /// The input starts with a four-letter word.
     Word,
 }
 
-/// What whoever has the socket may do with it.
+/// What the driver should do with the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wants {
-    /// More can be processed at once: others have their turn, then it goes on.
+    /// Call [`Client::process`] again after other connections had their turn.
     Turn,
-    /// All is sent, and nothing follows.
+    /// Close: everything is sent, and nothing follows.
     End,
-    /// Something is to happen first.
+    /// Wait for an event.
     Wait {
-        /// Whether bytes of the client are read.
+        /// Whether to read bytes from the client.
         read: bool,
-        /// Whether requests are taken: where not, bytes that come show that somebody is there.
+        /// Whether requests are taken. If not, received bytes only show that the client is alive.
         takes: bool,
     },
 }
 
-/// A connection between two turns: all of it but its socket.
+/// The state of a connection between two turns, without its socket.
 #[derive(Debug)]
 pub struct Client<S> {
     conn: Arc<Conn<S>>,
     phase: Phase,
     input: BytesMut,
     submitted: Vec<Input>,
-    /// What was taken from the outbox, and how much of it is sent.
+    /// Bytes taken from the outbox; the first `sent` of them are sent.
     unsent: Vec<u8>,
     sent: usize,
-    /// A read that takes more than one turn: nothing that came behind it is looked at before.
+    /// A read that needs more turns. Later requests wait for it.
     long: Option<Waiting>,
-    /// How far the client's SASL exchange has come.
+    /// State of the client's SASL exchange.
     authentication: Authentication,
 }
 
 impl<S: Side> Client<S> {
-    /// A connection that was just accepted.
+    /// Creates the state of a newly accepted connection.
     pub fn new(conn: Arc<Conn<S>>) -> Self {
         Self {
             conn,
@@ -217,44 +223,44 @@ impl<S: Side> Client<S> {
         }
     }
 
-    /// The connection as others see it.
+    /// The part of the connection that other threads see.
     pub fn conn(&self) -> &Arc<Conn<S>> {
         &self.conn
     }
 
-    /// What the next bytes are.
+    /// What the connection expects next.
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// Whether the verdict on an auth packet is waited for, and since when; where it does not come in time, whoever has the
-    /// socket [decides](Conn::decide).
+    /// The auth packet whose verdict is outstanding, and since when. If the verdict is late, the
+    /// driver [decides](Conn::decide).
     pub fn waits_for_verdict(&self) -> Option<(Ticket, Duration)> {
         self.authentication.asked.as_ref().map(|asked| (asked.ticket, asked.since))
     }
 
-    /// What has come and was not taken.
+    /// Bytes received but not taken.
     pub fn input(&self) -> &[u8] {
         &self.input
     }
 
-    /// The connection is over, for everybody.
+    /// Removes the connection, its watches and its claim on the session.
     pub fn leave(&self, common: &Common<S>) {
         let conn = &self.conn;
         common.conns.leave(conn);
         common.tree.read().drop_watcher(watcher(conn.id));
         common.conns.free(conn);
         if self.phase != Phase::Start {
-            // Said even when there is no session yet: it may be on its way.
+            // Reported even without a session: one may be on its way.
             let session = conn.session().unwrap_or(SessionId::NONE);
-            // What the client said last was perhaps not reported yet.
+            // The client's last message may not have been reported yet.
             common.inbox.push(Input::Touched { session, at: conn.heard() });
             common.inbox.push(Input::Disconnected { conn: conn.id, session });
         }
     }
 
-    /// Bytes came while requests were taken, or, if not `takes`, while they were not: then the client is heard of all the
-    /// same.
+    /// Adds received bytes. `takes`: whether requests are being taken; if not, the bytes still
+    /// count as a sign of life.
     pub fn received(&mut self, bytes: &[u8], takes: bool, now: impl FnOnce() -> Duration) {
         self.input.extend_from_slice(bytes);
         if !takes && !bytes.is_empty() {
@@ -262,7 +268,7 @@ impl<S: Side> Client<S> {
         }
     }
 
-    /// Takes everything from the input that may be taken now.
+    /// Takes all requests from the input that may be taken now.
     ///
     /// # Errors
     /// Why the connection ends.
@@ -291,10 +297,11 @@ impl<S: Side> Client<S> {
         assert!(asks || self.long.is_none(), "{:?}, and reads", self.phase);
     }
 
-    /// Takes what there is to send from the outbox, once everything before it is sent; says how much waits behind it.
+    /// Takes the next bytes from the outbox once all earlier ones are sent. Returns how many bytes
+    /// still wait in the outbox.
     ///
     /// # Errors
-    /// The client does not read what it is sent.
+    /// The client does not read its answers.
     pub fn collect(&mut self) -> Result<usize, End> {
         let mut outbox = self.conn.outbox.lock();
         if self.sent == self.unsent.len() {
@@ -312,19 +319,19 @@ impl<S: Side> Client<S> {
         Ok(outbox.waiting())
     }
 
-    /// What is to be sent next.
+    /// The bytes to send next.
     pub fn unsent(&self) -> &[u8] {
         &self.unsent[self.sent..]
     }
 
-    /// So many bytes of that are sent.
+    /// Notes that `count` of the unsent bytes were sent.
     pub fn sent(&mut self, count: usize) {
         self.sent += count;
         assert!(self.sent <= self.unsent.len(), "only what there is can be sent");
     }
 
-    /// What to wait for, while so many bytes wait behind what is to be sent next; `ended` says that the client sends
-    /// nothing more.
+    /// What the driver should wait for. `waiting`: bytes still in the outbox; `ended`: the client
+    /// sends nothing more.
     pub fn wants(&mut self, common: &Common<S>, waiting: usize, ended: bool) -> Wants {
         let unsent = self.unsent.len() - self.sent;
         let blocked = unsent > 0;
@@ -348,7 +355,7 @@ impl<S: Side> Client<S> {
                 && !self.is_held(common);
         let has_room = takes || self.phase == Phase::Open && self.input.len() < AHEAD_BYTES;
         if self.phase == Phase::Open && takes && (self.long.is_some() || self.has_frame(common)) {
-            // A run ended before its input did.
+            // The batch ended before the input did.
             return Wants::Turn;
         }
         if takes && ended {
@@ -357,7 +364,7 @@ impl<S: Side> Client<S> {
         Wants::Wait { read: has_room && !ended, takes }
     }
 
-    /// Whether nothing is taken from the input until an answer wakes the task.
+    /// Whether no requests are taken until an answer wakes the connection.
     fn is_held(&self, common: &Common<S>) -> bool {
         let in_flight = self.conn.in_flight.load(Ordering::Acquire);
         let queued_reads = self.conn.queued_reads.load(Ordering::Acquire);
@@ -365,7 +372,7 @@ impl<S: Side> Client<S> {
             || in_flight > 0 && batch::begins_long(common, &self.input)
     }
 
-    /// Whether so much waits to be sent that this comes first.
+    /// Whether so many bytes are unsent that sending comes first.
     fn is_stuffed(&self) -> bool {
         let taken = self.unsent.len() - self.sent;
         taken + self.conn.outbox.lock().waiting() > OUTBOX_BYTES_HIGH
@@ -393,8 +400,8 @@ impl<S: Side> Client<S> {
         self.input.advance(frame::LENGTH_BYTES);
         let payload = self.input.split_to(length);
         let conn = &self.conn;
-        // Said before the server's role is read: if the server stops serving behind that, it closes this
-        // connection too.
+        // Stored before the role is read: if the server stops serving after that, it also closes
+        // this connection.
         conn.has_connected.store(true, Ordering::SeqCst);
         if common.serving().is_none() {
             return Err(End::NotServing);
@@ -417,7 +424,8 @@ impl<S: Side> Client<S> {
         Ok(())
     }
 
-    /// Takes requests until the input has no whole frame, or others should have their turn.
+    /// Takes requests until the input has no whole frame or other connections should get their
+    /// turn.
     fn requests(&mut self, common: &Common<S>, worker: &mut impl Worker<S>) -> Result<(), End> {
         let Some(session) = self.conn.session() else { return Ok(()) };
         if let Some(waiting) = self.long.take() {
@@ -449,9 +457,9 @@ impl<S: Side> Client<S> {
     }
 }
 
-/// The length of the frame that `input` starts with, once it is here.
+/// The length of the first frame in `input`, once its prefix has arrived.
 ///
-/// A frame that cannot be taken ends the connection as soon as its length is known.
+/// A frame that is too long ends the connection as soon as its length is known.
 pub(crate) fn frame_length<S: Side>(
     input: &[u8],
     common: &Common<S>,

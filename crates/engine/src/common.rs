@@ -15,23 +15,23 @@ use crate::sasl::ClientSasl;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Mutex, RwLock};
 
-/// What a server is to its clients.
+/// How this server serves its clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// It runs alone.
+    /// Without an ensemble.
     Standalone,
-    /// It leads an ensemble.
+    /// As the leader of an ensemble.
     Leader,
-    /// It follows a leader, and votes.
+    /// As a follower.
     Follower,
-    /// It follows a leader, and does not vote.
+    /// As an observer.
     Observer,
-    /// It has no leader, and serves clients that only read.
+    /// Without a leader, for read-only clients.
     ReadOnly,
 }
 
 impl Mode {
-    /// As the four-letter words print it.
+    /// The name that four-letter words print.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Standalone => "standalone",
@@ -43,20 +43,21 @@ impl Mode {
     }
 }
 
-/// What connections must obey.
+/// Limits and rules for client connections.
 #[derive(Debug, Clone)]
 pub struct ClientRules {
-    /// Longest frame of a client, in bytes: `jute.maxbuffer`.
+    /// Longest frame a client may send, in bytes: `jute.maxbuffer`.
     pub packet_bytes: usize,
     /// Longest answer to a read, in bytes.
     pub answer_bytes_max: usize,
-    /// Unsent bytes above which a connection that does not read what it is sent is closed.
+    /// Unsent bytes above which a client that does not read its answers is disconnected.
     pub outbox_bytes_max: usize,
-    /// A client must have one of these schemes before it asks for anything: `enforce.auth.schemes`. Empty: none.
+    /// A client must authenticate with one of these schemes before other requests:
+    /// `enforce.auth.schemes`. Empty: no scheme is enforced.
     pub enforced_schemes: Vec<String>,
-    /// How clients authenticate with SASL; `None` where they cannot.
+    /// SASL settings; `None` if clients cannot authenticate with SASL.
     pub sasl: Option<ClientSasl>,
-    /// What may be in progress.
+    /// Limits on requests in flight.
     pub load: LoadLimits,
 }
 
@@ -75,24 +76,24 @@ impl Default for ClientRules {
 
 /// What the threads of one server share.
 pub struct Common<S> {
-    /// The state.
+    /// The database.
     pub tree: RwLock<Tree>,
     /// The authentication schemes.
     pub schemes: Arc<Schemes>,
     /// Every connection.
     pub conns: Conns<S>,
-    /// The way into the replica.
+    /// The queue of inputs for the replica.
     pub inbox: Inbox,
-    /// What is on that way or behind it, and not answered.
+    /// Counts the requests that are handed in and not answered.
     pub load: Load,
     /// What connections must obey.
     pub rules: ClientRules,
-    /// What this server is to its clients, while it serves any: one fact, so that nobody sees it serve as what it
-    /// is not any more.
+    /// How this server serves clients, if it does. Mode and start time are under one lock, so that
+    /// no reader sees a mode that has ended.
     serving: Mutex<Option<Serving>>,
 }
 
-/// What a server is to its clients, and since when on the monotonic clock.
+/// The mode, and its start on the monotonic clock.
 #[derive(Clone, Copy, Debug)]
 struct Serving {
     mode: Mode,
@@ -100,7 +101,7 @@ struct Serving {
 }
 
 impl<S: Side> Common<S> {
-    /// A server that serves nobody yet.
+    /// Creates the state of a server that does not serve yet.
     pub fn new(tree: Tree, schemes: Arc<Schemes>, rules: ClientRules) -> Self {
         Self {
             tree: RwLock::new(tree),
@@ -113,18 +114,18 @@ impl<S: Side> Common<S> {
         }
     }
 
-    /// What this server is to its clients; `None` while it serves nobody.
+    /// How this server serves clients; `None` while it does not.
     pub fn serving(&self) -> Option<Mode> {
         self.serving.lock().map(|serving| serving.mode)
     }
 
-    /// Since when it has been that, on the monotonic clock.
+    /// When the current mode began, on the monotonic clock.
     pub fn serving_since(&self) -> Option<Duration> {
         self.serving.lock().map(|serving| serving.since)
     }
 
-    /// Serves clients as `mode` says, or nobody. `mode` is asked under the lock, so that no older answer replaces a
-    /// newer one. An unchanged mode keeps its beginning.
+    /// Sets how clients are served. `mode` is called under the lock, so that an older value never
+    /// replaces a newer one. An unchanged mode keeps its start time.
     pub fn serve(&self, since: Duration, mode: impl FnOnce() -> Option<Mode>) {
         let mut serving = self.serving.lock();
         *serving = mode().map(|mode| match *serving {
@@ -133,10 +134,10 @@ impl<S: Side> Common<S> {
         });
     }
 
-    /// Closes the connections of all clients; what is in their outboxes is still sent.
+    /// Closes all client connections after sending what is in their outboxes.
     ///
-    /// A connection that has not said yet whether it is a client stays open: a monitor that asks a four-letter
-    /// word in this moment gets its answer, and a client is refused when its connect request arrives.
+    /// A connection that has not sent a connect request stays open. It may ask a four-letter word,
+    /// which is answered. A connect request is refused when it arrives.
     pub fn close_clients(&self) {
         for conn in self.conns.all() {
             if conn.has_connected.load(Ordering::SeqCst) {
@@ -146,7 +147,7 @@ impl<S: Side> Common<S> {
         }
     }
 
-    /// Answers the reads of a connection that has these credentials.
+    /// A reader that answers requests with the credentials of a connection.
     pub fn reader<'r>(
         &'r self,
         conn: ConnId,

@@ -1,4 +1,4 @@
-//! A client's connection as the rest of the server sees it: where answers go, and who the client is.
+//! A client connection as other threads see it: its outbox, session and credentials.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -13,17 +13,17 @@ use crate::outbox::Outbox;
 use crate::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Mutex, RwLock};
 
-/// What a driver keeps beside a connection.
+/// Data that the driver keeps with each connection.
 pub trait Side: fmt::Debug + Send + Sync {
-    /// Wakes whoever serves the connection: there is something to send, or to go on with.
+    /// Wakes the task of the connection: it has bytes to send or requests to take.
     fn wake(&self);
 }
 
-/// Stands for one auth packet of a connection whose scheme takes its time. Later packets have larger ones.
+/// Identifies an auth packet of a connection whose scheme answers asynchronously. Tickets increase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(u64);
 
-/// A verdict that is waited for, or has come.
+/// An outstanding verdict, or one that has arrived.
 #[derive(Debug, Default)]
 struct Pending {
     ticket: Ticket,
@@ -37,37 +37,37 @@ pub struct Conn<S> {
     pub id: ConnId,
     /// The client's address.
     pub address: IpAddr,
-    /// What is to be sent.
+    /// Bytes to send.
     pub outbox: Mutex<Outbox>,
-    /// Set by whoever wakes it, so that only the first does.
+    /// Set by the first thread that wakes the task, so that later ones need not.
     woken: AtomicBool,
-    /// Requests on their way through the replica.
+    /// Requests in flight through the replica.
     pub in_flight: AtomicU32,
-    /// Those of them whose answers nobody knows the size of.
+    /// Reads among them, whose answers have unknown sizes.
     pub queued_reads: AtomicU32,
-    /// Its session; 0 before it has one.
+    /// The session id; 0 before there is a session.
     session: AtomicI64,
     /// The session's timeout, in milliseconds.
     pub timeout_ms: AtomicI32,
-    /// Whether the client has sent its connect request. Before that it may still ask a four-letter word,
-    /// which is answered whether or not the server serves.
+    /// Whether the client has sent its connect request. Before that it may still ask a four-letter
+    /// word, which is answered whether or not the server serves.
     pub has_connected: AtomicBool,
     /// Whether the client sent the optional byte of the connect request.
     pub says_read_only: AtomicBool,
-    /// Whether it wants to go on with a session, not to begin one.
+    /// Whether the connect request renews a session.
     pub renews: AtomicBool,
-    /// Its ids.
+    /// The client's credentials.
     ids: RwLock<Credentials>,
-    /// The auth packet whose scheme takes its time.
+    /// The latest auth packet with an asynchronous scheme.
     pending: Mutex<Pending>,
-    /// When it was last heard of, in milliseconds of the server's monotonic clock.
+    /// When the client last sent something, in milliseconds of the server's monotonic clock.
     pub heard_ms: AtomicU64,
-    /// What the driver keeps beside it.
+    /// The driver's data.
     pub side: S,
 }
 
 impl<S: Side> Conn<S> {
-    /// A connection that was just accepted.
+    /// Creates a newly accepted connection.
     pub fn new(id: ConnId, address: IpAddr, ids: Credentials, outbox: Outbox, side: S) -> Self {
         Self {
             id,
@@ -88,7 +88,7 @@ impl<S: Side> Conn<S> {
         }
     }
 
-    /// The session, once there is one.
+    /// The session, if the connection has one.
     pub fn session(&self) -> Option<SessionId> {
         let id = self.session.load(Ordering::Acquire);
         (id != 0).then_some(SessionId(id))
@@ -102,22 +102,22 @@ impl<S: Side> Conn<S> {
         self.session.store(session.0, Ordering::Release);
     }
 
-    /// The ids it has now.
+    /// The current credentials.
     pub fn ids(&self) -> Credentials {
         self.ids.read().clone()
     }
 
-    /// Runs `look` on the ids it has now.
+    /// Calls `look` with the current credentials.
     pub fn with_ids<T>(&self, look: impl FnOnce(&Credentials) -> T) -> T {
         look(&self.ids.read())
     }
 
-    /// Replaces the ids.
+    /// Replaces the credentials.
     pub fn set_ids(&self, ids: Credentials) {
         *self.ids.write() = ids;
     }
 
-    /// Begins to wait for a verdict.
+    /// Issues the ticket of a new auth packet and forgets the older ones.
     pub(crate) fn asks(&self) -> Ticket {
         let mut pending = self.pending.lock();
         let ticket = Ticket(pending.ticket.0 + 1);
@@ -125,7 +125,8 @@ impl<S: Side> Conn<S> {
         ticket
     }
 
-    /// The verdict on the auth packet of this number has come; the first one counts, and none counts for a later packet.
+    /// Stores the verdict on the auth packet with this ticket. Later verdicts and those on earlier
+    /// packets are ignored.
     pub fn decide(&self, ticket: Ticket, verdict: Verdict) {
         let mut pending = self.pending.lock();
         if pending.ticket != ticket || pending.verdict.is_some() {
@@ -136,28 +137,28 @@ impl<S: Side> Conn<S> {
         self.wake();
     }
 
-    /// The verdict that is waited for, once it has come.
+    /// Takes the verdict on the current auth packet, if it has arrived.
     pub(crate) fn verdict(&self, ticket: Ticket) -> Option<Verdict> {
         let mut pending = self.pending.lock();
         assert_eq!(pending.ticket, ticket, "one verdict is waited for at a time");
         pending.verdict.take()
     }
 
-    /// Says that there is something to send or to look at.
+    /// Wakes the task of this connection.
     pub fn wake(&self) {
         if !self.woken.swap(true, Ordering::AcqRel) {
             self.side.wake();
         }
     }
 
-    /// Whether there is something to look at since the task was [about to look](Conn::looking).
+    /// Whether the task was woken since it last [began to look](Conn::looking).
     pub fn is_woken(&self) -> bool {
         self.woken.load(Ordering::Acquire)
     }
 
-    /// The task is about to look: whatever comes from now on wakes it again.
+    /// The task is about to look for work: later events wake it again.
     ///
-    /// A swap, not a store: the task must see what came before the last wake-up that it takes.
+    /// A swap, not a store: the task must see everything that preceded the last wake-up it takes.
     pub fn looking(&self) {
         if faults::loses_wake_ups() {
             return;
@@ -165,12 +166,12 @@ impl<S: Side> Conn<S> {
         self.woken.swap(false, Ordering::AcqRel);
     }
 
-    /// When it was last heard of.
+    /// When the client last sent something.
     pub fn heard(&self) -> Duration {
         Duration::from_millis(self.heard_ms.load(Ordering::Relaxed))
     }
 
-    /// The client is heard of, at this time of the server's monotonic clock.
+    /// Notes that the client sent something. `now` is on the server's monotonic clock.
     pub fn hear(&self, now: Duration) {
         self.heard_ms.store(now.as_millis() as u64, Ordering::Relaxed);
     }

@@ -1,7 +1,7 @@
-//! All connections, in slots that are used again.
+//! All client connections, in reusable slots.
 //!
-//! A connection's number is its slot and a generation, so that no two connections ever have the
-//! same number, while the slot alone is small enough to stand for it in the watch table.
+//! A [`ConnId`] combines the slot with a generation, so it is never used twice. The slot alone is
+//! small enough to identify the connection in the watch table.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,30 +13,30 @@ use zebu_tree::WatcherId;
 use crate::conn::{Conn, Side};
 use crate::sync::{RwLock, RwLockReadGuard};
 
-/// How many connections there may be.
+/// Limits on the number of connections.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ConnLimits {
-    /// From one address.
+    /// Per client address.
     pub per_address: Option<u32>,
-    /// In all.
+    /// In total.
     pub total: Option<u32>,
 }
 
-/// Every connection, by its number.
+/// All connections, by id.
 #[derive(Debug)]
 pub struct Conns<S>(RwLock<Table<S>>);
 
 #[derive(Debug)]
 struct Table<S> {
     slots: Vec<Slot<S>>,
-    /// Slots without a connection, and without watches of the last one.
+    /// Slots that have no connection and no watches of an earlier one.
     free: Vec<u32>,
     per_address: BTreeMap<IpAddr, u32>,
     count: usize,
 }
 
 impl<S> Table<S> {
-    /// Asserts that the numbers agree: in debug builds, a look at each connection.
+    /// Asserts that the counts agree; in debug builds by visiting every slot.
     fn check(&self) {
         assert!(self.count + self.free.len() <= self.slots.len(), "a slot is free and taken");
         assert!(self.per_address.len() <= self.count, "an address without a connection");
@@ -49,7 +49,7 @@ impl<S> Table<S> {
     }
 }
 
-/// More slots than this are not looked at one by one.
+/// Above this many slots, the check does not visit every slot.
 const CHECKED_MAX: usize = 256;
 
 #[derive(Debug)]
@@ -58,18 +58,18 @@ struct Slot<S> {
     conn: Option<Arc<Conn<S>>>,
 }
 
-/// The connections there are at the moment.
+/// A read-locked view of the current connections.
 pub struct ConnsView<'c, S>(RwLockReadGuard<'c, Table<S>>);
 
 impl<S: Side> ConnsView<'_, S> {
-    /// Whether the connection of that number is still there.
+    /// Whether a connection with this id exists.
     pub fn has(&self, id: ConnId) -> bool {
         let slot = self.0.slots.get(watcher(id).0 as usize);
         slot.and_then(|slot| slot.conn.as_ref()).is_some_and(|conn| conn.id == id)
     }
 }
 
-/// What stands for a connection in the watch table.
+/// The id of a connection in the watch table: its slot.
 pub fn watcher(id: ConnId) -> WatcherId {
     WatcherId(id.0 as u32)
 }
@@ -90,8 +90,7 @@ impl<S> Default for Conns<S> {
 }
 
 impl<S: Side> Conns<S> {
-    /// Lets a connection in, which `make` makes of its number, unless its address or the server has
-    /// enough of them.
+    /// Adds a connection that `make` builds from its id. `None` if a limit is reached.
     pub fn enter(
         &self,
         address: IpAddr,
@@ -123,45 +122,45 @@ impl<S: Side> Conns<S> {
         Some(conn)
     }
 
-    /// The connection of that number, if it is still there.
+    /// The connection with this id, if it still exists.
     pub fn get(&self, id: ConnId) -> Option<Arc<Conn<S>>> {
         let conn = self.by_watcher(watcher(id))?;
         (conn.id == id).then_some(conn)
     }
 
-    /// The connection that stands in the watch table as `watcher`, if it is still there.
+    /// The connection that `watcher` identifies in the watch table, if it still exists.
     pub fn by_watcher(&self, watcher: WatcherId) -> Option<Arc<Conn<S>>> {
         self.0.read().slots.get(watcher.0 as usize)?.conn.clone()
     }
 
-    /// Every connection stands in the watch table as a number below this.
+    /// An upper bound (exclusive) of the watcher ids in use.
     pub fn slots(&self) -> u32 {
         self.0.read().slots.len() as u32
     }
 
-    /// Keeps the table as it is, to look for several. Not to be held while anything else is locked.
+    /// Locks the table for several look-ups. Lock nothing else while holding the view.
     pub fn view(&self) -> ConnsView<'_, S> {
         ConnsView(self.0.read())
     }
 
-    /// How many there are.
+    /// The number of connections.
     pub fn count(&self) -> usize {
         self.0.read().count
     }
 
-    /// All of them.
+    /// All connections.
     pub fn all(&self) -> Vec<Arc<Conn<S>>> {
         let mut all = Vec::new();
         self.each(|conn| all.push(conn.clone()));
         all
     }
 
-    /// Shows all of them to `look`.
+    /// Calls `look` with each connection.
     pub fn each(&self, mut look: impl FnMut(&Arc<Conn<S>>)) {
         self.0.read().slots.iter().filter_map(|slot| slot.conn.as_ref()).for_each(&mut look);
     }
 
-    /// Forgets a connection. Its slot stays taken until [`Conns::free`].
+    /// Removes a connection. Its slot stays taken until [`Conns::free`].
     pub fn leave(&self, conn: &Conn<S>) {
         let mut table = self.0.write();
         let table = &mut *table;
@@ -181,7 +180,7 @@ impl<S: Side> Conns<S> {
         table.check();
     }
 
-    /// Lets the slot of a connection that has left be used again: none of its watches is left.
+    /// Frees the slot of a removed connection, once its watches are removed too.
     pub fn free(&self, conn: &Conn<S>) {
         let mut table = self.0.write();
         let number = watcher(conn.id).0;

@@ -1,5 +1,5 @@
-//! What one turn of the replica's thread gives to connections: answers and notifications go into their outboxes at once,
-//! their tasks are woken together.
+//! Delivers the answers and notifications of one turn of the replica. They are put into the
+//! outboxes at once; the tasks of the connections are woken together at the end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,66 +16,67 @@ use crate::load::Several;
 use crate::outbox::Outbox;
 use crate::sync::atomic::Ordering;
 
-/// So many connections that only get notifications are woken together: theirs leave while others' are still made.
+/// Wake the connections after this many that only get notifications, so that the first are sent
+/// while later ones are being made.
 const WOKEN_TOGETHER: usize = 256;
 
-/// Who counts what connections get; whoever does not implement a method counts nothing.
+/// Counts deliveries. The default methods count nothing.
 pub trait Counter<S> {
-    /// A connection was given answers; all of them are in its outbox.
+    /// Answers for one connection were put into its outbox.
     fn delivered(&mut self, _row: &Delivered<'_, S>) {}
 
-    /// A notification is in the outbox of a connection; its frame has so many bytes.
+    /// A notification was put into an outbox. `bytes`: the size of its frame.
     fn notified(&mut self, _conn: &Conn<S>, _event: EventType, _path: &str, _bytes: usize) {}
 }
 
-/// Answers that one connection was given in a row.
+/// Consecutive answers for one connection.
 #[derive(Debug)]
 pub struct Delivered<'r, S> {
     /// The connection.
     pub conn: &'r Conn<S>,
-    /// When the requests came that are answered.
+    /// When the requests were received.
     pub received: Duration,
-    /// When what they belong to was begun to be carried out.
+    /// When the effects of the turn began to be carried out.
     pub began: Duration,
-    /// When all of it was.
+    /// When they were complete.
     pub now: Duration,
-    /// Reads among them.
+    /// Number of reads.
     pub reads: u64,
-    /// Writes among them.
+    /// Number of writes.
     pub writes: u64,
-    /// How many there are, and how long.
+    /// Number and sizes of the answers.
     pub answers: Answers,
-    /// What was answered last.
+    /// The last request answered.
     pub last: (OpCode, Xid, Zxid),
 }
 
-/// Which latencies an answer counts for.
+/// Which latency metric an answer counts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Those of reads.
+    /// The latency of reads.
     Read,
-    /// Those of writes.
+    /// The latency of writes.
     Write,
-    /// None of these: it asked for neither, or got neither.
+    /// None: the request was neither, or failed.
     Neither,
 }
 
-/// What is delivered in one turn of the replica's thread.
+/// Deliveries of one turn of the replica.
 #[derive(Debug)]
 pub struct Delivery<S> {
     rows: Vec<Row<S>>,
-    /// How many of the last of them are there for notifications only.
+    /// How many of the last rows only have notifications.
     notified: usize,
     late: faults::Late<S>,
 }
 
-/// What one connection gets in a row.
+/// Consecutive deliveries for one connection.
 #[derive(Debug)]
 struct Row<S> {
     conn: Arc<Conn<S>>,
-    /// When the requests came that are answered.
+    /// When the requests were received.
     received: Option<Duration>,
-    /// Requests of it that are done with.
+    /// Requests finished, answered or not.
     done: u32,
     /// Reads among them.
     queued_reads: u32,
@@ -83,7 +84,7 @@ struct Row<S> {
     reads: u64,
     writes: u64,
     answers: Answers,
-    /// What was answered last.
+    /// The last request answered.
     last: (OpCode, Xid, Zxid),
 }
 
@@ -102,7 +103,7 @@ impl<S: Side> Row<S> {
         }
     }
 
-    /// Counts what is in it and wakes its connection; the effects it belongs to `began` at a time, and `now` is now.
+    /// Counts the row and wakes its connection. `began`: when its effects began to be carried out.
     fn end(
         self,
         common: &Common<S>,
@@ -128,8 +129,8 @@ impl<S: Side> Row<S> {
                 let before = conn.queued_reads.fetch_sub(queued_reads, Ordering::AcqRel);
                 debug_assert!(before >= queued_reads, "what is answered was asked");
             }
-            // Only now its requests count as answered: what its task answers by itself from here on comes
-            // behind the answers that are in its outbox.
+            // The requests count as answered only now, after their answers are in the outbox. So
+            // answers the task makes by itself from here on come after them.
             let before = conn.in_flight.fetch_sub(done, Ordering::AcqRel);
             debug_assert!(before >= done, "what is answered was asked");
         }
@@ -144,8 +145,8 @@ impl<S> Default for Delivery<S> {
 }
 
 impl<S: Side> Delivery<S> {
-    /// Answers a request: `put` puts the answer into the outbox of its connection and says how many bytes that were.
-    /// False when the connection is gone.
+    /// Answers a request. `put` appends the answer to the outbox and returns its size in bytes.
+    /// Returns false if the connection is gone.
     pub fn answer(
         &mut self,
         common: &Common<S>,
@@ -166,21 +167,21 @@ impl<S: Side> Delivery<S> {
         true
     }
 
-    /// Gives a request up, and its connection with it.
+    /// Gives up a request and closes its connection.
     pub fn abandon(&mut self, common: &Common<S>, origin: &Origin) {
         if let Some(row) = self.done(common, origin) {
             row.conn.outbox.lock().close();
         }
     }
 
-    /// Remembers to wake the connection's task.
+    /// Marks the connection's task to be woken.
     pub fn touch(&mut self, conn: Arc<Conn<S>>) {
         if self.rows.last().is_none_or(|last| !Arc::ptr_eq(&last.conn, &conn)) {
             self.rows.push(Row::new(conn, None));
         }
     }
 
-    /// The same, for a notification.
+    /// Marks the connection's task to be woken for a notification.
     fn notify(&mut self, conn: Arc<Conn<S>>) {
         let before = self.rows.len();
         self.touch(conn);
@@ -195,8 +196,8 @@ impl<S: Side> Delivery<S> {
         }
     }
 
-    /// Counts everything, and wakes the tasks of all connections that have something to send, or to go on with. The
-    /// effects that this belongs to `began` at a time; `now` is asked only if there is anything.
+    /// Counts all deliveries and wakes the tasks of their connections. `began`: when the effects
+    /// began to be carried out; `now` is called only if there are deliveries.
     pub fn end<C: Counter<S>>(
         &mut self,
         common: &Common<S>,
@@ -213,7 +214,8 @@ impl<S: Side> Delivery<S> {
         self.rows.drain(..).for_each(|row| row.end(common, counter, began, now));
     }
 
-    /// A request is done with, answered or not; the row of its connection, if that is still there.
+    /// Finishes a request, answered or not. Returns the row of its connection, if that still
+    /// exists.
     fn done(&mut self, common: &Common<S>, origin: &Origin) -> Option<&mut Row<S>> {
         let Some(row) = self.row(common, origin.conn, origin.received) else {
             let mut one = Several::default();
@@ -227,7 +229,7 @@ impl<S: Side> Delivery<S> {
         Some(row)
     }
 
-    /// Where the answer to a request goes that was `received` at a time.
+    /// The row for answers to requests of connection `id` that were `received` at a time.
     fn row(&mut self, common: &Common<S>, id: ConnId, received: Duration) -> Option<&mut Row<S>> {
         let last = self.rows.last().filter(|last| last.conn.id == id);
         let fits = last.is_some_and(|last| last.received.is_none_or(|other| other == received));
@@ -245,7 +247,7 @@ impl<S: Side> Delivery<S> {
     }
 }
 
-/// Puts notifications into the outboxes, in front of every answer that could show their cause.
+/// Puts notifications into the outboxes, ahead of any answer that could reveal the change.
 pub struct Notifier<'d, S, C> {
     common: &'d Common<S>,
     delivery: &'d mut Delivery<S>,
@@ -253,7 +255,7 @@ pub struct Notifier<'d, S, C> {
 }
 
 impl<'d, S: Side, C: Counter<S>> Notifier<'d, S, C> {
-    /// Notifications that are a part of `delivery`.
+    /// Creates a notifier that adds to `delivery`.
     pub fn new(common: &'d Common<S>, delivery: &'d mut Delivery<S>, counter: &'d mut C) -> Self {
         Self { common, delivery, counter }
     }

@@ -1,7 +1,7 @@
-//! The order of a turn, and what becomes of the replica's outputs.
+//! The order of a turn, and how the replica's outputs are carried out.
 //!
-//! Inputs are taken in batches: some of them are validated under one read lock of the tree, and everything they
-//! commit is applied under one write lock.
+//! Inputs are taken in batches. A batch is validated under one read lock of the tree; the
+//! transactions it commits are applied under one write lock.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,30 +31,31 @@ use crate::sync::atomic::Ordering;
 use crate::sync_policy::SyncPolicy;
 use crate::world::{AppliedTxn, Failed, World};
 
-/// How often sessions that were heard of without the replica are reported to it.
+/// How often recent signs of life of sessions are reported to the replica.
 const TOUCH_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Bytes of answers to reads that are made under one write lock.
+/// Bytes of read answers made under one write lock, at most.
 const ANSWERED_BYTES: usize = 1 << 20;
 
-/// Inputs validated under one read lock. What comes of them is carried out before the next are looked at, so that the
-/// disk writes the first of many requests, and clients have their answers, while the replica sees to the others.
+/// Inputs validated under one read lock. Their outputs are carried out before the next inputs are
+/// taken, so that the disk and the clients already work on the first of many requests.
 const STEP_BATCH: usize = 256;
 
 const _: () = assert!(STEP_BATCH > 0 && ANSWERED_BYTES > 0);
-// A session is not given time that passes between two reports anyway.
+// Two reports may be this far apart without a session being given extra time.
 const _: () = assert!(TOUCH_INTERVAL.as_millis() < LATE_MIN.as_millis());
 
-/// What an engine is configured with.
+/// Options of an engine.
 #[derive(Clone, Debug, Default)]
 pub struct EngineOptions {
-    /// The configuration in force, of a member of an ensemble; `None`: the server runs alone.
+    /// The configuration of the ensemble; `None` for a standalone server.
     pub members: Option<Arc<Membership>>,
-    /// Whether the members may change (`reconfigEnabled`).
+    /// Whether the membership may be reconfigured (`reconfigEnabled`).
     pub reconfig: bool,
-    /// Whether a leader has clients of its own (`leaderServes`).
+    /// Whether the leader serves clients (`leaderServes`).
     pub leader_serves: bool,
-    /// Whether records may be made durable by the thread that has the turn: nothing delays them on purpose.
+    /// Whether the thread of the turn may sync the log itself. False if syncs are delayed on
+    /// purpose.
     pub syncs_itself: bool,
 }
 
@@ -62,53 +63,54 @@ pub struct EngineOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Turn {
-    /// All that came is seen to.
+    /// All inputs are carried out.
     Done,
-    /// [`World::goes_on`] said no: the next call goes on with it.
+    /// [`World::goes_on`] returned false: the next call continues the turn.
     Paused,
 }
 
-/// The order of turns, and what of a turn is still to be done.
+/// Runs turns, and keeps the state of an unfinished one.
 ///
-/// **Invariant:** inputs are taken from the inbox by the engine alone, one turn after the other: they are stepped through
-/// in the order in which they came. The next inputs are taken when everything that came of those before is carried out.
+/// **Invariant:** only the engine takes inputs from the inbox, one turn after the other, and steps
+/// through them in the order of arrival. It takes the next inputs when all outputs of the earlier
+/// ones are carried out.
 #[derive(Debug)]
 pub struct Engine<S> {
     options: EngineOptions,
-    /// When the sessions that were heard of were reported last.
+    /// When signs of life were last reported.
     touched: Duration,
-    /// When it was done with its inputs last.
+    /// When the engine last finished its inputs.
     looked: Duration,
-    /// What has been given for the time in which nobody listened to clients, and to other servers.
+    /// Time already given to sessions and to peers for periods in which this server did not read.
     given: Given,
     peers_given: Given,
     policy: SyncPolicy,
-    /// Whether the last digest that was compared was another one than the transaction's.
+    /// Whether the last digest compared differed from the one in the transaction.
     differs: bool,
-    /// Whether clients are kept away since the tree is another one than the leader's.
+    /// Whether clients are refused because the tree differs from the leader's.
     is_doubted: bool,
-    /// What was made durable in this turn, and is not reported yet.
+    /// Up to where this turn made the log durable, if not reported yet.
     flushed: Option<Zxid>,
-    /// Inputs that are not stepped through yet, and outputs that are not carried out.
+    /// Inputs not stepped through yet, and outputs not carried out yet.
     inputs: VecDeque<Input>,
     outputs: VecDeque<Output>,
-    /// Records that are not ordered yet.
+    /// Records not handed to the log yet.
     records: Records,
-    /// The last transaction that was applied, of which the replica does not know yet.
+    /// The last transaction applied, if the replica was not told yet.
     applied: Option<Zxid>,
     /// Whether a turn has begun and is not over.
     is_under_way: bool,
-    /// The time of the turn: read when it begins, and when it goes on.
+    /// The time of this turn, read when the turn begins or continues.
     now: Now,
-    /// Since when outputs are being carried out.
+    /// When the current outputs began to be carried out.
     carries_out: Option<Duration>,
     delivery: Delivery<S>,
-    /// Room, used again.
+    /// An empty vector, kept for its capacity.
     room: Vec<Input>,
 }
 
 impl<S: crate::Side> Engine<S> {
-    /// An engine before its first turn, which begins at this time.
+    /// Creates an engine. `now`: the time before its first turn.
     pub fn new(options: EngineOptions, now: Duration) -> Self {
         Self {
             options,
@@ -132,20 +134,20 @@ impl<S: crate::Side> Engine<S> {
         }
     }
 
-    /// Whether it is a member of an ensemble.
+    /// Whether this server is a member of an ensemble.
     fn is_member(&self) -> bool {
         self.options.members.is_some()
     }
 
-    /// When it has to have a turn next, whatever happens.
+    /// When the next turn is due, even without inputs.
     pub fn next(&self, replica: &Replica) -> Duration {
         replica.next_tick().min(self.touched + TOUCH_INTERVAL)
     }
 
-    /// Takes what is in the inbox and carries it out, and what comes of that.
+    /// Takes all inputs from the inbox and carries out their consequences.
     ///
     /// # Errors
-    /// Why the server cannot go on; then it must not have another turn.
+    /// The server cannot continue; do not call this again.
     pub fn turn<W: World<Side = S>>(
         &mut self,
         common: &Common<S>,
@@ -177,7 +179,7 @@ impl<S: crate::Side> Engine<S> {
         }
     }
 
-    /// Asserts that nothing of a turn that is over is left to be done.
+    /// Asserts that a finished turn leaves nothing undone.
     fn check(&self) {
         assert!(!self.is_under_way, "a turn is over and under way");
         assert!(self.inputs.is_empty(), "{} inputs are left", self.inputs.len());
@@ -193,7 +195,7 @@ impl<S: crate::Side> Engine<S> {
         !self.outputs.is_empty() || !self.records.is_empty() || self.applied.is_some()
     }
 
-    /// Takes the inputs of a turn: what came, who was heard of, and the time.
+    /// Takes the inputs of a turn: those in the inbox, signs of life, and the tick.
     fn begin(&mut self, common: &Common<S>, world: &mut impl World<Side = S>) {
         assert!(self.inputs.is_empty() && !self.is_carrying_out(), "the last turn is over");
         self.is_under_way = true;
@@ -213,8 +215,8 @@ impl<S: crate::Side> Engine<S> {
         let is_asked = self.is_member() && inputs.iter().any(is_asked);
         let is_tick = now.monotonic >= world.replica().next_tick();
         if is_asked || is_tick || now.monotonic >= self.touched + TOUCH_INTERVAL {
-            // The leader is told of everybody who was heard of until it asked, and nobody expires who was heard of
-            // just now.
+            // Report every session heard of so far: the leader gets a complete answer, and no
+            // session expires that has just been heard of.
             self.report_touched(common, world, now, &mut first);
         }
         inputs.splice(0..0, first);
@@ -224,9 +226,8 @@ impl<S: crate::Side> Engine<S> {
         self.inputs = inputs.into();
     }
 
-    /// Gives clients and other servers the time in which this server did not listen to them: what they
-    /// have said meanwhile is still in their sockets. A stopped process, a machine that slept, threads
-    /// that got no processor.
+    /// Extends timeouts by the time in which this server did not read its sockets, since messages
+    /// may be waiting there. Causes: a stopped process, a suspended machine, starved threads.
     fn give_time(&mut self, world: &mut impl World<Side = S>, now: Duration) -> Vec<Input> {
         let mut inputs = Vec::new();
         let next = self.next(world.replica());
@@ -248,7 +249,7 @@ impl<S: crate::Side> Engine<S> {
         inputs
     }
 
-    /// Tells the replica of every session whose connection was heard of since last time.
+    /// Reports to the replica every session heard of since the last report.
     fn report_touched(
         &mut self,
         common: &Common<S>,
@@ -259,12 +260,13 @@ impl<S: crate::Side> Engine<S> {
         let since = self.touched;
         assert!(since <= now.monotonic, "reported at a time to come: {since:?}");
         self.touched = now.monotonic;
-        // A leader asks whom a learner has heard of: whoever may be waiting to be heard counts.
+        // A leader asks a learner for the sessions it heard of. If this server did not read, every
+        // session counts: its messages may be unread.
         let listened = world.listened().unwrap_or(now.monotonic);
         let is_deaf = self.is_member() && now.monotonic > listened + LATE_MIN;
         common.conns.each(|conn| {
             let at = if is_deaf { now.monotonic } else { conn.heard() };
-            // The millisecond of the last report is looked at again.
+            // The millisecond of the last report is included again.
             if at + Duration::from_millis(1) >= since
                 && let Some(session) = conn.session()
                 && !faults::forgets_touches()
@@ -275,7 +277,7 @@ impl<S: crate::Side> Engine<S> {
         world.touched();
     }
 
-    /// Steps through some inputs; there are some.
+    /// Steps through the next inputs. There must be some.
     fn step<W: World<Side = S>>(
         &mut self,
         common: &Common<S>,
@@ -300,7 +302,7 @@ impl<S: crate::Side> Engine<S> {
         Ok(())
     }
 
-    /// Carries out what the replica has asked for, and what comes of that.
+    /// Carries out the replica's outputs, and the outputs these lead to.
     fn carry_out<W: World<Side = S>>(
         &mut self,
         common: &Common<S>,
@@ -321,7 +323,7 @@ impl<S: crate::Side> Engine<S> {
             world.carried_out();
             self.append_or_commit(world)?;
             if let Some(zxid) = self.applied.take() {
-                // What was applied may have been what a new role waited for.
+                // The transaction may have been the one that a new role waited for.
                 let now = self.now;
                 let mut outputs = Vec::from(std::mem::take(&mut self.outputs));
                 let tree = common.tree.read();
@@ -342,7 +344,7 @@ impl<S: crate::Side> Engine<S> {
         self.delivery.end(common, world, began, World::monotonic);
     }
 
-    /// Carries out the outputs there are.
+    /// Carries out the current outputs.
     fn effects<W: World<Side = S>>(
         &mut self,
         common: &Common<S>,
@@ -363,7 +365,7 @@ impl<S: crate::Side> Engine<S> {
                 Output::Snapshot => {
                     self.append(world)?;
                     world.order(Order::Roll)?;
-                    // It reads the tree, and may begin here.
+                    // The snapshot reads the tree, and may begin here.
                     tree = None;
                     world.snapshot(common);
                 }
@@ -442,7 +444,7 @@ impl<S: crate::Side> Engine<S> {
                     match output {
                         zebu_zab::Output::Send(link, packet) => world.send(link, packet),
                         output => {
-                            // A link's packets come before its end.
+                            // The packets of a link are sent before the link is closed.
                             world.hand_over();
                             self.between_servers(common, world, now, output)?;
                         }
@@ -467,7 +469,7 @@ impl<S: crate::Side> Engine<S> {
         Ok(Turn::Done)
     }
 
-    /// Carries out what concerns other servers, or the disk of a member of an ensemble.
+    /// Carries out an output that concerns other servers or a member's files.
     fn between_servers<W: World<Side = S>>(
         &mut self,
         common: &Common<S>,
@@ -515,7 +517,7 @@ impl<S: crate::Side> Engine<S> {
         world.order(Order::Member(job))
     }
 
-    /// Serves clients, or nobody.
+    /// Serves clients in a new role, or stops serving.
     fn change_role<W: World<Side = S>>(
         &mut self,
         common: &Common<S>,
@@ -526,20 +528,21 @@ impl<S: crate::Side> Engine<S> {
         world.role(role);
         self.is_doubted &= role != Role::Looking;
         if role != Role::Looking {
-            // What a copy was ahead of is committed, though perhaps not applied: that waits for our own disk.
+            // Everything a snapshot transfer was ahead of is committed, though perhaps not applied:
+            // applying waits for our own disk.
             let committed = world.replica().peer().map_or(Zxid::ZERO, Peer::committed);
             let mut tree = common.tree.write();
             tree.trust_digests(committed);
             let shows = self.options.reconfig && !faults::hides_the_configuration();
             if let Some(members) = self.options.members.as_ref().filter(|_| shows) {
-                // What the first epoch has agreed on is in no transaction.
+                // No transaction holds the configuration of the first epoch.
                 membership::show(&mut tree, members, now.wall_ms);
             }
         }
         serve(common, world, self.mode(role));
     }
 
-    /// As what it serves clients in a role, if it does.
+    /// How clients are served in a role, if at all.
     fn mode(&self, role: Role) -> Option<Mode> {
         match role {
             _ if self.is_doubted => None,
@@ -550,8 +553,8 @@ impl<S: crate::Side> Engine<S> {
         }
     }
 
-    /// Makes the records of a turn durable at once where that is the fastest, and nothing else is left to do, else
-    /// orders it.
+    /// Syncs the records of a turn at once if that is faster and no output is left; otherwise hands
+    /// them to the log.
     fn append_or_commit<W: World<Side = S>>(&mut self, world: &mut W) -> Result<(), Failed> {
         if self.records.is_empty() {
             return Ok(());
@@ -571,7 +574,7 @@ impl<S: crate::Side> Engine<S> {
         self.append(world)
     }
 
-    /// Hands records to the log.
+    /// Hands the records to the log.
     fn append<W: World<Side = S>>(&mut self, world: &mut W) -> Result<(), Failed> {
         if self.records.is_empty() {
             return Ok(());
@@ -593,7 +596,7 @@ impl<S: crate::Side> Engine<S> {
         let applied = tree.apply(&record, &mut Notifier::new(common, &mut self.delivery, world));
         assert_eq!(tree.last_zxid(), before.max(zxid), "the tree is at the transaction");
         if applied.digest_compared {
-            // What agrees is told after what does not.
+            // A match is reported only after a mismatch.
             let told = !applied.digest_matches || self.differs;
             self.differs = !applied.digest_matches;
             if told && self.is_member() {
@@ -620,7 +623,7 @@ impl<S: crate::Side> Engine<S> {
         }
     }
 
-    /// Answers a read that had to wait; says how long the answer is.
+    /// Answers a read that waited. Returns the size of the answer.
     fn answer<W: World<Side = S>>(
         &mut self,
         common: &Common<S>,
@@ -658,7 +661,7 @@ impl<S: crate::Side> Engine<S> {
     }
 }
 
-/// The tree's zxid, whether or not the caller has locked it.
+/// The tree's zxid. `tree`: the tree, if the caller has locked it.
 fn last_zxid<S: crate::Side>(common: &Common<S>, tree: Option<&Tree>) -> Zxid {
     match tree {
         Some(tree) => tree.last_zxid(),
@@ -666,19 +669,19 @@ fn last_zxid<S: crate::Side>(common: &Common<S>, tree: Option<&Tree>) -> Zxid {
     }
 }
 
-/// What the last byte of the answer to a connect request says; clients that do not send theirs
-/// get none.
+/// The read-only flag in the answer to a connect request; `None` for clients that did not send
+/// theirs.
 fn read_only_byte<S: crate::Side>(common: &Common<S>, conn: &Conn<S>) -> Option<bool> {
     let read_only = common.serving() == Some(Mode::ReadOnly);
     conn.says_read_only.load(Ordering::Relaxed).then_some(read_only)
 }
 
-/// Answers a connect request.
+/// Sends the answer to a connect request.
 fn greet<S: crate::Side>(conn: &Conn<S>, response: &ConnectResponse) {
     conn.outbox.lock().put(|out| frame::frame(out, |out| response.encode(out)));
 }
 
-/// Lets clients in, or sends all away.
+/// Serves clients in `mode`, or disconnects all of them.
 fn serve<W: World>(common: &Common<W::Side>, world: &mut W, mode: Option<Mode>) {
     world.serve(common, mode);
     if mode.is_none() {

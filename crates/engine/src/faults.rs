@@ -1,5 +1,5 @@
-//! Faults that are put in on purpose, to see whether the simulator finds them: one function each. Without the feature
-//! `mutants` of `zebu-proto` each of them is a constant.
+//! Deliberate faults, one function each, to prove that the simulator finds them. Without the
+//! feature `mutants` of `zebu-proto`, each function returns a constant.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use zebu_replica::frame;
 
 use crate::conn::{Conn, Side};
 
-/// A turn reports records as durable that it only orders.
+/// A turn reports records as durable that are only queued.
 pub(crate) fn tells_before_the_sync() -> bool {
     zebu_proto::mutant!("told before the sync")
 }
 
-/// A turn that has made records durable does not say so.
+/// A turn that synced the log does not report it.
 pub(crate) fn forgets_its_sync() -> bool {
     zebu_proto::mutant!("sync of a turn not told")
 }
@@ -23,22 +23,22 @@ pub(crate) fn loses_wake_ups() -> bool {
     zebu_proto::mutant!("lost wake-up")
 }
 
-/// A run of requests does not count those that it hands in itself.
+/// A batch does not count the requests it hands in.
 pub(crate) fn forgets_what_it_hands_in() -> bool {
     zebu_proto::mutant!("answer overtaken in a run")
 }
 
-/// A run of requests goes on however long it takes.
+/// A batch never gives way to others.
 pub(crate) fn forgets_the_time() -> bool {
     zebu_proto::mutant!("run without end")
 }
 
-/// AUTH counts from the next run of requests on.
+/// An auth packet counts only from the next batch on.
 pub(crate) fn authenticates_late() -> bool {
     zebu_proto::mutant!("AUTH after the next request")
 }
 
-/// Whoever is not authenticated may read.
+/// Unauthenticated clients may read.
 pub(crate) fn lets_all_read() -> bool {
     zebu_proto::mutant!("all may read")
 }
@@ -48,52 +48,52 @@ pub(crate) fn takes_any_length() -> bool {
     zebu_proto::mutant!("frames of any length")
 }
 
-/// What is answered is in progress for ever.
+/// Answered requests stay counted as in flight.
 pub(crate) fn never_leaves() -> bool {
     zebu_proto::mutant!("answered and in progress")
 }
 
-/// A network worker forgets what it has kept.
+/// A network worker forgets the requests it kept.
 pub(crate) fn forgets_what_it_keeps() -> bool {
     zebu_proto::mutant!("kept and forgotten")
 }
 
-/// A connection goes on behind its last answer.
+/// A connection continues after its last answer.
 pub(crate) fn goes_on_behind_the_end() -> bool {
     zebu_proto::mutant!("end of a connection ignored")
 }
 
-/// Sessions whose connections were heard of are not reported.
+/// Sessions that were heard of are not reported.
 pub(crate) fn forgets_touches() -> bool {
     zebu_proto::mutant!("touches not reported")
 }
 
-/// The time in which nobody listened is not given.
+/// Timeouts are not extended when this server did not read.
 pub(crate) fn gives_no_time() -> bool {
     zebu_proto::mutant!("lost time not given")
 }
 
-/// What is left of a batch is forgotten where others have their turn.
+/// The rest of a batch is lost when others get their turn.
 pub(crate) fn forgets_half_a_batch() -> bool {
     zebu_proto::mutant!("half a batch forgotten")
 }
 
-/// The replica is not told what was applied.
+/// The replica is not told which transactions were applied.
 pub(crate) fn applies_in_secret() -> bool {
     zebu_proto::mutant!("applied in secret")
 }
 
-/// The configuration of a first epoch is not shown.
+/// The configuration of a first epoch is not shown to clients.
 pub(crate) fn hides_the_configuration() -> bool {
     zebu_proto::mutant!("configuration not shown")
 }
 
-/// Whoever waits for inputs is not woken by them.
+/// Inputs do not wake the thread that waits for them.
 pub(crate) fn lets_the_inbox_sleep() -> bool {
     zebu_proto::mutant!("inbox sleeps on")
 }
 
-/// Notifications that are held back until the answers are made.
+/// Notifications held back until the answers are made.
 #[derive(Debug)]
 pub(crate) struct Late<S>(Vec<(Arc<Conn<S>>, Vec<u8>)>);
 
@@ -104,7 +104,7 @@ impl<S> Default for Late<S> {
 }
 
 impl<S: Side> Late<S> {
-    /// Whether it holds this one back.
+    /// Whether it holds this notification back.
     pub(crate) fn holds(
         &mut self,
         conn: &Arc<Conn<S>>,
@@ -121,7 +121,7 @@ impl<S: Side> Late<S> {
         true
     }
 
-    /// Lets all of them go.
+    /// Delivers the notifications held back.
     pub(crate) fn release(&mut self) {
         for (conn, bytes) in self.0.drain(..) {
             conn.outbox.lock().put(|out| out.extend_from_slice(&bytes));

@@ -1,16 +1,16 @@
-//! Time that clients and other servers are given because this server did not listen to them.
+//! Extra time for clients and peers after this server did not read its sockets.
 
 use std::time::Duration;
 
-/// How late a socket may be read, or the inbox be looked at, before that counts as not listening.
+/// Delay in reading sockets or the inbox above which the server counts as not listening.
 pub const LATE_MIN: Duration = Duration::from_secs(1);
 
-/// What has been given for the time in which nobody listened.
+/// The extra time granted so far.
 #[derive(Debug, Default)]
 pub struct Given(Duration);
 
 impl Given {
-    /// For how much more time nobody has listened, who has done so until then.
+    /// How much extra time to grant now. `until`: up to when the server was listening.
     pub fn look(&mut self, until: Option<Duration>, now: Duration) -> Duration {
         let from = until.unwrap_or(now) + LATE_MIN;
         let more = now.saturating_sub(from.max(self.0));

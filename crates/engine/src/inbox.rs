@@ -1,5 +1,5 @@
-//! The replica's queue of inputs: filled in batches by connections, the log and the timers, and
-//! emptied whole.
+//! The replica's queue of inputs. Connections, the log and timers add to it; the engine takes
+//! everything at once.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::faults;
 use crate::sync::{Condvar, Mutex, wait_for};
 use zebu_replica::Input;
 
-/// A queue that is taken whole.
+/// A queue that is emptied at once.
 #[derive(Debug, Default)]
 pub struct Inbox {
     waiting: Mutex<Waiting>,
@@ -17,33 +17,34 @@ pub struct Inbox {
 #[derive(Debug, Default)]
 struct Waiting {
     inputs: Vec<Input>,
-    /// Bytes of what other servers have sent, and of what is read for them, among these.
+    /// Bytes received from other servers or read for them, in the waiting inputs.
     bytes: usize,
     asleep: bool,
     stop: bool,
-    /// Whether whoever takes next is not to wait: there is something to look at.
+    /// Whether the next wait returns at once, even without inputs.
     look_up: bool,
 }
 
 impl Inbox {
-    /// Hands in one input.
+    /// Adds one input.
     pub fn push(&self, input: Input) {
         self.with(|inputs| inputs.push(input));
     }
 
-    /// Hands in several; `inputs` is empty afterwards and keeps its room.
+    /// Adds several. `inputs` is left empty and keeps its capacity.
     pub fn push_all(&self, inputs: &mut Vec<Input>) {
         if !inputs.is_empty() {
             self.with(|waiting| add(waiting, inputs));
         }
     }
 
-    /// Hands in several without waking whoever waits: the caller sees to them itself, or calls [`Inbox::wake`].
+    /// Adds several without waking the waiting thread. The caller runs the turn itself or calls
+    /// [`Inbox::wake`].
     pub fn push_quietly(&self, inputs: &mut Vec<Input>) {
         add(&mut self.waiting.lock().inputs, inputs);
     }
 
-    /// Wakes whoever waits, if there is something to take.
+    /// Wakes the waiting thread, if there are inputs.
     pub fn wake(&self) {
         let mut waiting = self.waiting.lock();
         if !waiting.inputs.is_empty() && std::mem::take(&mut waiting.asleep) {
@@ -51,19 +52,19 @@ impl Inbox {
         }
     }
 
-    /// Whether nothing waits.
+    /// Whether there are no inputs.
     pub fn is_empty(&self) -> bool {
         self.waiting.lock().inputs.is_empty()
     }
 
-    /// Hands in several that hold this many bytes together.
+    /// Adds several inputs that hold `bytes` together.
     pub fn push_sized(&self, inputs: &mut Vec<Input>, bytes: usize) {
         if !inputs.is_empty() {
             self.with_size(bytes, |waiting| add(waiting, inputs));
         }
     }
 
-    /// How many inputs wait, and the bytes of those that were handed in with their size.
+    /// The number of inputs, and the bytes of those added with a size.
     pub fn load(&self) -> (usize, usize) {
         let waiting = self.waiting.lock();
         (waiting.inputs.len(), waiting.bytes)
@@ -82,7 +83,7 @@ impl Inbox {
         }
     }
 
-    /// Makes whoever waits look up, though there is nothing.
+    /// Wakes the waiting thread, even without inputs.
     pub fn poke(&self) {
         let mut waiting = self.waiting.lock();
         waiting.look_up = true;
@@ -90,7 +91,7 @@ impl Inbox {
         self.filled.notify_one();
     }
 
-    /// Says that connections hand in nothing any more. What the others do is still handed out.
+    /// Connections add nothing from now on. Inputs of other sources are still taken.
     pub fn stop(&self) {
         let mut waiting = self.waiting.lock();
         waiting.stop = true;
@@ -99,7 +100,7 @@ impl Inbox {
         self.filled.notify_one();
     }
 
-    /// Waits for inputs, at most as long as given; false when connections hand in nothing any more.
+    /// Waits for inputs, at most for `most`. Returns false after [`Inbox::stop`].
     pub fn wait(&self, most: Duration) -> bool {
         let mut waiting = self.waiting.lock();
         let look_up = std::mem::take(&mut waiting.look_up);
@@ -111,7 +112,7 @@ impl Inbox {
         !waiting.stop
     }
 
-    /// Takes all that wait.
+    /// Takes all inputs.
     pub fn take(&self, into: &mut Vec<Input>) {
         assert!(into.is_empty(), "the last batch is done");
         let mut waiting = self.waiting.lock();
@@ -121,7 +122,7 @@ impl Inbox {
     }
 }
 
-/// Adds `inputs` to those that wait, which are mostly none: then nothing is copied.
+/// Adds `inputs` to `waiting`. When that is empty, the common case, nothing is copied.
 fn add(waiting: &mut Vec<Input>, inputs: &mut Vec<Input>) {
     if waiting.is_empty() {
         std::mem::swap(waiting, inputs);

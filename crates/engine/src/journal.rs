@@ -1,4 +1,4 @@
-//! What is asked of the disk, and what becomes of it.
+//! Orders to the disk, and how they are carried out.
 
 use std::sync::Arc;
 
@@ -13,41 +13,41 @@ use zebu_zab::{ConfigChange, EpochKind, Input};
 
 use crate::sync::RwLock;
 
-/// Records of the log, in order.
+/// Log records, in order.
 pub type Records = Vec<(Zxid, Bytes)>;
 
-/// What the log is asked to do.
+/// Orders to the log.
 #[derive(Debug)]
 pub enum Order {
-    /// Append these records, and make them durable.
+    /// Append these records and sync.
     Append(Records),
     /// Start a new file with the next record.
     Roll,
-    /// Something for a member of an ensemble, once everything before it is durable.
+    /// A member's job, to be done when everything before it is durable.
     Member(Job),
 }
 
-/// What a member of an ensemble asks of the disk.
+/// What a member of an ensemble stores.
 #[derive(Debug)]
 pub enum Job {
-    /// Keep a configuration.
+    /// Store a configuration.
     Config(ConfigChange),
-    /// Make an epoch durable.
+    /// Store an epoch.
     SaveEpoch(EpochKind, Epoch),
-    /// Remember what is committed.
+    /// Store the last committed zxid.
     Committed(Zxid),
-    /// Take back everything behind this.
+    /// Delete all records after this zxid.
     Truncate(Zxid),
-    /// Let the tree be what the disk has.
+    /// Load the tree from the disk again.
     Reload,
-    /// Make a leader's tree this server's.
+    /// Replace log and tree by the leader's snapshot.
     Restore(Box<Copied>),
 }
 
-/// Why a job was not done.
+/// Why a job failed.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
-    /// The log, a snapshot or an epoch.
+    /// The log, a snapshot or an epoch file.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The configuration.
@@ -55,21 +55,22 @@ pub enum JobError {
     Config(#[from] ConfigError),
 }
 
-/// A member's files beside its log.
+/// A member's files other than its log.
 #[derive(Debug)]
 pub struct MemberFiles {
-    /// Its epochs.
+    /// The accepted and the current epoch.
     pub epochs: EpochFiles,
-    /// What it knows to be committed; `None` where the log is not synced and may end before that after a power cut.
+    /// The last zxid known to be committed. `None` if the log is not synced, since it may then end
+    /// earlier after a power cut.
     pub committed: Option<CommittedFile>,
-    /// Its configuration.
+    /// The configuration.
     pub config: ConfigFiles,
     /// Whether the members may change (`reconfigEnabled`).
     pub reconfig: bool,
 }
 
 impl MemberFiles {
-    /// Makes the configuration in force visible to clients, at this time of the wall clock.
+    /// Makes the configuration visible to clients. `now_ms`: wall-clock time.
     pub fn show(&self, tree: &mut Tree, now_ms: i64) {
         if self.reconfig {
             membership::show(tree, self.config.committed(), now_ms);
@@ -80,15 +81,15 @@ impl MemberFiles {
 }
 
 impl Job {
-    /// Whether it makes log and tree anew.
+    /// Whether the job rebuilds log and tree.
     pub fn remakes(&self) -> bool {
         matches!(self, Self::Truncate(_) | Self::Reload | Self::Restore(_))
     }
 
-    /// Does it; says what the replica is to be told.
+    /// Does the job. Returns the input that reports it to the replica.
     ///
     /// # Errors
-    /// The disk's: the server cannot go on.
+    /// The disk failed: the server cannot continue.
     pub fn run(
         self,
         log: &mut TxnLog,

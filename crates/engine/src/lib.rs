@@ -1,10 +1,10 @@
-//! What drives a replica, without threads, sockets, files or clocks of its own: the order of a turn, what becomes of the
-//! replica's outputs, and the connections of clients.
+//! Drives a replica: the order of a turn, the effects of the replica's outputs, and client
+//! connections. It has no threads, sockets, files or clock of its own.
 //!
-//! A server and the simulator drive the same engine. Each of them says in a [`World`] how a log, a network and a
-//! clock are reached.
+//! The server and the simulator run the same engine. Each implements [`World`], which gives the
+//! engine its log, network and clock.
 //!
-//! **Invariant:** nothing in here reads a clock, opens a file or a socket, or starts a thread.
+//! **Invariant:** this crate reads no clock, opens no file or socket, and starts no thread.
 
 pub mod answers;
 mod batch;

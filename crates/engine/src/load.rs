@@ -1,23 +1,23 @@
-//! How much is in progress, and how much is too much.
+//! Counts the requests in flight, and compares them with the limits.
 //!
-//! Counts requests from the moment they leave their connection for the replica until they are
-//! answered. What a limit means is decided by the connections: they stop reading, or end.
+//! A request is in flight from the moment it leaves its connection for the replica until it is
+//! answered. The connections act on the limits: they stop reading, or close.
 
 use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// What part of the requests that may be in progress one connection always may have.
+/// One connection may always have 1/`SHARES` of the permitted requests in flight.
 const SHARES: u32 = 32;
 
-/// How much may be in progress.
+/// Limits on requests in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadLimits {
-    /// Requests, `globalOutstandingLimit`.
+    /// Number of requests: `globalOutstandingLimit`.
     pub requests: u32,
-    /// Bytes of requests, `zebu.globalOutstandingBytes`.
+    /// Bytes of all requests: `zebu.globalOutstandingBytes`.
     pub bytes: usize,
-    /// Above so many bytes a request is large, `largeRequestThreshold`; `None`: none is.
+    /// A request with more bytes is large: `largeRequestThreshold`. `None`: no request is large.
     pub large_request: Option<u32>,
-    /// Bytes of large requests, `largeRequestMaxBytes`.
+    /// Bytes of all large requests: `largeRequestMaxBytes`.
     pub large_bytes: u32,
 }
 
@@ -28,7 +28,7 @@ impl Default for LoadLimits {
     }
 }
 
-/// Requests and their bytes, to be counted together.
+/// Requests and their bytes, counted together.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Several {
     pub(crate) requests: usize,
@@ -36,19 +36,19 @@ pub struct Several {
     large_bytes: usize,
 }
 
-/// Requests in progress.
+/// The requests in flight.
 #[derive(Debug)]
 pub struct Load {
     requests: AtomicUsize,
     bytes: AtomicUsize,
     large_bytes: AtomicUsize,
-    /// This server's part of `globalOutstandingLimit`.
+    /// This server's share of `globalOutstandingLimit`.
     requests_max: AtomicU32,
     limits: LoadLimits,
 }
 
 impl Load {
-    /// Nothing is in progress.
+    /// Creates counters at zero.
     pub fn new(limits: LoadLimits) -> Self {
         Self {
             requests: AtomicUsize::new(0),
@@ -59,24 +59,24 @@ impl Load {
         }
     }
 
-    /// Divides `globalOutstandingLimit` by the voters of the ensemble that this server is one of, less one; alone, of
-    /// two, and where it does not vote, a server has all of it.
-    ///
-    /// Source: `getGlobalOutstandingLimit` of `LeaderZooKeeperServer` and of `FollowerZooKeeperServer`.
+    /// Divides `globalOutstandingLimit` by the number of other voters. A standalone server, an
+    /// observer and a member of an ensemble of two have all of it.
+    /// Source: `getGlobalOutstandingLimit` of `LeaderZooKeeperServer` and of
+    /// `FollowerZooKeeperServer`.
     pub fn divide_among(&self, voters: usize) {
         let parts = if voters > 2 { voters - 1 } else { 1 };
         let parts = u32::try_from(parts).unwrap_or(u32::MAX);
         self.requests_max.store(self.limits.requests / parts, Ordering::Relaxed);
     }
 
-    /// How many requests there are.
+    /// The number of requests in flight.
     pub fn requests(&self) -> usize {
         self.requests.load(Ordering::Relaxed)
     }
 
-    /// A request is to be handed to the replica with `others`; `bytes` is the length of its frame. False when there is
-    /// no room for a request of that length, and then nothing has happened.
-    ///
+    /// Adds a request to `others`, which are about to be handed to the replica. `bytes`: the size
+    /// of its frame. Returns false, without any effect, if there is no room for a request of that
+    /// size.
     /// Source: `ZooKeeperServer.checkRequestSizeWhenMessageReceived`.
     #[must_use]
     pub fn enter(&self, bytes: usize, others: &mut Several) -> bool {
@@ -93,13 +93,13 @@ impl Load {
         true
     }
 
-    /// They are handed in.
+    /// Counts requests that were handed in.
     pub fn entered(&self, several: Several) {
         self.requests.fetch_add(several.requests, Ordering::Relaxed);
         self.bytes.fetch_add(several.bytes, Ordering::Relaxed);
     }
 
-    /// A request is answered or given up, as `others` are.
+    /// Adds a request to `others`, which were answered or given up.
     pub fn leave(&self, bytes: usize, others: &mut Several) {
         others.requests += 1;
         others.bytes += bytes;
@@ -108,7 +108,7 @@ impl Load {
         }
     }
 
-    /// They are in progress no more.
+    /// Counts requests as no longer in flight.
     pub fn left(&self, several: Several) {
         self.requests.fetch_sub(several.requests, Ordering::Relaxed);
         self.bytes.fetch_sub(several.bytes, Ordering::Relaxed);
@@ -117,12 +117,12 @@ impl Load {
         }
     }
 
-    /// Whether a connection that waits for `in_flight` answers has to wait before it sends more; `entering` is
+    /// Whether a connection with `in_flight` requests must wait before it sends more. `entering`:
     /// what it is about to hand in.
     ///
-    /// When there are too many requests, a connection may still have its share of them in progress:
-    /// one by one they would each pay for a round trip of their own. Source:
-    /// `ZooKeeperServer.shouldThrottle`, whose share is one.
+    /// Above the limit, a connection may still have its share in flight. With one at a time, each
+    /// request would cost a round trip. Source: `ZooKeeperServer.shouldThrottle`, whose share is
+    /// one.
     pub fn holds(&self, in_flight: u32, entering: &Several) -> bool {
         let outstanding_bytes = self.limits.bytes;
         let outstanding_requests = self.requests_max.load(Ordering::Relaxed);
@@ -133,13 +133,12 @@ impl Load {
                 || self.bytes.load(Ordering::Relaxed) + entering.bytes > outstanding_bytes)
     }
 
-    /// Whether a request of that length counts against `largeRequestMaxBytes`.
+    /// Whether a request of this size counts against `largeRequestMaxBytes`.
     fn is_large(&self, bytes: usize) -> bool {
         self.limits.large_request.is_some_and(|threshold| bytes > threshold as usize)
     }
 
-    /// Whether there is room for a request of that length.
-    ///
+    /// Whether there is room for a request of this size.
     /// Source: `ZooKeeperServer.checkRequestSizeWhenReceivingMessage`.
     pub fn has_room_for(&self, bytes: usize) -> bool {
         let most = self.limits.large_bytes as usize;

@@ -1,14 +1,14 @@
-//! What is to be sent on a connection, in order.
+//! The bytes to send on a connection, in order.
 
-/// Unsent bytes above which a connection that does not read what it is sent is closed, unless more are
-/// needed for the answers it may ask for.
+/// Default limit of unsent bytes: a client that does not read its answers is then disconnected. The
+/// limit is higher where the permitted answers need more.
 pub const OUTBOX_BYTES_MAX: usize = 64 << 20;
 const _: () =
     assert!(crate::client::OUTBOX_BYTES_HIGH < OUTBOX_BYTES_MAX, "it waits, then it ends");
 
-/// What is to be sent, and whether that is the end.
+/// The bytes to send, and whether the connection ends after them.
 ///
-/// **Invariant:** whoever locks the tree and an outbox locks the tree first.
+/// **Invariant:** a thread that locks the tree and an outbox locks the tree first.
 #[derive(Debug)]
 pub struct Outbox {
     /// Whole frames, in order.
@@ -17,25 +17,25 @@ pub struct Outbox {
     end: OutboxEnd,
 }
 
-/// Whether a connection goes on after what waits in its outbox.
+/// Whether a connection continues after the bytes in its outbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OutboxEnd {
-    /// It goes on.
+    /// It continues.
     #[default]
     Open,
-    /// It ends once everything is sent; nothing more is added.
+    /// It closes once everything is sent. Nothing more is added.
     Last,
-    /// It ends at once: it did not read what it was sent.
+    /// It closes at once: the client did not read its answers.
     Overrun,
 }
 
 impl Outbox {
-    /// An empty one. Once more than `bytes_max` wait in it, the connection ends.
+    /// An empty outbox. With more than `bytes_max` unsent bytes, the connection ends.
     pub fn new(bytes_max: usize) -> Self {
         Self { bytes: Vec::new(), bytes_max, end: OutboxEnd::Open }
     }
 
-    /// Adds what `write` appends, unless the connection ends; says how many bytes that were.
+    /// Adds the bytes that `write` appends, unless the connection ends. Returns their number.
     pub fn put(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> usize {
         if self.end != OutboxEnd::Open {
             return 0;
@@ -51,7 +51,7 @@ impl Outbox {
         self.bytes.len() - before
     }
 
-    /// Nothing follows what is in it.
+    /// Adds nothing more; the connection closes when everything is sent.
     pub fn close(&mut self) {
         if self.end == OutboxEnd::Open {
             self.end = OutboxEnd::Last;
@@ -65,17 +65,17 @@ impl Outbox {
         assert!(!is_over || self.bytes.is_empty(), "nobody reads what waits");
     }
 
-    /// Whether the connection goes on.
+    /// Whether and how the connection ends.
     pub fn end(&self) -> OutboxEnd {
         self.end
     }
 
-    /// How many bytes wait.
+    /// The number of unsent bytes.
     pub fn waiting(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Takes what waits; `empty`, whose room is used for what comes, is empty.
+    /// Takes the unsent bytes. `empty` must be empty; the outbox reuses its capacity.
     pub fn swap(&mut self, empty: &mut Vec<u8>) {
         self.check();
         assert!(empty.is_empty(), "what was taken before is sent");
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn what_nobody_reads_is_bounded() {
         let mut outbox = Outbox::new(OUTBOX_BYTES_MAX);
-        // One frame may be as large as it has to be.
+        // A single frame may exceed the limit.
         outbox.put(|bytes| bytes.resize(OUTBOX_BYTES_MAX + 1, 0));
         assert_eq!(outbox.end(), OutboxEnd::Open);
         outbox.put(|bytes| bytes.push(0));

@@ -15,7 +15,7 @@ use crate::conn::Ticket;
 /// The scheme's name.
 pub const SCHEME: &str = "sasl";
 
-/// An id of the scheme that matches every entry of it.
+/// A credential id that matches every ACL entry of the scheme.
 const SUPER: &str = "super";
 
 /// The scheme `sasl`.
@@ -25,7 +25,7 @@ pub struct SaslScheme {
 }
 
 impl SaslScheme {
-    /// `any_user`: the id in an ACL that means every user, `letAnySaslUserDoX`.
+    /// `any_user`: the ACL id that stands for every SASL user (`letAnySaslUserDoX`).
     pub fn new(any_user: Option<String>) -> Self {
         Self { any_user }
     }
@@ -36,7 +36,7 @@ impl AuthProvider for SaslScheme {
         SCHEME
     }
 
-    /// An auth packet cannot bring what takes an exchange.
+    /// Refuses: SASL needs an exchange, not an auth packet.
     fn authenticate(&self, _: &Claim<'_>) -> Verdict {
         Err(Refused::Credentials)
     }
@@ -54,80 +54,80 @@ impl AuthProvider for SaslScheme {
     }
 }
 
-/// How clients authenticate with SASL.
+/// SASL settings for clients.
 #[derive(Clone, Debug)]
 pub struct ClientSasl {
-    /// The mechanism, and how ids are made.
+    /// The mechanism, and the mapping to ids.
     pub sasl: Sasl,
-    /// Ids whose clients may do everything: `superUser` and `superUser.*`.
+    /// Ids of super users: `superUser` and `superUser.*`.
     pub super_users: Vec<String>,
-    /// A client that fails stays, without an id: `allowSaslFailedClients`.
+    /// Whether a client that fails stays connected without an id: `allowSaslFailedClients`.
     pub allows_failed: bool,
 }
 
-/// What a token of a client led to.
+/// Result of a client's token.
 #[derive(Debug)]
 pub enum SaslEvent<'e> {
     /// The client is authenticated.
     Authenticated {
-        /// Who it proved to be.
+        /// The authenticated user name.
         user: &'e str,
         /// Its id of the scheme `sasl`.
         id: &'e str,
-        /// Whether it may do everything.
+        /// Whether it is a super user.
         is_super: bool,
     },
-    /// It is not; said once for each connection.
+    /// The client failed to authenticate; reported once for each connection.
     Failed {
-        /// Why.
+        /// The reason.
         failure: &'e Failure,
-        /// Whether its connection goes on, without an id.
+        /// Whether the connection stays open without an id.
         stays: bool,
     },
 }
 
-/// The authentication of one connection: nothing is begun before the client sends a token, or an auth packet whose scheme
-/// takes its time.
+/// The authentication state of one connection. It is empty until the client sends a SASL token, or
+/// an auth packet for an asynchronous scheme.
 #[derive(Debug, Default)]
 pub(crate) struct Authentication {
-    /// The auth packet whose verdict is waited for: until then nothing is taken from the input.
+    /// The auth packet whose verdict is outstanding. No input is taken until it arrives.
     pub(crate) asked: Option<Asked>,
     exchange: Option<Box<dyn ServerExchange>>,
     has_failed: bool,
 }
 
-/// An auth packet whose scheme takes its time.
+/// An auth packet for an asynchronous scheme.
 #[derive(Debug)]
 pub(crate) struct Asked {
     /// Its xid.
     pub(crate) xid: Xid,
     /// Its scheme.
     pub(crate) scheme: String,
-    /// What the verdict comes with.
+    /// The ticket that the verdict carries.
     pub(crate) ticket: Ticket,
-    /// Since when it is waited for.
+    /// When the check began.
     pub(crate) since: Duration,
 }
 
-/// A token that was good.
+/// A valid token.
 pub(crate) struct Good {
-    /// What is to be sent.
+    /// The token to send back.
     pub(crate) token: Option<Vec<u8>>,
-    /// Who the client is, if that is the end.
+    /// The client's identity, if the exchange is complete.
     pub(crate) who: Option<Who>,
 }
 
-/// Who a client is.
+/// An authenticated identity.
 pub(crate) struct Who {
     pub(crate) user: String,
     pub(crate) id: String,
     pub(crate) is_super: bool,
-    /// What its connection is from now on.
+    /// The credentials of the connection from now on.
     pub(crate) ids: Credentials,
 }
 
 impl Authentication {
-    /// Takes a token of a client whose connection has these `ids`.
+    /// Takes a token of a client. `ids`: the current credentials of its connection.
     pub(crate) fn step(
         &mut self,
         rules: &ClientSasl,
@@ -152,7 +152,7 @@ impl Authentication {
         Ok(Good { token, who: Some(Who { user, id, is_super, ids }) })
     }
 
-    /// Notes a failure; whether it is the first.
+    /// Notes a failure. Returns whether it is the first.
     pub(crate) fn fails(&mut self) -> bool {
         !std::mem::replace(&mut self.has_failed, true)
     }

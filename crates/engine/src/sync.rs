@@ -1,4 +1,5 @@
-//! Locks and atomics. With the feature `shuttle` they are those of a checker that tries interleavings of threads.
+//! Locks and atomics. With the feature `shuttle`, they are those of a checker that explores thread
+//! interleavings.
 
 #[cfg(not(feature = "shuttle"))]
 mod real {
@@ -7,7 +8,7 @@ mod real {
     pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
     pub use std::sync::atomic;
 
-    /// Waits to be notified, at most as long as given.
+    /// Waits for a notification, at most for `most`.
     pub fn wait_for<'m, T>(
         condvar: &Condvar,
         mut guard: MutexGuard<'m, T>,
@@ -25,7 +26,7 @@ mod checked {
 
     pub use shuttle::sync::{Condvar, MutexGuard, RwLockReadGuard, RwLockWriteGuard, atomic};
 
-    /// Nobody waits for the time: a time-out would hide a lost wake-up.
+    /// Never times out: a time-out would hide a lost wake-up.
     pub fn wait_for<'m, T>(
         condvar: &Condvar,
         guard: MutexGuard<'m, T>,
@@ -39,17 +40,17 @@ mod checked {
     pub struct Mutex<T>(shuttle::sync::Mutex<T>);
 
     impl<T> Mutex<T> {
-        /// Around a value.
+        /// Wraps a value.
         pub fn new(value: T) -> Self {
             Self(shuttle::sync::Mutex::new(value))
         }
 
-        /// Waits for it.
+        /// Locks it, waiting if necessary.
         pub fn lock(&self) -> MutexGuard<'_, T> {
             self.0.lock().unwrap_or_else(PoisonError::into_inner)
         }
 
-        /// Takes it if nobody has it.
+        /// Locks it if it is free.
         pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
             self.0.try_lock().ok()
         }
@@ -60,17 +61,17 @@ mod checked {
     pub struct RwLock<T>(shuttle::sync::RwLock<T>);
 
     impl<T> RwLock<T> {
-        /// Around a value.
+        /// Wraps a value.
         pub fn new(value: T) -> Self {
             Self(shuttle::sync::RwLock::new(value))
         }
 
-        /// Waits until nobody writes.
+        /// Locks it for reading.
         pub fn read(&self) -> RwLockReadGuard<'_, T> {
             self.0.read().unwrap_or_else(PoisonError::into_inner)
         }
 
-        /// Waits until nobody reads or writes.
+        /// Locks it for writing.
         pub fn write(&self) -> RwLockWriteGuard<'_, T> {
             self.0.write().unwrap_or_else(PoisonError::into_inner)
         }

@@ -1,43 +1,44 @@
-//! Which thread makes a turn's records durable: the one that had the turn, or the log's.
+//! Which thread syncs the records of a turn: the thread of the turn, or the log's.
 //!
-//! The replica's thread does it itself where that is the fastest: with few records the log's thread would take longer to
-//! be woken, and to wake in turn, than the disk takes. While there is much to do the log's thread does it, and
-//! the next requests are prepared meanwhile. Then a turn may have few records, too: the others are on their way,
-//! and are not to wait for the disk behind it. So what counts is not the turn at hand alone.
+//! With few records the thread of the turn syncs: waking the log's thread, and being woken in turn,
+//! would take longer than the disk. Under load the log's thread syncs, while the next requests are
+//! prepared. A turn under load may also have few records, and the requests behind it must not wait
+//! for the disk. So the decision depends on recent turns too.
 //!
-//! One client by itself waits for what it has asked for, however much that is, and there is nobody else's to prepare.
+//! A single client waits for its own requests anyway, and no others need preparing. Its limit is
+//! higher.
 
 use zebu_replica::ConnId;
 
-/// Records of a turn that are few.
+/// Up to this many records a turn counts as small.
 const FEW_MAX: usize = 64;
-/// Records of a single client that are not too many.
+/// The same limit for a single client.
 const ALONE_MAX: usize = 128;
-/// Turns in which nobody else was seen, after which a client is alone.
+/// A client counts as single after this many turns without another client.
 const ALONE_AFTER: u32 = 64;
 
 const _: () = assert!(FEW_MAX <= ALONE_MAX, "a single client may ask for no less");
 
-/// What is remembered of the last turns.
+/// What the decision needs from recent turns.
 #[derive(Debug, Default)]
 pub struct SyncPolicy {
-    /// Records of the largest turn, less of it the longer that is ago.
+    /// Records of the largest recent turn, decaying with each turn.
     most: usize,
-    /// Whose the last request was.
+    /// The client of the last request.
     client: Option<ConnId>,
-    /// For so many turns more there is another client.
+    /// For this many more turns, the client does not count as single.
     others: u32,
 }
 
 impl SyncPolicy {
-    /// A client has asked for something.
+    /// A client has sent a request.
     pub fn asked_by(&mut self, client: ConnId) {
         if self.client.replace(client).is_some_and(|before| before != client) {
             self.others = ALONE_AFTER;
         }
     }
 
-    /// A turn ends with so many records; whether they are best made durable by the thread that had it.
+    /// Ends a turn with `records` records. Returns whether the thread of the turn should sync them.
     pub fn is_leisurely(&mut self, records: usize) -> bool {
         self.most = records.max(self.most.saturating_sub(1.max(self.most / 64)));
         assert!(self.most >= records && self.others <= ALONE_AFTER, "{self:?}");

@@ -1,13 +1,13 @@
-//! Requests for the replica that a network worker carries out itself, once it has nothing else to do.
+//! Turns of the replica that a network worker runs itself, when it has nothing else to do.
 //!
-//! A write that goes through the replica's thread costs two changes of thread: to it, and back to the worker that
-//! sends the answer. Where cores rest in between, each takes longer than all that is done for the write, and on a quick
-//! disk nearly as long as making it durable. So a server that stands alone spares them a client that has the worker
-//! for itself: its requests are handed in without waking the replica's thread, and when the worker would go to sleep it
-//! takes the replica's turn.
+//! A write through the replica's thread costs two thread switches: to that thread, and back to the
+//! worker that sends the answer. When cores sleep in between, each switch takes longer than the
+//! write itself, and with a fast disk nearly as long as the sync. A standalone server avoids this
+//! for a client that has a worker to itself. Its requests are handed in without waking the
+//! replica's thread, and the worker runs the turn before it would sleep.
 //!
-//! With several connections, and when there is much to do, the replica's thread is better: the worker answers
-//! reads and takes the next requests while the disk writes.
+//! With several connections or much load, the replica's thread is better: the worker answers reads
+//! and takes more requests while the disk writes.
 
 use std::time::Duration;
 
@@ -17,43 +17,43 @@ use crate::faults;
 use crate::inbox::Inbox;
 use crate::sync::Mutex;
 
-/// Requests of one turn that a worker carries out itself at most.
+/// Most requests that a worker runs itself in one turn.
 const REQUESTS_MAX: usize = 64;
 
-/// For so long after a connection was served, others do not have the worker for themselves.
+/// For this long after a connection was served, no other has the worker to itself.
 const LATELY: Duration = Duration::from_millis(2);
 
-/// How often a worker may turn to its connections before it sees to the requests it has kept.
+/// How many connections a worker may serve before the requests it kept must run.
 const PASSES_MAX: usize = 256;
 
-/// What a worker knows of its connections.
+/// A worker's record of its recent connections.
 #[derive(Debug, Default)]
 pub struct WorkerTurns {
-    /// Whether this thread takes turns at all.
+    /// Whether this worker may run turns.
     is_allowed: bool,
-    /// Requests handed in that nobody was woken for.
+    /// Requests handed in without waking the replica's thread.
     waiting: usize,
-    /// How often it has turned to a connection since.
+    /// How many connections it has served since.
     passes: usize,
-    /// Who was served last, and when.
+    /// The connection served last, and when.
     last: Option<(ConnId, Duration)>,
-    /// When another one was.
+    /// When a different connection was last served.
     other: Option<Duration>,
 }
 
 impl WorkerTurns {
-    /// Lets the worker take turns. To be called only where it looks at what it has kept before it sleeps, and where no
-    /// code of others, that may take its time, is a part of what the replica does.
+    /// Lets the worker run turns. Precondition: the worker checks its kept requests before it
+    /// sleeps, and no slow third-party code runs as part of the replica.
     pub fn allow(&mut self) {
         self.is_allowed = true;
     }
 
-    /// What it has kept; it has kept nothing any more.
+    /// Takes the number of requests kept, and resets it.
     pub fn take(&mut self) -> usize {
         std::mem::take(&mut self.waiting)
     }
 
-    /// Serves a connection; whether it has the worker for itself.
+    /// Notes that a connection is served. Returns whether it has the worker to itself.
     pub fn serves(&mut self, conn: ConnId, now: Duration) -> bool {
         if let Some((before, at)) = self.last
             && before != conn
@@ -64,7 +64,8 @@ impl WorkerTurns {
         self.other.is_none_or(|at| now.saturating_sub(at) >= LATELY)
     }
 
-    /// Turns to a connection; whether somebody else had better see to what is kept.
+    /// Notes that a connection is about to be served. Returns whether the replica's thread should
+    /// run the kept requests.
     pub fn passes(&mut self) -> bool {
         if self.waiting == 0 {
             return false;
@@ -77,7 +78,7 @@ impl WorkerTurns {
         is_busy
     }
 
-    /// Whether the worker keeps `count` requests of a connection for itself.
+    /// Whether the worker keeps `count` requests of this connection to run them itself.
     pub fn keeps(&mut self, conn: ConnId, now: Duration, count: usize) -> bool {
         if !self.serves(conn, now) || !self.is_allowed || self.waiting + count > REQUESTS_MAX {
             self.waiting = 0;
@@ -92,10 +93,10 @@ impl WorkerTurns {
     }
 }
 
-/// Takes turns on the thread of the caller, unless somebody else does at the moment: then what is in the inbox is
-/// seen to there. `turn` says whether the driver goes on.
+/// Runs turns on the calling thread, unless another thread is running one: that thread then handles
+/// the inbox. `turn` returns whether the driver continues.
 pub fn turn_here<D>(driver: &Mutex<D>, inbox: &Inbox, mut turn: impl FnMut(&mut D) -> bool) {
-    // Whoever could not get it while this thread had it relies on this thread.
+    // A thread that could not lock the driver relies on this thread to handle its inputs.
     while !inbox.is_empty()
         && let Some(mut driver) = driver.try_lock()
     {

@@ -1,4 +1,4 @@
-//! What an engine needs of the program that it is a part of.
+//! The interface between an engine and the program that runs it.
 
 use std::time::Duration;
 
@@ -16,49 +16,49 @@ use crate::conn::{Conn, Side};
 use crate::delivery::Counter;
 use crate::journal::{Order, Records};
 
-/// Why an engine cannot go on.
+/// Why an engine cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum Failed {
-    /// The replica cannot.
+    /// The replica failed.
     #[error(transparent)]
     Replica(#[from] Fatal),
-    /// The replica wants a leader's tree that is not there.
+    /// The leader's snapshot, which the replica wants to install, is missing.
     #[error("the leader's tree is gone")]
     CopyGone,
-    /// Something is to be done between servers, where there is one.
+    /// A standalone server was asked to do a member's work.
     #[error("this server runs alone")]
     Alone,
-    /// The log takes no more orders, or has failed.
+    /// The log accepts no orders, or has failed.
     #[error(transparent)]
     Log(Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// A transaction that was applied.
+/// An applied transaction.
 #[derive(Debug)]
 pub struct AppliedTxn<'a> {
     /// Its zxid.
     pub zxid: Zxid,
-    /// The tree's zxid before it.
+    /// The tree's zxid before this transaction.
     pub before: Zxid,
-    /// Its bytes in the log.
+    /// The record's bytes in the log.
     pub bytes: &'a Bytes,
-    /// What is in them.
+    /// The decoded record.
     pub record: &'a TxnRecord<'a>,
-    /// What came of it.
+    /// The result of applying it.
     pub applied: &'a Applied<'a>,
-    /// The tree behind it.
+    /// The tree after this transaction.
     pub tree: &'a Tree,
-    /// Who asked, if a client of this server did.
+    /// The request, if it came from a client of this server.
     pub origin: Option<&'a Origin>,
 }
 
-/// What an engine needs of the program that it is a part of: the replica, the time, the disk, other servers, and
-/// somebody who counts.
+/// What an engine needs from the program that runs it: the replica, the time, the disk, other
+/// servers, and metrics.
 ///
-/// A server implements it with threads, the simulator with events. Methods with a default are told what happened, and
-/// may do nothing about it.
+/// The server implements it with threads, the simulator with events. Methods with a default body
+/// report events, and may ignore them.
 pub trait World: Counter<<Self as World>::Side> {
-    /// What is kept beside a connection.
+    /// Data kept with each connection.
     type Side: Side;
 
     // ---- the time
@@ -71,23 +71,23 @@ pub trait World: Counter<<Self as World>::Side> {
         self.now().monotonic
     }
 
-    /// Until when everything was read that clients have sent; `None` if there are none.
+    /// Up to when all bytes received from clients were read; `None` if there are no clients.
     fn listened(&self) -> Option<Duration> {
         None
     }
 
-    /// The same of other servers.
+    /// Up to when all bytes received from other servers were read; `None` if there are none.
     fn peers_listened(&self) -> Option<Duration> {
         None
     }
 
-    /// Whether the turn goes on at once. Otherwise it ends here, nothing is locked meanwhile, and the next call of
-    /// [`crate::Engine::turn`] goes on with it.
+    /// Whether the turn continues. If not, all locks are released, and the next call of
+    /// [`crate::Engine::turn`] continues it.
     fn goes_on(&mut self) -> bool {
         true
     }
 
-    /// Whether so many outputs in a row are enough before others may look at the tree.
+    /// Whether to release the tree after this many consecutive outputs.
     fn is_enough(&mut self, outputs: usize) -> bool;
 
     // ---- the replica
@@ -98,7 +98,7 @@ pub trait World: Counter<<Self as World>::Side> {
     /// Steps the replica: [`Replica::step`].
     ///
     /// # Errors
-    /// The replica's.
+    /// Those of the replica.
     fn step(
         &mut self,
         now: Now,
@@ -110,90 +110,90 @@ pub trait World: Counter<<Self as World>::Side> {
 
     // ---- the disk
 
-    /// Orders something of the log. What is ordered is done in its order, and reported to the inbox.
+    /// Queues an order for the log. Orders are done in sequence, and reported to the inbox.
     ///
     /// # Errors
-    /// The log takes no more orders.
+    /// The log accepts no more orders.
     fn order(&mut self, order: Order) -> Result<(), Failed>;
 
-    /// Makes records durable here and now, if nothing else is ordered and the disk is quick: then `records` is empty
-    /// afterwards, and the zxid is returned up to which the log is durable.
+    /// Syncs records at once, if no order is queued and the disk is fast. Then `records` is empty
+    /// afterwards, and the zxid up to which the log is durable is returned.
     ///
     /// # Errors
-    /// The disk has failed.
+    /// The disk failed.
     fn append_now(&mut self, records: &mut Records) -> Result<Option<Zxid>, Failed>;
 
-    /// Begins a snapshot; its end is reported to the inbox.
+    /// Starts a snapshot. Its end is reported to the inbox.
     fn snapshot(&mut self, common: &Common<Self::Side>);
 
     // ---- other servers
 
-    /// Sends a packet, at the latest with the next [`World::hand_over`].
+    /// Sends a packet, at the latest at the next [`World::hand_over`].
     fn send(&mut self, link: LinkId, packet: QuorumPacket);
 
-    /// What was sent so far leaves.
+    /// Flushes the packets sent so far.
     fn hand_over(&mut self) {}
 
-    /// Does what concerns the network between servers alone.
+    /// Carries out an output that only concerns the network between servers.
     ///
     /// # Errors
-    /// There is none.
+    /// This server is standalone.
     fn network(&mut self, output: zebu_zab::Output) -> Result<(), Failed>;
 
-    /// Takes the leader's tree that came on a link.
+    /// Takes the leader's snapshot that arrived on a link.
     fn take_copy(&mut self, link: LinkId) -> Option<Box<Copied>>;
 
     // ---- clients
 
-    /// Serves clients as that, or nobody. A new mode is also told to [`Common::serve`], and where it is none, clients
-    /// are closed by [`Common::close_clients`] behind it.
+    /// Serves clients in `mode`, or stops serving. The implementation also passes a new mode to
+    /// [`Common::serve`]. After `None`, the engine calls [`Common::close_clients`].
     fn serve(&mut self, common: &Common<Self::Side>, mode: Option<Mode>);
 
     // ---- what happens
 
-    /// This server did not look at what came for so long.
+    /// This server did not handle its inputs for this long.
     fn stood_still(&mut self, _time: Duration) {}
 
-    /// This server did not listen to its clients for so long.
+    /// This server did not read from its clients for this long.
     fn did_not_listen(&mut self, _time: Duration) {}
 
-    /// These inputs are to be stepped through next; ticks and what connections were heard of come with them.
+    /// These inputs are stepped through next. They include the tick and the signs of life.
     fn takes(&mut self, _now: Now, _common: &Common<Self::Side>, _inputs: &[Input]) {}
 
-    /// Sessions that were heard of were reported.
+    /// The signs of life were reported.
     fn touched(&mut self) {}
 
-    /// Some inputs were stepped through, which took so long.
+    /// Inputs were stepped through, which took this long.
     fn stepped(&mut self, _took: Duration) {}
 
-    /// Outputs are carried out from `began` on; what they come of was `known` since the turn began.
+    /// Outputs are carried out from `began` on. `known`: when the turn began.
     fn carries_out(&mut self, _known: Duration, _began: Duration) {}
 
-    /// The answers and notifications that were made leave next.
+    /// The answers and notifications are delivered next.
     fn delivers(&mut self) {}
 
-    /// All of them were, but for what was ordered.
+    /// All outputs were carried out, except those queued for the log.
     fn carried_out(&mut self) {}
 
-    /// Others may look at the tree.
+    /// The turn paused, and the tree is unlocked.
     fn paused(&mut self) {}
 
     /// A record is to be appended.
     fn appends(&mut self, _now: Now, _zxid: Zxid, _record: &Bytes) {}
 
-    /// A transaction was applied to the tree; whoever asked for it is answered next.
+    /// A transaction was applied. Its client is answered next.
     fn applied(&mut self, _now: Now, _what: &AppliedTxn<'_>) {}
 
-    /// A read that waited is answered from the tree as it is now.
+    /// A waiting read is answered from the current tree.
     fn answers(&mut self, _request: &Request) {}
 
-    /// The answer to a read, behind whose request's header `body` came.
+    /// The answer to a read. `body`: the request without its header.
     fn read(&mut self, _op: OpCode, _body: &[u8], _answer: &[u8]) {}
 
-    /// A read that waited was answered, and its connection goes on.
+    /// A waiting read was answered, and its connection stays open.
     fn answered(&mut self, _op: OpCode) {}
 
-    /// The answer to a read would have been too long: its client got an error.
+    /// The answer to a read was too long, so the client got an error.
     fn too_long(&mut self, _op: OpCode, _now: Duration) {}
 
     /// A request was answered without a body.
@@ -202,31 +202,32 @@ pub trait World: Counter<<Self as World>::Side> {
     /// A request gets no answer, and its connection is closed.
     fn abandoned(&mut self, _origin: &Origin) {}
 
-    /// The connection of a request is gone that was to be answered.
+    /// The connection of an answered request is gone.
     fn nobody_there(&mut self) {}
 
-    /// A client gets its session, while the tree is at a zxid.
+    /// A client gets its session. `zxid`: the tree's zxid.
     fn accepted(&mut self, _conn: &Conn<Self::Side>, _session: SessionId, _zxid: Zxid) {}
 
-    /// A client is told that its session is over, or that this server begins none.
+    /// A client is told that its session has expired, or that this server creates none.
     fn refused(&mut self, _conn: &Conn<Self::Side>, _denied: bool) {}
 
-    /// Something is asked of the network between servers, or of a member's disk.
+    /// An output for the network or the member's files is carried out.
     fn asked(&mut self, _now: Now, _output: &zebu_zab::Output) {}
 
-    /// The server has another role; clients are served, or not, behind this.
+    /// The server has a new role. Clients are served or disconnected after this.
     fn role(&mut self, _role: Role) {}
 
-    /// This learner's tree differs from the leader's since that transaction, and no client is served behind this; or it
-    /// does not differ any more.
+    /// This learner's tree has differed from the leader's since that transaction, and no client is
+    /// served from now on. `None`: the trees agree again.
     fn doubts(&mut self, _since: Option<TreeDigest>) {}
 
-    /// Clients that only read are served, or no longer.
+    /// Read-only clients are served, or no longer.
     fn serves_readers(&mut self, _on: bool) {}
 
-    /// What was in progress when the server was asked to stop is finished; connections between servers are closed.
+    /// After a stop request, everything in flight is finished, and connections between servers are
+    /// closed.
     fn retired(&mut self) {}
 
-    /// Everything that came is seen to.
+    /// All inputs are carried out.
     fn turned(&mut self) {}
 }
