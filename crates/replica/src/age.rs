@@ -1,10 +1,13 @@
-//! How old a znode is, by the time that is known to have passed.
+//! The age of a znode, judged without trusting the wall clock alone.
 //!
-//! Wall clocks jump, and a server whose clock is a day ahead must not delete what others made a moment
-//! ago. So a server adds what passes on its monotonic clock: to the newest time in its history for what was there before,
-//! to its wall clock of then for what it has stamped itself. It does so from its start, and again since it leads, and
-//! believes whichever says less: its history may have come from another server, and the leader before may have had a
-//! clock that was ahead, too. Time in which nobody led is not counted.
+//! Wall clocks jump. A server whose clock is a day ahead must not delete znodes that were just
+//! created. So a server adds the time that passes on its monotonic clock to a base. For znodes that
+//! existed before, the base is the newest time in its history; for znodes it has stamped itself, it
+//! is its wall clock at the start of the count.
+//!
+//! A server counts from its own start, and again from the start of its leadership, and uses the
+//! smaller age. The history may have come from another server, and the previous leader's clock may
+//! have been ahead too. Time without a leader is not counted.
 
 use std::time::Duration;
 
@@ -12,31 +15,31 @@ use zebu_tree::Tree;
 
 use crate::io::Now;
 
-/// How far a wall clock may be ahead of the known time before that is worth a word.
+/// How far the wall clock may be ahead of the known time before a warning is logged.
 const AHEAD_TOLD_MS: i64 = 3_600_000;
 
-/// The time by which ages are judged.
+/// The clock by which ages are judged.
 #[derive(Debug)]
 pub(crate) struct Ages {
     /// Since the server started.
     started: Span,
-    /// Since it leads, if it has led.
+    /// Since this server leads, if it has led.
     leads: Option<Span>,
-    /// How far ahead the wall clock was when that was told last.
+    /// How far ahead the wall clock was at the last warning.
     told_ms: i64,
 }
 
-/// Time that is counted from a moment on.
+/// Time counted from a starting point.
 #[derive(Clone, Copy, Debug)]
 struct Span {
-    /// The newest time in the history of then, in milliseconds since the Unix epoch.
+    /// The newest time in the history at that point, in milliseconds since the Unix epoch.
     newest_ms: i64,
     began: Now,
 }
 
 impl Span {
     fn new(newest_ms: i64, began: Now) -> Self {
-        // Nothing has happened yet.
+        // The history is empty.
         let newest_ms = if newest_ms <= 0 { began.wall_ms } else { newest_ms };
         Self { newest_ms, began }
     }
@@ -46,7 +49,7 @@ impl Span {
         i64::try_from(passed).unwrap_or(i64::MAX)
     }
 
-    /// What time it is for what was changed at a time.
+    /// The current time, as far as known, for a znode changed at `changed_ms`.
     fn known_ms(&self, changed_ms: i64, now: Now) -> i64 {
         let was_there = changed_ms <= self.newest_ms;
         let base_ms = match was_there {
@@ -58,12 +61,12 @@ impl Span {
 }
 
 impl Ages {
-    /// Begins with the history that a tree is made of.
+    /// Starts to count, with the history in `tree`.
     pub(crate) fn new(tree: &Tree, now: Now) -> Self {
         Self { started: Span::new(tree.newest_time_ms(), now), leads: None, told_ms: 0 }
     }
 
-    /// The server leads from now on.
+    /// This server becomes the leader.
     pub(crate) fn leads(&mut self, tree: &Tree, now: Now) {
         self.leads = Some(Span::new(tree.newest_time_ms(), now));
         self.told_ms = 0;
@@ -73,14 +76,15 @@ impl Ages {
         std::iter::once(&self.started).chain(&self.leads)
     }
 
-    /// The age of what was changed at a time.
+    /// The age of a znode changed at `changed_ms`.
     pub(crate) fn of(&self, changed_ms: i64, now: Now) -> Duration {
         let known_ms = self.spans().map(|span| span.known_ms(changed_ms, now)).min();
         let known_ms = known_ms.unwrap_or(now.wall_ms).min(now.wall_ms);
         Duration::from_millis(known_ms.saturating_sub(changed_ms).max(0) as u64)
     }
 
-    /// How many milliseconds the wall clock is ahead of the known time, if that is much and was not told.
+    /// How many milliseconds the wall clock is ahead of the known time. `None` if that is little,
+    /// or was reported before.
     pub(crate) fn ahead_ms(&mut self, now: Now) -> Option<i64> {
         let span = self.leads.as_ref().unwrap_or(&self.started);
         let known_ms = span.known_ms(span.newest_ms, now);
@@ -110,8 +114,8 @@ mod tests {
     #[test]
     fn two_leaders_in_a_row_with_clocks_ahead_make_no_znode_older() {
         let made_ms = START_MS - 10_000;
-        // It follows a leader whose clock is right, then one that stamps a day ahead, and leads when its own clock is
-        // a day ahead, too.
+        // It follows a leader whose clock is right, then one that stamps a day ahead, and leads
+        // when its own clock is a day ahead, too.
         let started = Span::new(START_MS, at(0, 0));
         let leads = Span::new(START_MS + DAY_MS + 30_000, at(60, DAY_MS));
         let by_both = Ages { started, leads: Some(leads), told_ms: 0 };

@@ -1,7 +1,8 @@
-//! Who a connection is and what it may do: authentication schemes, ACL fix-up and ACL evaluation.
+//! The identity and permissions of a connection: authentication schemes, ACL fix-up and ACL
+//! evaluation.
 //!
-//! Owns the trait that adds schemes. Leaves out which permission an operation needs: that is with
-//! the operation.
+//! Owns the trait for authentication schemes. Each operation knows for itself which permission it
+//! needs.
 
 mod digest;
 mod ensemble;
@@ -22,81 +23,84 @@ pub use ip::{Ip, text as ip_text};
 pub use key::Key;
 pub use x509::{SCHEME as X509_SCHEME, X509};
 
-/// The ids of one connection, in the order they were added; cheap to share with what is in flight.
+/// The ids of one connection, in the order they were added. Requests in flight share them cheaply.
 pub type Credentials = Arc<[Id]>;
 
-/// Most ids a connection may have: each of its requests is compared with all of them.
+/// Maximum number of ids of a connection: each request is compared with all of them.
 pub const IDS_MAX: usize = 1000;
 
-/// So many comparisons of an id with an entry of an ACL cost less than a table of ids.
+/// Up to this many comparisons of ids with ACL entries are cheaper than building a table of ids.
 const COMPARISONS_MAX: usize = 256;
 
-/// Most bytes of a connection's ids together: they stay as long as it does. Less where a packet between
-/// servers, which carries them beside each write, must not have as many; see [`Schemes::limited`].
+/// Maximum bytes of a connection's ids. They live as long as the connection. Smaller where packets
+/// between servers, which carry the ids with each write, have a lower limit; see
+/// [`Schemes::limited`].
 pub const IDS_BYTES_MAX: usize = 1 << 20;
 
-/// Most bytes that the `auth` entries of one request may expand to: a log must not get a record that is
-/// many times as long as a request can be. Less where a record must not be as long.
+/// Maximum bytes that the `auth` entries of one request may expand to, so that a log record is not
+/// many times as long as its request. Smaller where records have a lower limit.
 pub const EXPANDED_BYTES_MAX: usize = 512 << 10;
 
 /// A connection's credentials were refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// They are wrong: the client gets the error AUTHFAILED, and its connection is closed.
+    /// They are wrong: the client gets AUTHFAILED, and its connection is closed.
     #[error("credentials refused")]
     Credentials,
-    /// Not by this server: the connection is closed without an answer, so that the client tries another server.
+    /// This server refuses without an answer and closes the connection, so that the client tries
+    /// another server.
     #[error("credentials refused without an answer")]
     Elsewhere,
 }
 
-/// What an auth packet leads to: ids for its connection, or a refusal.
+/// The result of an auth packet: ids for its connection, or a refusal.
 pub type Verdict = Result<Vec<Id>, Refused>;
 
-/// An auth packet, and what a scheme may look at to judge it.
+/// An auth packet, and the context in which a scheme judges it.
 #[derive(Clone, Copy)]
 pub struct Claim<'c> {
-    /// Where the connection comes from.
+    /// The client's address.
     pub peer: IpAddr,
-    /// What the client has sent: bytes, or a null.
+    /// The data that the client sent; `None` is a null.
     pub data: Option<&'c [u8]>,
-    /// The data of a znode, by its path: `None` where there is no znode, or it has a null.
+    /// Looks up the data of a znode by its path. `None`: there is no such znode, or its data is
+    /// null.
     pub znode: &'c dyn Fn(&str) -> Option<Vec<u8>>,
 }
 
 impl Claim<'_> {
-    /// A claim that is judged by itself, without znodes.
+    /// A claim without access to znodes.
     pub fn new(peer: IpAddr, data: Option<&[u8]>) -> Claim<'_> {
         Claim { peer, data, znode: &|_| None }
     }
 }
 
-/// What a scheme that takes its time is asked.
+/// A question to an asynchronous scheme.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Question {
-    /// Where the connection comes from.
+    /// The client's address.
     pub peer: IpAddr,
-    /// What the client has sent: bytes, or a null.
+    /// The data that the client sent; `None` is a null.
     pub data: Option<Vec<u8>>,
 }
 
-/// Shows no data: they are somebody's password.
+/// Hides the data: they contain a password.
 impl fmt::Debug for Question {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Question").field("peer", &self.peer).finish_non_exhaustive()
     }
 }
 
-/// The way back to whoever has asked a scheme that takes its time. Dropped without a verdict, it refuses.
+/// Carries the verdict of an asynchronous scheme back. Dropping it without a verdict refuses.
 pub struct Answer(Option<Box<dyn FnOnce(Verdict) + Send>>);
 
 impl Answer {
-    /// Calls `give` with the verdict, once.
+    /// Calls `give` once with the verdict.
     pub fn new(give: impl FnOnce(Verdict) + Send + 'static) -> Self {
         Self(Some(Box::new(give)))
     }
 
-    /// Gives the verdict.
+    /// Delivers the verdict.
     pub fn give(mut self, verdict: Verdict) {
         if let Some(give) = self.0.take() {
             give(verdict);
@@ -120,10 +124,12 @@ impl fmt::Debug for Answer {
 
 /// An authentication scheme: plugged in under its name, beside the built-in ones.
 ///
-/// None of its methods may wait: network workers and the replica call them while other clients wait. A scheme that has to
-/// ask somebody says so ([`AuthProvider::takes_time`]) and gives its verdict later.
+/// None of its methods may wait: network workers and the replica call them while other clients
+/// wait. A scheme that has to ask somebody says so ([`AuthProvider::takes_time`]) and gives its
+/// verdict later.
 ///
-/// All members of an ensemble need the same schemes: the leader compares the ids of the clients of all members with ACLs.
+/// All members of an ensemble need the same schemes: the leader compares the ids of the clients of
+/// all members with ACLs.
 ///
 /// ```
 /// use std::net::IpAddr;
@@ -171,24 +177,27 @@ pub trait AuthProvider: Send + Sync {
     /// Its name, as in ACLs and auth packets.
     fn scheme(&self) -> &str;
 
-    /// The ids that an auth packet adds to its connection. Not called for a scheme that [takes its
-    /// time](AuthProvider::takes_time).
+    /// The ids that an auth packet adds to its connection. Not called for [asynchronous
+    /// schemes](AuthProvider::takes_time).
     ///
     /// # Errors
     /// [`Refused`]: the connection is closed.
     fn authenticate(&self, claim: &Claim<'_>) -> Verdict;
 
-    /// Whether [`AuthProvider::ask`] judges auth packets, in place of [`AuthProvider::authenticate`].
+    /// Whether [`AuthProvider::ask`] judges auth packets, in place of
+    /// [`AuthProvider::authenticate`].
     fn takes_time(&self) -> bool {
         false
     }
 
-    /// Judges an auth packet, from any thread and at any time, and returns at once. Until then nothing more is taken from the
-    /// connection; other connections go on. An `answer` that is dropped refuses.
+    /// Judges an auth packet asynchronously: `answer` may be given later and from any thread. This
+    /// method must return at once. No requests are taken from this connection until then; other
+    /// connections continue. Dropping `answer` refuses.
     fn ask(&self, _question: Question, _answer: Answer) {}
 
-    /// Whether ids of this scheme come with the connection itself, say with a certificate: then a client has them from the
-    /// beginning, an auth packet of it adds none, and is refused where there are none.
+    /// Whether ids of this scheme come with the connection itself, for example from a certificate.
+    /// The client then has them from the start. An auth packet adds none, and is refused if the
+    /// connection has none.
     fn comes_with_connection(&self) -> bool {
         false
     }
@@ -202,8 +211,8 @@ pub trait AuthProvider: Send + Sync {
     /// Whether a connection's `id` is meant by an ACL entry's `expression`.
     fn matches(&self, id: &str, expression: &str) -> bool;
 
-    /// Whether [`AuthProvider::matches`] is equality: then a client with many ids need not be compared
-    /// with each entry of a long ACL.
+    /// Whether [`AuthProvider::matches`] is plain equality. Then a client with many ids is not
+    /// compared with every entry of a long ACL.
     fn is_exact(&self) -> bool {
         false
     }
@@ -214,7 +223,7 @@ pub trait AuthProvider: Send + Sync {
     }
 }
 
-/// The schemes of a server, and the switches that concern every check.
+/// The schemes of a server, and options that apply to every check.
 pub struct Schemes {
     providers: Vec<Box<dyn AuthProvider>>,
     skip_acl: bool,
@@ -223,20 +232,21 @@ pub struct Schemes {
 }
 
 impl Schemes {
-    /// `ip`, and whatever else is given; `skip_acl` switches every check off.
+    /// The scheme `ip` and those in `extra`. `skip_acl` disables all permission checks.
     pub fn new(extra: Vec<Box<dyn AuthProvider>>, skip_acl: bool) -> Self {
         let mut providers: Vec<Box<dyn AuthProvider>> = vec![Box::new(Ip)];
         providers.extend(extra);
         Self { providers, skip_acl, refuses_world_writes: false, ids_bytes_max: IDS_BYTES_MAX }
     }
 
-    /// The same, which accepts no new ACL that lets everybody do more than read: such an entry is not valid, whoever sets it.
+    /// Whether to refuse new ACL entries that give everybody more than read permission, whoever
+    /// sets them.
     pub fn refusing_world_writes(self, refuses: bool) -> Self {
         Self { refuses_world_writes: refuses, ..self }
     }
 
-    /// The same where a packet between servers has at most `packet_bytes_max` bytes of ids: the leader
-    /// refuses a longer one, and with it the follower that sends it.
+    /// Limits the ids of a connection to `packet_bytes_max`, the limit for ids in a packet between
+    /// servers: the leader would disconnect a follower that sends more.
     pub fn limited(self, packet_bytes_max: usize) -> Self {
         Self { ids_bytes_max: IDS_BYTES_MAX.min(packet_bytes_max), ..self }
     }
@@ -246,21 +256,22 @@ impl Schemes {
         self.providers.iter().find(|provider| provider.scheme() == scheme).map(Box::as_ref)
     }
 
-    /// What a connection starts with: its address.
+    /// The ids of a new connection: its address.
     pub fn initial(&self, peer: IpAddr) -> Credentials {
         Arc::new([Id::new("ip", ip::text(peer))])
     }
 
-    /// What a connection starts with that has proved more: its address, and these ids.
+    /// The ids of a new connection that has already proved `ids`: its address and these.
     pub fn initial_with(&self, peer: IpAddr, ids: Vec<Id>) -> Credentials {
         std::iter::once(Id::new("ip", ip::text(peer))).chain(ids).collect()
     }
 
-    /// Adds what an auth packet proves; duplicates collapse. `None`: the scheme is to be [asked](AuthProvider::ask), and what
-    /// it says later is added by [`Schemes::with`].
+    /// Adds the ids that an auth packet proves, without duplicates. `None`: the scheme is
+    /// asynchronous. [Ask](AuthProvider::ask) it, and add its verdict with [`Schemes::with`].
     ///
     /// # Errors
-    /// [`Refused`] by the provider, because there is none, or above [`IDS_MAX`] or the limit of bytes.
+    /// [`Refused`]: by the provider, because there is no such scheme, or above [`IDS_MAX`] or the
+    /// limit of bytes.
     pub fn authenticate(
         &self,
         credentials: &Credentials,
@@ -277,7 +288,7 @@ impl Schemes {
         self.with(credentials, provider.authenticate(claim)?).map(Some)
     }
 
-    /// Adds ids that a connection has proved; duplicates collapse.
+    /// Adds ids that a connection has proved, without duplicates.
     ///
     /// # Errors
     /// [`Refused`] above [`IDS_MAX`] or the limit of bytes.
@@ -296,7 +307,7 @@ impl Schemes {
         }
     }
 
-    /// Whether a connection with these ids may do what any of `wanted` permits.
+    /// Whether a connection with these ids has at least one of the `wanted` permissions.
     pub fn permits(&self, acl: &[Acl], wanted: Perms, ids: &[Id]) -> bool {
         if self.skip_acl || acl.is_empty() {
             return true;
@@ -331,14 +342,14 @@ impl Schemes {
         })
     }
 
-    /// Turns the ACL of a request into the one that is stored: duplicates go, `auth:` becomes the
-    /// connection's own ids, which may take `expanded_bytes_max` bytes.
-    ///
+    /// Turns the ACL of a request into the stored one: removes duplicates, and replaces `auth:` by
+    /// the connection's own ids, up to `expanded_bytes_max` bytes.
     /// Source: `PrepRequestProcessor.fixupACL`.
     ///
     /// # Errors
     /// [`ErrorCode::INVALID_ACL`] for an empty list, an entry that no scheme accepts, or above
-    /// `expanded_bytes_max`; [`ErrorCode::MARSHALLING_ERROR`] for a null id where the scheme needs one.
+    /// `expanded_bytes_max`; [`ErrorCode::MARSHALLING_ERROR`] for a null id where the scheme needs
+    /// one.
     pub fn fix_up<'a>(
         &self,
         acl: Option<Vec<AclRef<'a>>>,
@@ -396,12 +407,12 @@ impl Schemes {
         Ok(fixed)
     }
 
-    /// Whether an id proves who its client is.
+    /// Whether an id proves the client's identity.
     pub fn proves(&self, id: &Id) -> bool {
         self.provider(&id.scheme).is_some_and(AuthProvider::is_authenticated)
     }
 
-    /// An id without its secrets, for a log.
+    /// An id without its secrets, for logs.
     pub fn shown(&self, scheme: &str, id: &str) -> String {
         let user = self.provider(scheme).map_or("", |provider| provider.user_name(id));
         format!("{scheme}:{user:?}")
@@ -421,7 +432,7 @@ impl Schemes {
     }
 }
 
-/// Whether an entry means everybody: `world`, or a range of all addresses.
+/// Whether an entry stands for everybody: `world`, or an address range of zero bits.
 fn means_world(entry: &AclRef<'_>) -> bool {
     match entry.scheme.as_deref() {
         Some("world") => true,
@@ -433,8 +444,8 @@ fn means_world(entry: &AclRef<'_>) -> bool {
     }
 }
 
-/// The entries of a request's list so far. A list may be as long as a request, so they are not compared
-/// with each other one by one.
+/// The entries of an ACL seen so far. Lists may be as long as a request, so entries are not
+/// compared pairwise.
 #[derive(Default)]
 struct Seen<'e> {
     perms: BTreeSet<i32>,
@@ -443,8 +454,8 @@ struct Seen<'e> {
 }
 
 impl<'e> Seen<'e> {
-    /// Whether the entry equals an earlier one; a null that has to be compared for that is an error, as
-    /// it is for the original.
+    /// Whether the entry equals an earlier one. A null that would have to be compared is an error,
+    /// as in the original.
     fn has(&mut self, entry: &'e AclRef<'_>) -> Result<bool, ErrorCode> {
         let AclRef { perms, scheme, id } = entry;
         let null = ErrorCode::MARSHALLING_ERROR;
@@ -461,7 +472,7 @@ impl<'e> Seen<'e> {
     }
 }
 
-/// What an id takes in an ACL: permissions, two lengths, two texts.
+/// Bytes of an id in an ACL: permissions, two lengths, two strings.
 fn id_bytes(id: &Id) -> usize {
     4 + 4 + id.scheme.len() + 4 + id.id.len()
 }
@@ -470,7 +481,7 @@ fn is_world(id: &Id) -> bool {
     id.scheme == "world" && id.id == "anyone"
 }
 
-/// The ACL as one without ADMIN may see it: digests are masked (CVE-2019-0201).
+/// The ACL as shown without ADMIN permission: digests are masked (CVE-2019-0201).
 pub fn masked(acl: &Acl) -> AclRef<'_> {
     let mut shown = AclRef::from(acl);
     if acl.id.scheme == "digest"

@@ -1,12 +1,12 @@
-//! What a replica counts of its own doings, for whoever shows it to an operator.
+//! Statistics of a replica for metrics and logs.
 
 use std::time::Duration;
 
 use zebu_proto::SessionId;
 
-/// Most single values that are kept for whoever asks next; more are not recorded.
+/// Maximum number of single values kept until they are collected. Further ones are dropped.
 const VALUES_MAX: usize = 4096;
-/// Most warnings that are kept: a line of the log speaks for many writes.
+/// Maximum number of warnings kept: one line in the log stands for many writes.
 const QUOTA_WARNINGS_MAX: usize = 16;
 
 /// What happened since the counts were last taken.
@@ -22,36 +22,36 @@ pub struct Counts {
     pub token_deficits: Vec<u32>,
     /// Sessions that expired.
     pub sessions_expired: u64,
-    /// Times the intake found no room for a request.
+    /// Times that a request had to wait because the intake was full.
     pub intake_waits: u64,
-    /// How long each request was on its way when it was taken in, in milliseconds.
+    /// Milliseconds between receiving and taking in each request.
     pub intake_ms: Vec<u64>,
-    /// Requests that were taken in though nobody waits for their answers any more.
+    /// Stale requests that were taken in: no client waits for their answers.
     pub stale: u64,
-    /// Such requests that were dropped instead.
+    /// Stale requests that were dropped.
     pub stale_dropped: u64,
-    /// Changes of znodes that were put in flight.
+    /// Znode changes put in flight.
     pub changes_queued: u64,
-    /// Changes of znodes that are in flight no more.
+    /// Znode changes no longer in flight.
     pub changes_removed: u64,
     /// The path of each write that a hard quota refused.
     pub quota_refusals: Vec<String>,
-    /// Creates of ephemeral znodes that were refused because the end of their session would not fit into
-    /// a record.
+    /// Ephemeral znodes refused because the closeSession record of their session would become too
+    /// long.
     pub ephemerals_refused: u64,
-    /// The session of one of them, for a line in the log; at most one in a minute.
+    /// The session of such a refusal, for the log; at most one a minute.
     pub session_full: Option<SessionId>,
-    /// From when on there may be another line.
+    /// Until when no further such line is logged.
     full_told_until: Duration,
-    /// How many milliseconds the wall clock is ahead of the time by which znodes age, where that is much
-    /// and was not told before.
+    /// How many milliseconds the wall clock is ahead of the clock for ages; `None` if that is
+    /// little or was reported before.
     pub clock_ahead_ms: Option<i64>,
-    /// What is to be said about writes beyond a quota that stops nobody.
+    /// Warnings about writes beyond quotas that are not enforced.
     pub quota_warnings: Vec<String>,
 }
 
 impl Counts {
-    /// Notes a connect request that passed, and what it left of the bucket.
+    /// Notes an admitted connect request. `deficit`: tokens now missing from the bucket.
     pub(crate) fn connected(&mut self, deficit: u32) {
         self.connects += 1;
         if self.token_deficits.len() < VALUES_MAX {
@@ -59,7 +59,7 @@ impl Counts {
         }
     }
 
-    /// Notes how long a request was on its way.
+    /// Notes the delay before a request was taken in.
     pub(crate) fn taken_in(&mut self, after_ms: u64) {
         if self.intake_ms.len() < VALUES_MAX {
             self.intake_ms.push(after_ms);
@@ -82,14 +82,14 @@ impl Counts {
         }
     }
 
-    /// Notes a write that goes beyond a quota and is carried out.
+    /// Notes a write that exceeds a quota but is carried out.
     pub(crate) fn beyond_quota(&mut self, warning: impl FnOnce() -> String) {
         if self.quota_warnings.len() < QUOTA_WARNINGS_MAX {
             self.quota_warnings.push(warning());
         }
     }
 
-    /// Begins again, with the same room.
+    /// Resets all counts and keeps the capacity.
     pub fn clear(&mut self) {
         let Self {
             mut token_deficits,

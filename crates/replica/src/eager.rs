@@ -1,5 +1,5 @@
-//! Permission checks before a write is ordered, for servers that want to save the ensemble the rest.
-//!
+//! Permission checks before a write is ordered. They spare the ensemble a transaction that would
+//! fail.
 //! Source: property `zookeeper.enableEagerACLCheck`.
 
 use std::borrow::Cow;
@@ -13,7 +13,8 @@ use crate::auth::Schemes;
 use crate::io::Request;
 use crate::prep::Rules;
 
-/// Checks a write against the tree as it is; a znode that is missing here is left to the order.
+/// Checks a write against the applied tree. If the znode is missing here, the check is left to the
+/// ordered request.
 ///
 /// # Errors
 /// [`ErrorCode::NO_AUTH`] or [`ErrorCode::INVALID_ACL`].

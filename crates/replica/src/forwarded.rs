@@ -1,7 +1,7 @@
-//! Requests that the leader orders: forwarded by a learner, and known again when they come back.
+//! Requests that a learner forwards to the leader, and how their transactions are matched.
 //!
-//! Everything a learner forwards takes one way there and back, in order, so what waits here is one
-//! queue: whatever comes back belongs to its front, or to another server.
+//! Forwarded requests return in the order they were sent. So the learner keeps one FIFO queue: a
+//! returning transaction belongs to its front, or to another server.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ impl Replica {
         self.send_to_leader(packet, out);
     }
 
-    /// Has the leader create a session.
+    /// Asks the leader to create a session.
     pub(crate) fn forward_session(
         &mut self,
         session: SessionId,
@@ -45,8 +45,8 @@ impl Replica {
         self.send_request(quorum::Request { session, cxid: Xid(0), op, body }, None, out);
     }
 
-    /// Has the leader order a request; when it fails there, the client hears `refusal` if that is
-    /// known.
+    /// Asks the leader to order a request. If it fails there, the client gets `refusal`, where
+    /// given.
     pub(crate) fn forward(
         &mut self,
         request: Request,
@@ -55,7 +55,7 @@ impl Replica {
     ) {
         let origin = request.origin();
         let Request { session, xid, op, body, ids, .. } = request;
-        // Not every leader survives what it cannot read.
+        // Some leaders fail on a request they cannot decode.
         if !well_formed(op, &body) {
             return self.reply(origin, None, ErrorCode::MARSHALLING_ERROR, out);
         }
@@ -67,27 +67,27 @@ impl Replica {
         self.send_request(forwarded, Some(ids.to_vec()), out);
     }
 
-    /// When the leader counts as having lost the request whose turn it is.
+    /// When the leader counts as having lost the request at the front of the queue.
     fn lost_at(&self) -> Option<Duration> {
         let Order::Ensemble(ensemble) = &self.order else { return None };
         let since = ensemble.overtaken_since?;
         Some(since + overtaken_max(ensemble.peer.sync_time(), self.options.tick))
     }
 
-    /// When what this learner has applied is too old to be shown.
+    /// When the applied state becomes too old to serve.
     fn behind_at(&self) -> Option<Duration> {
         let Order::Ensemble(ensemble) = &self.order else { return None };
         Some(ensemble.lag.since()? + ensemble.peer.sync_time())
     }
 
-    /// When a learner has to look whether it still serves.
+    /// When a learner must check whether it may still serve.
     pub(crate) fn next_doubt(&self) -> Duration {
         let doubts = self.lost_at().into_iter().chain(self.behind_at());
         let next = doubts.min().unwrap_or(Duration::MAX);
         if self.forwards() { next.saturating_add(Duration::from_millis(1)) } else { Duration::MAX }
     }
 
-    /// Notes how far this learner is behind its leader.
+    /// Records how far this learner is behind its leader.
     pub(crate) fn note_lag(&mut self, now: Duration) {
         if let Order::Ensemble(ensemble) = &mut self.order {
             let (committed, delivered) =
@@ -96,7 +96,7 @@ impl Replica {
         }
     }
 
-    /// Leaves a leader that has lost a request, or that this server's disk does not keep up with.
+    /// Leaves the leader if it has lost a request, or if this server's disk is too far behind.
     pub(crate) fn doubt(&mut self, world: World<'_>, out: &mut Vec<Output>) {
         let is_over = |at: Option<Duration>| at.is_some_and(|at| at < world.now.monotonic);
         if !self.forwards() {
@@ -109,15 +109,16 @@ impl Replica {
         }
     }
 
-    /// Hands out what is committed, and answers if it was asked for here. Says whether the leader has
-    /// lost something that was asked for here: then this server must look for a leader again.
+    /// Hands out a committed transaction, and answers its request if that came from this server.
+    /// Starts a timer if the leader seems to have skipped a request of this server.
     ///
-    /// What looks like a later request than the one whose turn it is may be one with the same number
-    /// that its session has asked for at another server, by a client that counts anew there. Then the
-    /// turn comes soon; a leader that has skipped a request never comes back to it.
+    /// A transaction may look like a later request than the one at the front of the queue. It may
+    /// be a request with the same number that the session made at another server, where the client
+    /// counted anew. In that case the front request's transaction comes soon. A leader that has
+    /// skipped a request never returns to it.
     ///
     /// # Errors
-    /// [`Fatal::Unreadable`]: a leader has had the others agree to bytes that are no transaction.
+    /// [`Fatal::Unreadable`]: the leader has committed a record that cannot be decoded.
     pub(crate) fn deliver(
         &mut self,
         now: Duration,
@@ -148,7 +149,7 @@ impl Replica {
                 };
                 self.ensemble().overtaken_since = None;
                 if code == Some(ErrorCode::SESSION_MOVED) {
-                    // No client ever hears of that: it comes again, and has its session again.
+                    // The client never learns of this error: it reconnects and renews its session.
                     self.hand_out(zxid, record, None, out);
                     out.extend(origin.map(Output::Abandon));
                 } else {

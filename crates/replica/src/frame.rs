@@ -1,10 +1,10 @@
-//! Frames: a length, then what it counts, written in place at the end of a connection's output.
+//! Frames: a length and a payload, appended to a connection's output.
 
 use zebu_jute::{Encode, Encoder};
 use zebu_proto::reply::{ReplyHeader, WatcherEvent};
 use zebu_proto::{ErrorCode, EventType, KeeperState, Xid, Zxid};
 
-/// Bytes of the length in front of every frame.
+/// Bytes of the length prefix of every frame.
 pub const LENGTH_BYTES: usize = 4;
 
 /// Appends one frame whose payload `write` produces.
@@ -18,7 +18,7 @@ pub fn frame(out: &mut Vec<u8>, write: impl FnOnce(&mut Encoder<'_>)) {
     encoder.patch_int(at, i32::try_from(length).expect("frames are bounded far below 2 GiB"));
 }
 
-/// Appends an answer: its header, and a body when there is one.
+/// Appends an answer: header and body.
 pub fn reply(out: &mut Vec<u8>, header: ReplyHeader, body: impl FnOnce(&mut Encoder<'_>)) {
     frame(out, |encoder| {
         header.encode(encoder);
@@ -31,17 +31,18 @@ pub fn bare_reply(out: &mut Vec<u8>, xid: Xid, zxid: Zxid, err: ErrorCode) {
     reply(out, ReplyHeader { xid, zxid, err }, |_| {});
 }
 
-/// Makes a failure of the answer that `frame` starts with, and leaves its body.
+/// Turns the answer in `frame` into an error and leaves its body unchanged.
 ///
 /// # Panics
-/// When there is no whole header.
+/// If `frame` has no complete header.
 pub fn fail(frame: &mut [u8], err: ErrorCode) {
-    // Behind the length, the xid and the zxid.
+    // After length, xid and zxid.
     let at = LENGTH_BYTES + 4 + 8;
     frame[at..at + 4].copy_from_slice(&err.0.to_be_bytes());
 }
 
-/// Appends a notification; `zxid` is the causing transaction's, −1 for changes missed while away.
+/// Appends a notification. `zxid`: the transaction that caused it; −1 for changes missed while
+/// disconnected.
 pub fn notification(out: &mut Vec<u8>, event: EventType, path: &str, zxid: Zxid) {
     if zebu_proto::mutant!("watch dropped") && event == EventType::NODE_CHILDREN_CHANGED {
         return;

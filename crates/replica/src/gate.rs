@@ -1,29 +1,29 @@
-//! Which requests may be answered at once: the rule that keeps a session's answers in order.
+//! Decides which requests are answered at once. This rule keeps the answers of a session in order.
 //!
-//! A read may be answered by its connection, without passing through the replica, only when nothing
-//! of that connection is on its way through the replica; everything else is queued there. Answers
-//! leave the replica in the order of the requests, and are put into the connection's output before
-//! they count as answered, so nothing overtakes (ORD-04, WAT-14).
+//! A connection may answer a read itself only when none of its requests is in flight through the
+//! replica. All other requests are queued in the replica. Answers leave the replica in the order of
+//! the requests, and are put into the outbox before they count as answered. So no answer overtakes
+//! another (ORD-04, WAT-14).
 
 use zebu_proto::OpCode;
 
 use crate::replica::is_ordered;
 
-/// Where a request goes.
+/// How a request is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// Answered where it is, from the tree as it is.
+    /// Answered by its connection from the current tree.
     Now,
-    /// Through the replica, behind what the connection sent before.
+    /// Queued in the replica, after earlier requests of the connection.
     Queue,
 }
 
-/// Whether a request is answered from the tree as it is, wherever that happens.
+/// Whether a request is answered from the tree, here or in the replica.
 pub fn is_read(op: OpCode) -> bool {
     !is_ordered(op)
 }
 
-/// Routes a request of a connection of which `in_flight` requests are on their way.
+/// Routes a request of a connection with `in_flight` earlier requests in flight.
 pub fn route(op: OpCode, in_flight: usize) -> Route {
     let in_flight = if zebu_proto::mutant!("read overtakes") { 0 } else { in_flight };
     if in_flight > 0 || is_ordered(op) || op == OpCode::SYNC { Route::Queue } else { Route::Now }

@@ -1,6 +1,6 @@
-//! Which requests may go on, when only so many may be in progress at a time.
+//! Limits the number of requests in progress.
 //!
-//! What cannot go on yet waits here in the order it came, and is not looked at. Source:
+//! Requests above the limit wait here, undecoded, in the order of arrival. Source:
 //! `RequestThrottler`, `Request.isStale`; properties `zookeeper.request_throttle_*` and
 //! `zookeeper.request_stale_*`.
 
@@ -17,16 +17,16 @@ use crate::io::{Input, Origin, Request};
 /// The intake's settings.
 #[derive(Clone, Debug)]
 pub struct IntakeOptions {
-    /// Requests in progress at which the others wait; `None` is no limit, and then nothing is
-    /// dropped either.
+    /// Maximum number of requests in progress; others wait. `None`: no limit, and no request is
+    /// dropped.
     pub requests_max: Option<u32>,
-    /// How long the intake waits at a time before it looks at the first one again.
+    /// How long the intake waits before it checks the first waiting request again.
     pub stall: Duration,
-    /// Whether stale requests are dropped, together with their connections.
+    /// Whether stale requests are dropped and their connections closed.
     pub drop_stale: bool,
-    /// Whether a request older than its session's timeout is stale.
+    /// Whether a request older than its session timeout is stale.
     pub stale_by_latency: bool,
-    /// Whether a request whose connection is gone is stale.
+    /// Whether a request whose connection is closed is stale.
     pub stale_by_connection: bool,
 }
 
@@ -44,32 +44,33 @@ impl Default for IntakeOptions {
 
 /// What came from connections and waits for its turn, oldest first.
 ///
-/// Invariant: `gone` and `dropped` only hold connections whose end is waiting too, or still to come.
+/// Invariant: `gone` and `dropped` only hold connections whose end is waiting too, or still to
+/// come.
 #[derive(Debug)]
 pub(crate) struct Intake {
     options: IntakeOptions,
     waiting: VecDeque<Input>,
-    /// Connections that ended while something of theirs waits.
+    /// Closed connections that still have waiting requests.
     gone: HashSet<ConnId, FixedState>,
-    /// Connections of which a request was dropped: so is everything they sent after it.
+    /// Connections of which a request was dropped: all their later requests are dropped too.
     dropped: HashSet<ConnId, FixedState>,
     next_look: Duration,
 }
 
-/// What becomes of the first one in the queue.
+/// The decision about the first waiting input.
 #[derive(Debug)]
 pub(crate) enum Turn {
-    /// It goes on; when it is a request, this says whether it is stale.
+    /// Take it in. For a request: whether it is stale.
     Take(Input, bool),
-    /// It is dropped, with its connection.
+    /// Drop it and close its connection.
     Drop(Origin),
-    /// It is dropped, as something its connection sent before it was.
+    /// Drop it because an earlier request of its connection was dropped.
     DropToo(Origin),
-    /// Nobody is left to be answered.
+    /// Forget it: its connection is gone.
     Forget,
-    /// It waits; says whether the intake has just looked in vain.
+    /// It must wait. True if the intake has just checked in vain.
     Wait(bool),
-    /// There is nothing.
+    /// Nothing waits.
     Idle,
 }
 
@@ -84,7 +85,7 @@ impl Intake {
         }
     }
 
-    /// Whether there is a limit; without one nothing is ever put in here.
+    /// Whether there is a limit. Without one, inputs never wait here.
     pub(crate) fn is_limited(&self) -> bool {
         self.options.requests_max.is_some()
     }
@@ -107,12 +108,12 @@ impl Intake {
         self.waiting.len()
     }
 
-    /// When the first one is to be looked at again, if anything waits.
+    /// When to check the first waiting input again, if there is one.
     pub(crate) fn next_look(&self) -> Option<Duration> {
         (!self.waiting.is_empty()).then_some(self.next_look)
     }
 
-    /// Puts something that came from a connection behind everything that did before.
+    /// Queues an input from a connection.
     pub(crate) fn push(&mut self, input: Input, now: Duration) {
         assert!(self.is_limited(), "nothing has to wait");
         if self.waiting.is_empty() {
@@ -123,7 +124,7 @@ impl Intake {
         self.waiting.push_back(input);
     }
 
-    /// Decides about the first one, of whose session `timeout_ms` knows the timeout.
+    /// Decides about the first waiting input. `timeout_ms` returns the timeout of a session.
     pub(crate) fn next(
         &mut self,
         now: Duration,
@@ -174,9 +175,9 @@ impl Intake {
         self.waiting.pop_front().map_or(Turn::Idle, |input| Turn::Take(input, stale))
     }
 
-    /// Whether nobody waits for the answer to a request any more.
+    /// Whether no client waits for the answer to a request any more.
     ///
-    /// The end of a session is never stale: it cleans up.
+    /// A closeSession is never stale: it cleans up.
     pub(crate) fn is_stale(
         &self,
         request: &Request,

@@ -1,4 +1,4 @@
-//! What a replica is told, and what it asks for.
+//! The inputs and outputs of a replica.
 
 use std::time::Duration;
 
@@ -18,16 +18,16 @@ use crate::throttle::ThrottleOptions;
 /// The time of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Now {
-    /// Since some moment before the server started; never goes back.
+    /// Time since some moment before the server started. Never goes back.
     pub monotonic: Duration,
-    /// Milliseconds since the Unix epoch; may jump.
+    /// Wall-clock time in milliseconds since the Unix epoch. May jump.
     pub wall_ms: i64,
 }
 
-/// What a replica is configured with.
+/// Options of a replica.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// This server; 1 when it stands alone.
+    /// The id of this server; 1 for a standalone server.
     pub server: ServerId,
     /// The first session id to hand out, see [`SessionId::first`].
     pub first_session: SessionId,
@@ -37,40 +37,40 @@ pub struct Options {
     pub session_timeout_ms_min: i32,
     /// Longest session timeout, in milliseconds.
     pub session_timeout_ms_max: i32,
-    /// Which passwords prove that a client owns its session.
+    /// How session passwords are made and checked.
     pub passwords: Passwords,
-    /// What writes obey.
+    /// Rules for writes.
     pub rules: Rules,
     /// Whether permissions are checked before a write is ordered.
     pub eager_acl_check: bool,
-    /// How long a request may wait at intake before it is refused; zero is for ever.
+    /// How long a request may wait at intake before it is refused; zero: no limit.
     pub throttled_op_wait: Duration,
-    /// How connections are let in.
+    /// The connection throttle.
     pub connections: ThrottleOptions,
-    /// How their requests are taken in.
+    /// The limit on requests in progress.
     pub intake: IntakeOptions,
-    /// When containers and TTL znodes are looked for.
+    /// When containers and TTL znodes are removed.
     pub reaper: ReaperOptions,
     /// When snapshots are due.
     pub snapshots: SnapshotOptions,
-    /// What a member of an ensemble is to its clients.
+    /// How a member of an ensemble serves clients.
     pub member: MemberOptions,
-    /// Seed of the random choices: when snapshots are due, which connections are dropped.
+    /// Seed of random choices: when snapshots are due, and which connections are dropped.
     pub seed: u64,
 }
 
-/// What a member of an ensemble is to its clients. A server that runs alone is none of this.
+/// How a member of an ensemble serves its clients. A standalone server ignores these options.
 #[derive(Clone, Debug)]
 pub struct MemberOptions {
-    /// Whether new sessions are known to this server only (`localSessionsEnabled`).
+    /// Whether new sessions are local to this server (`localSessionsEnabled`).
     pub local_sessions: bool,
-    /// Whether such a session becomes one of the ensemble when it wants an ephemeral znode
+    /// Whether a local session becomes global when it creates an ephemeral znode
     /// (`localSessionsUpgradingEnabled`).
     pub upgrade_local_sessions: bool,
-    /// How long this server looks for a leader before it serves clients that only read; `None` is
-    /// for ever (`readonlymode.enabled`).
+    /// How long this server looks for a leader before it serves read-only clients; `None`: never
+    /// (`readonlymode.enabled`).
     pub read_only_after: Option<Duration>,
-    /// Whether a leader has clients of its own (`leaderServes`).
+    /// Whether the leader serves clients (`leaderServes`).
     pub leader_serves: bool,
 }
 
@@ -85,95 +85,96 @@ impl Default for MemberOptions {
     }
 }
 
-/// A request as it left its connection.
+/// A request as handed in by its connection.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The connection.
     pub conn: ConnId,
     /// Its session.
     pub session: SessionId,
-    /// The request's number.
+    /// Its xid.
     pub xid: Xid,
-    /// What it asks for.
+    /// The operation.
     pub op: OpCode,
-    /// The bytes behind the header.
+    /// The bytes after the header.
     pub body: Bytes,
-    /// The connection's ids when it came.
+    /// The connection's ids when the request was received.
     pub ids: Credentials,
-    /// When it came.
+    /// When it was received.
     pub received: Duration,
-    /// Length of its frame.
+    /// Size of its frame in bytes.
     pub bytes: usize,
 }
 
 impl Request {
-    /// Where its answer goes.
+    /// The origin, which identifies where the answer goes.
     pub fn origin(&self) -> Origin {
         let Self { conn, xid, op, received, bytes, .. } = *self;
         Origin { conn, xid, op, received, bytes }
     }
 }
 
-/// A client that wants a session.
+/// A connect request.
 #[derive(Clone, Debug)]
 pub struct Connect {
     /// The connection.
     pub conn: ConnId,
     /// The newest zxid the client has seen.
     pub last_zxid_seen: Zxid,
-    /// The timeout it wishes, in milliseconds.
+    /// The requested timeout, in milliseconds.
     pub timeout_ms: i32,
-    /// The session to go on with, or [`SessionId::NONE`].
+    /// The session to renew, or [`SessionId::NONE`].
     pub session: SessionId,
     /// That session's password.
     pub password: Vec<u8>,
-    /// Whether it is content with a server that only reads.
+    /// Whether the client accepts a read-only server.
     pub read_only: bool,
 }
 
-/// Everything that can happen to a replica.
+/// Events that a replica reacts to.
 #[derive(Debug)]
 pub enum Input {
-    /// A client's first frame.
+    /// A client's connect request.
     Connect(Connect),
-    /// A client's later frame, unless it could be answered at once.
+    /// A client's request, unless its connection could answer it at once.
     Request(Request),
-    /// A connection is gone.
+    /// A connection was closed.
     Disconnected {
         /// Which one.
         conn: ConnId,
         /// The session it had.
         session: SessionId,
     },
-    /// A session was heard of without any request passing here.
+    /// The client of a session gave a sign of life other than a request to the replica.
     Touched {
         /// Which one.
         session: SessionId,
         /// When.
         at: Duration,
     },
-    /// The whole server stood still for so long, and heard nobody meanwhile.
+    /// The whole server was suspended for this long and received nothing meanwhile.
     Stalled(Duration),
-    /// This server did not listen to its clients for so long: it had no time to, though it was at work.
+    /// This server ran, but did not read from its clients for this long.
     Unheard(Duration),
-    /// Somebody with the right to do so ends a session.
+    /// An administrator ends a session.
     Terminate(SessionId),
-    /// The server is to stop. Nothing new is ordered or forwarded from here on; once what is in progress is answered,
-    /// and at a leader enough followers have it, [`Output::Retired`] follows.
+    /// The server should stop. It orders and forwards nothing new. [`Output::Retired`] follows once
+    /// all requests in progress are answered and, at a leader, enough followers have the
+    /// transactions.
     Retire {
-        /// When it follows at the latest, by the monotonic clock.
+        /// Deadline for [`Output::Retired`], on the monotonic clock.
         by: Duration,
     },
-    /// Everything appended up to here is durable; in an ensemble this comes as a
+    /// The log is durable up to this zxid. A member of an ensemble reports this as
     /// [`zebu_zab::Input::Flushed`].
     Flushed(Zxid),
-    /// Everything handed out with [`Output::Apply`] up to here is in the tree.
+    /// All transactions handed out with [`Output::Apply`] up to this zxid are applied.
     Applied(Zxid),
-    /// A snapshot is finished, well or not.
+    /// A snapshot has finished, successfully or not.
     SnapshotDone,
-    /// Something happened between the servers of the ensemble.
+    /// An event between the servers of the ensemble.
     Zab(zebu_zab::Input),
-    /// Time has passed.
+    /// Time passed.
     Tick,
 }
 
@@ -182,19 +183,19 @@ pub enum Input {
 pub struct Origin {
     /// The connection.
     pub conn: ConnId,
-    /// The request's number.
+    /// The request's xid.
     pub xid: Xid,
-    /// What it asked for.
+    /// The operation.
     pub op: OpCode,
-    /// When it came.
+    /// When the request was received.
     pub received: Duration,
-    /// Length of its frame.
+    /// Size of the request's frame in bytes.
     pub bytes: usize,
 }
 
-/// Everything a replica can ask for, to be done in the order given.
+/// Effects that a replica asks for, to be carried out in the given order.
 ///
-/// Every [`Input::Request`] comes out exactly once: as the origin of an [`Output::Apply`], an
+/// Every [`Input::Request`] leaves exactly once: as the origin of an [`Output::Apply`], an
 /// [`Output::Reply`] or an [`Output::Abandon`], or as an [`Output::Answer`].
 #[derive(Debug)]
 pub enum Output {
@@ -205,30 +206,29 @@ pub enum Output {
         /// Its body.
         record: Bytes,
     },
-    /// Apply this record to the tree, then answer whoever asked.
+    /// Apply this record to the tree, then answer its request.
     Apply {
         /// Its zxid.
         zxid: Zxid,
         /// Its body.
         record: Bytes,
-        /// Who asked, if anybody did and an answer is due.
+        /// The request to answer, if it came from a client of this server.
         origin: Option<Origin>,
     },
-    /// Answer this request from the tree as it now is.
+    /// Answer this request from the current tree.
     Answer(Request),
     /// Answer without a body.
     Reply {
-        /// Who asked.
+        /// The request.
         origin: Origin,
-        /// The answer's zxid; `None` is the tree's.
+        /// The zxid in the answer; `None`: the tree's.
         zxid: Option<Zxid>,
-        /// What went wrong.
+        /// The error code.
         err: ErrorCode,
     },
-    /// Give this request no answer, and close its connection after what was already answered is
-    /// out.
+    /// Give this request no answer. Close its connection after sending earlier answers.
     Abandon(Origin),
-    /// The client has its session.
+    /// Tell the client that it has its session.
     Accept {
         /// The connection.
         conn: ConnId,
@@ -239,24 +239,25 @@ pub enum Output {
         /// Its password.
         password: [u8; PASSWORD_BYTES],
     },
-    /// Tell the client that its session is over, then close the connection.
+    /// Tell the client that its session has expired, then close the connection.
     Refuse(ConnId),
-    /// Tell the client that this server only reads and begins no session, in the form of an answer
-    /// to request 0 with [`ErrorCode::NOT_READ_ONLY`], then close the connection.
+    /// Tell the client that this server is read-only and creates no session, as an answer to
+    /// request 0 with [`ErrorCode::NOT_READ_ONLY`]. Then close the connection.
     Deny(ConnId),
-    /// Close the connection, after what was already answered is out.
+    /// Close the connection after sending earlier answers.
     Disconnect(ConnId),
-    /// Let clients in that only read, or no longer: then every client's connection is to be closed,
-    /// and none to be let in until the next role.
+    /// Start or stop serving read-only clients. On stop, close every client connection and admit
+    /// none until the next role.
     ReadOnly(bool),
     /// Start a new log file and take a snapshot; report [`Input::SnapshotDone`].
     Snapshot,
-    /// What was in progress at [`Input::Retire`] is done, or its time is over: the server may stop.
+    /// Everything in progress at [`Input::Retire`] is finished, or its deadline has passed: the
+    /// server may stop.
     Retired,
-    /// Something is to be done between the servers of the ensemble, or on disk. Never one that is
-    /// about a transaction or a client: those come as the outputs above.
+    /// Carry out an effect between servers or on disk. Effects on transactions or clients are the
+    /// other outputs.
     ///
-    /// At [`zebu_zab::Role::Looking`] every client's connection is to be closed, and none to be let
-    /// in until the next role.
+    /// At [`zebu_zab::Role::Looking`], close every client connection and admit none until the next
+    /// role.
     Zab(zebu_zab::Output),
 }

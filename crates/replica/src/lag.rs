@@ -1,20 +1,20 @@
-//! How far a learner's tree is behind what its leader has committed: its own disk may stand still while
-//! the leader's pings go on.
+//! How far a learner's tree is behind what its leader has committed. A learner's disk may stall
+//! while the leader's pings continue.
 //!
-//! A follower that acknowledges nothing is sent away by its leader; of an observer nobody knows. A
-//! learner that has not applied what it knew to be committed `syncLimit` ago serves nobody any more
-//! (ORD-09).
+//! The leader disconnects a follower that acknowledges nothing, but expects no acknowledgements
+//! from an observer. So a learner stops serving when it has not applied, for `syncLimit`, a
+//! transaction it knew to be committed (ORD-09).
 
 use std::time::Duration;
 
 use zebu_proto::Zxid;
 
-/// A transaction that is known to be committed and not applied yet, and since when.
+/// A transaction known to be committed but not applied, and since when.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lag(Option<(Zxid, Duration)>);
 
 impl Lag {
-    /// Looks at how far this server knows things to be committed, and how far it has delivered them.
+    /// Compares what this server knows to be committed with what it has delivered.
     pub(crate) fn look(&mut self, committed: Zxid, delivered: Zxid, now: Duration) {
         assert!(delivered <= committed, "{delivered} is delivered before it is committed");
         self.0 = match self.0 {
@@ -24,14 +24,14 @@ impl Lag {
         };
     }
 
-    /// This server stood still for so long, and its disk perhaps did not.
+    /// This server was suspended for `time`; its disk perhaps was not.
     pub(crate) fn postpone(&mut self, time: Duration) {
         if let Some((_, since)) = &mut self.0 {
             *since += time;
         }
     }
 
-    /// Since when this server has not applied something.
+    /// Since when a committed transaction has not been applied.
     pub(crate) fn since(&self) -> Option<Duration> {
         self.0.map(|(_, since)| since)
     }

@@ -1,9 +1,9 @@
-//! One whole server as one pure object: validation, order, sessions and their expiry, reapers,
-//! throttling, and the answers to reads.
+//! One server as one pure object: validation, ordering, sessions and their expiry, reapers,
+//! throttling, and answers to reads.
 //!
-//! **Invariant:** nothing in here opens a file or a socket, reads a clock, starts a thread or draws
-//! a random number that a seed does not decide. The server drives it with real ones, the simulator
-//! with its own.
+//! **Invariant:** this crate opens no file or socket, reads no clock, starts no thread, and draws
+//! no random number that a seed does not decide. The server and the simulator drive it through
+//! inputs and outputs.
 
 mod age;
 pub mod auth;
@@ -49,6 +49,6 @@ pub use schedule::SnapshotOptions;
 pub use sessions::{Expiry, Owner, Session, Sessions};
 pub use throttle::ThrottleOptions;
 
-/// A client's connection: a number that is never used twice.
+/// Identifies a client connection. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId(pub u64);

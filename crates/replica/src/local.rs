@@ -1,7 +1,7 @@
-//! Local sessions: known to one server only, until they want an ephemeral znode.
+//! Local sessions: known to one server only, until they create an ephemeral znode.
 //!
-//! No transaction begins or ends one, and the server that has it judges its silence. It ends with
-//! the server's role, since whoever leads then would not know it. Source: `LocalSessionTracker`,
+//! No transaction creates or closes a local session. Its server tracks its timeout. It ends with
+//! the server's role, because the next leader would not know it. Source: `LocalSessionTracker`,
 //! `UpgradeableSessionTracker`, `QuorumZooKeeperServer`; `client-protocol.md` §16.
 
 use zebu_jute::{Decode as _, Decoder};
@@ -14,9 +14,7 @@ use crate::io::{Origin, Output};
 use crate::replica::{Fatal, Replica, Then, Work, World};
 use crate::sessions::Owner;
 
-/// Whether a request makes a znode that ends with its session.
-///
-/// A request that cannot be read makes none.
+/// Whether a request creates an ephemeral znode. False for a request that cannot be decoded.
 pub(crate) fn makes_ephemeral(op: OpCode, body: &[u8]) -> bool {
     let ephemeral = |flags| CreateMode::from_flags(flags).is_some_and(|mode| mode.ephemeral);
     let from = &mut Decoder::new(body);
@@ -38,7 +36,7 @@ pub(crate) fn makes_ephemeral(op: OpCode, body: &[u8]) -> bool {
 }
 
 impl Replica {
-    /// Gives a client a session that nobody else hears of.
+    /// Creates a local session for a client.
     pub(crate) fn open_local(
         &mut self,
         world: World<'_>,
@@ -51,7 +49,7 @@ impl Replica {
         out.push(self.accept(conn, session, timeout_ms));
     }
 
-    /// Ends a local session behind what it asked for before.
+    /// Ends a local session after its earlier requests.
     pub(crate) fn end_local(
         &mut self,
         session: SessionId,
@@ -64,7 +62,7 @@ impl Replica {
         self.later(Work::End { origin, session }, out);
     }
 
-    /// Makes a local session one of the ensemble, in front of whatever it asks for next.
+    /// Makes a local session global, ahead of its next request.
     pub(crate) fn upgrade(
         &mut self,
         world: World<'_>,
@@ -81,12 +79,13 @@ impl Replica {
         self.append(world, record, None, Then::Nothing, out)
     }
 
-    /// Whether a session that the leader does not know may be a local one of another server.
+    /// Whether a session unknown to the leader may be a local session of another server.
     pub(crate) fn is_local_elsewhere(&self, session: SessionId) -> bool {
         self.options.member.local_sessions && session.0 >> 56 != self.options.server.0
     }
 
-    /// What an ephemeral znode of this session fails with, at the server that orders it.
+    /// The error for an ephemeral znode of this session, at the server that orders it; `None` if it
+    /// is allowed.
     pub(crate) fn refuses_ephemerals(&self, session: SessionId) -> Option<ErrorCode> {
         if !self.options.member.local_sessions {
             return None;
@@ -94,7 +93,7 @@ impl Replica {
         match self.sessions.get(session) {
             Some(live) if live.local => Some(ErrorCode::EPHEMERAL_ON_LOCAL_SESSION),
             Some(_) => None,
-            // The server that has it knows better why.
+            // The session's own server may replace this by a more precise error.
             None => Some(ErrorCode::SESSION_EXPIRED),
         }
     }

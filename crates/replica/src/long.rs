@@ -1,10 +1,11 @@
-//! Reads whose cost is not bounded by what they answer: made a part at a time, so that whoever holds the
-//! tree still for them does not do so for long.
+//! Reads whose cost is not bounded by the size of their answer. They run in parts, so that the tree
+//! is not locked for long.
 //!
-//! For a count and for a session's ephemerals, what changes meanwhile may or may not be in the answer, as with the
-//! original, which holds nothing still for these. A list of children is of one moment: it begins anew when they change,
-//! and is made at once when they have changed too often. Each read of a multiRead is of one moment, and the tree may
-//! change between two of them, as with the original, which makes them one by one.
+//! A count of descendants or a list of ephemerals may or may not reflect changes made between two
+//! parts. The original, which locks nothing for these, gives no other guarantee. A list of children
+//! is consistent: it restarts when the children change, and after too many restarts runs in one
+//! part. In a multiRead each read is consistent, but the tree may change between two reads, as in
+//! the original.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -19,19 +20,19 @@ use zebu_tree::{Count, Listed as Step, Listing, Tree, WatchMode};
 use crate::frame::reply;
 use crate::read::{After, Failure, Reader, refused_read};
 
-/// A znode with more children is listed a part at a time.
+/// A znode with more children is listed in parts.
 pub(crate) const CHILDREN_AT_ONCE_MAX: u32 = 8_192;
 
-/// Reads of a multiRead that are made in one part.
+/// Maximum number of reads in one part of a multiRead.
 pub(crate) const PART_OPS_MAX: usize = 512;
 
-/// A part of a multiRead ends once its answers are longer.
+/// A part of a multiRead ends once its answers exceed this size.
 pub(crate) const PART_BYTES_MAX: usize = 64 << 10;
 
-/// How often a list of children begins anew before it is made at once.
+/// How often a list of children restarts before it runs in one part.
 const RESTARTS_MAX: u32 = 3;
 
-/// Whether a read of this kind may take long whatever its answer has.
+/// Whether a read of this kind may be long whatever its answer.
 pub fn may_take_long(op: OpCode) -> bool {
     matches!(op, OpCode::GET_ALL_CHILDREN_NUMBER | OpCode::GET_EPHEMERALS)
 }
@@ -40,10 +41,10 @@ fn lists_children(op: OpCode) -> bool {
     matches!(op, OpCode::GET_CHILDREN | OpCode::GET_CHILDREN2)
 }
 
-/// Whether a read takes long, as far as that is known: then it waits until nothing of its connection is in flight, since
-/// the tree is locked for everything that is answered in its turn behind a write.
+/// Whether a read is, or may be, long. It then waits until nothing of its connection is in flight:
+/// reads that are queued behind writes are answered with the tree locked.
 ///
-/// `tree` is asked for only where that is not known by the kind of the read.
+/// `tree` is called only if the kind of the read does not decide.
 pub fn waits_for_turn<T: Deref<Target = Tree>>(
     op: OpCode,
     body: &[u8],
@@ -61,7 +62,8 @@ pub fn waits_for_turn<T: Deref<Target = Tree>>(
     tree().node(&path).is_some_and(|node| node.child_count() > CHILDREN_AT_ONCE_MAX)
 }
 
-/// Whether a multiRead has more than one part, as far as the tree shows now; `None` when it cannot be read.
+/// Whether a multiRead needs more than one part with the current tree; `None` if it cannot be
+/// decoded.
 fn has_parts(body: &[u8], tree: &Tree) -> Option<bool> {
     let from = &mut Decoder::new(body);
     let mut bytes = 0;
@@ -82,7 +84,7 @@ fn has_parts(body: &[u8], tree: &Tree) -> Option<bool> {
     Some(false)
 }
 
-/// The next read of a multiRead; `None` behind the last.
+/// The next read of a multiRead; `None` at its end.
 fn next_read<'a>(from: &mut Decoder<'a>) -> Result<Option<MultiOp<'a>>, Failure> {
     let header = MultiHeader::decode(from)?;
     if header.done {
@@ -96,7 +98,7 @@ fn next_read<'a>(from: &mut Decoder<'a>) -> Result<Option<MultiOp<'a>>, Failure>
     }
 }
 
-/// A read under way.
+/// A long read in progress.
 #[derive(Debug)]
 pub struct LongRead {
     xid: Xid,
@@ -106,33 +108,33 @@ pub struct LongRead {
 
 #[derive(Debug)]
 enum Part {
-    /// Znodes below one.
+    /// Counts descendants.
     Count(Count),
-    /// Paths of ephemerals that start so.
+    /// Lists paths of ephemerals with a prefix.
     Ephemerals {
         prefix: String,
         last: Option<u32>,
         listed: Listed,
     },
-    /// Names of the children of a znode.
+    /// Lists the children of a znode.
     Children(Box<Children>),
     /// The reads of a multiRead.
     Several(Box<Several>),
-    /// What the answer has.
+    /// The body of the answer.
     Done(Vec<u8>),
-    /// What the answer has where one of several reads has no path: it ends there, with an error.
+    /// The body of an answer that ends with an error because one of the reads has no path.
     Cut(Vec<u8>),
     TooLong,
     Failed(ErrorCode),
 }
 
-/// A list of children, as far as it was made.
+/// A partial list of children.
 #[derive(Debug)]
 struct Children {
     path: String,
-    /// A watch on the children is wanted.
+    /// Whether the client wants a watch on the children.
     watch: bool,
-    /// `None` before the first part, and when it has to begin anew.
+    /// `None` before the first part and before a restart.
     listing: Option<Listing>,
     listed: Listed,
     restarts: u32,
@@ -145,20 +147,20 @@ impl Children {
     }
 }
 
-/// Reads of a multiRead, as far as they were made.
+/// A partially executed multiRead.
 #[derive(Debug)]
 struct Several {
     /// The request.
     body: Vec<u8>,
-    /// Where the next read begins in it.
+    /// Offset of the next read in `body`.
     at: usize,
-    /// Results of those before.
+    /// Results of the earlier reads.
     results: Vec<u8>,
-    /// The last of those before, if it is a long list of children that is not whole.
+    /// The last of the earlier reads, if it is an unfinished list of children.
     children: Option<Box<Children>>,
 }
 
-/// Strings of a list, as they are in an answer.
+/// Encoded strings of a list.
 #[derive(Debug, Default)]
 pub(crate) struct Listed {
     bytes: Vec<u8>,
@@ -171,7 +173,7 @@ impl Listed {
         Encoder::new(&mut self.bytes).text(text);
     }
 
-    /// The list as an answer has it, with its count in front.
+    /// The encoded list with its count.
     fn into_body(self) -> Vec<u8> {
         let mut body = Vec::with_capacity(4 + self.bytes.len() + STAT_BYTES);
         Encoder::new(&mut body).count(self.count);
@@ -181,20 +183,20 @@ impl Listed {
 }
 
 impl LongRead {
-    /// What it asks for.
+    /// The operation.
     pub fn op(&self) -> OpCode {
         self.op
     }
 
-    /// The request's number.
+    /// The request's xid.
     pub fn xid(&self) -> Xid {
         self.xid
     }
 }
 
 impl Reader<'_> {
-    /// Begins a read that may take long; `None` when it is no such read, or is answered at once. A multiRead is begun
-    /// whatever it has: a short one takes one part.
+    /// Starts a long read. `None` if the request is not one, or is answered at once. A multiRead
+    /// always starts; a short one takes one part.
     pub fn begin(&self, tree: &Tree, xid: Xid, op: OpCode, body: &[u8]) -> Option<LongRead> {
         if lists_children(op) {
             let PathWatch { path, watch } = PathWatch::decode(&mut Decoder::new(body)).ok()?;
@@ -228,7 +230,7 @@ impl Reader<'_> {
         Some(LongRead { xid, op, part })
     }
 
-    /// Looks at up to `budget` znodes more; true once all were looked at.
+    /// Visits up to `budget` more znodes. Returns true when the read is complete.
     pub fn go_on(&self, tree: &Tree, read: &mut LongRead, budget: usize) -> bool {
         match &mut read.part {
             Part::Count(count) => {
@@ -265,7 +267,7 @@ impl Reader<'_> {
         true
     }
 
-    /// Lists up to `budget` children more; what comes of it, once all are listed.
+    /// Lists up to `budget` more children. Returns the result when all are listed.
     fn list(
         &self,
         tree: &Tree,
@@ -279,7 +281,7 @@ impl Reader<'_> {
                 Ok(node) => node,
                 Err(code) => return Some(Part::Failed(code)),
             };
-            // Each name has a length in front of it.
+            // Each name has at least a length prefix.
             if node.child_count() as usize > self.answer_bytes_max / 4 {
                 return Some(Part::TooLong);
             }
@@ -311,11 +313,11 @@ impl Reader<'_> {
         }
     }
 
-    /// Makes up to `budget` reads more of a multiRead; what comes of it, once all are made.
+    /// Executes up to `budget` more reads of a multiRead. Returns the result when all are done.
     fn read_several(&self, tree: &Tree, several: &mut Several, budget: usize) -> Option<Part> {
         let Several { body, at, results, children } = several;
         let before = results.len();
-        // For this part alone: it knows an ACL by its place.
+        // Only for this part: the map identifies an ACL by its address.
         let mut permitted = BTreeMap::new();
         for _ in 0..budget.min(PART_OPS_MAX) {
             let made = if let Some(list) = children {
@@ -371,10 +373,10 @@ impl Reader<'_> {
         None
     }
 
-    /// Appends the answer of a read of which everything was looked at.
+    /// Appends the answer of a completed read.
     ///
     /// # Panics
-    /// Before that.
+    /// If the read is not complete.
     pub fn finish(&self, tree: &Tree, read: LongRead, out: &mut Vec<u8>) -> After {
         let header = |err| ReplyHeader { xid: read.xid, zxid: tree.last_zxid(), err };
         match &read.part {
@@ -398,8 +400,8 @@ impl Reader<'_> {
         }
     }
 
-    /// The whole answer at once, for callers that hold the tree still anyway; false when it is no such
-    /// read.
+    /// Answers a long read in one part, for callers that keep the tree locked anyway. False if the
+    /// request is not a long read.
     pub(crate) fn at_once(
         &self,
         tree: &Tree,

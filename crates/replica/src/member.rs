@@ -1,10 +1,9 @@
-//! A server of an ensemble: what it does about clients as a leader and as a learner.
+//! A member of an ensemble: how it handles clients as a leader and as a learner.
 //!
-//! A leader orders what its own clients ask for and what learners forward. A learner forwards, and
-//! knows its request again when the transaction comes back. Everything a learner forwards takes one
-//! way there and back, in order, so what waits here is one queue: whatever comes back belongs to its
-//! front, or to another server.
-//!
+//! The leader orders the requests of its own clients and those that learners forward. A learner
+//! forwards requests and answers them when their transactions arrive. Forwarded requests return in
+//! the order they were sent, so the learner keeps one FIFO queue: a returning transaction belongs
+//! to its front, or to another server.
 //! Source: `quorum-sync-broadcast.md` §6.4 and §7, `LearnerHandler`, `LearnerSessionTracker`.
 
 use std::collections::VecDeque;
@@ -30,53 +29,53 @@ use crate::replica::{Fatal, Order, Replica, Then, Work, World, is_ordered, zxid_
 use crate::sessions::{Expiry, Owner, Sessions};
 use crate::touched::Touched;
 
-/// Whether clients are served.
+/// Whether and how clients are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Serving {
     Nobody,
-    /// Those who only read, while there is no leader.
+    /// Only read-only clients, while there is no leader.
     Readers,
-    /// In this role, once the tree has got that far.
+    /// In this role, once the tree has reached this zxid.
     Soon(Role, Zxid),
     As(Role),
 }
 
-/// Who waits for the leader to know that it leads.
+/// A request that waits until the leader has confirmed that it still leads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Syncing {
     Here,
     Learner(LinkId),
-    /// A client whose session this leader does not know: one that has been replaced without knowing it
-    /// would refuse those that are newer.
+    /// Refusal of a client whose session this leader does not know. A leader that was replaced
+    /// without noticing must not refuse newer sessions.
     Refused(ConnId),
-    /// The same at a learner.
+    /// The same for a client of a learner.
     Invalid(LinkId, SessionId),
 }
 
-/// This server's place in its ensemble.
+/// The ensemble's view of this server.
 #[derive(Debug)]
 pub(crate) struct Ensemble {
     pub(crate) peer: Peer,
     pub(crate) serving: Serving,
-    /// Since when it looks for a leader.
+    /// Since when it has been looking for a leader.
     pub(crate) looking_since: Option<Duration>,
-    /// What came before this server was ready for it.
+    /// Packets received before this server was ready for them.
     early: VecDeque<Up>,
     pub(crate) revalidating: VecDeque<Revalidating>,
-    /// At a leader: what it has still to answer to renewals.
+    /// At a leader: outstanding answers to session renewals.
     pub(crate) answers: Answers,
     syncing: VecDeque<(u64, Syncing)>,
-    /// At a follower: for whom the leader has been asked to sync, in that order.
+    /// At a follower: requests for which the leader was asked to sync, in order.
     pub(crate) syncs_asked: VecDeque<Syncing>,
     next_token: u64,
-    /// Since when the forwarded request whose turn it is has been overtaken by one that looks like a
-    /// later one.
+    /// Since when the front of the forwarding queue has been overtaken by a transaction that looks
+    /// like a later request.
     pub(crate) overtaken_since: Option<Duration>,
-    /// At a learner: what it has still to apply.
+    /// At a learner: how far applying is behind.
     pub(crate) lag: Lag,
-    /// What the peer asks for, between two steps; its room is used again.
+    /// Outputs of the peer during a step; kept for its capacity.
     pub(crate) asked: Vec<zebu_zab::Output>,
-    /// Sessions heard of since the leader last asked.
+    /// Sessions with signs of life since the leader last asked.
     touched: Touched,
 }
 
@@ -93,7 +92,7 @@ impl Ensemble {
         assert!(forwards || self.syncs_asked.is_empty(), "{role:?}, and asks for syncs");
         assert!(forwards || self.overtaken_since.is_none(), "{role:?}, and forwards");
         assert!(self.asked.is_empty(), "the peer asks for something, and nobody does it");
-        // Tokens are given one after the other, and come back so.
+        // Tokens are issued and returned in sequence.
         if let (Some((first, _)), Some((last, _))) = (self.syncing.front(), self.syncing.back()) {
             assert_eq!(last + 1, self.next_token, "another token is the last");
             assert_eq!(first + self.syncing.len() as u64, self.next_token, "a token is missing");
@@ -110,7 +109,7 @@ impl Ensemble {
         }
     }
 
-    /// A session of this server's clients was heard of.
+    /// Notes a sign of life of a session of this server's clients.
     pub(crate) fn touched(&mut self, session: SessionId, timeout_ms: i32) {
         if matches!(self.role(), Role::Following(_) | Role::Observing(_)) {
             self.touched.add(session, timeout_ms);
@@ -119,12 +118,12 @@ impl Ensemble {
 }
 
 impl Replica {
-    /// A member of an ensemble, whose tree has just been recovered.
+    /// Creates a member of an ensemble whose tree has just been recovered.
     ///
-    /// It serves nobody before it has found or become a leader.
+    /// It serves no clients until it follows or is a leader.
     ///
     /// # Panics
-    /// When the options contradict themselves, such as a tick of zero.
+    /// If the options contradict themselves, such as a tick of zero.
     pub fn member(options: Options, peer: Peer, tree: &Tree, now: Now) -> Self {
         let ensemble = Ensemble {
             peer,
@@ -144,7 +143,7 @@ impl Replica {
         Self::with_order(options, Order::Ensemble(Box::new(ensemble)), tree, now)
     }
 
-    /// This server's part in its ensemble; `None` when it runs alone.
+    /// The peer in the ensemble; `None` for a standalone server.
     pub fn peer(&self) -> Option<&Peer> {
         match &self.order {
             Order::Alone { .. } => None,
@@ -152,7 +151,7 @@ impl Replica {
         }
     }
 
-    /// What this server is to its clients; `None` when it runs alone.
+    /// The role of this server; `None` for a standalone server.
     pub fn role(&self) -> Option<Role> {
         match &self.order {
             Order::Alone { .. } => None,
@@ -160,7 +159,7 @@ impl Replica {
         }
     }
 
-    /// Syncs that wait until this leader knows that it leads.
+    /// Number of syncs waiting until this leader has confirmed that it leads.
     pub fn pending_syncs(&self) -> usize {
         match &self.order {
             Order::Alone { .. } => 0,
@@ -175,12 +174,12 @@ impl Replica {
         }
     }
 
-    /// Whether this server takes part in what is ordered.
+    /// Whether this server takes part in ordering.
     pub(crate) fn serves(&self) -> bool {
         self.role() != Some(Role::Looking)
     }
 
-    /// Whether a client may come.
+    /// Whether a client may connect.
     pub(crate) fn admits(&self, only_reads: bool) -> bool {
         match &self.order {
             Order::Alone { .. } => true,
@@ -193,17 +192,17 @@ impl Replica {
         }
     }
 
-    /// Whether sessions expire here.
+    /// Whether this server expires global sessions.
     pub(crate) fn tracks_sessions(&self) -> bool {
         matches!(self.role(), None | Some(Role::Leading(_)))
     }
 
-    /// Whether another server orders this one's requests.
+    /// Whether another server orders this server's requests.
     pub(crate) fn forwards(&self) -> bool {
         matches!(self.role(), Some(Role::Following(_) | Role::Observing(_)))
     }
 
-    /// Whether a sync has to ask others.
+    /// Whether a sync must ask other servers.
     pub(crate) fn synchronizes(&self) -> bool {
         self.role().is_some()
     }
@@ -245,19 +244,19 @@ impl Replica {
         }
     }
 
-    /// Ends this server's role; false when it runs alone.
+    /// Ends this server's role. False for a standalone server.
     pub(crate) fn resign(&mut self, world: World<'_>, why: Leave, out: &mut Vec<Output>) -> bool {
         let Order::Ensemble(ensemble) = &mut self.order else { return false };
         let mut asked = Vec::new();
         ensemble.peer.resign(world.now.monotonic, why, &mut asked);
-        // Whoever has just resigned proposes nothing.
+        // A leader that has resigned proposes nothing.
         self.obey(world, asked, out).is_ok()
     }
 
-    /// Carries out what the peer asks for, as far as it is about transactions and clients.
+    /// Carries out those outputs of the peer that concern transactions and clients.
     ///
-    /// All of it, whatever fails: the peer counts on it that what it asked for is done, above all that
-    /// what it delivered is in the tree.
+    /// It carries out all of them, even after an error: the peer relies on that, above all on
+    /// delivered transactions reaching the tree.
     pub(crate) fn obey(
         &mut self,
         world: World<'_>,
@@ -269,7 +268,7 @@ impl Replica {
         for output in asked.drain(..) {
             let obeyed = match output {
                 zebu_zab::Output::Append { zxid, record } => {
-                    // What a leader brings this server up to date with counts, too.
+                    // Records received during synchronization count too.
                     self.snapshots.count(1, record.len() as u64);
                     out.push(Output::Append { zxid, record });
                     if self.serves() && self.snapshots.starts() {
@@ -319,7 +318,7 @@ impl Replica {
         Ok(())
     }
 
-    /// Ends everything that was between this server and its clients.
+    /// Ends all work for clients.
     pub(crate) fn serve_nobody(&mut self, out: &mut Vec<Output>) {
         for work in std::mem::take(&mut self.work) {
             let origin = match work {
@@ -352,7 +351,7 @@ impl Replica {
         }
     }
 
-    /// Starts to serve once the tree has everything it must have.
+    /// Starts to serve once the tree has reached the required zxid.
     pub(crate) fn begin(&mut self, world: World<'_>, out: &mut Vec<Output>) -> Result<(), Fatal> {
         let applied = self.applied;
         let Order::Ensemble(ensemble) = &mut self.order else { return Ok(()) };
@@ -379,8 +378,9 @@ impl Replica {
         Ok(())
     }
 
-    /// Ends sessions that are not in the table but own ephemerals, as older servers may have left them:
-    /// by a transaction, so that everybody does it at the same zxid (ZOOKEEPER-5010).
+    /// Closes sessions that own ephemerals but are not in the session table, as older servers may
+    /// have left them. Uses transactions, so that all servers do it at the same zxid
+    /// (ZOOKEEPER-5010).
     fn end_orphans(&mut self, world: World<'_>, out: &mut Vec<Output>) -> Result<(), Fatal> {
         let tree = world.tree;
         let is_orphan = |session: &SessionId| tree.session_timeout(*session).is_none();
@@ -423,7 +423,8 @@ impl Replica {
         out.extend(ensemble.asked.drain(..).map(Output::Zab));
     }
 
-    /// Answers a sync when everything committed before it came to the leader is applied here.
+    /// Answers a sync once everything is applied that was committed before the sync reached the
+    /// leader.
     pub(crate) fn sync(&mut self, world: World<'_>, request: Request, out: &mut Vec<Output>) {
         if zebu_proto::mutant!("stale sync") {
             return self.later(Work::Answer(request), out);
@@ -439,7 +440,7 @@ impl Replica {
         self.confirm(world, Syncing::Here, out);
     }
 
-    /// A sync that waits may go on once everything up to `until` is committed here.
+    /// Lets a waiting sync continue once everything up to `until` is committed here.
     fn release_sync(&mut self, until: Zxid, out: &mut Vec<Output>) {
         let waiting = self.work.iter_mut().find_map(|work| match work {
             Work::Sync { until: until @ None, .. } => Some(until),
@@ -454,7 +455,7 @@ impl Replica {
     fn leader_says(&mut self, world: World<'_>, packet: QuorumPacket, out: &mut Vec<Output>) {
         match packet.kind {
             PacketKind::SYNC => {
-                // The answers come in the order of the questions, and say nothing else.
+                // The answers arrive in the order of the questions and carry no identification.
                 if let Some(Syncing::Learner(link)) = self.ensemble().syncs_asked.pop_front() {
                     return self.send_to_learner(link, packet, out);
                 }
@@ -512,7 +513,8 @@ impl Replica {
         }
     }
 
-    /// Refuses a client whose session is over, as soon as it is certain that this server still leads.
+    /// Refuses a client whose session has expired, once this server has confirmed that it still
+    /// leads.
     pub(crate) fn refuse(&mut self, world: World<'_>, conn: ConnId, out: &mut Vec<Output>) {
         if matches!(self.role(), Some(Role::Leading(_))) {
             self.confirm(world, Syncing::Refused(conn), out);
@@ -528,7 +530,7 @@ impl Replica {
         ensemble.syncing.push_back((token, syncing));
         let mut asked = Vec::new();
         ensemble.peer.confirm(world.now.monotonic, token, &mut asked);
-        // Nothing of this orders anything.
+        // None of these outputs orders a transaction.
         let _ = self.obey(world, asked, out);
     }
 
@@ -577,9 +579,8 @@ impl Replica {
         }
     }
 
-    /// At a follower: what an observer says goes on to the leader, as if this server said it. What
-    /// comes back by itself is sent on as it comes; the rest is remembered.
-    ///
+    /// At a follower: forwards an observer's packets to the leader as its own. Packets whose
+    /// answers identify their recipient need no record; the others are remembered.
     /// Source: `ObserverMaster`.
     fn relay(
         &mut self,
@@ -608,7 +609,7 @@ impl Replica {
         }
     }
 
-    /// Orders what a learner's client asks for. Whatever is wrong with it, it gets a transaction:
+    /// Orders a request of a learner's client. Even an invalid request gets a transaction, because
     /// the learner waits for one.
     fn order_for(
         &mut self,
@@ -619,7 +620,7 @@ impl Replica {
         out: &mut Vec<Output>,
     ) -> Result<(), Fatal> {
         if self.retirement.is_asked() {
-            // The learner's connection ends soon, and with it everything that waits on it.
+            // The learner's connection ends soon, and all requests waiting on it.
             return Ok(());
         }
         let quorum::Request { session, cxid: Xid(cxid), op, body } = request;

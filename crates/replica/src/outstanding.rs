@@ -1,5 +1,5 @@
-//! What is ordered but not applied: every write is validated against the tree plus this.
-//!
+//! Changes that are ordered but not applied. Every write is validated against the tree plus these
+//! changes.
 //! Source: `ZooKeeperServer.ChangeRecord`, `PrepRequestProcessor.getRecordForPath`.
 
 use std::collections::VecDeque;
@@ -14,28 +14,28 @@ use zebu_tree::{Node, Tree, digest_counts, moved_digest, node_digest};
 
 use crate::owned::Owned;
 
-/// A znode as it will be.
+/// The future state of a znode.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
     stat: StatPersisted,
     children: u32,
-    /// `None` while it is what the tree has.
+    /// `None`: the same as in the tree.
     acl: Option<Arc<[Acl]>>,
-    /// `None` while the data are what the tree has.
+    /// `None`: the same as in the tree.
     data_bytes: Option<usize>,
-    /// What it adds to the digest.
+    /// Its contribution to the digest.
     digest: u32,
 }
 
 #[derive(Clone, Debug)]
 struct Change {
     zxid: Zxid,
-    /// `None` when the znode will be gone.
+    /// `None`: the znode will be deleted.
     znode: Option<Pending>,
 }
 
 impl Change {
-    /// Who will own the znode; 0 for nobody.
+    /// The future ephemeral owner; 0 if there is none.
     fn owner(&self) -> i64 {
         self.znode.as_ref().map_or(0, |znode| znode.stat.ephemeral_owner)
     }
@@ -47,49 +47,49 @@ struct Entry {
     change: Change,
 }
 
-/// The changes in flight, by path, and the digest the tree will have after them.
+/// The changes in flight by path, and the digest after all of them.
 #[derive(Debug)]
 pub(crate) struct Outstanding {
     changes: HashTable<Entry>,
-    /// Who owns what of it, and how much everybody will own.
+    /// Which sessions own paths in flight, and the total size each will own.
     owned: Owned,
-    /// Hashes of the paths in the order their changes will be applied.
+    /// Hashes of the changed paths in the order of application.
     order: VecDeque<(Zxid, u64)>,
     digest: i64,
-    /// What a multi has replaced so far, newest last; empty outside of one.
+    /// What the current multi has replaced, newest last; empty outside a multi.
     undo: Vec<Undo>,
     in_multi: bool,
     with_digest: bool,
-    /// Changes put in flight, and taken out of it, since somebody asked.
+    /// Changes put in flight and removed since the counts were last taken.
     queued: u64,
     removed: u64,
 }
 
-/// What takes a change back.
+/// Undoes one change.
 #[derive(Debug)]
 struct Undo {
     hash: u64,
     path: Arc<str>,
     before: Option<Change>,
-    /// Who owned the znode, whether that was in flight or not.
+    /// The previous ephemeral owner, applied or in flight.
     owner: i64,
 }
 
-/// A path that was looked up: what is there will be replaced.
+/// The result of a look-up before a change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     hash: u64,
-    /// What the znode adds to the digest.
+    /// The znode's contribution to the digest.
     digest: u32,
-    /// Who owns it; 0 for nobody.
+    /// Its ephemeral owner; 0 if there is none.
     owner: i64,
 }
 
-/// A znode as a request must see it: the tree's, with what is in flight on top.
+/// A znode as requests see it: from the tree, with changes in flight on top.
 pub(crate) struct View<'v> {
     found: Found<'v>,
     hash: u64,
-    /// Whether it counts in a digest that is wanted.
+    /// Whether it contributes to a digest that is in use.
     counts: bool,
 }
 
@@ -126,7 +126,7 @@ impl View<'_> {
         }
     }
 
-    /// How many bytes of data the tree has here; where it has no znode, how many it will have.
+    /// Data bytes of the znode in the tree. If it is not in the tree, its future size.
     pub(crate) fn applied_data_bytes(&self) -> usize {
         match &self.found {
             Found::Applied(node) | Found::Pending { under: Some(node), .. } => node.data_bytes(),
@@ -142,7 +142,7 @@ impl View<'_> {
         }
     }
 
-    /// What is in flight of ACL and data.
+    /// The ACL and data size that are in flight.
     fn in_flight(&self) -> (Option<Arc<[Acl]>>, Option<usize>) {
         match &self.found {
             Found::Applied(_) => (None, None),
@@ -150,7 +150,7 @@ impl View<'_> {
         }
     }
 
-    /// The znode, which is that of `path`, with another stat and other data; ACL and child count stay.
+    /// The znode at `path` with a new stat and new data; ACL and child count stay.
     pub(crate) fn with_data(
         &self,
         path: &str,
@@ -162,7 +162,7 @@ impl View<'_> {
         Pending { stat, children: self.children(), acl: self.in_flight().0, data_bytes, digest }
     }
 
-    /// The znode with another stat and child count; data and ACL stay.
+    /// The znode with a new stat and child count; data and ACL stay.
     pub(crate) fn with(&self, stat: StatPersisted, children: u32) -> Pending {
         let before = self.digest();
         let digest = if self.counts { moved_digest(before, &self.stat(), &stat) } else { 0 };
@@ -170,7 +170,7 @@ impl View<'_> {
         Pending { stat, children, acl, data_bytes, digest }
     }
 
-    /// The znode with another stat and ACL; data and child count stay.
+    /// The znode with a new stat and ACL; data and child count stay.
     pub(crate) fn with_acl(&self, stat: StatPersisted, acl: Arc<[Acl]>) -> Pending {
         Pending { acl: Some(acl), ..self.with(stat, self.children()) }
     }
@@ -181,7 +181,7 @@ fn hash(path: &str) -> u64 {
 }
 
 impl Outstanding {
-    /// Nothing in flight; `with_digest` says whether digests are wanted at all.
+    /// No changes in flight. `with_digest`: whether digests are used.
     pub(crate) fn new(with_digest: bool) -> Self {
         Self {
             changes: HashTable::new(),
@@ -213,22 +213,22 @@ impl Outstanding {
         self.order.len()
     }
 
-    /// Changes put in flight since this was last asked.
+    /// Takes the number of changes put in flight since the last call.
     pub(crate) fn take_queued(&mut self) -> u64 {
         std::mem::take(&mut self.queued)
     }
 
-    /// Changes that were applied or taken back since this was last asked.
+    /// Takes the number of changes applied or undone since the last call.
     pub(crate) fn take_removed(&mut self) -> u64 {
         std::mem::take(&mut self.removed)
     }
 
-    /// The znode at `path`, as it will be when everything in flight is applied.
+    /// The znode at `path` after everything in flight.
     pub(crate) fn view<'v>(&'v self, tree: &'v Tree, path: &str) -> Option<View<'v>> {
         self.look(tree, path).ok()
     }
 
-    /// The same; where there will be none, that was seen.
+    /// The znode at `path` after everything in flight, or a record that there will be none.
     pub(crate) fn look<'v>(&'v self, tree: &'v Tree, path: &str) -> Result<View<'v>, Seen> {
         let hash = hash(path);
         let found = match self.change(hash, path) {
@@ -246,12 +246,12 @@ impl Outstanding {
         self.changes.find(hash, |entry| *entry.path == *path).map(|entry| &entry.change)
     }
 
-    /// Whether the znode at `path` counts in a digest that is wanted.
+    /// Whether the znode at `path` contributes to a digest that is in use.
     fn counts(&self, path: &str) -> bool {
         self.with_digest && digest_counts(path)
     }
 
-    /// A znode that comes to be at `path`.
+    /// A newly created znode at `path`.
     pub(crate) fn fresh(
         &self,
         path: &str,
@@ -264,7 +264,8 @@ impl Outstanding {
         Pending { stat, children: 0, acl: Some(acl), data_bytes, digest }
     }
 
-    /// Says that the znode at `path`, where `seen` was seen, will be `znode` from `zxid` on.
+    /// Records that the znode at `path` will be `znode` from `zxid` on. `seen`: the result of
+    /// looking the path up.
     pub(crate) fn set(
         &mut self,
         tree: &Tree,
@@ -310,7 +311,7 @@ impl Outstanding {
         if self.order.is_empty() { tree.digest() } else { self.digest }
     }
 
-    /// Starts a list of changes that happen together or not at all.
+    /// Starts a group of changes that succeed or fail together.
     pub(crate) fn begin(&mut self, tree: &Tree) -> Savepoint {
         assert!(!self.in_multi, "there is no multi in a multi");
         assert!(self.undo.is_empty(), "the last multi is over");
@@ -318,14 +319,14 @@ impl Outstanding {
         Savepoint { digest: self.digest(tree), order: self.order.len() }
     }
 
-    /// Ends the list, keeping its changes.
+    /// Ends the group and keeps its changes.
     pub(crate) fn keep(&mut self) {
         assert!(self.in_multi, "a list of changes that was not begun");
         self.in_multi = false;
         self.undo.clear();
     }
 
-    /// Ends the list and takes its changes back.
+    /// Ends the group and undoes its changes.
     pub(crate) fn take_back(&mut self, to: Savepoint) {
         assert!(self.in_multi, "a list of changes that was not begun");
         assert_eq!(self.order.len(), to.order + self.undo.len(), "each change can be taken back");
@@ -346,15 +347,15 @@ impl Outstanding {
         self.digest = to.digest;
     }
 
-    /// Forgets the changes that the tree has by now.
+    /// Removes the changes that the tree has applied.
     pub(crate) fn applied(&mut self, up_to: Zxid) {
         while let Some(&(zxid, hash)) = self.order.front()
             && zxid <= up_to
         {
             self.order.pop_front();
             self.removed += 1;
-            // A later change may have taken its place. With the same hash there may be another path, whose turn is
-            // now as well.
+            // A later change may have replaced this one. Another path with the same hash may also
+            // be due.
             let is_due = |entry: &Entry| entry.change.zxid <= up_to;
             if let Ok(there) = self.changes.find_entry(hash, is_due) {
                 let Entry { path, change } = there.remove().0;
@@ -363,23 +364,23 @@ impl Outstanding {
         }
     }
 
-    /// Paths in flight whose znodes will be the owner's.
+    /// Paths in flight whose znodes the session will own.
     pub(crate) fn owned(&self, owner: i64) -> impl Iterator<Item = &str> {
         self.owned.paths(owner)
     }
 
-    /// The bytes that a list of everything has that will be the owner's.
+    /// Bytes of a list of all paths that the session will own.
     pub(crate) fn owned_bytes(&self, tree: &Tree, owner: i64) -> usize {
         self.owned.bytes(tree, owner)
     }
 
-    /// Whether something is in flight at `path`.
+    /// Whether a change is in flight at `path`.
     pub(crate) fn has(&self, path: &str) -> bool {
         self.change(hash(path), path).is_some()
     }
 }
 
-/// Where a list of changes began.
+/// The state at the start of a group of changes.
 pub(crate) struct Savepoint {
     digest: i64,
     order: usize,

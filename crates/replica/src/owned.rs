@@ -1,5 +1,5 @@
-//! What sessions own once everything in flight is applied: the paths in flight, and the bytes of all
-//! paths.
+//! What each session will own once everything in flight is applied: the paths in flight, and the
+//! size of a list of all its paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use zebu_proto::{Owner, SessionId, Zxid};
 use zebu_tree::Tree;
 
-/// What a path adds to a list of paths: its length and its bytes.
+/// Bytes of a path in an encoded list.
 pub(crate) fn listed_bytes(path: &str) -> usize {
     LENGTH_BYTES + path.len()
 }
@@ -15,17 +15,17 @@ pub(crate) fn listed_bytes(path: &str) -> usize {
 /// The length in front of a string.
 const LENGTH_BYTES: usize = 4;
 
-/// The number of sums that are kept although nothing of their owners is in flight.
+/// Maximum number of sums kept for owners without changes in flight.
 const SUMS_KEPT: usize = 1024;
 
-/// Owners are numbered as in `ephemeralOwner`; 0 is nobody.
+/// Keyed by `ephemeralOwner`; 0 stands for no owner.
 #[derive(Debug, Default)]
 pub(crate) struct Owned {
-    /// Paths in flight whose znodes will have an owner, by owner: the end of one session must not look
-    /// at what all the others do.
+    /// Paths in flight by future owner, so that closing one session does not visit the changes of
+    /// all others.
     paths: BTreeMap<i64, BTreeSet<Arc<str>>>,
-    /// For owners of whom something is in flight: the bytes that a list of all their paths has, applied
-    /// and in flight. One whose last change is applied is out of date, and not used.
+    /// Size of a list of all paths, applied and in flight, of each owner with changes in flight. A
+    /// sum whose last change is applied is outdated and not used.
     sums: BTreeMap<i64, Sum>,
 }
 
@@ -56,17 +56,18 @@ impl Owned {
         }
     }
 
-    /// Whether nobody will own anything of what is in flight.
+    /// Whether no change in flight has an owner.
     pub(crate) fn is_empty(&self) -> bool {
         self.paths.is_empty()
     }
 
-    /// Paths in flight whose znodes will be the owner's.
+    /// Paths in flight whose znodes the session will own.
     pub(crate) fn paths(&self, owner: i64) -> impl Iterator<Item = &str> {
         self.paths.get(&owner).into_iter().flatten().map(|path| &**path)
     }
 
-    /// Notes that transaction `zxid` takes the znode at `path` from `before` and gives it to `after`.
+    /// Notes that transaction `zxid` takes the znode at `path` from `before` and gives it to
+    /// `after`.
     pub(crate) fn pass(&mut self, tree: &Tree, zxid: Zxid, path: &str, before: i64, after: i64) {
         if before == after {
             return;
@@ -76,7 +77,7 @@ impl Owned {
             self.sums.retain(|_, sum| sum.last > applied);
         }
         let bytes = listed_bytes(path);
-        // Kinds of znode are numbered as owners, too: nobody asks how many of these there are.
+        // Special kinds of znodes are encoded as owners too. Nobody needs their sums.
         let types = tree.options().types;
         let is_session = |owner| matches!(Owner::decode(owner, types), Owner::Session(_));
         if is_session(before) {
@@ -88,7 +89,7 @@ impl Owned {
         }
     }
 
-    /// Takes back what [`Owned::pass`] noted.
+    /// Undoes [`Owned::pass`].
     pub(crate) fn take_back(&mut self, path: &str, before: i64, after: i64) {
         if before == after {
             return;
@@ -113,7 +114,7 @@ impl Owned {
         sum
     }
 
-    /// The bytes that a list of all paths of the owner has.
+    /// Size of an encoded list of all the owner's paths.
     pub(crate) fn bytes(&self, tree: &Tree, owner: i64) -> usize {
         match self.sums.get(&owner) {
             Some(sum) if sum.last > tree.last_zxid() => sum.bytes,

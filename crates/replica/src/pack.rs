@@ -1,11 +1,11 @@
-//! Small pieces of bytes one behind the other in blocks, so that a record is no allocation of its own.
+//! Packs small byte strings into shared blocks, so that a record needs no allocation of its own.
 
 use bytes::{Bytes, BytesMut};
 
-/// Size of a block. One is kept alive as long as any piece of it is.
+/// Size of a block. It stays allocated as long as any of its pieces.
 const BLOCK: usize = 32 * 1024;
 
-/// Pieces from this size on stand alone.
+/// Pieces of at least this size get their own allocation.
 const PIECE_MAX: usize = BLOCK / 16;
 
 const _: () = assert!(0 < PIECE_MAX && PIECE_MAX <= BLOCK, "a piece fits into a block");
@@ -14,12 +14,12 @@ const _: () = assert!(0 < PIECE_MAX && PIECE_MAX <= BLOCK, "a piece fits into a 
 #[derive(Debug, Default)]
 pub(crate) struct Pack {
     block: BytesMut,
-    /// Where a piece is written first; its room is used again.
+    /// The buffer for the next piece, kept for its capacity.
     desk: Vec<u8>,
 }
 
 impl Pack {
-    /// An empty buffer to write the next piece into, and to give to [`Pack::end`].
+    /// An empty buffer for the next piece, to be passed to [`Pack::end`].
     pub(crate) fn begin(&mut self, expected: usize) -> Vec<u8> {
         let mut desk = std::mem::take(&mut self.desk);
         desk.clear();
@@ -27,7 +27,7 @@ impl Pack {
         desk
     }
 
-    /// The bytes of `piece`.
+    /// Turns `piece` into shared bytes.
     pub(crate) fn end(&mut self, piece: Vec<u8>) -> Bytes {
         if piece.len() >= PIECE_MAX {
             return piece.into();

@@ -1,9 +1,9 @@
 //! Session passwords: what a client shows to prove that it owns a session.
 //!
-//! The original computes the password from the session id alone. The id is no secret: `ephemeralOwner`
-//! shows it to every client that may read a stat. A key that only the servers know makes passwords that
-//! nobody else can compute. All servers of an ensemble need the same key, because a session may move
-//! from one server to another.
+//! The original computes the password from the session id alone. The id is no secret:
+//! `ephemeralOwner` shows it to every client that may read a stat. A key that only the servers know
+//! makes passwords that nobody else can compute. All servers of an ensemble need the same key,
+//! because a session may move from one server to another.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ impl SessionKey {
         self.first_half(b"session", session.0)
     }
 
-    /// Eight hexadecimal digits that are equal where the keys are, and tell nothing else of the key.
+    /// Eight hexadecimal digits for comparing keys. They reveal nothing else about the key.
     pub fn fingerprint(&self) -> String {
         let bytes = self.first_half(b"fingerprint", 0);
         bytes[..4].iter().map(|byte| format!("{byte:02x}")).collect()
@@ -64,25 +64,25 @@ impl fmt::Debug for SessionKey {
     }
 }
 
-/// Which passwords a server gives to clients, and which ones it accepts from them.
+/// Which passwords a server issues and accepts.
 ///
-/// A running ensemble goes from the first to the last, one restart of every server for each step, and
-/// back in the same way. Then no session is refused on the way.
+/// A running ensemble moves from the first variant to the last, and back, one variant at a time
+/// with a rolling restart each. No session is refused on the way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Passwords {
-    /// Gives and accepts the original's passwords: for ensembles with servers of the original.
+    /// Issues and accepts the original's passwords: for ensembles with servers of the original.
     #[default]
     Compatible,
-    /// Gives the original's passwords, accepts the key's as well.
+    /// Issues the original's passwords, and also accepts keyed ones.
     AcceptKeyed(SessionKey),
-    /// Gives the key's passwords, accepts the original's as well.
+    /// Issues keyed passwords, and also accepts the original's.
     AcceptCompatible(SessionKey),
-    /// Gives and accepts the key's passwords only.
+    /// Issues and accepts keyed passwords only.
     Keyed(SessionKey),
 }
 
 impl Passwords {
-    /// The password that a client gets with its session.
+    /// The password issued with a session.
     pub fn give(&self, session: SessionId) -> [u8; PASSWORD_BYTES] {
         match self {
             Self::Compatible | Self::AcceptKeyed(_) => compatible_password(session),
@@ -90,7 +90,7 @@ impl Passwords {
         }
     }
 
-    /// Whether a client that shows this password owns the session.
+    /// Whether this password proves ownership of the session.
     pub fn accept(&self, session: SessionId, password: &[u8]) -> bool {
         let is_compatible = || same_password(password, &compatible_password(session));
         let is_keyed = |key: &SessionKey| same_password(password, &key.password(session));

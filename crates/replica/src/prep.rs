@@ -1,7 +1,7 @@
-//! From request to transaction: every check a write must pass, in the documented order, against the
-//! tree plus what is in flight.
+//! Turns a request into a transaction. Applies every check that a write must pass, in the
+//! documented order, against the tree plus changes in flight.
 //!
-//! A transaction that leaves here cannot fail when it is applied. Source: `PrepRequestProcessor`.
+//! Applying the resulting transaction cannot fail. Source: `PrepRequestProcessor`.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -33,23 +33,24 @@ use crate::outstanding::{Outstanding, View};
 use crate::owned::listed_bytes;
 use crate::pack::Pack;
 
-/// What a server's configuration says about writes.
+/// The configured rules for writes.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// Which extended kinds of znode there are.
+    /// Which extended kinds of znode are enabled.
     pub types: ExtendedTypes,
-    /// Whether hard quotas reject (`zookeeper.enforceQuota`); else they only warn, as soft ones do.
+    /// Whether hard quotas reject writes (`zookeeper.enforceQuota`). Otherwise they only warn, like
+    /// soft ones.
     pub enforce_quota: bool,
     /// Whether closeSession names the ephemerals it removes (`zookeeper.closeSessionTxn.enabled`).
     pub close_session_lists_paths: bool,
-    /// Longest record of the log: what a packet between servers, and a record that the original reads,
-    /// may have.
+    /// Longest log record in bytes: what fits into a packet between servers, and what the original
+    /// can read.
     pub record_bytes_max: usize,
     /// Whether transactions carry the tree's digest (`zookeeper.digest.enabled`).
     pub digest: bool,
     /// Whether `reconfigEnabled` is set.
     pub reconfig: bool,
-    /// What a new configuration may be.
+    /// Rules for a new configuration.
     pub members: config::Rules,
 }
 
@@ -67,46 +68,46 @@ impl Default for Rules {
     }
 }
 
-/// The longest record where nothing else is configured: `jute.maxbuffer` and as much again.
+/// Default limit of a record in bytes: twice `jute.maxbuffer`.
 pub const RECORD_BYTES_MAX: usize = 2 * 0xf_ffff;
 
-/// What a record has beyond the body of its request, `auth` entries aside: the header, the digest, the
-/// counter of a sequential znode, and the parent's version.
+/// What a record adds to the body of its request, apart from `auth` entries: the header, the
+/// digest, the counter of a sequential znode, and the parent's version.
 const ADDED_BYTES: usize = TXN_HEADER_BYTES + DIGEST_BYTES + SEQUENCE_DIGITS_MAX + 4 + 1;
 
-/// What a closeSession has beside its paths: the header, their number, the digest.
+/// What a closeSession record adds to its paths: the header, their number, the digest.
 const CLOSE_SESSION_BYTES: usize = TXN_HEADER_BYTES + 4 + DIGEST_BYTES;
 
-/// What a reconfiguration has beside path and text: the header, two lengths, the version, the digest.
+/// What a reconfig record adds to path and text: the header, two lengths, the version, the digest.
 const RECONFIG_BYTES: usize = TXN_HEADER_BYTES + 4 + 4 + 4 + DIGEST_BYTES;
 
-/// What a delete inside of a multi has beside its path, as it is in a list: its type and its length.
+/// What a delete in a multi record adds to its path: type and length.
 const DELETE_BYTES: usize = 4 + 4;
 
-// The shortest record that is made has room for what every record has.
+// The limit leaves room for the fixed parts of every record.
 const _: () = assert!(ADDED_BYTES + EXPANDED_BYTES_MAX < RECORD_BYTES_MAX);
 const _: () = assert!(CLOSE_SESSION_BYTES < RECORD_BYTES_MAX);
 const _: () = assert!(RECONFIG_BYTES > CLOSE_SESSION_BYTES, "a text has a length and a version");
 
 impl Rules {
-    /// How many bytes the `auth` entries of a request with a body of this length may expand to.
+    /// Maximum bytes that the `auth` entries of a request with a body of this length may expand to.
     pub(crate) fn expanded_bytes_max(&self, body_bytes: usize) -> usize {
         let room = self.record_bytes_max.saturating_sub(body_bytes + ADDED_BYTES);
         EXPANDED_BYTES_MAX.min(room)
     }
 
-    /// How many bytes a list of paths may have for a closeSession that names them.
+    /// Maximum bytes of the paths in a closeSession record.
     fn closed_bytes_max(&self) -> usize {
         self.record_bytes_max.saturating_sub(CLOSE_SESSION_BYTES)
     }
 }
 
-/// Why a request does not become the transaction it asked for.
+/// Why a request does not become its transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// It fails, and the failure is logged under its zxid.
     Code(ErrorCode),
-    /// Its bytes are not a request: it takes no zxid.
+    /// It cannot be decoded, and takes no zxid.
     Malformed,
 }
 
@@ -122,7 +123,7 @@ impl From<DecodeError> for Refusal {
     }
 }
 
-/// Whether the bytes of a request can be read, whatever becomes of it then.
+/// Whether a request can be decoded.
 pub(crate) fn well_formed(op: OpCode, body: &[u8]) -> bool {
     let from = &mut Decoder::new(body);
     match op {
@@ -137,7 +138,7 @@ pub(crate) fn well_formed(op: OpCode, body: &[u8]) -> bool {
     }
 }
 
-/// The request at hand: who asks, and which place in the order it gets.
+/// The request being prepared: its session and its place in the order.
 pub(crate) struct Prep<'p> {
     pub(crate) tree: &'p Tree,
     pub(crate) outstanding: &'p mut Outstanding,
@@ -153,20 +154,20 @@ pub(crate) struct Prep<'p> {
     pub(crate) cxid: i32,
     pub(crate) zxid: Zxid,
     pub(crate) time_ms: i64,
-    /// What ephemeral znodes of this session fail with, if it may have none.
+    /// The error for ephemeral znodes of this session, if it may have none.
     pub(crate) ephemerals_refused: Option<ErrorCode>,
-    /// What the `auth` entries of the request at hand may expand to.
+    /// Maximum bytes that the `auth` entries of this request may expand to.
     pub(crate) expanded_bytes_max: usize,
-    /// Long ACLs that permit something: many operations of a multi may meet the same. None of them is
-    /// dropped before its end, since it may have to be put back.
+    /// Long ACLs that were found to permit an operation, since the operations of a multi often meet
+    /// the same one. None is dropped before the multi ends, because it may have to be restored.
     pub(crate) permitted: RefCell<BTreeSet<(*const Acl, i32)>>,
 }
 
-/// An ACL with more entries than this is compared with a client's ids once in a multi.
+/// A longer ACL is compared with the client's ids only once in a multi.
 const LONG_ACL: usize = 16;
 
 impl Prep<'_> {
-    /// Makes the log record of a request, whether it succeeds or fails.
+    /// Makes the log record of a request, successful or not.
     ///
     /// # Errors
     /// [`Refusal::Malformed`]: no record, no zxid.
@@ -192,7 +193,7 @@ impl Prep<'_> {
         Ok(self.pack.end(record))
     }
 
-    /// The log record of something the server does by itself.
+    /// Makes the log record of a transaction of the server's own.
     pub(crate) fn own(&mut self, op: OpCode, txn: &Txn<'_>) -> Bytes {
         let mut record = self.pack.begin(64);
         let mut out = Encoder::new(&mut record);
@@ -202,7 +203,7 @@ impl Prep<'_> {
         self.pack.end(record)
     }
 
-    /// The log record of a request that fails whatever it says.
+    /// Makes the log record of a request that fails with `code`.
     pub(crate) fn failed(&mut self, code: ErrorCode) -> Bytes {
         let mut record = self.pack.begin(64);
         let mut out = Encoder::new(&mut record);
@@ -229,7 +230,8 @@ impl Prep<'_> {
         }
     }
 
-    /// Validates one request, appends its transaction and says under which type it is logged.
+    /// Validates one request and appends its transaction. Returns the type under which it is
+    /// logged.
     fn txn(&mut self, op: OpCode, body: &[u8], out: &mut Encoder<'_>) -> Result<OpCode, Refusal> {
         let from = &mut Decoder::new(body);
         match op {
@@ -243,7 +245,7 @@ impl Prep<'_> {
             OpCode::SET_ACL => self.set_acl(SetAcl::decode(from)?, out)?,
             OpCode::MULTI => match multi_ops(from, false) {
                 Ok(ops) => self.multi(ops, body.len(), out)?,
-                // Unlike other requests, a multi that cannot be read takes its zxid.
+                // Unlike other requests, a multi that cannot be decoded takes a zxid.
                 Err(DecodeError::Null { .. }) => return Err(Refusal::Malformed),
                 Err(_) => return Err(ErrorCode::MARSHALLING_ERROR.into()),
             },
@@ -262,7 +264,7 @@ impl Prep<'_> {
         self.outstanding.view(self.tree, path)
     }
 
-    /// A list for what is in flight; mostly other znodes have the same one.
+    /// A shared ACL for a change in flight. Usually other znodes already have the same one.
     fn shared(&self, acl: &[AclRef<'_>]) -> Arc<[Acl]> {
         match self.tree.known_acl(acl) {
             Some(known) => known.clone(),
@@ -299,7 +301,7 @@ impl Prep<'_> {
         let fits = if mode.ttl {
             op == OpCode::CREATE_TTL && (1..=TTL_MS_MAX).contains(&ttl_ms)
         } else {
-            // A TTL request for a znode without one would be logged with a TTL nobody can apply.
+            // The transaction of a TTL request without a TTL could not be applied.
             op != OpCode::CREATE_TTL && ttl_ms < 0
         };
         if !fits {
@@ -353,7 +355,7 @@ impl Prep<'_> {
             _ => Owner::Persistent,
         };
         let parent_cversion = parent_stat.cversion.wrapping_add(1);
-        // The tree applies the larger one: a counter that wrapped does not go back.
+        // The tree keeps the larger version: one that wraps does not go back.
         let raised = parent_cversion > parent_stat.cversion;
         let parent_after = StatPersisted {
             cversion: if raised { parent_cversion } else { parent_stat.cversion },
@@ -405,7 +407,7 @@ impl Prep<'_> {
         Ok(())
     }
 
-    /// Removal of a container or TTL znode by the reaper; the body is the path.
+    /// Deletion of a container or TTL znode by the reaper. The body is the path.
     fn delete_container(&mut self, body: &[u8], out: &mut Encoder<'_>) -> Result<(), ErrorCode> {
         let path = String::from_utf8_lossy(body);
         let (parent_path, _) = deletable(&path)?;
@@ -414,9 +416,10 @@ impl Prep<'_> {
             return Err(ErrorCode::NOT_EMPTY);
         }
         let stat = znode.stat();
-        // Since it was found it may have been changed, or another may have taken its place.
+        // Since the search, the znode may have been changed or replaced.
         let is_due = match Owner::decode(stat.ephemeral_owner, self.rules.types) {
-            // One that is due unused was looked at in the tree: what is in flight is another, or newer.
+            // A never-used container was due by the tree's state. A change in flight means it is
+            // different or newer now.
             Owner::Container => stat.cversion > 0 || !self.outstanding.has(&path),
             Owner::Ttl(ttl_ms) => {
                 self.ages.of(stat.mtime, self.now) > Duration::from_millis(ttl_ms.max(0) as u64)
@@ -433,7 +436,7 @@ impl Prep<'_> {
         Ok(())
     }
 
-    /// Notes that a znode will be gone, and that its parent will have one child less.
+    /// Records the deletion of a znode, and the change of its parent.
     fn remove(&mut self, path: &str) {
         let parent_key = parent_of(path);
         if let Some(parent) = self.view(parent_key) {
@@ -510,15 +513,15 @@ impl Prep<'_> {
         Ok(())
     }
 
-    /// Whether the end of this session would not fit into a record with one more path to list: nobody
-    /// could take a longer record, and the session would never end.
+    /// Whether the closeSession record would become too long with one more path. No server could
+    /// accept such a record, and the session would never end.
     fn is_full(&self, path: &str) -> bool {
         let owned = || self.outstanding.owned_bytes(self.tree, self.session.0);
         self.rules.close_session_lists_paths
             && owned() + listed_bytes(path) > self.rules.closed_bytes_max()
     }
 
-    /// Another configuration, if there is none on its way and a quorum of it follows this leader.
+    /// A new configuration, if none is in flight and a quorum of it follows this leader.
     fn reconfig(&mut self, request: &Reconfig<'_>, out: &mut Encoder<'_>) -> Result<(), ErrorCode> {
         if !self.rules.reconfig {
             return Err(ErrorCode::RECONFIG_DISABLED);
@@ -549,18 +552,18 @@ impl Prep<'_> {
         Ok(())
     }
 
-    /// All operations of a multi, or none: after a failure the ones before it are taken back, and
-    /// all become errors, OK for the ones before it.
+    /// All operations of a multi, or none. After a failure the earlier operations are undone, and
+    /// all operations become errors; the earlier ones have the code OK.
     ///
     /// # Errors
-    /// When an operation has a null where there must be none: the multi as a whole fails.
+    /// If an operation has a null path, the whole multi fails.
     fn multi(
         &mut self,
         ops: Vec<MultiOp<'_>>,
         body_bytes: usize,
         out: &mut Encoder<'_>,
     ) -> Result<(), ErrorCode> {
-        // The original looks all paths up before it looks at the first operation.
+        // The original reads all paths before it checks the first operation.
         if ops.iter().any(|op| op.path().is_none()) {
             return Err(ErrorCode::MARSHALLING_ERROR);
         }
@@ -593,7 +596,7 @@ impl Prep<'_> {
             if code == ErrorCode::MARSHALLING_ERROR {
                 return Err(code);
             }
-            // An error is shorter than what was asked for, so these fit in any case.
+            // Errors are shorter than the operations they replace, so they always fit.
             out.truncate(list_at);
             out.count(count);
             for at in 0..count {
@@ -635,28 +638,28 @@ impl Prep<'_> {
         })
     }
 
-    /// Everything this session owns or is about to own, in order.
+    /// All paths this session owns or will own, in order.
     fn owned(&self) -> Vec<String> {
-        // Where something is in flight, that decides: the znode may be gone by then, and another's in
-        // its place.
+        // A change in flight decides: it may delete the znode, or replace it by one of another
+        // owner.
         let applied = self.tree.ephemerals(self.session);
         let mut paths: Vec<String> = applied.filter(|path| !self.outstanding.has(path)).collect();
         paths.extend(self.outstanding.owned(self.session.0).map(str::to_owned));
-        // The order of a table must not leak into the log.
+        // The order must not depend on a hash table.
         paths.sort_unstable();
         paths
     }
 
-    /// Whether the end of this session cannot list all it owns: a server that knows no limit has let it
-    /// have too much.
+    /// Whether the closeSession record cannot list all owned paths, because a server without this
+    /// limit let the session create too many.
     fn owns_too_much(&self) -> bool {
         self.rules.close_session_lists_paths
             && self.outstanding.owned_bytes(self.tree, self.session.0)
                 > self.rules.closed_bytes_max()
     }
 
-    /// What has to be deleted in front of the end of this session, one transaction after the other, so
-    /// that its end fits into a record: mostly nothing. See [`Prep::close_session`].
+    /// Paths to delete before this session ends, one transaction each group, so that its
+    /// closeSession record fits; usually none. See [`Prep::close_session`].
     pub(crate) fn surplus(&self) -> Vec<Vec<String>> {
         if !self.owns_too_much() {
             return Vec::new();
@@ -686,18 +689,18 @@ impl Prep<'_> {
         chunks
     }
 
-    /// The record that deletes these znodes together, whoever owns them.
+    /// The record that deletes these znodes together, whatever their owner.
     pub(crate) fn delete_all(&mut self, paths: Vec<String>) -> Bytes {
         paths.iter().for_each(|path| self.remove(path));
         let delete = |path| (OpCode::DELETE, Txn::Delete { path: Cow::Owned(path) });
         self.own(OpCode::MULTI, &Txn::Multi(paths.into_iter().map(delete).collect()))
     }
 
-    /// The end of this session, with everything it owns or is about to own.
+    /// The closeSession transaction, with the paths this session owns or will own.
     ///
-    /// Whatever is not listed goes all the same, since the session ends; the list is there for the
-    /// parents, which a server that replays the transaction over a later state must know
-    /// (ZOOKEEPER-3145). So where not everything fits into a record, one znode of each parent does.
+    /// Unlisted ephemerals are deleted too, since the session ends. The list tells a server that
+    /// replays the transaction over a later state which parents change (ZOOKEEPER-3145). So if not
+    /// all paths fit into a record, one path of each parent is enough.
     pub(crate) fn close_session(&mut self) -> Txn<'static> {
         let mut paths = self.owned();
         for path in &paths {
@@ -725,10 +728,10 @@ impl Prep<'_> {
         Txn::CloseSession { paths: Some(paths.into_iter().map(Cow::Owned).collect()) }
     }
 
-    /// Whether the deepest quota above `path` has room for these many more bytes and znodes.
+    /// Whether the deepest quota above `path` permits this many more bytes and znodes.
     ///
-    /// A hard limit refuses, where limits are enforced. Going beyond any other limit is said and no more, whether
-    /// they are enforced or not.
+    /// Where quotas are enforced, a hard limit refuses. All other excesses only produce a warning.
+    /// more, whether they are enforced or not.
     fn check_quota(
         tree: &Tree,
         rules: &Rules,
@@ -746,7 +749,7 @@ impl Prep<'_> {
             Err(_) if rules.enforce_quota => return Err(ErrorCode::MARSHALLING_ERROR),
             Err(_) => return Ok(()),
         };
-        // Without the znode that counts, nothing is enforced.
+        // Without the usage znode, quotas are not enforced.
         let Some(usage) = quota.usage else { return Ok(()) };
         let usage = usage.unwrap_or_else(|_| QuotaText::usage(0, 0));
         let limit = |hard: i64, soft: i64| if hard > -1 { ("hard", hard) } else { ("soft", soft) };
@@ -776,13 +779,13 @@ impl Prep<'_> {
     }
 }
 
-/// Digits, at least, of the counter at the end of a sequential znode's name.
+/// Minimum number of digits of a sequential znode's counter.
 const SEQUENCE_DIGITS: usize = 10;
 
-/// The longest such counter is that of a parent's version that wrapped: it has a sign.
+/// Maximum length of the counter: a wrapped version has a sign.
 const SEQUENCE_DIGITS_MAX: usize = SEQUENCE_DIGITS + 1;
 
-/// Bytes that are not the request they claim to be.
+/// A request that cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
@@ -795,7 +798,7 @@ fn next_version(version: i32) -> i32 {
     }
 }
 
-/// The path of the znode above; `/` where that is the root.
+/// The parent's path; `/` for the root.
 fn parent_of(path: &str) -> &str {
     match path::split(path) {
         Some(("", _)) | None => "/",
@@ -803,14 +806,14 @@ fn parent_of(path: &str) -> &str {
     }
 }
 
-/// Splits a path that may be deleted.
+/// Splits a path, if it may be deleted.
 fn deletable(path: &str) -> Result<(&str, &str), ErrorCode> {
     path::split(path)
         .filter(|_| !path.contains('\0') && !path::reserved::is_undeletable(path))
         .ok_or(ErrorCode::BAD_ARGUMENTS)
 }
 
-/// Limits that are nobody's: directly below the root of the quotas.
+/// Whether `path` is the limits znode directly below the quota root, which belongs to no path.
 fn is_bad_quota_node(path: &str) -> bool {
     path.strip_prefix("/zookeeper/quota/") == Some(path::reserved::LIMITS)
 }

@@ -1,6 +1,6 @@
-//! Reads: everything that is answered from the tree as it is, watches included.
+//! Reads: requests answered from the current tree, including those that set watches.
 //!
-//! The caller holds the tree still, so that a read and the watch it leaves are one step.
+//! The caller holds a lock on the tree, so that a read and setting its watch are one step.
 //! Source: `FinalRequestProcessor`.
 
 use std::borrow::Cow;
@@ -19,39 +19,39 @@ use crate::auth::{Schemes, masked};
 use crate::frame::{bare_reply, fail, notification, reply};
 use crate::long::{CHILDREN_AT_ONCE_MAX, PART_BYTES_MAX, PART_OPS_MAX, may_take_long};
 
-/// Longest answer where nothing else is configured, as much as may wait in a connection's outbox. A
-/// request of a megabyte could ask for a znode of a megabyte sixty thousand times, and a znode may have
-/// any number of children.
+/// Default limit of an answer in bytes, equal to the limit of a connection's outbox. A limit is
+/// needed: a one-megabyte multiRead could ask for a one-megabyte znode sixty thousand times, and a
+/// znode may have any number of children.
 pub const ANSWER_BYTES_MAX: usize = 64 << 20;
 
-/// An ACL with more entries than this is compared with a client's ids once in a list of reads.
+/// A longer ACL is compared with the client's ids only once in a multiRead.
 const LONG_ACL: usize = 16;
 
-/// Who reads.
+/// The reading client.
 #[derive(Clone, Copy)]
 pub struct Reader<'r> {
     /// The server's schemes.
     pub schemes: &'r Schemes,
-    /// Who owns the watches it leaves.
+    /// The owner of watches it sets.
     pub watcher: WatcherId,
     /// Its session.
     pub session: SessionId,
-    /// Its ids.
+    /// Its credentials.
     pub ids: &'r [Id],
-    /// Longest answer; a longer one is an error.
+    /// Longest answer in bytes; a longer one becomes an error.
     pub answer_bytes_max: usize,
 }
 
-/// What becomes of the connection after an answer.
+/// How the connection continues after an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
-    /// It goes on.
+    /// It stays open.
     Keep,
-    /// It is closed once the answer is out.
+    /// It closes once the answer is sent.
     Close,
-    /// It goes on, with an error in place of an answer that is too long.
+    /// It stays open; the answer was too long and became an error.
     TooLong,
-    /// Nothing was answered: the read takes long, and [`Reader::begin`] begins it.
+    /// Not answered yet: a long read, to be started with [`Reader::begin`].
     Long,
 }
 
@@ -60,9 +60,9 @@ pub(crate) enum Failure {
     Code(ErrorCode),
     Malformed,
     TooLong,
-    /// It is to be made a part at a time.
+    /// The read must run in parts.
     Long,
-    /// Something in the middle of a list: what was read before it is answered, too.
+    /// A later read of a list cannot be decoded. The results before it are still sent.
     MalformedLater,
 }
 
@@ -79,8 +79,8 @@ impl From<DecodeError> for Failure {
 }
 
 impl Reader<'_> {
-    /// Answers one request that is not a write, appending the answer's frame to `out`, and in front
-    /// of it the notifications that setting watches again catches up on.
+    /// Answers one request that is not a write, and appends the answer to `out`. When a client sets
+    /// its watches again, notifications of missed changes precede the answer.
     pub fn answer(
         &self,
         tree: &Tree,
@@ -97,8 +97,8 @@ impl Reader<'_> {
         self.respond(tree, xid, op, body, false, out)
     }
 
-    /// The same for callers that can wait: a long list of children, or a multiRead with more than one part, is left to
-    /// [`Reader::begin`].
+    /// Like [`Reader::answer`], for callers that can wait: a long list of children, or a multiRead
+    /// of several parts, is left to [`Reader::begin`].
     pub fn answer_or_defer(
         &self,
         tree: &Tree,
@@ -124,10 +124,10 @@ impl Reader<'_> {
         let header = ReplyHeader { xid, zxid, err: ErrorCode::OK };
         let mut failure = None;
         if matches!(op, OpCode::SET_WATCHES | OpCode::SET_WATCHES2) {
-            // Catch-up notifications are frames of their own, so they come before the answer's.
+            // Notifications of missed changes are separate frames before the answer.
             match self.set_watches(tree, op, body, out) {
                 Ok(true) => bare_reply(out, xid, zxid, ErrorCode::OK),
-                // What was missed is told all the same.
+                // Missed changes are reported all the same.
                 Ok(false) => bare_reply(out, xid, zxid, ErrorCode::QUOTA_EXCEEDED),
                 Err(other) => failure = Some(other),
             }
@@ -142,7 +142,7 @@ impl Reader<'_> {
             Some(Failure::Malformed) => ErrorCode::MARSHALLING_ERROR,
             Some(Failure::TooLong) => {
                 out.truncate(start);
-                // Not for as long as the connection lasts.
+                // Do not keep the large buffer for the rest of the connection.
                 out.shrink_to(start.max(1 << 16));
                 bare_reply(out, xid, zxid, ErrorCode::MARSHALLING_ERROR);
                 return After::TooLong;
@@ -179,7 +179,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Inlined, as reads are what servers do most: a function of its own costs each of them five in a hundred instructions.
+    /// Inlined because servers spend most of their time on reads: a separate function costs 5 %
+    /// more instructions per read.
     #[inline(always)]
     fn body(
         &self,
@@ -236,14 +237,14 @@ impl Reader<'_> {
                 node.stat().encode(out);
             }
             OpCode::GET_ALL_CHILDREN_NUMBER => {
-                // Those below any other znode are counted a part at a time.
+                // Descendants of other znodes are counted in parts.
                 let path = required_path(from)?;
                 let node = self.readable(tree, &path)?;
-                // By its empty name the root counts itself, as it does for the original.
+                // The root, whose name is empty, counts itself, as in the original.
                 let count = node.descendants() + usize::from(path.is_empty());
                 out.int(i32::try_from(count).unwrap_or(i32::MAX));
             }
-            // All others were answered before.
+            // The permitted cases were answered earlier.
             OpCode::GET_EPHEMERALS => return Err(Failure::Malformed),
             OpCode::SYNC => {
                 PathOnly::decode(from)?.path.encode(out);
@@ -255,7 +256,7 @@ impl Reader<'_> {
                     1 => WatchMode::PersistentRecursive,
                     _ => return Err(Failure::Malformed),
                 };
-                // The original takes a null for a path that never exists.
+                // The original treats null as a path that never exists.
                 if let Some(path) = path {
                     self.watch(tree, &path, mode)?;
                 }
@@ -275,7 +276,7 @@ impl Reader<'_> {
             OpCode::MULTI_READ => {
                 let ops = match multi_ops(from, true) {
                     Ok(ops) => ops,
-                    // Writes that can be read fail one by one, that is at the first.
+                    // Writes that can be decoded fail individually, so the first one fails.
                     Err(_) => multi_ops(&mut Decoder::new(body), false)?,
                 };
                 if defers && ops.len() > PART_OPS_MAX && ops[0].is_read() {
@@ -323,10 +324,10 @@ impl Reader<'_> {
         node.stat().encode(out);
     }
 
-    /// One read of a list; false where it is none or has no path, and the list ends.
+    /// Executes one read of a list. False if it is not a read or has no path: the list ends there.
     ///
-    /// `permitted` has what is known of long ACLs: many reads of one list may meet the same. A long list of children is
-    /// not begun if the caller `defers` it.
+    /// `permitted` caches decisions on long ACLs, since the reads of a list often meet the same
+    /// one. If the caller `defers`, a long list of children is not started.
     pub(crate) fn sub_read(
         &self,
         tree: &Tree,
@@ -370,7 +371,7 @@ impl Reader<'_> {
     fn children(&self, node: &Node<'_>, out: &mut Encoder<'_>) -> Result<(), Failure> {
         let most = out.position().saturating_add(self.answer_bytes_max);
         let count = node.child_count() as usize;
-        // Each has a length in front of its name.
+        // Each name has at least a length prefix.
         if count > self.answer_bytes_max / 4 {
             return Err(Failure::TooLong);
         }
@@ -417,7 +418,7 @@ impl Reader<'_> {
     }
 }
 
-/// The result of a read of a list that is refused.
+/// The result of a refused read in a list.
 pub(crate) fn refused_read(code: ErrorCode, out: &mut Encoder<'_>) {
     MultiHeader { op: OpCode::ERROR, done: false, err: code.0 }.encode(out);
     code.encode(out);

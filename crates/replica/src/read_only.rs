@@ -1,7 +1,7 @@
-//! Read-only service: answers from the tree as it is, for clients that ask for no more, while this
-//! server looks for a leader.
+//! Read-only service: answers reads from the current tree while this server looks for a leader, for
+//! clients that accept that.
 //!
-//! Nothing here takes a zxid (ZOOKEEPER-3526). Source: `ReadOnlyZooKeeperServer`,
+//! It takes no zxids (ZOOKEEPER-3526). Source: `ReadOnlyZooKeeperServer`,
 //! `ReadOnlyRequestProcessor`; `client-protocol.md` §15.
 
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::member::Serving;
 use crate::replica::{Order, Replica};
 
 impl Replica {
-    /// Whether only clients are served that only read.
+    /// Whether only read-only clients are served.
     pub(crate) fn only_reads(&self) -> bool {
         match &self.order {
             Order::Alone { .. } => false,
@@ -22,7 +22,8 @@ impl Replica {
         }
     }
 
-    /// Begins to serve readers when nobody has led for long enough, and ends when somebody is elected.
+    /// Starts to serve read-only clients after long enough without a leader, and stops when a
+    /// leader is elected.
     pub(crate) fn serve_reads(&mut self, now: Duration, out: &mut Vec<Output>) {
         let Some(patience) = self.options.member.read_only_after else { return };
         let Order::Ensemble(ensemble) = &mut self.order else { return };
@@ -37,7 +38,7 @@ impl Replica {
         }
     }
 
-    /// When readers are to be served from, unless somebody leads by then.
+    /// When read-only service starts, unless a leader is elected before.
     pub(crate) fn reads_from(&self) -> Option<Duration> {
         match &self.order {
             Order::Ensemble(ensemble) if ensemble.serving == Serving::Nobody => {
@@ -47,7 +48,7 @@ impl Replica {
         }
     }
 
-    /// Sends readers away, if they are served.
+    /// Disconnects read-only clients, if they are served.
     pub(crate) fn dismiss_readers(&mut self, out: &mut Vec<Output>) {
         if self.only_reads() {
             self.serve_nobody(out);
@@ -55,8 +56,8 @@ impl Replica {
         }
     }
 
-    /// Whether a session that is not served here may go on elsewhere: only a quorum can say that one
-    /// of the ensemble is over, and only its own server knows a local one.
+    /// Whether a session unknown here may still be live elsewhere. Only a quorum knows that a
+    /// global session has expired, and only its own server knows a local one.
     pub(crate) fn may_live_elsewhere(&self, tree: &Tree, session: SessionId) -> bool {
         tree.session_timeout(session).is_some() || session.0 >> 56 != self.options.server.0
     }

@@ -1,5 +1,4 @@
-//! Which containers and TTL znodes have had their day.
-//!
+//! Finds the containers and TTL znodes to delete.
 //! Source: `ContainerManager`; properties `znode.container.*`.
 
 use std::collections::VecDeque;
@@ -11,14 +10,14 @@ use zebu_tree::{Node, Tree};
 use crate::age::Ages;
 use crate::io::Now;
 
-/// When the reaper works and what it takes.
+/// Options of the reaper.
 #[derive(Clone, Debug)]
 pub struct ReaperOptions {
     /// Time between two searches.
     pub interval: Duration,
-    /// Most znodes to remove in a minute.
+    /// Maximum number of znodes deleted in a minute.
     pub per_minute_max: u32,
-    /// How old a container without any child ever may get; `None` is for ever.
+    /// Age at which a container that never had children is deleted; `None`: never.
     pub never_used_max: Option<Duration>,
 }
 
@@ -28,7 +27,7 @@ impl Default for ReaperOptions {
     }
 }
 
-/// Searches once per interval, then hands out what it found, spaced.
+/// Searches once per interval, then hands out the findings at a limited rate.
 #[derive(Debug)]
 pub(crate) struct Reaper {
     options: ReaperOptions,
@@ -45,7 +44,7 @@ impl Reaper {
         Self { options, next, next_search: next, found: VecDeque::new(), ages }
     }
 
-    /// The server leads from now on: the search begins anew.
+    /// This server becomes the leader: the search starts again.
     pub(crate) fn leads(&mut self, tree: &Tree, now: Now) {
         self.next = now.monotonic + self.options.interval;
         self.next_search = self.next;
@@ -53,12 +52,12 @@ impl Reaper {
         self.ages.leads(tree, now);
     }
 
-    /// When it has something to do again.
+    /// When to call [`Reaper::due`] next.
     pub(crate) fn next(&self) -> Duration {
         self.next
     }
 
-    /// The znodes to remove now. Each is validated again before it goes.
+    /// The znodes to delete now. Each is validated again before its deletion.
     pub(crate) fn due(&mut self, tree: &Tree, now: Now) -> Vec<String> {
         if now.monotonic < self.next {
             return Vec::new();
@@ -67,7 +66,7 @@ impl Reaper {
             self.next_search = now.monotonic + self.options.interval;
             self.search(tree, now);
         }
-        // Not one wake-up per znode: a tenth of a second's worth at once.
+        // A batch for a tenth of a second, instead of one wake-up for each znode.
         let per_minute = self.options.per_minute_max.max(1);
         let batch = per_minute.div_ceil(600);
         let mut due: Vec<String> = (0..batch).map_while(|_| self.found.pop_front()).collect();
@@ -78,7 +77,7 @@ impl Reaper {
         } else {
             now.monotonic + pause
         };
-        // They may have waited for long.
+        // They may have waited for a long time.
         due.retain(|path| {
             tree.node(path).is_some_and(|znode| self.options.is_due(&znode, &self.ages, now))
         });
@@ -95,7 +94,7 @@ impl Reaper {
 }
 
 impl ReaperOptions {
-    /// Whether the znode has had its day.
+    /// Whether the znode is due for deletion.
     fn is_due(&self, znode: &Node<'_>, ages: &Ages, now: Now) -> bool {
         let stat = znode.persisted();
         let age = ages.of(stat.mtime, now);

@@ -1,13 +1,13 @@
-//! Sessions that go on at another connection: a learner asks, the leader answers.
+//! Session renewals on a new connection: the learner asks, the leader answers.
 //!
-//! **Invariant:** on every way to the leader, a session's requests on one connection all come before
-//! its renewal, and those on the next connection all come after the leader's answer. So a session's
-//! writes are ordered as its client sent them: a learner stops to serve the old connection when it asks
-//! for the renewal, not when it has the answer. A follower holds the observers behind it to the same.
+//! **Invariant:** on every path to the leader, all requests of a session's old connection precede
+//! the renewal, and those of the new connection follow the leader's answer. So a session's writes
+//! are ordered as its client sent them. To ensure this, a learner stops serving the old connection
+//! when it asks for the renewal, not when it gets the answer. A follower applies the same rule to
+//! its observers.
 //!
 //! **Invariant:** the leader's answers on a link come in the order of the questions. The original's
 //! observer masters match them by that order.
-//!
 //! Source: `quorum-sync-broadcast.md` §7, `LearnerSessionTracker`, `ObserverMaster`.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -25,10 +25,10 @@ use crate::member::Syncing;
 use crate::replica::{Replica, World};
 use crate::sessions::{Owner, Session};
 
-/// The scheme of the identity that marks a request of a session that has moved. No client has it.
+/// The scheme of an id that marks a request of a session that has moved. No client has such an id.
 const MOVED: &str = "moved";
 
-/// Somebody who waits for the leader's word on a session.
+/// A client that waits for the leader's answer about its session.
 #[derive(Debug)]
 pub(crate) struct Revalidating {
     pub(crate) client: Client,
@@ -40,23 +40,24 @@ pub(crate) struct Revalidating {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Client {
     Here(ConnId),
-    /// At an observer that learns from this server.
+    /// At an observer of this server.
     There(LinkId),
 }
 
-/// What a leader's answer to a renewal waits for, besides those before it.
+/// What an answer to a renewal waits for, besides earlier answers on its link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waits {
-    /// The session is valid. What was proposed before is to be committed first: the client may count
-    /// its requests anew, and an old one with the same number would pass for its next one.
+    /// The session is valid. Transactions proposed earlier must be committed first: the client may
+    /// restart its xids, and an old transaction with the same xid would be taken for that of a new
+    /// request.
     Commits(Zxid),
-    /// The session is over, unless this server leads no longer.
+    /// The session seems to have expired; this must be confirmed, as the server may no longer lead.
     Proof,
-    /// The session is over for certain.
+    /// The session has expired.
     Proven,
 }
 
-/// What a leader has still to answer to renewals: on each link in the order of the questions.
+/// At a leader: outstanding answers to renewals, on each link in the order of the questions.
 #[derive(Debug, Default)]
 pub(crate) struct Answers(BTreeMap<LinkId, VecDeque<(SessionId, Waits)>>);
 
@@ -81,7 +82,7 @@ impl Answers {
         self.0.entry(link).or_default().push_back((session, waits));
     }
 
-    /// The oldest question on this link about this session is proven to have the answer no.
+    /// The oldest question about this session on this link is confirmed to have the answer no.
     fn prove(&mut self, link: LinkId, session: SessionId) {
         let mut waiting = self.0.get_mut(&link).into_iter().flatten();
         if let Some((_, waits)) = waiting.find(|it| **it == (session, Waits::Proof)) {
@@ -89,7 +90,7 @@ impl Answers {
         }
     }
 
-    /// Takes out the answers whose turn it is, now that everything up to `committed` is.
+    /// Takes the answers that are due. `committed`: up to where everything is committed.
     fn take_due(&mut self, committed: Zxid) -> Vec<(LinkId, Revalidated)> {
         let mut due = Vec::new();
         self.0.retain(|link, waiting| {
@@ -111,7 +112,7 @@ impl Answers {
 impl Replica {
     // ---- at a learner
 
-    /// Asks the leader whether a session may go on here.
+    /// Asks the leader whether a session may continue here.
     pub(crate) fn revalidate(
         &mut self,
         conn: ConnId,
@@ -124,7 +125,7 @@ impl Replica {
         self.send_to_leader(QuorumPacket::with_data(PacketKind::REVALIDATE, NO_ZXID, data), out);
     }
 
-    /// At a follower: an observer asks whether a session may go on there.
+    /// At a follower: an observer asks whether a session may continue there.
     pub(crate) fn relay_renewal(
         &mut self,
         link: LinkId,
@@ -146,7 +147,7 @@ impl Replica {
         self.ensemble().revalidating.push_back(waiting);
     }
 
-    /// The leader's word on a session.
+    /// Handles the leader's answer about a session.
     pub(crate) fn renewed(
         &mut self,
         world: World<'_>,
@@ -161,7 +162,7 @@ impl Replica {
         else {
             return;
         };
-        // A client that has asked once more since then has given up what it had asked before.
+        // If the client has asked again since, its earlier connection is obsolete.
         let goes_on = valid && !waiting.iter().any(|waiting| waiting.session == session);
         let now = world.now.monotonic;
         if goes_on {
@@ -189,11 +190,11 @@ impl Replica {
         }
     }
 
-    /// At a follower: the packet in which an observer's request goes on to the leader.
+    /// At a follower: the packet that forwards an observer's request to the leader.
     ///
-    /// A session that has moved asks for nothing there any more. The observer waits for a transaction
-    /// all the same, so the leader gets a request that fails: with a path that is none, and marked, so
-    /// that a leader of ours knows why.
+    /// A session that has moved may not send requests from that observer any more. The observer
+    /// still waits for a transaction. So the follower sends a request that fails: it has an invalid
+    /// path, and a mark from which a Zebu leader knows the reason.
     pub(crate) fn relayed_request(
         &mut self,
         world: World<'_>,
@@ -222,7 +223,7 @@ impl Replica {
 
     // ---- at a leader
 
-    /// A learner asks whether a session may go on there.
+    /// Answers a learner that asks whether a session may continue there.
     pub(crate) fn answer_renewal(
         &mut self,
         world: World<'_>,
@@ -250,13 +251,13 @@ impl Replica {
         }
     }
 
-    /// This server leads: a session that it does not know is over.
+    /// This server still leads, so a session unknown to it has expired.
     pub(crate) fn is_over(&mut self, link: LinkId, session: SessionId, out: &mut Vec<Output>) {
         self.ensemble().answers.prove(link, session);
         self.answer_renewals(out);
     }
 
-    /// Sends the answers whose turn it is.
+    /// Sends the answers that are due.
     pub(crate) fn answer_renewals(&mut self, out: &mut Vec<Output>) {
         let ensemble = self.ensemble();
         let committed = ensemble.peer.history().delivered();
@@ -268,15 +269,15 @@ impl Replica {
     }
 }
 
-/// Whether a follower has marked a request as that of a session that has moved.
+/// Whether a follower has marked this as a request of a session that has moved.
 pub(crate) fn has_moved(ids: &[Id]) -> bool {
     ids.iter().any(|id| id.scheme == MOVED)
 }
 
 /// How long a forwarded request may be overtaken before the leader counts as having lost it.
 ///
-/// The way to a leader may stand still for as long as the leader bears the learner's silence; what the
-/// learner has sent meanwhile is committed soon after.
+/// The connection to the leader may stall for as long as the leader tolerates silence. Requests
+/// sent meanwhile are committed soon after.
 pub(crate) fn overtaken_max(sync_time: Duration, tick: Duration) -> Duration {
     (sync_time + tick).max(Duration::from_secs(10))
 }

@@ -1,10 +1,9 @@
-//! One whole server as one object: `step` takes what happened and says what must be done.
+//! One server as one object: `step` takes an event and returns the effects to carry out.
 //!
-//! No sockets, files, clocks, threads or randomness inside: the server drives it with real ones,
-//! the simulator with its own. Reads that may go now do not pass through here, see [`crate::gate`].
+//! Reads that may be answered at once do not pass through here; see [`crate::gate`].
 //!
-//! Requests of a connection are answered in the order they came. A write is answered when it is
-//! durable and applied; whatever is queued behind it waits for it. Source of the behaviour:
+//! A connection's requests are answered in the order they came. A write is answered when it is
+//! durable and applied, and later requests wait for it. Source of the behaviour:
 //! `PrepRequestProcessor`, `SyncRequestProcessor`, `FinalRequestProcessor`, `SessionTrackerImpl`.
 
 use std::cell::RefCell;
@@ -35,29 +34,30 @@ use crate::schedule::SnapshotSchedule;
 use crate::sessions::{Expiry, Owner, Session, Sessions};
 use crate::throttle::ConnectionThrottle;
 
-/// What waits for its turn.
+/// A queued request or transaction.
 #[derive(Debug)]
 pub(crate) enum Work {
-    /// A transaction that this server has ordered: waits until it is committed.
+    /// A transaction ordered by this server: waits for its commit.
     Txn {
         zxid: Zxid,
         record: Bytes,
         origin: Option<Origin>,
         then: Then,
     },
-    /// A request that the leader orders: waits until its transaction comes.
+    /// A request forwarded to the leader: waits for its transaction.
     Forwarded {
         session: SessionId,
         cxid: i32,
         origin: Option<Origin>,
-        /// What the client hears when the leader refuses, if this server knows better why.
+        /// The error for the client if the leader refuses, where this server knows a more precise
+        /// one.
         refusal: Option<ErrorCode>,
         then: Then,
-        /// The newest transaction known here when it was sent: its own comes later.
+        /// The newest transaction known here when it was sent. Its own transaction is later.
         above: Zxid,
     },
-    /// Waits until it is certain that everything up to then has been applied; `None` while nobody
-    /// knows until when.
+    /// A sync: waits until everything up to `until` is applied. `None`: the leader has not answered
+    /// yet.
     Sync {
         request: Request,
         until: Option<Zxid>,
@@ -69,14 +69,14 @@ pub(crate) enum Work {
         err: ErrorCode,
     },
     Abandon(Origin),
-    /// A local session ends.
+    /// The end of a local session.
     End {
         origin: Option<Origin>,
         session: SessionId,
     },
 }
 
-/// What follows a transaction once it is applied.
+/// What to do once a transaction is applied.
 #[derive(Debug)]
 pub(crate) enum Then {
     Nothing,
@@ -84,7 +84,7 @@ pub(crate) enum Then {
     End(SessionId),
 }
 
-/// What a step sees of the world.
+/// The time and state that a step reads.
 #[derive(Clone, Copy)]
 pub(crate) struct World<'w> {
     pub(crate) now: Now,
@@ -92,21 +92,21 @@ pub(crate) struct World<'w> {
     pub(crate) schemes: &'w Schemes,
 }
 
-/// Who decides on the order of transactions.
+/// How transactions are ordered.
 pub(crate) enum Order {
-    /// This server alone: what is durable is committed.
+    /// Standalone: a durable transaction is committed.
     Alone { logged: Zxid, flushed: Zxid },
-    /// A quorum.
+    /// By the leader of an ensemble.
     Ensemble(Box<Ensemble>),
 }
 
-/// Why a server cannot go on.
+/// Why a server must stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fatal {
-    /// The zxid's counter is spent.
+    /// The counter of the zxid is exhausted.
     #[error("zxid {0} is the last of its epoch: a standalone server cannot go on")]
     ZxidsSpent(Zxid),
-    /// The ensemble has agreed on bytes that are no transaction: this server can go no further.
+    /// The ensemble has committed a record that cannot be decoded.
     #[error("{0} is committed, and cannot be read")]
     Unreadable(Zxid),
 }
@@ -114,13 +114,14 @@ pub enum Fatal {
 /// One whole server. See the module's documentation.
 ///
 /// Invariants: `applied <= committed`; everything in `work` that is a transaction is above
-/// `applied`, in order; the first in `work` is one that has to wait; `outstanding` holds the changes
-/// above `applied`. Everything that the peer has delivered is handed out with [`Output::Apply`].
+/// `applied`, in order; the first in `work` is one that has to wait; `outstanding` holds the
+/// changes above `applied`. Everything that the peer has delivered is handed out with
+/// [`Output::Apply`].
 pub struct Replica {
     pub(crate) options: Options,
     pub(crate) order: Order,
-    /// All sessions where they expire: at a leader and at a server alone. Those of this server's own
-    /// clients at a learner. Local ones are where their clients are.
+    /// At a leader and a standalone server: all sessions, since they expire here. At a learner: the
+    /// sessions of its own clients. Local sessions are tracked where their clients are.
     pub(crate) sessions: Sessions,
     pub(crate) outstanding: Outstanding,
     pack: Pack,
@@ -128,7 +129,7 @@ pub struct Replica {
     next_session: SessionId,
     pub(crate) committed: Zxid,
     pub(crate) applied: Zxid,
-    /// The newest transaction that was handed out to be applied.
+    /// The newest transaction handed out with [`Output::Apply`].
     pub(crate) handed_out: Zxid,
     throttle: ConnectionThrottle,
     intake: Intake,
@@ -139,11 +140,11 @@ pub struct Replica {
 }
 
 impl Replica {
-    /// A server that runs alone, whose tree has just been recovered: its sessions start again with
+    /// Creates a standalone server whose tree has just been recovered. Its sessions start with
     /// their full timeout.
     ///
     /// # Panics
-    /// When the options contradict themselves, such as a tick of zero.
+    /// If the options contradict themselves, such as a tick of zero.
     pub fn new(options: Options, tree: &Tree, now: Now) -> Self {
         let zxid = tree.last_zxid();
         let order = Order::Alone { logged: zxid, flushed: zxid };
@@ -173,7 +174,7 @@ impl Replica {
         }
     }
 
-    /// Starts to track every session there is, each with its full timeout.
+    /// Tracks all sessions in the tree, each with its full timeout.
     pub(crate) fn track_all_sessions(&mut self, tree: &Tree, now: Now) {
         self.sessions = Sessions::new(self.options.tick, Expiry::All);
         for (session, timeout_ms) in tree.sessions() {
@@ -181,23 +182,24 @@ impl Replica {
         }
     }
 
-    /// Counts what a start has read in the log behind the newest snapshot towards the next one: else a server that is
-    /// restarted often enough never takes any.
+    /// Counts transactions replayed at the start towards the next snapshot. Otherwise a server that
+    /// restarts often would never take one.
     pub fn replayed(&mut self, txns: u64, bytes: u64) {
         self.snapshots.count(txns, bytes);
     }
 
-    /// Wants a snapshot as soon as this member serves, since the data have what no transaction says.
+    /// Requests a snapshot as soon as this member serves, because its state is not fully covered by
+    /// transactions.
     pub fn wants_snapshot(&mut self) {
         self.snapshots.want();
     }
 
-    /// Notes that a snapshot has been begun without being asked for; [`Input::SnapshotDone`] ends it.
+    /// Notes that a snapshot was started without a request; [`Input::SnapshotDone`] ends it.
     pub fn snapshot_begun(&mut self) {
         self.snapshots.begun();
     }
 
-    /// Takes one event and pushes its effects, in the order they must be carried out.
+    /// Takes one event and appends its effects to `out`, in the order they must be carried out.
     ///
     /// # Errors
     /// [`Fatal`]: nothing more can be ordered; stop the server.
@@ -219,7 +221,7 @@ impl Replica {
         self.note_lag(now.monotonic);
         self.check();
         match done {
-            // Another epoch has zxids.
+            // A new epoch has new zxids.
             Err(Fatal::ZxidsSpent(_)) if self.resign(world, Leave::ZxidsSpent, out) => Ok(()),
             done => done,
         }
@@ -276,7 +278,7 @@ impl Replica {
         Ok(())
     }
 
-    /// Takes in what waits, as far as there is room.
+    /// Takes in waiting inputs as far as the limit allows.
     fn take_in(&mut self, world: World<'_>, out: &mut Vec<Output>) -> Result<(), Fatal> {
         loop {
             let sessions = &self.sessions;
@@ -286,7 +288,7 @@ impl Replica {
                     self.counts.stale += u64::from(stale);
                     self.enter(world, input, out)?;
                 }
-                // Not behind what is in progress: nobody waits for that either.
+                // Answered at once, not in order: no client waits for earlier answers either.
                 Turn::Drop(origin) => {
                     self.counts.stale_dropped += 1;
                     out.push(Output::Abandon(origin));
@@ -302,7 +304,7 @@ impl Replica {
         }
     }
 
-    /// Takes in what came from a connection.
+    /// Takes in an input from a connection.
     fn enter(
         &mut self,
         world: World<'_>,
@@ -331,7 +333,7 @@ impl Replica {
                 assert!(!idle || flushed == logged, "what is logged waits for its sync");
             }
             Order::Ensemble(ensemble) => {
-                // Else the tree would have a hole that the history does not have.
+                // Otherwise the tree would miss a transaction of the history.
                 assert_eq!(self.handed_out, ensemble.peer.history().delivered());
                 assert_eq!(self.handed_out, self.committed, "what is delivered is handed out");
                 ensemble.check();
@@ -343,7 +345,7 @@ impl Replica {
         self.check_work();
     }
 
-    /// Asserts that whatever comes first in the queue has to wait, and that it waits for something that can come.
+    /// Asserts that the first element of the queue must wait, and for an event that can occur.
     fn check_work(&self) {
         let role = self.role();
         if role == Some(Role::Looking) {
@@ -379,7 +381,7 @@ impl Replica {
         }
     }
 
-    /// Hands a committed transaction out to be applied.
+    /// Hands out a committed transaction to be applied.
     pub(crate) fn hand_out(
         &mut self,
         zxid: Zxid,
@@ -410,7 +412,7 @@ impl Replica {
         look.min(peer).min(sessions).min(reaper).min(reads).min(self.next_doubt())
     }
 
-    /// What was counted since it was last cleared.
+    /// The statistics since they were last cleared.
     pub fn counts(&mut self) -> &mut Counts {
         self.counts.changes_queued += self.outstanding.take_queued();
         self.counts.changes_removed += self.outstanding.take_removed();
@@ -422,17 +424,17 @@ impl Replica {
         &self.sessions
     }
 
-    /// How many requests are ordered and not answered.
+    /// The number of requests in progress.
     pub fn in_process(&self) -> usize {
         self.work.len()
     }
 
-    /// How many requests wait to be taken in.
+    /// The number of requests waiting at intake.
     pub fn waiting(&self) -> usize {
         self.intake.len()
     }
 
-    /// How many changes are ordered and not applied.
+    /// The number of changes in flight.
     pub fn outstanding_changes(&self) -> usize {
         self.outstanding.len()
     }
@@ -442,7 +444,7 @@ impl Replica {
         self.throttle.drop_probability()
     }
 
-    /// Brings a wished session timeout into the server's range.
+    /// Limits a requested session timeout to the configured range.
     fn clamp_timeout(&self, timeout_ms: i32) -> i32 {
         timeout_ms.min(self.options.session_timeout_ms_max).max(self.options.session_timeout_ms_min)
     }
@@ -496,7 +498,7 @@ impl Replica {
             return self.append(world, record, None, then, out);
         }
         self.counts.renewals += 1;
-        // The password comes first: whoever does not know it must not cost the owner anything.
+        // The password is checked first: a client without it must not affect the session.
         if !self.options.passwords.accept(session, &password) {
             out.push(Output::Refuse(conn));
             return Ok(());
@@ -543,13 +545,13 @@ impl Replica {
         let Request { conn, session, xid, op, .. } = request;
         let origin = request.origin();
         let Some(live) = self.touch(session, request.received) else {
-            // The session ended before the request was taken in: it has no one to answer to.
+            // The session ended before its request was taken in, so there is no client to answer.
             self.later(Work::Abandon(origin), out);
             return Ok(());
         };
         let is_late = !self.retirement.takes(request.received);
         if is_late && (is_ordered(op) || op == OpCode::SYNC) {
-            // Its client asks another server, which it would have to do anyway in a moment.
+            // The client turns to another server, as it soon must anyway.
             self.later(Work::Abandon(origin), out);
             return Ok(());
         }
@@ -580,7 +582,7 @@ impl Replica {
             return Ok(());
         }
         if live.conn() != Some(conn) && !zebu_proto::mutant!("moved session served") {
-            // The session went on at another connection.
+            // The session has moved to another connection.
             self.later(Work::Abandon(origin), out);
             return Ok(());
         }
@@ -639,7 +641,7 @@ impl Replica {
         Ok(())
     }
 
-    /// What follows a request; a session that is to be closed is closing from now on.
+    /// What follows a request. A session to be closed is marked as closing.
     pub(crate) fn ends(&mut self, op: OpCode, session: SessionId) -> Then {
         if op != OpCode::CLOSE_SESSION {
             return Then::Nothing;
@@ -648,7 +650,7 @@ impl Replica {
         Then::End(session)
     }
 
-    /// Notes that a session was heard of, and returns it.
+    /// Notes a sign of life of a session, and returns the session.
     pub(crate) fn touch(&mut self, session: SessionId, at: Duration) -> Option<Session> {
         let live = self.sessions.touch(session, at)?;
         if let Order::Ensemble(ensemble) = &mut self.order
@@ -659,7 +661,7 @@ impl Replica {
         Some(live)
     }
 
-    /// Orders a request that fails whatever the tree says.
+    /// Orders a request as a failure, whatever the state of the tree.
     pub(crate) fn fail(
         &mut self,
         world: World<'_>,
@@ -682,7 +684,7 @@ impl Replica {
         self.append(world, record, origin, Then::Nothing, out)
     }
 
-    /// Ends a session as if it had expired.
+    /// Ends a session like an expired one.
     fn end_session(
         &mut self,
         world: World<'_>,
@@ -701,7 +703,7 @@ impl Replica {
         Ok(())
     }
 
-    /// Deletes what a session owns as far as its end would not fit into a record otherwise.
+    /// Deletes as many of a session's znodes as necessary for its closeSession record to fit.
     pub(crate) fn lighten(
         &mut self,
         world: World<'_>,
@@ -710,7 +712,8 @@ impl Replica {
     ) -> Result<(), Fatal> {
         let surplus = self.prep(world, &[], session, 0)?.surplus();
         for paths in surplus {
-            // Nobody's session: who waits for an answer of this one must not take it for that.
+            // No session: a server waiting for a transaction of this session must not match this
+            // one.
             let mut prep = self.prep(world, &[], SessionId::NONE, 0)?;
             let record = prep.delete_all(paths);
             self.append(world, record, None, Then::Nothing, out)?;
@@ -721,7 +724,7 @@ impl Replica {
     fn tick(&mut self, world: World<'_>, out: &mut Vec<Output>) -> Result<(), Fatal> {
         self.zab_tick(world, out)?;
         if self.retirement.is_asked() {
-            // Sessions are the next leader's.
+            // The next leader expires sessions.
             return Ok(());
         }
         self.doubt(world, out);
@@ -754,7 +757,7 @@ impl Replica {
         Ok(())
     }
 
-    /// What is needed to make the next record.
+    /// The context for making the next record.
     pub(crate) fn prep<'p>(
         &'p mut self,
         world: World<'p>,
@@ -765,7 +768,8 @@ impl Replica {
         let World { now, tree, schemes } = world;
         let mut peer = None;
         let zxid = match &self.order {
-            // Nobody else's epochs are in the way: the counter carries into them, as the original's.
+            // No other server's epochs matter: the counter carries into the epoch, as in the
+            // original.
             Order::Alone { logged, .. } => {
                 logged.0.checked_add(1).map(Zxid).ok_or(Fatal::ZxidsSpent(*logged))?
             }
@@ -797,7 +801,7 @@ impl Replica {
         })
     }
 
-    /// Gives a record its place in the order and sends it to the log, and to the others.
+    /// Gives a record its place in the order, and sends it to the log and to the followers.
     pub(crate) fn append(
         &mut self,
         world: World<'_>,
@@ -832,13 +836,13 @@ impl Replica {
         self.later(Work::Reply { origin, zxid, err }, out);
     }
 
-    /// Queues what takes no place in the log behind what does.
+    /// Queues an item that takes no zxid after the items before it.
     pub(crate) fn later(&mut self, work: Work, out: &mut Vec<Output>) {
         self.work.push_back(work);
         self.advance(out);
     }
 
-    /// Hands out everything whose turn has come.
+    /// Handles the items at the front of the queue that need not wait.
     pub(crate) fn advance(&mut self, out: &mut Vec<Output>) {
         while let Some(work) = self.work.pop_front() {
             match work {
@@ -869,7 +873,7 @@ impl Replica {
         }
     }
 
-    /// Does what follows a transaction.
+    /// Carries out what follows a transaction.
     pub(crate) fn follow(&mut self, then: Then, out: &mut Vec<Output>) {
         match then {
             Then::Nothing => {}
@@ -885,21 +889,21 @@ impl Replica {
         }
     }
 
-    /// Tells a client that it has a session, and the password of it.
+    /// Tells a client its session and password.
     pub(crate) fn accept(&self, conn: ConnId, session: SessionId, timeout_ms: i32) -> Output {
         let password = self.options.passwords.give(session);
         Output::Accept { conn, session, timeout_ms, password }
     }
 }
 
-/// The place in the order that a record of this server's own making names.
+/// The zxid in a record that this server has made.
 pub(crate) fn zxid_of(record: &[u8]) -> Option<Zxid> {
     TxnHeader::decode(&mut Decoder::new(record)).ok().map(|header| header.zxid)
 }
 
-/// Whether a client's request takes a place in the order; others are answered where they stand.
+/// Whether a client's request takes a zxid; others are answered in place.
 ///
-/// What only the server itself may ask for is not among them.
+/// False for operations that only the server itself may start.
 pub(crate) fn is_ordered(op: OpCode) -> bool {
     op.is_write()
         && !matches!(op, OpCode::CHECK | OpCode::CREATE_SESSION | OpCode::DELETE_CONTAINER)

@@ -1,5 +1,4 @@
-//! Answers to writes, from what applying them did.
-//!
+//! Answers to writes, made from the result of applying them.
 //! Source: `FinalRequestProcessor`.
 
 use zebu_jute::{Encode, Encoder};
@@ -21,7 +20,7 @@ pub fn write_reply(out: &mut Vec<u8>, op: OpCode, xid: Xid, zxid: Zxid, applied:
                 }
             });
         }
-        // A multi that failed says so in its results only.
+        // A failed multi reports the failure in its results only.
         Outcome::Multi(results) => {
             reply(out, ReplyHeader { xid, zxid, err: ErrorCode::OK }, |out| multi(results, out));
         }

@@ -1,35 +1,36 @@
-//! The end of a server that is asked to stop: what is in progress is finished first, and a leader lets another lead.
+//! Orderly stop of a server: requests in progress are finished, and a leader hands over.
 //!
-//! A leader that stops without that leaves its learners' requests unanswered, and their clients do not know what has
-//! become of them. One that retires orders nothing new, waits until everything that it has proposed is committed and
-//! those have it who will elect the next leader, and then closes its connections all at once.
+//! If a leader just stopped, its learners' requests would stay unanswered, and clients would not
+//! know their outcome. So a retiring leader orders nothing new, waits until all its proposals are
+//! committed and the voters that will elect the next leader have them, and then closes all
+//! connections at once.
 
 use std::time::Duration;
 
 use crate::io::Output;
 use crate::replica::{Order, Replica, World};
 
-/// How far the end of a server is.
+/// The state of the stop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Retirement {
-    /// Nobody has asked for it.
+    /// Not requested.
     #[default]
     Unasked,
-    /// What had come `at` that time is being finished, until `by`.
+    /// Requests received until `at` are being finished, at most until `by`.
     Begun { at: Duration, by: Duration },
-    /// The server may stop.
+    /// Finished: the server may stop.
     Over,
 }
 
 impl Retirement {
-    /// The server is asked to stop. Whoever asks again changes nothing.
+    /// Requests the stop. A second request changes nothing.
     pub(crate) fn begin(&mut self, at: Duration, by: Duration) {
         if *self == Self::Unasked {
             *self = Self::Begun { at, by };
         }
     }
 
-    /// Whether a request is finished that came at this time.
+    /// Whether a request received at this time is still finished.
     pub(crate) fn takes(self, received: Duration) -> bool {
         match self {
             Self::Unasked => true,
@@ -38,12 +39,12 @@ impl Retirement {
         }
     }
 
-    /// Whether nothing new is begun any more.
+    /// Whether new requests are refused.
     pub(crate) fn is_asked(self) -> bool {
         self != Self::Unasked
     }
 
-    /// When what is in progress is given up.
+    /// When requests in progress are given up.
     pub(crate) fn due(self) -> Duration {
         match self {
             Self::Begun { by, .. } => by,
@@ -53,7 +54,7 @@ impl Retirement {
 }
 
 impl Replica {
-    /// Ends the role of a server that is asked to stop, once nothing is in progress or the time for that is over.
+    /// Ends the role of a stopping server once nothing is in progress or the deadline has passed.
     pub(crate) fn retire_when_done(&mut self, world: World<'_>, out: &mut Vec<Output>) {
         let Retirement::Begun { by, .. } = self.retirement else { return };
         let now = world.now.monotonic;
@@ -67,7 +68,7 @@ impl Replica {
         if let Order::Ensemble(ensemble) = &mut self.order {
             let mut asked = std::mem::take(&mut ensemble.asked);
             ensemble.peer.retire(now, &mut asked);
-            // A server that ends its role proposes nothing, so nothing of this fails.
+            // A retiring server proposes nothing, so nothing can fail here.
             let _ = self.obey(world, asked, out);
         }
         out.push(Output::Retired);

@@ -1,6 +1,5 @@
-//! When a snapshot is due: after so many transactions or bytes, at a random point of the second
-//! half, so that a quorum never snapshots together; never two at once (STO-24).
-//!
+//! Decides when a snapshot is due: at a random point in the second half of the configured number of
+//! transactions or bytes, so that a quorum never snapshots together. Never two at once (STO-24).
 //! Source: `SyncRequestProcessor.shouldSnapshot`.
 
 use zebu_zab::random::Random;
@@ -30,7 +29,7 @@ pub(crate) struct SnapshotSchedule {
     txns_due: u64,
     bytes_due: Option<u64>,
     running: bool,
-    /// One is to begin as soon as this server serves.
+    /// Whether to start a snapshot as soon as this server serves.
     wanted: bool,
 }
 
@@ -50,7 +49,7 @@ impl SnapshotSchedule {
         schedule
     }
 
-    /// Sets the next point: half of the limit and a random part of the other half.
+    /// Draws the next point: half of the limit plus a random part of the other half.
     fn draw(&mut self) {
         let half = self.options.every_txns.max(2) / 2;
         self.txns_due = half + self.random.below(half);
@@ -61,13 +60,13 @@ impl SnapshotSchedule {
         self.bytes = 0;
     }
 
-    /// Counts what is in the log behind the last snapshot.
+    /// Counts records logged since the last snapshot.
     pub(crate) fn count(&mut self, txns: u64, bytes: u64) {
         self.txns = self.txns.saturating_add(txns);
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// Counts one record; says whether a snapshot starts now.
+    /// Counts one record. Returns whether a snapshot starts now.
     pub(crate) fn appended(&mut self, bytes: usize) -> bool {
         self.count(1, bytes as u64);
         self.starts()
@@ -75,8 +74,7 @@ impl SnapshotSchedule {
 
     /// Whether a snapshot starts now.
     ///
-    /// When one is due while the last is still being written, it is skipped and the count starts
-    /// again.
+    /// If one is due while the last is still being written, it is skipped and counting restarts.
     pub(crate) fn starts(&mut self) -> bool {
         let due = self.txns > self.txns_due || self.bytes_due.is_some_and(|due| self.bytes > due);
         if !due {
@@ -87,12 +85,12 @@ impl SnapshotSchedule {
         !std::mem::replace(&mut self.running, true)
     }
 
-    /// Wants one as soon as this server serves, however little there is in the log.
+    /// Requests a snapshot as soon as this server serves, even with few transactions.
     pub(crate) fn want(&mut self) {
         self.wanted = true;
     }
 
-    /// This server serves: says whether a snapshot that was wanted for this moment starts now.
+    /// This server starts to serve. Returns whether a requested snapshot starts now.
     pub(crate) fn serves(&mut self) -> bool {
         if !std::mem::take(&mut self.wanted) {
             return false;
@@ -101,7 +99,7 @@ impl SnapshotSchedule {
         !std::mem::replace(&mut self.running, true)
     }
 
-    /// One is being written already.
+    /// A snapshot is already being written.
     pub(crate) fn begun(&mut self) {
         self.running = true;
     }

@@ -1,7 +1,7 @@
-//! Sessions and when they end: deadlines in buckets of one tick.
+//! Sessions and their expiry: deadlines in buckets of one tick.
 //!
-//! Owns the deadlines and which connection a session is attached to. The table of sessions that is
-//! replicated and saved is the tree's; local sessions are known here only.
+//! Owns the deadlines and the connection of each session. The replicated table of sessions belongs
+//! to the tree; local sessions are only tracked here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,47 +13,48 @@ use zebu_zab::LinkId;
 
 use crate::ConnId;
 
-/// Through whom a session is heard of.
+/// How signs of life of a session arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// A connection of this server.
+    /// Through a connection of this server.
     Conn(ConnId),
-    /// Another server: at the leader, and at a follower for the observers behind it.
+    /// Through another server: at the leader, and at a follower for its observers.
     Link(LinkId),
-    /// Its connection is gone, or is being replaced. Nobody acts for it before it is renewed.
+    /// Not at all: its connection is closed or being replaced. Its requests are refused until it is
+    /// renewed.
     Nobody,
 }
 
 /// One live session.
 #[derive(Clone, Copy, Debug)]
 pub struct Session {
-    /// Silence it may keep, in milliseconds.
+    /// Its timeout, in milliseconds.
     pub timeout_ms: i32,
-    /// When it expires unless it is touched, on the server's monotonic clock.
+    /// When it expires without signs of life, on the server's monotonic clock.
     pub deadline: Duration,
     /// Its end has been proposed: writes are refused.
     pub closing: bool,
-    /// What it is attached to; `None` while nobody has used it here.
+    /// Its owner; `None` while it has not been used here.
     pub owner: Option<Owner>,
-    /// Whether this server alone knows of it.
+    /// Whether it is a local session.
     pub local: bool,
-    /// What its end waits for besides its deadline.
+    /// Whether its expiry waits for a learner.
     wait: Wait,
 }
 
-/// Whether a session that falls due has waited for a learner.
+/// Whether an overdue session waits for a learner's report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
-    /// It has not.
+    /// No.
     None,
-    /// A learner that its client may have gone to has been silent itself.
+    /// A learner that its client may have moved to has been silent itself.
     Silence,
-    /// That learner has spoken since. What it has read by then may still be on the way.
+    /// That learner has spoken again. Its report of sessions may still be on the way.
     Words,
 }
 
 impl Session {
-    /// The connection of this server it is attached to.
+    /// The connection of this server that it is attached to.
     pub fn conn(&self) -> Option<ConnId> {
         match self.owner {
             Some(Owner::Conn(conn)) => Some(conn),
@@ -62,12 +63,12 @@ impl Session {
     }
 }
 
-/// Whose silence a server judges.
+/// Which sessions a server expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
-    /// Everybody's: at a leader, and at a server alone.
+    /// All: at a leader and a standalone server.
     All,
-    /// That of local sessions; a leader judges the others.
+    /// Local sessions; the leader expires the others.
     Local,
 }
 
@@ -87,22 +88,22 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// No sessions; buckets are one `tick` wide.
+    /// Creates an empty table with buckets of one `tick`.
     ///
     /// # Panics
-    /// When `tick` is zero.
+    /// If `tick` is zero.
     pub fn new(tick: Duration, expiry: Expiry) -> Self {
         assert!(tick > Duration::ZERO, "a tick has a length");
         let by_id = HashMap::with_hasher(FixedState::default());
         Self { tick, expiry, by_id, buckets: BTreeMap::new(), locals: 0 }
     }
 
-    /// Starts to track a session of the whole ensemble, with its full timeout from `now`.
+    /// Tracks a global session, with its full timeout from `now`.
     pub fn add(&mut self, id: SessionId, timeout_ms: i32, owner: Option<Owner>, now: Duration) {
         self.insert(id, timeout_ms, owner, now, false);
     }
 
-    /// Starts to track a session that only this server knows.
+    /// Tracks a local session.
     pub fn add_local(&mut self, id: SessionId, timeout_ms: i32, owner: Owner, now: Duration) {
         self.insert(id, timeout_ms, Some(owner), now, true);
     }
@@ -128,7 +129,7 @@ impl Sessions {
         self.locals -= usize::from(before.is_some_and(|before| before.local));
     }
 
-    /// Makes a local session one of the whole ensemble; says which timeout it has, if there is one.
+    /// Makes a local session global. Returns its timeout, or `None` if there is no such session.
     pub fn upgrade(&mut self, id: SessionId) -> Option<i32> {
         let session =
             self.by_id.get_mut(&id).filter(|session| session.local && !session.closing)?;
@@ -137,7 +138,7 @@ impl Sessions {
         Some(session.timeout_ms)
     }
 
-    /// Notes that a session was heard of at `now`, and returns it. A closing session stays as it is.
+    /// Notes a sign of life at `now`, and returns the session. A closing session is not changed.
     pub fn touch(&mut self, id: SessionId, now: Duration) -> Option<Session> {
         let session = self.by_id.get_mut(&id)?;
         if !session.closing && !zebu_proto::mutant!("touch forgotten") {
@@ -148,10 +149,11 @@ impl Sessions {
         Some(*session)
     }
 
-    /// Gives every session more time, since this server did not hear anybody for so long until `now`.
+    /// Extends all deadlines by `by`, because this server received nothing for that long until
+    /// `now`.
     ///
-    /// Nobody ends within the next tick: what was said meanwhile is still in sockets here, and at
-    /// learners that have not been asked for it.
+    /// No session expires within the next tick: signs of life may still be in this server's
+    /// sockets, or at learners that were not asked.
     pub fn postpone(&mut self, by: Duration, now: Duration) {
         let hears = if zebu_proto::mutant!("pause leaves no time to hear") {
             Duration::ZERO
@@ -169,8 +171,7 @@ impl Sessions {
         self.by_id.get(&id)
     }
 
-    /// Attaches a session to its new owner, with the timeout it negotiated there, and returns the
-    /// connection that had it.
+    /// Attaches a session to a new owner with a new timeout. Returns the connection it had before.
     pub fn attach(
         &mut self,
         id: SessionId,
@@ -186,13 +187,13 @@ impl Sessions {
         before.filter(|before| owner != Owner::Conn(*before))
     }
 
-    /// Notes who owns a session that nobody has owned so far; says who does.
+    /// Sets the owner of a session that never had one. Returns the owner.
     pub fn claim(&mut self, id: SessionId, owner: Owner) -> Option<Owner> {
         self.by_id.get_mut(&id).map(|session| *session.owner.get_or_insert(owner))
     }
 
-    /// Forgets a connection that went away. The session is still owned: a request that another server
-    /// sent before the session moved here must not pass for its first one.
+    /// Detaches a closed connection. The session still counts as owned: a late request from the
+    /// server it came from must not claim it.
     pub fn detach(&mut self, id: SessionId, conn: ConnId) {
         if let Some(session) = self.by_id.get_mut(&id)
             && session.owner == Some(Owner::Conn(conn))
@@ -201,7 +202,8 @@ impl Sessions {
         }
     }
 
-    /// Takes a session from its owner, since it is being renewed; returns the connection that had it.
+    /// Detaches a session from its owner because it is being renewed. Returns the connection it
+    /// had.
     pub fn release(&mut self, id: SessionId) -> Option<ConnId> {
         let session = self.by_id.get_mut(&id)?;
         let before = session.conn();
@@ -209,25 +211,26 @@ impl Sessions {
         before
     }
 
-    /// Marks the session as ending; says whether it was live and not ending before.
+    /// Marks a session as closing. Returns whether it was live and not closing before.
     pub fn close(&mut self, id: SessionId) -> bool {
         self.by_id
             .get_mut(&id)
             .is_some_and(|session| !std::mem::replace(&mut session.closing, true))
     }
 
-    /// Forgets a session.
+    /// Removes a session.
     pub fn remove(&mut self, id: SessionId) -> Option<Session> {
         let removed = self.by_id.remove(&id);
         self.locals -= usize::from(removed.is_some_and(|session| session.local));
         removed
     }
 
-    /// The sessions that were silent for too long, in order of their ids.
+    /// The sessions whose timeout has passed, in the order of their ids.
     ///
-    /// `told_until` says until when the learner on a link has told of what its clients have said, if there still is
-    /// one; without a link, until when all learners have. Its own silence is not theirs: it has to have told almost
-    /// everything. Where a session's server is not known, its client may wait at any of them to be heard.
+    /// `told_until` returns up to when the learner on a link has reported its clients' signs of
+    /// life, if that link exists; without a link, up to when all learners have. A silent learner
+    /// does not expire its clients: it must have reported nearly up to the deadline. If the server
+    /// of a session is unknown, its client may be at any learner.
     pub fn expired(
         &mut self,
         now: Duration,
@@ -285,7 +288,7 @@ impl Sessions {
         assert!(self.locals <= self.by_id.len(), "{} of {}", self.locals, self.by_id.len());
     }
 
-    /// Asserts that no session is forgotten: a look at each of them, in debug builds.
+    /// Asserts that every session is in a bucket; visits all of them, in debug builds.
     pub(crate) fn check_buckets(&self) {
         if cfg!(debug_assertions) {
             let listed: BTreeSet<SessionId> = self.buckets.values().flatten().copied().collect();
@@ -299,7 +302,7 @@ impl Sessions {
         }
     }
 
-    /// When the next bucket falls due.
+    /// When the next bucket is due.
     pub fn next_deadline(&self) -> Option<Duration> {
         self.buckets.first_key_value().map(|(deadline, _)| *deadline)
     }
@@ -309,27 +312,27 @@ impl Sessions {
         self.by_id.iter().map(|(id, session)| (*id, session))
     }
 
-    /// How many of them only this server knows.
+    /// The number of local sessions.
     pub fn locals(&self) -> usize {
         self.locals
     }
 
-    /// How many sessions are live.
+    /// The number of live sessions.
     pub fn len(&self) -> usize {
         self.by_id.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.by_id.is_empty()
     }
 }
 
-/// The first boundary of buckets one `tick` wide after `now` plus the timeout.
+/// The first bucket boundary after `now` plus the timeout.
 fn deadline(tick: Duration, now: Duration, timeout_ms: i32) -> Duration {
     let early = if zebu_proto::mutant!("early expiry") { 2 } else { 1 };
     let end = now + Duration::from_millis(timeout_ms.max(0) as u64) / early;
-    // Half a millennium fits into 64 bits.
+    // 64 bits of nanoseconds last for five centuries.
     let nanos = |time: Duration| time.as_nanos() as u64;
     Duration::from_nanos((nanos(end) / nanos(tick) + 1) * nanos(tick))
 }

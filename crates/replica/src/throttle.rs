@@ -1,37 +1,37 @@
-//! How fast connections are let in: a bucket of tokens, optionally with random early drop.
-//!
-//! Source: `BlueThrottle`; properties `zookeeper.connection_throttle_*`. What requests wait for once
-//! their connection is in is `intake`'s.
+//! Limits the rate of new connections: a token bucket, optionally with random early drop.
+//! Source: `BlueThrottle`; properties `zookeeper.connection_throttle_*`. Requests of admitted
+//! connections are limited by `intake`.
 
 use std::time::Duration;
 
 use crate::io::Now;
 use zebu_zab::random::Random;
 
-/// The connection throttle's settings.
+/// Options of the connection throttle.
 #[derive(Clone, Debug)]
 pub struct ThrottleOptions {
-    /// Size of the bucket, in new sessions; 0 switches the throttle off.
+    /// Size of the bucket, in new sessions; 0 disables the throttle.
     pub tokens: u32,
     /// How often tokens are added.
     pub fill_time: Duration,
-    /// How many are added each time, in new sessions.
+    /// Tokens added each time, in new sessions.
     pub fill_count: u32,
-    /// How long the drop probability stays as it is; `None` switches random drop off.
+    /// Time between changes of the drop probability; `None` disables random drop.
     pub freeze_time: Option<Duration>,
-    /// What an empty bucket adds to the drop probability.
+    /// Increase of the drop probability when the bucket is empty.
     pub drop_increase: f64,
-    /// What a full enough bucket takes from it.
+    /// Decrease of the drop probability when the bucket is nearly full.
     pub drop_decrease: f64,
-    /// Which share of the bucket may be missing when it counts as full enough.
+    /// Fraction of the bucket that may be missing when it counts as nearly full.
     pub decrease_ratio: f64,
-    /// Whether connections cost by kind; the bucket and its filling then count in new sessions.
+    /// Whether costs depend on the kind of connection. Bucket and filling are still given in new
+    /// sessions.
     pub weighted: bool,
-    /// What a new session costs then.
+    /// Tokens for a new session, if weighted.
     pub new_session_weight: u32,
-    /// What a new session costs then where only one server gets to know it; as any other unless set.
+    /// Tokens for a new local session, if weighted; as for other new sessions unless set.
     pub local_session_weight: Option<u32>,
-    /// What a renewed session costs then.
+    /// Tokens for a renewed session, if weighted.
     pub renew_session_weight: u32,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct ConnectionThrottle {
 
 impl ConnectionThrottle {
     pub(crate) fn new(options: ThrottleOptions, seed: u64, now: Now) -> Self {
-        // What is configured counts new sessions, whatever those cost.
+        // The configured sizes are in new sessions, whatever those cost.
         let unit = if options.weighted { options.new_session_weight } else { 1 };
         let size = options.tokens.saturating_mul(unit);
         Self {
@@ -95,7 +95,7 @@ impl ConnectionThrottle {
         self.size - self.tokens
     }
 
-    /// Whether a connection is let in; it pays for that.
+    /// Whether a connection is admitted. Takes its tokens if so.
     pub(crate) fn admit(&mut self, new_session: bool, now: Now) -> bool {
         if self.size == 0 {
             return true;
@@ -123,8 +123,8 @@ impl ConnectionThrottle {
         }
     }
 
-    /// Adds what the time since the last filling is worth, once it is longer than a period; nothing
-    /// can overflow (ZOOKEEPER-4933).
+    /// Adds the tokens for the time since the last filling, if that exceeds a period; cannot
+    /// overflow (ZOOKEEPER-4933).
     fn fill(&mut self, now: Now) {
         let period = self.options.fill_time.max(Duration::from_millis(1));
         let passed = now.monotonic - self.filled;

@@ -1,4 +1,4 @@
-//! Sessions that a learner heard of since it last told its leader.
+//! Signs of life of sessions that a learner has not reported to its leader yet.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -10,23 +10,23 @@ use zebu_proto::quorum::Touch;
 #[derive(Debug, Default)]
 pub(crate) struct Touched {
     by_id: BTreeMap<SessionId, i32>,
-    /// The last of those that were reported when there were too many for one report.
+    /// The last session reported, if there were too many for one report.
     reported: SessionId,
 }
 
 impl Touched {
-    /// Notes that a session was heard of.
+    /// Notes a sign of life.
     pub(crate) fn add(&mut self, session: SessionId, timeout_ms: i32) {
         self.by_id.insert(session, timeout_ms);
     }
 
-    /// Forgets them all.
+    /// Removes all.
     pub(crate) fn clear(&mut self) {
         self.by_id.clear();
     }
 
-    /// What there is to report, and at most so many: the leader refuses a packet that is too long, and
-    /// the learner with it. Those left out come first in the next report.
+    /// Takes up to `most` sessions to report: the leader disconnects a learner whose packet is too
+    /// long. The rest comes first in the next report.
     pub(crate) fn take(&mut self, most: usize) -> Vec<Touch> {
         let touch = |(session, timeout_ms)| Touch { session, timeout_ms };
         if self.by_id.len() <= most {

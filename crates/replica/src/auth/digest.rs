@@ -1,4 +1,4 @@
-//! The `digest` scheme: a user's name and a hash of name and password.
+//! The `digest` scheme: a user name and a hash of name and password.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -90,7 +90,7 @@ impl DigestAlgorithm {
         }
     }
 
-    /// The id of `user:password`: the user's name, a colon, and the hash of the whole in base64.
+    /// The id of `user:password`: the user name, a colon, and the hash of the whole text in base64.
     ///
     /// Source: `DigestAuthenticationProvider.generateDigest`.
     pub fn id_of(self, credentials: &[u8]) -> String {
@@ -107,7 +107,7 @@ pub struct Digest {
 }
 
 impl Digest {
-    /// Hashes with `algorithm`; whoever has the id `super_id` is the superuser.
+    /// Hashes with `algorithm`. A client with the id `super_id` is the superuser.
     pub fn new(algorithm: DigestAlgorithm, super_id: Option<String>) -> Self {
         Self { algorithm, super_id }
     }
@@ -132,7 +132,7 @@ impl AuthProvider for Digest {
         true
     }
 
-    /// Two parts around a colon; empty parts at the end do not count.
+    /// Two parts around a colon; trailing empty parts do not count.
     fn is_valid(&self, id: &str) -> bool {
         let id = id.trim_end_matches(':');
         id.split(':').count() == 2

@@ -1,6 +1,7 @@
-//! Scheme `ensemble`: a client names the ensemble that it means, and is sent away by a server of another one.
+//! Scheme `ensemble`: the client names the ensemble it wants, and servers of other ensembles refuse
+//! it.
 //!
-//! It proves nothing and gives no id: ACLs cannot use it.
+//! The scheme gives no ids, so ACLs cannot use it.
 
 use super::{AuthProvider, Claim, Refused, Verdict};
 
@@ -16,7 +17,7 @@ pub struct Ensemble {
 }
 
 impl Ensemble {
-    /// `names`: those of the ensemble; `None` takes every client.
+    /// `names`: the accepted names of this ensemble; `None` accepts every client.
     pub fn new(names: Option<Vec<String>>) -> Self {
         Self { names }
     }
@@ -27,10 +28,11 @@ impl AuthProvider for Ensemble {
         SCHEME
     }
 
-    /// A client that names no ensemble is taken.
+    /// Accepts a client that names no ensemble.
     ///
     /// # Errors
-    /// Another ensemble is named. The client gets no answer: an error would end its session, and it is to try another server.
+    /// The client names another ensemble. It gets no answer: an error would end its session, but it
+    /// should try another server.
     fn authenticate(&self, claim: &Claim<'_>) -> Verdict {
         let name = claim.data.unwrap_or_default();
         let is_good = match &self.names {

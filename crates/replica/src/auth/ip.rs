@@ -1,4 +1,4 @@
-//! The `ip` scheme: the address a connection comes from, single or by network.
+//! The `ip` scheme: the client's address, or its network.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -9,7 +9,7 @@ use super::{AuthProvider, Claim, Verdict};
 /// The `ip` scheme.
 pub struct Ip;
 
-/// An address as the original writes it: IPv6 in eight groups, not shortened.
+/// An address in the original's notation: IPv6 as eight groups, not shortened.
 pub fn text(address: IpAddr) -> String {
     match address.to_canonical() {
         IpAddr::V4(v4) => v4.to_string(),
@@ -20,7 +20,7 @@ pub fn text(address: IpAddr) -> String {
     }
 }
 
-/// An address in an ACL entry; no zone, and no IPv4 inside IPv6.
+/// Parses an address of an ACL entry. Zones and IPv4 inside IPv6 are not allowed.
 fn parse(text: &str) -> Option<IpAddr> {
     if text.contains(':') {
         if text.contains('.') {
@@ -36,7 +36,7 @@ fn parse(text: &str) -> Option<IpAddr> {
     parts.next().is_none().then(|| IpAddr::V4(Ipv4Addr::from(octets)))
 }
 
-/// A network in an ACL entry: an address and how many of its leading bits count.
+/// Parses a network of an ACL entry: an address and the number of leading bits that count.
 fn network(expression: &str) -> Option<(IpAddr, u32)> {
     let (address, bits) = match expression.split_once('/') {
         Some((address, bits)) => (address, Some(bits)),

@@ -1,6 +1,6 @@
-//! Scheme `key`: a client sends a number that is a multiple of the number in the znode `/key`.
+//! Scheme `key`: accepts a client that sends a multiple of the number in the znode `/key`.
 //!
-//! The original has it as a sample for those who write providers. It keeps nobody out who can count.
+//! The original ships it as a sample for authors of providers. It offers no security.
 
 use zebu_proto::Id;
 
@@ -9,8 +9,7 @@ use super::{AuthProvider, Claim, Refused, Verdict};
 /// The znode with the number.
 const ZNODE: &str = "/key";
 
-/// Scheme `key`. Every client that it takes has the same id, whose text is empty.
-///
+/// Scheme `key`. All accepted clients have the same id, the empty text.
 /// Source: `KeyAuthenticationProvider`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Key;
@@ -24,7 +23,8 @@ impl AuthProvider for Key {
         "key"
     }
 
-    /// Any data are good while there is no znode `/key`, or it has a null; a null from the client never is.
+    /// Accepts any data while the znode `/key` is missing or null. Always refuses a null from the
+    /// client.
     fn authenticate(&self, claim: &Claim<'_>) -> Verdict {
         let data = claim.data.ok_or(Refused::Credentials)?;
         if let Some(key) = (claim.znode)(ZNODE) {

@@ -1,6 +1,6 @@
-//! Scheme `x509`: a client is known by the subject of its certificate.
+//! Scheme `x509`: identifies a client by the subject of its certificate.
 //!
-//! Leaves out the certificate: whoever has the connection has checked it, and says what its subject is.
+//! The transport verifies the certificate and provides the subject.
 
 use zebu_proto::Id;
 
@@ -9,7 +9,7 @@ use super::{AuthProvider, Claim, Refused, Verdict};
 /// The scheme's name.
 pub const SCHEME: &str = "x509";
 
-/// Kinds of attributes that Java knows by a word, beside object identifiers. Source: `X500Name`.
+/// Attribute keywords that Java knows besides object identifiers. Source: `X500Name`.
 const WORDS: [&str; 24] = [
     "CN",
     "C",
@@ -43,12 +43,12 @@ pub struct X509 {
 }
 
 impl X509 {
-    /// `super_user`: the subject whose client may do everything.
+    /// `super_user`: the subject whose client is the superuser.
     pub fn new(super_user: Option<String>) -> Self {
         Self { super_user }
     }
 
-    /// What a connection is whose client has shown a certificate with this subject.
+    /// The ids of a client with this certificate subject.
     pub fn ids(&self, subject: &str) -> Vec<Id> {
         let is_super = self.super_user.as_deref() == Some(subject);
         let all = is_super.then(|| Id::new("super", subject));
@@ -62,7 +62,7 @@ impl AuthProvider for X509 {
         SCHEME
     }
 
-    /// The certificate has come before; a packet cannot bring one.
+    /// Refuses: the certificate comes with the connection, not in an auth packet.
     fn authenticate(&self, _: &Claim<'_>) -> Verdict {
         Err(Refused::Credentials)
     }
@@ -84,8 +84,8 @@ impl AuthProvider for X509 {
     }
 }
 
-/// Whether a text is a distinguished name: attributes between `,`, `;` or `+`, outside of quotes and escapes. The empty name
-/// is one.
+/// Whether a text is a distinguished name: attributes separated by `,`, `;` or `+` outside quotes
+/// and escapes. The empty name counts.
 fn is_name(text: &str) -> bool {
     if text.trim().is_empty() {
         return true;
