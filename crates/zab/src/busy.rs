@@ -1,4 +1,4 @@
-//! What a member has asked its disk for, and the disk has not finished.
+//! Work that a member has given to its disk and that is not finished.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use zebu_proto::{Epoch, Zxid};
 
 use crate::io::EpochKind;
 
-/// What the disk has not finished.
+/// The unfinished work.
 #[derive(Debug, Default)]
 pub(crate) struct Busy {
     pub(crate) truncating: Option<Zxid>,
@@ -20,7 +20,7 @@ impl Busy {
         self.truncating.is_some() || self.restoring || self.reloading
     }
 
-    /// Asserts that one thing at a time changes the log.
+    /// Asserts that at most one operation at a time changes the log.
     pub(crate) fn check(&self) {
         let changes = [self.truncating.is_some(), self.restoring, self.reloading];
         assert!(changes.iter().filter(|it| **it).count() <= 1, "the log changes in two ways");

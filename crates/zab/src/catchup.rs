@@ -1,5 +1,4 @@
-//! How a learner gets a server's history: which way, and what is to be sent.
-//!
+//! How a learner is brought to a server's history: the method, and the packets to send.
 //! Source: `quorum-sync-broadcast.md` §3, `LearnerHandler.syncFollower`.
 
 use bytes::Bytes;
@@ -10,38 +9,38 @@ use crate::ctx::Ctx;
 use crate::history::{Txn, follows};
 use crate::io::{LinkId, LogEnd, Options, Output};
 
-/// What comes next.
+/// The next step of a synchronization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// A part of the log on disk.
+    /// Wait for a part of the log on disk.
     Reading,
-    /// The whole tree is to be sent.
+    /// Send a snapshot.
     Copy,
-    /// Nothing: everything up to the end is on its way.
+    /// Nothing: all packets up to the end are queued.
     Done,
-    /// Nothing: what has been sent leads nowhere. Next time the whole tree is to be sent.
+    /// Give up: the packets sent lead to a gap. The next attempt sends a snapshot.
     Broken,
 }
 
-/// A part of the log on disk, as it was read.
+/// A part of the log as read from disk.
 pub(crate) struct LogRead {
-    /// In the first part, the newest transaction at or below where reading began.
+    /// Only in the first part: the newest transaction at or below the start of reading.
     pub(crate) floor: Option<Zxid>,
     pub(crate) txns: Vec<(Zxid, Bytes)>,
     pub(crate) end: LogEnd,
 }
 
-/// How a learner gets a history.
+/// The method of synchronization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// With the whole tree.
+    /// A snapshot (SNAP).
     Copy,
-    /// With what it lacks.
+    /// The missing transactions (DIFF or TRUNC).
     Diff,
 }
 
 impl Way {
-    /// How many observers may get it this way at a time.
+    /// How many observers may be synchronized with this method at a time.
     pub(crate) fn most(self, options: &Options) -> usize {
         match self {
             Self::Copy => options.syncs_max.copies,
@@ -50,36 +49,36 @@ impl Way {
     }
 }
 
-/// A way through the history from where a learner stands.
+/// The synchronization of one learner.
 #[derive(Clone, Debug)]
 pub(crate) struct Catchup {
     peer: Zxid,
     synced_before: bool,
-    /// The newest transaction at or below `peer` on disk, once that is known.
+    /// The newest transaction at or below `peer` on disk, once known.
     floor: Option<Zxid>,
     before: Option<Zxid>,
-    /// Where the last reading of the log on disk began.
+    /// Where the last read of the log began.
     read_from: Zxid,
     queued: Zxid,
     chosen: bool,
 }
 
 impl Catchup {
-    /// For a learner whose newest zxid is `peer`; `synced_before` says whether it has a history of
-    /// its own.
+    /// For a learner whose newest zxid is `peer`. `synced_before`: whether it has a history of its
+    /// own.
     pub(crate) fn new(peer: Zxid, synced_before: bool) -> Self {
         let (floor, before) = (None, None);
         let read_from = NO_ZXID;
         Self { peer, synced_before, floor, before, read_from, queued: peer, chosen: false }
     }
 
-    /// For a learner that has been sent the tree as of `copy`.
+    /// For a learner that has been sent a snapshot as of `copy`.
     pub(crate) fn behind(copy: Zxid) -> Self {
         let floor = Some(copy);
         Self { floor, chosen: true, ..Self::new(copy, true) }
     }
 
-    /// Decides for the history up to `end`, and begins.
+    /// Chooses the method for the history up to `end`, and starts.
     pub(crate) fn begin(&mut self, ctx: &mut Ctx<'_>, id: LinkId, end: Zxid) -> Next {
         let peer = self.peer;
         if ctx.options.always_copy {
@@ -113,7 +112,7 @@ impl Catchup {
         Next::Reading
     }
 
-    /// A part of the log on disk has been read.
+    /// A part of the log on disk was read.
     pub(crate) fn log_read(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -128,7 +127,7 @@ impl Catchup {
                 self.choose(PacketKind::DIFF, end, id, ctx.out);
             }
         }
-        // The log must reach back to what the learner has.
+        // The log must reach back to the learner's history.
         usable = usable && self.floor.is_some();
         for (zxid, record) in txns {
             usable = usable && self.take(&Txn { zxid, record }, end, id, ctx.out);
@@ -142,13 +141,13 @@ impl Catchup {
         self.go_on(ctx, id, end)
     }
 
-    /// Sends what lies between what has been sent and the end, or the first of it.
+    /// Sends the next part between the transactions already sent and the end.
     pub(crate) fn go_on(&mut self, ctx: &mut Ctx<'_>, id: LinkId, end: Zxid) -> Next {
         let min = oldest(ctx, end);
         if self.queued >= min {
             return self.send_memory(ctx, id, end);
         }
-        // Memory has moved on meanwhile, unless the log does not lead to it at all.
+        // The history in memory may have moved on meanwhile. If not, the log does not lead to it.
         if self.queued == self.read_from {
             return Next::Broken;
         }
@@ -158,7 +157,7 @@ impl Catchup {
         Next::Reading
     }
 
-    /// Sends what memory has beyond what has been sent.
+    /// Sends the transactions in memory after those already sent.
     fn send_memory(&mut self, ctx: &mut Ctx<'_>, id: LinkId, end: Zxid) -> Next {
         let mut known = ctx.history.all().take_while(|txn| txn.zxid <= end);
         let usable = known.all(|txn| self.take(txn, end, id, ctx.out));
@@ -174,8 +173,8 @@ impl Catchup {
         out.push(Output::Send(id, QuorumPacket::new(kind, zxid)));
     }
 
-    /// Takes the next transaction of the history; false when the learner's is not a prefix of it
-    /// and cannot be made one by cutting it.
+    /// Takes the next transaction of the history. False if the learner's history is not a prefix
+    /// and truncation cannot make it one.
     fn take(&mut self, txn: &Txn, end: Zxid, id: LinkId, out: &mut Vec<Output>) -> bool {
         let zxid = txn.zxid;
         if zxid < self.peer {
@@ -192,7 +191,7 @@ impl Catchup {
                 if zebu_proto::mutant!("unknown transaction kept") {
                     self.choose(PacketKind::DIFF, end, id, out);
                 } else if before.epoch() != self.peer.epoch() {
-                    // Nobody knows that the learner has the transaction to cut at.
+                    // The learner may not have the transaction to truncate at.
                     return false;
                 } else {
                     self.choose(PacketKind::TRUNC, before, id, out);
@@ -203,7 +202,7 @@ impl Catchup {
         if zxid <= self.queued {
             return true;
         }
-        // Equal epochs go on without a hole; the log on disk is not trusted with that.
+        // Transactions of one epoch have no gaps; the log on disk is checked for that.
         if zxid.epoch() == self.queued.epoch() && !follows(self.queued, zxid) {
             return false;
         }
@@ -215,13 +214,12 @@ impl Catchup {
     }
 }
 
-/// The oldest transaction in memory, or the end if there is none up to there: what lies beyond may yet
-/// be taken back.
+/// The oldest transaction in memory, or `end` if none is older: later ones are uncommitted.
 fn oldest(ctx: &Ctx<'_>, end: Zxid) -> Zxid {
     ctx.history.all().next().map_or(end, |txn| txn.zxid.min(end))
 }
 
-/// A transaction on its way to a learner that votes, or is being brought up to date.
+/// A proposal for a follower, or for a learner that is being synchronized.
 pub(crate) fn proposal(txn: &Txn) -> QuorumPacket {
     QuorumPacket::with_data(PacketKind::PROPOSAL, txn.zxid, txn.record.clone())
 }

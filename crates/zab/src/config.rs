@@ -1,11 +1,9 @@
-//! Membership: who belongs to the ensemble, in which role and at which addresses, and which servers
-//! are a quorum.
+//! Membership: the servers of the ensemble with their roles and addresses, and the quorum verifier.
 //!
-//! A configuration is a text: it travels in notifications, NEWLEADER and transactions, is the data
-//! of `/zookeeper/config`, and lies in files. `text` reads and writes it, `change` makes a new one
-//! from an old one, `files` knows the files around it, `txn` finds it in a transaction. Names are not
-//! resolved and no file is read here.
-//!
+//! A configuration is a text: it is sent in notifications, NEWLEADER and transactions, stored in
+//! files, and is the data of `/zookeeper/config`. `text` parses and prints it, `change` derives a
+//! new one, `files` knows the names and contents of its files, and `txn` finds it in a transaction.
+//! This module resolves no names and reads no files.
 //! Source: `quorum-reconfig.md`; `QuorumPeerConfig`, `QuorumMaj`, `QuorumHierarchical`.
 
 mod change;
@@ -29,15 +27,16 @@ pub use member::{Member, PeerAddress, Role};
 pub use text::is_config_key;
 pub use verifier::{Groups, Verifier};
 
-/// The znode whose data are the text of the committed configuration.
+/// The znode that holds the committed configuration.
 pub const CONFIG_PATH: &str = "/zookeeper/config";
 
-/// What a server's own settings say about configurations.
+/// A server's settings for configurations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// A configuration of one voter, or none, is a server that runs alone (`standaloneEnabled`).
+    /// Whether a configuration of at most one voter means a standalone server
+    /// (`standaloneEnabled`).
     pub standalone: bool,
-    /// A server may have several addresses (`multiAddress.enabled`).
+    /// Whether a server may have several addresses (`multiAddress.enabled`).
     pub multi_address: bool,
 }
 
@@ -49,8 +48,7 @@ impl Default for Rules {
 
 /// One configuration of the ensemble.
 ///
-/// `==` tells whether everything in it is the same, [`Membership::is_same_as`] whether the original
-/// would take the two for the same.
+/// `==` compares everything. [`Membership::is_same_as`] compares as the original does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Membership {
     members: BTreeMap<ServerId, Member>,
@@ -59,14 +57,14 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// Majorities of these members.
+    /// A configuration of these members with majority quorums.
     pub fn majority(members: impl IntoIterator<Item = Member>, version: Zxid) -> Self {
         let members = members.into_iter().map(|member| (member.id, member)).collect();
         Self { members, verifier: Verifier::Majority, version }
     }
 
-    /// The zxid of the transaction that made this configuration, or the first of the epoch that
-    /// agreed on it; 0 when the ensemble never agreed on it.
+    /// The version: the zxid of the transaction that created this configuration, or the first zxid
+    /// of the epoch that agreed on it; 0 if the ensemble never agreed on it.
     pub fn version(&self) -> Zxid {
         self.version
     }
@@ -77,27 +75,27 @@ impl Membership {
         self
     }
 
-    /// How quorums are made.
+    /// The quorum verifier.
     pub fn verifier(&self) -> &Verifier {
         &self.verifier
     }
 
-    /// Everybody, by id.
+    /// All members, by id.
     pub fn members(&self) -> impl ExactSizeIterator<Item = &Member> {
         self.members.values()
     }
 
-    /// A member.
+    /// The member with this id.
     pub fn member(&self, server: ServerId) -> Option<&Member> {
         self.members.get(&server)
     }
 
-    /// Those who vote, by id.
+    /// The voters, by id.
     pub fn voters(&self) -> impl Iterator<Item = ServerId> {
         self.with_role(Role::Participant)
     }
 
-    /// Those who do not, by id.
+    /// The observers, by id.
     pub fn observers(&self) -> impl Iterator<Item = ServerId> {
         self.with_role(Role::Observer)
     }
@@ -106,23 +104,23 @@ impl Membership {
         self.members().filter(move |member| member.role == role).map(|member| member.id)
     }
 
-    /// Whether a server votes.
+    /// Whether a server is a voter.
     pub fn is_voter(&self, server: ServerId) -> bool {
         self.role(server) == Some(Role::Participant)
     }
 
-    /// Whether a server is a member without a vote.
+    /// Whether a server is an observer.
     pub fn is_observer(&self, server: ServerId) -> bool {
         self.role(server) == Some(Role::Observer)
     }
 
-    /// What a server is, if it is a member.
+    /// The role of a server, if it is a member.
     pub fn role(&self, server: ServerId) -> Option<Role> {
         self.member(server).map(|member| member.role)
     }
 
-    /// How much a server counts; who has 0 is not elected. Majorities weigh every server alike,
-    /// even one that is no member.
+    /// The weight of a server; a server of weight 0 is not elected. With majorities every server
+    /// has weight 1, even a non-member.
     pub fn weight(&self, server: ServerId) -> u64 {
         match &self.verifier {
             Verifier::Majority => 1,
@@ -130,7 +128,7 @@ impl Membership {
         }
     }
 
-    /// Whether these servers are a quorum; those without a vote do not count.
+    /// Whether these servers are a quorum; non-voters do not count.
     pub fn is_quorum(&self, servers: &BTreeSet<ServerId>) -> bool {
         if zebu_proto::mutant!("observers counted") {
             return servers.len() > self.voters().count() / 2;
@@ -138,8 +136,8 @@ impl Membership {
         self.has_quorum(|server| servers.contains(&server))
     }
 
-    /// Whether the servers for which `has` holds are a quorum. Only voters are asked about, each at
-    /// most once, and nothing is allocated.
+    /// Whether the servers for which `has` returns true are a quorum. Calls `has` only for voters,
+    /// at most once each, and allocates nothing.
     pub fn has_quorum(&self, mut has: impl FnMut(ServerId) -> bool) -> bool {
         match &self.verifier {
             Verifier::Majority => {
@@ -157,9 +155,8 @@ impl Membership {
         }
     }
 
-    /// Whether the original would take both for the same configuration: quorums are made the same
-    /// way, and the versions are equal or everything else is. The texts may differ.
-    ///
+    /// Whether the original would treat both as the same configuration: the quorum verifiers are of
+    /// one kind, and either the versions or all else are equal. The texts may differ.
     /// Source: `QuorumMaj.equals`, `QuorumHierarchical.equals`.
     pub fn is_same_as(&self, other: &Self) -> bool {
         match (&self.verifier, &other.verifier) {
@@ -173,7 +170,7 @@ impl Membership {
         }
     }
 
-    /// Whether both have the same members at the same addresses and in the same roles.
+    /// Whether both have the same members with the same addresses and roles.
     pub fn has_same_members(&self, other: &Self) -> bool {
         self.members.len() == other.members.len()
             && (self.members.values().zip(other.members.values()))

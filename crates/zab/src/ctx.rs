@@ -1,4 +1,4 @@
-//! What every role works with: the parts of a member that outlive the role.
+//! The state that all roles of a member share, and that outlives them.
 
 use std::time::Duration;
 use zebu_proto::quorum::NO_ZXID;
@@ -13,7 +13,7 @@ use crate::quorums::Quorums;
 use crate::reconfig::Appointed;
 use crate::start::{Epochs, standing};
 
-/// What a role works with.
+/// The shared state.
 pub(crate) struct Ctx<'c> {
     pub(crate) now: Duration,
     pub(crate) options: &'c Options,
@@ -21,21 +21,22 @@ pub(crate) struct Ctx<'c> {
     pub(crate) quorums: &'c mut Quorums,
     pub(crate) epochs: Epochs,
     pub(crate) has_database: bool,
-    /// The newest transaction that this server knows to be committed, see [`Peer::certain`](crate::Peer::certain).
+    /// The newest transaction that this server knows to be committed, see
+    /// [`Peer::certain`](crate::Peer::certain).
     pub(crate) certain: Zxid,
-    /// Whether there are transactions that this server's disk does not have and never will.
+    /// Whether this server's tree has transactions that will never be on its disk.
     pub(crate) unlogged: &'c mut bool,
     pub(crate) busy: &'c mut Busy,
     pub(crate) doubt: &'c mut Doubt,
     pub(crate) members_changed: &'c mut bool,
     pub(crate) appointed: &'c mut Option<Appointed>,
-    /// The latest epoch that has ended a leadership of this server, as a voter had promised it.
+    /// The latest promised epoch that ended a leadership of this server.
     pub(crate) outbid: &'c mut Epoch,
     pub(crate) out: &'c mut Vec<Output>,
 }
 
 impl Ctx<'_> {
-    /// The newest zxid this server answers for.
+    /// The newest zxid of this server's history.
     pub(crate) fn history_end(&self) -> Zxid {
         if self.has_database { self.history.last() } else { NO_ZXID }
     }
@@ -45,10 +46,10 @@ impl Ctx<'_> {
         standing(self.epochs, self.history, self.has_database)
     }
 
-    /// Refuses a history that ends at `end` when this server has a committed transaction behind that.
+    /// Refuses a history that ends at `end` if this server has a committed transaction after that.
     ///
-    /// A quorum has made every committed transaction durable. So a leader without it is led by members that have
-    /// lost it, and this server may hold the last copy.
+    /// A quorum has made every committed transaction durable. So if the leader lacks one, members
+    /// of its quorum have lost data, and this server may hold the last copy.
     pub(crate) fn refuse_to_forget(&self, leader: ServerId, end: Zxid) -> Result<(), Leave> {
         if end >= self.certain || zebu_proto::mutant!("forgets at a leader's word") {
             return Ok(());

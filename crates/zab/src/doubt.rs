@@ -1,21 +1,23 @@
-//! Doubt about this server's tree: the digest in a leader's transaction is not the tree's.
+//! Handles a digest mismatch: the digest in a leader's transaction differs from that of this
+//! server's tree.
 //!
-//! The digest is a sum over all znodes, so a tree that once differs goes on differing, and one digest that agrees
-//! later shows that the tree is right. A leader may send a wrong digest with a single transaction: the original does
-//! after some requests, and then in all that it orders before those are applied. So one difference is a suspicion. When
-//! nothing agrees for a while, the learner asks for the whole tree of its leader, once.
+//! The digest is a sum over all znodes. So a tree that differs once keeps differing, and a single
+//! later match proves the tree right. A leader may send a wrong digest with a single transaction:
+//! the original does after some requests, until those are applied. So one mismatch is only a
+//! suspicion. If no digest matches for a while, the learner asks its leader for a snapshot, once.
 //!
-//! A leader of this project announces that its digests are exact. A second difference in a row from such a leader, or
-//! half a tick in which nothing has agreed, makes the suspicion a doubt: the learner serves no client, and tells its
-//! leader. Were it to doubt a leader of the original's as soon, a client could have it turn away all others.
+//! A Zebu leader announces that its digests are exact. Then a second consecutive mismatch, or half
+//! a tick without a match, turns the suspicion into doubt: the learner stops serving clients and
+//! informs the leader. With a leader of the original that would be unsafe: a client could make the
+//! learner refuse all other clients.
 //!
-//! A leader whose digests go on being wrong must not have it copy for ever. Where no digest has agreed since the last
-//! copy, the copy has not helped: the two compute digests differently. The learner serves, and the next copy waits for
-//! longer each time.
+//! A leader whose digests stay wrong must not cause endless snapshot transfers. If no digest has
+//! matched since the last transfer, the two servers compute digests differently. The learner then
+//! serves, and waits longer before each further transfer.
 //!
-//! The learner that is wrong and the leader that is wrong look the same from here. [`Reports`] tells them apart at the
-//! leader: when a quorum of followers has the same digest at the same transaction and the leader has another one, the
-//! leader is wrong.
+//! A learner cannot tell whether its own tree or the leader's is wrong. [`Reports`] decides at the
+//! leader: if a quorum of followers has the same digest at the same transaction, and the leader
+//! another one, the leader is wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -27,44 +29,45 @@ use crate::io::{Compared, Options, TreeDigest};
 use crate::leave::Leave;
 use crate::quorums::Quorums;
 
-/// How much longer the longest pause between two copies is than the shortest: a day for a minute.
+/// Ratio of the longest to the shortest pause between two snapshot transfers: a day to a minute.
 const PAUSE_GROWS: u32 = 1440;
 
 const _: () = assert!(PAUSE_GROWS == 24 * 60, "a day has as many minutes");
 
-/// What comes of digests that differ.
+/// The state of digest mismatches.
 #[derive(Debug, Default)]
 pub(crate) struct Doubt {
-    /// The first digest in a row that differs.
+    /// The first of the consecutive mismatches.
     first: Option<TreeDigest>,
-    /// When this is a doubt, unless a digest agrees before; `None`: it is one already, or nothing differs.
+    /// When the suspicion becomes doubt, unless a digest matches before. `None`: doubted already,
+    /// or no mismatch.
     doubts_at: Option<Duration>,
-    /// Whether clients are kept away.
+    /// Whether clients are refused.
     is_doubted: bool,
-    /// When the role ends, unless a digest agrees before.
+    /// When the role ends, unless a digest matches before.
     leaves_at: Option<Duration>,
-    /// Whether the next leader is asked for its whole tree.
+    /// Whether to ask the next leader for a snapshot.
     wants_tree: bool,
-    /// Whether a digest has agreed since the last tree was asked for.
+    /// Whether a digest has matched since the last snapshot was requested.
     has_agreed: bool,
-    /// No tree is asked for again before this.
+    /// No snapshot is requested before this time.
     not_before: Duration,
-    /// The last pause between two trees.
+    /// The last pause between two snapshot requests.
     pause: Duration,
     /// Whether the leader announces that its digests are exact.
     pub(crate) exact_digests: bool,
-    /// An epoch far ahead that a leader has told.
+    /// An epoch far ahead that a leader has announced.
     told: Option<Epoch>,
 }
 
-/// What changes with a comparison, or with time.
+/// The result of a comparison or a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// Nothing.
     None,
-    /// The tree is doubted from now on, since this digest.
+    /// The tree is doubted from now on, because of this digest.
     Doubted(TreeDigest),
-    /// It is doubted no more.
+    /// The tree is trusted again.
     Trusted,
 }
 
@@ -75,7 +78,7 @@ impl Doubt {
         self.is_doubted = false;
     }
 
-    /// Whether this epoch, which is far ahead, was told the last time as well.
+    /// Whether this epoch, which is far ahead, was also the last one announced.
     pub(crate) fn is_told_again(&mut self, epoch: Epoch) -> bool {
         self.told.replace(epoch) == Some(epoch)
     }
@@ -97,18 +100,20 @@ impl Doubt {
         }
         let may_ask = now >= self.not_before;
         if !may_ask && !self.trusts_digests() {
-            // The last tree has not helped.
+            // The last snapshot has not helped.
             return Change::None;
         }
         self.first = Some(digest);
         self.doubts_at = self.exact_digests.then_some(now + options.tick / 2);
-        // Should several members see the same, they do not leave at once: a quorum is to stay, if it can.
+        // Members that see the same mismatch leave at different times, so that a quorum remains if
+        // possible.
         let turn = u32::try_from(options.me.0.rem_euclid(4)).unwrap_or(0);
         self.leaves_at = Some((now + options.tick * (1 + turn)).max(self.not_before));
         Change::None
     }
 
-    /// Whether a difference is the tree's: a digest of this leader's has agreed with the tree that was copied last.
+    /// Whether a mismatch shows that the tree is wrong: digests of this leader have matched the
+    /// last snapshot.
     fn trusts_digests(&self) -> bool {
         self.has_agreed && self.exact_digests
     }
@@ -119,13 +124,13 @@ impl Doubt {
         Change::Doubted(first)
     }
 
-    /// When there is something to do.
+    /// When [`Doubt::tick`] is due.
     pub(crate) fn due(&self) -> Duration {
         let due = [self.doubts_at, self.leaves_at].into_iter().flatten().min();
         due.unwrap_or(Duration::MAX)
     }
 
-    /// Makes a suspicion a doubt, and ends the role when the doubt has lasted.
+    /// Turns a suspicion into doubt, and ends the role when the doubt has lasted long enough.
     pub(crate) fn tick(&mut self, now: Duration, options: &Options) -> Result<Change, Leave> {
         if self.leaves_at.is_none_or(|at| at > now) {
             let is_due = self.doubts_at.is_some_and(|at| at <= now);
@@ -142,26 +147,26 @@ impl Doubt {
         Err(Leave::TreeDiffers)
     }
 
-    /// Whether the leader's whole tree is to be asked for. That is tried once: a leader that nobody follows yet may
-    /// need this server's history more.
+    /// Takes the wish for a snapshot. It counts once: a leader without followers may need this
+    /// server's history.
     pub(crate) fn take_wish(&mut self) -> bool {
         std::mem::take(&mut self.wants_tree)
     }
 }
 
-/// What a follower with a doubted tree tells its leader.
+/// A follower's report to its leader that its tree is doubted.
 pub(crate) fn report(first: TreeDigest) -> QuorumPacket {
     let data = first.tree.to_be_bytes().to_vec();
     QuorumPacket::with_data(PacketKind::TREE_DIFFERS, first.zxid, data)
 }
 
-/// At a leader: the followers that have another tree, as they say.
+/// At a leader: the followers that report a different tree.
 #[derive(Debug, Default)]
 pub(crate) struct Reports(BTreeMap<ServerId, TreeDigest>);
 
 impl Reports {
-    /// A follower has another tree. Ends the role when a quorum agrees on it, for then the leader's tree is the wrong
-    /// one.
+    /// A follower reports a different tree. Ends the role if a quorum reports the same one: the
+    /// leader's tree is then wrong.
     pub(crate) fn add(
         &mut self,
         from: ServerId,
@@ -175,7 +180,7 @@ impl Reports {
         };
         let digest = TreeDigest { zxid: packet.zxid, tree };
         self.0.insert(from, digest);
-        // A reconfiguration may have taken votes away since the others said so.
+        // A reconfiguration may have removed voters since their reports.
         self.0.retain(|server, _| quorums.is_voter(*server));
         let same: BTreeSet<_> =
             self.0.iter().filter(|(_, it)| **it == digest).map(|(server, _)| *server).collect();

@@ -1,8 +1,8 @@
-//! Fast leader election: how one server comes to know who leads.
+//! Fast leader election.
 //!
-//! Every voter proposes the best history it has heard of; a quorum that proposes the same server
-//! elects it. Servers that already follow answer with their leader, so that a latecomer finds it.
-//! Messages may be lost, stale, repeated and reordered. Source: `quorum-election.md` part II,
+//! Every voter votes for the best history it has heard of; a server with a quorum of votes is
+//! elected. Servers that already have a leader answer with it, so that a late server finds it.
+//! Messages may be lost, stale, duplicated and reordered. Source: `quorum-election.md` part II,
 //! `FastLeaderElection`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,27 +15,27 @@ use zebu_proto::{ServerId, Zxid};
 use crate::config::Membership;
 use crate::quorums::Quorums;
 
-/// What a server is doing, as its notifications say.
+/// The state of a server in its notifications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Asking who leads.
+    /// Looking for a leader.
     Looking,
-    /// Following a leader, with a vote.
+    /// Following, as a voter.
     Following,
     /// Leading.
     Leading,
-    /// Following a leader, without a vote.
+    /// Observing.
     Observing,
 }
 
-/// A candidate and how good its history is. Ordered by epoch, then zxid, then server.
+/// A vote: a candidate and its history. Ordered by epoch, then zxid, then server id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vote {
-    /// Who should lead.
+    /// The candidate.
     pub leader: ServerId,
-    /// Its newest zxid.
+    /// The candidate's newest zxid.
     pub zxid: Zxid,
-    /// The epoch of the last leader whose history it adopted.
+    /// The epoch of the candidate's history.
     pub epoch: i64,
 }
 
@@ -44,7 +44,7 @@ impl Vote {
     pub const NONE: Self =
         Self { leader: ServerId(i64::MIN), zxid: Zxid(i64::MIN), epoch: i64::MIN };
 
-    /// How good the history is that the vote is for.
+    /// The history of the candidate.
     fn history(&self) -> (i64, Zxid) {
         let epoch = if zebu_proto::mutant!("vote without epoch") { 0 } else { self.epoch };
         let zxid = if zebu_proto::mutant!("vote without zxid") { Zxid::ZERO } else { self.zxid };
@@ -52,32 +52,32 @@ impl Vote {
     }
 }
 
-/// A vote as it travels.
+/// A vote as sent in a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ballot {
     /// The vote.
     pub vote: Vote,
     /// The election round it was cast in.
     pub round: i64,
-    /// What its sender is doing.
+    /// The sender's state.
     pub state: State,
-    /// Whether its sender compares epochs of those who already follow (notification version).
+    /// Whether the sender compares epochs of servers that have a leader (notification version).
     pub versioned: bool,
 }
 
-/// How an election ended for this server.
+/// The result of an election for this server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// What it is to do now; never [`State::Looking`].
+    /// The new state; never [`State::Looking`].
     pub state: State,
-    /// The elected server's vote.
+    /// The vote for the elected server.
     pub vote: Vote,
 }
 
-/// Whom to tell something.
+/// The recipient of a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tell {
-    /// Every voter, this server included unless it is none.
+    /// Every voter, including this server if it is one.
     Voters,
     /// One server.
     One(ServerId),
@@ -86,14 +86,15 @@ pub enum Tell {
 /// A notification to send.
 pub type Post = (Tell, Ballot);
 
-/// How long things take.
+/// Election timing.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    /// Wait for a better vote once a quorum agrees, unless nobody is left who could send one.
+    /// How long to wait for a better vote once a quorum agrees. Not used if no other voter can send
+    /// one.
     pub settle: Duration,
-    /// First silence after which votes are sent again; doubles each time.
+    /// Silence after which votes are sent again; doubles each time.
     pub resend_min: Duration,
-    /// Where the doubling ends.
+    /// Upper limit of the doubling.
     pub resend_max: Duration,
 }
 
@@ -118,31 +119,31 @@ pub struct Election {
     round: i64,
     initial: Vote,
     proposal: Vote,
-    /// What this server answers while it is not looking, and the round that came from.
+    /// The vote and round that this server answers with while it is not looking.
     current: (Vote, i64),
     received: BTreeMap<ServerId, Ballot>,
-    /// Those who already have a leader, of any round.
+    /// Ballots of servers that have a leader, of any round.
     settled: BTreeMap<ServerId, Ballot>,
-    /// The members as voters have them who have said so.
+    /// The configurations that voters have sent.
     lists: BTreeMap<ServerId, Arc<Membership>>,
-    /// The last round that each of the others was heard to vote in, while this server may not.
+    /// The last round each other voter was heard in, while this server may not vote.
     witnessed: BTreeMap<ServerId, i64>,
     resend_at: Duration,
     resend_after: Duration,
     decide_at: Option<Duration>,
     avoided: Avoided,
-    /// The vote for this server itself, if it is only to get a vote, and when it casts it.
+    /// The vote for this server itself, if it is about to become a voter; cast at `stand_at`.
     late: Option<Vote>,
     stand_at: Option<Duration>,
-    /// Whether votes are compared as the original does; see [`crate::Options::credulous`].
+    /// Whether votes are compared as in the original; see [`crate::Options::credulous`].
     credulous: bool,
 }
 
-/// Who is not voted for, nor followed, and until when.
+/// Servers that are neither voted for nor followed, and until when.
 pub type Avoided = BTreeMap<ServerId, Duration>;
 
 impl Election {
-    /// A server that has not voted yet.
+    /// A server that has not voted.
     pub fn new(me: ServerId, patience: Patience, credulous: bool) -> Self {
         let own = Vote { leader: me, zxid: Zxid::ZERO, epoch: 0 };
         Self {
@@ -167,7 +168,7 @@ impl Election {
         }
     }
 
-    /// What this server is doing.
+    /// The state of this server.
     pub fn state(&self) -> State {
         self.state
     }
@@ -179,9 +180,10 @@ impl Election {
 
     /// Starts a new round with this server's own vote, or [`Vote::NONE`].
     ///
-    /// A server that is only to get a vote says with `late` that it stands if nobody with a vote is as good. The original
-    /// does not let it stand at all; but it may be the only one whose history is good enough to complete what
-    /// gives it the vote.
+    /// A server that is about to become a voter passes its own vote as `late`: it stands as a
+    /// candidate if no voter has an equally good history. In the original it may never stand. But
+    /// it may be the only server with the history needed to complete the reconfiguration that makes
+    /// it a voter.
     pub fn look(&mut self, now: Duration, own: Vote, late: Option<Vote>, out: &mut Vec<Post>) {
         self.state = State::Looking;
         self.initial = own;
@@ -193,18 +195,18 @@ impl Election {
         self.enter(now, self.next_round(), own, out);
     }
 
-    /// From the next round on these servers are neither voted for nor followed, for so long: they may have
-    /// the best history, and yet be out of most servers' reach.
+    /// From the next round on, these servers are neither voted for nor followed for some time. They
+    /// may have the best history, yet be unreachable for most servers.
     pub fn avoid(&mut self, avoided: Avoided) {
         self.avoided = avoided;
     }
 
-    /// Who is avoided.
+    /// The avoided servers.
     pub fn avoided(&self) -> &Avoided {
         &self.avoided
     }
 
-    /// Nobody else can be elected any more: the next tick, which is due, ends that they are avoided.
+    /// No other server can be elected: the next tick, due at once, ends the avoidance.
     pub fn avoid_no_longer(&mut self, now: Duration) {
         for until in self.avoided.values_mut() {
             *until = now.min(*until);
@@ -215,7 +217,7 @@ impl Election {
         self.avoided.contains_key(&server)
     }
 
-    /// The role is over, and the next round cannot start yet.
+    /// The role has ended, and the next round cannot start yet.
     pub fn wait(&mut self) {
         self.state = State::Looking;
         self.resend_at = Duration::MAX;
@@ -224,12 +226,12 @@ impl Election {
         self.avoided.clear();
     }
 
-    /// The epoch of the leader is now known: answers name it from here on.
+    /// The leader's epoch is now known: answers contain it from now on.
     pub fn established(&mut self, epoch: i64) {
         self.current.0.epoch = epoch;
     }
 
-    /// Goes over to a leader without an election, as a reconfiguration may ask for.
+    /// Joins a leader without an election, as a reconfiguration may designate one.
     pub fn appoint(&mut self, state: State, leader: ServerId, zxid: Zxid) {
         assert_ne!(state, State::Looking, "an appointment ends the election");
         assert_eq!(state == State::Leading, leader == self.me, "{leader:?} is appointed");
@@ -242,14 +244,14 @@ impl Election {
         self.stand_at = None;
     }
 
-    /// What a server that has been elected says to those who have voted for it: some of them may not
-    /// reach enough of the others to know.
+    /// The elected leader's notification to its supporters: some may not reach enough voters to
+    /// learn the result.
     pub fn result(&self) -> Ballot {
         let (vote, round) = self.current;
         self.ballot(vote, round)
     }
 
-    /// A server's notification names the members as that server has them, or nothing that is news.
+    /// Stores the configuration from a server's notification; `None` if it has no news.
     pub fn lists(&mut self, from: ServerId, list: Option<Arc<Membership>>, quorums: &Quorums) {
         match list.filter(|_| quorums.is_voter(from)) {
             Some(list) => self.lists.insert(from, list),
@@ -257,12 +259,12 @@ impl Election {
         };
     }
 
-    /// Forgets the rounds, as after a change of the members.
+    /// Forgets the rounds, for example after a reconfiguration.
     pub fn restart(&mut self) {
         self.join(0);
     }
 
-    /// Counts with this round from now on. The ballots of another round say nothing about it.
+    /// Changes the round. Ballots of another round do not count in it.
     fn join(&mut self, round: i64) {
         if round != self.round {
             self.received.clear();
@@ -270,8 +272,8 @@ impl Election {
         self.round = round;
     }
 
-    /// The round after this one. The last round that there is has none: it goes on, so that a server that claims to be
-    /// in it ends no election.
+    /// The next round. The highest round has no successor and repeats, so that a server that claims
+    /// to be in it cannot block elections.
     fn next_round(&self) -> i64 {
         self.round.saturating_add(1)
     }
@@ -335,12 +337,12 @@ impl Election {
                     self.decide_at = None;
                 }
             }
-            // Those who follow them answer once more.
+            // Followers of the avoided servers answer again.
             self.resend_at = now;
         }
         if self.stand_at.is_some_and(|at| at <= now) {
             self.stand_at = None;
-            // Nobody is as good, or this server would vote for it.
+            // No other candidate is as good, or this server would be voting for it.
             if let Some(own) = self.late.filter(|_| self.proposal == self.initial) {
                 self.proposal = own;
                 self.announce(out);
@@ -349,7 +351,7 @@ impl Election {
         if self.resend_at <= now {
             let is_stuck = self.resend_after > self.patience.resend_min * 2;
             if is_stuck && self.is_outranked(quorums) {
-                // Who is to get a vote stands again only if nobody with one does.
+                // A server that is about to become a voter stands again only if no voter does.
                 self.enter(now, self.next_round(), self.initial, out);
             } else {
                 self.announce(out);
@@ -360,9 +362,10 @@ impl Election {
         None
     }
 
-    /// Whether somebody votes, in this round, for a server that is only to get a vote, and will not vote as this
-    /// server does: the histories are equally good, and the original, which does not know the difference, prefers the
-    /// higher id. In a later round it hears of the others first.
+    /// Whether another server votes in this round for a server that is not a voter yet, and will
+    /// not change to this server's vote. This happens if the histories are equal: the original
+    /// ignores the difference and prefers the higher id. In a later round it hears of the other
+    /// candidates first.
     fn is_outranked(&self, quorums: &Quorums) -> bool {
         let members = quorums.committed();
         let own = &self.proposal;
@@ -379,7 +382,7 @@ impl Election {
             )
     }
 
-    /// A notification came. `absent` says whom nothing can come from at the moment.
+    /// Handles a notification. `absent`: the servers that cannot be heard now.
     pub fn receive(
         &mut self,
         now: Duration,
@@ -390,8 +393,8 @@ impl Election {
         out: &mut Vec<Post>,
     ) -> Option<Decision> {
         if !quorums.is_voter(from) {
-            // Whoever has no vote asks who leads. While that is not known there is no answer: it
-            // might be answered in turn, and so on for ever.
+            // A non-voter asks for the leader. If it is unknown there is no answer: the answer
+            // might itself be answered, endlessly.
             let is_known =
                 self.state != State::Looking || zebu_proto::mutant!("looks answer looks");
             if ballot.state == State::Looking && is_known {
@@ -409,15 +412,15 @@ impl Election {
         }
         self.witness(now, from, &ballot);
         if ballot.state == State::Looking && ballot.round < self.round {
-            // Only a voter's round is of interest.
+            // Only a voter's round matters.
             if quorums.is_voter(self.me) || zebu_proto::mutant!("looks answer looks") {
                 out.push((Tell::One(from), self.ballot(self.proposal, self.round)));
             }
             return None;
         }
         if !quorums.is_voter(ballot.vote.leader) {
-            // Its sender does not know yet that it has a vote. The others' rounds must come to it, or
-            // its own to them, before it can give it.
+            // The sender does not know yet that it is a voter, so it votes for no server. Its round
+            // and this server's must become equal before its vote can count.
             if ballot.state == State::Looking && ballot.round > self.round {
                 self.enter(now, ballot.round, self.initial, out);
             }
@@ -439,7 +442,7 @@ impl Election {
         absent: &BTreeSet<ServerId>,
         out: &mut Vec<Post>,
     ) -> Option<Decision> {
-        // Who has no database yet neither votes nor hears votes.
+        // A server without a database neither votes nor counts votes.
         let nothing = self.initial.zxid == NO_ZXID || ballot.vote.zxid == NO_ZXID;
         if nothing && !zebu_proto::mutant!("empty server counted") {
             return None;
@@ -457,9 +460,12 @@ impl Election {
         self.consider(now, quorums, absent)
     }
 
-    /// Others elect a leader, and this server, which takes no part, has to ask them for it: soon, since that one
-    /// may not last. Each round of each of them counts once, and who takes no part either does not count: nothing
-    /// that is asked or answered may lead to more questions. A server that starts again counts rounds anew.
+    /// Handles a voter's ballot at a server that takes no part in the election. That server asks
+    /// the voters for the leader soon after, since the new leader may not last.
+    ///
+    /// Each round of each voter counts once, and ballots of servers that take no part do not count:
+    /// otherwise questions and answers could cause further questions. A server that restarts counts
+    /// rounds anew.
     fn witness(&mut self, now: Duration, from: ServerId, ballot: &Ballot) {
         let elects = ballot.state == State::Looking && ballot.vote.zxid > NO_ZXID;
         if self.initial.zxid != NO_ZXID || !elects {
@@ -471,13 +477,13 @@ impl Election {
         }
     }
 
-    /// Who votes as this server does, in its round.
+    /// The servers that vote as this server does, in its round.
     pub fn supporters(&self) -> BTreeSet<ServerId> {
         let agrees = self.received.iter().filter(|(_, ballot)| self.matches_proposal(ballot));
         agrees.map(|(server, _)| *server).collect()
     }
 
-    /// Goes on in a later round.
+    /// Moves on to a later round.
     fn enter(&mut self, now: Duration, round: i64, proposal: Vote, out: &mut Vec<Post>) {
         assert!(round > self.round || round == i64::MAX, "{round} after {}", self.round);
         assert_eq!(self.state, State::Looking, "only a server that looks for a leader votes");
@@ -489,7 +495,7 @@ impl Election {
         self.announce(out);
     }
 
-    /// Decides now or later if a quorum votes for the proposal.
+    /// Decides, or schedules a decision, if a quorum votes for the proposal.
     fn consider(
         &mut self,
         now: Duration,
@@ -497,15 +503,16 @@ impl Election {
         absent: &BTreeSet<ServerId>,
     ) -> Option<Decision> {
         let agree = self.supporters();
-        // Whoever leads needs a quorum of what is proposed as well. To follow it takes none: the
-        // original stays out, even where what it takes for proposed is long forgotten.
+        // To lead, a server also needs a quorum of the proposed configuration; to follow, it does
+        // not. The original then stays out of the ensemble, even if it is the only server that
+        // still considers the configuration proposed.
         let decided = if self.proposal.leader == self.me {
             quorums.all_have_quorum(&agree)
         } else {
             quorums.committed().is_quorum(&agree)
         };
         if !decided {
-            // The other one of two may still be heard of, and have the better history.
+            // The other server of the two may still answer, and have the better history.
             let alone = quorums.oracle() == Some(true)
                 && self.proposal.leader == self.me
                 && agree.contains(&self.me);
@@ -524,7 +531,7 @@ impl Election {
         None
     }
 
-    /// The oracle has spoken, or others are absent than when the last vote came.
+    /// The oracle has answered, or the set of absent servers has changed since the last vote.
     pub fn reconsider(
         &mut self,
         now: Duration,
@@ -538,7 +545,7 @@ impl Election {
         ballot.vote == self.proposal && ballot.round == self.round
     }
 
-    /// Somebody has a leader already.
+    /// Handles a ballot of a server that has a leader.
     fn has_leader(
         &mut self,
         from: ServerId,
@@ -556,7 +563,8 @@ impl Election {
                 _ => other.vote.leader == leader,
             };
             let have_quorum = |agree: &_| quorums.all_have_quorum(agree);
-            // It has been elected with this server's vote, though by some whom only it can hear.
+            // The leader was elected with this server's vote, though by voters that only it can
+            // hear.
             let by_my_vote = ballot.state == State::Leading
                 && from == leader
                 && self.proposal.leader == leader
@@ -566,7 +574,7 @@ impl Election {
             }
         }
         if ballot.state == State::Leading && from == leader && quorums.oracle() == Some(false) {
-            // It leads alone, since the oracle allows it and not this server.
+            // It leads alone: the oracle allows that server to, and not this one.
             self.join(ballot.round);
             return Some(self.decide(ballot.vote, ballot.round, quorums));
         }
@@ -575,8 +583,8 @@ impl Election {
             other.vote.leader == leader
                 && (other.versioned != ballot.versioned || other.vote.epoch == ballot.vote.epoch)
         };
-        // It leads, whatever this server believes to be proposed; the original asks for a quorum of
-        // that too, and stays out when there is none.
+        // The server leads, whatever this server considers proposed. The original also requires a
+        // quorum of the proposed configuration, and stays out without one.
         let have_quorum = |agree: &_| {
             quorums.committed().is_quorum(agree) || self.leads_by_its_list(leader, agree, quorums)
         };
@@ -587,9 +595,10 @@ impl Election {
         None
     }
 
-    /// Whether these are a quorum by the leader's own list, where lists of one version differ: an operator adds servers
-    /// by editing files, one by one. The leader needs no more than that to lead; the original asks for a quorum of the
-    /// own list, and stays out until the leader has that, too.
+    /// Whether these servers are a quorum in the leader's own configuration, where configurations
+    /// of one version differ because an operator adds servers by editing files one by one. The
+    /// leader needs no more than that to lead. The original requires a quorum of its own
+    /// configuration, and stays out until the leader has that too.
     fn leads_by_its_list(
         &self,
         leader: ServerId,
@@ -605,7 +614,7 @@ impl Election {
                 .is_some_and(|list| list.version() == own.version() && list.is_quorum(servers))
     }
 
-    /// Whether a quorum says the same, and the leader itself says that it leads.
+    /// Whether a quorum says the same, and the leader itself confirms that it leads.
     fn backed(
         &self,
         ballots: &BTreeMap<ServerId, Ballot>,
@@ -617,7 +626,7 @@ impl Election {
         let agree: BTreeSet<ServerId> =
             ballots.iter().filter(|(_, ballot)| same(ballot)).map(|(sid, _)| *sid).collect();
         let leads = if leader == self.me {
-            // They may have elected it when it had what it has lost since.
+            // The voters may have elected this server before it lost its database.
             let lost = self.initial.zxid == NO_ZXID && !zebu_proto::mutant!("empty server leads");
             self.round == round && !lost
         } else {
@@ -626,9 +635,10 @@ impl Election {
         leads && have_quorum(&agree)
     }
 
-    /// Whether a vote is to be preferred to another. A server without weight is never elected.
+    /// Whether a vote is preferred to another. A server of weight 0 is never elected.
     ///
-    /// Of equally good servers one that is only to get a vote comes after those who have one: not everybody knows of it.
+    /// With equal histories, voters are preferred to servers that are about to become voters: not
+    /// all servers know those.
     fn better(&self, new: &Vote, current: &Vote, quorums: &Quorums) -> bool {
         let rank = |vote: &Vote| {
             let has_vote = self.credulous || quorums.committed().is_voter(vote.leader);

@@ -1,33 +1,33 @@
-//! What one server knows of the order: what it has delivered, and what it has logged beyond.
+//! One server's part of the order of transactions: those delivered, and those logged beyond.
 //!
-//! **Invariant:** `recent` ends at `delivered`, `pending` goes on from there, and both are without
-//! gaps; `flushed` lies between `delivered` and the end.
+//! **Invariant:** `recent` ends at `delivered`, `pending` continues from there, and neither has
+//! gaps; `flushed` is between `delivered` and the end.
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
 use zebu_proto::Zxid;
 
-/// A transaction, of which this crate knows its place in the order only.
+/// A transaction. This crate only uses its place in the order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Txn {
-    /// Its place.
+    /// Its place in the order.
     pub zxid: Zxid,
     /// Its bytes: header, record and digest, as in the log.
     pub record: Bytes,
 }
 
-/// How much is remembered of what has been delivered.
+/// How much delivered history is kept in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
-    /// Transactions that are kept whatever their size (`zookeeper.commitLogCount`), up to `bytes_max`.
+    /// Transactions to keep whatever their size (`zookeeper.commitLogCount`), up to `bytes_max`.
     pub txns: usize,
-    /// Bytes beyond which no more than that are kept.
+    /// Above this many bytes, only `txns` transactions are kept.
     pub bytes: usize,
-    /// Bytes that are never exceeded, but by a single transaction.
+    /// Hard limit in bytes; only a single transaction may exceed it.
     pub bytes_max: usize,
-    /// Bytes of what is logged beyond the tree at which a learner that is still being brought up to
-    /// date goes on to apply it.
+    /// Bytes of logged but undelivered transactions above which a learner starts to apply them
+    /// during synchronization.
     pub pending_bytes: usize,
 }
 
@@ -37,10 +37,10 @@ impl Default for Memory {
     }
 }
 
-/// How many times more than should be in memory is too much.
+/// Factor above `pending_bytes` at which a leader is too far ahead of its disk.
 const TOO_FAR: usize = 4;
 
-/// The newest part of a server's history.
+/// The most recent part of a server's history.
 #[derive(Debug)]
 pub struct History {
     memory: Memory,
@@ -52,7 +52,7 @@ pub struct History {
     flushed: Zxid,
 }
 
-/// Whether `next` may follow `before` in a history: the next of its epoch, or one of a later epoch.
+/// Whether `next` may follow `before`: as the next zxid of the epoch, or in a later epoch.
 pub fn follows(before: Zxid, next: Zxid) -> bool {
     if before.epoch() == next.epoch() {
         before.next() == Some(next)
@@ -62,8 +62,8 @@ pub fn follows(before: Zxid, next: Zxid) -> bool {
 }
 
 impl History {
-    /// The history of a server that has recovered: everything up to `delivered` is in its tree and
-    /// on its disk, and `recent` is the end of that.
+    /// The history after recovery: everything up to `delivered` is applied and durable. `recent`:
+    /// the last part of it.
     pub fn new(memory: Memory, delivered: Zxid, recent: impl IntoIterator<Item = Txn>) -> Self {
         let mut history = Self {
             memory,
@@ -95,22 +95,22 @@ impl History {
         self.flushed
     }
 
-    /// The newest transaction there is.
+    /// The newest transaction.
     pub fn last(&self) -> Zxid {
         self.pending.back().map_or(self.delivered, |txn| txn.zxid)
     }
 
-    /// What is not delivered yet.
+    /// The undelivered transactions.
     pub fn pending(&self) -> impl ExactSizeIterator<Item = &Txn> {
         self.pending.iter()
     }
 
-    /// Whether more is logged beyond the tree than should be in memory.
+    /// Whether the undelivered transactions exceed the limit.
     pub fn is_far_ahead(&self) -> bool {
         self.pending_bytes > self.memory.pending_bytes
     }
 
-    /// Whether far more is logged beyond the tree than should be in memory.
+    /// Whether the undelivered transactions exceed the limit several times.
     pub fn is_too_far_ahead(&self) -> bool {
         self.pending_bytes / TOO_FAR > self.memory.pending_bytes
     }
@@ -121,13 +121,13 @@ impl History {
         self.pending.range(start..)
     }
 
-    /// What is in memory above `after`, oldest first.
+    /// The transactions in memory above `after`, oldest first.
     pub fn above(&self, after: Zxid) -> impl Iterator<Item = &Txn> {
         let start = self.recent.partition_point(|txn| txn.zxid <= after);
         self.recent.range(start..).chain(self.pending_above(after))
     }
 
-    /// Everything in memory, oldest first.
+    /// All transactions in memory, oldest first.
     pub fn all(&self) -> impl Iterator<Item = &Txn> {
         self.recent.iter().chain(&self.pending)
     }
@@ -135,21 +135,22 @@ impl History {
     /// Adds a transaction that is being logged.
     ///
     /// # Panics
-    /// When it does not follow the last one.
+    /// If it does not follow the last one.
     pub fn push(&mut self, txn: Txn) {
         assert!(follows(self.last(), txn.zxid), "{} after {}", txn.zxid, self.last());
         self.pending_bytes += txn.record.len();
         self.pending.push_back(txn);
     }
 
-    /// Everything up to here is durable.
+    /// Everything up to `zxid` is durable.
     ///
-    /// A report about transactions that have been cut off meanwhile says nothing about others.
+    /// A late report may concern transactions that were truncated meanwhile; then it only counts up
+    /// to the end.
     pub fn set_flushed(&mut self, zxid: Zxid) {
         self.flushed = self.flushed.max(zxid.min(self.last()));
     }
 
-    /// The next transaction to deliver, if it is durable and not above `bound`.
+    /// Takes the next transaction to deliver, if it is durable and not above `bound`.
     pub fn deliver(&mut self, bound: Zxid) -> Option<Txn> {
         let next = self.pending.front()?;
         let flushed =
@@ -165,10 +166,10 @@ impl History {
         Some(txn)
     }
 
-    /// Forgets every undelivered transaction above `zxid`.
+    /// Removes the undelivered transactions above `zxid`.
     ///
     /// # Panics
-    /// When `zxid` is below what is delivered.
+    /// If `zxid` is below the delivered end.
     pub fn cut(&mut self, zxid: Zxid) {
         assert!(zxid >= self.delivered, "{zxid} is below {}", self.delivered);
         let keep = self.pending.partition_point(|txn| txn.zxid <= zxid);
@@ -179,7 +180,7 @@ impl History {
         self.check_whole();
     }
 
-    /// The tree has been made anew: it ends at `delivered`, and so does the log.
+    /// The tree was rebuilt: it and the log end at `delivered`.
     pub fn reset(&mut self, delivered: Zxid) {
         while self.recent.back().is_some_and(|txn| txn.zxid > delivered) {
             let txn = self.recent.pop_back().expect("it was there");
@@ -197,8 +198,7 @@ impl History {
         self.check_whole();
     }
 
-    /// Asserts what holds of all the transactions together: a look at each of them, so that only debug builds look,
-    /// where many have changed.
+    /// Asserts that the transactions are consistent; visits each, in debug builds only.
     fn check_whole(&self) {
         if cfg!(debug_assertions) {
             let bytes = |txns: &VecDeque<Txn>| txns.iter().map(|txn| txn.record.len()).sum();
@@ -227,7 +227,7 @@ impl History {
     fn remember(&mut self, txn: Txn) {
         let hole = self.recent.back().is_some_and(|last| !follows(last.zxid, txn.zxid));
         if hole && !zebu_proto::mutant!("memory with a hole") {
-            // Others would learn of a history with a hole in it.
+            // Otherwise learners would receive a history with a gap.
             self.recent.clear();
             self.recent_bytes = 0;
         }

@@ -1,4 +1,4 @@
-//! What a member of an ensemble is told, and what it asks for.
+//! The inputs and outputs of a member of an ensemble.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,20 +13,20 @@ use crate::history::Memory;
 use crate::mesh::WireId;
 use crate::{election, mesh};
 
-/// A connection between a leader and a learner: a number that is never used twice.
+/// Identifies a connection between a leader and a learner. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub u64);
 
-/// What a member is configured with.
+/// Options of a member.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// This server.
+    /// The id of this server.
     pub me: ServerId,
     /// The unit of the limits below.
     pub tick: Duration,
     /// Ticks that discovery and synchronization may take.
     pub init_limit: u32,
-    /// Ticks that a peer may be silent, or keep a proposal unacknowledged.
+    /// Ticks that a peer may be silent or leave a proposal unacknowledged.
     pub sync_limit: u32,
     /// Ticks that connecting to a leader may take.
     pub connect_limit: u32,
@@ -34,46 +34,48 @@ pub struct Options {
     pub connect_pause: Duration,
     /// Timing of elections.
     pub patience: election::Patience,
-    /// How much of the history is kept in memory.
+    /// How much history is kept in memory.
     pub memory: Memory,
-    /// Share of the newest snapshot's size up to which a learner is brought up to date from the log
-    /// on disk (`zookeeper.snapshotSizeFactor`); `None` is never.
+    /// Fraction of the newest snapshot's size up to which a learner is synchronized from the log on
+    /// disk (`zookeeper.snapshotSizeFactor`); `None`: never.
     pub log_share: Option<f64>,
-    /// Always copies the whole state to learners (`zookeeper.forceSnapshotSync`).
+    /// Always sends snapshots to learners (`zookeeper.forceSnapshotSync`).
     pub always_copy: bool,
-    /// How long a leader waits for a quorum of learners before a supporter that looks for a leader
-    /// again makes it give up (`zookeeper.leader.maxTimeToWaitForEpoch`); `None` is until discovery
-    /// has taken too long.
+    /// How long a new leader waits for a quorum of learners, even if a supporter looks for a leader
+    /// again (`zookeeper.leader.maxTimeToWaitForEpoch`). After that, such a supporter makes it give
+    /// up. `None`: it waits as long as discovery may take.
     pub epoch_wait_max: Option<Duration>,
-    /// What an observer does so as not to burden others.
+    /// How an observer spares the other servers.
     pub observer: ObserverOptions,
-    /// Observers that may be brought up to date at a time.
+    /// How many observers may be synchronized at a time.
     pub syncs_max: SyncsMax,
-    /// Seed of the random pauses.
+    /// Seed of random pauses.
     pub seed: u64,
-    /// Whether the members may change (`reconfigEnabled`).
+    /// Whether the membership may be reconfigured (`reconfigEnabled`).
     pub reconfig: bool,
-    /// Counter of the first transaction of an epoch, for tests of its end.
+    /// Counter of the first transaction of an epoch. Tests set it to exhaust an epoch.
     pub first_counter: u32,
-    /// Before a learner whose tree differs from its leader's asks for the whole tree once more, it waits for so long,
-    /// and longer each time that does not help.
+    /// How long a learner with digest mismatches waits before it requests another snapshot. Grows
+    /// each time the snapshot does not help.
     pub resync_pause: Duration,
-    /// Lets a leader's word on the configuration replace whatever this server has seen proposed, and puts it in force
-    /// when it may serve, as the original's learners do; in elections, prefers the higher id where histories are equally
-    /// good, and does not stand before it has a vote, as the original. For simulations of ensembles with some of them.
+    /// Behaves like the original, to simulate mixed ensembles. As a learner, the server lets the
+    /// leader's configuration replace the one it has seen proposed, and puts it in force when it
+    /// may serve. In elections, it prefers the higher id if histories are equal, and does not stand
+    /// before it is a voter.
     pub credulous: bool,
 }
 
-/// What an observer does so as not to burden others.
+/// How an observer spares the other servers.
 #[derive(Clone, Copy, Debug)]
 pub struct ObserverOptions {
     /// Whether observers learn from followers (`observerMasterPort`).
     pub masters: bool,
-    /// Whether it logs what it is told (`syncEnabled`); else only whole trees get to its disk.
+    /// Whether it logs transactions (`syncEnabled`). Otherwise only snapshots are written to its
+    /// disk.
     pub logs: bool,
-    /// Below this, a random pause before it dials (`zookeeper.observer.reconnectDelayMs`).
+    /// Upper bound of a random pause before it connects (`zookeeper.observer.reconnectDelayMs`).
     pub connect_pause_max: Duration,
-    /// Below this, a random pause before it looks for a leader after it has lost one
+    /// Upper bound of a random pause before it looks for a leader again
     /// (`zookeeper.observer.election.DelayMs`).
     pub look_pause_max: Duration,
 }
@@ -85,13 +87,12 @@ impl Default for ObserverOptions {
     }
 }
 
-/// How many observers may be brought up to date at the same time; servers that vote may always, and
-/// count all the same.
+/// How many observers may be synchronized at the same time. Followers are never limited, but count.
 #[derive(Clone, Copy, Debug)]
 pub struct SyncsMax {
-    /// With the whole tree (`zookeeper.leader.maxConcurrentSnapSyncs`).
+    /// With a snapshot (`zookeeper.leader.maxConcurrentSnapSyncs`).
     pub copies: usize,
-    /// With what they lack (`zookeeper.leader.maxConcurrentDiffSyncs`).
+    /// With missing transactions (`zookeeper.leader.maxConcurrentDiffSyncs`).
     pub diffs: usize,
 }
 
@@ -102,7 +103,7 @@ impl Default for SyncsMax {
 }
 
 impl Options {
-    /// The usual options of a server.
+    /// Default options.
     pub fn new(me: ServerId) -> Self {
         Self {
             me,
@@ -135,50 +136,50 @@ impl Options {
     }
 }
 
-/// One of the two epochs on disk.
+/// Which of the two epochs on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EpochKind {
-    /// The newest epoch this server has promised to take part in.
+    /// The newest epoch this server has promised to take part in (accepted epoch).
     Accepted,
-    /// The epoch of the newest leader whose history this server has.
+    /// The epoch of the newest leader whose history this server has (current epoch).
     Current,
 }
 
-/// What a notification says of configurations, beside the vote.
+/// Configurations in a notification, besides the vote.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Configs {
-    /// The one in force there.
+    /// The sender's committed configuration.
     pub committed: Option<Arc<Membership>>,
-    /// The one that is proposed there. The original's servers do not say that.
+    /// The sender's proposed configuration. Servers of the original do not send it.
     pub proposed: Option<Arc<Membership>>,
 }
 
-/// What becomes of a configuration, in memory and on disk.
+/// A change of the configuration, in memory and on disk.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ConfigChange {
-    /// It is proposed: it counts beside the one in force, also after a restart.
+    /// It is proposed: it counts besides the committed one, also after a restart.
     Proposed(Arc<Membership>),
-    /// What was proposed has been taken back with the transaction it came with.
+    /// The proposed configuration was dropped with its transaction.
     Withdrawn,
-    /// It is in force.
+    /// It is committed.
     Committed(Arc<Membership>),
-    /// Others say that it is proposed, or nobody does any more: it binds nobody and is not kept, but says
-    /// where to dial whom no other configuration names.
+    /// Other servers have it as proposed; `None`: no longer. It is not binding and not stored, but
+    /// gives the addresses of servers that no other configuration names.
     Heard(Option<Arc<Membership>>),
 }
 
-/// How a stretch of the log on disk reached its end.
+/// How a read of the log on disk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogEnd {
-    /// There is more; it comes with further inputs.
+    /// There is more, in further inputs.
     More,
-    /// Everything that was asked for has come.
+    /// Everything requested was read.
     Complete,
-    /// The log does not reach back that far, is too long or has a hole.
+    /// The log does not reach back far enough, is too long, or has a gap.
     Unusable,
 }
 
-/// What this server's tree is after a transaction.
+/// The digest of this server's tree after a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TreeDigest {
     /// The transaction.
@@ -190,144 +191,146 @@ pub struct TreeDigest {
 /// A digest in a delivered transaction was compared with the tree's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compared {
-    /// The tree's.
+    /// The tree's digest.
     pub digest: TreeDigest,
-    /// Whether the transaction's is another one.
+    /// Whether the digest in the transaction is different.
     pub differs: bool,
 }
 
-/// Everything that can happen to a member.
+/// Events that a member reacts to.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// Time has passed.
+    /// Time passed.
     Tick,
-    /// The whole server stood still for so long; what has come meanwhile has not been told yet.
+    /// The whole server was suspended for this long. Messages of that time follow.
     Stalled(Duration),
-    /// Something happened on the election network.
+    /// An event on the election network.
     Mesh(mesh::Input),
-    /// A notification came over the election network.
+    /// A notification arrived on the election network.
     Heard {
         /// The connection.
         wire: WireId,
-        /// What it says.
+        /// The ballot.
         ballot: Ballot,
-        /// What is said beside it.
+        /// The configurations with it.
         said: Configs,
     },
-    /// A learner has dialled the port that is open.
+    /// A learner has connected to the open port.
     Accepted(LinkId),
     /// [`Output::Connect`] or [`Output::ConnectToMaster`] has succeeded.
     Connected(LinkId),
-    /// It has failed.
+    /// [`Output::Connect`] or [`Output::ConnectToMaster`] has failed.
     ConnectFailed,
-    /// A packet came.
+    /// A packet arrived.
     Packet(LinkId, QuorumPacket),
-    /// The snapshot behind a SNAP packet has come completely. It is kept apart until [`Output::Restore`] or
-    /// [`Output::Close`], also when the connection ends.
+    /// The snapshot after a SNAP packet has arrived completely. The driver keeps it until
+    /// [`Output::Restore`] or [`Output::Close`], even if the connection ends.
     Copied {
         /// The connection.
         link: LinkId,
         /// The snapshot's zxid: that of the SNAP packet.
         zxid: Zxid,
     },
-    /// [`Output::SendCopy`] is done: all of the tree has been sent.
+    /// [`Output::SendCopy`] is done: the snapshot is sent.
     CopySent(LinkId),
-    /// The tree's digest was compared with the one in a delivered transaction. Equal ones need to be told only after
-    /// others, and after a tree has come from a leader.
+    /// The tree's digest was compared with that in a delivered transaction. A match must be
+    /// reported only after a mismatch, and after a snapshot was installed.
     Compared(Compared),
-    /// Bytes move on a connection between leader and learner, although no whole packet does: a part of a tree or of a
-    /// large packet was received, or the other end has taken more of what waits for it. To be reported now and then,
-    /// more often than a tick.
+    /// Bytes move between leader and learner without a whole packet: a part of a snapshot or a
+    /// large packet was received, or the peer has accepted more of the queued bytes. Reported from
+    /// time to time, more often than once a tick.
     Moves(LinkId),
-    /// A connection between leader and learner is gone. [`Output::Close`] follows if this server still uses it.
+    /// A connection between leader and learner has ended. [`Output::Close`] follows if this server
+    /// still uses it.
     LinkDown(LinkId),
-    /// Everything appended up to here is durable.
+    /// The log is durable up to this zxid.
     Flushed(Zxid),
     /// [`Output::SaveEpoch`] is durable.
     EpochSaved(EpochKind, Epoch),
     /// [`Output::Truncate`] is done.
     Truncated {
-        /// Where log and tree end now: where they were cut. `None`: the disk had nothing that leads
-        /// exactly there, and log and tree are empty.
+        /// The end of log and tree: the requested one. `None`: no snapshot and log lead exactly
+        /// there, and both are now empty.
         end: Option<Zxid>,
-        /// The newest configuration that the tree has.
+        /// The newest configuration in the tree.
         config: Option<Arc<Membership>>,
     },
     /// [`Output::Reload`] is done.
     Reloaded {
-        /// Where log and tree end now. `None`: there is nothing that can be used.
+        /// The end of log and tree. `None`: nothing on disk is usable.
         end: Option<Zxid>,
     },
-    /// [`Output::Restore`] is done: tree and log are the copy's, durably.
+    /// [`Output::Restore`] is done: tree and log durably equal the snapshot.
     Restored {
         /// Their end.
         zxid: Zxid,
-        /// The newest configuration that the tree has, in force or not.
+        /// The newest configuration in the tree, committed or not.
         config: Option<Arc<Membership>>,
     },
-    /// What the oracle of two servers says: whether this one may go on alone. Without an oracle
-    /// this never comes.
+    /// The oracle's answer for two voters: whether this one may continue alone. Never sent without
+    /// an oracle.
     Oracle(bool),
-    /// A part of what [`Output::ReadLog`] asked for, in order.
+    /// A part of the log requested with [`Output::ReadLog`], in order.
     LogRead {
-        /// For whom.
+        /// The learner's connection.
         link: LinkId,
-        /// In the first part, the newest transaction at or below where reading began.
+        /// Only in the first part: the newest transaction at or below the start of reading.
         floor: Option<Zxid>,
-        /// What was read.
+        /// The transactions.
         txns: Vec<(Zxid, Bytes)>,
-        /// Whether that is all.
+        /// Whether more follows.
         end: LogEnd,
     },
 }
 
-/// Everything a member can ask for, to be done in the order given.
+/// Effects that a member asks for, to be carried out in the given order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
-    /// Something is to be done on the election network.
+    /// An effect on the election network.
     Mesh(mesh::Output),
-    /// Close the election port for good: the others find at once that this server takes no part in elections.
+    /// Close the election port for good, so that the other servers notice at once that this one has
+    /// left elections.
     Retire,
     /// Open the quorum port; connections come as [`Input::Accepted`].
     Listen,
     /// Open the port for observers; connections come as [`Input::Accepted`].
     ListenForObservers,
-    /// Close whichever port is open.
+    /// Close the open port.
     Unlisten,
-    /// Dial a leader's quorum port.
+    /// Connect to a leader's quorum port.
     Connect(ServerId),
-    /// Dial a follower's port for observers; like [`Output::Connect`] in all other ways.
+    /// Connect to a follower's port for observers. Otherwise like [`Output::Connect`].
     ConnectToMaster(ServerId),
     /// Send a packet.
     Send(LinkId, QuorumPacket),
-    /// Send a SNAP packet with the tree's zxid, then the tree as a snapshot; report
-    /// [`Input::CopySent`]. Nothing else is sent there before that.
+    /// Send a SNAP packet with the tree's zxid, then the snapshot; report [`Input::CopySent`].
+    /// Until then, no other packet is sent on this connection.
     SendCopy(LinkId),
-    /// Close a connection; a dial or a copy in progress on it ends as well.
+    /// Close a connection, and stop connecting or a snapshot transfer on it.
     Close(LinkId),
-    /// Give up dialling a leader.
+    /// Stop connecting to a leader.
     CancelConnect,
     /// Read the log on disk from the newest transaction at or below `after`, up to and including
     /// `up_to`, unless that is more than `share` of the newest snapshot's size; report
     /// [`Input::LogRead`].
     ReadLog {
-        /// For whom.
+        /// The learner's connection.
         link: LinkId,
-        /// What the learner has.
+        /// The learner's newest zxid.
         after: Zxid,
         /// Where to stop.
         up_to: Zxid,
-        /// Share of the newest snapshot's size; 0 is no limit.
+        /// Fraction of the newest snapshot's size; 0: no limit.
         share: f64,
     },
     /// Make an epoch durable; report [`Input::EpochSaved`].
     SaveEpoch(EpochKind, Epoch),
-    /// Remember that everything up to here is committed. That may be forgotten, but nothing behind the durable end of the
-    /// log may be remembered.
+    /// Store the committed zxid. Losing it is harmless, but it must never be beyond the durable end
+    /// of the log.
     Committed(Zxid),
-    /// Remember a configuration, durably before anything that is asked of the disk later. One in
-    /// force is shown to clients and peers, and is where this server listens and dials from now on;
-    /// one that is proposed says where to dial whom the other does not name.
+    /// Store a configuration, durably before any later request to the disk. A committed one is
+    /// shown to clients and peers, and gives the addresses to listen on and connect to. A proposed
+    /// one adds the addresses of servers that the committed one lacks.
     Config(ConfigChange),
     /// Write a record to the log; report [`Input::Flushed`] when it is durable.
     Append {
@@ -336,13 +339,13 @@ pub enum Output {
         /// Its body.
         record: Bytes,
     },
-    /// Remove everything above this from the log, and from the tree if it is there; report
+    /// Remove everything above this zxid from the log, and from the tree if necessary; report
     /// [`Input::Truncated`].
     Truncate(Zxid),
-    /// Let the tree be what a restart would find; report [`Input::Reloaded`].
+    /// Reload the tree as after a restart; report [`Input::Reloaded`].
     Reload,
-    /// Make the snapshot that came on this connection durable, take it as the tree, and let the log
-    /// go on after it; report [`Input::Restored`].
+    /// Make the snapshot received on this connection durable, install it as the tree, and continue
+    /// the log after it; report [`Input::Restored`].
     Restore(LinkId),
     /// Apply a committed transaction.
     Deliver {
@@ -351,60 +354,61 @@ pub enum Output {
         /// Its body.
         record: Bytes,
     },
-    /// A learner has been sent away: it says that it has promised an epoch so far above all others that this
-    /// cannot be. Operators want to know.
+    /// A learner was disconnected because it claims to have promised an impossibly high epoch. The
+    /// operator should know.
     AbsurdEpoch {
-        /// Which server it says it is.
+        /// The server id that the learner gives.
         server: ServerId,
-        /// What it says it has promised.
+        /// The epoch that it claims to have promised.
         epoch: Epoch,
     },
-    /// What the server is to clients has changed. What was said of its tree holds no more.
+    /// This server's role has changed. Earlier digest comparisons are obsolete.
     Role(Role),
-    /// Serve no client: the tree differs from the leader's, since this transaction.
+    /// Stop serving clients: the tree has differed from the leader's since this transaction.
     Doubted(TreeDigest),
-    /// Serve clients again: the tree is the leader's.
+    /// Serve clients again: the tree equals the leader's.
     Trusted,
-    /// Something that concerns clients.
+    /// An event for the layer that handles clients.
     Up(Up),
 }
 
-/// What a member is to its clients.
+/// The role of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It has no leader and serves nobody.
+    /// Looking for a leader; serves no clients.
     Looking,
-    /// It leads, in this epoch; transactions may be proposed.
+    /// Leader in this epoch; transactions may be proposed.
     Leading(Epoch),
-    /// It follows; requests may be forwarded.
+    /// Follower of this leader; requests may be forwarded.
     Following(ServerId),
-    /// It follows without a vote; requests may be forwarded.
+    /// Observer of this leader; requests may be forwarded.
     Observing(ServerId),
 }
 
-/// How many learners a leader has.
+/// The learners of a leader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Learners {
-    /// All connections, those included that have not been brought up to date.
+    /// All connections, including unsynchronized ones.
     pub connected: usize,
-    /// Followers that have, or are being sent the last of it.
+    /// Followers that are synchronized, or have been sent everything.
     pub followers: usize,
-    /// Those of them without a vote.
+    /// Followers that are not voters.
     pub without_vote: usize,
-    /// Observers likewise.
+    /// Observers that are synchronized, or have been sent everything.
     pub observers: usize,
 }
 
-/// What the members' servers say to each other about clients.
+/// Messages between servers about clients.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Up {
-    /// At the leader, or at a follower with observers: a learner forwards a request, revalidates a session or reports touches.
+    /// At the leader, or a follower with observers: a learner forwards a request, revalidates a
+    /// session or reports signs of life.
     FromLearner(LinkId, QuorumPacket),
-    /// At a learner: the leader's answer to one of these.
+    /// At a learner: the leader's answer.
     FromLeader(QuorumPacket),
-    /// At a learner: the leader's ping, to be answered with the sessions that were heard of.
+    /// At a learner: the leader's ping, to be answered with the sessions heard of.
     Ping(QuorumPacket),
-    /// At the leader: it has led all the time until after [`crate::Peer::confirm`] was called, and
-    /// what was proposed before that is committed.
+    /// At the leader: it still led after the call of [`crate::Peer::confirm`], and everything
+    /// proposed before the call is committed.
     Confirmed(u64),
 }

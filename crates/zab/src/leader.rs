@@ -1,5 +1,4 @@
-//! A leader: chooses an epoch, brings its learners to its history, then orders transactions.
-//!
+//! The leader: chooses an epoch, synchronizes its learners, then orders transactions.
 //! Source: `quorum-sync-broadcast.md` §1 to §6, `Leader`, `LearnerHandler`.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -23,55 +22,55 @@ use crate::start::Epochs;
 mod liveness;
 mod reconfig;
 
-/// The last counter of an epoch that is proposed.
+/// The last counter used in an epoch.
 const COUNTER_MAX: u32 = u32::MAX - 1;
 
-/// How far above this server's own promise another server's may be. Members that were apart for months differ
-/// by less. A single packet of a stranger must not use up the epochs of an ensemble.
+/// How far a server's promised epoch may exceed this server's. Members that were separated for
+/// months differ by less. One packet of a stranger must not use up the epochs of an ensemble.
 const EPOCHS_APART_MAX: u32 = 1 << 24;
 
-/// The same for somebody who has not voted for this server, as far as this server has heard.
+/// The same limit for a server that has not voted for this one, as far as known.
 const EPOCHS_APART_UNPROVEN: u32 = 1 << 10;
 
-/// What a leader does, in the order in which it does it.
+/// The phases of a leader, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
-    /// Discovery: the leader collects the epochs that the others have promised.
+    /// Discovery: the leader collects the promised epochs of a quorum.
     EpochDiscovery,
     /// Discovery: the leader makes its own promise of the new epoch durable.
     EpochPromise,
-    /// Discovery: the leader collects how new the histories of the others are.
+    /// Discovery: the leader collects the history ends of a quorum.
     HistoryDiscovery,
-    /// Synchronization: the leader brings a quorum to its own history.
+    /// Synchronization: the leader synchronizes a quorum.
     Synchronization,
     /// Broadcast: the leader orders transactions.
     Broadcast,
 }
 
-/// What a leader keeps of a learner.
+/// A leader's state of a learner.
 #[derive(Debug)]
 struct Follow {
-    /// Until when it counts as alive.
+    /// Until when the learner counts as alive.
     alive_until: Duration,
     acked: Zxid,
-    /// A proposal it has not acknowledged, and since when.
+    /// The oldest unacknowledged proposal that is watched, and since when.
     unacked: Option<(Zxid, Duration)>,
-    /// The rounds of pings before it served, and how many it has answered since: each, in order.
+    /// Ping rounds before it served, and the number answered since. Each is answered in order.
     rounds_before: u64,
     pings_answered: u64,
-    /// A round of pings that it has not answered, and when that began.
+    /// The ping round whose answer is awaited, and when it began.
     awaited: Option<(u64, Duration)>,
-    /// It has told of everything that its clients have said before.
+    /// Up to when it has reported its clients' signs of life.
     told_until: Duration,
 }
 
 impl Follow {
-    /// The newest round of pings that it has answered.
+    /// The newest ping round that it has answered.
     fn answered(&self) -> u64 {
         if self.pings_answered == 0 { 0 } else { self.rounds_before + self.pings_answered }
     }
 
-    /// It answers the next ping, with all sessions that it has heard of before.
+    /// It answers the next ping, with all sessions heard of before.
     fn answers_ping(&mut self) {
         self.pings_answered += 1;
         if let Some((round, began)) = self.awaited
@@ -84,31 +83,33 @@ impl Follow {
 
 type Link = links::Link<Follow>;
 
-/// Somebody wants to know that this server still leads.
+/// A request to confirm that this server still leads.
 #[derive(Debug)]
 struct Confirmation {
     token: u64,
-    /// What had been proposed; a commit above this shows it.
+    /// The last zxid proposed before; a commit above it is a confirmation.
     above: Zxid,
-    /// An answer to this round of pings does so, too.
+    /// An answer to this ping round is a confirmation too.
     round: u64,
 }
 
-/// A leader, from the decision of its election on.
+/// A leader, from its election on.
 #[derive(Debug)]
 pub(crate) struct Leader {
     phase: Phase,
     give_up_at: Duration,
-    /// Who has voted for it.
+    /// The servers that voted for it.
     supporters: BTreeSet<ServerId>,
-    /// Before this it waits for the other one of two, whatever the oracle says.
+    /// Until then it waits for the other of two voters, whatever the oracle says.
     alone_from: Duration,
     waits_to_go_alone: bool,
-    /// From when on a supporter that looks again ends this before it begins.
+    /// From then on, a supporter that looks for a leader again ends this leadership before
+    /// broadcast.
     disloyal_after: Duration,
-    /// The servers that have looked for a leader since this phase began, and have not been served since.
+    /// Servers that have looked for a leader since this phase began, and have not been served
+    /// since.
     looking: BTreeSet<ServerId>,
-    /// What it had when it was elected.
+    /// Epoch and end of its history at its election.
     summary: (Epoch, Zxid),
     highest: Epoch,
     epoch: Epoch,
@@ -117,18 +118,18 @@ pub(crate) struct Leader {
     proven: BTreeSet<ServerId>,
     current_saved: bool,
     links: Links<Follow>,
-    /// The newest transaction that counts: the end of the initial history, then what is committed.
+    /// The newest committed transaction; at first the end of the initial history.
     end: Zxid,
     proposed: Zxid,
     check_at: Duration,
     confirmations: VecDeque<Confirmation>,
-    /// How many rounds of pings there have been.
+    /// The number of ping rounds so far.
     round: u64,
     /// Whose quorums transactions need.
     needed: reconfig::Needed,
-    /// Who leads the configuration that is in force now: this server commits nothing more.
+    /// The leader of the new committed configuration. If set, this server commits nothing more.
     successor: Option<reconfig::Successor>,
-    /// Which followers have another tree.
+    /// Followers that report a different tree.
     reports: Reports,
 }
 
@@ -209,7 +210,7 @@ impl Leader {
         assert!(last.is_none_or(|it| it.above <= self.proposed), "waits for what is not proposed");
     }
 
-    /// Asserts what holds of each learner between any two steps.
+    /// Asserts the invariants of each learner.
     fn check_links(&self) {
         self.links.check();
         let phase = self.phase;
@@ -242,13 +243,13 @@ impl Leader {
         }
     }
 
-    /// Takes part in its own discovery.
+    /// Joins its own discovery.
     pub(crate) fn begin(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
         self.join(ctx, ctx.options.me, ctx.epochs.accepted, true);
         Ok(())
     }
 
-    /// Whether the oracle of two servers lets this one go on without the other.
+    /// Whether the oracle lets this server continue without the other voter.
     fn goes_alone(&self, ctx: &Ctx<'_>) -> bool {
         let follows = |link: &Link| link.is_registered() && !link.observer;
         ctx.quorums.oracle() == Some(true)
@@ -256,7 +257,7 @@ impl Leader {
             && !self.links.values().any(follows)
     }
 
-    /// The oracle may let this server go on alone now.
+    /// Continues alone if the oracle allows it now.
     pub(crate) fn go_on_alone(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
         if !self.goes_alone(ctx) {
             return Ok(());
@@ -274,14 +275,13 @@ impl Leader {
         Ok(())
     }
 
-    /// A connection is gone, at the other end's wish.
+    /// A connection was closed by the peer.
     pub(crate) fn link_lost(&mut self, ctx: &mut Ctx<'_>, id: LinkId) -> Result<(), Leave> {
         self.link_down(ctx, id)?;
         self.go_on_alone(ctx)
     }
 
     /// A server looks for a leader.
-    ///
     /// Source: `Leader.reportLookingSid` (ZOOKEEPER-3109).
     pub(crate) fn looks(&mut self, now: Duration, server: ServerId) -> Result<(), Leave> {
         self.looking.insert(server);
@@ -292,8 +292,8 @@ impl Leader {
         Ok(())
     }
 
-    /// A server that looks for a leader votes for another one in the election that this server has won: it was not
-    /// done with it. The original's are not for 200 ms.
+    /// A supporter has voted for another server in the election that this server won: its election
+    /// was not finished. In the original, that takes 200 ms longer.
     pub(crate) fn turns_away(&mut self, quorums: &Quorums, server: ServerId) -> Result<(), Leave> {
         let had_quorum = quorums.all_have_quorum(&self.supporters);
         let lost = self.supporters.remove(&server)
@@ -305,12 +305,12 @@ impl Leader {
         Ok(())
     }
 
-    /// The epoch this server leads in, once it does.
+    /// The epoch of this leader in broadcast; `None` before.
     pub(crate) fn epoch(&self) -> Option<Epoch> {
         (self.phase == Phase::Broadcast).then_some(self.epoch)
     }
 
-    /// The zxid of the next transaction, or `None` when the epoch has none left.
+    /// The zxid of the next transaction; `None` if the epoch is exhausted.
     pub(crate) fn next_zxid(&self, first_counter: u32) -> Option<Zxid> {
         if self.proposed.counter() == 0 {
             return Some(Zxid::new(self.epoch, first_counter));
@@ -319,7 +319,7 @@ impl Leader {
         (self.proposed.counter() < COUNTER_MAX || overflows).then(|| Zxid(self.proposed.0 + 1))
     }
 
-    /// Who is connected to this leader.
+    /// The learners of this leader.
     pub(crate) fn learners(&self, voters: &Membership) -> Learners {
         let mut learners = Learners { connected: self.links.len(), ..Learners::default() };
         for link in self.links.values().filter(|link| link.is_registered()) {
@@ -333,13 +333,13 @@ impl Leader {
         learners
     }
 
-    /// Whether a connection is a learner's that takes part in the broadcast.
+    /// Whether the connection's learner takes part in broadcast.
     pub(crate) fn serves(&self, link: LinkId) -> bool {
         self.links.serves(link)
     }
 
-    /// Whether everything that is proposed is committed, and enough others have it to elect one of them at once. Where
-    /// too few others are connected, nothing is gained by waiting.
+    /// Whether all proposals are committed, and enough followers have them to elect a successor at
+    /// once. True also if too few followers are connected: waiting would not help.
     pub(crate) fn may_retire(&self, me: ServerId, quorums: &Quorums) -> bool {
         if self.phase != Phase::Broadcast {
             return true;
@@ -357,12 +357,12 @@ impl Leader {
         can_elect(&up_to_date.map(|link| link.server).collect()) || !can_elect(&all)
     }
 
-    /// Until when a learner has told of everything that its clients have said.
+    /// Up to when a learner has reported its clients' signs of life.
     pub(crate) fn told_until(&self, link: LinkId) -> Option<Duration> {
         self.links.get(link).filter(|link| link.is_serving()).map(|link| link.own.told_until)
     }
 
-    /// Until when all of them have.
+    /// Up to when all learners have.
     pub(crate) fn all_told_until(&self) -> Option<Duration> {
         let serving = self.links.values().filter(|link| link.is_serving());
         serving.map(|link| link.own.told_until).min()
@@ -378,18 +378,18 @@ impl Leader {
         self.links.deadline().min(phase).min(self.check_at).min(successor)
     }
 
-    /// Closes everything.
+    /// Closes all connections.
     pub(crate) fn leave(self, out: &mut Vec<Output>) {
         self.links.leave(out);
     }
 
     // ---- discovery
 
-    /// A server takes part in the choice of the epoch.
+    /// A server joins the choice of the epoch.
     ///
-    /// Everybody can say to be a server: what is said to have been promised counts for one that has voted for this server,
-    /// and for another one as long as it is as close as promises of servers are that miss an election now and then. A server
-    /// that has promised more will look for a leader again, and is known then.
+    /// Anyone can claim to be a server. So the promised epoch counts only for a supporter, or if it
+    /// is as close as those of servers that sometimes miss an election. A server with a higher
+    /// promise will look for a leader again, and is known then.
     fn join(&mut self, ctx: &mut Ctx<'_>, server: ServerId, accepted: Epoch, is_believed: bool) {
         if self.phase != Phase::EpochDiscovery {
             return;
@@ -402,10 +402,11 @@ impl Leader {
             self.connecting.insert(server);
         }
         let here = self.connecting.contains(&ctx.options.me);
-        // While a reconfiguration is under way the promise must bind a quorum of either side: the
-        // original asks the old one only.
+        // During a reconfiguration, the promise must bind a quorum of both configurations. The
+        // original requires only the old one.
         let is_quorum = ctx.quorums.all_have_quorum(&self.connecting);
-        // With a promise of its own that leaves no epoch, this server waits until others give up on it.
+        // If its own promise is the last possible epoch, this server waits until the others give up
+        // on it.
         let is_left = self.highest < Epoch::MAX;
         if here && is_left && (is_quorum || self.goes_alone(ctx)) {
             self.phase = Phase::EpochPromise;
@@ -430,7 +431,8 @@ impl Leader {
                 self.give_up_at = ctx.now + ctx.options.init_time();
                 let seen = ctx.quorums.last_seen();
                 if seen.version() == Zxid::ZERO {
-                    // What nobody has agreed on yet is agreed on with this epoch.
+                    // The first epoch agrees on a configuration that no server has agreed on
+                    // before.
                     let first = Membership::clone(seen).with_version(Zxid::new(epoch, 0));
                     ctx.config_proposed(Arc::new(first));
                 }
@@ -448,7 +450,7 @@ impl Leader {
         Ok(())
     }
 
-    /// A voter has accepted the epoch, and its history is not better.
+    /// A voter has accepted the epoch, and its history is not newer.
     fn elect(&mut self, ctx: &mut Ctx<'_>, server: ServerId) -> Result<(), Leave> {
         if self.phase != Phase::HistoryDiscovery {
             return Ok(());
@@ -488,7 +490,7 @@ impl Leader {
         self.retire(ctx)
     }
 
-    /// A packet of a learner. What it does wrong costs it its connection, nothing more.
+    /// Handles a learner's packet. A violation costs the learner its connection, nothing more.
     pub(crate) fn packet(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -524,7 +526,7 @@ impl Leader {
             {
                 self.reports.add(link.server, &packet, self.epoch, ctx.quorums)?;
             }
-            // Whatever else an established learner says is of no use, but does no harm.
+            // Other packets of an established learner are ignored.
             (Stage::Synchronized | Stage::Broadcast, _) => {}
             _ => self.links.close(ctx, id),
         }
@@ -544,8 +546,8 @@ impl Leader {
         let committed = ctx.quorums.committed();
         let newer = info.config_version.is_some_and(|version| version > committed.version());
         if newer || info.server == ctx.options.me {
-            // Voters would come again and again; who looks for a leader is told. The original waits
-            // until discovery has taken too long.
+            // A voter with a newer configuration would reconnect again and again, so the leader
+            // gives up. The original waits until discovery times out.
             let misses = newer && committed.is_voter(info.server) && self.believes(id, info.server);
             let own = committed.version();
             self.links.close(ctx, id);
@@ -579,12 +581,12 @@ impl Leader {
         Ok(())
     }
 
-    /// A learner says that it has promised a later epoch than this leader's.
+    /// A learner has promised a later epoch than this leader's.
     ///
-    /// It may not follow anybody in this leader's epoch, nor in any up to its own: a voter would stay outside, so
-    /// this leader leaves once and then begins above. The original leaves the voter outside until the next
-    /// election. An observer is not worth an election: it turns away by itself when it is told the epoch, and the next
-    /// discovery begins above its promise.
+    /// It must not follow any leader up to that epoch. A voter would stay outside the ensemble, so
+    /// this leader gives up once, and the next one starts above. The original leaves the voter
+    /// outside until the next election. An observer is not worth an election: it leaves by itself
+    /// when told the epoch, and the next discovery starts above its promise.
     fn outbid(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -605,10 +607,10 @@ impl Leader {
         Ok(())
     }
 
-    /// Whether a connection that claims to be a server's may end this leadership.
+    /// Whether to believe that a connection comes from the server it claims.
     ///
-    /// Everybody can claim a server's id. The server itself has looked for a leader on the election network
-    /// before it dials, and has no other connection.
+    /// Anyone can claim a server id. The real server has looked for a leader on the election
+    /// network before, and has no other connection.
     fn believes(&self, id: LinkId, server: ServerId) -> bool {
         if zebu_proto::mutant!("strangers believed") {
             return true;
@@ -643,7 +645,7 @@ impl Leader {
                     Ok(())
                 };
             }
-            // Who has no database promises nothing.
+            // A server without a database promises nothing.
             if packet.zxid != NO_ZXID || zebu_proto::mutant!("empty server counted") {
                 self.elect(ctx, server)?;
             }
@@ -658,7 +660,7 @@ impl Leader {
 
     // ---- synchronization
 
-    /// Brings a learner further to this leader's history.
+    /// Continues the synchronization of a learner.
     pub(crate) fn advance(&mut self, ctx: &mut Ctx<'_>, id: LinkId, by: Progress) {
         match self.links.advance(ctx, id, self.end, by) {
             Todo::Nothing => {}
@@ -667,24 +669,26 @@ impl Leader {
         }
     }
 
-    /// Sends the whole tree.
+    /// Sends a snapshot.
     ///
-    /// A copy takes away everything the learner has. A quorum may count on what it has of this
-    /// history, so that must be in the copy itself: what follows it may never get to its disk.
+    /// A snapshot replaces the learner's data. A quorum may depend on the part of this history that
+    /// the learner has, so the snapshot itself must contain that part: later transactions may never
+    /// reach the learner's disk.
     fn copy(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
         if self.phase == Phase::Synchronization && !zebu_proto::mutant!("copy without its end") {
-            // Nobody is served yet; should this leader fail, it cuts what another one does not have.
+            // No client is served yet. If this leader fails, it truncates what the next leader
+            // lacks.
             self.deliver_initial(ctx);
         }
         let had = self.links.get(id).map_or(Zxid::ZERO, |link| link.zxid.min(self.end));
         if ctx.history.delivered() < had && !zebu_proto::mutant!("copy without its end") {
-            // This leader's own disk is behind: the learner waits for it.
+            // This leader's disk is behind: the learner waits.
             return self.links.begin_later(id);
         }
         self.links.copy(ctx, id);
     }
 
-    /// This server's disk has got further: who waits for that may be brought up to date now.
+    /// This server's disk has advanced: synchronizes the learners that waited for that.
     fn begin_waiting(&mut self, ctx: &mut Ctx<'_>) {
         if self.phase < Phase::Synchronization {
             return;
@@ -694,13 +698,14 @@ impl Leader {
         }
     }
 
-    /// From here on the learner gets everything as it happens, and first what is proposed already.
+    /// Registers a learner: from now on it gets all packets, and first the current proposals.
     ///
-    /// A new leader's learners complete the configuration that it found proposed. Later they hear of a
-    /// reconfiguration as of every transaction, since it may yet fail: NEWLEADER names what is in force, and the
-    /// reconfiguration comes behind it, with what was proposed later. The original's leader names what is proposed, and
-    /// its learners put that in force when they are told to serve. In the other order, they would forget what is
-    /// proposed.
+    /// The learners of a new leader complete the configuration that the leader found proposed.
+    /// During broadcast a reconfiguration is sent like any transaction, since it may still fail.
+    /// NEWLEADER names the committed configuration, and the reconfiguration follows it, with all
+    /// later proposals. The original's leader names the proposed configuration instead, and its
+    /// learners put it in force when they are told to serve. With the reconfiguration before
+    /// NEWLEADER, learners would drop the proposed configuration.
     fn register(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
         let leads = self.phase == Phase::Broadcast && !zebu_proto::mutant!("proposal named");
         let in_front = zebu_proto::mutant!("proposal in front");
@@ -713,7 +718,7 @@ impl Leader {
         self.links.ping_soon(ctx);
     }
 
-    /// Sends a learner that votes, or may, those of the transactions that are proposed and not committed.
+    /// Sends a follower those of the uncommitted proposals that `those` selects.
     fn send_pending(&self, ctx: &mut Ctx<'_>, id: LinkId, those: impl Fn(Zxid) -> bool) {
         if self.links.get(id).is_some_and(|link| !link.observer) {
             for txn in ctx.history.pending_above(self.end).filter(|txn| those(txn.zxid)) {
@@ -722,7 +727,7 @@ impl Leader {
         }
     }
 
-    /// A server has this leader's history on its disk.
+    /// A server has this leader's history on disk.
     fn prove(&mut self, ctx: &mut Ctx<'_>, server: ServerId) -> Result<(), Leave> {
         self.proven.insert(server);
         if self.phase != Phase::Synchronization
@@ -758,7 +763,7 @@ impl Leader {
 
     // ---- broadcast
 
-    /// Orders a transaction at [`Leader::next_zxid`].
+    /// Proposes a transaction at [`Leader::next_zxid`].
     pub(crate) fn propose(&mut self, ctx: &mut Ctx<'_>, txn: Txn) {
         assert_eq!(self.phase, Phase::Broadcast, "only an established leader proposes");
         assert!(txn.zxid > self.proposed, "{} after {}", txn.zxid, self.proposed);
@@ -786,7 +791,7 @@ impl Leader {
                 let (server, observer) = (link.server, link.observer);
                 if self.phase == Phase::Broadcast {
                     self.serve(ctx, id);
-                    // What it acknowledged before counts from now on.
+                    // Its earlier acknowledgements count from now on.
                     self.commit(ctx);
                 } else if !observer || zebu_proto::mutant!("observers counted") {
                     self.prove(ctx, server)?;
@@ -801,7 +806,7 @@ impl Leader {
         if link.own.unacked.is_some_and(|(oldest, _)| oldest <= zxid) {
             link.own.unacked = (self.proposed > zxid).then_some((self.proposed, ctx.now));
         }
-        // What is committed needs no more acknowledgements.
+        // Committed transactions need no more acknowledgements.
         if zxid > self.end {
             self.commit(ctx);
         }
@@ -814,12 +819,13 @@ impl Leader {
         self.begin_waiting(ctx);
     }
 
-    /// Whether others have made so much durable that this server's disk has not that it should lead no more.
+    /// Whether the followers have made so much durable beyond this server's disk that it should not
+    /// lead any more.
     pub(crate) fn falls_behind(&self, history: &History) -> bool {
         history.flushed() < self.end && history.is_too_far_ahead()
     }
 
-    /// Commits what a quorum of every configuration that counts has on its disks.
+    /// Commits what quorums of all relevant configurations have on disk.
     fn commit(&mut self, ctx: &mut Ctx<'_>) {
         if self.phase != Phase::Broadcast {
             return;
@@ -862,12 +868,12 @@ impl Leader {
         }
     }
 
-    /// Says that everything behind `from` is committed, up to the end. How a reconfiguration comes
-    /// into force is said elsewhere.
+    /// Sends the commits after `from` up to the end, except for the reconfiguration, which has
+    /// packets of its own.
     fn send_commits(&mut self, ctx: &mut Ctx<'_>, from: Zxid, reconfig: Option<Zxid>) {
         let safe = self.end;
         for txn in ctx.history.pending_above(from).take_while(|txn| txn.zxid <= safe) {
-            // Who asked before this was proposed hears of it before it is committed.
+            // Confirms requests that are older than this proposal before its commit.
             let asked = self.confirmations.iter().take_while(|c| c.above < txn.zxid).count();
             for confirmation in self.confirmations.drain(..asked) {
                 ctx.out.push(Output::Up(Up::Confirmed(confirmation.token)));
@@ -889,7 +895,7 @@ impl Leader {
         }
     }
 
-    /// The newest transaction that a quorum of `config` has on its disks.
+    /// The newest transaction that a quorum of `config` has on disk.
     fn durable(
         links: &Links<Follow>,
         me: ServerId,
@@ -923,7 +929,7 @@ impl Leader {
         }
     }
 
-    /// Delivers everything up to the end, which before this server leads is that of its own history.
+    /// Delivers everything up to the end; before broadcast, that is the initial history.
     fn deliver_initial(&mut self, ctx: &mut Ctx<'_>) {
         while let Some(Txn { zxid, record }) = ctx.history.deliver(self.end) {
             assert!(zxid <= self.end, "{zxid} is delivered, and does not count");

@@ -1,9 +1,8 @@
-//! A follower or an observer: adopts a leader's history, then takes what it orders.
+//! A follower or an observer: adopts the leader's history, then takes its transactions.
 //!
-//! Whatever the leader sends is logged at once and in order; it is delivered when it is committed,
-//! durable, and the leader has been confirmed by a quorum. So a broken synchronization leaves a
-//! prefix of the leader's history behind, whichever way it came.
-//!
+//! Packets are logged at once and in order. A transaction is delivered when it is committed and
+//! durable, and a quorum has confirmed the leader. So an interrupted synchronization leaves a
+//! prefix of the leader's history, with any method.
 //! Source: `quorum-sync-broadcast.md` §2, §4, §6.2, `Learner`, `Follower`, `Observer`.
 
 use std::collections::VecDeque;
@@ -26,18 +25,19 @@ use crate::reconfig::leader_stays;
 use crate::relay::Relay;
 use crate::start::Epochs;
 
-/// Attempts to connect to a leader, a whole pause apart.
+/// Attempts to connect to a leader that are a full pause apart.
 const CONNECT_TRIES: u32 = 5;
 
-/// The first pause before a leader is dialled again. It doubles until it is a whole one, and these attempts
-/// do not count: a leader listens from its own decision on, which may come a moment after this server's.
+/// First pause before another attempt to connect. It doubles up to a full pause, and these attempts
+/// do not count: the leader only listens once it knows the result of the election, perhaps a moment
+/// after this server.
 const QUICK_PAUSE: Duration = Duration::from_millis(2);
 
-/// How far an epoch may be ahead of the last promise that is promised at once. A bit that changed on its way would
-/// keep this server out of all epochs below.
+/// An epoch at most this far ahead is promised at once. Otherwise a flipped bit could keep this
+/// server out of all lower epochs.
 const EPOCHS_APART_MAX: u32 = 1000;
 
-/// How far a learner has got with its leader, in this order.
+/// The stages of a learner, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     /// Discovery: the learner dials, or waits before it dials again.
@@ -50,18 +50,19 @@ enum Stage {
     EpochAccepted,
     /// Synchronization by TRUNC: the disk truncates the log.
     Truncation,
-    /// Synchronization by SNAP: the leader's tree is on its way.
+    /// Synchronization by SNAP: the leader's snapshot is being received.
     SnapshotTransfer,
-    /// Synchronization by SNAP: the leader's tree is here and ends before a transaction that this server knows to be
-    /// committed. The transactions behind it decide: a leader's tree may be older than its history.
+    /// Synchronization by SNAP: the snapshot ends before a transaction that this server knows to be
+    /// committed. The transactions after it decide whether the leader has that: a snapshot may be
+    /// older than the leader's history.
     SnapshotDoubted,
-    /// Synchronization by SNAP: the disk makes the leader's tree this server's own.
+    /// Synchronization by SNAP: the disk installs the snapshot.
     SnapshotInstall,
-    /// Synchronization: the learner receives the transactions that it lacks.
+    /// Synchronization: the learner receives missing transactions.
     CatchUp,
-    /// Synchronization: NEWLEADER has come, and the disk makes everything before it durable.
+    /// Synchronization: NEWLEADER has arrived, and everything before it is being synced.
     HistorySync,
-    /// Synchronization: the disk makes the leader's epoch this server's current one.
+    /// Synchronization: the leader's epoch is being stored as the current epoch.
     EpochSync,
     /// The learner has acknowledged NEWLEADER, and waits for UPTODATE.
     Synchronized,
@@ -69,49 +70,49 @@ enum Stage {
     Broadcast,
 }
 
-/// A follower or an observer, from the decision of its election on.
+/// A follower or an observer, from the end of its election on.
 #[derive(Debug)]
 pub(crate) struct Learner {
     leader: ServerId,
     observer: bool,
-    /// Whom it learns from, one after the other, if not from the leader itself.
+    /// The observer masters to try in turn, if not the leader itself.
     masters: VecDeque<ServerId>,
-    /// Whom it dials, or has dialled.
+    /// The server it is connected or connecting to.
     dialled: ServerId,
-    /// The observers that learn from this server.
+    /// At a follower: the observers that learn from it.
     relay: Option<Relay>,
     stage: Stage,
     link: Option<LinkId>,
-    /// Attempts that count.
+    /// Attempts to connect that count.
     tries: u32,
-    /// The next pause that does not make its attempt count.
+    /// The next pause after which an attempt does not count.
     quick_pause: Duration,
     retry_at: Duration,
-    /// Whether nobody is dialled any more, and the role ends then.
+    /// Whether it makes no more attempts; the role ends at `retry_at`.
     gives_up: bool,
-    /// When the leader's silence ends this.
+    /// When the leader counts as dead unless it sends something.
     deadline: Duration,
     epoch: Epoch,
-    /// What the leader has committed.
+    /// The newest transaction that the leader has committed.
     committed: Zxid,
-    /// What this server has acknowledged.
+    /// The newest transaction that this server has acknowledged.
     acked: Zxid,
-    /// What must be durable before the leader's history is acknowledged.
+    /// What must be durable before NEWLEADER is acknowledged.
     prove: Zxid,
-    /// What came while the disk was busy, or behind a tree that is doubted.
+    /// Packets received while the disk was busy, or after a doubted snapshot.
     held: VecDeque<QuorumPacket>,
-    /// The newest transaction of the tree that has come, and of what came behind it while that was doubted.
+    /// The end of the received snapshot, or of the transactions after it while it is doubted.
     copy_end: Zxid,
-    /// The end of its history when the leader's last ping came.
+    /// The end of its history at the leader's last ping.
     had: Zxid,
-    /// Whether it has asked for the leader's whole tree, with a history of its own.
+    /// Whether it has requested a snapshot despite a history of its own.
     wants_tree: bool,
-    /// The configuration the leader began with.
+    /// The configuration in NEWLEADER.
     config: Option<Arc<Membership>>,
 }
 
 impl Learner {
-    /// Dials the leader, or these other servers one after the other, after a pause.
+    /// Connects to the leader, or to the masters in turn, after a pause.
     pub(crate) fn new(
         ctx: &mut Ctx<'_>,
         leader: ServerId,
@@ -197,17 +198,17 @@ impl Learner {
         });
     }
 
-    /// Whom it follows.
+    /// The leader.
     pub(crate) fn leader(&self) -> ServerId {
         self.leader
     }
 
-    /// Whom it learns from, or tries to.
+    /// The server it learns from, or tries to.
     pub(crate) fn master(&self) -> ServerId {
         self.dialled
     }
 
-    /// Until when it would have dialled its leader, if it has not reached it.
+    /// The end of its attempts to connect, if it is still connecting.
     pub(crate) fn dials_until(&self) -> Option<Duration> {
         (self.stage == Stage::Connecting).then_some(self.deadline)
     }
@@ -217,7 +218,7 @@ impl Learner {
         self.relay.as_ref()
     }
 
-    /// The same, to be told something.
+    /// The observers that learn from this server, mutably.
     pub(crate) fn relay_mut(&mut self) -> Option<&mut Relay> {
         self.relay.as_mut()
     }
@@ -227,17 +228,17 @@ impl Learner {
         self.deadline.min(self.retry_at).min(relay)
     }
 
-    /// The newest transaction the leader has committed.
+    /// The newest transaction that the leader has committed.
     pub(crate) fn committed(&self) -> Zxid {
         self.committed
     }
 
-    /// The connection to the leader, once this server serves.
+    /// The connection to the leader, during broadcast.
     pub(crate) fn serving(&self) -> Option<LinkId> {
         self.link.filter(|_| self.stage == Stage::Broadcast)
     }
 
-    /// This server stood still: what its leader said in that time is still to be heard.
+    /// This server was suspended: extends the leader's deadline, since its packets may be unread.
     pub(crate) fn postpone(&mut self, time: Duration) {
         self.deadline += time;
         if let Some(relay) = &mut self.relay {
@@ -245,12 +246,12 @@ impl Learner {
         }
     }
 
-    /// Whether it has no vote.
+    /// Whether it is an observer.
     pub(crate) fn is_observer(&self) -> bool {
         self.observer
     }
 
-    /// The leader, if it has said nothing for too long.
+    /// The leader, if it has been silent for too long.
     pub(crate) fn silent_leader(&self, now: Duration) -> Option<ServerId> {
         (self.deadline <= now && self.dialled == self.leader).then_some(self.leader)
     }
@@ -294,7 +295,7 @@ impl Learner {
             return Ok(());
         }
         if self.dialled != self.leader {
-            // Not at once: whoever looks for a leader is heard by all who vote.
+            // Not at once: every voter hears a server that looks for a leader.
             self.gives_up = true;
             self.retry_at = ctx.now + ctx.options.connect_pause;
             return Ok(());
@@ -332,7 +333,7 @@ impl Learner {
         Ok(())
     }
 
-    /// This server's tree is doubted, or no more.
+    /// Handles a change of doubt in this server's tree.
     pub(crate) fn doubts(&self, ctx: &mut Ctx<'_>, change: Change) {
         match change {
             Change::None => {}
@@ -370,8 +371,8 @@ impl Learner {
         }
     }
 
-    /// Bytes move. From the leader: it is not silent, for a tree or a large packet may take longer than the whole limit.
-    /// To an observer: see there.
+    /// Bytes move. From the leader: it is alive; a snapshot or a large packet may take longer than
+    /// the whole limit. To an observer: see [`Relay::moves`].
     pub(crate) fn moves(&mut self, ctx: &Ctx<'_>, link: LinkId) {
         if !self.is_link(link) {
             self.relay.iter_mut().for_each(|relay| relay.moves(ctx, link));
@@ -380,7 +381,7 @@ impl Learner {
         }
     }
 
-    /// For how long the leader may be silent.
+    /// How long the leader may be silent.
     fn patience(&self, ctx: &Ctx<'_>) -> Duration {
         let serves = self.stage >= Stage::EpochSync;
         if serves { ctx.options.sync_time() } else { ctx.options.init_time() }
@@ -403,11 +404,11 @@ impl Learner {
         ctx.doubt.exact_digests = info.is_ok_and(|info| info.exact_digests);
         let is_far = self.epoch.0 - ctx.epochs.accepted.0.min(self.epoch.0) > EPOCHS_APART_MAX;
         if is_far && !ctx.doubt.is_told_again(self.epoch) {
-            // A promise cannot be taken back.
+            // A promise cannot be withdrawn.
             return Err(Leave::EpochFarAhead { epoch: self.epoch, promised: ctx.epochs.accepted });
         }
         if self.epoch == ctx.epochs.accepted || zebu_proto::mutant!("epoch not promised") {
-            // It was promised before: the answer does not count again.
+            // It was promised before: the answer must not count again.
             self.accept(ctx, None);
         } else {
             self.stage = Stage::EpochPromise;
@@ -419,7 +420,7 @@ impl Learner {
     fn accept(&mut self, ctx: &mut Ctx<'_>, current_epoch: Option<Epoch>) {
         self.stage = Stage::EpochAccepted;
         self.wants_tree = ctx.doubt.take_wish();
-        // Who has nothing is sent everything.
+        // A server without a history gets a snapshot.
         let zxid = if self.wants_tree { NO_ZXID } else { ctx.history_end() };
         let data = EpochAck { current_epoch }.to_data();
         self.send(ctx, QuorumPacket::with_data(PacketKind::ACKEPOCH, zxid, data));
@@ -448,7 +449,7 @@ impl Learner {
 
     // ---- synchronization
 
-    /// The packet that says how this server gets the leader's history.
+    /// Handles the packet that announces the method of synchronization.
     fn first(&mut self, ctx: &mut Ctx<'_>, packet: &QuorumPacket) -> Result<(), Leave> {
         match packet.kind {
             PacketKind::DIFF => {
@@ -458,7 +459,8 @@ impl Learner {
             PacketKind::SNAP if packet.zxid.epoch() > self.epoch => {
                 return Err(Leave::TreeOfLaterEpoch { zxid: packet.zxid, epoch: self.epoch });
             }
-            // The leader does not know what this server has acknowledged, so it has not made sure of that.
+            // The leader does not know what this server has acknowledged, so its snapshot may lack
+            // that.
             PacketKind::SNAP if self.wants_tree && packet.zxid < ctx.history.last() => {
                 return Err(Leave::TreeTooShort { zxid: packet.zxid, last: ctx.history.last() });
             }
@@ -480,7 +482,7 @@ impl Learner {
         Ok(())
     }
 
-    /// The log has been cut where it was to be cut, or there is nothing that leads there.
+    /// The log was truncated as requested, or no snapshot and log lead there.
     pub(crate) fn truncated(&mut self, ctx: &mut Ctx<'_>, done: bool) -> Result<(), Leave> {
         if self.stage != Stage::Truncation {
             return Ok(());
@@ -492,13 +494,14 @@ impl Learner {
         self.go_on(ctx)
     }
 
-    /// Everything this server has is the leader's history, too: it counts as soon as the leader does.
+    /// This server's whole history is part of the leader's: it is committed as soon as the leader
+    /// is confirmed.
     fn agreed(&mut self, ctx: &Ctx<'_>) {
         self.stage = Stage::CatchUp;
         self.committed = ctx.history.last();
     }
 
-    /// The leader's tree has come, as of `zxid`.
+    /// The leader's snapshot has arrived, as of `zxid`.
     pub(crate) fn copied(&mut self, ctx: &mut Ctx<'_>, link: LinkId, zxid: Zxid) {
         if self.stage != Stage::SnapshotTransfer {
             return;
@@ -511,8 +514,8 @@ impl Learner {
         }
     }
 
-    /// What follows a tree that is older than what this server knows to be committed: the leader's history reaches
-    /// that, or ends before.
+    /// Handles packets after a snapshot that is older than this server's committed history: the
+    /// leader's history either reaches that or ends before.
     fn judge(&mut self, ctx: &mut Ctx<'_>, packet: QuorumPacket) -> Result<(), Leave> {
         match packet.kind {
             PacketKind::PROPOSAL | PacketKind::INFORM | PacketKind::INFORMANDACTIVATE => {
@@ -538,7 +541,7 @@ impl Learner {
         ctx.out.push(Output::Restore(link));
     }
 
-    /// The leader's tree is this server's now.
+    /// The snapshot is installed.
     pub(crate) fn restored(&mut self, ctx: &mut Ctx<'_>, zxid: Zxid) -> Result<(), Leave> {
         if self.stage != Stage::SnapshotInstall {
             return Ok(());
@@ -548,7 +551,7 @@ impl Learner {
         self.go_on(ctx)
     }
 
-    /// Takes what came while the disk was busy.
+    /// Handles the packets received while the disk was busy.
     fn go_on(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
         while let Some(packet) = self.held.pop_front() {
             self.synchronize(ctx, packet)?;
@@ -556,7 +559,7 @@ impl Learner {
         Ok(())
     }
 
-    /// Between the first packet and UPTODATE.
+    /// Handles a packet between the first one and UPTODATE.
     fn synchronize(&mut self, ctx: &mut Ctx<'_>, packet: QuorumPacket) -> Result<(), Leave> {
         match packet.kind {
             PacketKind::PROPOSAL => self.log(ctx, packet).map(drop),
@@ -586,7 +589,8 @@ impl Learner {
                     ctx.config_adopted(config.clone());
                 }
                 if self.observer && !ctx.quorums.is_observer(ctx.options.me) {
-                    // The leader may need its vote to bring about that it has one.
+                    // The leader may need this server's vote to commit the configuration that makes
+                    // it a voter.
                     ctx.appoint(self.leader, packet.zxid);
                     return Err(Leave::HasVoteInProposed);
                 }
@@ -613,7 +617,7 @@ impl Learner {
         }
     }
 
-    /// Goes on once everything that came before NEWLEADER is durable.
+    /// Continues once everything before NEWLEADER is durable.
     fn proving(&mut self, ctx: &mut Ctx<'_>) {
         if zebu_proto::mutant!("history acknowledged before fsync")
             && self.stage == Stage::HistorySync
@@ -636,7 +640,7 @@ impl Learner {
             (PacketKind::PROPOSAL, false) => {
                 let zxid = packet.zxid;
                 if !self.log(ctx, packet)? && zxid <= ctx.history.flushed() {
-                    // The leader has sent it twice: it has been logged before.
+                    // The leader has sent it twice, and it was logged the first time.
                     self.send(ctx, QuorumPacket::new(PacketKind::ACK, zxid));
                 }
             }
@@ -667,9 +671,10 @@ impl Learner {
         Ok(())
     }
 
-    /// The leader has proposed everything up to `end`. What this server had logged at the ping before must be part of
-    /// that: else it takes what the leader proposes for what it has had before. A proposal may overtake a ping of
-    /// the original's, so the newest end says nothing yet.
+    /// Checks that the leader's proposals, which reach up to `end`, include what this server had
+    /// logged at the previous ping. Otherwise this server would mistake new proposals for
+    /// transactions it already has. In the original a proposal may overtake a ping, so the newest
+    /// logged end cannot be checked yet.
     fn compare_ends(&mut self, ctx: &Ctx<'_>, end: Zxid) -> Result<(), Leave> {
         let had = std::mem::replace(&mut self.had, ctx.history.last());
         if had > end && had.epoch() == self.epoch {
@@ -678,7 +683,7 @@ impl Learner {
         Ok(())
     }
 
-    /// Logs a transaction, unless it has been logged before.
+    /// Logs a transaction, unless it was logged before. Returns whether it was logged now.
     fn log(&mut self, ctx: &mut Ctx<'_>, packet: QuorumPacket) -> Result<bool, Leave> {
         let last = ctx.history.last();
         let zxid = packet.zxid;
@@ -697,7 +702,7 @@ impl Learner {
         }
         ctx.history.push(Txn { zxid, record: record.clone() });
         if self.observer && !ctx.options.observer.logs {
-            // As durable as it will ever be.
+            // It never becomes more durable.
             ctx.history.set_flushed(zxid);
             *ctx.unlogged = true;
         } else {
@@ -711,7 +716,8 @@ impl Learner {
         self.commit_and_tell(ctx, zxid, None)
     }
 
-    /// The leader has committed a transaction; after a reconfiguration, another one leads perhaps.
+    /// The leader has committed a transaction. `leads`: after a reconfiguration, the designated
+    /// leader.
     fn commit_and_tell(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -736,8 +742,8 @@ impl Learner {
 
     // ---- reconfiguration
 
-    /// A reconfiguration is committed and comes into force; the packet says who leads then, and
-    /// tells observers what it is.
+    /// A reconfiguration is committed. The packet names the designated leader; for observers it
+    /// contains the reconfiguration.
     fn reconfigure(&mut self, ctx: &mut Ctx<'_>, packet: QuorumPacket) -> Result<(), Leave> {
         let QuorumPacket { kind, zxid, data, .. } = packet;
         let Ok(Activate { leader, txn }) = Activate::decode(&data.unwrap_or_default()) else {
@@ -759,11 +765,12 @@ impl Learner {
         }
     }
 
-    /// This server serves: what its leader began with is in force, unless that is a reconfiguration
-    /// that is still to be committed.
+    /// This server starts to serve: the configuration in NEWLEADER is committed, unless it is a
+    /// reconfiguration that is still pending.
     fn complete(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
         let Some(config) = self.config.take() else { return Ok(()) };
-        // What the leader has proposed itself is in force when it says so. An observer does not hear of it before.
+        // The leader announces the commit of its own reconfigurations. An observer does not hear of
+        // them before.
         let version = config.version();
         let proposed_since = version.epoch() == self.epoch && version.counter() > 0;
         let is_open = proposed_since && version > self.committed
@@ -772,7 +779,7 @@ impl Learner {
         if is_open { Ok(()) } else { self.activate(ctx, config, None) }
     }
 
-    /// A configuration is in force: this server leaves if its role or its leader is another now.
+    /// A configuration is committed. Ends the role if this server's role or leader changes.
     fn activate(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -803,7 +810,7 @@ impl Learner {
         }
     }
 
-    /// Acknowledges every transaction that has become durable.
+    /// Acknowledges the transactions that have become durable.
     fn acknowledge(&mut self, ctx: &mut Ctx<'_>) {
         if self.observer {
             return;
@@ -820,8 +827,8 @@ impl Learner {
         self.acked = self.acked.max(flushed);
     }
 
-    /// Applies what does not fit in memory although the leader has not been confirmed. It is in the
-    /// log already; should another leader take it back, it takes the tree back with it.
+    /// Applies transactions that exceed the memory limit before the leader is confirmed. They are
+    /// in the log; a leader that truncates them truncates the tree too.
     fn relieve(&mut self, ctx: &mut Ctx<'_>) {
         if ctx.history.is_far_ahead() {
             self.deliver(ctx);

@@ -21,7 +21,8 @@ pub enum Leave {
     /// The followers that have been heard of within `syncLimit` are no quorum.
     #[error("this leader hears no quorum of followers any more")]
     QuorumLost,
-    /// While a reconfiguration is in progress, the followers heard of are no quorum of the configuration in force.
+    /// While a reconfiguration is in progress, the followers heard of are no quorum of the
+    /// configuration in force.
     #[error("this leader hears no quorum of the configuration before the one it works on")]
     FormerQuorumLost,
     /// A supporter of a leader that waits for a quorum votes again.
@@ -60,14 +61,16 @@ pub enum Leave {
         /// Where its history ends.
         last: Zxid,
     },
-    /// A reconfiguration is in force that another server leads, and that server's followers have left.
+    /// A reconfiguration is in force that another server leads, and that server's followers have
+    /// left.
     #[error("server {} leads the new configuration", .0.0)]
     Succeeded(ServerId),
     /// The reconfiguration that this leader completed as its first act has another leader.
     #[error("the configuration that came into force with this leader's epoch has another leader")]
     ConfigHasOtherLeader,
 
-    /// A quorum of followers has one and the same tree after a transaction, and this leader has another one.
+    /// A quorum of followers has one and the same tree after a transaction, and this leader has
+    /// another one.
     #[error(
         "after {zxid:?} a quorum of followers has another tree than this leader: its own is wrong, and it neither \
          votes nor serves until a leader elected without it has sent it the whole tree"
@@ -107,7 +110,8 @@ pub enum Leave {
         /// What this server has promised.
         promised: Epoch,
     },
-    /// The leader's epoch is so far ahead that this server wants to hear it twice before it promises it.
+    /// The leader's epoch is so far ahead that this server wants to hear it twice before it
+    /// promises it.
     #[error("the leader's epoch {:x} is far ahead of {:x}: it has to be told again", epoch.0, promised.0)]
     EpochFarAhead {
         /// The leader's.
@@ -123,7 +127,8 @@ pub enum Leave {
         /// The leader's epoch.
         epoch: Epoch,
     },
-    /// This server asked for the whole tree, and the leader's ends before what this server has logged.
+    /// This server asked for the whole tree, and the leader's ends before what this server has
+    /// logged.
     #[error("the leader's tree ends at {zxid:?}, and this server has logged up to {last:?}")]
     TreeTooShort {
         /// Where the leader's tree ends.
@@ -142,7 +147,8 @@ pub enum Leave {
     /// TRUNC names a place that no snapshot and log of this server lead to.
     #[error("no snapshot and log of this server lead to where the leader truncates")]
     TruncatedNowhere,
-    /// The leader's history ends before a transaction that this server has and knows to be committed.
+    /// The leader's history ends before a transaction that this server has and knows to be
+    /// committed.
     #[error(
         "server {} leads without {certain:?}, which is committed: its quorum has lost everything behind {end:?}; this \
          server keeps its data and does not follow",
@@ -239,7 +245,8 @@ pub enum Leave {
     /// The server is asked to stop: a leader lets another server lead.
     #[error("this server is asked to stop")]
     Retired,
-    /// The followers have made more durable that this leader's disk has not than its memory may hold.
+    /// The followers have made more durable that this leader's disk has not than its memory may
+    /// hold.
     #[error("this leader's disk is too far behind its followers' disks")]
     DiskBehind,
     /// A sync of this server's log has not come back for `syncLimit`.

@@ -1,7 +1,7 @@
 //! How servers agree: membership, election, discovery, synchronization and broadcast.
 //!
 //! Pure state machines over opaque transactions: no sockets, files, clock, threads or randomness.
-//! Knows no znode, and of transactions only which ones are reconfigurations.
+//! This crate knows no znodes; of transactions it only recognises reconfigurations.
 
 mod busy;
 mod catchup;

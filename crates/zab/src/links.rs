@@ -1,8 +1,8 @@
-//! Connections of those who learn from a server: how far each has come, how it is brought up to date,
-//! and when its silence ends it.
+//! The connections of a server's learners: the stage of each, its synchronization, and its
+//! deadline.
 //!
-//! A leader and a follower that serves observers both have them. What they tell their learners, and
-//! what they make of the answers, is theirs.
+//! Both a leader and a follower that serves observers have learners. They decide themselves what to
+//! send in broadcast, and how to handle the answers.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Values};
@@ -16,22 +16,22 @@ use crate::config::Membership;
 use crate::ctx::Ctx;
 use crate::io::{LinkId, Options, Output};
 
-/// How far a learner has come.
+/// The stage of a learner.
 #[derive(Clone, Debug)]
 pub(crate) enum Stage {
-    /// The connection is new: the learner has not said who it is.
+    /// Connected: the learner has not introduced itself.
     Connected,
     /// The learner has sent FOLLOWERINFO or OBSERVERINFO, with the epoch that it promised last.
     Introduced,
     /// The leader has sent LEADERINFO.
     EpochTold,
-    /// The learner has sent ACKEPOCH, and waits for its turn.
+    /// The learner has sent ACKEPOCH, and waits for synchronization.
     EpochAcked,
-    /// The leader reads the part of its log that the learner lacks.
+    /// The server reads the part of its log that the learner lacks.
     LogRead(Catchup),
-    /// The leader's tree, which ends at this zxid, is on its way.
+    /// The snapshot, which ends at this zxid, is being sent.
     SnapshotTransfer(Zxid),
-    /// Everything is on its way, NEWLEADER included.
+    /// Everything is queued, including NEWLEADER.
     NewLeaderSent,
     /// The learner has acknowledged NEWLEADER.
     Synchronized,
@@ -39,35 +39,35 @@ pub(crate) enum Stage {
     Broadcast,
 }
 
-/// A learner's connection, with what only its owner keeps of it.
+/// A learner's connection. `own`: data that only the leader or the relay needs.
 #[derive(Debug)]
 pub(crate) struct Link<T> {
     pub(crate) server: ServerId,
     pub(crate) observer: bool,
     pub(crate) stage: Stage,
-    /// Its newest zxid, as it said.
+    /// The learner's newest zxid, as it reported.
     pub(crate) zxid: Zxid,
-    /// When its silence ends it.
+    /// When the connection is closed for silence.
     pub(crate) deadline: Duration,
     pub(crate) own: T,
-    /// It has a history of its own.
+    /// Whether it has a history of its own.
     synced_before: bool,
-    /// How it is being brought up to date; `None` before and after that.
+    /// How it is being synchronized; `None` before and after.
     way: Option<Way>,
 }
 
 impl<T> Link<T> {
-    /// Whether it has said that it is a server's.
+    /// Whether it has introduced itself as this server.
     pub(crate) fn is_of(&self, server: ServerId) -> bool {
         self.server == server && !matches!(self.stage, Stage::Connected)
     }
 
-    /// Whether it hears of everything that happens.
+    /// Whether it receives all packets of broadcast.
     pub(crate) fn is_registered(&self) -> bool {
         matches!(self.stage, Stage::NewLeaderSent | Stage::Synchronized | Stage::Broadcast)
     }
 
-    /// Whether it has the history that it was sent.
+    /// Whether it has acknowledged NEWLEADER.
     pub(crate) fn is_proven(&self) -> bool {
         matches!(self.stage, Stage::Synchronized | Stage::Broadcast)
     }
@@ -76,15 +76,15 @@ impl<T> Link<T> {
         matches!(self.stage, Stage::Broadcast)
     }
 
-    /// It has said something; returns for how long it may be silent now.
+    /// The learner has sent something. Returns how long it may be silent now.
     pub(crate) fn heard(&mut self, now: Duration, options: &Options) -> Duration {
         let limit = if self.is_proven() { options.sync_time() } else { options.init_time() };
         self.deadline = now + limit;
         limit
     }
 
-    /// It has taken more of what waits for it. Whether that counts: while it is brought up to date it has nothing to
-    /// say itself, however long that takes.
+    /// The learner has accepted more queued bytes. Returns whether that counts as a sign of life:
+    /// during synchronization it has nothing to send, however long that takes.
     pub(crate) fn moves(&mut self, now: Duration, options: &Options) -> bool {
         let counts = matches!(
             self.stage,
@@ -96,7 +96,7 @@ impl<T> Link<T> {
         counts
     }
 
-    /// It has acknowledged the history that it was sent.
+    /// It has acknowledged NEWLEADER.
     pub(crate) fn proves(&mut self, now: Duration, options: &Options) {
         assert!(matches!(self.stage, Stage::NewLeaderSent), "asked for proof: {:?}", self.stage);
         self.stage = Stage::Synchronized;
@@ -105,44 +105,45 @@ impl<T> Link<T> {
     }
 }
 
-/// What brings a learner further that is brought up to date.
+/// An event that continues a synchronization.
 pub(crate) enum Progress {
-    /// Its turn has come.
+    /// Synchronization may start.
     Begins,
-    /// A part of the log on disk has been read.
+    /// A part of the log on disk was read.
     LogRead(LogRead),
-    /// The whole tree has been sent.
+    /// The snapshot was sent.
     CopySent,
 }
 
-/// What the owner has to do for a learner that is being brought up to date.
+/// The next step of a synchronization, to be done by the owner of the links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Todo {
-    /// Nothing, for now or for ever.
+    /// Nothing, for now.
     Nothing,
-    /// Send it the whole tree.
+    /// Send a snapshot.
     Copy,
-    /// Ask it to acknowledge: everything up to the end is on its way.
+    /// Register the learner and send NEWLEADER: everything up to the end is queued.
     Register,
 }
 
-/// Who has come, as it says itself; `None` when that cannot be read, or is from before epochs.
+/// The learner's introduction; `None` if it cannot be decoded, or its protocol is too old to know
+/// epochs.
 pub(crate) fn introduction(packet: &QuorumPacket) -> Option<LearnerInfo> {
     let info = LearnerInfo::decode(packet.data.as_deref()).ok().flatten();
     info.filter(LearnerInfo::acknowledges_epochs)
 }
 
-/// The connections of those who learn from a server.
+/// The connections of a server's learners.
 #[derive(Debug)]
 pub(crate) struct Links<T> {
     links: BTreeMap<LinkId, Link<T>>,
     ping_at: Duration,
-    /// Learners for which the log on disk has proven to be of no use.
+    /// Learners for which the log on disk was of no use.
     copy_next: BTreeSet<ServerId>,
 }
 
 impl<T> Links<T> {
-    /// Nobody has come yet; the first ping is due then.
+    /// No connections. `ping_at`: when the first ping is due.
     pub(crate) fn new(ping_at: Duration) -> Self {
         Self { links: BTreeMap::new(), ping_at, copy_next: BTreeSet::new() }
     }
@@ -193,24 +194,24 @@ impl<T> Links<T> {
         self.links.values()
     }
 
-    /// Those who hear of everything that happens.
+    /// The learners that receive all packets of broadcast.
     pub(crate) fn registered(&self) -> impl Iterator<Item = (LinkId, &Link<T>)> {
         self.iter().filter(|(_, link)| link.is_registered())
     }
 
-    /// Whose link is like this.
+    /// The links that match a condition.
     pub(crate) fn which(&self, is: impl Fn(&Link<T>) -> bool) -> Vec<LinkId> {
         self.iter().filter(|(_, link)| is(link)).map(|(id, _)| id).collect()
     }
 
-    /// Whether a connection is a learner's that takes part in the broadcast.
+    /// Whether the connection's learner takes part in broadcast.
     pub(crate) fn serves(&self, id: LinkId) -> bool {
         self.get(id).is_some_and(Link::is_serving)
     }
 
     // ---- coming and going
 
-    /// Somebody has connected.
+    /// A learner has connected.
     pub(crate) fn accepted(&mut self, ctx: &Ctx<'_>, id: LinkId, own: T) {
         let link = Link {
             server: ServerId(0),
@@ -226,7 +227,7 @@ impl<T> Links<T> {
         assert!(before.is_none(), "{id:?} is of two connections");
     }
 
-    /// A connection is gone.
+    /// A connection has ended.
     pub(crate) fn remove(&mut self, id: LinkId) {
         self.links.remove(&id);
     }
@@ -236,23 +237,23 @@ impl<T> Links<T> {
         self.remove(id);
     }
 
-    /// Closes everything.
+    /// Closes all connections.
     pub(crate) fn leave(self, out: &mut Vec<Output>) {
         out.push(Output::Unlisten);
         out.extend(self.links.into_keys().map(Output::Close));
     }
 
-    /// A connection says who it is from.
+    /// A learner has introduced itself.
     ///
-    /// Older ones of the same server stay until this one has taken part in the discovery: everybody can claim a
-    /// server's id.
+    /// Older connections of the same server stay until this one has taken part in discovery: anyone
+    /// can claim a server id.
     pub(crate) fn introduced(&mut self, id: LinkId, server: ServerId, observer: bool) {
         let Some(link) = self.get_mut(id) else { return };
         assert!(matches!(link.stage, Stage::Connected), "introduced twice: {:?}", link.stage);
         (link.server, link.observer, link.stage) = (server, observer, Stage::Introduced);
     }
 
-    /// Tells a learner the epoch, and whether the digests in what it will learn are exact.
+    /// Sends LEADERINFO: the epoch, and whether the server's digests are exact.
     pub(crate) fn ask(&mut self, ctx: &mut Ctx<'_>, id: LinkId, epoch: Epoch, exact: bool) {
         let Some(link) = self.get_mut(id) else { return };
         assert!(matches!(link.stage, Stage::Introduced), "told the epoch: {:?}", link.stage);
@@ -263,12 +264,13 @@ impl<T> Links<T> {
         ctx.out.push(Output::Send(id, packet));
     }
 
-    /// A learner has accepted the epoch, and says what it has: the epoch that it followed in last, if it
-    /// tells. `None` when its words make no sense; its connection is closed then.
+    /// Handles ACKEPOCH. Returns the learner's current epoch, if it reports one. `None` if the
+    /// packet is invalid; its connection is then closed.
     ///
-    /// Older connections of the same server end here, before it is brought up to date: what it has acknowledged
-    /// on them may be cut now. `has` says what that is; whoever lacks some of it is not that server, or has lost
-    /// it, and has to wait until the older connection is known to be dead.
+    /// Older connections of the same server are closed before it is synchronized, because
+    /// transactions acknowledged on them may now be truncated. `has` returns what was acknowledged.
+    /// A learner that lacks some of it is a different server, or has lost data: it must wait until
+    /// the older connection is known to be dead.
     pub(crate) fn counted(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -302,12 +304,12 @@ impl<T> Links<T> {
 
     // ---- silence
 
-    /// When something is due: a ping, or the end of who has been silent for too long.
+    /// When a ping or the deadline of a silent learner is due.
     pub(crate) fn deadline(&self) -> Duration {
         self.values().map(|link| link.deadline).fold(self.ping_at, Duration::min)
     }
 
-    /// Closes the connections of those who have been silent for too long.
+    /// Closes the connections of learners that were silent for too long.
     pub(crate) fn close_silent(&mut self, ctx: &mut Ctx<'_>) {
         let now = ctx.now;
         for id in self.which(|link| link.deadline <= now) {
@@ -315,19 +317,20 @@ impl<T> Links<T> {
         }
     }
 
-    /// This server stood still: its learners' words of that time are still to be heard.
+    /// This server was suspended: extends its learners' deadlines, since their packets may be
+    /// unread.
     pub(crate) fn postpone(&mut self, time: Duration) {
         for link in self.links.values_mut() {
             link.deadline += time;
         }
     }
 
-    /// Pings are due within half a tick.
+    /// Makes pings due within half a tick.
     pub(crate) fn ping_soon(&mut self, ctx: &Ctx<'_>) {
         self.ping_at = self.ping_at.min(ctx.now + ctx.options.tick / 2);
     }
 
-    /// Whether pings are due; if so, the next ones are in half a tick.
+    /// Whether pings are due. If so, schedules the next ones in half a tick.
     pub(crate) fn ping_is_due(&mut self, ctx: &Ctx<'_>) -> bool {
         let is_due = self.ping_at <= ctx.now;
         if is_due {
@@ -336,7 +339,7 @@ impl<T> Links<T> {
         is_due
     }
 
-    /// Shows all who hear of everything how far that is.
+    /// Pings all registered learners with this zxid.
     pub(crate) fn ping(&self, ctx: &mut Ctx<'_>, zxid: Zxid) {
         for (id, _) in self.registered() {
             ctx.out.push(Output::Send(id, QuorumPacket::new(PacketKind::PING, zxid)));
@@ -345,7 +348,7 @@ impl<T> Links<T> {
 
     // ---- synchronization
 
-    /// Brings a learner further to the history up to `end`.
+    /// Continues a learner's synchronization with the history up to `end`.
     pub(crate) fn advance(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -360,7 +363,7 @@ impl<T> Links<T> {
         }
     }
 
-    /// Decides how a learner gets the history up to `end`, and begins.
+    /// Chooses the method of synchronization up to `end`, and starts.
     fn begin(&mut self, ctx: &mut Ctx<'_>, id: LinkId, end: Zxid) -> Todo {
         let Some(link) = self.get(id) else { return Todo::Nothing };
         let server = link.server;
@@ -385,8 +388,8 @@ impl<T> Links<T> {
         self.go_on(ctx, id, catchup, next)
     }
 
-    /// Sends the whole tree, as of what has been delivered. What happens meanwhile is kept nowhere for
-    /// the learner: afterwards it gets that like anybody else who is behind.
+    /// Sends a snapshot as of the delivered end. Later transactions are not kept for the learner:
+    /// it then gets them like any learner that is behind.
     pub(crate) fn copy(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
         ctx.out.push(Output::SendCopy(id));
         if let Some(link) = self.get_mut(id) {
@@ -394,14 +397,14 @@ impl<T> Links<T> {
         }
     }
 
-    /// A learner cannot be brought up to date yet; it waits, for as long as it may be silent.
+    /// Postpones a learner's synchronization. It waits, at most as long as it may be silent.
     pub(crate) fn begin_later(&mut self, id: LinkId) {
         if let Some(link) = self.get_mut(id) {
             (link.stage, link.way) = (Stage::EpochAcked, None);
         }
     }
 
-    /// What has happened while the whole tree was sent follows.
+    /// The snapshot was sent: continues with the transactions after it.
     fn copy_sent(&mut self, ctx: &mut Ctx<'_>, id: LinkId, end: Zxid) -> Todo {
         let Some(link) = self.get_mut(id) else { return Todo::Nothing };
         let Stage::SnapshotTransfer(copy) = link.stage else { return Todo::Nothing };
@@ -433,8 +436,7 @@ impl<T> Links<T> {
         }
     }
 
-    /// Whether a learner may be brought up to date this way now; it counts if so.
-    ///
+    /// Whether a learner may be synchronized with this method now. If so, it counts.
     /// Source: `LearnerSyncThrottler`.
     fn admits(&mut self, ctx: &Ctx<'_>, id: LinkId, way: Way) -> bool {
         let others = self.iter().filter(|(other, link)| *other != id && link.way == Some(way));
@@ -445,8 +447,8 @@ impl<T> Links<T> {
         admitted
     }
 
-    /// From here on a learner hears of everything as it happens: it is asked to acknowledge, and told
-    /// who is a member.
+    /// Registers a learner: from now on it gets all packets of broadcast. Sends NEWLEADER with the
+    /// configuration.
     pub(crate) fn register(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -462,7 +464,7 @@ impl<T> Links<T> {
         ctx.out.push(Output::Send(id, packet));
     }
 
-    /// A learner may serve.
+    /// Sends UPTODATE: the learner may serve.
     pub(crate) fn serve(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
         let Some(link) = self.get_mut(id) else { return };
         assert!(matches!(link.stage, Stage::Synchronized), "it serves: {:?}", link.stage);

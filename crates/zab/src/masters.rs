@@ -1,9 +1,10 @@
-//! Whom an observer learns from instead of the leader: one of those who vote, in turn.
+//! Observer masters: the voters from which an observer learns, in turn.
 //!
-//! When none has served it for as long as an ensemble may take to begin, the leader itself is asked. The original goes
-//! on with them for ever, though they may never be of use: its own masters let go of whoever has a transaction of an
-//! earlier epoch that nobody else has, as a leader that lost its vote may; and while a leader waits for the vote
-//! that the observer is to get, nobody else serves.
+//! If none has served the observer for as long as an ensemble may take to start, it asks the leader
+//! itself. The original never does, though its masters may be of no use. They disconnect an
+//! observer that has a transaction of an earlier epoch which no other server has, as a leader that
+//! lost its vote may. And while a leader waits for the vote that the observer is about to get, no
+//! follower serves.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,20 +16,19 @@ use crate::io::Options;
 use crate::learner::Learner;
 use crate::random::Random;
 
-/// Those who may serve an observer, and which of them is next.
+/// The masters, and which one is next.
 #[derive(Debug, Default)]
 pub(crate) struct Masters {
-    /// Everybody who votes, in an order of this observer's own.
+    /// All voters, in an order chosen by this observer.
     known: Vec<ServerId>,
     next: usize,
-    /// Since when it has tried in vain.
+    /// Since when its attempts have failed.
     vain_since: Option<Duration>,
 }
 
 impl Masters {
-    /// Whom to try now, beginning with the one behind the last, and whether all of them have had their turn. Nobody: the
-    /// leader itself.
-    ///
+    /// The masters to try now, starting after the last one, and whether all have been tried. Empty:
+    /// the leader itself.
     /// Source: `QuorumPeer.updateObserverMasterList`, `nextObserverMaster`.
     pub(crate) fn untried(
         &mut self,
@@ -56,7 +56,7 @@ impl Masters {
             }
         }
         debug_assert!(members.voters().all(|it| self.known.contains(&it)), "a master is left out");
-        // A leader has other things to do; without followers, there is only the leader.
+        // The leader is left out to spare it. Without followers, only the leader remains.
         let to_try = self.known[self.next..].iter().copied();
         (to_try.filter(|master| *master != leader).collect(), all_tried)
     }

@@ -1,9 +1,10 @@
-//! The election network: one connection for each pair of servers, dialled by the larger of the two.
+//! The election network: one connection for each pair of servers, opened by the server with the
+//! higher id.
 //!
-//! Decides who dials, which connection is kept and what is sent again; the driver opens sockets and
-//! exchanges the initial messages. For each peer only the newest message matters: it replaces an
-//! unsent one, and goes out once more on a new connection, since the old one may have died with it.
-//! Source: `quorum-election.md` part I, `QuorumCnxManager`.
+//! Decides which server connects, which connection is kept and what is sent again. The driver opens
+//! sockets and exchanges the initial messages. Only the newest message to each peer matters: it
+//! replaces an unsent one, and is repeated on a new connection, since it may have been lost with
+//! the old one. Source: `quorum-election.md` part I, `QuorumCnxManager`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,41 +13,43 @@ use zebu_proto::ServerId;
 
 use crate::election::Ballot;
 
-/// How often servers that cannot be reached are dialled again while there is no leader. Votes are repeated more and
-/// more rarely, up to once a minute, and would be all that is dialled for; a new connection brings the newest one.
+/// How often to reconnect to unreachable servers while there is no leader. Votes are repeated at
+/// growing intervals of up to a minute, too rarely to trigger reconnects. A new connection carries
+/// the newest vote.
 pub(crate) const REDIAL_AFTER: Duration = Duration::from_secs(5);
 
-/// A connection of the election network: a number that is never used twice.
+/// Identifies a connection of the election network. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WireId(pub u64);
 
-/// What happened on the election network.
+/// Events of the election network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// A server has dialled this one and said who it is.
+    /// A server has connected and introduced itself.
     Accepted {
         /// The connection.
         wire: WireId,
-        /// Who it says it is.
+        /// The server id that it gives.
         peer: ServerId,
     },
-    /// A dial has succeeded, and the initial message is written.
+    /// This server has connected and sent the initial message.
     Dialled {
         /// The connection.
         wire: WireId,
-        /// Whom it leads to.
+        /// The other server.
         peer: ServerId,
     },
-    /// A dial has failed.
+    /// This server could not connect.
     Refused(ServerId),
-    /// A connection is gone, at either end's wish.
+    /// A connection was closed by either side.
     Closed(WireId),
 }
 
-/// What is to be done on the election network.
+/// Effects on the election network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Dial a server, at the address it named itself if it did, else at that of the configuration.
+    /// Connect to a server, at the address that it announced itself, otherwise at the configured
+    /// one.
     Dial(ServerId),
     /// Send a notification.
     Send(WireId, Ballot),
@@ -58,7 +61,7 @@ pub enum Output {
 struct Line {
     wire: Option<WireId>,
     dialling: bool,
-    /// Not sent yet.
+    /// The unsent ballot.
     next: Option<Ballot>,
     last: Option<Ballot>,
 }
@@ -76,28 +79,28 @@ pub struct Mesh {
 }
 
 impl Mesh {
-    /// No connections yet.
+    /// No connections.
     pub fn new(me: ServerId) -> Self {
         let (lines, wires, absent) = Default::default();
         Self { me, lines, wires, absent, redial_at: Duration::ZERO }
     }
 
-    /// The servers that could not be reached when last tried, or whose connection has broken since.
+    /// The servers that were unreachable at the last attempt, or whose connection has broken since.
     pub fn absent(&self) -> &BTreeSet<ServerId> {
         &self.absent
     }
 
-    /// Whether there has been anything to do with a server.
+    /// Whether there was ever a connection or message for this server.
     pub fn knows(&self, peer: ServerId) -> bool {
         self.lines.contains_key(&peer)
     }
 
-    /// How many servers that is.
+    /// The number of servers with a connection or message so far.
     pub fn acquaintances(&self) -> usize {
         self.lines.len()
     }
 
-    /// Whose connection this is.
+    /// The server at the other end of a connection.
     pub fn peer(&self, wire: WireId) -> Option<ServerId> {
         self.wires.get(&wire).copied()
     }
@@ -114,7 +117,7 @@ impl Mesh {
         }
     }
 
-    /// Dials a server to which there is no connection.
+    /// Connects to a server without a connection.
     pub fn dial(&mut self, peer: ServerId, out: &mut Vec<Output>) {
         let line = self.lines.entry(peer).or_default();
         if peer != self.me && line.wire.is_none() && !line.dialling {
@@ -123,13 +126,12 @@ impl Mesh {
         }
     }
 
-    /// When [`Mesh::redial`] is due, for these servers.
+    /// When [`Mesh::redial`] is due for these servers.
     pub fn redial_due(&self, mut peers: impl Iterator<Item = ServerId>) -> Duration {
         if peers.any(|peer| self.absent.contains(&peer)) { self.redial_at } else { Duration::MAX }
     }
 
-    /// Dials those of these servers again that cannot be reached, if it is time: the way to one of them may be
-    /// open again.
+    /// Reconnects to the unreachable ones of these servers, if it is due.
     pub fn redial(
         &mut self,
         now: Duration,
@@ -146,12 +148,12 @@ impl Mesh {
         }
     }
 
-    /// All are dialled now.
+    /// All servers are being dialled now: schedules the next time.
     pub fn redial_later(&mut self, now: Duration) {
         self.redial_at = now + REDIAL_AFTER;
     }
 
-    /// Takes what happened.
+    /// Handles an event.
     pub fn step(&mut self, input: Input, out: &mut Vec<Output>) {
         match input {
             Input::Accepted { wire, peer } if peer > self.me => self.keep(wire, peer, out),
@@ -160,7 +162,7 @@ impl Mesh {
                 if peer == self.me {
                     return;
                 }
-                // Its end of the old connection is gone, or it would not dial.
+                // The peer has lost its end of the old connection, otherwise it would not connect.
                 if let Some(old) = self.lines.entry(peer).or_default().wire.take() {
                     self.wires.remove(&old);
                     out.push(Output::Close(old));
@@ -172,7 +174,7 @@ impl Mesh {
                 if peer < self.me {
                     self.keep(wire, peer, out);
                 } else {
-                    // It knows of this server now and dials back.
+                    // The peer knows this server now and connects in turn.
                     out.push(Output::Close(wire));
                 }
             }
@@ -223,7 +225,7 @@ impl Mesh {
         }
     }
 
-    /// Closes everything, as after a change of the members.
+    /// Closes all connections, for example after a reconfiguration.
     pub fn restart(&mut self, out: &mut Vec<Output>) {
         out.extend(self.wires.keys().map(|wire| Output::Close(*wire)));
         *self = Self::new(self.me);

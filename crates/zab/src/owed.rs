@@ -1,7 +1,7 @@
-//! What a server's own disk owes: for how long it has not got further.
+//! How long this server's own disk has made no progress.
 //!
-//! Nobody whose client is here gets an answer before a transaction is durable here, whatever a quorum of the others
-//! has. So a server whose disk hangs serves no longer, as a leader closes the connection of such a follower.
+//! A server answers its clients only when a transaction is durable on its own disk, whatever a
+//! quorum has. So a server whose disk hangs stops serving, as a leader disconnects such a follower.
 
 use std::time::Duration;
 
@@ -9,14 +9,15 @@ use zebu_proto::Zxid;
 
 use crate::history::History;
 
-/// A transaction that is not durable here yet, and since when that is so.
+/// A transaction that is not durable here, and since when.
 ///
-/// The newest one there was when the one before had become durable: a disk that is slow gets further.
+/// It is the newest one at the time the previous one became durable, so a slow disk still counts as
+/// making progress.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Owed(Option<(Zxid, Duration)>);
 
 impl Owed {
-    /// Looks at the disk of a server; one that does not serve owes nothing.
+    /// Checks the disk's progress. A server that does not serve has no deadline.
     pub(crate) fn look(&mut self, now: Duration, history: &History, serves: bool) {
         let (flushed, last) = (history.flushed(), history.last());
         assert!(flushed <= last, "{flushed} is durable, and {last} is all there is");
@@ -24,14 +25,14 @@ impl Owed {
         self.0 = owed.or((serves && last > flushed).then_some((last, now)));
     }
 
-    /// This server stood still: what the disk has done meanwhile is not told yet.
+    /// This server was suspended: reports of the disk may be outstanding.
     pub(crate) fn postpone(&mut self, time: Duration) {
         if let Some((_, since)) = &mut self.0 {
             *since += time;
         }
     }
 
-    /// When it will have been owed for so long.
+    /// When the disk will have been without progress for `limit`.
     pub(crate) fn due(&self, limit: Duration) -> Duration {
         self.0.map_or(Duration::MAX, |(_, since)| since + limit)
     }

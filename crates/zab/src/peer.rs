@@ -1,7 +1,8 @@
 //! One member of an ensemble: looks for a leader, leads, or learns.
 //!
 //! Owns the epochs, the history and the configurations, which outlive every role. Before it votes,
-//! everything it asked the disk for is done, so that its vote says what a restart would find.
+//! all its requests to the disk must be complete, so that its vote equals what a restart would
+//! find.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,20 +36,21 @@ use crate::vain::Vain;
 mod elections;
 mod facts;
 
-/// Servers at which no more are heard that are not members.
+/// Maximum number of known servers; beyond it, non-members are ignored.
 const ACQUAINTANCES_MAX: usize = 512;
 
-/// How far what the disk remembers to be committed may lag behind.
+/// How far the committed zxid on disk may lag behind.
 const TELL_PAUSE: Duration = Duration::from_millis(200);
 
-/// What a member lacks that has no leader.
+/// Why a member has no leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lacks {
     /// Why its last role ended.
     pub why: Leave,
-    /// Whether it does not vote, since its own history is lost, damaged or older than what it has served.
+    /// Whether it does not vote because its history is lost, damaged or older than what it has
+    /// served.
     pub abstains: bool,
-    /// The voters that it could not reach when it last tried.
+    /// The voters that were unreachable at the last attempt.
     pub unreachable: Vec<ServerId>,
 }
 
@@ -61,7 +63,7 @@ enum Part {
     Learning(Box<Learner>),
 }
 
-/// One member of an ensemble. See the module's documentation.
+/// One member of an ensemble.
 #[derive(Debug)]
 pub struct Peer {
     options: Options,
@@ -73,7 +75,7 @@ pub struct Peer {
     unlogged: bool,
     /// The newest transaction that this server knows to be committed.
     certain: Zxid,
-    /// Up to where the disk has been told so, and not before when it is told again.
+    /// Up to where the disk stores that, and when it may be stored next.
     told: Zxid,
     tells_at: Duration,
     busy: Busy,
@@ -81,40 +83,40 @@ pub struct Peer {
     election: Election,
     mesh: Mesh,
     part: Part,
-    /// What was heard before this server could vote.
+    /// Ballots received before this server could vote.
     early: BTreeMap<ServerId, Ballot>,
-    /// Who has begun to look for a leader while this server had one, and when.
+    /// Servers that began to look for a leader while this server had one, and when.
     ahead: BTreeMap<ServerId, (Duration, Ballot)>,
-    /// Who has no vote, and has asked who leads while this server did not know.
+    /// Non-voters that asked for the leader while it was unknown.
     asked: BTreeSet<ServerId>,
-    /// A leader that has said nothing for too long, until it is heard of again.
+    /// A leader that was silent for too long, until it is heard again.
     silent: Option<ServerId>,
-    /// Whom it has followed in vain last.
+    /// The leaders followed in vain.
     vain: Vain,
-    /// Before this it does not look for a leader.
+    /// No look for a leader before this time.
     rest_until: Duration,
-    /// At an observer: whom it may learn from.
+    /// At an observer: its masters.
     masters: Masters,
     random: Random,
-    /// The members are others than those that the election network was made for.
+    /// Whether the membership has changed since the election network was set up.
     members_changed: bool,
-    /// Who leads the configuration that ended the last role.
+    /// The designated leader of the configuration that ended the last role.
     appointed: Option<Appointed>,
-    /// The latest epoch that has ended a leadership of this server, as a voter had promised it.
+    /// The latest promised epoch that ended a leadership of this server.
     outbid: Epoch,
-    /// What its own disk owes while it serves.
+    /// Progress of its own disk while it serves.
     owed: Owed,
-    /// Whether a file with a proposed configuration is to be removed, as its transaction never got to the log.
+    /// Whether to remove the file of a proposed configuration whose transaction is not in the log.
     withdraws: bool,
     left: Leave,
-    /// How often that was [`Leave::SupporterLooks`].
+    /// How often a role ended with [`Leave::SupporterLooks`].
     disloyal: u64,
-    /// It is asked to stop: it takes no role and no part in elections any more.
+    /// Whether it was asked to stop: it takes no role and no part in elections.
     retired: bool,
 }
 
 impl Peer {
-    /// A member that has just started; it looks for a leader at its first step.
+    /// Creates a member; it looks for a leader at its first step.
     pub fn new(options: Options, start: Start) -> Self {
         let Start {
             epochs,
@@ -127,7 +129,7 @@ impl Peer {
             has_database,
         } = start;
         let mut quorums = Quorums::new(committed);
-        // What was proposed in a transaction that never got to the log was never acknowledged.
+        // A proposed configuration whose transaction is not in the log was never acknowledged.
         let is_there =
             |config: &Arc<Membership>| config.version().counter() == 0 || config.version() <= last;
         let proposed = last_seen.is_some();
@@ -139,7 +141,7 @@ impl Peer {
                 quorums.propose(Arc::new(config));
             }
         }
-        // A later start would take it for what has got there meanwhile.
+        // Otherwise a later start would take it for the transaction now at its zxid.
         let withdraws = proposed && options.reconfig && !quorums.is_joint();
         Self {
             epochs,
@@ -176,7 +178,7 @@ impl Peer {
         }
     }
 
-    /// What this server has.
+    /// This server's history.
     pub fn history(&self) -> &History {
         &self.history
     }
@@ -190,7 +192,7 @@ impl Peer {
         self.epochs
     }
 
-    /// The newest transaction this server knows to be committed; it may not be delivered yet.
+    /// The newest transaction this server knows to be committed. It may not be delivered yet.
     pub fn committed(&self) -> Zxid {
         match &self.part {
             Part::Learning(learner) => learner.committed().max(self.history.delivered()),
@@ -198,28 +200,28 @@ impl Peer {
         }
     }
 
-    /// The newest transaction that this server has and knows to be committed: it has led or followed when a quorum
-    /// had it. It gives up nothing up to there at a leader's word.
+    /// The newest transaction that this server has and knows to be committed, because it was leader
+    /// or learner when a quorum had it. No leader can make it give up anything up to there.
     pub fn certain(&self) -> Zxid {
         self.certain
     }
 
-    /// The configurations that count.
+    /// The relevant configurations.
     pub fn quorums(&self) -> &Quorums {
         &self.quorums
     }
 
-    /// What this server is doing.
+    /// The state of this server.
     pub fn state(&self) -> State {
         self.election.state()
     }
 
-    /// Whether it looks for a leader, with a history that it could show meanwhile.
+    /// Whether it looks for a leader and has a history that it could serve read-only.
     pub fn looks_with_history(&self) -> bool {
         matches!(self.part, Part::Looking) && self.has_database
     }
 
-    /// What it lacks to have a leader, while it looks for one.
+    /// Why it has no leader, while it looks for one.
     pub fn lacks(&self) -> Option<Lacks> {
         let looks = matches!(self.part, Part::Settling | Part::Looking);
         let voters = self.quorums.voters().filter(|voter| self.mesh.absent().contains(voter));
@@ -232,12 +234,13 @@ impl Peer {
         self.left
     }
 
-    /// How often this server gave up to lead before it had begun, as a supporter looked for a leader again.
+    /// How often this server gave up leading before broadcast because a supporter looked for a
+    /// leader again.
     pub fn disloyal_supporters(&self) -> u64 {
         self.disloyal
     }
 
-    /// Whose connection of the election network this is.
+    /// The server at the other end of a connection of the election network.
     pub fn wire_peer(&self, wire: crate::mesh::WireId) -> Option<ServerId> {
         self.mesh.peer(wire)
     }
@@ -256,7 +259,7 @@ impl Peer {
         part.min(tells).min(self.election.deadline()).min(self.owed.due(self.options.sync_time()))
     }
 
-    /// The epoch this server leads in, if it does.
+    /// The epoch of this leader in broadcast; `None` otherwise.
     pub fn leads(&self) -> Option<Epoch> {
         match &self.part {
             Part::Leading(leader) => leader.epoch(),
@@ -264,8 +267,8 @@ impl Peer {
         }
     }
 
-    /// At an established leader, the zxid of the next transaction; `None` when the epoch has none
-    /// left, and anywhere else.
+    /// At an established leader, the zxid of the next transaction; `None` if the epoch is
+    /// exhausted, and in other roles.
     pub fn next_zxid(&self) -> Option<Zxid> {
         match &self.part {
             Part::Leading(leader) if leader.epoch().is_some() => {
@@ -275,10 +278,10 @@ impl Peer {
         }
     }
 
-    /// Orders a transaction, whose zxid is [`Peer::next_zxid`].
+    /// Proposes a transaction, whose zxid is [`Peer::next_zxid`].
     ///
     /// # Panics
-    /// When this server does not lead, or the zxid is another.
+    /// If this server does not lead, or the zxid is a different one.
     pub fn propose(&mut self, now: Duration, record: Bytes, out: &mut Vec<Output>) -> Zxid {
         let zxid = self.next_zxid().expect("a leader with zxids left proposes");
         let (part, mut ctx) = self.split(now, out);
@@ -288,9 +291,9 @@ impl Peer {
         zxid
     }
 
-    /// At an established leader: asks for [`crate::Up::Confirmed`] with this token once everything
-    /// proposed so far is committed and it is certain that this server has led until after this
-    /// call. Tokens come back in the order of the calls.
+    /// At an established leader: requests [`crate::Up::Confirmed`] with this token, once everything
+    /// proposed so far is committed and it is certain that this server still led after this call.
+    /// Tokens return in the order of the calls.
     pub fn confirm(&mut self, now: Duration, token: u64, out: &mut Vec<Output>) {
         let (part, mut ctx) = self.split(now, out);
         if let Part::Leading(leader) = part {
@@ -298,7 +301,7 @@ impl Peer {
         }
     }
 
-    /// At a serving learner: sends the leader a packet. False when there is no leader.
+    /// At a serving learner: sends a packet to the leader. False if there is no leader.
     pub fn send_to_leader(&mut self, packet: QuorumPacket, out: &mut Vec<Output>) -> bool {
         let link = match &self.part {
             Part::Learning(learner) => learner.serving(),
@@ -308,7 +311,7 @@ impl Peer {
         link.is_some()
     }
 
-    /// At an established leader, or a follower with observers: sends a learner a packet behind
+    /// At an established leader, or a follower with observers: sends a packet to a learner after
     /// everything committed so far.
     pub fn send_to_learner(&mut self, link: LinkId, packet: QuorumPacket, out: &mut Vec<Output>) {
         let serves = match &self.part {
@@ -321,7 +324,8 @@ impl Peer {
         }
     }
 
-    /// At an established leader: whether a quorum of a configuration follows it, itself included.
+    /// At an established leader: whether a quorum of a configuration, including this server,
+    /// follows it.
     pub fn reaches_quorum(&self, now: Duration, config: &Membership) -> bool {
         match &self.part {
             Part::Leading(leader) => leader.reaches(now, self.options.me, config),
@@ -329,14 +333,14 @@ impl Peer {
         }
     }
 
-    /// Ends the role, whatever it is.
+    /// Ends the current role.
     pub fn resign(&mut self, now: Duration, why: Leave, out: &mut Vec<Output>) {
         self.leave(now, why, out);
         self.settle(now, out);
     }
 
-    /// Whether the ensemble loses nothing when this server retires: everything that it has proposed as a leader is
-    /// committed, and those who may elect another leader have it.
+    /// Whether this server may stop without harm: all its proposals as a leader are committed, and
+    /// the voters that may elect the next leader have them.
     pub fn may_retire(&self) -> bool {
         match &self.part {
             Part::Leading(leader) => leader.may_retire(self.options.me, &self.quorums),
@@ -344,10 +348,11 @@ impl Peer {
         }
     }
 
-    /// Ends the role for good, as the server is to stop. From here on this server neither votes nor answers votes.
+    /// Ends the role for good because the server stops. From now on it neither votes nor answers
+    /// votes.
     ///
-    /// The others decide the next election as soon as they know that it cannot be reached, so its connections and its
-    /// election port are closed at once.
+    /// The others decide the next election as soon as they know that this server is unreachable. So
+    /// its connections and its election port are closed at once.
     pub fn retire(&mut self, now: Duration, out: &mut Vec<Output>) {
         self.retired = true;
         if !zebu_proto::mutant!("retired server is there") {
@@ -363,7 +368,7 @@ impl Peer {
         }
     }
 
-    /// Takes one event and pushes what it asks for, to be done in that order.
+    /// Takes one event and appends its effects to `out`, in the order they must be carried out.
     pub fn step(&mut self, now: Duration, input: Input, out: &mut Vec<Output>) {
         if std::mem::take(&mut self.withdraws) {
             out.push(Output::Config(ConfigChange::Withdrawn));
@@ -383,7 +388,7 @@ impl Peer {
         }
     }
 
-    /// Remembers what a quorum has made durable: what an established leader has committed.
+    /// Updates the zxid known to be committed from that of an established leader.
     fn learn(&mut self) {
         let committed = match &self.part {
             Part::Leading(leader) if leader.epoch().is_some() => self.history.delivered(),
@@ -396,7 +401,8 @@ impl Peer {
         assert!(self.certain <= self.history.last(), "{} is certain and not there", self.certain);
     }
 
-    /// What the disk may be told to be committed, and has not been told: nothing that it does not have itself.
+    /// The committed zxid to store on disk, if there is news. It is never beyond the durable end of
+    /// the log.
     fn untold(&self) -> Option<Zxid> {
         let end = self.certain.min(self.history.flushed());
         (end > self.told && !self.unlogged).then_some(end)
@@ -441,7 +447,7 @@ impl Peer {
         assert!(!self.unlogged || !self.options.observer.logs, "what is logged is on the disk");
     }
 
-    /// The election network is made for other members.
+    /// Resets the election network for a new membership.
     fn meet_anew(&mut self, out: &mut Vec<Output>) {
         let mut done = Vec::new();
         self.mesh.restart(&mut done);
@@ -469,7 +475,7 @@ impl Peer {
         (&mut self.part, ctx)
     }
 
-    /// Takes one event. Each kind of event has a method of its own.
+    /// Handles one event with the method for its kind.
     fn handle(&mut self, now: Duration, input: Input, out: &mut Vec<Output>) -> Result<(), Leave> {
         match input {
             Input::Tick => self.tick(now, out),
@@ -547,7 +553,7 @@ impl Peer {
         }
     }
 
-    /// This server stood still: what others have said meanwhile, and what the disk has done, is not heard yet.
+    /// This server was suspended: messages and disk reports of that time may be unread.
     fn stalled(&mut self, time: Duration) {
         if zebu_proto::mutant!("pause taken for silence") {
             return;
@@ -560,7 +566,7 @@ impl Peer {
         }
     }
 
-    /// A connection of the election network has begun or ended.
+    /// A connection of the election network was opened or closed.
     fn meet(
         &mut self,
         now: Duration,
@@ -583,13 +589,13 @@ impl Peer {
         self.mesh.step(input, &mut done);
         out.extend(done.into_iter().map(Output::Mesh));
         if self.mesh.absent().len() > absent {
-            // It may be the last one whose vote was waited for.
+            // It may be the last server whose vote was awaited.
             self.reconsider(now, out)?;
         }
         Ok(())
     }
 
-    /// A notification has come over a connection of the election network.
+    /// A notification arrived on a connection of the election network.
     fn heard(
         &mut self,
         now: Duration,
@@ -606,7 +612,7 @@ impl Peer {
         self.hear(now, from, ballot, out)
     }
 
-    /// A learner has dialled this server.
+    /// A learner has connected.
     fn accepted(&mut self, now: Duration, link: LinkId, out: &mut Vec<Output>) {
         let (part, mut ctx) = self.split(now, out);
         match part {
@@ -619,7 +625,7 @@ impl Peer {
         }
     }
 
-    /// The connection that this server has asked for is there.
+    /// The connection requested with [`Output::Connect`] is open.
     fn connected(&mut self, now: Duration, link: LinkId, out: &mut Vec<Output>) {
         let (part, mut ctx) = self.split(now, out);
         match part {
@@ -635,7 +641,7 @@ impl Peer {
         }
     }
 
-    /// A packet has come from the leader, or from a server that learns from this one.
+    /// A packet from the leader or a learner has arrived.
     fn packet(
         &mut self,
         now: Duration,
@@ -662,7 +668,7 @@ impl Peer {
         Ok(())
     }
 
-    /// The leader's tree has come.
+    /// The leader's snapshot has arrived.
     fn copied(&mut self, now: Duration, link: LinkId, zxid: Zxid, out: &mut Vec<Output>) {
         let (part, mut ctx) = self.split(now, out);
         if let Part::Learning(learner) = part
@@ -672,7 +678,7 @@ impl Peer {
         }
     }
 
-    /// Bytes of something large move over a connection.
+    /// Bytes of a large packet or snapshot move on a connection.
     fn moves(&mut self, now: Duration, link: LinkId, out: &mut Vec<Output>) {
         match self.split(now, out) {
             (Part::Leading(leader), ctx) => leader.moves(&ctx, link),
@@ -703,7 +709,7 @@ impl Peer {
         }
     }
 
-    /// The oracle says whether this server may go on alone.
+    /// The oracle's answer: whether this server may continue alone.
     fn oracle(
         &mut self,
         now: Duration,
@@ -718,7 +724,8 @@ impl Peer {
         }
     }
 
-    /// The log is durable up to `zxid`, unless it is being cut or replaced: then the sync was of what goes.
+    /// The log is durable up to `zxid`. Ignored while the log is being truncated or replaced: the
+    /// sync then concerned records that are removed.
     fn flushed(&mut self, now: Duration, zxid: Zxid, out: &mut Vec<Output>) {
         if self.busy.changes_the_log() {
             return;
@@ -757,7 +764,7 @@ impl Peer {
         }
     }
 
-    /// The log was cut where the leader wanted it, or no snapshot and log lead there.
+    /// The log was truncated as requested, or no snapshot and log lead there.
     fn truncated(
         &mut self,
         now: Duration,
@@ -785,18 +792,19 @@ impl Peer {
         }
     }
 
-    /// The tree is what the disk has.
+    /// The tree was reloaded from disk.
     fn reloaded(&mut self, end: Option<Zxid>) {
         assert!(self.busy.reloading, "something was to be reloaded");
         self.busy.reloading = false;
         self.unlogged = false;
         self.has_database = end.is_some();
-        // It stays bound by what it knows to be proposed, though the transaction comes anew.
+        // A configuration it knows to be proposed stays binding, though its transaction will arrive
+        // again.
         self.history.reset(end.unwrap_or(Zxid::ZERO));
         self.certain = self.certain.min(self.history.last());
     }
 
-    /// The leader's tree is this server's, on the disk too.
+    /// The leader's snapshot is installed and durable.
     fn restored(
         &mut self,
         now: Duration,
@@ -819,7 +827,7 @@ impl Peer {
         }
     }
 
-    /// Tree and log end at `zxid` now.
+    /// Tree and log now end at `zxid`.
     fn cut(&mut self, zxid: Zxid) {
         if zxid < self.history.delivered() {
             self.history.reset(zxid);
@@ -829,8 +837,8 @@ impl Peer {
         }
     }
 
-    /// Whether a server that has said who it is is heard: a member, or one that may become one. It may be in the
-    /// lists of members that other servers have been started with already.
+    /// Whether to listen to a server that has introduced itself: a member, or a server that may
+    /// become one. Other members' configurations may already contain it.
     fn may_take_part(&self, server: ServerId) -> bool {
         if zebu_proto::mutant!("other lists refused") {
             return self.quorums.is_member(server);
@@ -840,7 +848,7 @@ impl Peer {
             || self.mesh.acquaintances() < ACQUAINTANCES_MAX
     }
 
-    /// Ends the role of a server whose own disk is too far behind.
+    /// Ends the role if this server's own disk is too far behind.
     fn watch_disk(&mut self, now: Duration) -> Result<(), Leave> {
         let (serves, behind) = match &self.part {
             Part::Leading(leader) => (leader.epoch().is_some(), leader.falls_behind(&self.history)),
@@ -856,7 +864,7 @@ impl Peer {
         if hangs { Err(Leave::DiskHangs(self.options.sync_time())) } else { Ok(()) }
     }
 
-    /// One who learns from this server is brought further.
+    /// Continues the synchronization of a learner.
     fn advance(&mut self, now: Duration, link: LinkId, by: Progress, out: &mut Vec<Output>) {
         let (part, mut ctx) = self.split(now, out);
         match part {
@@ -870,7 +878,7 @@ impl Peer {
         }
     }
 
-    /// A random time below this, in whole milliseconds.
+    /// A random duration below `max`, in whole milliseconds.
     fn pause_below(&mut self, max: Duration) -> Duration {
         Duration::from_millis(self.random.below(max.as_millis() as u64))
     }
@@ -878,7 +886,7 @@ impl Peer {
     /// Ends the role.
     fn leave(&mut self, now: Duration, why: Leave, out: &mut Vec<Output>) {
         self.left = why;
-        // A leader elected without it sends it the tree.
+        // A leader elected without this server will send it a snapshot.
         self.has_database &= !matches!(why, Leave::TreeOutvoted { .. });
         self.tells_at = Duration::ZERO;
         self.owed = Owed::default();
@@ -889,10 +897,10 @@ impl Peer {
                 self.silent = learner.silent_leader(now);
                 self.vain.left(now, &learner, &self.options);
                 if learner.is_observer() {
-                    // Those who vote have enough to do with each other.
+                    // Leave the voters time for their election.
                     self.rest_until = now + self.pause_below(self.options.observer.look_pause_max);
                     if matches!(why, Leave::EpochOver { .. }) {
-                        // Only another leader can help.
+                        // Only a different leader can help.
                         self.rest_until += self.options.tick;
                     }
                     self.masters.left(now, &learner);
@@ -901,7 +909,7 @@ impl Peer {
             }
             Part::Settling | Part::Looking => return,
         }
-        // They were the first to notice, and do not repeat soon what they want.
+        // These servers noticed first, and will not repeat their votes soon.
         for (from, (at, ballot)) in std::mem::take(&mut self.ahead) {
             if now < at + self.options.patience.resend_min {
                 self.early.insert(from, ballot);
@@ -911,12 +919,12 @@ impl Peer {
         out.push(Output::Role(Role::Looking));
     }
 
-    /// Whether the disk has done everything it was asked for.
+    /// Whether all requests to the disk are complete.
     fn is_settled(&self) -> bool {
         !self.busy.any() && self.history.flushed() == self.history.last()
     }
 
-    /// Looks for a leader as soon as the disk has done what it was asked for.
+    /// Looks for a leader once all requests to the disk are complete.
     fn settle(&mut self, now: Duration, out: &mut Vec<Output>) {
         while matches!(self.part, Part::Settling)
             && !self.retired
@@ -926,7 +934,7 @@ impl Peer {
             if self.forget_unlogged(out) {
                 return;
             }
-            // Whoever has lost what it had leads nobody, though it be appointed.
+            // A server without its database must not lead, even if a reconfiguration designates it.
             let able = |it: &Appointed| {
                 let has = self.has_database || zebu_proto::mutant!("empty server leads");
                 has || it.leader != self.options.me
@@ -953,9 +961,10 @@ impl Peer {
         }
     }
 
-    /// If it votes from now on, what it votes with has to be on its disk. Says whether that takes time.
+    /// If this server is to vote, its vote must equal what is on disk, so it reloads the tree.
+    /// Returns whether it must wait for that.
     ///
-    /// What it forgets was committed without it.
+    /// The dropped transactions were committed without it.
     fn forget_unlogged(&mut self, out: &mut Vec<Output>) -> bool {
         let forgets = self.unlogged && !self.quorums.is_observer(self.options.me);
         if forgets {

@@ -1,5 +1,5 @@
-//! The configurations that count at the moment: the one in force, a proposed one beside it, and what
-//! others say is proposed.
+//! The relevant configurations: the committed one, a proposed one besides it, and one that only
+//! other servers have proposed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,43 +8,46 @@ use zebu_proto::ServerId;
 
 use crate::config::Membership;
 
-/// The committed configuration, the one that is proposed in this server's history, and hearsay.
+/// The committed configuration, the one proposed in this server's history, and one learned from
+/// election messages.
 ///
 /// Invariant: each has a higher version than those before it.
 ///
-/// Hearsay is what others have proposed in a transaction that this server does not have: whom it names
-/// takes part in elections, but nobody needs a quorum of them. It binds who has the transaction.
+/// The last one is proposed in a transaction that this server does not have. Its voters take part
+/// in elections, but no quorum of them is required. It only binds servers that have the
+/// transaction.
 #[derive(Clone, Debug)]
 pub struct Quorums {
     committed: Arc<Membership>,
     proposed: Option<Arc<Membership>>,
     heard: Option<Arc<Membership>>,
-    /// What the oracle of two servers says, if there is one.
+    /// The oracle's answer for two voters, if there is an oracle.
     oracle: Option<bool>,
 }
 
 impl Quorums {
-    /// A configuration that everybody agrees on.
+    /// A configuration without a pending change.
     pub fn new(committed: Arc<Membership>) -> Self {
         Self { committed, proposed: None, heard: None, oracle: None }
     }
 
-    /// The configuration in force.
+    /// The committed configuration.
     pub fn committed(&self) -> &Arc<Membership> {
         &self.committed
     }
 
-    /// The newest configuration that binds this server: the proposed one, or the one in force.
+    /// The newest configuration that binds this server: the proposed one, otherwise the committed
+    /// one.
     pub fn last_seen(&self) -> &Arc<Membership> {
         self.proposed.as_ref().unwrap_or(&self.committed)
     }
 
-    /// Whether a reconfiguration is under way that binds this server.
+    /// Whether a proposed configuration binds this server too.
     pub fn is_joint(&self) -> bool {
         self.proposed.is_some()
     }
 
-    /// A configuration has been proposed. An older one than is known changes nothing.
+    /// Adds a proposed configuration. Returns false, without effect, if it is not newer.
     pub fn propose(&mut self, config: Arc<Membership>) -> bool {
         let newer = config.version() > self.last_seen().version();
         if newer {
@@ -55,8 +58,8 @@ impl Quorums {
         newer
     }
 
-    /// Another server says that a configuration has been proposed. An older one than is known changes
-    /// nothing.
+    /// Adds a configuration learned from an election message. Returns false, without effect, if it
+    /// is not newer.
     pub fn hear(&mut self, config: Arc<Membership>) -> bool {
         let known = self.heard.as_ref().unwrap_or(self.last_seen());
         let newer = config.version() > known.version();
@@ -67,13 +70,13 @@ impl Quorums {
         newer
     }
 
-    /// Forgets hearsay; says whether there was any.
+    /// Drops a configuration learned from election messages. Returns whether there was one.
     pub fn forget_hearsay(&mut self) -> bool {
         self.heard.take().is_some()
     }
 
-    /// Another history has taken the place of this server's: what was proposed is what is proposed
-    /// there, even if that is older or nothing. Says whether that changes anything.
+    /// Replaces the proposed configuration because another history replaced this server's; it may
+    /// be older, or `None`. Returns whether that changes anything.
     pub fn adopt(&mut self, config: Option<Arc<Membership>>) -> bool {
         let before = self.last_seen().version();
         self.proposed = config.filter(|config| config.version() > self.committed.version());
@@ -81,7 +84,7 @@ impl Quorums {
         self.last_seen().version() != before
     }
 
-    /// A configuration is in force. An older one than is known changes nothing.
+    /// Commits a configuration. Returns false, without effect, if it is not newer.
     pub fn commit(&mut self, config: Arc<Membership>) -> bool {
         let older = zebu_proto::mutant!("older configuration comes back")
             && config.version() < self.committed.version();
@@ -93,7 +96,7 @@ impl Quorums {
         newer
     }
 
-    /// What has become known better is no longer proposed, or heard.
+    /// Drops configurations that are superseded.
     fn drop_old(&mut self) {
         let committed = self.committed.version();
         self.proposed = self.proposed.take().filter(|config| config.version() > committed);
@@ -111,50 +114,50 @@ impl Quorums {
         assert!(heard.is_none_or(|it| it > seen), "{heard:?} is hearsay, and old");
     }
 
-    /// Those that bind this server.
+    /// The configurations that bind this server.
     fn binding(&self) -> impl Iterator<Item = &Membership> {
         std::iter::once(&*self.committed).chain(self.proposed.as_deref())
     }
 
-    /// Those whose members take part in elections.
+    /// The configurations whose voters take part in elections.
     fn known(&self) -> impl Iterator<Item = &Membership> {
         self.binding().chain(self.heard.as_deref())
     }
 
-    /// Everybody with a vote in any configuration that is known, in ascending order.
+    /// The voters of all known configurations, in ascending order.
     pub fn voters(&self) -> impl Iterator<Item = ServerId> {
         let all: BTreeSet<ServerId> = self.known().flat_map(Membership::voters).collect();
         all.into_iter()
     }
 
-    /// Whether a server has a vote in any configuration that is known.
+    /// Whether a server is a voter in any known configuration.
     pub fn is_voter(&self, server: ServerId) -> bool {
         self.known().any(|config| config.is_voter(server))
     }
 
-    /// Whether a server is an observer: who is to get a vote is needed as one before it has it.
+    /// Whether a server is an observer and not about to become a voter: its vote may be needed
+    /// before the change is committed.
     pub fn is_observer(&self, server: ServerId) -> bool {
         self.committed.is_observer(server) && !self.is_voter(server)
     }
 
-    /// Whether a server is a member of any configuration that is known.
+    /// Whether a server is a member of any known configuration.
     pub fn is_member(&self, server: ServerId) -> bool {
         self.known().any(|config| config.member(server).is_some())
     }
 
-    /// How much a server's election counts; a server with 0 is not elected.
+    /// The weight of a server in elections; with weight 0 it is not elected.
     pub fn weight(&self, server: ServerId) -> u64 {
         self.known().map(|config| config.weight(server)).max().unwrap_or(0)
     }
 
-    /// The oracle has said whether this server may go on alone.
+    /// Stores the oracle's answer: whether this server may continue alone.
     pub fn set_oracle(&mut self, allows_alone: bool) {
         self.oracle = Some(allows_alone);
     }
 
-    /// What the oracle says: whether this server is enough, as one of two. `None` without an oracle
-    /// that counts.
-    ///
+    /// The oracle's answer: whether this server alone suffices, of two voters. `None` if no oracle
+    /// applies.
     /// Source: `QuorumOracleMaj`.
     pub fn oracle(&self) -> Option<bool> {
         self.oracle.filter(|_| !self.is_joint() && self.committed.heeds_oracle())

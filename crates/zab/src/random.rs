@@ -1,11 +1,11 @@
-//! Random choices that a seed decides: the same seed makes the same ones.
+//! Random choices determined by a seed.
 
-/// A small generator (xorshift64*), for spreading things out, never for secrets.
+/// A small generator (xorshift64*). Not for secrets.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The choices of this seed.
+    /// A generator with this seed.
     pub fn new(seed: u64) -> Self {
         Self(seed ^ 0x9e37_79b9_7f4a_7c15 | 1)
     }

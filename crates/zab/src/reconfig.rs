@@ -1,8 +1,9 @@
-//! What a change of the configuration means for a member, whatever its role.
+//! A configuration change, as every role handles it.
 //!
-//! A configuration is proposed before it is in force: from then on both count, until it is committed
-//! or taken back with the transaction it came with. Whoever is not told who leads the new one looks
-//! for a leader. Source: `quorum-reconfig.md` §3 and §6, `QuorumPeer.processReconfig`.
+//! A configuration is proposed before it is committed. From then on both count, until the proposed
+//! one is committed, or truncated with its transaction. A server that is not told the leader of the
+//! new configuration looks for a leader. Source: `quorum-reconfig.md` §3 and §6,
+//! `QuorumPeer.processReconfig`.
 
 use std::sync::Arc;
 
@@ -12,11 +13,11 @@ use crate::config::Membership;
 use crate::ctx::Ctx;
 use crate::io::{ConfigChange, Output};
 
-/// Whom to follow, or to become, without an election.
+/// The leader to join, or to become, without an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Appointed {
     pub(crate) leader: ServerId,
-    /// The reconfiguration's place in the order.
+    /// The zxid of the reconfiguration.
     pub(crate) zxid: Zxid,
 }
 
@@ -28,8 +29,8 @@ impl Ctx<'_> {
         }
     }
 
-    /// Another server says that a configuration is proposed: who is to vote in it is heard. Whether that
-    /// is news.
+    /// A configuration was learned from an election message: its voters take part in elections.
+    /// Returns whether it is new.
     pub(crate) fn config_heard(&mut self, config: Arc<Membership>) -> bool {
         let is_new = self.options.reconfig && self.quorums.hear(config.clone());
         if is_new {
@@ -38,19 +39,20 @@ impl Ctx<'_> {
         is_new
     }
 
-    /// A quorum has promised to acknowledge nothing but this server's history, and none of them has a
-    /// better one: what is proposed elsewhere only can never have been committed.
+    /// A quorum has promised to acknowledge only this server's history, and none of them has a
+    /// better one. So a configuration that is only proposed elsewhere was never committed, and is
+    /// dropped.
     pub(crate) fn forget_hearsay(&mut self) {
         if self.quorums.forget_hearsay() {
             self.out.push(Output::Config(ConfigChange::Heard(None)));
         }
     }
 
-    /// A leader's history takes the place of this server's, and with it what the leader knows to be
-    /// proposed: what is proposed here only has gone with the transaction it came with.
+    /// A leader's history replaces this server's, including the proposed configuration. One that is
+    /// proposed only here was truncated with its transaction.
     ///
     /// A quorum has promised the leader to acknowledge nothing else, and its history is the best of
-    /// theirs: what it does not know can never have been committed.
+    /// them. So a configuration unknown to the leader was never committed.
     pub(crate) fn config_adopted(&mut self, config: Arc<Membership>) {
         if !self.options.reconfig {
             return;
@@ -58,7 +60,7 @@ impl Ctx<'_> {
         if self.options.credulous {
             return self.config_replaced(Some(config));
         }
-        // What the leader has proposed since is on its way in the history already.
+        // Later proposals of the leader are already in the pending history.
         let pending = self.history.pending().filter_map(|txn| Membership::in_txn(&txn.record));
         let config = match pending.last() {
             Some(pending) if pending.version() > config.version() => Arc::new(pending),
@@ -68,14 +70,14 @@ impl Ctx<'_> {
         self.config_replaced(Some(config));
     }
 
-    /// The disk holds another history than before: what is proposed is what that has, which ends in a
-    /// tree with this configuration.
+    /// The history on disk has changed: the proposed configuration is now the newest one in it.
+    /// `in_tree`: the configuration in the tree where the history ends.
     pub(crate) fn config_found(&mut self, in_tree: Option<Arc<Membership>>) {
         if !self.options.reconfig {
             return;
         }
         let logged = self.history.all().filter_map(|txn| Membership::in_txn(&txn.record));
-        // What was agreed on with an epoch is in no transaction.
+        // A configuration agreed on with an epoch is in no transaction.
         let agreed = self.quorums.last_seen();
         let agreed = Some(agreed.clone()).filter(|config| config.version().counter() == 0);
         let found = logged.map(Arc::new).chain(in_tree).chain(agreed);
@@ -83,7 +85,7 @@ impl Ctx<'_> {
         self.config_replaced(newest);
     }
 
-    /// What is proposed is this, and what was before is not.
+    /// Replaces the proposed configuration.
     fn config_replaced(&mut self, config: Option<Arc<Membership>>) {
         if self.quorums.adopt(config) {
             let change = if self.quorums.is_joint() {
@@ -95,7 +97,7 @@ impl Ctx<'_> {
         }
     }
 
-    /// A configuration is in force; returns the one it replaces if there is more to it than another
+    /// A configuration is committed. Returns the one it replaces, if they differ in more than the
     /// version.
     pub(crate) fn config_committed(&mut self, config: Arc<Membership>) -> Option<Arc<Membership>> {
         let before = self.quorums.committed().clone();
@@ -108,14 +110,14 @@ impl Ctx<'_> {
         differs.then_some(before)
     }
 
-    /// When this role has ended, this server goes over to `leader` without an election.
+    /// Designates `leader`, to be joined without an election after this role.
     pub(crate) fn appoint(&mut self, leader: ServerId, zxid: Zxid) {
         *self.appointed = Some(Appointed { leader, zxid });
     }
 }
 
-/// Whether a leader goes on leading when one configuration takes another's place: with a vote in
-/// both, and where its learners can still find it.
+/// Whether a leader stays leader across a change of configuration: it needs a vote in both, and a
+/// quorum address where its learners still reach it.
 pub(crate) fn leader_stays(leader: ServerId, before: &Membership, after: &Membership) -> bool {
     let votes = before.is_voter(leader) && after.is_voter(leader);
     votes

@@ -1,7 +1,7 @@
-//! A follower that serves observers: brings them to its history, then tells them what is committed.
+//! A follower that serves observers: synchronizes them, then sends them the committed transactions.
 //!
-//! To an observer it looks like a leader. What observers' clients ask for goes on to the leader.
-//!
+//! To an observer it acts like a leader. Requests of the observers' clients are forwarded to the
+//! leader.
 //! Source: `quorum-sync-broadcast.md` §10, `ObserverMaster`.
 
 use std::time::Duration;
@@ -19,12 +19,12 @@ use crate::links::{self, Link, Links, Progress, Stage, Todo};
 #[derive(Debug)]
 pub(crate) struct Relay {
     links: Links<()>,
-    /// The newest transaction that is committed.
+    /// The newest committed transaction.
     end: Zxid,
 }
 
 impl Relay {
-    /// Serves observers from now on; everything up to `end` is committed.
+    /// Starts to serve observers; everything up to `end` is committed.
     pub(crate) fn new(ctx: &mut Ctx<'_>, end: Zxid) -> Self {
         ctx.out.push(Output::ListenForObservers);
         Self { links: Links::new(ctx.now + ctx.options.tick / 2), end }
@@ -38,12 +38,12 @@ impl Relay {
         assert!(all_observe, "a server that votes learns from a follower");
     }
 
-    /// How many observers have everything, or are being sent the last of it.
+    /// The number of observers that are synchronized, or have been sent everything.
     pub(crate) fn observers(&self) -> usize {
         self.links.registered().count()
     }
 
-    /// Whether a connection is that of an observer that serves.
+    /// Whether the connection's observer takes part in broadcast.
     pub(crate) fn serves(&self, link: LinkId) -> bool {
         self.links.serves(link)
     }
@@ -52,7 +52,7 @@ impl Relay {
         self.links.deadline()
     }
 
-    /// Closes everything.
+    /// Closes all connections.
     pub(crate) fn leave(self, out: &mut Vec<Output>) {
         self.links.leave(out);
     }
@@ -72,19 +72,20 @@ impl Relay {
         }
     }
 
-    /// This server stood still: its observers' words of that time are still to be heard.
+    /// This server was suspended: extends its observers' deadlines, since their packets may be
+    /// unread.
     pub(crate) fn postpone(&mut self, time: Duration) {
         self.links.postpone(time);
     }
 
-    /// An observer has taken more of what waits for it.
+    /// An observer has accepted more queued bytes.
     pub(crate) fn moves(&mut self, ctx: &Ctx<'_>, id: LinkId) {
         if let Some(link) = self.links.get_mut(id) {
             link.moves(ctx.now, ctx.options);
         }
     }
 
-    /// A packet of an observer. What it does wrong costs it its connection, nothing more.
+    /// Handles an observer's packet. A violation costs the observer its connection, nothing more.
     pub(crate) fn packet(&mut self, ctx: &mut Ctx<'_>, id: LinkId, packet: QuorumPacket) {
         let Some(link) = self.links.get_mut(id) else { return };
         link.heard(ctx.now, ctx.options);
@@ -100,7 +101,7 @@ impl Relay {
             (Stage::Broadcast, PacketKind::PING | PacketKind::REQUEST | PacketKind::REVALIDATE) => {
                 ctx.out.push(Output::Up(Up::FromLearner(id, packet)))
             }
-            // Whatever else an established observer says is of no use, but does no harm.
+            // Other packets of an established observer are ignored.
             (Stage::Broadcast, _) => {}
             _ => self.links.close(ctx, id),
         }
@@ -122,7 +123,8 @@ impl Relay {
             return;
         }
         if packet.zxid > self.end && packet.zxid.epoch() == ctx.epochs.current {
-            // The leader has committed that; nobody has to take it back. It waits for this server.
+            // The leader has committed these transactions, so they need not be truncated. The
+            // observer waits for this server to catch up.
             return;
         }
         self.advance(ctx, id, Progress::Begins);
@@ -130,13 +132,13 @@ impl Relay {
 
     // ---- synchronization
 
-    /// Brings a learner further to this follower's history.
+    /// Continues the synchronization of an observer.
     pub(crate) fn advance(&mut self, ctx: &mut Ctx<'_>, id: LinkId, by: Progress) {
         match self.links.advance(ctx, id, self.end, by) {
             Todo::Nothing => {}
             Todo::Copy => self.links.copy(ctx, id),
             Todo::Register => {
-                // What is proposed beside it may yet fail.
+                // A configuration that is only proposed may still fail.
                 let config = ctx.quorums.committed().clone();
                 self.links.register(ctx, id, ctx.epochs.current, &config);
             }
@@ -145,7 +147,8 @@ impl Relay {
 
     // ---- broadcast
 
-    /// The leader has committed the next transaction; after a reconfiguration, it says who leads.
+    /// The leader has committed the next transaction. `leads`: after a reconfiguration, the
+    /// designated leader.
     pub(crate) fn tell(&mut self, ctx: &mut Ctx<'_>, txn: &Txn, leads: Option<ServerId>) {
         assert!(txn.zxid > self.end, "{} is told after {}", txn.zxid, self.end);
         self.end = txn.zxid;

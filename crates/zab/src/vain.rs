@@ -1,13 +1,14 @@
-//! Whom a server has followed in vain, again and again: it may have the best history, and be out of most
-//! servers' reach. It is avoided for a while, so that somebody else is elected.
+//! Servers that this server has followed in vain repeatedly. Such a server may have the best
+//! history, yet be unreachable for most servers. It is avoided for a while, so that another one is
+//! elected.
 //!
-//! Once is nothing: candidates fail. From the second time on the while doubles, so that at last those
-//! who avoid it do so at the same time. There may be more than one of them, elected in turn by who avoids the other. The
-//! original elects them for ever.
+//! A single failure does not count: candidates may fail. From the second one on, the period
+//! doubles, so that all servers that avoid it finally do so at the same time. Several such servers
+//! may be elected in turn, each by those that avoid the other. The original elects them for ever.
 //!
-//! Who is refused knows that at once, while others of the same election dial in vain for as long as connecting may take:
-//! the while begins for all of them when that is over, or those it takes to elect somebody else would hardly
-//! ever meet.
+//! A refused server knows at once, while others of the same election keep trying to connect until
+//! they time out. So the period starts for all of them after that time. Otherwise too few servers
+//! would avoid the candidate at the same time.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -18,18 +19,18 @@ use zebu_proto::ServerId;
 use crate::io::Options;
 use crate::learner::Learner;
 
-/// The longest while, as a multiple of the time that discovery may take. Nearly all of the time, however
-/// long each attempt takes.
+/// The longest period, as a multiple of the maximum duration of discovery: nearly all of the time,
+/// however long an attempt takes.
 const LONGEST: u32 = 4;
 
-/// One of them.
+/// One server followed in vain.
 #[derive(Debug, Default)]
 struct Followed {
     times: u32,
     avoided_until: Duration,
 }
 
-/// Who has been followed since this server was served last.
+/// The servers followed since this server last served.
 #[derive(Debug, Default)]
 pub(crate) struct Vain {
     followed: BTreeMap<ServerId, Followed>,
@@ -52,7 +53,7 @@ impl Vain {
         assert!(followed.times > 1 || followed.avoided_until == Duration::ZERO, "once is nothing");
     }
 
-    /// Whom to avoid now, and until when: first who has been followed most often.
+    /// The servers to avoid now, and until when; the most often followed first.
     pub(crate) fn avoided(&self, now: Duration) -> Vec<(ServerId, Duration)> {
         if zebu_proto::mutant!("elected for ever") {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! A new configuration from an old one.
+//! Derives a new configuration from an old one.
 
 use zebu_proto::request::Reconfig;
 use zebu_proto::{ErrorCode, HostPort, ServerId, Zxid};
@@ -6,18 +6,18 @@ use zebu_proto::{ErrorCode, HostPort, ServerId, Zxid};
 use super::text::server_id;
 use super::{ConfigFault, Member, Membership, Rules, TextError, Verifier};
 
-/// A change that cannot be.
+/// Why a reconfiguration is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
-    /// It was meant for another configuration.
+    /// It expects another version of the configuration.
     #[error("the configuration has version {found:x}, not {wanted:x}", found = .found.0)]
     Version {
-        /// The version there is.
+        /// The current version.
         found: Zxid,
-        /// The version the request names.
+        /// The version in the request.
         wanted: i64,
     },
-    /// The new members are no configuration.
+    /// The new members are not a valid configuration.
     #[error("{0}")]
     Text(#[from] TextError),
     /// A joining server's entry is not `server.N=...`.
@@ -31,20 +31,20 @@ pub enum ChangeError {
         /// What is wrong with it.
         fault: ConfigFault,
     },
-    /// What should be the id of a leaving server is none.
+    /// The id of a leaving server is not a number.
     #[error("{0:?} is not a server id")]
     Leaving(String),
-    /// Two servers at one address.
+    /// Two servers have the same address.
     #[error("{address} of server {} is also server {}'s", .joining.0, .member.0)]
     Address {
         /// The address.
         address: HostPort,
-        /// The server that joins.
+        /// The joining server.
         joining: ServerId,
-        /// The one that has it.
+        /// The member that already has the address.
         member: ServerId,
     },
-    /// Only majorities can be changed server by server.
+    /// A configuration with groups cannot be changed incrementally.
     #[error("an ensemble with groups can only be changed as a whole")]
     Groups,
     /// Too few voters would be left.
@@ -53,7 +53,7 @@ pub enum ChangeError {
 }
 
 impl ChangeError {
-    /// What the client is told.
+    /// The error code for the client.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Version { .. } => ErrorCode::BAD_VERSION,
@@ -64,12 +64,11 @@ impl ChangeError {
 }
 
 impl Membership {
-    /// The configuration that a request makes of this one; `zxid` is that of its transaction and
+    /// The configuration that results from a request. `zxid`: the zxid of the transaction, which
     /// becomes the version.
     ///
-    /// Whether reconfiguration is enabled, another change is under way, the client may ask for it
-    /// and a quorum of the result is connected is for the caller to see.
-    ///
+    /// The caller checks whether reconfiguration is enabled, no other one is in progress, the
+    /// client has the permission, and a quorum of the result is connected.
     /// Source: `PrepRequestProcessor.pRequest2Txn`, reconfig.
     ///
     /// # Errors
@@ -84,7 +83,7 @@ impl Membership {
             return Err(ChangeError::Version { found: self.version, wanted: request.config_id });
         }
         let changed = match &request.members {
-            // Lists from a command line have commas between the lines.
+            // Lists from a command line separate the members by commas.
             Some(members) => Self::parse(members.replace(',', "\n").as_bytes(), rules)?,
             None => self.changed_by_server(
                 request.joining.as_deref().unwrap_or_default(),
@@ -128,14 +127,14 @@ impl Membership {
     }
 }
 
-/// A client address has to be given: the one in the server's own static file is not known here.
+/// The client address is required: the one in the new server's static file is unknown here.
 fn joining_member(entry: &str, rules: Rules) -> Result<Member, ChangeError> {
     let form = || ChangeError::Joining(entry.to_owned());
     let (key, value) = entry.split_once('=').ok_or_else(form)?;
     if value.contains('=') {
         return Err(form());
     }
-    // Whatever stands before the last dot does not matter.
+    // Only the part after the last dot counts.
     let id = key.trim().rsplit('.').next().ok_or_else(form)?;
     let fault = |fault| ChangeError::Member { entry: entry.to_owned(), fault };
     let id = server_id(id).map_err(fault)?;

@@ -1,16 +1,16 @@
-//! What can be wrong with a configuration.
+//! Errors in configurations.
 
 use std::fmt;
 
 use zebu_proto::ServerId;
 use zebu_proto::properties::PropertiesError;
 
-/// A text that is no configuration.
+/// A text that is not a valid configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextError {
-    /// The line, counted from 1; 0 when it is the whole text.
+    /// The line, counted from 1; 0 for the whole text.
     pub line: u32,
-    /// What is wrong.
+    /// The error.
     pub fault: ConfigFault,
 }
 
@@ -31,70 +31,70 @@ impl From<PropertiesError> for TextError {
     }
 }
 
-/// What is wrong with a configuration.
+/// An error in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigFault {
-    /// It is no properties file.
+    /// It is not a properties file.
     #[error("{0}")]
     Syntax(PropertiesError),
-    /// A key that no configuration has.
+    /// An unknown key.
     #[error("unrecognised parameter: {0}")]
     Key(String),
-    /// What should be a server id is none.
+    /// An invalid server id.
     #[error("server id {0:?} is not a number from 0 on")]
     ServerId(String),
-    /// Two keys for one server.
+    /// A server appears twice.
     #[error("server.{} is there twice", .0.0)]
     Twice(ServerId),
-    /// A server's line is not what it should be.
+    /// A malformed server entry.
     #[error(
         "{0:?} is no server: expected \
          host:port:port[:participant|observer][|host:port:port...][;[host:]port]"
     )]
     Form(String),
-    /// A host with characters that no host has.
+    /// An invalid host name.
     #[error("{0:?} is not a host")]
     Host(String),
-    /// A port that is none.
+    /// An invalid port.
     #[error("{0:?} is not a port")]
     Port(String),
-    /// One port for two purposes.
+    /// Quorum and election port are equal.
     #[error("quorum and election port are both {0}: they must differ")]
     SamePorts(u16),
-    /// A role that does not exist.
+    /// An unknown role.
     #[error("Unrecognised peertype: {0}")]
     Role(String),
-    /// Addresses of one server with different roles.
+    /// The addresses of one server have different roles.
     #[error("all addresses of a server must have the same role")]
     Roles,
-    /// More than one address where that is not enabled.
+    /// Several addresses, though that is not enabled.
     #[error("several addresses for one server need multiAddress.enabled=true")]
     MultiAddress,
-    /// A version that is none.
+    /// An invalid version.
     #[error("version {0:?} is not a hexadecimal number from 0 on")]
     Version(String),
-    /// A group's id is no number.
+    /// An invalid group id.
     #[error("group id {0:?} is not a number")]
     GroupId(String),
     /// A server in two groups.
     #[error("server {} is in more than one group", .0.0)]
     InTwoGroups(ServerId),
-    /// A voter in no group.
+    /// A voter is in no group.
     #[error("server {} is in no group", .0.0)]
     InNoGroup(ServerId),
-    /// A weight that is none.
+    /// An invalid weight.
     #[error("weight {0:?} is not a number from 0 on")]
     Weight(String),
-    /// Somebody without a vote in a group, and no weight for it.
+    /// A non-voter in a group has no weight.
     #[error("server {} is in a group, but has neither a vote nor a weight", .0.0)]
     NoWeight(ServerId),
-    /// Observers, and nobody who could lead them.
+    /// There are observers but no voters.
     #[error("Observers w/o participants is an invalid configuration")]
     ObserversAlone,
-    /// Observers, and one voter that would run alone.
+    /// There are observers and a single voter, which would run standalone.
     #[error("Observers w/o quorum is an invalid configuration")]
     ObserversWithoutQuorum,
-    /// Nobody who votes.
+    /// There are no voters.
     #[error("with standaloneEnabled=false there must be at least one participant")]
     NoVoters,
 }

@@ -1,10 +1,10 @@
-//! The files a server keeps its configuration in: their names, and what is in them.
+//! The files that store a server's configuration: their names and contents.
 //!
-//! The static file is the operator's `zoo.cfg`. The first committed configuration takes the members
-//! out of it, into a file of their own whose name ends with the version, and leaves a pointer to
-//! that file. A proposed configuration lies beside it until it is committed or replaced.
+//! The static file is the operator's `zoo.cfg`. The first committed configuration moves the members
+//! from it to a dynamic file, whose name ends with the version, and leaves a pointer. A proposed
+//! configuration has a file of its own until it is committed or replaced.
 //!
-//! Nothing is read or written here; whoever does writes under another name, syncs and renames.
+//! This module reads and writes no files. The driver writes to a temporary name, syncs and renames.
 
 use std::path::{Path, PathBuf};
 
@@ -17,9 +17,9 @@ use super::{Membership, Rules, TextError};
 /// Key of the pointer to the dynamic file.
 pub const DYNAMIC_FILE_KEY: &str = "dynamicConfigFile";
 
-/// What a commit takes out of the static file beside the members.
+/// A key that a commit removes from the static file, besides the members.
 const PEER_TYPE_KEY: &str = "peerType";
-/// Taken out when the members say where this server serves clients.
+/// Also removed if the members give this server's client address.
 const CLIENT_PORT_KEY: &str = "clientPort";
 
 fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
@@ -28,24 +28,22 @@ fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// The copy of the static file as the operator wrote it.
+/// The backup of the operator's static file.
 pub fn backup(static_file: &Path) -> PathBuf {
     with_suffix(static_file, ".bak")
 }
 
-/// Where the configuration of a version lies once it is committed.
+/// The dynamic file of a committed configuration.
 pub fn committed(static_file: &Path, version: Zxid) -> PathBuf {
     with_suffix(static_file, &format!(".dynamic.{:x}", version.0))
 }
 
-/// Where a proposed configuration lies.
+/// The file of a proposed configuration.
 pub fn proposed(static_file: &Path) -> PathBuf {
     with_suffix(static_file, ".dynamic.next")
 }
 
-/// The version in a dynamic file's name: what stands behind its last dot, if that is a hexadecimal
-/// number.
-///
+/// The version in a dynamic file's name: a hexadecimal number after the last dot.
 /// Source: `QuorumPeerConfig.getVersionFromFilename`.
 pub fn version_in_name(dynamic_file: &Path) -> Option<Zxid> {
     let (_, suffix) = dynamic_file.to_str()?.rsplit_once('.')?;
@@ -53,13 +51,13 @@ pub fn version_in_name(dynamic_file: &Path) -> Option<Zxid> {
 }
 
 impl Membership {
-    /// The text of the file for a committed configuration: sorted, without the version, which is in
-    /// the name.
+    /// The dynamic file of a committed configuration: sorted, without the version, which is in the
+    /// name.
     pub fn committed_text(&self) -> String {
         self.sorted_text(false)
     }
 
-    /// The text of the file for a proposed configuration: sorted, with the version.
+    /// The file of a proposed configuration: sorted, with the version.
     pub fn proposed_text(&self) -> String {
         self.sorted_text(true)
     }
@@ -72,8 +70,8 @@ impl Membership {
         lines.iter().flat_map(|line| [line, "\n"]).collect()
     }
 
-    /// Reads the dynamic file that a static file points to. Its version is that in its name, else
-    /// the one inside, else 0.
+    /// Parses a dynamic file. The version is that in its name, otherwise the one inside, otherwise
+    /// 0.
     ///
     /// # Errors
     /// [`TextError`], with the line.
@@ -86,14 +84,13 @@ impl Membership {
     }
 }
 
-/// What a static file says after a commit: without members, roles and the old pointer, without the
-/// client port if the members have it, and with a pointer to `dynamic_file`. Comments and the order
-/// of the rest stay.
-///
+/// The static file after a commit: without members, roles and the old pointer, with a pointer to
+/// `dynamic_file`, and without the client port if the members contain it. Comments and the order of
+/// the rest stay.
 /// Source: `QuorumPeerConfig.editStaticConfig`.
 ///
 /// # Errors
-/// [`TextError`] when it is no properties file.
+/// [`TextError`] if it is not a properties file.
 pub fn edited_static_text(
     text: &[u8],
     dynamic_file: &str,
@@ -123,7 +120,7 @@ pub fn edited_static_text(
     edited.truncate(end);
     if !edited.is_empty() {
         edited.push('\n');
-        // A line that goes on would swallow the pointer.
+        // A continuation line would swallow the pointer.
         if edited.trim_end_matches('\n').ends_with('\\') {
             edited.push('\n');
         }
@@ -132,7 +129,7 @@ pub fn edited_static_text(
     Ok(edited)
 }
 
-/// A value that a properties file gives back as it was.
+/// Escapes a value for a properties file.
 fn escaped(value: &str) -> String {
     let mut escaped = String::with_capacity(value.len());
     for (index, c) in value.char_indices() {

@@ -1,4 +1,4 @@
-//! One server of the ensemble, and its line.
+//! One server of the ensemble, and its entry.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,20 +8,19 @@ use zebu_proto::{HostPort, ServerId};
 
 use super::ConfigFault;
 
-/// Where clients are served when a line names only the port.
+/// The client address's host if an entry gives only the port.
 const ANY_HOST: &str = "0.0.0.0";
-/// What an empty host means.
+/// The meaning of an empty host.
 const THIS_HOST: &str = "localhost";
 
-/// Whether a member votes.
-///
+/// Whether a member is a voter.
 /// Source: `QuorumPeer.LearnerType`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
-    /// It does.
+    /// A voter.
     #[default]
     Participant,
-    /// It only learns what was decided.
+    /// A non-voter.
     Observer,
 }
 
@@ -45,24 +44,24 @@ impl FromStr for Role {
     }
 }
 
-/// Where other servers reach a member; it may have more than one such address.
+/// An address of a member for other servers; a member may have several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerAddress {
-    /// As it was written: a name, or an address without brackets.
+    /// A name, or an address without brackets, as written.
     pub host: String,
-    /// Where the leader listens for learners.
+    /// The port for learners.
     pub quorum_port: u16,
-    /// Where votes go.
+    /// The port for elections.
     pub election_port: u16,
 }
 
 impl PeerAddress {
-    /// Where it listens for learners when it leads.
+    /// The address for learners.
     pub fn quorum(&self) -> HostPort {
         HostPort::new(self.host.clone(), self.quorum_port)
     }
 
-    /// Where it listens for votes.
+    /// The address for elections.
     pub fn election(&self) -> HostPort {
         HostPort::new(self.host.clone(), self.election_port)
     }
@@ -78,20 +77,20 @@ impl PeerAddress {
 /// Source: `QuorumPeer.QuorumServer`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its number.
+    /// The server id.
     pub id: ServerId,
-    /// At least one; in the order in which they are printed.
+    /// The addresses in print order; at least one.
     pub addresses: Vec<PeerAddress>,
     /// Whether it votes.
     pub role: Role,
-    /// Where it serves clients, if the configuration says so.
+    /// The client address, if configured.
     pub client: Option<HostPort>,
-    /// Where it serves clients over TLS. Known to the original only after 3.9, which refuses it.
+    /// The TLS client address. The original knows it only after 3.9; 3.9 refuses it.
     pub secure_client: Option<HostPort>,
 }
 
 impl Member {
-    /// Reads what stands behind `server.N=`.
+    /// Parses the text after `server.N=`.
     ///
     /// # Errors
     /// [`ConfigFault`].
@@ -137,7 +136,7 @@ impl Member {
         if servers.contains('|') && !multi_address {
             return Err(ConfigFault::MultiAddress);
         }
-        // As the original sorts them when it prints them.
+        // The original prints them in this order.
         addresses.sort_by(|a, b| a.host.cmp(&b.host));
         Ok(Self {
             id,
@@ -148,18 +147,18 @@ impl Member {
         })
     }
 
-    /// The addresses the member listens on for votes.
+    /// The member's election addresses.
     pub fn election_addresses(&self) -> Vec<HostPort> {
         self.addresses.iter().map(PeerAddress::election).collect()
     }
 
-    /// The addresses the member listens on for learners.
+    /// The member's quorum addresses.
     pub fn quorum_addresses(&self) -> Vec<HostPort> {
         self.addresses.iter().map(PeerAddress::quorum).collect()
     }
 
-    /// Whether both are the same server at the same addresses in the same role; the order of
-    /// addresses does not count, and hosts are compared as far as possible without resolving them.
+    /// Whether both are the same server with the same addresses and role. The order of addresses
+    /// does not matter; hosts are compared without resolving them.
     pub fn is_same_as(&self, other: &Self) -> bool {
         let same_client = |ours: &Option<HostPort>, theirs: &Option<HostPort>| match (ours, theirs)
         {
@@ -176,16 +175,14 @@ impl Member {
             && same_client(&self.secure_client, &other.secure_client)
     }
 
-    /// Whether both have a quorum address in common: the leader need not change when a
-    /// reconfiguration leaves it that.
+    /// Whether both share a quorum address: a leader that keeps one stays reachable across a
+    /// reconfiguration.
     pub fn shares_quorum_address(&self, other: &Self) -> bool {
         let theirs = other.quorum_addresses();
         self.quorum_addresses().iter().any(|ours| theirs.iter().any(|one| ours.same_place(one)))
     }
 
-    /// An address that both claim, if there is one. Wildcards and loopback addresses are each
-    /// server's own.
-    ///
+    /// An address that both claim, if any. Wildcard and loopback addresses never conflict.
     /// Source: `QuorumServer.checkAddressDuplicate`.
     pub(super) fn conflict(&self, other: &Self) -> Option<HostPort> {
         let places = |member: &Self| {
@@ -212,7 +209,7 @@ fn port(text: &str) -> Result<u16, ConfigFault> {
     text.parse().map_err(|_| ConfigFault::Port(text.to_owned()))
 }
 
-/// A host without characters that would mean something else in a configuration's text.
+/// A host name without characters that are special in configurations.
 fn host_of(text: &str) -> Result<String, ConfigFault> {
     let is_good = |c: char| c.is_alphanumeric() || "-._:%".contains(c);
     match text {
@@ -231,7 +228,7 @@ fn client_address(text: &str, form: impl Fn() -> ConfigFault) -> Result<HostPort
 }
 
 impl fmt::Display for Member {
-    /// What stands behind `server.N=`; the role always, client addresses if there are any.
+    /// The text after `server.N=`, with the role, and the client addresses if configured.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, address) in self.addresses.iter().enumerate() {
             let bar = if index > 0 { "|" } else { "" };

@@ -1,4 +1,4 @@
-//! The configuration as a text.
+//! Parses and prints configurations.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,34 +11,33 @@ use super::{ConfigFault, Member, Membership, Role, Rules, TextError};
 
 /// Prefix of a member's key.
 pub(super) const SERVER: &str = "server.";
-/// What the keys of groups begin with; one of them makes quorums hierarchical.
+/// Prefix of the keys of groups; any of them makes quorums hierarchical.
 pub(super) const GROUP: &str = "group";
-/// As [`GROUP`].
+/// Prefix of the keys of weights; like [`GROUP`], makes quorums hierarchical.
 pub(super) const WEIGHT: &str = "weight";
 /// The key of the version.
 pub(super) const VERSION: &str = "version";
 
-/// Whether a key of a static file belongs to the configuration of the ensemble.
+/// Whether a key of the static file belongs to the ensemble's configuration.
 pub fn is_config_key(key: &str) -> bool {
     key.starts_with(SERVER) || key.starts_with(GROUP) || key.starts_with(WEIGHT)
 }
 
 impl Membership {
-    /// Reads a configuration's text.
+    /// Parses a configuration.
     ///
     /// # Errors
-    /// The first fault, with its line.
+    /// The first error, with its line.
     pub fn parse(text: &[u8], rules: Rules) -> Result<Self, TextError> {
         let entries = properties::parse(text)?.entries;
         Self::from_entries(&entries, rules).map_err(|mut faults| faults.remove(0))
     }
 
-    /// Makes a configuration from the entries of a properties file, which may have no others.
-    ///
+    /// Makes a configuration from the entries of a properties file. Other keys are errors.
     /// Source: `QuorumPeerConfig.parseDynamicConfig`, `QuorumHierarchical.parse`.
     ///
     /// # Errors
-    /// All faults, at least one, by line.
+    /// All errors, at least one, by line.
     pub fn from_entries(entries: &[Property], rules: Rules) -> Result<Self, Vec<TextError>> {
         let mut builder = Builder::default();
         let mut faults = Vec::new();
@@ -57,8 +56,8 @@ impl Membership {
         Err(faults)
     }
 
-    /// The members in the order in which the original prints them: that of its hash table. Where
-    /// two share a place in it, the smaller id comes first.
+    /// The members in the print order of the original, which is that of its hash table. Members in
+    /// the same bucket are in the order of their ids.
     fn printed(&self) -> Vec<&Member> {
         in_hash_order(self.members.values().collect(), |member| member.id.0)
     }
@@ -70,9 +69,9 @@ struct Builder {
     is_hierarchical: bool,
     groups: Groups,
     version: Zxid,
-    /// Where members are, for faults that show only at the end.
+    /// The members' lines, for errors found at the end.
     member_lines: BTreeMap<ServerId, u32>,
-    /// Where it is said which group somebody is in.
+    /// The lines that assign servers to groups.
     group_lines: BTreeMap<ServerId, u32>,
 }
 
@@ -157,8 +156,8 @@ pub(super) fn server_id(text: &str) -> Result<ServerId, ConfigFault> {
         .ok_or_else(|| ConfigFault::ServerId(text.to_owned()))
 }
 
-/// Sorts by the place of an id in a `java.util.HashMap` of this size; entries that share a place
-/// stay in their order.
+/// Sorts by the bucket of an id in a `java.util.HashMap` of this size. The order within a bucket
+/// stays.
 fn in_hash_order<T>(mut entries: Vec<T>, id: impl Fn(&T) -> i64) -> Vec<T> {
     let mut buckets = 16;
     while entries.len() > buckets / 4 * 3 {
@@ -173,7 +172,7 @@ fn in_hash_order<T>(mut entries: Vec<T>, id: impl Fn(&T) -> i64) -> Vec<T> {
 }
 
 impl fmt::Display for Membership {
-    /// The text, without a line end behind the version.
+    /// The text, without a newline after the version.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for member in self.printed() {
             writeln!(f, "{SERVER}{}={member}", member.id.0)?;
@@ -183,7 +182,7 @@ impl fmt::Display for Membership {
                 .flat_map(|(id, members)| members.iter().map(move |member| (id, member)))
                 .collect();
             let grouped = in_hash_order(grouped, |(_, member)| member.0);
-            // The original comes upon the groups in this order.
+            // The original meets the groups in this order.
             let mut ids: Vec<i64> = Vec::new();
             for (id, _) in &grouped {
                 if !ids.contains(id) {

@@ -1,4 +1,4 @@
-//! Which servers are a quorum.
+//! The quorum verifier: which sets of servers are quorums.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use zebu_proto::ServerId;
 
 use super::Membership;
 
-/// How quorums are made.
+/// The quorum verifier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verifier {
     /// More than half of the voters.
@@ -20,24 +20,25 @@ pub enum Verifier {
 /// Source: `QuorumHierarchical`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Groups {
-    /// Who is in which group; every voter is in exactly one.
+    /// The servers of each group; every voter is in exactly one.
     pub(super) groups: BTreeMap<i64, BTreeSet<ServerId>>,
-    /// Every voter, whoever else is in a group, and whom else the configuration names.
+    /// The weights of all voters, of other grouped servers, and of servers that the configuration
+    /// names.
     pub(super) weights: BTreeMap<ServerId, u64>,
 }
 
 impl Groups {
-    /// The groups by number.
+    /// The groups by id.
     pub fn groups(&self) -> impl Iterator<Item = (i64, &BTreeSet<ServerId>)> {
         self.groups.iter().map(|(id, members)| (*id, members))
     }
 
-    /// How much a server counts; 0 when the configuration does not name it.
+    /// The weight of a server; 0 if the configuration does not name it.
     pub fn weight(&self, server: ServerId) -> u64 {
         self.weights.get(&server).copied().unwrap_or(0)
     }
 
-    /// Groups of no weight do not count at all.
+    /// Groups with a total weight of 0 are ignored.
     pub(super) fn has_quorum(&self, mut has: impl FnMut(ServerId) -> bool) -> bool {
         let (mut counting, mut won) = (0, 0);
         for members in self.groups.values() {
@@ -59,8 +60,7 @@ impl Groups {
 }
 
 impl Membership {
-    /// Whether an oracle can have a say at all: majorities, and exactly two voters.
-    ///
+    /// Whether an oracle applies: only with majorities and exactly two voters.
     /// Source: `QuorumOracleMaj`.
     pub fn heeds_oracle(&self) -> bool {
         *self.verifier() == Verifier::Majority && self.voters().count() == 2

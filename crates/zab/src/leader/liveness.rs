@@ -1,4 +1,4 @@
-//! Who still follows a leader: pings, silence, and proof that it leads.
+//! Liveness of a leader: pings, silence, and proof that it still leads.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -50,8 +50,8 @@ impl Leader {
         Ok(())
     }
 
-    /// A learner has taken more of what waits for it. While a quorum is brought to the leader's history, the leader
-    /// waits for a voter that makes progress.
+    /// A learner has accepted more queued bytes. During synchronization, the leader waits for a
+    /// voter that makes progress.
     pub(crate) fn moves(&mut self, ctx: &Ctx<'_>, id: LinkId) {
         let Some(link) = self.links.get_mut(id) else { return };
         let counts = link.moves(ctx.now, ctx.options);
@@ -60,7 +60,8 @@ impl Leader {
         }
     }
 
-    /// This server stood still: its learners' words of that time are still to be heard.
+    /// This server was suspended: extends its learners' deadlines, since their packets may be
+    /// unread.
     pub(crate) fn postpone(&mut self, time: Duration) {
         self.give_up_at += time;
         self.links.postpone(time);
@@ -73,7 +74,7 @@ impl Leader {
         }
     }
 
-    /// Begins a round of pings.
+    /// Starts a ping round.
     fn ping(&mut self, ctx: &mut Ctx<'_>) {
         self.round += 1;
         for (_, link) in self.links.iter_mut().filter(|(_, link)| link.is_serving()) {
@@ -82,11 +83,11 @@ impl Leader {
         self.links.ping(ctx, self.proposed);
     }
 
-    /// Reports [`Up::Confirmed`] once everything proposed so far is committed and it is certain that
-    /// this server has led until after this call.
+    /// Reports [`Up::Confirmed`] once everything proposed so far is committed and it is certain
+    /// that this server still led after this call.
     ///
-    /// The round of pings that begins after the call shows it. It begins when a quorum has answered the
-    /// round before: however many ask, there is one round at a time.
+    /// Proof is the ping round that starts after the call. It starts when a quorum has answered the
+    /// round before: there is one round at a time, however many requests wait.
     pub(crate) fn confirm(&mut self, ctx: &mut Ctx<'_>, token: u64) {
         if zebu_proto::mutant!("sync without proof") {
             ctx.out.push(Output::Up(Up::Confirmed(token)));
@@ -103,7 +104,7 @@ impl Leader {
         }
         let alone = self.goes_alone(ctx);
         let end = self.end;
-        // Many wait for the same round.
+        // Many requests wait for the same round.
         let mut looked: Option<(u64, bool)> = None;
         let mut count = 0;
         for confirmation in &self.confirmations {
@@ -130,7 +131,7 @@ impl Leader {
         }
     }
 
-    /// Whether a quorum has answered this round of pings, or a later one.
+    /// Whether a quorum has answered this ping round or a later one.
     fn answers_round(&self, ctx: &Ctx<'_>, round: u64) -> bool {
         let answers =
             |link: &&Link| link.is_serving() && !link.observer && link.own.answered() >= round;

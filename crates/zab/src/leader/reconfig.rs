@@ -1,9 +1,9 @@
-//! A leader's part in a reconfiguration: whose acknowledgements count while it is under way, and who
-//! leads afterwards.
+//! A leader's part in a reconfiguration: whose acknowledgements count meanwhile, and who leads
+//! afterwards.
 //!
-//! What is proposed with or after a reconfiguration, and before it is committed, needs quorums of
-//! both configurations, also when it is committed later. Source: `quorum-reconfig.md` §6,
-//! `Leader.propose`, `Leader.tryToCommit`, `Leader.getDesignatedLeader`.
+//! Transactions proposed from a reconfiguration on and before its commit need quorums of both
+//! configurations, even if they commit later. Source: `quorum-reconfig.md` §6, `Leader.propose`,
+//! `Leader.tryToCommit`, `Leader.getDesignatedLeader`.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -21,17 +21,17 @@ use crate::leave::Leave;
 use crate::quorums::Quorums;
 use crate::reconfig::leader_stays;
 
-/// Whose quorums transactions need.
+/// The quorums that transactions need.
 #[derive(Debug, Default)]
 pub(super) struct Needed {
-    /// By the first zxid from which it is so, ascending.
+    /// Each from its first zxid on, ascending.
     stretches: VecDeque<(Zxid, Quorums)>,
-    /// The reconfiguration that is not committed.
+    /// The uncommitted reconfiguration.
     pending: Option<(Zxid, Arc<Membership>)>,
 }
 
 impl Needed {
-    /// From `zxid` on, quorums of what counts now are needed.
+    /// From `zxid` on, the current `quorums` are needed.
     pub(super) fn begin(&mut self, zxid: Zxid, quorums: &Quorums) {
         let before = self.stretches.back().map(|(from, _)| *from);
         assert!(before.is_none_or(|before| before <= zxid), "{zxid} after {before:?}");
@@ -51,8 +51,7 @@ impl Needed {
         }
     }
 
-    /// Whose quorums are needed for what comes after `end`, and the first zxid for which that may be
-    /// others'.
+    /// The quorums needed after `end`, and the first zxid for which they may differ.
     pub(super) fn after(&mut self, end: Zxid) -> Option<(&Quorums, Zxid)> {
         while self.stretches.get(1).is_some_and(|(from, _)| from.0 <= end.0 + 1) {
             self.stretches.pop_front();
@@ -61,18 +60,18 @@ impl Needed {
         self.stretches.front().map(|(_, quorums)| (quorums, until))
     }
 
-    /// The zxid of the reconfiguration that is not committed.
+    /// The zxid of the uncommitted reconfiguration.
     pub(super) fn pending(&self) -> Option<Zxid> {
         self.pending.as_ref().map(|(zxid, _)| *zxid)
     }
 }
 
-/// A leader that another one follows.
+/// The designated leader of the new configuration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Successor {
     server: ServerId,
     zxid: Zxid,
-    /// When it is waited for no longer that the others leave.
+    /// When this leader stops waiting for the others to leave.
     until: Duration,
 }
 
@@ -83,7 +82,7 @@ impl Successor {
 }
 
 impl Leader {
-    /// A transaction is about to be proposed; it may be a reconfiguration.
+    /// A transaction, perhaps a reconfiguration, is about to be proposed.
     pub(super) fn prepare(&mut self, ctx: &mut Ctx<'_>, txn: &Txn) {
         if !ctx.options.reconfig {
             return;
@@ -105,8 +104,8 @@ impl Leader {
         config.has_quorum(|server| server == me || follows(server))
     }
 
-    /// Whether what was proposed under the configuration before waits for a quorum that has gone:
-    /// who lost its vote acknowledges nothing any more. Another leader's learners need not.
+    /// Whether proposals made under the previous configuration wait for a quorum that no longer
+    /// exists: servers that lost their vote acknowledge nothing. A new leader would not need them.
     pub(super) fn waits_in_vain(&mut self, ctx: &Ctx<'_>) -> bool {
         if self.proposed <= self.end {
             return false;
@@ -120,7 +119,7 @@ impl Leader {
         !self.reaches(ctx.now, ctx.options.me, &before)
     }
 
-    /// The reconfiguration up to which everything is committed is in force.
+    /// The committed reconfiguration comes into force.
     pub(super) fn activate(&mut self, ctx: &mut Ctx<'_>, txn: &Txn) {
         let Some((zxid, config)) = self.needed.pending.take() else { return };
         assert_eq!(zxid, txn.zxid, "another reconfiguration is committed than was proposed");
@@ -150,13 +149,13 @@ impl Leader {
             let until = ctx.now + ctx.options.sync_time();
             self.successor = Some(Successor { server: leader, zxid: txn.zxid, until });
         } else if before.member(me) != config.member(me) && !leader_stays(me, &before, &config) {
-            // Nobody else is there to lead: learners find it at its new address.
+            // No other server can lead: learners find this one at its new address.
             ctx.out.push(Output::Unlisten);
             ctx.out.push(Output::Listen);
         }
     }
 
-    /// Who of the new voters has acknowledged most.
+    /// The new voter that has acknowledged most.
     fn best_candidate(&self, me: ServerId, zxid: Zxid, config: &Membership) -> ServerId {
         let candidates = self.links.values().filter(|link| {
             config.is_voter(link.server)
@@ -168,7 +167,7 @@ impl Leader {
         best.map_or(me, |link| link.server)
     }
 
-    /// Ends the role when nobody is left who would follow.
+    /// Ends the role when too few followers are left.
     pub(super) fn retire(&self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
         let Some(Successor { server, zxid, until }) = self.successor else { return Ok(()) };
         let links = self.links.values().filter(|link| !link.observer && link.is_registered());
@@ -181,8 +180,8 @@ impl Leader {
         Err(Leave::Succeeded(server))
     }
 
-    /// A quorum has this leader's history, and so whatever was proposed in it: the configuration that
-    /// was proposed is in force. Whether this server still leads then.
+    /// A quorum has this leader's history and the configuration proposed in it, so that
+    /// configuration is committed. Returns whether this server still leads.
     pub(super) fn complete(&mut self, ctx: &mut Ctx<'_>) -> bool {
         debug_assert_eq!(self.phase, Phase::Broadcast);
         let config = ctx.quorums.last_seen().clone();

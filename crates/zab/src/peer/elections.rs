@@ -1,4 +1,4 @@
-//! A member's part in elections: what it hears, what it votes, and whom it follows then.
+//! A member's part in elections: handles ballots, votes, and starts the resulting role.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -15,12 +15,12 @@ use crate::leave::Leave;
 use crate::reconfig::Appointed;
 
 impl Peer {
-    /// Takes over later configurations that others know of, unless this server has a leader to learn
-    /// of them from. Whether the election begins anew with them.
+    /// Adopts later configurations that other servers know, unless this server has a leader to
+    /// learn them from. Returns whether the election must restart with them.
     ///
-    /// What is in force is taken from members; the original takes anybody's word for it. What is
-    /// proposed is taken from who has a better history with it: to lead, it may need this server.
-    ///
+    /// Committed configurations are taken from members only; the original takes them from any
+    /// server. A proposed one is taken from a server with a better history: it may need this
+    /// server's vote to lead.
     /// Source: `FastLeaderElection.Messenger.WorkerReceiver`.
     pub(super) fn adopt(
         &mut self,
@@ -53,7 +53,7 @@ impl Peer {
         differs
     }
 
-    /// A server has said what it is doing.
+    /// Handles a notification.
     pub(super) fn hear(
         &mut self,
         now: Duration,
@@ -62,7 +62,7 @@ impl Peer {
         out: &mut Vec<Output>,
     ) -> Result<(), Leave> {
         if matches!(self.part, Part::Settling) {
-            // This server cannot vote yet; what the others want is remembered.
+            // This server cannot vote yet: remembers the ballot.
             self.early.insert(from, ballot);
             return Ok(());
         }
@@ -102,10 +102,11 @@ impl Peer {
         }
     }
 
-    /// Whether a voter tells of a history that this server, which has none and would vote, may have had itself.
+    /// Whether a voter reports a history that this server, which is about to vote with an empty
+    /// one, may have had itself.
     ///
-    /// A vote for less than what a quorum has acknowledged, by a member that had acknowledged it, elects a leader
-    /// without it. A candidate of an ensemble that is new has no transaction.
+    /// If a member has lost a history it acknowledged, its vote could elect a leader that lacks
+    /// committed transactions. In a new ensemble no candidate has transactions.
     fn may_have_lost(&self, from: ServerId, ballot: &Ballot) -> bool {
         let has_none = self.history.last() == Zxid::ZERO && self.epochs.current == Epoch(0);
         let votes = self.assumed_new && self.has_database && has_none;
@@ -115,7 +116,7 @@ impl Peer {
         may && !zebu_proto::mutant!("wiped server votes")
     }
 
-    /// What was heard in this election may be enough now.
+    /// Decides the election if the ballots received so far suffice now.
     pub(super) fn reconsider(&mut self, now: Duration, out: &mut Vec<Output>) -> Result<(), Leave> {
         if !matches!(self.part, Part::Looking) {
             return Ok(());
@@ -128,7 +129,7 @@ impl Peer {
         self.post(now, Vec::new(), decision, out)
     }
 
-    /// Sends notifications, those to this server itself at once, until something is decided.
+    /// Sends notifications, handling those to itself at once, until there is a decision.
     pub(super) fn post(
         &mut self,
         now: Duration,
@@ -163,20 +164,21 @@ impl Peer {
         }
     }
 
-    /// Whose vote is not worth waiting for: those that cannot be reached, and a leader that has
-    /// stood still until now.
+    /// The servers whose votes are not awaited: unreachable ones, and a leader that was silent for
+    /// too long.
     fn absent(&self) -> BTreeSet<ServerId> {
         self.mesh.absent().iter().copied().chain(self.silent).collect()
     }
 
-    /// Whether those who can be reached are a quorum without these.
+    /// Whether the reachable servers are a quorum without these.
     fn can_do_without(&self, servers: &Avoided) -> bool {
         let mut others: BTreeSet<ServerId> = self.quorums.voters().collect();
         others.retain(|it| !servers.contains_key(it) && !self.mesh.absent().contains(it));
         self.quorums.all_have_quorum(&others)
     }
 
-    /// Whom this server has followed in vain again and again, as long as the others are enough.
+    /// The leaders to avoid because this server followed them in vain repeatedly, as long as the
+    /// other servers are a quorum.
     fn avoided(&self, now: Duration) -> Avoided {
         let mut avoided = Avoided::new();
         for (server, until) in self.vain.avoided(now) {
@@ -229,7 +231,7 @@ impl Peer {
             _ => Part::Learning(Box::new(Learner::new(&mut ctx, leader, observer, masters, pause))),
         };
         self.part = part;
-        // A leader of one needs nobody to go on.
+        // A single-voter leader needs no other server to proceed.
         let (part, mut ctx) = self.split(now, out);
         match part {
             Part::Leading(leader) => leader.begin(&mut ctx),
@@ -237,8 +239,8 @@ impl Peer {
         }
     }
 
-    /// Goes over to the leader of the configuration that has come into force, which this server may
-    /// be itself, without an election.
+    /// Joins the designated leader of a newly committed configuration without an election. That may
+    /// be this server.
     pub(super) fn go_over(
         &mut self,
         now: Duration,

@@ -1,4 +1,4 @@
-//! What others may want to know of a member's links.
+//! Information about a member's links.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use crate::io::{Learners, LinkId};
 use crate::relay::Relay;
 
 impl Peer {
-    /// How long a leader and a learner bear each other's silence.
+    /// How long a leader and a learner tolerate each other's silence.
     pub fn sync_time(&self) -> Duration {
         self.options.sync_time()
     }
 
-    /// At a leader: until when a learner has told of everything that its clients have said; `None` when
-    /// nobody serves on this link.
+    /// At a leader: up to when a learner has reported its clients' signs of life; `None` if no
+    /// learner serves on this link.
     pub fn told_until(&self, link: LinkId) -> Option<Duration> {
         match &self.part {
             Part::Leading(leader) => leader.told_until(link),
@@ -23,8 +23,8 @@ impl Peer {
         }
     }
 
-    /// At a leader: until when all learners that serve have told of everything that their clients have said; `None` when
-    /// nobody serves.
+    /// At a leader: up to when all serving learners have reported their clients' signs of life;
+    /// `None` if no learner serves.
     pub fn all_told_until(&self) -> Option<Duration> {
         match &self.part {
             Part::Leading(leader) => leader.all_told_until(),
@@ -32,7 +32,7 @@ impl Peer {
         }
     }
 
-    /// At a follower that serves observers: how many there are.
+    /// At a follower that serves observers: their number.
     pub fn observers(&self) -> Option<usize> {
         match &self.part {
             Part::Learning(learner) => learner.relay().map(Relay::observers),
@@ -40,7 +40,7 @@ impl Peer {
         }
     }
 
-    /// At an observer: from whom it learns, or tries to.
+    /// At an observer: the server it learns from, or tries to.
     pub fn master(&self) -> Option<ServerId> {
         match &self.part {
             Part::Learning(learner) if learner.is_observer() => Some(learner.master()),
@@ -48,7 +48,7 @@ impl Peer {
         }
     }
 
-    /// At a learner: who leads.
+    /// At a learner: the leader.
     pub fn leader(&self) -> Option<ServerId> {
         match &self.part {
             Part::Learning(learner) => Some(learner.leader()),
@@ -56,7 +56,7 @@ impl Peer {
         }
     }
 
-    /// At a leader, who is connected to it.
+    /// At a leader: its learners.
     pub fn learners(&self) -> Option<Learners> {
         match &self.part {
             Part::Leading(leader) => Some(leader.learners(self.quorums.committed())),
