@@ -1,9 +1,10 @@
-//! What a member knows to be committed, beside its history: the file `committed`.
+//! The file `committed`: the newest transaction that a member knows to be committed.
 //!
-//! One line, as in `0x0000000500000003 1f2e3d4c`: the newest transaction that a quorum had made durable when this member
-//! served it, and the CRC-32 of the sixteen digits. The line has one length always and is written in place, so it lies in
-//! one sector. It is written without a sync, for it may lag behind: what it says is a lower bound. The original ignores the
-//! file. Its page is `docs/formats/ensemble.md`.
+//! The file has one line, such as `0x0000000500000003 1f2e3d4c`: a zxid, and the CRC-32 of its
+//! sixteen digits. A quorum had made that transaction durable when this member served it. The line
+//! has a fixed length and is written in place, so it fits into one sector. It is written without a
+//! sync and may lag behind: it is a lower bound. The original ignores the file. Its format is in
+//! `docs/formats/ensemble.md`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -29,12 +30,12 @@ pub struct CommittedFile {
     path: PathBuf,
     temporary: PathBuf,
     file: Option<Box<dyn VfsFile>>,
-    /// What the file says.
+    /// The content of the file.
     written: Option<Zxid>,
 }
 
 impl CommittedFile {
-    /// That beside the logs in `dir` (`version-2` below `dataLogDir`).
+    /// The file beside the logs in `dir` (`version-2` below `dataLogDir`).
     pub fn new(vfs: Arc<dyn Vfs>, dir: &Path) -> Self {
         let (path, temporary) = (dir.join(NAME), dir.join(TEMPORARY));
         Self { vfs, path, temporary, file: None, written: None }
@@ -45,7 +46,7 @@ impl CommittedFile {
         &self.path
     }
 
-    /// Reads it; `None` where there is no file, or no whole line in it: then nothing is known.
+    /// Reads the zxid; `None` if there is no file, or no complete line in it.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -59,7 +60,7 @@ impl CommittedFile {
         Ok(decode(&bytes[..read]))
     }
 
-    /// Says that everything up to `zxid` is committed. The line is not synced, but for the first one.
+    /// Stores that everything up to `zxid` is committed. Only the first line is synced.
     ///
     /// # Errors
     /// [`StoreError::Io`].

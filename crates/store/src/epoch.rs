@@ -1,6 +1,7 @@
-//! The two epoch files of an ensemble's member.
+//! The two epoch files of a member.
 //!
-//! Decimal numbers without a newline, replaced at once, in the original's names throughout.
+//! They hold decimal numbers without a newline, under the original's names, and are replaced
+//! atomically.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,15 +13,15 @@ use crate::StoreError;
 use crate::names::VERSION_DIR;
 use crate::vfs::{Vfs, replace};
 
-/// Longer than any number.
+/// Longer than any epoch.
 const BYTES_MAX: usize = 64;
 
 /// One of the two files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EpochFile {
-    /// The epoch of the last leader this member has promised to follow.
+    /// The accepted epoch: that of the last leader this member has promised to follow.
     Accepted,
-    /// The epoch of the last leader whose history this member has taken over.
+    /// The current epoch: that of the last leader whose history this member has adopted.
     Current,
 }
 
@@ -33,14 +34,15 @@ impl EpochFile {
     }
 }
 
-/// What a member starts with.
+/// The epochs that a member starts with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Epochs {
-    /// The last leader's that this member has promised to follow. At least the other two.
+    /// The accepted epoch. At least the other two.
     pub accepted: Epoch,
-    /// The last leader's whose history this member has taken over.
+    /// The current epoch.
     pub current: Epoch,
-    /// That of the last transaction. Later than `current` when a synchronization was interrupted.
+    /// The epoch of the last transaction. Later than `current` if a synchronization was
+    /// interrupted.
     pub logged: Epoch,
 }
 
@@ -52,12 +54,12 @@ pub struct EpochFiles {
 }
 
 impl EpochFiles {
-    /// Those of the data directory `data_dir`.
+    /// The epoch files of `data_dir`.
     pub fn new(vfs: Arc<dyn Vfs>, data_dir: &Path) -> Self {
         Self { vfs, dir: data_dir.join(VERSION_DIR) }
     }
 
-    /// Where the file is.
+    /// The path of a file.
     pub fn path(&self, file: EpochFile) -> PathBuf {
         self.dir.join(file.name())
     }
@@ -66,7 +68,7 @@ impl EpochFiles {
         self.dir.join(format!("{}.tmp", file.name()))
     }
 
-    /// Writes an epoch, durably and at once.
+    /// Writes an epoch atomically and durably.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -99,7 +101,7 @@ impl EpochFiles {
         let line = text.lines().next().unwrap_or_default();
         let epoch = line.trim().parse().map(Epoch);
         match epoch {
-            // No leader could lead in a later one.
+            // No leader could choose a later epoch.
             Ok(epoch) if epoch < Epoch::MAX => Ok(Some(epoch)),
             _ => Err(StoreError::Epoch {
                 path: path.to_path_buf(),
@@ -108,19 +110,18 @@ impl EpochFiles {
         }
     }
 
-    /// Reads both, given the last transaction that was recovered; missing ones are written.
+    /// Reads both epochs; missing files are created. `last`: the last transaction recovered.
     ///
-    /// A crash between two steps never ends a start for good. A file that is behind takes the value
-    /// of its complete `.tmp`, if that is enough. Transactions of a later epoch than the current one
-    /// are what a crash leaves during a synchronization, between logging them and writing the epoch:
-    /// they are loaded, [`Epochs::logged`] says so, and the current epoch stays what it was. The
-    /// promise then covers their epoch too.
-    ///
+    /// A crash between two writes never blocks a start. A file that is behind takes the value of
+    /// its complete `.tmp` file, if that suffices. A crash during synchronization, between logging
+    /// transactions and writing the epoch, leaves transactions of a later epoch than the current
+    /// one. They are loaded and reported in [`Epochs::logged`]. The current epoch stays, and the
+    /// accepted epoch is raised to theirs.
     /// Source: `QuorumPeer.loadDataBase`, which refuses to start in the latter case.
     ///
     /// # Errors
-    /// [`StoreError::Epoch`] when less was promised than was taken over, so that nobody knows what
-    /// was promised, or when a file holds no epoch; [`StoreError::Io`].
+    /// [`StoreError::Epoch`] if the accepted epoch is below the current one, so that the promise is
+    /// lost, or if a file holds no epoch; [`StoreError::Io`].
     pub fn load(&self, last: Zxid) -> Result<Epochs, StoreError> {
         let logged = last.max(Zxid::ZERO).epoch();
         let current = match self.read(EpochFile::Current)? {
@@ -151,18 +152,18 @@ impl EpochFiles {
             Some(accepted) => accepted,
         };
         if accepted < logged {
-            // To promise more than before is always safe.
+            // Raising a promise is always safe.
             self.write(EpochFile::Accepted, logged)?;
         }
-        // What is said of these from now on is a promise. A process that failed between renaming a file and making its
-        // name durable left one that the next power cut could still take back.
+        // The epochs count as promises from now on. If the previous process failed between renaming
+        // a file and syncing the directory, a power cut could still undo the rename.
         self.vfs.sync_dir(&self.dir).map_err(StoreError::io("sync directory", &self.dir))?;
         let accepted = accepted.max(logged);
         assert!(current <= accepted, "{current:?} is taken over, and {accepted:?} promised");
         Ok(Epochs { accepted, current, logged })
     }
 
-    /// Takes the value that was about to be written when it is at least `least`.
+    /// Takes the value of the `.tmp` file if it is at least `least`.
     fn adopt(&self, file: EpochFile, least: Epoch) -> Result<Option<Epoch>, StoreError> {
         let found = self.read_path(&self.temporary(file)).ok().flatten();
         let Some(epoch) = found.filter(|epoch| least <= *epoch) else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! What can be wrong with a disk, or with what is on it.
+//! Errors of the disk, and errors in its content.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,8 +17,8 @@ pub enum StoreError {
         #[source]
         source: io::Error,
     },
-    /// A log among the snapshots, or a snapshot among the logs, while the two have directories of
-    /// their own.
+    /// A log in the directory of snapshots, or a snapshot in that of logs, where the two are
+    /// separate.
     #[error(
         "{what} found in the wrong directory: {path}\n\
          hint: dataDir holds snapshots and dataLogDir holds logs; move the file, or check whether \
@@ -30,49 +30,49 @@ pub enum StoreError {
         /// What it is.
         what: &'static str,
     },
-    /// Another server has the directory.
+    /// Another server uses the directory.
     #[error("another server is using this directory: {path}")]
     Locked {
         /// The directory.
         path: PathBuf,
     },
-    /// What was durable once is gone or changed.
+    /// Durable data is missing or changed.
     #[error(transparent)]
     Damaged(Box<Damage>),
-    /// There are logs, but no snapshot that they continue.
+    /// There are logs, but no snapshot before them.
     #[error(
         "no snapshot found, but there are logs: {path}\n\
          hint: if the logs are complete from the first transaction on, start once with \
          zookeeper.snapshot.trust.empty=true"
     )]
     SnapshotMissing {
-        /// The directory that should have one.
+        /// The directory without a snapshot.
         path: PathBuf,
     },
-    /// There are snapshots, and none can be read.
+    /// There are snapshots, but none is readable.
     #[error(
         "no snapshot can be read: {path}: {reason}\n\
          hint: restore version-2 from a backup or from another server"
     )]
     SnapshotsRejected {
-        /// The newest.
+        /// The newest snapshot.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
     },
-    /// A transaction that the state does not accept.
+    /// The state refuses a transaction.
     #[error("{path}: transaction {zxid} at offset {offset} cannot be replayed: {reason}")]
     Replay {
         /// The log.
         path: PathBuf,
-        /// Where its record starts.
+        /// Offset of its record.
         offset: u64,
-        /// Which one.
+        /// Its zxid.
         zxid: Zxid,
-        /// What the state says.
+        /// The reason.
         reason: String,
     },
-    /// An epoch file that cannot be, given the other files.
+    /// The epoch file contradicts the other files.
     #[error("{path}: {reason}")]
     Epoch {
         /// The file.
@@ -80,37 +80,37 @@ pub enum StoreError {
         /// What is wrong.
         reason: String,
     },
-    /// A transaction was to be logged before a snapshot was durable; such a log could not be
-    /// loaded by the original.
+    /// A transaction was to be logged before any snapshot was durable. The original could not load
+    /// such a log.
     #[error("no snapshot is durable yet: write one before the first transaction")]
     SnapshotFirst,
-    /// A snapshot was begun of a state that has been replaced meanwhile: it must not be kept.
+    /// The state was replaced while its snapshot was being written, so the snapshot is discarded.
     #[error("the state was replaced while its snapshot was being written: {path}")]
     Superseded {
         /// The snapshot.
         path: PathBuf,
     },
-    /// A snapshot of a member's state that is not to be trusted: the next start would trust it.
+    /// A snapshot of a member's untrusted state is refused: the next start would trust it.
     #[error("only a leader's snapshot may become the state of this member: {path}")]
     Untrusted {
         /// The snapshot.
         path: PathBuf,
     },
-    /// The system refused.
+    /// The system refused an operation.
     #[error("{action} failed: {path}")]
     Io {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// On what.
+        /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// An earlier write or sync failed, so nobody knows what the disk holds.
+    /// An earlier write or sync failed, so the content of the disk is unknown.
     #[error("the log cannot be used any more, it failed before: {first}")]
     Poisoned {
-        /// What failed.
+        /// The first failure.
         first: String,
     },
 }
@@ -126,7 +126,7 @@ impl StoreError {
 }
 
 impl StoreError {
-    /// What is damaged, when that is what the error is about.
+    /// The damage, if the error is about damage.
     pub(crate) fn damage(&self) -> Option<Damage> {
         let whole = |path: &Path, what| Damage {
             path: path.to_path_buf(),
@@ -152,7 +152,7 @@ impl From<Damage> for StoreError {
     }
 }
 
-/// Durable data that is gone or changed.
+/// Durable data that is missing or changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "damaged: {path}, offset {offset}, last good transaction {last}: {what}\n\
@@ -162,11 +162,11 @@ impl From<Damage> for StoreError {
 pub struct Damage {
     /// The file.
     pub path: PathBuf,
-    /// Where it starts, in bytes; 0 for a file as a whole.
+    /// Offset of the damage in bytes; 0 for a whole file.
     pub offset: u64,
     /// The last transaction before it.
     pub last: Zxid,
-    /// What is wrong there.
+    /// The kind of damage.
     pub what: DamageKind,
 }
 
@@ -174,72 +174,72 @@ pub struct Damage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DamageKind {
-    /// A record's content is not what its checksum says.
+    /// A record does not match its checksum.
     #[error("checksum mismatch")]
     Checksum,
     /// A record's length is impossible.
     #[error("unreasonable record length {0}")]
     Length(i32),
-    /// The file does not start as a log does.
+    /// The file has no log header.
     #[error("this is not a transaction log")]
     Header,
     /// A file without any content.
     #[error("the file is empty, and later logs follow it")]
     Empty,
-    /// Records end before the place up to which the sidecar says they were durable.
+    /// The records end before the durable end in the sidecar.
     #[error("the log ends here, but was durable up to offset {end} and transaction {last}")]
     Short {
-        /// Where they ended once.
+        /// The durable end.
         end: u64,
-        /// The last one of them.
+        /// The last durable transaction.
         last: Zxid,
     },
-    /// The records are whole, but not those the sidecar tells of.
+    /// The records are complete, but differ from those the sidecar vouches for.
     #[error("the records up to here are not those that were written")]
     Chain,
-    /// Records end, and more data follows.
+    /// More data follows the end of the records.
     #[error("the log ends here, but there is more data at offset {0}")]
     MoreFollows(u64),
     /// Transactions are missing between two records.
     #[error("transactions up to {next} are missing")]
     Gap {
-        /// The first one after them.
+        /// The first transaction after the gap.
         next: Zxid,
     },
-    /// The log that a sidecar stands beside is gone.
+    /// The log of a sidecar is missing.
     #[error("the log with transactions up to {last} is gone")]
     LogMissing {
-        /// The last one it had.
+        /// The last transaction it had.
         last: Zxid,
     },
-    /// A snapshot of a later state exists, but cannot be read, and the logs do not reach that state.
+    /// An unreadable snapshot has a later state than the logs reach.
     #[error("this snapshot cannot be read, and the logs end before its transaction {0}")]
     Unreached(Zxid),
-    /// The disk cannot read it.
+    /// The disk reports a read error.
     #[error("the disk cannot read it")]
     Unreadable,
-    /// There are logs, but no snapshot that they continue.
+    /// There are logs, but no snapshot before them.
     #[error("there are logs, but no snapshot that they continue")]
     SnapshotMissing,
-    /// There are snapshots, and none can be read.
+    /// There are snapshots, but none is readable.
     #[error("no snapshot can be read")]
     SnapshotsRejected,
-    /// A transaction that the state does not accept.
+    /// The state refuses a transaction.
     #[error("transaction {0} cannot be replayed")]
     Replay(Zxid),
-    /// The logs are to be truncated behind a transaction that what is left does not end at.
+    /// A pending truncation cannot be finished: the remaining data do not end at this transaction.
     #[error("to be truncated, and what is left does not end at transaction {0}")]
     TruncationLost(Zxid),
-    /// This member has followed a leader, and now there is neither snapshot nor log.
+    /// This member has followed a leader before, but has neither snapshot nor log.
     #[error("this member was in epoch {}, and there is neither snapshot nor log", .0.0)]
     HistoryMissing(Epoch),
 }
 
-/// Something an operator should hear of, though the start goes on.
+/// A warning for the operator; the start continues.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Warning {
-    /// A snapshot was passed over.
+    /// An unreadable snapshot was skipped.
     #[error("snapshot cannot be used: {path}: {reason}")]
     SnapshotRejected {
         /// The file.
@@ -247,18 +247,18 @@ pub enum Warning {
         /// What is wrong with it.
         reason: String,
     },
-    /// Damage was accepted because the configuration says so.
+    /// Damage was accepted as configured.
     #[error("damage accepted, transactions may be lost: {0}")]
     DamageAccepted(Damage),
-    /// A log that the original wrote repeats zxids or goes back.
+    /// A log of the original repeats zxids or goes back.
     #[error("{path}: {records} records do not advance the zxid")]
     NotAdvancing {
         /// The log.
         path: PathBuf,
-        /// How many records.
+        /// Number of such records.
         records: u64,
     },
-    /// The first record of a new epoch is not the first transaction of that epoch.
+    /// A new epoch does not start with its first transaction.
     #[error("{path}: the first transaction of its epoch in this log is {zxid}")]
     EpochStart {
         /// The log.
@@ -266,46 +266,46 @@ pub enum Warning {
         /// The record's zxid.
         zxid: Zxid,
     },
-    /// A sidecar that holds nothing readable, or vouches for no record.
+    /// A sidecar is unreadable, or vouches for no record.
     #[error("sidecar cannot be used, its log is checked as the original's: {path}")]
     SidecarUnusable {
         /// The file.
         path: PathBuf,
     },
-    /// A log was empty and has been removed.
+    /// An empty log was removed.
     #[error("empty log removed: {path}")]
     EmptyLogRemoved {
         /// The file.
         path: PathBuf,
     },
-    /// A name the original would take for one of its own files.
+    /// The original would load a file of this name, but this server ignores it.
     #[error("not a log or snapshot of a server, ignored: {path}\nhint: the original would load it")]
     ForeignFile {
         /// The file.
         path: PathBuf,
     },
-    /// The state does not accept a transaction; what to do is said elsewhere.
+    /// The state refuses a transaction; another message says what happens.
     #[error("{path}: transaction {zxid} cannot be replayed: {reason}")]
     NotReplayable {
         /// The log.
         path: PathBuf,
-        /// Which one.
+        /// Its zxid.
         zxid: Zxid,
-        /// What the state says.
+        /// The reason.
         reason: String,
     },
-    /// A truncation that a crash had interrupted was finished.
+    /// An interrupted truncation was finished.
     #[error(
         "everything behind transaction {0} was taken back: a leader had said so before the last stop"
     )]
     TruncationFinished(Zxid),
-    /// The installation of a leader's snapshot that a crash had interrupted was finished.
+    /// An interrupted installation of a leader's snapshot was finished.
     #[error("{path} has replaced what was there: a leader had sent it before the last stop")]
     InstallationFinished {
         /// The snapshot.
         path: PathBuf,
     },
-    /// All state came from the logs, because no snapshot could be used.
+    /// The state was rebuilt from logs alone, because no snapshot could be used.
     #[error("no snapshot was used: all transactions were replayed from the first on")]
     NoSnapshot,
 }

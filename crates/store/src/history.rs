@@ -1,9 +1,8 @@
-//! Reading committed transactions back from the logs, for a learner that is behind.
+//! Reads committed transactions from the logs, to synchronize a learner that is behind.
 //!
-//! The logs may be written meanwhile. What comes out has neither holes nor doubts: each transaction
-//! follows the one in front of it, from where the learner stands to the last one asked for, and
-//! everything was looked at once before the first is handed out. Whatever else is on the disk is an
-//! [`Unusable`], and the learner gets a snapshot.
+//! The logs may be written meanwhile. The result has no gaps: each transaction follows the previous
+//! one, from the learner's position to the last one requested. Everything is checked before the
+//! first transaction is returned. Any problem is an [`Unusable`], and the learner gets a snapshot.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,46 +16,46 @@ use crate::store::Shared;
 use crate::vfs::Sequential;
 use crate::{StoreError, names};
 
-/// Which transactions are wanted.
+/// The requested transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// The last one the learner has; those behind it are wanted. It need not be in the logs, see
+    /// The learner's last transaction; the range starts after it. It need not be in the logs, see
     /// [`History::floor`].
     pub after: Zxid,
-    /// The last one wanted: a transaction behind `after` that is durable and committed.
+    /// The last transaction of the range. It must be after `after`, durable and committed.
     pub up_to: Zxid,
-    /// Most bytes that their records may have together.
+    /// Maximum sum of the record sizes in bytes.
     pub bytes_max: u64,
 }
 
-/// Why the logs cannot give what was asked for; a snapshot can.
+/// Why the logs cannot provide the range. The learner then needs a snapshot.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unusable {
-    /// The logs do not show what follows the transaction asked for.
+    /// The logs do not show which transaction follows `after`.
     #[error("the logs do not reach back to transaction {after}")]
     Start {
-        /// The one asked for.
+        /// The start of the range.
         after: Zxid,
     },
     /// The logs end too early.
     #[error("the logs end at transaction {last}")]
     End {
-        /// Their last one.
+        /// The last transaction in the logs.
         last: Zxid,
     },
-    /// Transactions are missing between two records, or may be: the original's logs do not say
-    /// what preceded the first transaction of an epoch.
+    /// Transactions are missing between two records, or may be: logs of the original do not say
+    /// what precedes the first transaction of an epoch.
     #[error("{path}: transaction {next} is not known to follow {last}")]
     Gap {
         /// The log.
         path: PathBuf,
-        /// In front of the gap.
+        /// The transaction before the gap.
         last: Zxid,
-        /// Behind it.
+        /// The transaction after it.
         next: Zxid,
     },
-    /// A log is not what its sidecar says.
+    /// A log differs from its sidecar.
     #[error("{path}: damaged at offset {offset}")]
     Damaged {
         /// The log.
@@ -64,10 +63,10 @@ pub enum Unusable {
         /// Where its good records end.
         offset: u64,
     },
-    /// They have more bytes than allowed.
+    /// The range has more bytes than allowed.
     #[error("the transactions have more than {bytes_max} bytes")]
     TooLarge {
-        /// What was allowed.
+        /// The limit.
         bytes_max: u64,
     },
     /// A log cannot be read, or was purged meanwhile.
@@ -75,7 +74,7 @@ pub enum Unusable {
     Disk(#[from] StoreError),
 }
 
-/// The logs on the disk. Clones are the same; each keeps other servers out of the directory.
+/// The logs on disk. Clones share them; each keeps other servers out of the directory.
 #[derive(Clone, Debug)]
 pub struct LogFiles {
     shared: Arc<Shared>,
@@ -86,15 +85,15 @@ impl LogFiles {
         Self { shared }
     }
 
-    /// Looks whether the transactions are there without a gap, and makes ready to read them.
+    /// Checks that the range is complete, and prepares reading it.
     ///
-    /// Everything is read once for that, and then a second time by [`History::next`]; it takes no
-    /// more memory than the longest record.
+    /// This reads the whole range once; [`History::next`] reads it a second time. It needs no more
+    /// memory than the longest record.
     ///
     /// # Errors
     /// [`Unusable`]: the learner needs a snapshot.
     pub fn history(&self, range: Range) -> Result<History, Unusable> {
-        // Nobody who has nothing is brought up to date from a log: it may continue a state.
+        // A learner without a history gets a snapshot: the log may continue a state.
         if range.after <= Zxid::ZERO || range.up_to <= range.after {
             return Err(Unusable::Start { after: range.after });
         }
@@ -115,8 +114,8 @@ impl LogFiles {
         Ok(History { scan, floor, bytes, txns })
     }
 
-    /// How many bytes of log there are behind `after`, roughly: logs are counted as wholes, the
-    /// original's with their padding. Reads sidecars only.
+    /// Approximate bytes of log after `after`: logs are counted as a whole, those of the original
+    /// with padding. Reads only sidecars.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -137,7 +136,7 @@ impl LogFiles {
         Ok(bytes)
     }
 
-    /// The logs that may have transactions behind `after`, oldest first, by their names.
+    /// The logs that may have transactions after `after`, by their names, oldest first.
     fn from(&self, after: Zxid) -> Result<Vec<Zxid>, StoreError> {
         let Shared { vfs, log_dir, .. } = &*self.shared;
         let entries = vfs.list(log_dir).map_err(StoreError::io("list directory", log_dir))?;
@@ -151,7 +150,7 @@ impl LogFiles {
 }
 
 impl Shared {
-    /// The mark of the log that starts at `first`, when it has a readable one.
+    /// The mark of the log that starts at `first`, if readable.
     fn mark(&self, first: Zxid) -> Option<Mark> {
         let path = self.log_dir.join(names::sidecar(first));
         let mark = sidecar::read(self.vfs.as_ref(), &path).unwrap_or(None);
@@ -159,7 +158,7 @@ impl Shared {
     }
 }
 
-/// Transactions without a gap, being read.
+/// A range of transactions without a gap, being read.
 pub struct History {
     scan: Scan,
     floor: Option<Zxid>,
@@ -178,29 +177,30 @@ impl std::fmt::Debug for History {
 }
 
 impl History {
-    /// The newest transaction of this history that is not behind [`Range::after`], which the first
-    /// one handed out follows. When it is `after` itself, the learner's history is part of this one;
-    /// when it is an earlier one, the learner has something that never happened here, unless `after`
-    /// is the start of an epoch. `None` when the logs begin with the next transaction behind `after`.
+    /// The newest transaction not after [`Range::after`]; the first one returned follows it. If it
+    /// is `after` itself, the learner's history is a prefix of this one. If it is earlier, the
+    /// learner has a transaction that is not in this history, unless `after` is the start of an
+    /// epoch. `None` if the logs start right after `after`.
     pub fn floor(&self) -> Option<Zxid> {
         self.floor
     }
 
-    /// How many bytes their records have together.
+    /// Sum of the record sizes in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// How many transactions there are.
+    /// Number of transactions.
     pub fn txns(&self) -> u64 {
         self.txns
     }
 
-    /// The next transaction: its zxid, and header, transaction and digest; `None` behind the last.
+    /// The next transaction: its zxid and its body (header, transaction and digest); `None` at the
+    /// end.
     ///
     /// # Errors
-    /// [`Unusable`] when the disk has changed since everything was looked at: a log was purged or
-    /// damaged. What was handed out before is right, but incomplete.
+    /// [`Unusable`] if the disk has changed since the check: a log was purged or damaged. The
+    /// transactions returned before are correct, but incomplete.
     #[expect(clippy::should_implement_trait, reason = "a body borrows from the reader")]
     pub fn next(&mut self) -> Result<Option<(Zxid, &[u8])>, Unusable> {
         Ok(self.scan.advance()?.then_some((self.scan.zxid, &self.scan.body)))
@@ -210,15 +210,15 @@ impl History {
 /// One pass over the logs.
 struct Scan {
     shared: Arc<Shared>,
-    /// Logs that are not open yet, oldest last.
+    /// The logs to open, oldest last.
     logs: Vec<Zxid>,
     range: Range,
     log: Option<OpenLog>,
-    /// What the next record has to follow; `None` while that is not known.
+    /// The previous transaction; `None` while unknown.
     last: Option<Zxid>,
-    /// See [`History::floor`]; known with the first transaction handed out.
+    /// See [`History::floor`]; known with the first transaction returned.
     floor: Option<Zxid>,
-    /// The transaction to be handed out.
+    /// The current transaction.
     zxid: Zxid,
     body: Vec<u8>,
 }
@@ -226,7 +226,7 @@ struct Scan {
 struct OpenLog {
     path: PathBuf,
     reader: LogReader<Sequential>,
-    /// The mark at the time it was opened; `None` for a log of the original.
+    /// The mark when the log was opened; `None` for a log of the original.
     mark: Option<Mark>,
     seen: Mark,
 }
@@ -238,7 +238,7 @@ impl Scan {
         Self { shared, logs, range, log, last, floor, zxid: Zxid::ZERO, body }
     }
 
-    /// Goes on to the next transaction; false behind the last one.
+    /// Moves to the next transaction; false at the end.
     fn advance(&mut self) -> Result<bool, Unusable> {
         let Range { after, up_to, .. } = self.range;
         loop {
@@ -264,7 +264,7 @@ impl Scan {
             if first {
                 self.floor = last.filter(|last| *last > Zxid::ZERO && *last <= after);
             }
-            // The next one of the learner's epoch needs no other proof: at the start of an epoch the
+            // The next zxid of the learner's epoch needs no other proof: at the start of an epoch a
             // learner has its leader's whole history.
             let next = first && after.next() == Some(zxid);
             let last = match last {
@@ -292,15 +292,15 @@ impl Scan {
         }
     }
 
-    /// Opens a log, which must continue the one before.
+    /// Opens a log, which must continue the previous one.
     fn open(&mut self, first: Zxid) -> Result<(), Unusable> {
-        // The mark first: what it speaks of is in the log by then.
+        // The mark is read first: the records it vouches for are then in the log.
         let mark = self.shared.mark(first);
         let path = self.shared.log_dir.join(names::log(first));
         let file = self.shared.vfs.open(&path).map_err(StoreError::io("open log", &path))?;
         let previous = mark.map_or(self.last.unwrap_or_default(), |mark| mark.previous);
         if let Some(mark) = mark {
-            // What comes before the first wanted is of no interest.
+            // Transactions before the range do not matter.
             if let Some(last) = self.last
                 && last != mark.previous
                 && self.range.after < mark.previous

@@ -1,11 +1,10 @@
-//! Putting a leader's snapshot in the place of everything that is there.
+//! Replaces all data by a leader's snapshot.
 //!
-//! The snapshot is whole and durable when this begins. Giving it the name `received.snapshot.<zxid>`
-//! is the one step that decides: before it a crash leaves the old state, after it the next start
-//! finishes what is left to do. Old logs and snapshots are renamed, not removed: they may be of
-//! another history, or have holes in front of what follows, so no start may use them, but an
-//! operator may want them. They go with the next installation, or when a purge has enough newer
-//! snapshots.
+//! The snapshot is complete and durable when this starts. Renaming it to `received.snapshot.<zxid>`
+//! is the decisive step: a crash before it leaves the old state, and after it the next start
+//! finishes the installation. Old logs and snapshots are renamed rather than removed: no start may
+//! use them, since they may be of another history or have gaps, but an operator may want them. The
+//! next installation removes them, or a purge that has enough newer snapshots.
 
 use std::path::PathBuf;
 
@@ -13,7 +12,7 @@ use crate::snapshot::Received;
 use crate::store::Shared;
 use crate::{StoreError, Written, names, recover};
 
-/// Makes `received` the state. The caller holds the generation.
+/// Installs `received`. The caller holds the generation.
 pub(crate) fn install(shared: &Shared, received: &Received) -> Result<Written, StoreError> {
     let Shared { vfs, snap_dir, .. } = shared;
     remove_superseded(shared)?;
@@ -27,7 +26,7 @@ pub(crate) fn install(shared: &Shared, received: &Received) -> Result<Written, S
     Ok(Written { path: snap_dir.join(&received.name), bytes: received.bytes })
 }
 
-/// Does what is left to do of an installation that was decided, and says of which snapshot; nothing when there is none.
+/// Finishes an interrupted installation. Returns the snapshot; `None` if there was none.
 pub(crate) fn finish(shared: &Shared) -> Result<Option<PathBuf>, StoreError> {
     let Shared { vfs, snap_dir, log_dir, .. } = shared;
     let entries = vfs.list(snap_dir).map_err(StoreError::io("list directory", snap_dir))?;
@@ -42,11 +41,11 @@ pub(crate) fn finish(shared: &Shared) -> Result<Option<PathBuf>, StoreError> {
                 let old = dir.join(names::superseded(&entry.name));
                 vfs.rename(&path, &old).map_err(StoreError::io("rename", &path))?;
             } else if names::parse_truncating(&entry.name).is_some() {
-                // Of a state that is no more.
+                // It belongs to a replaced state.
                 vfs.remove(&path).map_err(StoreError::io("remove", &path))?;
             }
         }
-        // Nothing old may come back once the new name is there.
+        // No old file may reappear once the new name is there.
         vfs.sync_dir(dir).map_err(StoreError::io("sync directory", dir))?;
     }
     let path = snap_dir.join(name);
@@ -56,7 +55,7 @@ pub(crate) fn finish(shared: &Shared) -> Result<Option<PathBuf>, StoreError> {
     Ok(Some(path))
 }
 
-/// Removes what earlier installations have replaced.
+/// Removes the files that earlier installations replaced.
 pub(crate) fn remove_superseded(shared: &Shared) -> Result<(), StoreError> {
     let Shared { vfs, snap_dir, log_dir, .. } = shared;
     let mut dirs = vec![log_dir];

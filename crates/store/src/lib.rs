@@ -1,11 +1,11 @@
-//! Txn log, snapshots, epoch files, recovery and purge, in the original's own file formats.
+//! Transaction log, snapshots, epoch files, recovery and purge, in the original's file formats.
 //!
-//! Owns what is on the disk and the order in which it gets there; a transaction is an opaque body
-//! with a zxid in it, and a state is whatever implements [`Recover`]. Formats have pages of their own
-//! in `docs/formats`.
+//! Owns the content of the disk and the order in which it is written. A transaction is an opaque
+//! body that contains a zxid; a state is any implementation of [`Recover`]. The formats are
+//! described in `docs/formats`.
 //!
-//! **Invariant:** `std::fs` is used in one module, `vfs/os.rs`; everything else goes through [`Vfs`],
-//! so that every crash and every failure can be tried out.
+//! **Invariant:** `std::fs` is used in one module, `vfs/os.rs`; everything else goes through
+//! [`Vfs`], so that tests can simulate every crash and every failure.
 
 mod committed;
 mod epoch;

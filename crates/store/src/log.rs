@@ -9,18 +9,18 @@ pub use write::{Synced, TxnLog};
 
 use simd_adler32::adler32;
 
-/// Bytes in front of the first record.
+/// Size of the file header.
 pub const HEADER_BYTES: usize = 16;
-/// Starts a log: "ZKLG".
+/// The first bytes of a log: "ZKLG".
 pub const MAGIC: [u8; 4] = *b"ZKLG";
-/// Ends a record.
+/// The last byte of a record.
 pub const TERMINATOR: u8 = b'B';
 /// What a record adds to its body: checksum, length and terminator.
 pub const OVERHEAD_BYTES: usize = PREFIX_BYTES + 1;
 
 /// Checksum and length in front of a body.
 const PREFIX_BYTES: usize = 12;
-/// No body is smaller: session, cxid, zxid, time and type.
+/// Minimum size of a body: session, cxid, zxid, time and type.
 const BODY_BYTES_MIN: usize = zebu_proto::txn::TXN_HEADER_BYTES;
 
 const _: () = assert!(HEADER_BYTES == 4 + 4 + 8, "magic, version and database");
@@ -39,7 +39,7 @@ pub fn header() -> [u8; HEADER_BYTES] {
 /// Appends a record.
 ///
 /// # Panics
-/// When the body has 2 GiB or more.
+/// If the body has 2 GiB or more.
 pub fn encode_record(body: &[u8], out: &mut Vec<u8>) {
     let length = u32::try_from(body.len()).ok().filter(|length| *length <= i32::MAX as u32);
     let length = length.expect("a transaction is bounded far below 2 GiB");
@@ -52,7 +52,8 @@ pub fn encode_record(body: &[u8], out: &mut Vec<u8>) {
 
 /// The file size after making room for a record at `at`, in a file of `size` bytes.
 ///
-/// Keeps 4 KiB of room in front of the record by adding whole steps of `step` bytes; 0 adds none.
+/// Keeps 4 KiB of room before the record by adding whole steps of `step` bytes; with 0, the file
+/// does not grow.
 /// Source: `FilePadding.calculateFileSizeWithPadding`.
 pub fn padded_size(at: u64, size: u64, step: u64) -> u64 {
     const ROOM_BYTES: u64 = 4096;

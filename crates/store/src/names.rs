@@ -1,8 +1,8 @@
-//! What the files are called.
+//! File names.
 //!
-//! The original takes every name whose first dot-separated part is `log` or `snapshot` for one of
-//! its own, whatever follows. So all names that are ours alone start with another word, and of the
-//! original's we read those that it writes itself: a stray `log.1.bak` does not break a start.
+//! The original treats every name whose first dot-separated part is `log` or `snapshot` as its own.
+//! So the names of our additional files start with other words. Of the original's names we only
+//! accept those that it writes itself, so that a stray `log.1.bak` does not break a start.
 
 use std::path::{Path, PathBuf};
 
@@ -10,39 +10,39 @@ use zebu_proto::Zxid;
 
 use crate::Compression;
 
-/// The directory inside `dataDir` and `dataLogDir`, named for the format's version.
+/// The directory inside `dataDir` and `dataLogDir`, named after the format's version.
 pub const VERSION_DIR: &str = "version-2";
 
 const LOG: &str = "log";
 const SNAPSHOT: &str = "snapshot";
 const SIDECAR: &str = "durable";
-/// Starts the names of files that are not complete yet; they are removed at the next start.
+/// Prefix of incomplete files, which the next start removes.
 const TEMPORARY: &str = "tmp.";
-/// Starts the names of damaged files that were set aside to make room.
+/// Prefix of damaged files that were set aside.
 const SET_ASIDE: &str = "damaged.";
-/// Starts the name of a mark that says up to where the logs are being truncated.
+/// Prefix of the mark of a pending truncation.
 const TRUNCATING: &str = "truncating";
-/// Starts the name of a leader's snapshot that is complete and about to replace everything.
+/// Prefix of a complete snapshot of a leader that is being installed.
 const RECEIVED: &str = "received.";
-/// Starts the names of files that such a snapshot has replaced.
+/// Prefix of files that an installed snapshot has replaced.
 const SUPERSEDED: &str = "old.";
 
-/// A log's name; `first` is the zxid of its first record.
+/// The name of a log; `first` is the zxid of its first record.
 pub fn log(first: Zxid) -> String {
     format!("{LOG}.{:x}", first.0)
 }
 
-/// A sidecar's name; `first` as for its log.
+/// The name of a sidecar; `first` as for its log.
 pub fn sidecar(first: Zxid) -> String {
     format!("{SIDECAR}.{:x}", first.0)
 }
 
-/// A snapshot's name; `zxid` is the last one applied when it was begun.
+/// The name of a snapshot; `zxid` is the last transaction applied when it was started.
 pub fn snapshot(zxid: Zxid, compression: Compression) -> String {
     format!("{SNAPSHOT}.{:x}{}", zxid.0, compression.suffix())
 }
 
-/// The name a file has until it is complete.
+/// The name of a file until it is complete.
 pub(crate) fn temporary(name: &str) -> String {
     format!("{TEMPORARY}{name}")
 }
@@ -53,49 +53,49 @@ pub(crate) fn set_aside(path: &Path) -> PathBuf {
     path.with_file_name(format!("{SET_ASIDE}{name}"))
 }
 
-/// The name of the mark that the logs are being truncated behind `zxid`; the name is all it holds.
+/// The name of the mark of a pending truncation after `zxid`. The file is empty.
 pub(crate) fn truncating(zxid: Zxid) -> String {
     format!("{TRUNCATING}.{:x}", zxid.0)
 }
 
-/// The zxid of such a mark.
+/// The zxid in the name of such a mark.
 pub(crate) fn parse_truncating(name: &str) -> Option<Zxid> {
     parse(name, TRUNCATING).filter(|(_, rest)| rest.is_empty()).map(|(zxid, _)| zxid)
 }
 
-/// The name a leader's snapshot has while it replaces what is there.
+/// The name of a leader's snapshot during its installation.
 pub(crate) fn received(snapshot: &str) -> String {
     format!("{RECEIVED}{snapshot}")
 }
 
-/// The name that a received snapshot will have.
+/// The final name of a received snapshot.
 pub(crate) fn parse_received(name: &str) -> Option<&str> {
     name.strip_prefix(RECEIVED).filter(|snapshot| parse_snapshot(snapshot).is_some())
 }
 
-/// The name of a file that a received snapshot has replaced.
+/// The name of a file that an installed snapshot has replaced.
 pub(crate) fn superseded(name: &str) -> String {
     format!("{SUPERSEDED}{name}")
 }
 
-/// Whether the file was replaced by a received snapshot.
+/// Whether an installed snapshot has replaced the file.
 pub(crate) fn is_superseded(name: &str) -> bool {
     name.strip_prefix(SUPERSEDED).is_some_and(is_data)
 }
 
-/// Whether the name is that of a log, a sidecar or a snapshot.
+/// Whether this is the name of a log, a sidecar or a snapshot.
 pub fn is_data(name: &str) -> bool {
     parse_log(name).is_some() || parse_sidecar(name).is_some() || parse_snapshot(name).is_some()
 }
 
-/// Whether the name is a temporary one of ours.
+/// Whether this is a temporary name of this crate.
 pub(crate) fn is_temporary(name: &str) -> bool {
     [LOG, SIDECAR, SNAPSHOT, RECEIVED, PROBE]
         .iter()
         .any(|kind| name.strip_prefix(TEMPORARY).and_then(|rest| rest.strip_prefix(kind)).is_some())
 }
 
-/// What [`temporary`] makes the name of a file that tries whether a directory is writable.
+/// The base name of the file that tests whether a directory is writable.
 pub(crate) const PROBE: &str = "probe";
 
 /// The first zxid of the log with this name.
@@ -103,7 +103,7 @@ pub fn parse_log(name: &str) -> Option<Zxid> {
     parse(name, LOG).filter(|(_, rest)| rest.is_empty()).map(|(zxid, _)| zxid)
 }
 
-/// The first zxid of the log that the sidecar with this name stands beside.
+/// The first zxid of the log that belongs to the sidecar with this name.
 pub fn parse_sidecar(name: &str) -> Option<Zxid> {
     parse(name, SIDECAR).filter(|(_, rest)| rest.is_empty()).map(|(zxid, _)| zxid)
 }
@@ -116,7 +116,7 @@ pub fn parse_snapshot(name: &str) -> Option<(Zxid, Compression)> {
     Some((zxid, compression))
 }
 
-/// Whether the original takes the name for a log or a snapshot and we do not.
+/// Whether the original would load a file of this name, and this crate would not.
 pub(crate) fn is_foreign(name: &str) -> bool {
     let is = |kind| parse(name, kind).is_some();
     (is(LOG) && parse_log(name).is_none()) || (is(SNAPSHOT) && parse_snapshot(name).is_none())

@@ -1,4 +1,4 @@
-//! Purge: removing snapshots and logs that no start needs any more.
+//! Purge: removes snapshots and logs that no start needs.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use crate::snapshot::{self, looks_complete};
 use crate::store::Shared;
 use crate::{StoreError, Vfs, install, names};
 
-/// As few snapshots are kept at least, whatever is asked for.
+/// Minimum number of snapshots to keep, whatever the request.
 pub(crate) const SNAPSHOTS_KEPT_MIN: usize = 3;
 
-/// What a purge has removed.
+/// The files that a purge has removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Purged {
     /// Snapshots, oldest first.
@@ -22,8 +22,8 @@ pub struct Purged {
     pub logs: Vec<PathBuf>,
 }
 
-/// Keeps the newest `keep` snapshots and the logs they need; nothing is removed while there are not
-/// so many that look complete.
+/// Keeps the newest `keep` snapshots and the logs they need. Removes nothing unless that many
+/// snapshots look complete.
 pub(crate) fn purge(shared: &Shared, keep: usize) -> Result<Purged, StoreError> {
     let vfs = shared.vfs.as_ref();
     let _generation = shared.generation();
@@ -34,13 +34,13 @@ pub(crate) fn purge(shared: &Shared, keep: usize) -> Result<Purged, StoreError> 
     found.remove(vfs, &mut |path| vfs.remove(path))
 }
 
-/// The same for a program that runs beside the server, or without it: it takes no lock, and leaves alone
-/// what only the server can judge. `remove` is called for each file.
+/// Purges from a program other than the server. It takes no lock, and keeps what only the server
+/// can judge. `remove` is called for each file.
 ///
-/// That a file is gone already is no fault: the server purges too.
+/// Files that are already gone are no error: the server purges too.
 ///
 /// # Errors
-/// A directory that cannot be read, a file that cannot be removed.
+/// A directory cannot be read, or a file cannot be removed.
 pub fn purge_beside(
     vfs: &dyn Vfs,
     data_dir: &Path,
@@ -58,7 +58,7 @@ pub fn purge_beside(
     })
 }
 
-/// What no start needs any more.
+/// The files that no start needs.
 struct Superfluous {
     snap_dir: PathBuf,
     log_dir: PathBuf,
@@ -68,7 +68,7 @@ struct Superfluous {
 }
 
 impl Superfluous {
-    /// `None` while there are not `keep` snapshots that look complete.
+    /// `None` unless `keep` snapshots look complete.
     fn find(
         vfs: &dyn Vfs,
         snap_dir: &Path,
@@ -87,7 +87,7 @@ impl Superfluous {
         let mut logs: Vec<Zxid> =
             entries.iter().filter_map(|entry| names::parse_log(&entry.name)).collect();
         logs.sort();
-        // The newest of those that start at or before the oldest snapshot may continue it.
+        // The newest log that starts at or before the oldest snapshot may continue it.
         let needed = logs.iter().rposition(|first| *first <= oldest).unwrap_or(0);
         let continues = logs.get(needed).is_none_or(|first| *first <= oldest);
         assert!(needed == 0 || continues, "the log that continues the oldest snapshot goes");
@@ -103,8 +103,8 @@ impl Superfluous {
         Ok(Some(Self { snap_dir, log_dir, snapshots: old, sidecars, logs }))
     }
 
-    /// Snapshots go before the logs that continue them, and sidecars before their logs, each durably:
-    /// whatever a crash leaves can be loaded from any snapshot that is left.
+    /// Removes snapshots before the logs that continue them, and sidecars before their logs, each
+    /// durably. So after a crash every remaining snapshot can still be loaded.
     fn remove(
         self,
         vfs: &dyn Vfs,

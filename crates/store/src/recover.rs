@@ -1,12 +1,12 @@
-//! Recovery: which snapshot, which logs, and what is believed of them.
+//! Recovery: chooses the snapshot and the logs, and decides which records to trust.
 //!
-//! Whether a log ends because the machine stopped or because the disk lost something is decided by
-//! its sidecar: up to its mark everything must be there, behind it a torn record is dropped. A log
-//! without a sidecar was written by the original and is judged by what it holds. Nothing on the disk
-//! is changed before the whole start is known to succeed.
+//! The sidecar decides whether a log ends because of a crash or because of data loss: everything up
+//! to its mark must be there, and a torn record after it is dropped. A log without a sidecar was
+//! written by the original and is judged by its content. The disk is not changed until the whole
+//! start is known to succeed.
 //!
-//! A truncation is a recovery with a limit: it takes no snapshot that may have traces of later
-//! transactions, applies none of them, and removes them once the limit is known to be reached.
+//! A truncation is a recovery with a limit. It skips snapshots that may contain later transactions,
+//! applies none of them, and removes them once the limit is known to be reachable.
 
 mod recent;
 
@@ -26,24 +26,24 @@ use crate::vfs::{Sequential, Vfs, parent, rewrite};
 use crate::{Damage, DamageKind, EpochFile, EpochFiles, StoreError, Warning, install, names};
 use recent::Recent;
 
-/// Snapshots tried before the start is given up, as in the original.
+/// Maximum number of snapshots to try, as in the original.
 const SNAPSHOTS_TRIED_MAX: usize = 100;
-/// Longest part of a snapshot that is believed, unless the configuration allows more.
+/// Maximum length of a snapshot's record, unless the configuration allows more.
 const SNAPSHOT_RECORD_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Beside the log's `version-2`: an empty database may be trusted.
+/// The marker file beside the log's `version-2`: an empty database is new.
 const INITIALIZE: &str = "initialize";
 
-/// What a start has found.
+/// The result of a recovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovered {
-    /// The last transaction of the state; −1 for a state that is not to be trusted: an empty database
-    /// of which nobody has said that it is new, or a damaged one.
+    /// The last transaction of the state. −1 for an untrusted state: an empty database that is not
+    /// marked as new, or a damaged one.
     pub last_zxid: Zxid,
-    /// The snapshot it started from.
+    /// The snapshot that was loaded.
     pub snapshot: Option<Zxid>,
-    /// How many transactions were applied after it.
+    /// The number of transactions applied after it.
     pub replayed: u64,
-    /// How long their records are together.
+    /// Sum of their record sizes in bytes.
     pub replayed_bytes: u64,
     /// The newest of them, oldest first, without a gap: as many as
     /// [`Options::recent_txns_max`](crate::Options::recent_txns_max) and
@@ -53,37 +53,37 @@ pub struct Recovered {
     pub truncated: Option<Torn>,
     /// How far the logs can be trusted.
     pub mode: Mode,
-    /// What an operator should hear of.
+    /// Warnings for the operator.
     pub warnings: Vec<Warning>,
-    /// How long it took to find and read the snapshot.
+    /// Time spent on finding and reading the snapshot.
     pub snapshot_time: Duration,
-    /// How long it took to read the logs and apply what is in them.
+    /// Time spent on reading and applying the logs.
     pub log_time: Duration,
-    /// Whether there was nothing: neither snapshot nor log. A snapshot is due before anything else.
+    /// Whether there was neither snapshot nor log. A snapshot is due before anything else.
     pub fresh: bool,
-    /// Whether it is empty, and taken for that of a new ensemble although nobody has said so: it may as well have
-    /// been lost.
+    /// Whether the database is empty and assumed to be that of a new ensemble, though not marked as
+    /// new. The data may as well have been lost.
     pub assumed_new: bool,
-    /// What is damaged; only for a member of an ensemble, anybody else does not start then. The state
-    /// is empty, and the files are as they were. Such a member neither votes nor serves, and neither
-    /// transactions nor snapshots can be written, until a leader's snapshot is installed.
+    /// The damage; only for a member of an ensemble, since a standalone server does not start then.
+    /// The state is empty, and the files are unchanged. The member neither votes nor serves, and
+    /// writes neither transactions nor snapshots, until a leader's snapshot is installed.
     pub damaged: Option<Damage>,
 }
 
 /// How far recovered logs can be trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Everything that was durable once is known to be there.
+    /// All data that was ever durable is known to be there.
     Verified,
-    /// The original wrote this log, so nobody knows where it ended: damage at its end would look like
-    /// a crash.
+    /// A log was written by the original, so its durable end is unknown: damage at its end would
+    /// look like a crash.
     Weaker {
         /// The last such log.
         log: PathBuf,
     },
 }
 
-/// A record that was being written when the machine stopped; nobody was told of it.
+/// A record that was being written at a crash; it was never acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Torn {
     /// The log.
@@ -94,21 +94,22 @@ pub struct Torn {
     pub last: Zxid,
 }
 
-/// The file by which an operator says that an empty database is new.
+/// The marker file by which an operator declares an empty database as new.
 fn initialize(shared: &Shared) -> PathBuf {
     shared.options.log_dir.join(INITIALIZE)
 }
 
-/// Whether an operator has said that an empty database is new: without `db.autocreate`, nobody else makes one.
+/// Whether an operator has declared an empty database as new. Without `db.autocreate` no server
+/// creates a database unasked, so an empty one counts as declared.
 fn is_marked_new(shared: &Shared) -> Result<bool, StoreError> {
     let marker = initialize(shared);
     let exists = shared.vfs.exists(&marker).map_err(StoreError::io("look for", &marker))?;
     Ok(exists || !shared.options.autocreate_db)
 }
 
-/// Removes the file by which an operator says that an empty database is new, from beside any database
-/// that is durable: left behind, it would make a later loss of all files look like a first start. Removed
-/// before, a start that is interrupted could not be repeated.
+/// Removes the marker for a new database once the database is durable. If it stayed, a later loss
+/// of all files would look like a first start. If it were removed earlier, an interrupted start
+/// could not be repeated.
 pub(crate) fn forget_initialize(shared: &Shared) -> Result<(), StoreError> {
     let marker = initialize(shared);
     let vfs = &shared.vfs;
@@ -117,7 +118,7 @@ pub(crate) fn forget_initialize(shared: &Shared) -> Result<(), StoreError> {
         .map_err(StoreError::io("remove", &marker))
 }
 
-/// Rebuilds the state, after what a crash has interrupted is finished.
+/// Finishes interrupted operations, then rebuilds the state.
 pub(crate) fn recover(shared: &Shared, state: &mut dyn Recover) -> Result<Recovered, StoreError> {
     let mut generation = shared.generation();
     *generation += 1;
@@ -148,7 +149,7 @@ pub(crate) fn recover(shared: &Shared, state: &mut dyn Recover) -> Result<Recove
     Ok(recovery.finish(found))
 }
 
-/// Rebuilds the state as it was after `zxid` and removes everything later, if that is possible.
+/// Rebuilds the state as of `zxid` and removes everything later, if possible.
 pub(crate) fn truncate(
     shared: &Shared,
     zxid: Zxid,
@@ -197,38 +198,38 @@ struct Log {
     path: PathBuf,
 }
 
-/// What is to be done to a log once everything is known to be well.
+/// A change of a log, to be made once the recovery is known to succeed.
 enum Repair {
-    /// Cut it behind the mark if it is longer, make durable what it has behind `confirmed`, and let the
-    /// sidecar say so.
+    /// Cut the log at the mark if it is longer, make the part after `confirmed` durable, and update
+    /// the sidecar.
     Seal { path: PathBuf, mark: Mark, confirmed: u64, cut: bool },
-    /// Make durable what a log of the original's has between these places.
+    /// Make this part of a log of the original durable.
     Confirm { path: PathBuf, from: u64, to: u64 },
-    /// Nothing in it is of any use.
+    /// Remove a log without useful content.
     Remove { path: PathBuf },
-    /// The start goes on without it, and so shall the next one: keep it under another name.
+    /// Rename a log that this start and later ones ignore.
     SetAside { path: PathBuf },
 }
 
 struct Recovery<'s> {
     shared: &'s Shared,
     vfs: &'s dyn Vfs,
-    /// The last transaction that is wanted; all later ones are to go.
+    /// The last transaction to keep, for a truncation.
     limit: Option<Zxid>,
-    /// What has to go because of it.
+    /// What the truncation removes.
     removal: Removal,
-    /// Whether every log that may have later transactions is ours.
+    /// Whether every log that may have later transactions was written by this software.
     ours_behind: bool,
     /// By the zxids in their names, oldest first.
     logs: Vec<Log>,
     sidecars: BTreeMap<Zxid, PathBuf>,
-    /// Whether there were any logs to go on from.
+    /// Whether there were logs to continue from.
     has_logs: bool,
-    /// Of the snapshots that cannot be read.
+    /// The zxids of unreadable snapshots.
     rejected: Vec<Zxid>,
-    /// Zxid of the snapshot that was loaded; 0 when there is none.
+    /// The zxid of the loaded snapshot; 0 if there is none.
     start: Zxid,
-    /// The newest transaction seen. Invariant: `start <= last`.
+    /// The newest transaction read. Invariant: `start <= last`.
     last: Zxid,
     replayed: u64,
     replayed_bytes: u64,
@@ -285,7 +286,7 @@ impl<'s> Recovery<'s> {
         Ok(recovery)
     }
 
-    /// Takes logs and sidecars that start behind the limit out of what is looked at.
+    /// Excludes logs and sidecars that start after the limit.
     fn set_apart(&mut self, limit: Zxid) -> Result<(), StoreError> {
         let behind = self.logs.partition_point(|log| log.first <= limit);
         for log in &self.logs[behind.saturating_sub(1)..] {
@@ -300,7 +301,7 @@ impl<'s> Recovery<'s> {
         Ok(())
     }
 
-    /// Rebuilds the state, and finds out what is to be done on the disk; changes nothing there.
+    /// Rebuilds the state and determines the repairs. Does not change the disk.
     fn run(&mut self, state: &mut dyn Recover) -> Result<Recovered, StoreError> {
         let mut snapshots = snapshot::list(self.vfs, &self.shared.snap_dir)?;
         if let Some(limit) = self.limit {
@@ -331,7 +332,7 @@ impl<'s> Recovery<'s> {
         Ok(Recovered { last_zxid: self.last, snapshot: chosen, ..EMPTY })
     }
 
-    /// A member that cannot use what it has: nothing is changed on the disk.
+    /// Reports a member whose data are unusable. Does not change the disk.
     fn damaged(
         &mut self,
         damage: Damage,
@@ -349,8 +350,8 @@ impl<'s> Recovery<'s> {
         Ok(Recovered { last_zxid: Zxid(-1), damaged: Some(damage), ..EMPTY })
     }
 
-    /// Whether a log may go on from what was found: there is a snapshot, or logs that start from nothing,
-    /// which the next start accepts like this one.
+    /// Whether a new log may continue: from a snapshot, or from logs that start with the first
+    /// transaction, which the next start accepts as well.
     fn is_based(&self, found: &Recovered) -> bool {
         let is_sound = found.damaged.is_none() && !found.fresh;
         found.snapshot.is_some() || is_sound && self.has_logs
@@ -370,7 +371,7 @@ impl<'s> Recovery<'s> {
         }
     }
 
-    /// Reads the newest snapshot that can be read, and says which.
+    /// Loads the newest readable snapshot, and returns its zxid.
     fn load_snapshot(
         &mut self,
         snapshots: &[SnapshotFile],
@@ -407,7 +408,7 @@ impl<'s> Recovery<'s> {
         state.restart();
         let nothing_durable = snapshots.iter().all(|file| file.zxid == Zxid::ZERO);
         if self.logs.is_empty() {
-            // An empty snapshot.0 without a log is what a crash leaves of the original's first start.
+            // The original's first start leaves an empty snapshot.0 without a log if it crashes.
             match newest_rejected {
                 Some((path, reason)) if tried > 0 || !nothing_durable => {
                     return Err(StoreError::SnapshotsRejected { path, reason });
@@ -428,7 +429,7 @@ impl<'s> Recovery<'s> {
         Ok(None)
     }
 
-    /// Makes the state an empty one.
+    /// Makes the state empty.
     fn load_nothing(&self, state: &mut dyn Recover) -> Result<(), StoreError> {
         state.restart();
         state.loaded(Zxid::ZERO).map_err(|reason| StoreError::SnapshotsRejected {
@@ -437,11 +438,11 @@ impl<'s> Recovery<'s> {
         })
     }
 
-    /// Whether a snapshot has no traces of transactions behind the limit.
+    /// Whether a snapshot contains no transaction after the limit.
     ///
-    /// The original notes the last transaction when it has been applied, so the next one may be in
-    /// already. Snapshots that were begun earlier are not looked at: a server takes one at a time,
-    /// so they were complete before this one was begun.
+    /// The original records the last transaction when it has been applied, so the next one may
+    /// already be in the snapshot. Older snapshots need no check: a server writes one at a time, so
+    /// they were complete before this one was started.
     fn is_free_of_later(&self, sections: &Sections) -> bool {
         let Some(limit) = self.limit else { return true };
         if zebu_proto::mutant!("truncation trusts every snapshot") {
@@ -459,32 +460,33 @@ impl<'s> Recovery<'s> {
         let options = &self.shared.options;
         let source = Sequential::new(self.vfs.open(&file.path)?);
         let source = decompressed(source, file.compression);
-        // Checksums tell whether a length is right; a limit lowered since must not end a start.
+        // Checksums reveal a wrong length. A limit that was lowered since must not block a start.
         let most = options.record_bytes_max.max(SNAPSHOT_RECORD_BYTES_MAX);
         let sections = read_snapshot(source, most, options.digest, state)?;
         state.loaded(file.zxid).map_err(|reason| SnapshotError::Whole { reason })?;
         Ok(sections)
     }
 
-    /// Whether the oldest log is known to be the first there ever was: then no snapshot is needed.
+    /// Whether the oldest log is known to start with the first transaction. Then no snapshot is
+    /// needed.
     fn logs_start_from_nothing(&self) -> Result<bool, StoreError> {
         let Some(oldest) = self.logs.first() else { return Ok(false) };
         let mark = self.mark(oldest.first)?;
         Ok(mark.flatten().is_some_and(|mark| mark.previous == Zxid::ZERO))
     }
 
-    /// The mark of the log that starts at `first`; `None` inside when it cannot be read.
+    /// The mark of the log that starts at `first`. The inner value is `None` if it is unreadable.
     fn mark(&self, first: Zxid) -> Result<Option<Option<Mark>>, StoreError> {
         let Some(path) = self.sidecars.get(&first) else { return Ok(None) };
-        // What the disk cannot read is as good as damaged: the log decides.
+        // A read error counts as damage of the sidecar: the log decides.
         let mark = sidecar::read(self.vfs, path).unwrap_or(None);
         Ok(Some(mark.filter(|mark| mark.first == first)))
     }
 
-    /// Whether an empty database may be taken for a new one.
+    /// Whether an empty database may be a new one.
     ///
-    /// A member that has followed a leader once had at least a snapshot: unless its operator says
-    /// that the database is new, it has lost its history.
+    /// A member that has followed a leader had at least a snapshot. Without the operator's marker
+    /// it has lost its data.
     fn may_be_new(&mut self) -> Result<bool, StoreError> {
         let marker = initialize(self.shared);
         if self.vfs.exists(&marker).map_err(StoreError::io("look for", &marker))? {
@@ -503,10 +505,10 @@ impl<'s> Recovery<'s> {
         Ok(options.autocreate_db)
     }
 
-    /// Refuses the damage, or notes it where the configuration accepts it.
+    /// Refuses damage, or notes it if the configuration accepts it.
     fn damage(&mut self, path: &Path, offset: u64, what: DamageKind) -> Result<(), StoreError> {
         let damage = Damage { path: path.to_path_buf(), offset, last: self.last, what };
-        // What was accepted once must not become the reason to remove something.
+        // Accepted damage must not justify removing data.
         if !self.shared.options.accept_damage || self.limit.is_some() {
             return Err(damage.into());
         }
@@ -514,7 +516,7 @@ impl<'s> Recovery<'s> {
         Ok(())
     }
 
-    /// Looks for sidecars whose logs are gone.
+    /// Handles sidecars without logs.
     fn check_orphans(&mut self) -> Result<(), StoreError> {
         let orphans: Vec<_> = (self.sidecars.iter())
             .filter(|(first, _)| self.logs.iter().all(|log| log.first != **first))
@@ -526,14 +528,14 @@ impl<'s> Recovery<'s> {
                     self.damage(&path, 0, DamageKind::LogMissing { last: mark.last })?;
                     self.repairs.push(Repair::SetAside { path });
                 }
-                // Created before its log, or of a log that is not needed any more.
+                // The sidecar was created before its log, or its log is no longer needed.
                 _ => self.repairs.push(Repair::Remove { path }),
             }
         }
         Ok(())
     }
 
-    /// Applies every transaction behind the snapshot.
+    /// Applies the transactions after the snapshot.
     fn replay(&mut self, state: &mut dyn Recover) -> Result<(), StoreError> {
         let logs = std::mem::take(&mut self.logs);
         let next = self.start.0.saturating_add(1);
@@ -563,14 +565,14 @@ impl<'s> Recovery<'s> {
             self.damage(path, 0, DamageKind::Gap { next: mark.first })?;
         }
         let file = self.vfs.open(path).map_err(StoreError::io("open log", path))?;
-        // What we wrote we can read, whatever the limit is by now.
+        // Records of our own logs can be read whatever the current limit is.
         let most = if mark.is_some() { usize::MAX } else { self.shared.options.record_bytes_max };
         let mut reader = LogReader::new(Sequential::new(file), most);
         let mut seen = Mark::start(log.first, mark.map_or(self.last, |mark| mark.previous));
         let mut not_advancing = 0;
         // Up to here the log is known to be durable, or not needed.
         let mut confirmed = mark.map_or(0, |mark| mark.end);
-        // What stays of this log when it goes on behind the limit.
+        // The part of this log up to the limit, if it continues after that.
         let mut kept = None;
         let end = loop {
             let record = match reader.next() {
@@ -593,7 +595,8 @@ impl<'s> Recovery<'s> {
             }
             if self.limit.is_some_and(|limit| limit < record.zxid) {
                 if self.removal.cut.is_some() {
-                    // The logs overlap, as somebody may have copied them: only one of them could be cut.
+                    // The logs overlap, perhaps because they were copied. Only one of them can be
+                    // cut.
                     self.damage(path, record.offset, DamageKind::Gap { next: record.zxid })?;
                 }
                 let one_more = zebu_proto::mutant!("truncation keeps one more");
@@ -601,7 +604,7 @@ impl<'s> Recovery<'s> {
                 continue;
             }
             if kept.is_some() {
-                // Such a log cannot be cut.
+                // A log whose zxids go back cannot be cut.
                 self.damage(path, record.offset, DamageKind::Gap { next: record.zxid })?;
             }
             if record.zxid <= self.start {
@@ -655,7 +658,7 @@ impl<'s> Recovery<'s> {
         }
     }
 
-    /// Notes that of this log only `kept` is to stay.
+    /// Notes that only `kept` of this log stays.
     fn cut(&mut self, log: &Log, kept: Mark, confirmed: u64, ours: bool) {
         if kept.records > 0 {
             assert!(self.removal.cut.is_none(), "two logs are to be cut: {}", log.path.display());
@@ -664,12 +667,12 @@ impl<'s> Recovery<'s> {
             self.removal.logs.push(log.path.clone());
         }
         if kept.records == 0 || !ours {
-            // It speaks of what will not be there any more.
+            // The sidecar vouches for records that will be removed.
             self.removal.sidecars.extend(self.sidecars.get(&log.first).cloned());
         }
     }
 
-    /// Checks that the log has everything its sidecar speaks of.
+    /// Checks that the log has every record its sidecar vouches for.
     fn check_length(
         &mut self,
         path: &Path,
@@ -684,7 +687,7 @@ impl<'s> Recovery<'s> {
         Ok(())
     }
 
-    /// Checks that no transaction is missing in front of this one.
+    /// Checks that no transaction is missing before this one.
     fn check_follows(
         &mut self,
         path: &Path,
@@ -693,9 +696,9 @@ impl<'s> Recovery<'s> {
     ) -> Result<(), StoreError> {
         let (zxid, last) = (record.zxid, self.last);
         if ours {
-            // Its sidecar has said already what came before.
+            // The sidecar vouches for what comes before.
         } else if self.rejected.iter().any(|snapshot| last < *snapshot && *snapshot < zxid) {
-            // A leader may have sent that snapshot, for want of what is missing here.
+            // A leader may have sent that snapshot because of the transactions missing here.
             return self.damage(path, record.offset, DamageKind::Gap { next: zxid });
         } else if zxid.epoch() != last.epoch() && zxid.counter() > 1 {
             self.warnings.push(Warning::EpochStart { path: path.to_path_buf(), zxid });
@@ -706,7 +709,7 @@ impl<'s> Recovery<'s> {
         Ok(())
     }
 
-    /// A log of our own: behind the mark, whatever is not whole was never acknowledged.
+    /// The end of our own log: incomplete records after the mark were never acknowledged.
     fn end_of_ours(
         &mut self,
         log: &Log,
@@ -735,7 +738,8 @@ impl<'s> Recovery<'s> {
         Ok(())
     }
 
-    /// A log of the original: by its rules, except that nothing behind an end is ignored.
+    /// The end of a log of the original: its rules apply, except that data after the end are never
+    /// ignored.
     fn end_of_the_originals(
         &mut self,
         log: &Log,
@@ -754,7 +758,7 @@ impl<'s> Recovery<'s> {
             && end.kind == EndKind::NoHeader
             && reader.is_blank().unwrap_or(false)
         {
-            // An earlier version made room before it wrote, and nothing was ever written.
+            // An earlier version reserved space before its first write, which never came.
             for path in [path, sidecar] {
                 self.repairs.push(Repair::Remove { path: path.clone() });
             }
@@ -781,10 +785,10 @@ impl<'s> Recovery<'s> {
         self.damage(path, end.offset, what)
     }
 
-    /// Checks that the logs reach the state of every snapshot that could not be read.
+    /// Checks that the logs reach the state of every unreadable snapshot.
     ///
-    /// A snapshot that is not complete is what a crash leaves of the original's; ours has its name
-    /// only when it is complete. The next start cannot tell any more whose it was.
+    /// A crash of the original leaves incomplete snapshots; ours have their names only when
+    /// complete. A later start cannot tell which server wrote a snapshot.
     fn check_reached(&mut self, snapshots: &[SnapshotFile]) -> Result<(), StoreError> {
         let last = self.last;
         for file in snapshots.iter().filter(|file| last < file.zxid) {
@@ -796,7 +800,7 @@ impl<'s> Recovery<'s> {
         Ok(())
     }
 
-    /// Carries out what was found to be necessary; a crash in between changes nothing of the outcome.
+    /// Makes the repairs. A crash in between does not change the outcome.
     fn repair(&mut self) -> Result<(), StoreError> {
         for repair in &self.repairs {
             let (path, result) = match repair {
@@ -820,12 +824,12 @@ impl<'s> Recovery<'s> {
         sidecar::put(self.vfs, &self.shared.log_dir, mark).map(drop)
     }
 
-    /// Makes durable what was read of a log, and its name.
+    /// Makes the content of a log and its name durable.
     fn confirm(&self, path: &Path, from: u64, to: u64) -> std::io::Result<()> {
         assert!(from <= to, "{from} to {to} of {}", path.display());
         match self.vfs.open_rw(path) {
             Ok(mut file) => rewrite(file.as_mut(), from, to)?,
-            // A copy that somebody else has put there, for this server to read.
+            // Another user has put a copy there, for this server to read.
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
                 self.vfs.open(path)?.sync()?;
             }
@@ -834,7 +838,7 @@ impl<'s> Recovery<'s> {
         self.vfs.sync_dir(&self.shared.log_dir)
     }
 
-    /// Durably, since the next repair may be the removal of what explains the file.
+    /// Removes a file durably, since the next repair may remove what explains it.
     fn remove(&self, path: &Path) -> std::io::Result<()> {
         self.vfs.remove(path)?;
         self.vfs.sync_dir(&parent(path))

@@ -1,4 +1,4 @@
-//! Snapshots: their format, reading, writing, and the handle that finds and removes them.
+//! Snapshots: format, reading, writing, and the handle that finds and removes them.
 
 mod compress;
 pub mod read;
@@ -16,44 +16,44 @@ use crate::{Compression, LogFiles, Purged, StoreError, names, purge};
 pub use compress::decompressed;
 pub use write::{Received, SnapshotWriter, Written};
 
-/// Starts a snapshot: magic "ZKSN", version 2, database −1.
+/// The first bytes of a snapshot: magic "ZKSN", version 2, database −1.
 pub const HEADER: [u8; 16] = *b"ZKSN\0\0\0\x02\xff\xff\xff\xff\xff\xff\xff\xff";
-/// Ends a seal, behind its checksum: the string "/".
+/// The end of a seal, after its checksum: the string "/".
 const SEAL_END: [u8; 5] = [0, 0, 0, 1, b'/'];
-/// Bytes of a seal.
+/// Size of a seal.
 const SEAL_BYTES: usize = 8 + SEAL_END.len();
 const _: () = assert!(SEAL_BYTES == 13, "a checksum and the string \"/\"");
 
-/// Fewest bytes of a snapshot that is worth reading.
+/// Minimum size of a snapshot worth reading.
 const BYTES_MIN: u64 = 10;
 
-/// Bytes of a snapshot from a leader that may wait for the disk.
+/// Bytes of a leader's snapshot that may be unsynced.
 const COPY_UNSYNCED_BYTES_MAX: u64 = 8 << 20;
 const _: () = assert!(COPY_UNSYNCED_BYTES_MAX >= UNSYNCED_BYTES_MAX, "nobody waits for a copy");
 
-/// A snapshot on the disk.
+/// A snapshot on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotFile {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// Last transaction applied when it was begun.
+    /// The last transaction applied when it was started.
     pub zxid: Zxid,
-    /// How it is compressed.
+    /// Its compression.
     pub compression: Compression,
-    /// Its length.
+    /// Its size in bytes.
     pub bytes: u64,
 }
 
-/// Bytes on the disk.
+/// Bytes on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirSizes {
-    /// Of all files beside the snapshots.
+    /// All files in the directory of snapshots.
     pub snapshots: u64,
-    /// Of all files beside the logs.
+    /// All files in the directory of logs.
     pub logs: u64,
 }
 
-/// Takes, finds and removes snapshots. Clones are the same.
+/// Takes, finds and removes snapshots. Clones share one directory.
 #[derive(Clone, Debug)]
 pub struct Snapshots {
     shared: Arc<Shared>,
@@ -64,7 +64,7 @@ impl Snapshots {
         Self { shared }
     }
 
-    /// Begins a snapshot of a state whose last transaction is `zxid`.
+    /// Starts a snapshot of a state whose last transaction is `zxid`.
     ///
     /// # Errors
     /// [`StoreError::Io`]; other snapshots are untouched.
@@ -72,8 +72,8 @@ impl Snapshots {
         SnapshotWriter::begin(Arc::clone(&self.shared), zxid, UNSYNCED_BYTES_MAX)
     }
 
-    /// Begins a snapshot that a leader sends: the log of who receives it does not move, so there is nobody who
-    /// would have to wait behind longer parts of it, which take the disk less time.
+    /// Starts a snapshot that a leader sends. The receiver's log is idle meanwhile, so larger parts
+    /// may be unsynced, which is faster.
     ///
     /// # Errors
     /// As for [`Snapshots::begin`].
@@ -99,12 +99,12 @@ impl Snapshots {
         Ok(files.into_iter().find(|file| looks_complete(vfs.as_ref(), file)))
     }
 
-    /// The logs on the disk, for reading.
+    /// A reader for the logs on disk.
     pub fn logs(&self) -> LogFiles {
         LogFiles::new(Arc::clone(&self.shared))
     }
 
-    /// How much the directories hold; the same twice when snapshots and logs share one.
+    /// The sizes of the directories; equal if snapshots and logs share one.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -134,8 +134,7 @@ pub fn list(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<SnapshotFile>, StoreError> 
     Ok(files)
 }
 
-/// Whether a snapshot may be complete, by its first or last bytes.
-///
+/// Whether a snapshot looks complete, judged by its first and last bytes.
 /// Source: `SnapStream.isValidSnapshot`.
 pub fn looks_complete(vfs: &dyn Vfs, file: &SnapshotFile) -> bool {
     let found = |expected: &[u8], offset: u64| {

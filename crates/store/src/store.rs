@@ -1,4 +1,4 @@
-//! A data directory: opening it, and what its parts share.
+//! A data directory: opens it, and holds the state its parts share.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,20 +14,20 @@ use crate::snapshot::Snapshots;
 use crate::vfs::{DirLock, Vfs, create_dirs, keep_dirs};
 use crate::{EpochFiles, StoreError, Truncated, names, recover};
 
-/// How snapshots are compressed when they are written; when read, their names say it.
+/// Compression of written snapshots. When reading, the name decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
-    /// Not at all.
+    /// No compression.
     #[default]
     None,
-    /// A gzip member; suffix `.gz`.
+    /// Gzip; suffix `.gz`.
     Gzip,
-    /// Snappy blocks in the framing of xerial's library; suffix `.snappy`.
+    /// Snappy blocks in xerial's framing; suffix `.snappy`.
     Snappy,
 }
 
 impl Compression {
-    /// What it adds to a file's name.
+    /// The suffix of the file name.
     pub const fn suffix(self) -> &'static str {
         match self {
             Self::None => "",
@@ -37,14 +37,14 @@ impl Compression {
     }
 }
 
-/// Where and how data is kept.
+/// Locations and options of the data.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// `dataDir`: has snapshots in its `version-2`.
+    /// `dataDir`: its `version-2` holds the snapshots.
     pub data_dir: PathBuf,
-    /// `dataLogDir`: has logs in its `version-2`; may be the same directory.
+    /// `dataLogDir`: its `version-2` holds the logs. May be the same directory.
     pub log_dir: PathBuf,
-    /// `preAllocSize`, in bytes: by how much logs are extended ahead of writing; 0 for not at all.
+    /// `preAllocSize` in bytes: how far logs are extended ahead of writing; 0: not at all.
     pub prealloc_bytes: u64,
     /// Whether extensions start small and grow with the log, up to `prealloc_bytes`.
     pub prealloc_adaptive: bool,
@@ -52,54 +52,56 @@ pub struct Options {
     pub force_sync: bool,
     /// `fsync.warningthresholdms`: a sync that takes longer is reported as slow.
     pub fsync_warning: Duration,
-    /// `txnLogSizeLimitInKb`, in bytes: a log that is larger asks to be rolled.
+    /// `txnLogSizeLimitInKb` in bytes: a larger log should be rolled.
     pub log_size_limit: Option<u64>,
     /// `snapshot.compression.method`.
     pub compression: Compression,
-    /// `digest.enabled`: whether snapshots carry the tree's digest.
+    /// `digest.enabled`: whether snapshots contain the tree's digest.
     pub digest: bool,
-    /// `serializeLastProcessedZxid.enabled`: whether snapshots carry the last zxid.
+    /// `serializeLastProcessedZxid.enabled`: whether snapshots contain the last zxid.
     pub last_zxid_section: bool,
     /// `snapshot.trust.empty`: whether logs without a snapshot are complete.
     pub trust_empty_snapshot: bool,
     /// `datadir.autocreate`: whether missing directories are created.
     pub autocreate_dirs: bool,
-    /// `db.autocreate`: whether an empty directory is a new database without being told so.
+    /// `db.autocreate`: whether an empty directory counts as a new database without the marker
+    /// file.
     pub autocreate_db: bool,
-    /// Longest record that is believed in a log of the original: `jute.maxbuffer` and what it adds.
+    /// Longest record accepted in a log of the original: `jute.maxbuffer` plus its overhead.
     pub record_bytes_max: usize,
-    /// `zebu.acceptDamagedLog`: load what can be read, and say what cannot.
+    /// `zebu.acceptDamagedLog`: load what is readable, and report the rest.
     pub accept_damage: bool,
-    /// Whether this is a member of an ensemble: what is damaged is then reported in
+    /// Whether this is a member of an ensemble. Damage is then reported in
     /// [`Recovered::damaged`](crate::Recovered::damaged), for a leader to repair, and does not end
     /// the start.
     pub member: bool,
     /// `syncEnabled`: whether transactions are logged. An observer may go without a log; it then
     /// starts from its last snapshot.
     pub log_txns: bool,
-    /// How many of the newest transactions a recovery keeps in
-    /// [`Recovered::recent`](crate::Recovered::recent); 0 for none.
+    /// Number of newest transactions that a recovery keeps in
+    /// [`Recovered::recent`](crate::Recovered::recent); 0: none.
     pub recent_txns_max: usize,
-    /// How many bytes their bodies may have together.
+    /// Maximum sum of their body sizes in bytes.
     pub recent_bytes_max: usize,
 }
 
 impl Shared {
-    /// Notes what kind of state there is now.
+    /// Notes the properties of the new state.
     pub(crate) fn replaced(&self, is_based: bool, last: Zxid) {
         self.has_base.store(is_based, Ordering::Release);
         self.untrusted.store(self.options.member && last < Zxid::ZERO, Ordering::Release);
     }
 
-    /// The number of the current state; nobody else changes files while it is held.
+    /// Locks the number of the current state. Only the holder may create or remove names of data
+    /// files.
     pub(crate) fn generation(&self) -> MutexGuard<'_, u64> {
-        // The number alone cannot be inconsistent.
+        // A single number cannot be inconsistent.
         self.generation.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Options {
-    /// The original's defaults, with snapshots and logs under one directory.
+    /// The original's defaults, with snapshots and logs in one directory.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         let data_dir = dir.into();
         Self {
@@ -116,7 +118,7 @@ impl Options {
             trust_empty_snapshot: false,
             autocreate_dirs: true,
             autocreate_db: true,
-            // jute.maxbuffer and as much again, as in the original.
+            // Twice jute.maxbuffer, as in the original.
             record_bytes_max: 2 * 0xf_ffff,
             accept_damage: false,
             member: false,
@@ -127,21 +129,21 @@ impl Options {
     }
 }
 
-/// The state that is rebuilt at a start.
+/// The state that recovery rebuilds.
 ///
-/// An error of a method is a reason in words; it rejects the snapshot, or ends the start when the
-/// state does not accept a transaction.
+/// The methods return an error as a text. It rejects the snapshot, or ends the start if a
+/// transaction cannot be applied.
 pub trait Recover {
-    /// Forgets everything: a snapshot is about to be read, perhaps after another one failed.
+    /// Makes the state empty: a snapshot is about to be read, perhaps after a failed one.
     fn restart(&mut self);
-    /// A session of the snapshot.
+    /// A session from the snapshot.
     fn session(&mut self, id: SessionId, timeout_ms: i32);
     /// An entry of the snapshot's ACL table.
     fn acl(&mut self, id: i64, acl: Vec<Acl>);
-    /// A znode of the snapshot; parents come before children, the root's path is empty.
+    /// A znode from the snapshot. Parents come before children; the root's path is empty.
     ///
     /// # Errors
-    /// Why it cannot be.
+    /// Why it is refused.
     fn node(
         &mut self,
         path: &str,
@@ -149,13 +151,13 @@ pub trait Recover {
         acl: i64,
         stat: &StatPersisted,
     ) -> Result<(), String>;
-    /// The digest of the tree when it had applied `zxid`; called only when digests are enabled and
-    /// the snapshot has one.
+    /// The digest of the tree as of `zxid`. Called only if digests are enabled and the snapshot has
+    /// one.
     fn digest(&mut self, zxid: Zxid, version: i32, digest: i64);
-    /// The snapshot is complete and was taken at `zxid`, or there is none and `zxid` is 0.
+    /// The snapshot is complete and was taken at `zxid`. Without a snapshot, `zxid` is 0.
     ///
     /// # Errors
-    /// Why it cannot be.
+    /// Why it is refused.
     fn loaded(&mut self, zxid: Zxid) -> Result<(), String>;
     /// A transaction to apply: header, transaction and digest.
     ///
@@ -164,7 +166,7 @@ pub trait Recover {
     fn txn(&mut self, body: &[u8]) -> Result<(), String>;
 }
 
-/// Takes what is recovered, and keeps nothing of it: for whoever wants to know only whether files can be read, and how far.
+/// A state that keeps nothing, to check whether and how far files are readable.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nothing;
 
@@ -190,7 +192,7 @@ impl Recover for Nothing {
     }
 }
 
-/// What log, snapshots and recovery share.
+/// State shared by log, snapshots and recovery.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) vfs: Arc<dyn Vfs>,
@@ -199,14 +201,14 @@ pub(crate) struct Shared {
     pub(crate) snap_dir: PathBuf,
     /// `version-2` in the log directory.
     pub(crate) log_dir: PathBuf,
-    /// Whether a snapshot is durable, or logs that need none, so that logs may follow.
+    /// Whether a new log may start: there is a durable snapshot, or logs that need none.
     pub(crate) has_base: AtomicBool,
-    /// Whether a member's state is not to be trusted, so that no snapshot of it may be kept.
+    /// Whether a member's state is untrusted, so that no snapshot of it may be kept.
     pub(crate) untrusted: AtomicBool,
-    /// How often the state has been replaced. Held while files get or lose their names, so that a
-    /// snapshot of a state that is no more does not appear among those of the new one.
+    /// How often the state was replaced. Locked while data files get or lose their names, so that a
+    /// snapshot of a replaced state never appears among those of the new one.
     pub(crate) generation: Mutex<u64>,
-    /// How many snapshots have been begun: each has a temporary name of its own.
+    /// Number of snapshots started; makes their temporary names unique.
     pub(crate) snapshots_begun: AtomicU64,
     _locks: Vec<DirLock>,
 }
@@ -219,7 +221,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the directories, creating them if that is allowed, and keeps other servers out.
+    /// Opens the directories, creates them if permitted, and keeps other servers out.
     ///
     /// # Errors
     /// [`StoreError::Directory`], [`StoreError::Locked`], [`StoreError::Misplaced`] or
@@ -257,21 +259,20 @@ impl Store {
         Ok(Self { shared: Arc::new(shared), last: None })
     }
 
-    /// Rebuilds the state: the newest snapshot that can be read, then the transactions after it.
+    /// Rebuilds the state from the newest readable snapshot and the transactions after it.
     ///
-    /// What a crash has interrupted, a truncation or the installation of a leader's snapshot, is
-    /// finished first. May be called again; each time everything is read anew.
+    /// First finishes an interrupted truncation or installation of a leader's snapshot. May be
+    /// called again; each call reads everything anew.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`] and the others that say what cannot be loaded, and what to do.
+    /// [`StoreError::Damaged`] and the other errors that say what cannot be loaded, and what to do.
     pub fn recover(&mut self, state: &mut dyn Recover) -> Result<recover::Recovered, StoreError> {
         let recovered = recover::recover(&self.shared, state)?;
         self.last = Some(recovered.last_zxid);
         Ok(recovered)
     }
 
-    /// Rebuilds the state as it was after `zxid`, and removes everything later for good; see
-    /// [`TxnLog::truncate`].
+    /// Rebuilds the state as of `zxid`, and removes everything later; see [`TxnLog::truncate`].
     ///
     /// # Errors
     /// As for [`TxnLog::truncate`].
@@ -292,8 +293,8 @@ impl Store {
         EpochFiles::new(Arc::clone(&self.shared.vfs), &self.shared.options.data_dir)
     }
 
-    /// What a member knows to be committed, beside the log; `None` where the log is not synced or not written: then it may
-    /// end before what is known.
+    /// The file with the committed zxid. `None` if the log is not synced or not written: it may
+    /// then end before that zxid.
     pub fn committed(&self) -> Option<CommittedFile> {
         let options = &self.shared.options;
         let vfs = || Arc::clone(&self.shared.vfs);
@@ -301,21 +302,22 @@ impl Store {
             .then(|| CommittedFile::new(vfs(), &self.shared.log_dir))
     }
 
-    /// Hands out the log for the thread that writes it, and snapshots for the thread that takes them.
+    /// Returns the log for the thread that writes it, and the snapshots for the thread that takes
+    /// them.
     ///
     /// # Panics
-    /// Before [`Store::recover`] has succeeded.
+    /// If [`Store::recover`] has not succeeded before.
     pub fn split(self) -> (TxnLog, Snapshots) {
         let last = self.last.expect("a log continues what was recovered");
-        // An untrusted or damaged database has last zxid -1; its log starts where a leader says.
+        // An untrusted or damaged database has last zxid −1. A leader determines where its log
+        // starts.
         let last = last.max(Zxid::ZERO);
         assert!(last >= Zxid::ZERO, "no log starts in front of the first transaction");
         (TxnLog::new(Arc::clone(&self.shared), last), Snapshots::new(self.shared))
     }
 }
 
-/// Creates the directory if it is missing, makes sure that a loss of power leaves it there, and tries
-/// whether it can be written.
+/// Creates the directory if necessary, makes its name durable, and tests whether it is writable.
 fn prepare(vfs: &dyn Vfs, dir: &Path, create: bool) -> io::Result<()> {
     if vfs.exists(dir)? {
         keep_dirs(vfs, dir)?;
@@ -329,7 +331,7 @@ fn prepare(vfs: &dyn Vfs, dir: &Path, create: bool) -> io::Result<()> {
     vfs.remove(&probe)
 }
 
-/// Removes what an earlier server did not complete.
+/// Removes the incomplete files of an earlier server.
 fn clean(vfs: &dyn Vfs, dir: &Path) -> io::Result<()> {
     for entry in vfs.list(dir)? {
         if names::is_temporary(&entry.name) {
@@ -339,7 +341,7 @@ fn clean(vfs: &dyn Vfs, dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Refuses a directory that has files of the other kind.
+/// Refuses a directory with files of the other kind.
 fn refuse(vfs: &dyn Vfs, dir: &Path, prefix: &str, what: &'static str) -> Result<(), StoreError> {
     let entries = vfs.list(dir).map_err(StoreError::io("list directory", dir))?;
     match entries.into_iter().find(|entry| entry.name.starts_with(prefix)) {

@@ -1,8 +1,8 @@
-//! Removing every trace of the transactions behind one of them, on a leader's word.
+//! Truncation: removes every trace of the transactions after a given one, as a leader requests.
 //!
-//! Recovery decides first, without changing anything, whether what is left reaches that transaction.
-//! Then the mark `truncating.<zxid>` is created; its name is all it holds. From then on a start
-//! finishes the truncation before anything else, so no crash leaves half of one.
+//! Recovery first decides, without changing anything, whether the rest reaches that transaction.
+//! Then the empty file `truncating.<zxid>` is created as a mark. From then on every start first
+//! finishes the truncation, so a crash never leaves it half done.
 
 use std::path::PathBuf;
 
@@ -13,53 +13,53 @@ use crate::store::Shared;
 use crate::vfs::rewrite;
 use crate::{Recovered, StoreError, names};
 
-/// What a truncation came to.
+/// The result of a truncation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Truncated {
-    /// The state is the one after the transaction asked for, and nothing later is on the disk.
+    /// The state is that of the requested transaction, and nothing later is on disk.
     Reaches(Box<Recovered>),
-    /// What there is does not lead to exactly that state: a snapshot may have traces of later
-    /// transactions, or something is missing or damaged. Nothing on the disk was changed. The state
-    /// in memory is to be discarded, and the leader to be asked for a full copy.
+    /// The remaining data do not lead exactly to that state: a snapshot may contain later
+    /// transactions, or data are missing or damaged. The disk is unchanged. Discard the state in
+    /// memory, and ask the leader for a snapshot.
     Lost {
-        /// Why, for an operator.
+        /// The reason, for the operator.
         reason: String,
     },
 }
 
-/// What has to go.
+/// What a truncation removes.
 #[derive(Debug, Default)]
 pub(crate) struct Removal {
-    /// Snapshots that have, or may have, traces of later transactions.
+    /// Snapshots that contain later transactions, or may.
     pub(crate) snapshots: Vec<PathBuf>,
-    /// Logs with later transactions only, newest first.
+    /// Logs with only later transactions, newest first.
     pub(crate) logs: Vec<PathBuf>,
-    /// Their sidecars, and those that cannot be read of a log that is cut.
+    /// The sidecars of those logs, and an unreadable one of a log that is cut.
     pub(crate) sidecars: Vec<PathBuf>,
-    /// The log that has both.
+    /// The log that contains both earlier and later transactions.
     pub(crate) cut: Option<Cut>,
 }
 
-/// Where a log is cut.
+/// The cut of a log.
 #[derive(Debug)]
 pub(crate) struct Cut {
     pub(crate) path: PathBuf,
-    /// What stays.
+    /// The part to keep.
     pub(crate) mark: Mark,
     /// Up to here the log is known to be durable.
     pub(crate) confirmed: u64,
-    /// Whether there is a readable sidecar, to be changed.
+    /// Whether there is a readable sidecar to update.
     pub(crate) ours: bool,
 }
 
-/// The truncation that was begun and not finished.
+/// The unfinished truncation, if any.
 pub(crate) fn pending(shared: &Shared) -> Result<Option<Zxid>, StoreError> {
     let dir = &shared.log_dir;
     let entries = shared.vfs.list(dir).map_err(StoreError::io("list directory", dir))?;
     Ok(entries.iter().filter_map(|entry| names::parse_truncating(&entry.name)).min())
 }
 
-/// Makes a restart finish the truncation from now on.
+/// Marks the truncation, so that a restart finishes it.
 pub(crate) fn begin(shared: &Shared, zxid: Zxid) -> Result<(), StoreError> {
     let path = shared.log_dir.join(names::truncating(zxid));
     (shared.vfs.create(&path).map(drop))
@@ -67,11 +67,11 @@ pub(crate) fn begin(shared: &Shared, zxid: Zxid) -> Result<(), StoreError> {
         .map_err(StoreError::io("create mark", &path))
 }
 
-/// Removes everything, then the mark. Each part may have been done before.
+/// Removes everything, then the mark. Every step may have been done before.
 pub(crate) fn carry_out(shared: &Shared, zxid: Zxid, removal: &Removal) -> Result<(), StoreError> {
     let Shared { vfs, snap_dir, log_dir, .. } = shared;
-    // Logs tell which snapshots may be trusted, so they go after them; and a log that has lost its
-    // sidecar would be taken for the original's.
+    // Logs tell which snapshots may be trusted, so they are removed after the snapshots. Sidecars
+    // come last: a log without its sidecar would count as one of the original.
     let Removal { snapshots, logs, sidecars, .. } = removal;
     for (dir, paths) in [(snap_dir, snapshots), (log_dir, logs), (log_dir, sidecars)] {
         for path in paths {
@@ -94,7 +94,7 @@ impl Cut {
     fn carry_out(&self, shared: &Shared) -> std::io::Result<()> {
         let Shared { vfs, log_dir, .. } = shared;
         if self.ours {
-            // A log that is shorter than its sidecar says is damaged, a longer one is cut again.
+            // A log shorter than its sidecar says is damaged; a longer one is cut again.
             sidecar::put(vfs.as_ref(), log_dir, &Mark { sealed: true, ..self.mark })?;
         }
         let mut file = vfs.open_rw(&self.path)?;

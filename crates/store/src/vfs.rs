@@ -1,7 +1,7 @@
-//! The file system as the store needs it, and nothing more of it.
+//! The file system operations that the store needs.
 //!
-//! Three implementations: [`OsVfs`] is the real one and the only place that uses `std::fs`,
-//! [`MemVfs`] is a disk in memory whose power can be cut, [`FaultVfs`] makes another one fail.
+//! Three implementations: [`OsVfs`] is the real one, and the only user of `std::fs`. [`MemVfs`] is
+//! an in-memory disk that simulates power cuts. [`FaultVfs`] injects failures into another one.
 
 mod fault;
 mod mem;
@@ -17,10 +17,10 @@ pub use fault::{Fault, FaultVfs};
 pub use mem::{Crash, MemVfs, Names, Unsynced};
 pub use os::OsVfs;
 
-/// One file of a directory.
+/// A file in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name; names that are not Unicode are left out of listings.
+    /// Its name; names that are not Unicode are not listed.
     pub name: String,
     /// Its length in bytes.
     pub bytes: u64,
@@ -30,10 +30,10 @@ pub struct Entry {
 ///
 /// Nothing is durable until [`VfsFile::sync`] (content) or [`Vfs::sync_dir`] (names) has returned.
 pub trait Vfs: Debug + Send + Sync {
-    /// Creates a file for writing, readable by owner and group only; an existing one becomes empty.
+    /// Creates a file for writing, readable by owner and group only. An existing file is emptied.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Those of the system.
     fn create(&self, path: &Path) -> io::Result<Box<dyn VfsFile>>;
 
     /// Opens an existing file for reading.
@@ -48,16 +48,16 @@ pub trait Vfs: Debug + Send + Sync {
     /// What the system reports.
     fn open_rw(&self, path: &Path) -> io::Result<Box<dyn VfsFile>>;
 
-    /// The files of a directory, sorted by name; directories in it are left out.
+    /// The files of a directory, sorted by name, without subdirectories.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Those of the system.
     fn list(&self, dir: &Path) -> io::Result<Vec<Entry>>;
 
-    /// Whether something has this name.
+    /// Whether a file or directory has this name.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Those of the system.
     fn exists(&self, path: &Path) -> io::Result<bool>;
 
     /// Creates one directory, writable by its owner only.
@@ -66,10 +66,10 @@ pub trait Vfs: Debug + Send + Sync {
     /// What the system reports.
     fn create_dir(&self, dir: &Path) -> io::Result<()>;
 
-    /// Gives a file another name, replacing what has that name, at once for every reader.
+    /// Renames a file atomically, and replaces an existing one.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Those of the system.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file.
@@ -84,18 +84,18 @@ pub trait Vfs: Debug + Send + Sync {
     /// What the system reports.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 
-    /// Keeps other servers out of a directory until the guard is dropped; `None` when somebody else
-    /// has it. Where the system knows no such locks, the guard guards nothing.
+    /// Locks a directory against other servers until the guard is dropped; `None` if another server
+    /// has it. On systems without such locks, the guard does nothing.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Those of the system.
     fn lock(&self, dir: &Path) -> io::Result<Option<DirLock>>;
 
-    /// A clock that never goes back.
+    /// A monotonic clock.
     fn now(&self) -> Duration;
 }
 
-/// Holds a directory while it lives.
+/// Locks a directory until it is dropped.
 #[derive(Debug)]
 pub struct DirLock(#[allow(dead_code, reason = "held for its drop")] Box<dyn Guard>);
 
@@ -120,19 +120,19 @@ pub trait VfsFile: Debug + Send {
     /// Writes all of `bytes` at `offset`.
     ///
     /// # Errors
-    /// What the system reports; any part may have been written.
+    /// Those of the system; any part may have been written.
     fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Cuts the file, or extends it with zeros that take no space yet.
+    /// Truncates the file, or extends it with zeros that occupy no blocks yet.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Those of the system.
     fn set_len(&mut self, bytes: u64) -> io::Result<()>;
 
     /// Makes content and length durable.
     ///
     /// # Errors
-    /// What the system reports. After one, nobody knows what is on the disk.
+    /// Those of the system. After an error the content of the disk is unknown.
     fn sync(&mut self) -> io::Result<()>;
 
     /// Length in bytes.
@@ -141,10 +141,10 @@ pub trait VfsFile: Debug + Send {
     /// What the system reports.
     fn len(&self) -> io::Result<u64>;
 
-    /// Whether it has no bytes.
+    /// Whether the file is empty.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Those of the system.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
@@ -158,7 +158,7 @@ pub struct Sequential {
 }
 
 impl Sequential {
-    /// Begins at the file's first byte.
+    /// Starts at the file's first byte.
     pub fn new(file: Box<dyn VfsFile>) -> Self {
         Self { file, at: 0 }
     }
@@ -172,29 +172,29 @@ impl io::Read for Sequential {
     }
 }
 
-/// Bytes of a long file that may wait for the disk.
+/// Bytes of a long file that may be unsynced.
 ///
-/// A disk that is given hundreds of megabytes at once makes every other sync wait behind them: those of the
-/// transaction log, and with them all writes.
+/// If a disk gets hundreds of megabytes at once, every other sync waits for them, including those
+/// of the transaction log, and so all writes.
 pub(crate) const UNSYNCED_BYTES_MAX: u64 = 1 << 20;
 
-/// Writes a file from front to back, and makes it durable piece by piece.
+/// Writes a file sequentially and syncs it in pieces.
 #[derive(Debug)]
 pub(crate) struct Appending {
     file: Box<dyn VfsFile>,
     at: u64,
-    /// What is durable.
+    /// The durable length.
     synced: u64,
     unsynced_bytes_max: u64,
 }
 
 impl Appending {
-    /// From the beginning of a file that has nothing yet; so many bytes may wait for the disk.
+    /// Writes to an empty file. `unsynced_bytes_max`: bytes that may be unsynced.
     pub(crate) fn new(file: Box<dyn VfsFile>, unsynced_bytes_max: u64) -> Self {
         Self { file, at: 0, synced: 0, unsynced_bytes_max }
     }
 
-    /// Makes all of it durable; returns how long it is.
+    /// Syncs the rest. Returns the length.
     pub(crate) fn finish(mut self) -> io::Result<u64> {
         if self.synced < self.at {
             self.sync()?;
@@ -235,7 +235,7 @@ pub(crate) fn parent(path: &Path) -> PathBuf {
     }
 }
 
-/// Creates a directory and those above it, and makes their names durable.
+/// Creates a directory and its parents, and makes their names durable.
 pub(crate) fn create_dirs(vfs: &dyn Vfs, dir: &Path) -> io::Result<()> {
     if vfs.exists(dir)? {
         return keep_dirs(vfs, dir);
@@ -251,15 +251,15 @@ pub(crate) fn create_dirs(vfs: &dyn Vfs, dir: &Path) -> io::Result<()> {
     vfs.sync_dir(&above)
 }
 
-/// Makes a directory that was found durable, with those above it: who created it may have been
-/// interrupted before that.
+/// Makes an existing directory and its parents durable: its creator may have been interrupted
+/// before doing so.
 pub(crate) fn keep_dirs(vfs: &dyn Vfs, dir: &Path) -> io::Result<()> {
     if zebu_proto::mutant!("found directory not made durable") {
         return Ok(());
     }
     let above = parent(dir);
     match vfs.sync_dir(&above) {
-        // Others' directories: what is in them was not created by a server.
+        // Directories of other users were not created by a server.
         Err(error) if is_others(&error) => return Ok(()),
         result => result?,
     }
@@ -269,10 +269,10 @@ pub(crate) fn keep_dirs(vfs: &dyn Vfs, dir: &Path) -> io::Result<()> {
     keep_dirs(vfs, &above)
 }
 
-/// Writes what a file has between two places once more, and makes all of it durable.
+/// Rewrites a part of a file and makes the file durable.
 ///
-/// What was read may be in memory only: the process before this one may have been told that a sync failed, and
-/// after that the system takes what it could not write for written. Only what is written anew is written.
+/// Data that were read may exist in memory only: if a sync of the previous process failed, the
+/// system treats the lost pages as written. Only rewritten data are written.
 pub(crate) fn rewrite(file: &mut dyn VfsFile, from: u64, to: u64) -> io::Result<()> {
     let mut piece = vec![
         0;
@@ -292,11 +292,12 @@ pub(crate) fn rewrite(file: &mut dyn VfsFile, from: u64, to: u64) -> io::Result<
     file.sync()
 }
 
-/// Bytes that [`rewrite`] has in memory.
+/// Size of the buffer of [`rewrite`].
 const REWRITTEN_PIECE_BYTES: usize = 1 << 20;
 
-/// Whether a directory cannot be made durable because it is not for a server to change: it belongs to somebody else,
-/// or to a file system that is only read or keeps nothing, such as the root of a container.
+/// Whether a directory cannot be synced because the server may not change it: it belongs to another
+/// user, or is on a file system that is read-only or not persistent, such as the root of a
+/// container.
 fn is_others(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -317,12 +318,12 @@ pub fn read(vfs: &dyn Vfs, path: &Path) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Writes a small file so that a crash leaves the old content or the new, and nothing between.
+/// Writes a small file atomically: a crash leaves either the old content or the new.
 ///
-/// `temporary` is the name it has until it is complete.
+/// `temporary`: its name until it is complete.
 ///
 /// # Errors
-/// What the system reports.
+/// Those of the system.
 pub fn replace(vfs: &dyn Vfs, path: &Path, temporary: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = vfs.create(temporary)?;
     file.write_at(content, 0)?;

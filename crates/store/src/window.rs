@@ -1,16 +1,15 @@
-//! Reads a stream in big blocks and shows records in place.
+//! Reads a stream in large blocks and gives access to records in place.
 //!
-//! **Invariant:** the buffer grows with the bytes that have arrived, never with a length that was
-//! only promised.
+//! **Invariant:** the buffer grows with the bytes received, never with an announced length.
 
 use std::io::{self, Read};
 
 use simd_adler32::Adler32;
 
-/// How much is read at once.
+/// Bytes read at once.
 const BLOCK_BYTES: usize = 256 * 1024;
 
-/// A stream, seen through a buffer.
+/// A buffered stream.
 pub(crate) struct Window<R> {
     source: R,
     buffer: Vec<u8>,
@@ -39,7 +38,7 @@ impl<R: Read> Window<R> {
         }
     }
 
-    /// Also keeps the Adler-32 of everything consumed.
+    /// Also computes the Adler-32 of the consumed bytes.
     pub(crate) fn checksummed(source: R) -> Self {
         Self { adler: Some(Adler32::new()), ..Self::new(source) }
     }
@@ -49,7 +48,7 @@ impl<R: Read> Window<R> {
         self.base + self.start as u64
     }
 
-    /// The next `bytes` bytes, or all there are when the stream ends before.
+    /// The next `bytes` bytes, or fewer at the end of the stream.
     #[inline]
     pub(crate) fn peek(&mut self, bytes: usize) -> io::Result<&[u8]> {
         if self.end - self.start < bytes {
@@ -59,12 +58,12 @@ impl<R: Read> Window<R> {
         Ok(&self.buffer[self.start..end])
     }
 
-    /// What is in the buffer already.
+    /// The bytes in the buffer.
     pub(crate) fn buffered(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
 
-    /// Goes on by `bytes`, which must have been peeked at.
+    /// Consumes `bytes`, which must have been peeked.
     #[inline]
     pub(crate) fn consume(&mut self, bytes: usize) {
         assert!(bytes <= self.end - self.start, "consumed what was never seen");
@@ -77,7 +76,7 @@ impl<R: Read> Window<R> {
         self.adler.as_ref().map_or(0, Adler32::finish)
     }
 
-    /// Asserts the order in which the places in the buffer stand.
+    /// Asserts the order of the positions in the buffer.
     fn check(&self) {
         assert!(self.hashed <= self.start);
         assert!(self.start <= self.end);
@@ -101,7 +100,7 @@ impl<R: Read> Window<R> {
         self.hashed = 0;
         while self.end < bytes && !self.finished {
             if self.buffer.len() - self.end < BLOCK_BYTES {
-                // At most twice what has arrived, whatever `bytes` is.
+                // At most twice the bytes received, whatever `bytes` is.
                 self.buffer.resize(self.end * 2 + BLOCK_BYTES, 0);
             }
             assert!(self.end < self.buffer.len(), "there is room to read into");

@@ -1,4 +1,4 @@
-//! A log file that makes room ahead of what is written.
+//! A log file that reserves space ahead of its records.
 
 use std::io;
 
@@ -6,30 +6,30 @@ use super::{HEADER_BYTES, header, padded_size};
 use crate::Options;
 use crate::vfs::VfsFile;
 
-/// The first step of a log that is preallocated adaptively.
+/// The first step of adaptive preallocation.
 const ADAPTIVE_STEP_BYTES_MIN: u64 = 64 * 1024;
-/// What is filled with zeros behind small batches: a sync that has to give a file new blocks takes up to twice as long as
-/// one that writes to blocks it has.
+/// Bytes of zeros written ahead for small batches. A sync that must allocate new blocks takes up to
+/// twice as long as one that writes to allocated blocks.
 const ZEROED_AHEAD_BYTES: u64 = 256 * 1024;
 const _: () = assert!(ZEROED_AHEAD_BATCH_MAX < ZEROED_AHEAD_BYTES, "batches fit into the zeros");
 static ZEROS: [u8; ZEROED_AHEAD_BYTES as usize] = [0; ZEROED_AHEAD_BYTES as usize];
-/// The largest batch for which that is worth writing everything twice.
+/// The largest batch for which zeros ahead are worth writing everything twice.
 const ZEROED_AHEAD_BATCH_MAX: u64 = ZEROED_AHEAD_BYTES / 8;
 
-/// An open log file. What it has behind the last record is zeros.
+/// An open log file. Only zeros follow the last record.
 #[derive(Debug)]
 pub(super) struct Growing {
     file: Box<dyn VfsFile>,
-    /// Behind the last record written.
+    /// The end of the last record.
     written: u64,
     /// Length of the file.
     size: u64,
-    /// Up to here the file has its blocks, filled with zeros behind the last record.
+    /// Up to here the blocks are allocated, with zeros after the last record.
     zeroed: u64,
 }
 
 impl Growing {
-    /// Writes a log's header and its first records into an empty file.
+    /// Writes the header and the first records into an empty file.
     pub(super) fn create(
         file: Box<dyn VfsFile>,
         options: &Options,
@@ -40,15 +40,15 @@ impl Growing {
         Ok(this)
     }
 
-    /// Behind the last record.
+    /// The end of the last record.
     pub(super) fn written(&self) -> u64 {
         self.written
     }
 
-    /// Writes records behind those that are there, then makes room for more.
+    /// Appends records, then reserves space for more.
     ///
-    /// The file grows only behind what is written: when the disk is full, whatever is left ends with a part of
-    /// a record, never with zeros in the place of a header.
+    /// The file only grows after the write: if the disk is full, it ends with a partial record,
+    /// never with zeros instead of a header.
     pub(super) fn write(&mut self, options: &Options, bytes: &[u8]) -> io::Result<()> {
         let start = self.written.max(HEADER_BYTES as u64);
         let end = self.written + bytes.len() as u64;
@@ -90,7 +90,7 @@ impl Growing {
         };
         let size = self.size.max(HEADER_BYTES as u64);
         let mut size = padded_size(start, size, step(size));
-        // The original looks once for each record; a batch is one step to us.
+        // The original extends the file once for each record; here, once for each batch.
         if step(size) > 0 && size < start + bytes {
             size = padded_size(start + bytes, size, step(size));
         }

@@ -1,7 +1,7 @@
-//! Reading a log: records one by one, and what it ends with.
+//! Reads a log record by record, and classifies its end.
 //!
-//! Works on any stream of bytes. What an end means is decided by [`LogReader::tail`] for a log that
-//! has no sidecar; the rules are the original's, except that data behind an end is never ignored.
+//! Works on any byte stream. For a log without a sidecar, [`LogReader::tail`] interprets the end.
+//! It follows the original's rules, but never ignores data after the end.
 
 use std::io::{self, Read};
 
@@ -14,9 +14,9 @@ use crate::window::Window;
 /// One record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogRecord<'a> {
-    /// Where it starts.
+    /// Offset of its start.
     pub offset: u64,
-    /// Where the next one starts.
+    /// Offset of the next record.
     pub end: u64,
     /// Its transaction's zxid.
     pub zxid: Zxid,
@@ -24,55 +24,55 @@ pub struct LogRecord<'a> {
     pub body: &'a [u8],
 }
 
-/// Where the records of a log end, and with what.
+/// Where the records of a log end, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogEnd {
-    /// Behind the last record.
+    /// The end of the last record.
     pub offset: u64,
-    /// What is there.
+    /// What is there instead of a record.
     pub kind: EndKind,
 }
 
-/// What comes where the next record should start.
+/// What is in the place of the next record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndKind {
     /// The end of the file.
     File,
     /// Zeros in place of checksum and length.
     Padding,
-    /// Length 0, but a checksum.
+    /// Length 0, but a non-zero checksum.
     NoLength,
-    /// Checksum and length are cut off by the end of the file.
+    /// The file ends within checksum and length.
     PrefixCut,
-    /// The body is cut off by the end of the file.
+    /// The file ends within the body.
     BodyCut,
-    /// The terminator is zero: the record was never completed.
+    /// The terminator is zero: the record is incomplete.
     NoTerminator,
-    /// The terminator is something else.
+    /// The terminator has another value.
     WrongTerminator,
-    /// A whole record whose body does not have its checksum.
+    /// A complete record with a wrong checksum.
     Checksum,
-    /// A length no record can have.
+    /// An impossible length.
     Length(i32),
-    /// A file without a byte.
+    /// The file is empty.
     Empty,
-    /// A file that does not start with a log's header.
+    /// The file has no log header.
     NoHeader,
 }
 
-/// What follows the end of a log's records.
+/// What follows the records of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tail {
-    /// Nothing, or nothing but zeros.
+    /// Nothing, or only zeros.
     Clean,
-    /// A record that was being written when the machine stopped.
+    /// A record that was being written at a crash.
     Torn,
-    /// Whole records or other data.
+    /// Complete records or other data.
     MoreFollows {
-        /// Where.
+        /// Their offset.
         offset: u64,
     },
-    /// Something no crash leaves behind.
+    /// Data that no crash can leave.
     Damaged,
 }
 
@@ -82,12 +82,12 @@ pub struct LogReader<R> {
     record_bytes_max: usize,
     started: bool,
     ended: Option<LogEnd>,
-    /// Bytes of the record just returned, still to be consumed.
+    /// Bytes of the record returned last, to be consumed with the next call.
     current: usize,
 }
 
 impl<R: Read> LogReader<R> {
-    /// Reads from the start of `source`; records longer than `record_bytes_max` are refused.
+    /// Reads from the start of `source`. Records longer than `record_bytes_max` are refused.
     pub fn new(source: R, record_bytes_max: usize) -> Self {
         Self {
             window: Window::new(source),
@@ -137,7 +137,7 @@ impl<R: Read> LogReader<R> {
         end
     }
 
-    /// Looks at what comes next; the body's length when it is a whole and good record.
+    /// Checks the next record. Returns the body's length if the record is complete and valid.
     fn measure(&mut self) -> io::Result<Result<usize, EndKind>> {
         let prefix = self.window.peek(PREFIX_BYTES)?;
         let Ok(prefix) = <[u8; PREFIX_BYTES]>::try_from(prefix) else {
@@ -166,22 +166,22 @@ impl<R: Read> LogReader<R> {
         })
     }
 
-    /// Whether a file that is no log has nothing but zeros, from its start.
+    /// Whether a file without a log header consists of zeros only.
     ///
     /// # Errors
-    /// Only what reading `source` reports.
+    /// Only those of reading `source`.
     pub fn is_blank(&mut self) -> io::Result<bool> {
         let is_start = matches!(self.ended, Some(LogEnd { kind: EndKind::NoHeader, .. }));
         Ok(is_start && self.next_non_zero()?.is_none())
     }
 
-    /// Reads on behind the end and says what is there.
-    ///
-    /// # Errors
-    /// Only what reading `source` reports.
+    /// Reads on after the end, and classifies what follows.
     ///
     /// # Panics
-    /// Before [`LogReader::next`] has returned the end.
+    /// If [`LogReader::next`] has not returned the end.
+    ///
+    /// # Errors
+    /// Only those of reading `source`.
     pub fn tail(&mut self) -> io::Result<Tail> {
         let end = self.ended.expect("the end has been reached");
         let skip = match end.kind {
@@ -191,7 +191,7 @@ impl<R: Read> LogReader<R> {
             | EndKind::Checksum
             | EndKind::Length(_)
             | EndKind::NoHeader => return Ok(Tail::Damaged),
-            // A whole record further on means that this one is not torn, whatever its length says.
+            // If a complete record follows, this one is not torn, whatever its length.
             EndKind::BodyCut => {
                 let after = self.next_whole_record()?;
                 return Ok(after.map_or(Tail::Torn, |offset| Tail::MoreFollows { offset }));
@@ -229,11 +229,11 @@ impl<R: Read> LogReader<R> {
         }
     }
 
-    /// Offset of the next whole record behind the current position.
+    /// Offset of the next complete record after the current position.
     fn next_whole_record(&mut self) -> io::Result<Option<u64>> {
         while !self.window.peek(1)?.is_empty() {
             self.window.consume(1);
-            // Most places are refused by the four zeros that start a checksum.
+            // The four zeros of a checksum rule out most positions.
             if self.window.peek(4)? == [0; 4] && self.measure()?.is_ok() {
                 return Ok(Some(self.window.position()));
             }
@@ -260,10 +260,10 @@ pub(crate) fn zxid_of(body: &[u8]) -> Zxid {
     Zxid(i64::from_be_bytes(bytes.try_into().expect("eight bytes")))
 }
 
-/// Reads a whole log, hands out its records in order, and says where and with what they end.
+/// Reads a whole log, passes its records to `each` in order, and returns where and how they end.
 ///
 /// # Errors
-/// Only what reading `source` reports.
+/// Only those of reading `source`.
 pub fn read_log<R: Read>(
     source: R,
     record_bytes_max: usize,

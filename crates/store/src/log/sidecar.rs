@@ -1,9 +1,9 @@
-//! The sidecar of a log: up to where it is durable, and a chained hash of what is there.
+//! The sidecar of a log: the durable end of the log, and a chained hash of its records.
 //!
-//! The original's log cannot tell a crash from damage, because a length of 0 means its end. This file
-//! beside it can: what it says was durable must be there. It holds two slots of the same form, each in
-//! a sector of its own and written in turn, so that a torn write leaves the other. Its page is
-//! `docs/formats/sidecar.md`.
+//! A log of the original cannot distinguish a crash from damage, because a length of 0 marks its
+//! end. The sidecar can: all records that it calls durable must be there. It has two slots of the
+//! same form in separate sectors, written in turn, so that a torn write leaves one intact. The
+//! format is in `docs/formats/sidecar.md`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,9 +17,9 @@ use crate::vfs::{Vfs, VfsFile, replace};
 
 const MAGIC: [u8; 4] = *b"ZBDU";
 const VERSION: i32 = 1;
-/// Bytes of a slot; the last four are the CRC-32 of the others.
+/// Size of a slot; the last four bytes are the CRC-32 of the others.
 const SLOT_BYTES: usize = 68;
-/// Distance of the slots: each in its own sector, whatever the disk's sectors are up to 4 KiB.
+/// Distance between the slots: they are in separate sectors for any sector size up to 4 KiB.
 const SLOT_STRIDE: u64 = 4096;
 const SLOTS: u64 = 2;
 
@@ -27,28 +27,28 @@ const _: () = assert!(SLOT_BYTES == 4 + 4 + 6 * 8 + 4 + 4 + 4, "as docs/formats/
 const _: () = assert!(SLOT_BYTES <= 512, "a slot lies in one sector, whatever its size");
 const _: () = assert!(SLOT_BYTES as u64 <= SLOT_STRIDE, "slots do not overlap");
 
-/// How far a log is durable.
+/// The durable part of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// Zxid in the log's name.
     pub first: Zxid,
-    /// Last transaction before this log; 0 when the log is the first of all.
+    /// The last transaction before this log; 0 for the first log.
     pub previous: Zxid,
-    /// Behind the last durable record.
+    /// The end of the last durable record.
     pub end: u64,
     /// The zxid of that record, or `previous` when there is none.
     pub last: Zxid,
-    /// How many records there are up to `end`.
+    /// The number of records up to `end`.
     pub records: u64,
-    /// Hash of those records, see [`chain`].
+    /// The chained hash of those records, see [`chain`].
     pub chain: u64,
-    /// Whether the log ends there for good.
+    /// Whether the log is complete and ends there.
     pub sealed: bool,
 }
 
-/// Adds a record to a chained hash, which starts at the zxid in the log's name.
+/// Adds a record to a chained hash. The hash starts with the zxid in the log's name.
 ///
-/// Every step is a bijection of the hash so far, so nothing that went in is lost.
+/// Each step is a bijection of the hash, so no input is lost.
 pub fn chain(hash: u64, body: &[u8]) -> u64 {
     let record = u64::from(crc32fast::hash(body)) | (body.len() as u64) << 32;
     let mixed = hash ^ record;
@@ -57,7 +57,7 @@ pub fn chain(hash: u64, body: &[u8]) -> u64 {
 }
 
 impl Mark {
-    /// The mark of a log that has no record yet.
+    /// The mark of a log without records.
     pub fn start(first: Zxid, previous: Zxid) -> Self {
         Self {
             first,
@@ -70,7 +70,7 @@ impl Mark {
         }
     }
 
-    /// Counts one more record.
+    /// Adds one record.
     pub fn advance(&mut self, zxid: Zxid, body: &[u8]) {
         self.end += (body.len() + super::OVERHEAD_BYTES) as u64;
         self.last = zxid;
@@ -78,7 +78,7 @@ impl Mark {
         self.chain = chain(self.chain, body);
     }
 
-    /// Whether the same records end at the same place.
+    /// Whether both describe the same records.
     pub fn agrees(&self, other: &Self) -> bool {
         (self.end, self.last, self.records, self.chain)
             == (other.end, other.last, other.records, other.chain)
@@ -100,7 +100,7 @@ impl Mark {
         out.long(self.records as i64);
         out.long(self.chain as i64);
         out.int(self.sealed.into());
-        // Room for what a later version adds.
+        // Reserved for later versions.
         out.int(0);
         let sum = crc32fast::hash(&bytes);
         bytes.extend_from_slice(&sum.to_be_bytes());
@@ -129,7 +129,7 @@ impl Mark {
         })
     }
 
-    /// The furthest mark in a sidecar's bytes; `None` when it has none that can be read.
+    /// The mark that reaches furthest; `None` if neither slot is valid.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         (0..SLOTS)
             .filter_map(|slot| {
@@ -139,7 +139,7 @@ impl Mark {
             .max_by_key(|mark| (mark.end, mark.sealed))
     }
 
-    /// A whole sidecar with this mark in both slots.
+    /// The content of a sidecar with this mark in both slots.
     pub fn file(&self) -> Vec<u8> {
         let mut bytes = vec![0; (SLOT_STRIDE * (SLOTS - 1)) as usize + SLOT_BYTES];
         for slot in 0..SLOTS {
@@ -150,12 +150,14 @@ impl Mark {
     }
 }
 
-/// Reads the sidecar at `path`; `None` inside when it holds nothing readable, or vouches for no record.
+/// Reads the sidecar at `path`. The inner value is `None` if it is unreadable, or vouches for no
+/// record.
 ///
-/// Earlier versions wrote such a sidecar before its log. Where its log has records, the original may have
-/// written them since, in a file of the same name.
+/// Earlier versions wrote an empty sidecar before its log. If the log has records, the original may
+/// have written them since, under the same name.
 ///
 /// # Errors
+/// Those of the system.
 /// What the system reports.
 pub fn read(vfs: &dyn Vfs, path: &Path) -> io::Result<Option<Mark>> {
     let file = vfs.open(path)?;
@@ -170,7 +172,7 @@ pub fn read(vfs: &dyn Vfs, path: &Path) -> io::Result<Option<Mark>> {
     Ok(Mark::read(&bytes[..length]).filter(|mark| mark.records > 0))
 }
 
-/// Puts a sidecar with `mark` beside its log, durably and at once.
+/// Writes the sidecar of `mark` atomically and durably.
 pub(crate) fn put(vfs: &dyn Vfs, dir: &Path, mark: &Mark) -> io::Result<PathBuf> {
     let name = names::sidecar(mark.first);
     let path = dir.join(&name);
@@ -184,22 +186,22 @@ pub(crate) struct Sidecar {
     pub(crate) path: PathBuf,
     file: Box<dyn VfsFile>,
     turn: u64,
-    /// Whether something is written and not synced.
+    /// Whether a mark is written but not synced.
     dirty: bool,
     synced_at: Duration,
 }
 
 impl Sidecar {
-    /// Creates the sidecar of a log whose first records are durable, and whose name is.
+    /// Creates the sidecar of a log whose first records and name are durable.
     ///
-    /// Until then the log is taken for one of the original's, which a log of whole records can be.
+    /// Until then the log counts as one of the original, which a log of complete records may be.
     pub(crate) fn create(vfs: &dyn Vfs, dir: &Path, mark: &Mark) -> io::Result<Self> {
         let path = put(vfs, dir, mark)?;
         let file = vfs.open_rw(&path)?;
         Ok(Self { path, file, turn: 0, dirty: false, synced_at: vfs.now() })
     }
 
-    /// Notes what is durable. Never called before it is.
+    /// Writes a mark. The records it describes must already be durable.
     pub(crate) fn note(&mut self, mark: &Mark) -> io::Result<()> {
         self.file.write_at(&mark.encode(), self.turn * SLOT_STRIDE)?;
         self.turn = (self.turn + 1) % SLOTS;
@@ -208,7 +210,7 @@ impl Sidecar {
         Ok(())
     }
 
-    /// Makes the mark itself durable, in both slots.
+    /// Makes the mark durable in both slots.
     pub(crate) fn settle(&mut self, mark: &Mark, now: Duration) -> io::Result<()> {
         for _ in 0..SLOTS {
             self.note(mark)?;
@@ -220,7 +222,7 @@ impl Sidecar {
         Ok(())
     }
 
-    /// Whether a mark waits to become durable, and for how long that has been possible.
+    /// Whether a mark is not durable yet, and the time since the last sync.
     pub(crate) fn overdue(&self, now: Duration) -> Option<Duration> {
         self.dirty.then(|| now.saturating_sub(self.synced_at))
     }

@@ -1,4 +1,4 @@
-//! Writing the log: records are gathered, then one write and one sync make them durable together.
+//! Writes the log: records are collected, then made durable by one write and one sync.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -16,29 +16,29 @@ use crate::recover::{self, Recovered};
 use crate::store::Shared;
 use crate::{Received, Recover, StoreError, Truncated, Written, install, names};
 
-/// How long a mark in the sidecar may wait to become durable while the log is being written.
+/// How long a mark may remain unsynced while the log is being written.
 const MARK_DELAY: Duration = Duration::from_secs(1);
-/// What the buffer of gathered records may keep for the next batch.
+/// Capacity of the buffer that is kept between batches.
 const BUFFER_BYTES_KEPT: usize = 4 * 1024 * 1024;
 
-/// What [`TxnLog::commit`] made durable.
+/// The result of [`TxnLog::commit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Synced {
     /// Every transaction up to here is durable.
     pub up_to: Zxid,
-    /// How long the sync took; zero when there was none.
+    /// Duration of the sync; zero if there was none.
     pub took: Duration,
-    /// Whether that is longer than the configured warning threshold.
+    /// Whether that exceeds the configured threshold for a warning.
     pub slow: bool,
-    /// How many bytes were written.
+    /// Number of bytes written.
     pub bytes: u64,
 }
 
-/// The transaction log, owned by the one thread that writes it.
+/// The transaction log, owned by the thread that writes it.
 ///
-/// A log file is created with the first record that goes into it; a start never appends to an
-/// existing one. After an error no call succeeds any more: nobody knows what a disk holds after a
-/// failed sync, and asking again would make it look well.
+/// A log file is created with its first record; a start never appends to an existing file. After an
+/// error every call fails: after a failed sync the content of the disk is unknown, and a second
+/// sync might report success wrongly.
 #[derive(Debug)]
 pub struct TxnLog {
     shared: Arc<Shared>,
@@ -46,13 +46,13 @@ pub struct TxnLog {
     current: Option<Current>,
     /// Encoded records that are not written yet.
     buffer: Vec<u8>,
-    /// The mark once `buffer` is durable; `None` while no file is open and nothing is gathered.
+    /// The mark once `buffer` is durable; `None` if no file is open and the buffer is empty.
     gathered: Option<Mark>,
-    /// Last transaction appended. Invariant: `durable <= appended`.
+    /// The last transaction appended. Invariant: `durable <= appended`.
     appended: Zxid,
-    /// Last transaction that is durable.
+    /// The last durable transaction.
     durable: Zxid,
-    /// What failed first.
+    /// The first failure.
     failure: Option<String>,
 }
 
@@ -78,13 +78,13 @@ impl TxnLog {
         }
     }
 
-    /// Adds a transaction to the next batch; `body` is header, transaction and digest.
+    /// Adds a transaction to the next batch. `body`: header, transaction and digest.
     ///
-    /// Without a log, see [`Options::log_txns`](crate::Options::log_txns), it is only counted.
+    /// Without a log (see [`Options::log_txns`](crate::Options::log_txns)) it is only counted.
     ///
     /// # Panics
-    /// When the body is not that of `zxid`, or when transactions between the last one and this one
-    /// are missing: a log with a gap would not load.
+    /// If the body has another zxid, or transactions are missing before this one: a log with a gap
+    /// could not be loaded.
     pub fn append(&mut self, zxid: Zxid, body: &[u8]) {
         assert_eq!(zxid_of(body), zxid, "a record is logged under its own zxid");
         let follows = zxid == self.appended
@@ -124,18 +124,18 @@ impl TxnLog {
         }
     }
 
-    /// Makes everything appended durable: one write, and one sync unless syncing is off.
+    /// Makes everything appended durable, with one write and, unless syncing is off, one sync.
     ///
     /// # Errors
-    /// What failed; the log cannot be used afterwards.
+    /// The failure; the log is unusable afterwards.
     pub fn commit(&mut self) -> Result<Synced, StoreError> {
         self.guarded(Self::write_gathered)
     }
 
-    /// Commits, then ends the current file: the next transaction starts a new one.
+    /// Commits and closes the current file. The next transaction starts a new one.
     ///
     /// # Errors
-    /// What failed; the log cannot be used afterwards.
+    /// The failure; the log is unusable afterwards.
     pub fn roll(&mut self) -> Result<Synced, StoreError> {
         self.guarded(|log| {
             let synced = log.write_gathered()?;
@@ -149,12 +149,12 @@ impl TxnLog {
         })
     }
 
-    /// Makes the mark in the sidecar durable, so that from now on damage is told from a crash up to
-    /// the last transaction. To be called when no transaction has come for a while; cheap when
-    /// nothing is to be done.
+    /// Makes the sidecar's mark durable, so that damage and a crash can be distinguished up to the
+    /// last transaction. Call this when no transaction has come for a while; cheap if there is
+    /// nothing to do.
     ///
     /// # Errors
-    /// What failed; the log cannot be used afterwards.
+    /// The failure; the log is unusable afterwards.
     pub fn settle(&mut self) -> Result<(), StoreError> {
         self.guarded(|log| {
             log.write_gathered()?;
@@ -178,12 +178,12 @@ impl TxnLog {
         self.roll()
     }
 
-    /// Continues behind a state that came from elsewhere, whose last transaction is `zxid`.
+    /// Continues after a state that came from elsewhere, with last transaction `zxid`.
     ///
-    /// What was appended before is committed. A snapshot of that state must be durable.
+    /// Commits everything appended before. A snapshot of that state must already be durable.
     ///
     /// # Errors
-    /// What failed; the log cannot be used afterwards.
+    /// The failure; the log is unusable afterwards.
     pub fn continue_after(&mut self, zxid: Zxid) -> Result<Synced, StoreError> {
         let synced = self.roll()?;
         assert!(self.current.is_none() && self.buffer.is_empty(), "the log was rolled");
@@ -191,12 +191,11 @@ impl TxnLog {
         Ok(synced)
     }
 
-    /// Rebuilds the state from the disk into `state`, and continues behind it: everything appended is
-    /// committed first. A snapshot that is being written is not kept, since its state is replaced.
+    /// Commits everything appended, rebuilds the state from disk into `state`, and continues after
+    /// it. A snapshot that is being written is discarded, since its state is replaced.
     ///
     /// # Errors
-    /// As for [`Store::recover`](crate::Store::recover). After what failed on the disk, and after a
-    /// refusal, the log cannot be used any more.
+    /// As for [`Store::recover`](crate::Store::recover). The log is unusable afterwards.
     pub fn recover(&mut self, state: &mut dyn Recover) -> Result<Recovered, StoreError> {
         self.roll()?;
         self.guarded(|log| {
@@ -206,17 +205,16 @@ impl TxnLog {
         })
     }
 
-    /// Takes everything behind `zxid` back, because a leader says that it never happened, and
-    /// rebuilds the state as it was then into `state`.
+    /// Removes everything after `zxid`, as a leader requests, and rebuilds the state as of `zxid`
+    /// into `state`.
     ///
-    /// Everything appended is committed first. When the answer is [`Truncated::Reaches`], no record
-    /// behind `zxid` is on the disk, nor any snapshot with traces of one, and the log continues
-    /// behind `zxid`; a crash on the way there is made good by the next start. When it is
-    /// [`Truncated::Lost`], nothing was changed on the disk, the log continues where it was, and
-    /// `state` is to be discarded.
+    /// Everything appended is committed first. With [`Truncated::Reaches`], the disk has no record
+    /// after `zxid`, and no snapshot that may contain one. The log continues after `zxid`. If a
+    /// crash interrupts this, the next start finishes it. With [`Truncated::Lost`], the disk is
+    /// unchanged and the log continues where it was; discard `state`.
     ///
     /// # Errors
-    /// What failed; the log cannot be used afterwards, and a start finishes the truncation.
+    /// The failure; the log is unusable afterwards, and the next start finishes the truncation.
     pub fn truncate(
         &mut self,
         zxid: Zxid,
@@ -232,14 +230,14 @@ impl TxnLog {
         })
     }
 
-    /// Makes a leader's snapshot the state of this member, and continues behind it.
+    /// Makes a leader's snapshot the state of this member, and continues after it.
     ///
-    /// Nothing older is used any more, whatever its zxid: logs and snapshots are set aside under
-    /// names that start with `old.`, until the next installation or until a purge has enough newer
-    /// snapshots. A crash leaves the old state or the new one.
+    /// All older data are set aside, whatever their zxid: logs and snapshots get names that start
+    /// with `old.`, until the next installation or a purge with enough newer snapshots removes
+    /// them. A crash leaves either the old state or the new one.
     ///
     /// # Errors
-    /// What failed; the log cannot be used afterwards.
+    /// The failure; the log is unusable afterwards.
     pub fn install(&mut self, received: Received) -> Result<Written, StoreError> {
         self.roll()?;
         self.guarded(|log| {
@@ -254,27 +252,27 @@ impl TxnLog {
 
     fn continue_behind(&mut self, zxid: Zxid) {
         assert!(self.current.is_none() && self.buffer.is_empty(), "the log was rolled");
-        // A state that is not to be trusted has last zxid -1: a leader says where its log starts.
+        // An untrusted state has last zxid −1. A leader determines where its log starts.
         let zxid = zxid.max(Zxid::ZERO);
         (self.appended, self.durable) = (zxid, zxid);
     }
 
-    /// Bytes in the current file, those not yet committed included; 0 while there is none.
+    /// Bytes in the current file, including uncommitted ones; 0 if there is none.
     pub fn size(&self) -> u64 {
         self.gathered.map_or(0, |mark| mark.end)
     }
 
-    /// Whether the current file has outgrown the configured limit.
+    /// Whether the current file exceeds the configured limit.
     pub fn should_roll(&self) -> bool {
         self.shared.options.log_size_limit.is_some_and(|limit| self.size() > limit)
     }
 
-    /// Last transaction appended.
+    /// The last transaction appended.
     pub fn appended(&self) -> Zxid {
         self.appended
     }
 
-    /// Last transaction that is durable; without a log, the last that was committed.
+    /// The last durable transaction; without a log, the last committed one.
     pub fn durable(&self) -> Zxid {
         self.durable
     }
@@ -284,7 +282,7 @@ impl TxnLog {
         self.current.as_ref().map(|current| current.path.as_path())
     }
 
-    /// Runs a step; once one has failed, no other runs.
+    /// Runs a step, unless an earlier one has failed.
     fn guarded<T>(
         &mut self,
         step: impl FnOnce(&mut Self) -> Result<T, StoreError>,
@@ -305,7 +303,7 @@ impl TxnLog {
 
     fn write_gathered(&mut self) -> Result<Synced, StoreError> {
         if !self.shared.options.log_txns {
-            // Nobody waits for an observer's disk.
+            // Transactions of an observer need not be durable.
             self.durable = self.appended;
         }
         let mut synced =
@@ -342,12 +340,13 @@ impl TxnLog {
 }
 
 impl Current {
-    /// Starts a new file with `records`, which `mark` describes, and says how long the syncs of the file took.
+    /// Starts a new file with `records`, which `mark` describes. Returns how long the syncs took.
     ///
     /// The file gets its name when its first records are durable, and its sidecar when the name is.
-    /// So a crash or a full disk never leaves a log without records, which the original does not
-    /// start with, nor a sidecar that vouches for nothing beside a log that somebody else may write.
-    /// The first records are synced even where syncing is off: a name without content would be damage.
+    /// So a crash or a full disk never leaves a log without records, which the original cannot
+    /// load, nor a sidecar that vouches for nothing beside a log that another server may write. The
+    /// first records are synced even if syncing is off: a name without content would count as
+    /// damage.
     fn create(shared: &Shared, mark: Mark, records: &[u8]) -> Result<(Self, Duration), StoreError> {
         let Shared { vfs, log_dir, .. } = shared;
         let name = names::log(mark.first);
@@ -365,7 +364,7 @@ impl Current {
         if let Ok(old) = vfs.open(&path)
             && old.len().is_ok_and(|bytes| bytes > HEADER_BYTES as u64)
         {
-            // Only a start that accepted damage leaves one of the same name.
+            // Only a start that accepted damage leaves a file of this name.
             drop(old);
             vfs.rename(&path, &names::set_aside(&path)).map_err(StoreError::io("rename", &path))?;
         }
@@ -380,13 +379,13 @@ impl Current {
         Ok((Self { path, file, sidecar, mark }, took))
     }
 
-    /// Writes records behind those that are there.
+    /// Appends records.
     fn write(&mut self, shared: &Shared, records: &[u8]) -> Result<(), StoreError> {
         let result = self.file.write(&shared.options, records);
         result.map_err(StoreError::io("write log", &self.path))
     }
 
-    /// Makes the content durable, and says how long that took.
+    /// Syncs the file. Returns how long that took.
     fn sync(&mut self, shared: &Shared) -> Result<Duration, StoreError> {
         let start = shared.vfs.now();
         if !zebu_proto::mutant!("fsync removed") {
@@ -395,7 +394,7 @@ impl Current {
         Ok(shared.vfs.now().saturating_sub(start))
     }
 
-    /// Tells the sidecar what is durable now.
+    /// Writes the durable end to the sidecar.
     fn note(&mut self, shared: &Shared) -> Result<(), StoreError> {
         let Self { sidecar, mark, .. } = self;
         let now = shared.vfs.now();
@@ -406,7 +405,7 @@ impl Current {
         result.map_err(StoreError::io("write sidecar", &sidecar.path))
     }
 
-    /// Makes the mark durable, and what it speaks of before it.
+    /// Makes the records durable, then the mark.
     fn settle(&mut self, shared: &Shared) -> Result<(), StoreError> {
         if !shared.options.force_sync {
             self.sync(shared)?;
@@ -418,7 +417,7 @@ impl Current {
     }
 }
 
-/// An error and what caused it, on one line.
+/// An error and its causes, on one line.
 fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = String::new();
     let mut next: Option<&dyn std::error::Error> = Some(error);

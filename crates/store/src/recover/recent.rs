@@ -1,4 +1,4 @@
-//! The newest of the transactions that were replayed, for a leader that brings others up to date.
+//! The newest replayed transactions, for a leader that synchronizes learners.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,8 @@ use crate::Options;
 
 /// Keeps the newest transactions within two limits.
 ///
-/// **Invariant:** each follows the one in front of it: the next of its epoch, or of a later epoch.
+/// **Invariant:** each transaction follows the previous one: as the next of its epoch, or in a
+/// later epoch.
 #[derive(Debug)]
 pub(crate) struct Recent {
     txns: VecDeque<(Zxid, Vec<u8>)>,
@@ -23,7 +24,7 @@ impl Recent {
         Self { txns: VecDeque::new(), bytes: 0, txns_max, bytes_max }
     }
 
-    /// Adds a transaction that was applied when `last` was the newest one.
+    /// Adds a transaction. `last`: the newest transaction before it was applied.
     pub(crate) fn push(&mut self, last: Zxid, zxid: Zxid, body: &[u8]) {
         if self.txns_max == 0 || zxid <= last {
             // A repeated zxid changes nothing: the original may log an error twice.

@@ -1,7 +1,7 @@
-//! Compression of snapshots, as a stream in both directions.
+//! Streaming compression and decompression of snapshots.
 //!
-//! A block says how long it is when decompressed; it is not believed beyond
-//! [`BLOCK_BYTES_MAX`], so a small file cannot ask for much memory.
+//! A block's decompressed length is limited to [`BLOCK_BYTES_MAX`], so that a small file cannot
+//! claim much memory.
 
 use std::io::{self, Read, Write};
 
@@ -16,13 +16,13 @@ pub(super) const SNAPPY_MAGIC: [u8; 8] = *b"\x82SNAPPY\0";
 
 /// The rest of a snappy stream's header: version 1, readable by version 1.
 const SNAPPY_VERSION: [u8; 8] = [0, 0, 0, 1, 0, 0, 0, 1];
-/// Decompressed bytes of a snappy block, as the original writes them.
+/// Decompressed size of the snappy blocks that are written, as in the original.
 const BLOCK_BYTES: usize = 32 * 1024;
-/// The largest decompressed block that is read.
+/// Maximum decompressed size of a block that is read.
 const BLOCK_BYTES_MAX: usize = 4 * 1024 * 1024;
 const _: () = assert!(BLOCK_BYTES <= BLOCK_BYTES_MAX, "what is written can be read");
 
-/// How much of a compressed file is read or written at once.
+/// Bytes of a compressed file read or written at once.
 const FILE_BLOCK_BYTES: usize = 256 * 1024;
 
 /// The uncompressed content of a stream.
@@ -35,13 +35,13 @@ pub fn decompressed<'a>(source: impl Read + 'a, compression: Compression) -> Box
     }
 }
 
-/// Reads xerial's framing: a header, then blocks with their compressed length in front.
+/// Reads xerial's framing: a header, then blocks with a compressed-length prefix.
 struct SnappyReader<R> {
     source: R,
     started: bool,
     compressed: Vec<u8>,
     block: Vec<u8>,
-    /// What has been handed out of `block`.
+    /// How much of `block` was returned.
     at: usize,
 }
 
@@ -143,7 +143,7 @@ impl Compressor {
         }
     }
 
-    /// Writes what is held back, and gives the file back.
+    /// Flushes, and returns the file.
     pub(super) fn finish(self) -> io::Result<Appending> {
         let buffered = match self {
             Self::None(file) => return Ok(file),

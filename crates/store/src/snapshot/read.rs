@@ -9,47 +9,47 @@ use super::{HEADER, SEAL_BYTES, SEAL_END};
 use crate::Recover;
 use crate::window::Window;
 
-/// Behind the last section of a snapshot, more than this is not looked at.
+/// Maximum bytes that are examined after the znodes' seal.
 const SECTIONS_BYTES_MAX: usize = 64 * 1024;
 
-/// A stream that is not a whole and unchanged snapshot.
+/// Why a stream is not a complete and intact snapshot.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
-    /// It ends before its time.
+    /// It ends too early.
     #[error("it ends at offset {offset}")]
     Short {
-        /// Where.
+        /// The offset of its end.
         offset: u64,
     },
-    /// It does not start as a snapshot does.
+    /// It has no snapshot header.
     #[error("this is not a snapshot")]
     Header,
-    /// A length no record can have.
+    /// An impossible length.
     #[error("unreasonable length {length} at offset {offset}")]
     Length {
-        /// Where.
+        /// The offset.
         offset: u64,
-        /// What it says.
+        /// The length.
         length: i32,
     },
-    /// A checksum is not that of what precedes it.
+    /// A checksum does not match the preceding bytes.
     #[error("checksum mismatch at offset {offset}")]
     Checksum {
-        /// Where.
+        /// The offset.
         offset: u64,
     },
-    /// The state does not accept a znode.
+    /// The state refuses a znode.
     #[error("{path}: {reason}")]
     Node {
-        /// The znode.
+        /// The path of the znode.
         path: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The state does not accept the whole.
+    /// The state refuses the snapshot as a whole.
     #[error("{reason}")]
     Whole {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The stream cannot be read or decompressed.
@@ -57,24 +57,24 @@ pub enum SnapshotError {
     Io(#[from] io::Error),
 }
 
-/// What a snapshot says of itself behind its znodes.
+/// The sections of a snapshot after its znodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sections {
-    /// How many znodes it has.
+    /// Number of znodes.
     pub nodes: u64,
-    /// The digest section: zxid, version and digest; zxid 0 for «no digest».
+    /// The digest section: zxid, version and digest; zxid 0 means no digest.
     pub digest: Option<(Zxid, i32, i64)>,
     /// The last-zxid section.
     pub last_zxid: Option<Zxid>,
 }
 
 impl Sections {
-    /// The last transaction that may have left a trace in it: those applied while it was being
-    /// written count too. `None` when it does not say.
+    /// The last transaction that the snapshot may contain, including those applied while it was
+    /// being written. `None` if unknown.
     ///
-    /// Our servers write either section when the walk over the tree is over. The original's digest
-    /// section may be behind, because transactions without a digest do not move it; `trust_digest`
-    /// is whether the snapshot is known to be ours.
+    /// Our servers write both sections after the walk over the tree. The original's digest section
+    /// may be older, because transactions without a digest do not update it. `trust_digest`:
+    /// whether the snapshot is known to be ours.
     pub fn extent(&self, trust_digest: bool) -> Option<Zxid> {
         let digest = self.digest.map(|(zxid, ..)| zxid).filter(|zxid| *zxid > Zxid::ZERO);
         match self.last_zxid {
@@ -84,10 +84,10 @@ impl Sections {
     }
 }
 
-/// Reads an uncompressed snapshot, and checks all its checksums.
+/// Reads an uncompressed snapshot, and verifies all checksums.
 ///
-/// `digest` says whether `state` wants the digest. [`Recover::restart`] and [`Recover::loaded`] are
-/// left to the caller, who also has to forget the state after an error.
+/// `digest`: whether to pass the digest to `state`. The caller calls [`Recover::restart`] and
+/// [`Recover::loaded`], and discards the state after an error.
 ///
 /// # Errors
 /// [`SnapshotError`].
@@ -135,7 +135,7 @@ struct Reader<R> {
 }
 
 impl<R: Read> Reader<R> {
-    /// The next `bytes` bytes, consumed with the next call.
+    /// The next `bytes` bytes; the next call consumes them.
     fn see(&mut self, bytes: usize) -> Result<&[u8], SnapshotError> {
         let offset = self.window.position();
         let seen = self.window.peek(bytes)?;
@@ -164,7 +164,7 @@ impl<R: Read> Reader<R> {
         Ok(value)
     }
 
-    /// The length at `at` behind the current position; `None` for null.
+    /// The length at offset `at` from the current position; `None` for null.
     fn length(&mut self, at: usize) -> Result<Option<usize>, SnapshotError> {
         let length = int_at(self.see(at + 4)?, at);
         let offset = self.window.position() + at as u64;
@@ -182,7 +182,7 @@ impl<R: Read> Reader<R> {
         Ok(String::from_utf8_lossy(&bytes[4..]).into_owned())
     }
 
-    /// Reads a znode; false at the end marker, which is consumed.
+    /// Reads a znode. False at the end marker, which is consumed.
     fn node(&mut self, state: &mut dyn Recover) -> Result<bool, SnapshotError> {
         let path_bytes = self.length(0)?.unwrap_or(0);
         let path_end = 4 + path_bytes;
@@ -216,21 +216,21 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// The sections behind the first seal; which are there is found out, whatever the configuration
-    /// of the server that wrote them.
+    /// Reads the sections after the first seal. They are detected from their bytes, whatever the
+    /// writer's configuration was.
     fn sections(&mut self) -> Result<Sections, SnapshotError> {
         let mut sections = Sections::default();
         let rest = self.window.peek(SECTIONS_BYTES_MAX)?;
         if rest.is_empty() {
             return Ok(sections);
         }
-        // A digest section has its version where a section without one has its seal.
+        // Where a digest section has its version, a last-zxid section has its seal.
         let only_last_zxid = rest.len() == 8 + SEAL_BYTES;
         if !only_last_zxid {
             let zxid = Zxid(self.long()?);
             let version = self.int()?;
             let digest = if version < 2 {
-                // As hex digits, in snapshots of early 3.6.
+                // Snapshots of early 3.6 have it as hexadecimal digits.
                 let text = self.string()?;
                 i64::from_str_radix(&text, 16).unwrap_or_default()
             } else {
@@ -244,7 +244,7 @@ impl<R: Read> Reader<R> {
             self.seal()?;
             sections.last_zxid = Some(zxid);
         }
-        // What a later version may add is not for us, but has to be there to the last byte.
+        // Sections of later versions are skipped, but must be readable to the end.
         while let read @ 1.. = self.window.peek(SECTIONS_BYTES_MAX)?.len() {
             self.window.consume(read);
         }

@@ -1,4 +1,4 @@
-//! Writing a snapshot: under a temporary name until everything of it is durable.
+//! Writes a snapshot, under a temporary name until it is durable.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use crate::store::Shared;
 use crate::vfs::Appending;
 use crate::{StoreError, names, recover};
 
-/// A snapshot that has been written.
+/// A written snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// Its length on the disk.
+    /// Its size on disk in bytes.
     pub bytes: u64,
 }
 
-/// A snapshot that a leader has sent, whole and durable, but not in use yet.
+/// A leader's snapshot, complete and durable, but not in use yet.
 ///
-/// [`TxnLog::install`](crate::TxnLog::install) makes it the state of this member; dropping it leaves
-/// everything as it was.
+/// [`TxnLog::install`](crate::TxnLog::install) makes it the state of this member. Dropping it
+/// changes nothing.
 #[derive(Debug)]
 pub struct Received {
     pub(crate) temporary: PathBuf,
@@ -43,7 +43,7 @@ impl Received {
         self.zxid
     }
 
-    /// Its length on the disk.
+    /// Its size on disk in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -51,22 +51,22 @@ impl Received {
 
 impl Drop for Received {
     fn drop(&mut self) {
-        // Gone once it is installed.
+        // The file no longer exists once it is installed.
         remove_if_there(&self.shared, &self.temporary);
     }
 }
 
 /// A snapshot being written: sessions, then ACLs, then znodes, then [`SnapshotWriter::finish`], or
-/// [`SnapshotWriter::complete`] when it is that of a leader.
+/// [`SnapshotWriter::complete`] for a leader's snapshot.
 ///
-/// Dropping it before leaves nothing behind. An error is final for this snapshot only.
+/// Dropping it earlier leaves nothing behind. An error ends this snapshot only.
 pub struct SnapshotWriter {
     shared: Arc<Shared>,
     zxid: Zxid,
     name: String,
     temporary: PathBuf,
     path: PathBuf,
-    /// That of the state it is a snapshot of.
+    /// The generation of the state that the snapshot is of.
     generation: u64,
     sink: Option<Compressor>,
     block: Vec<u8>,
@@ -74,13 +74,13 @@ pub struct SnapshotWriter {
     part: Part,
 }
 
-/// What has been written last.
+/// The part written last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Header,
     Sessions,
     Acls,
-    /// Everything as it was encoded elsewhere.
+    /// Everything, as encoded elsewhere.
     Encoded,
 }
 
@@ -99,7 +99,8 @@ impl SnapshotWriter {
         let compression = shared.options.compression;
         let generation = *shared.generation();
         let name = names::snapshot(zxid, compression);
-        // Another one of the same state may be on its way, from a leader or from before a reload.
+        // Another snapshot of the same state may be in progress: from a leader, or from before a
+        // reload.
         let turn = shared.snapshots_begun.fetch_add(1, Ordering::Relaxed);
         let temporary = shared.snap_dir.join(format!("{}.{turn}", names::temporary(&name)));
         let file =
@@ -118,7 +119,7 @@ impl SnapshotWriter {
         })
     }
 
-    /// Gathers the sessions and their timeouts in milliseconds; does no I/O.
+    /// Adds the sessions and their timeouts in milliseconds. Does no I/O.
     pub fn sessions(&mut self, sessions: &[(SessionId, i32)]) {
         assert_eq!(self.part, Part::Header, "sessions come first");
         self.part = Part::Sessions;
@@ -130,7 +131,7 @@ impl SnapshotWriter {
         }
     }
 
-    /// Gathers the ACL table, lists by the ids that znodes have; does no I/O.
+    /// Adds the ACL table: lists by the ids that znodes refer to. Does no I/O.
     pub fn acls<A: AsRef<[Acl]>>(&mut self, acls: &[(i64, A)]) {
         assert_eq!(self.part, Part::Sessions, "ACLs come behind the sessions");
         self.part = Part::Acls;
@@ -142,10 +143,10 @@ impl SnapshotWriter {
         }
     }
 
-    /// Gathers a znode; the root, with the empty path, comes first, parents before children.
+    /// Adds a znode. The root, with the empty path, comes first, and parents before children.
     ///
-    /// Does no I/O, so it may be called under a lock; [`SnapshotWriter::flush`] has to be called
-    /// now and then, under none.
+    /// Does no I/O, so it may be called under a lock. Call [`SnapshotWriter::flush`] from time to
+    /// time, without a lock.
     pub fn node(&mut self, path: &str, data: Option<&[u8]>, acl: i64, stat: &StatPersisted) {
         assert_eq!(self.part, Part::Acls, "znodes come behind the ACLs");
         assert_ne!(path, "/", "this path marks the end of the znodes");
@@ -156,8 +157,8 @@ impl SnapshotWriter {
         stat.encode(&mut out);
     }
 
-    /// Writes what is encoded already: sessions, ACLs and znodes, in pieces that may end anywhere, and nothing beside
-    /// them.
+    /// Writes encoded sessions, ACLs and znodes, in pieces of any size. Excludes the other methods
+    /// that add content.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -172,12 +173,12 @@ impl SnapshotWriter {
         sink.write(records).map_err(StoreError::io("write snapshot", &self.temporary))
     }
 
-    /// How many bytes wait for [`SnapshotWriter::flush`].
+    /// Bytes that wait for [`SnapshotWriter::flush`].
     pub fn gathered_bytes(&self) -> usize {
         self.block.len()
     }
 
-    /// Writes what was gathered.
+    /// Writes the content added so far.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -191,15 +192,15 @@ impl SnapshotWriter {
 
     /// Completes the snapshot and makes it durable; only then does it get its name.
     ///
-    /// `digest` is the tree's digest and the last transaction in it, when digests are enabled;
-    /// `last_zxid` is the last transaction applied, when that section is. Both are taken when the
-    /// last znode has been gathered: they tell a later truncation what may be in the snapshot.
-    /// Sections the configuration switches off are left out, and a missing digest is written as none.
+    /// `digest`: the tree's digest and the last transaction in it, if digests are enabled.
+    /// `last_zxid`: the last transaction applied, if that section is enabled. Determine both after
+    /// adding the last znode: they tell a later truncation what the snapshot may contain. Disabled
+    /// sections are left out; a missing digest is written as none.
     ///
     /// # Errors
-    /// [`StoreError::Superseded`] when the state was replaced meanwhile, by a truncation, a leader's
-    /// snapshot or another recovery, and [`StoreError::Untrusted`] when a member's state has last zxid
-    /// −1: nothing of this snapshot stays. [`StoreError::Io`].
+    /// [`StoreError::Superseded`] if the state was replaced meanwhile by a truncation, a leader's
+    /// snapshot or another recovery, and [`StoreError::Untrusted`] if a member's state has last
+    /// zxid −1: the snapshot is discarded. [`StoreError::Io`].
     pub fn finish(
         mut self,
         digest: Option<(Zxid, i64)>,
@@ -226,7 +227,7 @@ impl SnapshotWriter {
         Ok(Written { path: self.path.clone(), bytes })
     }
 
-    /// Completes a snapshot that came from a leader and makes it durable, to be installed.
+    /// Completes a leader's snapshot and makes it durable, ready for installation.
     ///
     /// Arguments as for [`SnapshotWriter::finish`]; `last_zxid` is the zxid of the leader's packet.
     ///
@@ -247,7 +248,7 @@ impl SnapshotWriter {
         })
     }
 
-    /// Writes what is left to be written, and makes all of it durable; returns the file's length.
+    /// Writes the rest and makes everything durable. Returns the size of the file.
     fn write_out(
         &mut self,
         digest: Option<(Zxid, i64)>,
@@ -289,13 +290,13 @@ impl SnapshotWriter {
 
 impl Drop for SnapshotWriter {
     fn drop(&mut self) {
-        // Gone after a rename; otherwise what is left is removed at the next start.
+        // A renamed file no longer exists. If removal fails, the next start removes it.
         self.sink = None;
         remove_if_there(&self.shared, &self.temporary);
     }
 }
 
-/// Removes a temporary file; if that fails, the next start does.
+/// Removes a temporary file. If that fails, the next start removes it.
 fn remove_if_there(shared: &Shared, temporary: &Path) {
     if temporary.file_name().is_some() && shared.vfs.exists(temporary).unwrap_or(false) {
         let _ = shared.vfs.remove(temporary);

@@ -1,4 +1,4 @@
-//! A file system on which one call, or every call from one on, fails.
+//! A file system on which one call, or every call from that one on, fails.
 
 use std::io;
 use std::path::Path;
@@ -8,20 +8,20 @@ use std::time::Duration;
 
 use super::{DirLock, Entry, Vfs, VfsFile};
 
-/// What goes wrong, and when.
+/// The failure, and its time.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
-    /// Which call fails, counted from 0 over all calls, reads included.
+    /// The failing call, counted from 0 over all calls including reads.
     pub at: u64,
-    /// Whether every later call fails too.
+    /// Whether all later calls fail too.
     pub for_good: bool,
-    /// With which kind of error, such as [`io::ErrorKind::StorageFull`].
+    /// The kind of error, such as [`io::ErrorKind::StorageFull`].
     pub kind: io::ErrorKind,
-    /// Whether a failing write leaves its first half behind.
+    /// Whether a failing write still writes its first half.
     pub half_written: bool,
 }
 
-/// Wraps a file system and makes it fail as told.
+/// Wraps a file system and injects the failure.
 #[derive(Clone, Debug)]
 pub struct FaultVfs {
     inner: Arc<dyn Vfs>,
@@ -35,7 +35,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// Counts a call, and fails it when its turn has come.
+    /// Counts a call, and fails if it is the one.
     fn call(&self) -> io::Result<()> {
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
         match self.fault {
@@ -48,12 +48,12 @@ impl Plan {
 }
 
 impl FaultVfs {
-    /// Fails calls of `inner` by `fault`; `None` only counts.
+    /// Injects `fault` into calls of `inner`; with `None` it only counts.
     pub fn new(inner: Arc<dyn Vfs>, fault: Option<Fault>) -> Self {
         Self { inner, plan: Arc::new(Plan { fault, calls: AtomicU64::new(0) }) }
     }
 
-    /// How many calls there have been.
+    /// The number of calls so far.
     pub fn calls(&self) -> u64 {
         self.plan.calls.load(Ordering::Relaxed)
     }

@@ -1,9 +1,9 @@
-//! A disk in memory whose power can be cut.
+//! An in-memory disk that simulates power cuts.
 //!
-//! Every file has what is durable and what was written since; every directory has the names that are
-//! durable and the changes since. [`MemVfs::crash`] makes the disk that a machine finds afterwards:
-//! it decides which of the unsynced writes, sector by sector, and which of the unsynced names are
-//! there. Any subset is possible, as on a real disk that reorders what it is not told to order.
+//! Each file has durable content and unsynced writes; each directory has durable names and unsynced
+//! changes. [`MemVfs::crash`] returns the disk after a power cut. It decides which unsynced writes,
+//! by sector, and which unsynced names survive. Any subset is possible, as on a real disk that
+//! reorders writes.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use super::{DirLock, Entry, Vfs, VfsFile, parent};
 
-/// What a disk writes as a whole or not at all.
+/// The size that a disk writes atomically.
 pub(crate) const SECTOR_BYTES: u64 = 512;
 
-/// What becomes of everything that was not synced.
+/// The fate of unsynced data at a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crash {
     /// Content.
@@ -25,27 +25,27 @@ pub struct Crash {
     pub names: Names,
 }
 
-/// What becomes of unsynced content.
+/// The fate of unsynced content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsynced {
     /// All of it is lost.
     Lost,
-    /// All of it is there, as after the end of the process alone.
+    /// All of it survives, as when only the process ends.
     Kept,
-    /// Of each file, the first so many unsynced sectors are there.
+    /// In each file, this many unsynced sectors survive, from the first on.
     Torn(u64),
-    /// Each sector and each change of length is there or lost, by the toss of a seeded coin.
+    /// Each sector and each change of length survives or not, by a seeded coin.
     Scattered(u64),
 }
 
-/// What becomes of unsynced names.
+/// The fate of unsynced names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
-    /// No change is there.
+    /// No change survives.
     Lost,
-    /// Every change is there.
+    /// All changes survive.
     Kept,
-    /// The i-th change is there when bit i is set; those beyond bit 63 are lost.
+    /// The i-th change survives if bit i is set; those from 64 on are lost.
     Subset(u64),
 }
 
@@ -55,7 +55,7 @@ enum Node {
     File(usize),
 }
 
-/// A change of one file's content, in the order it was made.
+/// A change of a file's content, in order.
 #[derive(Clone, Debug)]
 enum Change {
     Write { offset: u64, bytes: Vec<u8> },
@@ -123,7 +123,7 @@ struct Disk {
 pub struct MemVfs(Arc<Mutex<Disk>>);
 
 impl MemVfs {
-    /// An empty disk that has the directory `root`.
+    /// An empty disk with the directory `root`.
     pub fn new(root: &Path) -> Self {
         let mut disk = Disk::default();
         for dir in root.ancestors().filter(|dir| !dir.as_os_str().is_empty()) {
@@ -137,39 +137,39 @@ impl MemVfs {
         self.0.lock().expect("no test panics while it holds the disk")
     }
 
-    /// How many calls have changed something, syncs included.
+    /// The number of modifying calls so far, including syncs.
     pub fn mutations(&self) -> u64 {
         self.disk().mutations
     }
 
-    /// Lets so many changing calls through in all; every later one fails and does nothing.
+    /// Permits this many modifying calls in total; later ones fail without effect.
     pub fn stop_at(&self, mutations: u64) {
         self.disk().stop_at = Some(mutations);
     }
 
-    /// Lets the next sync of a file fail as Linux does: what it should have written stays visible to whoever reads
-    /// the file, and no later sync writes it.
+    /// Makes the next sync of a file fail as on Linux: readers still see the unsynced data, and no
+    /// later sync writes them.
     pub fn fail_sync(&self) {
         self.disk().fails_sync = true;
     }
 
-    /// Moves the clock.
+    /// Advances the clock.
     pub fn advance(&self, by: Duration) {
         self.disk().now += by;
     }
 
-    /// How many unsynced sectors the file with the most of them has.
+    /// The largest number of unsynced sectors in a file.
     pub fn unsynced_sectors(&self) -> u64 {
         let disk = self.disk();
         disk.inodes.iter().map(|inode| inode.unsynced_sectors()).max().unwrap_or(0)
     }
 
-    /// How many changes of names are not durable.
+    /// The number of unsynced changes of names.
     pub fn unsynced_names(&self) -> usize {
         self.disk().unsynced.len()
     }
 
-    /// The disk as the machine finds it after the power was cut.
+    /// The disk after a power cut.
     pub fn crash(&self, crash: Crash) -> Self {
         let before = self.disk();
         let mut disk = Disk { now: before.now, ..Disk::default() };
@@ -190,7 +190,7 @@ impl MemVfs {
                 change.apply(&mut disk.durable);
             }
         }
-        // What was in a directory that is not there is not there either.
+        // The content of a lost directory is lost too.
         let dirs: Vec<PathBuf> = disk.durable.keys().cloned().collect();
         for path in dirs {
             let above = parent(&path);
@@ -202,12 +202,12 @@ impl MemVfs {
         Self(Arc::new(Mutex::new(disk)))
     }
 
-    /// Takes [`MemVfs::stop_at`] back: the process was killed, and the machine went on.
+    /// Undoes [`MemVfs::stop_at`]: the process was killed, but the machine kept running.
     pub fn resume(&self) {
         self.disk().stop_at = None;
     }
 
-    /// A copy that shares nothing, with everything durable.
+    /// An independent copy with everything durable.
     pub fn fork(&self) -> Self {
         self.crash(Crash { content: Unsynced::Kept, names: Names::Kept })
     }
@@ -221,7 +221,7 @@ impl MemVfs {
         }
     }
 
-    /// Puts a durable file in place, whatever was there, creating directories as needed.
+    /// Creates or replaces a durable file, with its directories.
     pub fn put(&self, path: &Path, content: &[u8]) {
         let mut disk = self.disk();
         let number = disk.inodes.len();
@@ -235,7 +235,7 @@ impl MemVfs {
         disk.durable.insert(path.to_path_buf(), Node::File(number));
     }
 
-    /// Every file, in order of path.
+    /// All files, sorted by path.
     pub fn files(&self) -> Vec<PathBuf> {
         let disk = self.disk();
         let files = disk.live.iter().filter(|(_, node)| matches!(node, Node::File(_)));
@@ -256,7 +256,7 @@ impl Inode {
         content[start..end].copy_from_slice(bytes);
     }
 
-    /// The pieces of a write that each lie within one sector of the disk.
+    /// Splits a write at the sector boundaries.
     fn sectors(offset: u64, bytes: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
         let mut at = offset;
         let mut left = bytes;
@@ -282,7 +282,7 @@ impl Inode {
             .sum()
     }
 
-    /// The content that a crash leaves.
+    /// The content after a crash.
     fn after(&self, crash: Unsynced, number: u64) -> Vec<u8> {
         let mut content = self.durable.clone();
         let mut turn = 0;
@@ -315,7 +315,7 @@ impl Inode {
     }
 }
 
-/// A fair coin for each place, the same for the same seed.
+/// A fair coin for each position, determined by the seed.
 fn coin(seed: u64, number: u64, turn: u64) -> bool {
     let mut x = seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ turn.rotate_left(40);
     for _ in 0..3 {
@@ -325,7 +325,7 @@ fn coin(seed: u64, number: u64, turn: u64) -> bool {
 }
 
 impl Disk {
-    /// Counts a changing call, or refuses it when the power is off.
+    /// Counts a modifying call, or refuses it if the power is off.
     fn mutate(&mut self) -> io::Result<()> {
         if self.stop_at.is_some_and(|stop| self.mutations >= stop) {
             return Err(io::Error::other("the power is off"));

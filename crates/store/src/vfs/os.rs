@@ -14,10 +14,10 @@ use super::{DirLock, Entry, Vfs, VfsFile};
 const FILE_MODE: u32 = 0o640;
 const DIR_MODE: u32 = 0o750;
 
-/// The clock counts from its first use.
+/// The clock starts at its first use.
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// The operating system's files.
+/// The operating system's file system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OsVfs;
 
@@ -41,7 +41,7 @@ impl Vfs for OsVfs {
         for entry in std::fs::read_dir(dir)? {
             let entry = entry?;
             let Ok(name) = entry.file_name().into_string() else { continue };
-            // Purged meanwhile: not there, so not listed.
+            // Purged meanwhile, so not listed.
             let metadata = match std::fs::metadata(entry.path()) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 metadata => metadata?,
@@ -75,7 +75,7 @@ impl Vfs for OsVfs {
     }
 
     fn lock(&self, dir: &Path) -> io::Result<Option<DirLock>> {
-        // The directory itself is locked, so that no lock file lies about in it.
+        // The lock is on the directory itself, so that no lock file is needed.
         let file = File::open(dir)?;
         match file.try_lock() {
             Ok(()) => Ok(Some(DirLock::new(file))),
