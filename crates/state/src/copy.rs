@@ -1,4 +1,4 @@
-//! The whole tree on its way from a leader to a learner, as bytes.
+//! Snapshot transfer from a leader to a learner, as bytes.
 
 use bytes::{Buf as _, BytesMut};
 use zebu_jute::{DecodeError, Encoder};
@@ -11,7 +11,7 @@ use zebu_tree::{DuplicateNode, Loader, Options, Tree, Walk};
 
 use crate::{Outline, Step};
 
-/// A tree that is being sent, while it goes on changing.
+/// A snapshot being sent, while the tree may change.
 #[derive(Debug)]
 pub struct Sending {
     walk: Walk,
@@ -19,24 +19,24 @@ pub struct Sending {
 }
 
 impl Sending {
-    /// Begins with the tree as it is now: everything but the znodes goes to `out`.
+    /// Starts with the current tree: writes everything but the znodes to `out`.
     pub fn begin(tree: &Tree, out: &mut Vec<u8>) -> Self {
         let Outline { walk, zxid, sessions, acls } = Outline::of(tree);
         encode_tables(&sessions, &acls, &mut Encoder::new(out));
         Self { walk, zxid }
     }
 
-    /// The transaction that the tree had applied last when this began.
+    /// The last transaction applied when the transfer started.
     pub fn zxid(&self) -> Zxid {
         self.zxid
     }
 
-    /// Adds so many znodes to `out`, and the end behind the last.
+    /// Appends up to `znodes` znodes to `out`, and the end marker after the last one.
     pub fn step(&mut self, tree: &Tree, znodes: usize, out: &mut Vec<u8>) -> Step {
         self.fill(tree, znodes, usize::MAX, out)
     }
 
-    /// The same, but only until `out` has this length: znodes may be large.
+    /// Like [`Self::step`], but stops when `out` has reached `bytes`: znodes may be large.
     pub fn fill(&mut self, tree: &Tree, znodes: usize, bytes: usize, out: &mut Vec<u8>) -> Step {
         if !self.walk.is_of(tree) {
             return Step::Replaced;
@@ -53,7 +53,7 @@ impl Sending {
     }
 }
 
-/// A leader's tree that is being received: into memory, and into a file that is not in use yet.
+/// A leader's snapshot being received, into memory and into a file that is not in use yet.
 #[derive(Debug)]
 pub struct Receiving {
     cutting: Cutting,
@@ -61,21 +61,21 @@ pub struct Receiving {
     entering: Entering,
 }
 
-/// The part of it that finds whole records, and the end.
+/// The part that finds complete records and the end.
 #[derive(Debug)]
 pub struct Cutting {
     reader: SnapshotReader,
     znodes: u64,
 }
 
-/// The part of it that goes to the disk, as it came.
+/// The part that writes the received bytes to disk.
 #[derive(Debug)]
 pub struct Filing {
     zxid: Zxid,
     writer: SnapshotWriter,
 }
 
-/// The part of it that becomes a tree in memory.
+/// The part that builds the tree in memory.
 #[derive(Debug)]
 pub struct Entering {
     zxid: Zxid,
@@ -83,41 +83,41 @@ pub struct Entering {
     loader: Loader,
 }
 
-/// A leader's tree that was received, and is durable.
+/// A leader's snapshot, received and durable.
 #[derive(Debug)]
 pub struct Copied {
-    /// The tree; the leader went on changing it, so nobody knows its digest.
+    /// The tree. The leader changed it during the transfer, so its digest is unknown.
     pub tree: Tree,
-    /// The file it is in, until the log installs it.
+    /// Its file, until the log installs it.
     pub file: Received,
-    /// How many znodes came.
+    /// Number of znodes.
     pub znodes: u64,
 }
 
-/// Why a tree cannot be received.
+/// Why receiving a snapshot failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
-    /// It is not what the protocol says.
+    /// The bytes violate the protocol.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// A znode is none.
+    /// A znode is invalid.
     #[error("znode {path}: {reason}")]
     Znode {
         /// Its path.
         path: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// A znode came twice.
+    /// Two znodes have the same path.
     #[error(transparent)]
     Duplicate(#[from] DuplicateNode),
-    /// The disk.
+    /// The disk failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl Receiving {
-    /// Begins to receive a tree as of `zxid`; fields longer than `field_bytes_max` are refused.
+    /// Starts to receive a snapshot as of `zxid`. Fields longer than `field_bytes_max` are refused.
     ///
     /// # Errors
     /// The file cannot be created.
@@ -134,15 +134,16 @@ impl Receiving {
         Ok(Self { cutting, filing, entering })
     }
 
-    /// Its parts, for threads of their own: what the first one has cut is for both others to take.
+    /// The parts, for separate threads. The other two take the records that the first one has cut.
     pub fn split(self) -> (Cutting, Filing, Entering) {
         (self.cutting, self.filing, self.entering)
     }
 
-    /// Takes what is whole out of what was received, and writes it; true when that was the end.
+    /// Takes and writes the complete records at the start of `received`. True at the end of the
+    /// snapshot.
     ///
     /// # Errors
-    /// The tree is of no use.
+    /// The snapshot is unusable.
     pub fn take(&mut self, received: &mut BytesMut) -> Result<bool, CopyError> {
         let cut = self.cutting.cut(received)?;
         self.filing.take(&received[..cut.content])?;
@@ -151,13 +152,13 @@ impl Receiving {
         Ok(self.cutting.is_done())
     }
 
-    /// Makes everything durable, once the end was taken.
+    /// Makes everything durable after the end.
     ///
     /// # Errors
-    /// The disk, or a znode that came twice; the tree is of no use.
+    /// The disk failed, or two znodes have the same path; the snapshot is unusable.
     ///
     /// # Panics
-    /// Before the end was taken.
+    /// Before the end.
     pub fn complete(self) -> Result<Copied, CopyError> {
         let tree = self.entering.complete()?;
         let file = self.filing.complete()?;
@@ -166,10 +167,11 @@ impl Receiving {
 }
 
 impl Cutting {
-    /// Finds what is whole at the front of what was received, and was not cut off yet.
+    /// Finds the complete records at the start of `received`, which must continue after those found
+    /// before.
     ///
     /// # Errors
-    /// The tree is of no use.
+    /// The snapshot is unusable.
     pub fn cut(&mut self, received: &[u8]) -> Result<Skipped, DecodeError> {
         let cut = self.reader.skip(received)?;
         self.znodes += cut.znodes;
@@ -181,35 +183,35 @@ impl Cutting {
         self.reader.is_done()
     }
 
-    /// How many znodes came.
+    /// Number of znodes so far.
     pub fn znodes(&self) -> u64 {
         self.znodes
     }
 }
 
 impl Filing {
-    /// Writes what is in front of the end, in pieces that may end anywhere.
+    /// Writes the content before the end marker, in pieces of any size.
     ///
     /// # Errors
-    /// The disk; the tree is of no use.
+    /// The disk failed; the snapshot is unusable.
     pub fn take(&mut self, content: &[u8]) -> Result<(), StoreError> {
         self.writer.encoded(content)
     }
 
-    /// Makes everything durable, once all was written.
+    /// Makes everything durable after the last piece.
     ///
     /// # Errors
-    /// The disk; the tree is of no use.
+    /// The disk failed; the snapshot is unusable.
     pub fn complete(self) -> Result<Received, StoreError> {
         self.writer.complete(None, Some(self.zxid))
     }
 }
 
 impl Entering {
-    /// Takes whole records.
+    /// Takes complete records.
     ///
     /// # Errors
-    /// The tree is of no use.
+    /// The snapshot is unusable.
     pub fn take(&mut self, received: &[u8]) -> Result<(), CopyError> {
         let mut at = 0;
         while !self.reader.is_done() {
@@ -235,13 +237,14 @@ impl Entering {
         self.reader.is_done()
     }
 
-    /// The tree, once the end was taken; the leader went on changing it, so nobody knows its digest.
+    /// Returns the tree after the end. The leader changed it during the transfer, so its digest is
+    /// unknown.
     ///
     /// # Errors
-    /// A znode came twice.
+    /// Two znodes have the same path.
     ///
     /// # Panics
-    /// Before the end was taken.
+    /// Before the end.
     pub fn complete(self) -> Result<Tree, DuplicateNode> {
         assert!(self.reader.is_done(), "a whole tree");
         let mut tree = self.loader.finish()?;

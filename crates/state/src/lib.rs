@@ -1,8 +1,8 @@
-//! A tree and its store together: recovery, snapshots, truncation, and what goes from a leader to a
-//! learner, as a whole tree or as a stretch of the log; and the ensemble's configuration beside them.
+//! Combines a tree and its store: recovery, snapshots, truncation, synchronization of learners by
+//! snapshot or log, and the files of the ensemble's configuration.
 //!
-//! Owns the order of what is done, but neither threads nor locks nor clocks: a driver says how much is
-//! done at a time, and what it holds meanwhile. Whatever goes to the disk goes through the store.
+//! Owns the order of these operations, but no threads, locks or clocks. A driver decides how much
+//! is done at a time, and which locks it holds. All disk access goes through the store.
 
 mod copy;
 pub mod membership;

@@ -1,9 +1,9 @@
-//! The configuration of the ensemble as a member keeps it: in files beside `zoo.cfg`, and what its data
-//! say about it.
+//! A member's configuration of the ensemble: the files beside `zoo.cfg`, and the configuration in
+//! the data.
 //!
-//! A file is replaced whole, and in this order: the new members, the pointer to them, and only then
-//! what was proposed goes. So a start finds the old configuration or the new one.
-//!
+//! Files are replaced atomically in a fixed order: first the new members, then the pointer to them;
+//! the proposed configuration is removed last. So a start finds either the old configuration or the
+//! new one.
 //! Source: `QuorumPeer.setQuorumVerifier`, `QuorumPeerConfig.editStaticConfig`.
 
 use std::io;
@@ -18,25 +18,25 @@ use zebu_tree::Tree;
 use zebu_zab::ConfigChange;
 use zebu_zab::config::{Membership, TextError, files};
 
-/// A configuration that could not be kept: this server must not go on as if it had been.
+/// A configuration could not be stored. The server must not continue as if it had been.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The disk failed.
     #[error("cannot {act} {}", path.display())]
     Io {
-        /// What could not be done.
+        /// The operation that failed.
         act: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The operator's file is none of its kind any more.
+    /// The operator's file is not a properties file any more.
     #[error("cannot change {}", path.display())]
     Static {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: TextError,
     },
 }
@@ -48,22 +48,22 @@ impl ConfigError {
     }
 }
 
-/// Where the configuration is kept; without a file of the operator's, nowhere.
+/// The stored configuration. Without an operator's file, nothing is stored.
 #[derive(Debug)]
 pub struct ConfigFiles {
     vfs: Arc<dyn Vfs>,
     /// The operator's file.
     file: Option<PathBuf>,
     me: ServerId,
-    /// The configuration in force.
+    /// The committed configuration.
     committed: Arc<Membership>,
-    /// The version of what is proposed, if there is such a file.
+    /// The version of the proposed configuration, if its file exists.
     proposed: Option<Zxid>,
 }
 
 impl ConfigFiles {
-    /// The files of the member `me` that was started with `file`, in which it found what is in force,
-    /// and beside which what is proposed.
+    /// The files of the member `me`, which was started with `file`. `committed` was read from it,
+    /// and `proposed` from the file beside it.
     pub fn new(
         vfs: Arc<dyn Vfs>,
         file: Option<PathBuf>,
@@ -74,13 +74,13 @@ impl ConfigFiles {
         Self { vfs, file, me, committed, proposed: proposed.map(Membership::version) }
     }
 
-    /// The configuration in force.
+    /// The committed configuration.
     pub fn committed(&self) -> &Arc<Membership> {
         &self.committed
     }
 
-    /// Makes what a start has read there durable: a process that was killed may have left files that a
-    /// loss of power would take back, and others may soon count on them.
+    /// Makes the configuration read at the start durable: a killed process may have left files that
+    /// a power cut could undo, and other servers may soon depend on them.
     ///
     /// # Errors
     /// The disk failed.
@@ -89,7 +89,7 @@ impl ConfigFiles {
         self.vfs.sync_dir(dir(file)).map_err(ConfigError::io("make durable", file))
     }
 
-    /// Copies the operator's file before the members are taken out of it for the first time.
+    /// Backs up the operator's file before the members are first removed from it.
     ///
     /// # Errors
     /// It cannot be read or copied.
@@ -99,7 +99,7 @@ impl ConfigFiles {
         self.write(&files::backup(file), &content)
     }
 
-    /// Keeps a change.
+    /// Stores a change.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -167,14 +167,14 @@ fn dir(file: &Path) -> &Path {
     file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// The configuration that the data were left with, if they are an ensemble's.
+/// The configuration in the data, if the data belong to an ensemble.
 pub fn in_data(tree: &Tree) -> Option<Membership> {
     let text = tree.node(CONFIG)?.data().filter(|text| !text.is_empty())?;
     Membership::agreed(text)
 }
 
-/// The newest configuration in the files beside `file` that this server has known to be in force,
-/// whichever of them `file` points to.
+/// The newest committed configuration in the files beside `file`, whichever of them `file` points
+/// to.
 pub fn in_files(vfs: &dyn Vfs, file: &Path) -> Option<Membership> {
     let name = format!("{}.dynamic.", file.file_name()?.to_str()?);
     let dir = dir(file);
@@ -188,7 +188,7 @@ pub fn in_files(vfs: &dyn Vfs, file: &Path) -> Option<Membership> {
     Some(Membership::agreed(&read(vfs, &path).ok()?)?.with_version(version))
 }
 
-/// Makes the configuration in force visible to clients, unless a transaction has shown a later one.
+/// Shows the committed configuration to clients, unless a transaction has shown a later one.
 pub fn show(tree: &mut Tree, members: &Membership, now_ms: i64) {
     let shown = tree.node(CONFIG).map_or(Zxid::ZERO, |node| node.stat().mzxid);
     if shown < members.version() {
@@ -196,8 +196,8 @@ pub fn show(tree: &mut Tree, members: &Membership, now_ms: i64) {
     }
 }
 
-/// Makes the configuration in force visible to clients, whatever the data say: without
-/// reconfigurations they are not where it comes from.
+/// Shows the committed configuration to clients, whatever the data contain: without
+/// reconfiguration, the data are not its source.
 pub fn overwrite(tree: &mut Tree, members: &Membership, now_ms: i64) {
     tree.show_configuration(members.to_string().as_bytes(), members.version(), now_ms);
 }

@@ -1,11 +1,11 @@
-//! Builds the tree from what the store finds on the disk.
+//! Builds the tree from the data that the store recovers.
 
 use zebu_proto::txn::{DIGEST_VERSION, TxnRecord};
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 use zebu_store::{Recover, StoreError, Truncated, TxnLog};
 use zebu_tree::{Loader, Options, Silent, Tree};
 
-/// A tree that is being recovered.
+/// A tree being recovered.
 #[derive(Debug)]
 pub struct Rebuild {
     options: Options,
@@ -15,26 +15,26 @@ pub struct Rebuild {
     mismatches: u64,
 }
 
-/// A tree that was recovered.
+/// A recovered tree.
 #[derive(Debug)]
 pub struct Rebuilt {
-    /// The tree. Its digests are trusted again once everything of the history is applied; see
+    /// The tree. Its digests are trusted again once the whole history is applied; see
     /// [`Tree::trust_digests`].
     pub tree: Tree,
-    /// How often its digest was not the one on the disk.
+    /// Number of digest mismatches.
     pub mismatches: u64,
 }
 
 impl Rebuild {
-    /// Nothing yet; the tree will have these options.
+    /// Starts empty; the tree will have these options.
     pub fn new(options: Options) -> Self {
         Self { options, loader: None, tree: None, expected: None, mismatches: 0 }
     }
 
-    /// What has been recovered by now.
+    /// Returns the recovered tree.
     ///
     /// # Panics
-    /// Before anything was recovered.
+    /// If nothing was recovered.
     pub fn finish(self) -> Rebuilt {
         let tree = self.tree.expect("the store reports what it loaded");
         Rebuilt { tree, mismatches: self.mismatches }
@@ -86,7 +86,8 @@ impl Recover for Rebuild {
             Some((at, digest)) => {
                 self.mismatches += u64::from(tree.expect_digest(at, digest) == Some(false));
             }
-            // A leader's tree that was changed while it was sent, or one from before there were digests.
+            // A leader's snapshot that was changed during the transfer, or one from before digests
+            // existed.
             None if zxid > Zxid::ZERO => tree.distrust_digests(),
             None => {}
         }
@@ -105,12 +106,12 @@ impl Recover for Rebuild {
     }
 }
 
-/// What a restart would find: where the log ends, and the tree.
+/// Recovers as a restart would. Returns the end of the log, and the tree.
 ///
-/// An end of `None` is that of a disk with nothing that can be used: a leader has to send its whole tree.
+/// The end is `None` if nothing on disk is usable: a leader must send a snapshot.
 ///
 /// # Errors
-/// The log cannot be used any more.
+/// The log is unusable afterwards.
 pub fn reload(log: &mut TxnLog, options: Options) -> Result<(Option<Zxid>, Tree), StoreError> {
     let mut rebuild = Rebuild::new(options);
     let end = log.recover(&mut rebuild)?.last_zxid;
@@ -119,14 +120,13 @@ pub fn reload(log: &mut TxnLog, options: Options) -> Result<(Option<Zxid>, Tree)
     Ok((end, tree))
 }
 
-/// Takes back everything behind `zxid`, on a leader's word: where the log ends then, and the tree that
-/// takes the place of one that has applied `applied`, if it cannot stay.
+/// Truncates the log after `zxid`, as a leader requests. Returns the new end of the log, and a tree
+/// if the current one, which has applied `applied`, must be replaced.
 ///
-/// An end of `None` is that of a disk whose logs and snapshots do not lead to `zxid`: a leader has to
-/// send its whole tree.
+/// The end is `None` if logs and snapshots do not lead to `zxid`: a leader must send a snapshot.
 ///
 /// # Errors
-/// The log cannot be used any more.
+/// The log is unusable afterwards.
 pub fn truncate(
     log: &mut TxnLog,
     zxid: Zxid,
@@ -136,7 +136,7 @@ pub fn truncate(
     let mut rebuild = Rebuild::new(options);
     Ok(match log.truncate(zxid, &mut rebuild)? {
         Truncated::Lost { .. } => (None, Some(Tree::new(options))),
-        // What is committed will be applied in its turn; a tree that is behind has nothing to lose.
+        // Committed transactions are applied later: a tree that is behind loses nothing.
         Truncated::Reaches(_) if applied <= zxid => (Some(zxid), None),
         Truncated::Reaches(_) => {
             let tree = rebuild.finish().tree;

@@ -1,4 +1,4 @@
-//! A snapshot of a tree that goes on changing.
+//! Takes a snapshot while the tree may change.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use zebu_proto::{Acl, SessionId, Zxid};
 use zebu_store::{SnapshotWriter, Snapshots, StoreError, Written};
 use zebu_tree::{Tree, Walk};
 
-/// What a snapshot begins with: everything of a tree but its znodes, and the way through these.
+/// The start of a snapshot: everything except the znodes, and a walk over these.
 #[derive(Debug)]
 pub struct Outline {
     pub(crate) walk: Walk,
@@ -16,7 +16,7 @@ pub struct Outline {
 }
 
 impl Outline {
-    /// That of a tree as it is now.
+    /// The start of a snapshot of the current tree.
     pub fn of(tree: &Tree) -> Self {
         let outline = Self {
             walk: Walk::new(tree),
@@ -28,7 +28,7 @@ impl Outline {
         outline
     }
 
-    /// Begins a snapshot on the disk.
+    /// Starts a snapshot on disk.
     ///
     /// # Errors
     /// The file cannot be created.
@@ -40,19 +40,19 @@ impl Outline {
     }
 }
 
-/// What a step through a tree has come to.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// There are more znodes.
     More,
     /// These were the last.
     Done,
-    /// The tree is another one by now, after a truncation or a leader's copy: what was begun is of no
-    /// use any more.
+    /// The tree was replaced after a truncation or by a leader's snapshot: discard what was
+    /// started.
     Replaced,
 }
 
-/// A snapshot that is being taken.
+/// A snapshot in progress.
 #[derive(Debug)]
 pub struct Taking {
     walk: Walk,
@@ -62,7 +62,8 @@ pub struct Taking {
 }
 
 impl Taking {
-    /// Copies so many znodes into memory, and no more once these have so many bytes: znodes may be large.
+    /// Copies up to `znodes` znodes into memory, and stops once they have `bytes` bytes: znodes may
+    /// be large.
     pub fn step(&mut self, tree: &Tree, znodes: usize, bytes: usize) -> Step {
         if !self.walk.is_of(tree) {
             return Step::Replaced;
@@ -81,15 +82,15 @@ impl Taking {
         Step::Done
     }
 
-    /// Writes what was copied; to be called between steps.
+    /// Writes what was copied. Call this between steps.
     ///
     /// # Errors
-    /// The disk; there will be no snapshot.
+    /// The disk failed; there will be no snapshot.
     pub fn flush(&mut self) -> Result<(), StoreError> {
         self.writer.flush()
     }
 
-    /// Makes it durable; `digest` and `last_zxid` say which of the two are written into it.
+    /// Makes the snapshot durable. `digest` and `last_zxid`: whether these sections are written.
     ///
     /// # Errors
     /// As for [`SnapshotWriter::finish`].

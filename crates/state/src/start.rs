@@ -1,4 +1,4 @@
-//! What a member of an ensemble starts with: what its disk and its operator's files say.
+//! The state that a member starts with, from its disk and the operator's files.
 
 use std::sync::Arc;
 
@@ -9,30 +9,30 @@ use zebu_zab::config::Membership;
 use zebu_zab::history::Txn;
 use zebu_zab::{Epochs, Start};
 
-/// What a start has found.
+/// The state found at a start.
 #[derive(Debug)]
 pub struct Found<'r> {
     /// The data.
     pub recovered: &'r Recovered,
-    /// The epochs beside them.
+    /// The epochs on disk.
     pub epochs: zebu_store::Epochs,
-    /// What this server has remembered to be committed, if anything.
+    /// The stored zxid that is known to be committed, if any.
     pub certain: Option<Zxid>,
-    /// The configuration in force, as the operator's file says.
+    /// The committed configuration, from the operator's file.
     pub committed: Arc<Membership>,
-    /// The one that was proposed when this server stopped.
+    /// The configuration proposed when this server stopped.
     pub proposed: Option<Membership>,
-    /// The newest one that the data have.
+    /// The newest configuration in the data.
     pub in_data: Option<Membership>,
-    /// The newest one that the files have known to be in force, whichever of them counts.
+    /// The newest committed configuration in any file.
     pub in_files: Option<Membership>,
-    /// Whether the members may change.
+    /// Whether the membership may be reconfigured.
     pub reconfig: bool,
 }
 
 impl Found<'_> {
-    /// Whether the data are gone although the ensemble has agreed on its configuration before: what
-    /// they were may have been acknowledged.
+    /// Whether the data are missing although the ensemble has agreed on its configuration before.
+    /// Lost transactions may have been acknowledged.
     pub fn has_forgotten(&self) -> bool {
         self.reconfig
             && self.recovered.fresh
@@ -40,21 +40,22 @@ impl Found<'_> {
             && self.committed.version() > Zxid::ZERO
     }
 
-    /// The newest transaction that this server has served, where the data end before it: they are older than this server.
+    /// The committed zxid stored by this server, if the data end before it: they were restored from
+    /// an older state.
     pub fn put_back(&self) -> Option<Zxid> {
         let last = self.recovered.last_zxid;
         let is_whole = self.recovered.damaged.is_none() && last >= Zxid::ZERO;
         self.certain.filter(|certain| is_whole && *certain > last)
     }
 
-    /// The newest configuration that this server has ever known to be in force, or has logged.
+    /// The newest configuration that this server knew to be committed, or has logged.
     fn known(&self) -> Option<&Membership> {
         let known = [self.in_data.as_ref(), self.in_files.as_ref()].into_iter().flatten();
         known.filter(|_| self.reconfig).max_by_key(|config| config.version())
     }
 
-    /// What was proposed, unless the transaction it came with never got to the log: then it was never
-    /// acknowledged here, and whoever leads decides without it.
+    /// The proposed configuration, unless its transaction is not in the log. Then it was never
+    /// acknowledged here, and the leader decides without it.
     fn proposed(&self) -> Option<&Membership> {
         let logged = self.in_data.as_ref().map_or(Zxid::ZERO, Membership::version);
         let is_there = |config: &&Membership| {
@@ -63,15 +64,15 @@ impl Found<'_> {
         self.proposed.as_ref().filter(is_there)
     }
 
-    /// The newest configuration this server has heard of besides the one in force.
+    /// The newest configuration known besides the committed one.
     fn last_seen(&self) -> Option<&Membership> {
         let seen = [self.known(), self.proposed()].into_iter().flatten();
         let newer = seen.filter(|config| config.version() > self.committed.version());
         newer.max_by_key(|config| config.version())
     }
 
-    /// A configuration the ensemble has agreed on that the operator's file does not have: either a
-    /// crash came between the data and the file, or somebody has changed the file by hand.
+    /// A configuration that the ensemble has agreed on, but the operator's file lacks. Either a
+    /// crash came between writing the data and the file, or the file was edited by hand.
     pub fn hand_made(&self) -> Option<&Membership> {
         let known = self.known()?;
         let proposed = self.proposed().map_or(Zxid::ZERO, Membership::version);
@@ -79,7 +80,7 @@ impl Found<'_> {
         (counts && !self.committed.has_same_members(known)).then_some(known)
     }
 
-    /// What this member of the ensemble starts with.
+    /// The state that this member starts with.
     pub fn start(self) -> Start {
         let has_database = self.recovered.last_zxid >= Zxid::ZERO
             && self.recovered.damaged.is_none()

@@ -1,4 +1,4 @@
-//! A stretch of the log on disk, read for a learner.
+//! Reads a part of the log for a learner.
 
 use std::ops::ControlFlow;
 
@@ -7,25 +7,25 @@ use zebu_proto::Zxid;
 use zebu_store::{Range, Snapshots, Unusable};
 use zebu_zab::{Input, LinkId, LogEnd};
 
-/// What a leader wants to be read, and how much of it at a time.
+/// The part that a leader wants to read.
 #[derive(Clone, Copy, Debug)]
 pub struct Stretch {
     /// The learner's connection.
     pub link: LinkId,
-    /// The transaction it has.
+    /// The learner's newest transaction.
     pub after: Zxid,
-    /// The last one wanted.
+    /// The last transaction of the part.
     pub up_to: Zxid,
-    /// How long the stretch may be, as a share of the newest snapshot; 0 is no limit.
+    /// Maximum size, as a fraction of the newest snapshot; 0: no limit.
     pub share: f64,
-    /// Bytes in a part, roughly.
+    /// Approximate bytes per report.
     pub part_bytes: usize,
 }
 
-/// Reads the log, and reports it part by part as the leader is told of it, unless nobody wants more of it.
+/// Reads the log and reports it in parts, until `report` stops it.
 ///
 /// # Errors
-/// Why the log is of no use, which has been reported as well.
+/// Why the log is unusable; this was also reported.
 pub fn read_log(
     snapshots: &Snapshots,
     stretch: Stretch,
@@ -50,7 +50,7 @@ fn hand_over(
         _ => u64::MAX,
     };
     let mut history = snapshots.logs().history(Range { after, up_to, bytes_max })?;
-    // Without a floor the logs begin with the very next one.
+    // Without a floor, the logs start right after `after`.
     let floor = Some(history.floor().unwrap_or(after));
     let (mut txns, mut bytes) = (Vec::new(), 0);
     while let Some((zxid, body)) = history.next()? {

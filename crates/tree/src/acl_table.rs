@@ -1,8 +1,8 @@
-//! ACL lists, each stored once and counted.
+//! ACLs, each stored once, with reference counts.
 //!
-//! Lists have the numbers that snapshots show: the open ACL of the znodes every tree starts with
-//! is −1 and needs no entry; every list that a transaction brings gets the number after the highest
-//! one so far, the open one included.
+//! The numbers are those in snapshots. The open ACL of the znodes that every tree starts with is −1
+//! and has no entry. Any list in a transaction, even the open one, gets the number after the
+//! highest so far.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher};
@@ -12,23 +12,23 @@ use foldhash::quality::FixedState;
 use hashbrown::HashTable;
 use zebu_proto::{Acl, AclRef, Perms};
 
-/// The number of the open ACL without an entry.
+/// The number of the open ACL, which has no entry.
 pub(crate) const OPEN_ID: i64 = -1;
-/// Its slot.
+/// The slot of the open ACL.
 pub(crate) const OPEN: u32 = 0;
 
 #[derive(Debug)]
 struct Entry {
     id: i64,
     acl: Arc<[Acl]>,
-    /// Znodes with this list.
+    /// Number of znodes with this list.
     uses: u32,
 }
 
 /// All lists in use.
 #[derive(Debug)]
 pub(crate) struct AclTable {
-    /// `None` where a list was dropped.
+    /// `None` for dropped lists.
     slots: Vec<Option<Entry>>,
     vacant: Vec<u32>,
     by_list: HashTable<u32>,
@@ -71,7 +71,7 @@ impl AclTable {
         }
     }
 
-    /// Asserts that each list is used by so many znodes as there are with its slot.
+    /// Asserts that the reference counts equal the numbers of znodes.
     pub(crate) fn check(&self, uses: &BTreeMap<u32, u32>) {
         let lists = self.slots.iter().flatten().count();
         assert_eq!(lists + self.vacant.len(), self.slots.len(), "a slot is lost");
@@ -99,12 +99,12 @@ impl AclTable {
         self.entry(slot).id
     }
 
-    /// The number the next new list gets.
+    /// The number of the next new list.
     pub(crate) fn next_id(&self) -> i64 {
         self.next_id
     }
 
-    /// Where a list is that znodes have.
+    /// The slot of a list, if znodes use it.
     pub(crate) fn find(&self, list: &[AclRef<'_>]) -> Option<u32> {
         let hash = hash(&self.hasher, list.iter().map(parts_ref));
         let same =
@@ -112,9 +112,9 @@ impl AclTable {
         self.by_list.find(hash, same).copied()
     }
 
-    /// Counts one more znode with the list of a transaction and says where it is.
+    /// Counts one more znode with this list, and returns its slot.
     ///
-    /// No list at all means the open one without an entry.
+    /// An empty list stands for the open ACL without an entry.
     pub(crate) fn intern(&mut self, list: &[AclRef<'_>]) -> u32 {
         let slot = if list.is_empty() {
             OPEN
@@ -132,7 +132,7 @@ impl AclTable {
         slot
     }
 
-    /// Adds a list under its number, used by nobody yet.
+    /// Adds a list under a given number, not used by any znode yet.
     pub(crate) fn insert(&mut self, id: i64, acl: Arc<[Acl]>) -> u32 {
         let key = hash(&self.hasher, acl.iter().map(parts));
         self.next_id = self.next_id.max(id.saturating_add(1));
@@ -159,7 +159,7 @@ impl AclTable {
         self.slots[slot as usize].as_mut().expect("znodes refer to lists in use").uses += 1;
     }
 
-    /// Counts one znode less; the last one takes the list with it.
+    /// Counts one znode less. A list without znodes is dropped.
     pub(crate) fn release(&mut self, slot: u32) {
         let entry = self.slots[slot as usize].as_mut().expect("znodes refer to lists in use");
         assert!(entry.uses > 0, "a list of no znode");
@@ -182,7 +182,7 @@ impl AclTable {
         self.vacant.push(slot);
     }
 
-    /// Drops every list without a znode.
+    /// Drops all lists without znodes.
     pub(crate) fn purge(&mut self) {
         for slot in 0..self.slots.len() as u32 {
             if self.slots[slot as usize].as_ref().is_some_and(|entry| entry.uses == 0) {
@@ -191,7 +191,7 @@ impl AclTable {
         }
     }
 
-    /// Number and list of every list in use that needs an entry, by number.
+    /// The numbers and lists that need an entry, by slot.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (i64, Arc<[Acl]>)> + use<> {
         self.slots
             .iter()

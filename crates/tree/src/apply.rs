@@ -1,9 +1,9 @@
-//! Applying transactions.
+//! Applies transactions.
 //!
-//! Total: what was logged is applied, whatever state the tree is in. Over a fuzzy snapshot, which
-//! is ahead of the log that is replayed on it, transactions meet znodes that exist already or no
-//! longer; what they say of the parent is still taken over, so that in the end the tree is what it
-//! was. Source: `DataTree.processTxn`.
+//! Applying is total: a logged transaction is applied whatever the state of the tree. A fuzzy
+//! snapshot is ahead of the log that is replayed on it, so znodes may already exist, or no longer
+//! exist. The parent's changes are still applied, so that the final tree is the same. Source:
+//! `DataTree.processTxn`.
 
 use zebu_proto::txn::{CreateTxn, DIGEST_VERSION, Txn, TxnHeader, TxnRecord};
 use zebu_proto::{AclRef, ErrorCode, OpCode, Owner, SessionId, Stat, StatPersisted, Zxid, path};
@@ -13,23 +13,23 @@ use crate::events::{Events, Happening, Silent};
 use crate::tree::{DIGEST_HISTORY_INTERVAL, DIGEST_HISTORY_MAX, split};
 use crate::{Node, Tree, quota};
 
-/// What a transaction did, with all that its answer needs.
+/// The effect of a transaction, with everything its answer needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Applied<'r> {
-    /// The transaction's error: the logged one, or that of the first operation that found the tree
-    /// in another state than expected, as happens in replay.
+    /// The error of the transaction: the logged one, or that of the first operation that did not
+    /// fit the tree, as happens in replay.
     ///
-    /// A failed multi has the code of the operation that failed here, and 0 in its answer's header.
+    /// A failed multi has the code of the failed operation here, and 0 in its answer's header.
     pub err: ErrorCode,
-    /// The results of its operations.
+    /// The results of the operations.
     pub result: Outcome<'r>,
-    /// Whether the digest that the record carries, or a snapshot promised, is the tree's.
+    /// Whether the tree has the digest in the record, or that expected from a snapshot.
     pub digest_matches: bool,
-    /// Whether the record carries a digest that was compared.
+    /// Whether a digest was compared.
     pub digest_compared: bool,
 }
 
-/// One result, or those of a multi.
+/// One result, or the results of a multi.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome<'r> {
     /// Of a single operation.
@@ -38,16 +38,16 @@ pub enum Outcome<'r> {
     Multi(Vec<OpResult<'r>>),
 }
 
-/// What became of one operation.
+/// The result of one operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpResult<'r> {
-    /// What it was; [`OpCode::ERROR`] for one that failed or was not tried because another failed.
+    /// The operation; [`OpCode::ERROR`] if it failed, or was not tried because another one failed.
     pub op: OpCode,
-    /// What went wrong.
+    /// The error code.
     pub err: ErrorCode,
-    /// The path of a znode that was created.
+    /// The path of the created znode.
     pub path: Option<&'r str>,
-    /// The stat of the znode that was created, or got new data or a new ACL.
+    /// The stat of the znode that was created, or whose data or ACL was set.
     pub stat: Option<Stat>,
     /// The new configuration, after a reconfiguration.
     pub data: Option<&'r [u8]>,
@@ -60,7 +60,7 @@ impl OpResult<'_> {
 }
 
 impl Tree {
-    /// Applies a transaction and fires the watches on what it changes.
+    /// Applies a transaction and fires the watches on its changes.
     pub fn apply<'r>(
         &mut self,
         record: &'r TxnRecord<'_>,
@@ -87,7 +87,7 @@ impl Tree {
         Applied { err, result, digest_matches, digest_compared }
     }
 
-    /// Whether the digest that is expected now is the tree's; `None` when none is to be compared.
+    /// Compares the expected digest with the tree's; `None` if there is nothing to compare.
     fn check_digest(&mut self, record: &TxnRecord<'_>) -> Option<bool> {
         if !self.options.digest || self.last_zxid < self.digests_ahead_until {
             return None;
@@ -169,7 +169,7 @@ impl Tree {
             }
             Txn::CloseSession { paths } => {
                 for path in paths.iter().flatten() {
-                    // Missing ones are normal in replay.
+                    // Missing znodes are normal in replay.
                     let _ = self.delete(path, header.zxid, events);
                 }
                 self.delete_ephemerals(header.session, header.zxid, events);
@@ -178,7 +178,7 @@ impl Tree {
             }
             Txn::Check { .. } => done(Ok(None)),
             Txn::Error(err) => OpResult::new(op, *err),
-            // Decoding admits none inside a multi, and outside it went another way.
+            // Decoding allows no multi inside a multi; one outside is handled elsewhere.
             Txn::Multi(_) => OpResult::new(op, ErrorCode::UNIMPLEMENTED),
         }
     }
@@ -199,8 +199,8 @@ impl Tree {
         let parent = self.arena.lookup(parent_path).ok_or(ErrorCode::NO_NODE)?;
         let acl = self.acls.intern(&txn.acl);
         if let Some(id) = self.arena.child(parent, name) {
-            // The snapshot had the znode, perhaps with the number of an ACL that was not yet in its
-            // table (ZOOKEEPER-4846), and perhaps after its parent (ZOOKEEPER-3249).
+            // The snapshot already had the znode, perhaps with an ACL number that is not in its
+            // table (ZOOKEEPER-4846), or written after its parent (ZOOKEEPER-3249).
             self.replace_acl(id, acl);
             self.make_newest(id);
             self.raise_parent(parent, parent_path, txn.parent_cversion, zxid);
@@ -223,7 +223,7 @@ impl Tree {
             ..StatPersisted::default()
         };
         let id = self.insert(parent, path, name, txn.data, acl, &stat);
-        // As it is now: creating the usage of a quota puts other data into it than it was sent.
+        // The current stat: creating the usage znode of a quota changes its data.
         let visible = Node { tree: self, id }.stat();
         if let Some(owner) = quota::limits_of(path) {
             self.quotas.add(owner);
@@ -237,7 +237,7 @@ impl Tree {
         Ok(visible)
     }
 
-    /// Takes over what a create says of its parent, unless the parent is ahead of it.
+    /// Applies the parent's changes of a create, unless the parent is already ahead.
     fn raise_parent(&mut self, id: u32, path: &str, cversion: i32, zxid: Zxid) {
         let now = self.arena.get(id).cversion;
         let raised = if cversion == -1 { now.wrapping_add(1) } else { cversion };
@@ -261,8 +261,8 @@ impl Tree {
             self.change_stat(parent, parent_path, |parent| parent.pzxid = zxid);
         }
         let id = self.arena.child(parent, name).ok_or(ErrorCode::NO_NODE)?;
-        // Children can only be there in replay, from a later life of the znode; it will be created
-        // again, and they after it.
+        // Only replay can find children here, from a later life of the znode. The znode will be
+        // created again, and then its children.
         let below: Vec<u32> = self.arena.subtree(id).skip(1).collect();
         for child in below.into_iter().rev() {
             let path = self.arena.path(child);
@@ -274,7 +274,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Removes a znode without children, and from its quota.
+    /// Removes a znode without children, and updates its quota.
     fn delete_node(&mut self, id: u32, path: &str) {
         let bytes = self.arena.get(id).data_length() as i64;
         self.remove(id, path);
@@ -321,14 +321,13 @@ impl Tree {
         let Some(owned) = self.owners.ephemerals.get(&session) else { return };
         let paths: Vec<String> = owned.ids.iter().map(|id| self.arena.path(*id)).collect();
         for path in paths {
-            // It is there, unless another on the list took it along.
+            // It exists, unless deleting another one of the list removed it.
             let _ = self.delete(&path, zxid, events);
         }
     }
 
-    /// Makes `text` the data of the znode that shows the ensemble's configuration; there is no
-    /// transaction for it, and nobody is notified.
-    ///
+    /// Replaces the data of the znode that shows the ensemble's configuration. There is no
+    /// transaction for this, and no watch fires.
     /// Source: `ZKDatabase.initConfigInZKDatabase`.
     pub fn show_configuration(&mut self, text: &[u8], version: Zxid, time_ms: i64) {
         let path = path::reserved::CONFIG;
@@ -340,9 +339,8 @@ impl Tree {
         });
     }
 
-    /// Removes the ephemerals whose session is not in the table, as at the end of a start; there is
-    /// no transaction for it. Returns how many there were.
-    ///
+    /// Removes the ephemerals whose session is not in the table, at the end of a start. There is no
+    /// transaction for this. Returns their number.
     /// Source: `ZooKeeperServer.loadData`.
     pub fn remove_orphan_ephemerals(&mut self) -> usize {
         let before = self.ephemerals_count();

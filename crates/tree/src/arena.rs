@@ -1,8 +1,8 @@
-//! The shape of the tree: who is whose child, under which name, with which data.
+//! The structure of the tree: parents, children, names and data.
 //!
-//! Znodes live in chunks of records that never move, named by 32-bit ids that are used again after
-//! a deletion; siblings are a linked list in the order of their creation. What the fields of a stat
-//! mean is decided elsewhere.
+//! Znodes are records in chunks that never move, with 32-bit ids that are reused after deletion.
+//! Siblings form a linked list in the order of their creation. The meaning of the stat's fields is
+//! defined elsewhere.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -12,7 +12,7 @@ use zebu_proto::{StatPersisted, Zxid};
 use crate::index::{Index, Records};
 use crate::payload::{Handle, Payloads};
 
-/// No znode.
+/// The id of no znode.
 pub(crate) const NONE: u32 = u32::MAX;
 /// The root's id.
 pub(crate) const ROOT: u32 = 0;
@@ -20,13 +20,13 @@ pub(crate) const ROOT: u32 = 0;
 const CHUNK_BITS: u32 = 10;
 const CHUNK: usize = 1 << CHUNK_BITS;
 const _: () = assert!(ROOT < IDS_MAX && IDS_MAX < NONE, "an id is never that of no znode");
-/// Ids stay below this, so that other tables have a bit to spare.
+/// Ids are below this value, so that other tables have a spare bit.
 pub(crate) const IDS_MAX: u32 = 1 << 31;
 const NULL_DATA: u32 = u32::MAX;
-/// First byte of a payload whose name's length takes four further bytes.
+/// First byte of a payload whose name length takes four more bytes.
 const LONG_NAME: u8 = u8::MAX;
 
-/// Everything about a znode but its name and data.
+/// Everything about a znode except its name and data.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
     pub(crate) czxid: Zxid,
@@ -44,15 +44,15 @@ pub(crate) struct Record {
     pub(crate) newest_child: u32,
     /// The sibling created before this one, if there is one.
     pub(crate) older: u32,
-    /// The sibling created after this one. The newest child names the oldest one here, so that both ends
-    /// of the list are found from the parent's one field.
+    /// The sibling created after this one. The newest child names the oldest one here, so that both
+    /// ends of the list are found from the parent's one field.
     pub(crate) newer: u32,
     pub(crate) children: u32,
-    /// The znode's part of the tree digest, if there is one.
+    /// The znode's contribution to the tree digest, if digests are enabled.
     pub(crate) digest: u32,
-    /// Of parent and name.
+    /// Hash of parent and name.
     pub(crate) hash: u32,
-    /// Next record in the same bucket of the index; of a free record, the next free one.
+    /// The next record in the same bucket of the index; for a free record, the next free one.
     pub(crate) hash_next: u32,
     payload: Handle,
     data_length: u32,
@@ -112,15 +112,15 @@ pub(crate) struct Arena {
     payloads: Payloads,
     index: Index,
     hasher: FixedState,
-    /// First id to use again.
+    /// The first id to reuse.
     free: u32,
-    /// Ids ever used.
+    /// Number of ids ever used.
     high: u32,
     live: u32,
 }
 
 impl Arena {
-    /// Only a root, with empty data and a zero stat.
+    /// Only the root, with empty data and a zero stat.
     pub(crate) fn new(seed: u64) -> Self {
         let mut arena = Self {
             chunks: Chunks(Vec::new()),
@@ -136,17 +136,19 @@ impl Arena {
         arena
     }
 
-    /// Number of znodes, the root included.
+    /// Number of znodes, including the root.
     pub(crate) fn len(&self) -> usize {
         self.live as usize
     }
 
-    /// Whether an id is that of a znode, as far as it can be known: a free record has no payload, but keeps its fields.
+    /// Whether an id belongs to a znode, as far as this can be determined: a free record has no
+    /// payload, but keeps its fields.
     pub(crate) fn is_live(&self, id: u32) -> bool {
         id == ROOT || id < self.high && self.child(self.get(id).parent, self.name(id)) == Some(id)
     }
 
-    /// Asserts that each record is a znode's or free, and that the index has all znodes but the root.
+    /// Asserts that each record is either a znode or free, and that the index contains all znodes
+    /// but the root.
     pub(crate) fn check(&self) {
         let mut free = 0;
         let mut id = self.free;
@@ -184,7 +186,7 @@ impl Arena {
         hasher.finish() as u32
     }
 
-    /// The child of that name.
+    /// The child with this name.
     pub(crate) fn child(&self, parent: u32, name: &str) -> Option<u32> {
         self.child_named(parent, name.as_bytes())
     }
@@ -205,21 +207,21 @@ impl Arena {
         None
     }
 
-    /// The znode of a path; the empty path is the root too.
+    /// The znode with this path; an empty path is the root too.
     pub(crate) fn lookup(&self, path: &str) -> Option<u32> {
         if path.is_empty() || path == "/" {
             return Some(ROOT);
         }
         // No znode has an empty name, so doubled and trailing slashes find nothing.
         let mut id = ROOT;
-        // Names are short: looking at one byte after the other is quicker than a search in words.
+        // Names are short: a bytewise search is faster than one by words.
         for name in path.as_bytes().strip_prefix(b"/")?.split(|byte| *byte == b'/') {
             id = self.child_named(id, name)?;
         }
         Some(id)
     }
 
-    /// Splits what follows the record in its payload: the name, and all that lies behind it.
+    /// Splits a payload into the name and the bytes after it.
     fn name_and_data(&self, record: &Record) -> (&[u8], &[u8]) {
         Self::split_slot(self.payloads.slot(record.payload))
     }
@@ -252,7 +254,7 @@ impl Arena {
         if name < usize::from(LONG_NAME) { 1 } else { 5 }
     }
 
-    /// Puts name and data into a slot of their own.
+    /// Stores name and data in a slot of their own.
     fn store(&mut self, name: &[u8], data: Option<&[u8]>) -> (Handle, u32) {
         let header = Self::header_bytes(name.len());
         let bytes = data.unwrap_or_default();
@@ -313,7 +315,7 @@ impl Arena {
         id
     }
 
-    /// Adds a child that does not exist yet, behind its siblings.
+    /// Adds a new child as the newest of its siblings.
     pub(crate) fn link(
         &mut self,
         parent: u32,
@@ -326,8 +328,8 @@ impl Arena {
         id
     }
 
-    /// Adds a child as [`Self::link`] does, but nobody finds it by its name until [`Self::index_newest`] was
-    /// called. Ids follow each other, as long as none was ever freed.
+    /// Like [`Self::link`], but the child cannot be found by name until [`Self::index_newest`] is
+    /// called. Ids are consecutive as long as none was freed.
     pub(crate) fn append(
         &mut self,
         parent: u32,
@@ -345,11 +347,11 @@ impl Arena {
         id
     }
 
-    /// Adds a child as [`Self::append`] does, in the place among its siblings that its czxid gives it, if that is
-    /// at one of the ends. False: it is neither, the child went to the newer end, and
-    /// [`Self::sort_children`] is due.
+    /// Like [`Self::append`], but inserts the child among its siblings by its czxid, if it belongs
+    /// at either end. Otherwise it becomes the newest and the result is false:
+    /// [`Self::sort_children`] is then required.
     ///
-    /// Children of one czxid must come newest first, as our own snapshots have them.
+    /// Children with equal czxids must come newest first, as in our own snapshots.
     pub(crate) fn append_in_order(
         &mut self,
         parent: u32,
@@ -366,14 +368,14 @@ impl Arena {
         if stat.czxid > self.get(oldest).czxid {
             return (id, stat.czxid >= self.get(newest).czxid);
         }
-        // From the newer end to the older one: the ring stays as it is.
+        // The child moves from the newer to the older end; the ring stays the same.
         self.get_mut(parent).newest_child = newest;
         self.get_mut(oldest).older = id;
         self.get_mut(id).older = NONE;
         (id, true)
     }
 
-    /// Puts a znode that is in no list at the newer end of its siblings.
+    /// Inserts a znode as the newest of its siblings.
     fn enter_newest(&mut self, id: u32, parent: u32) {
         let newest = std::mem::replace(&mut self.get_mut(parent).newest_child, id);
         let oldest = if newest == NONE {
@@ -386,7 +388,7 @@ impl Arena {
         record.newer = oldest;
     }
 
-    /// Takes a znode out of the list of its siblings.
+    /// Removes a znode from the list of its siblings.
     fn leave_siblings(&mut self, id: u32) {
         let record = self.get(id);
         let (parent, older, newer) = (record.parent, record.older, record.newer);
@@ -412,7 +414,7 @@ impl Arena {
         }
     }
 
-    /// Brings the children into the order of their czxids; of one czxid they stay as they are.
+    /// Sorts the children by czxid. The sort is stable.
     pub(crate) fn sort_children(&mut self, parent: u32) {
         let mut ids: Vec<u32> = self.children(parent).collect();
         ids.sort_by_key(|id| self.get(*id).czxid);
@@ -422,10 +424,10 @@ impl Arena {
         }
     }
 
-    /// Lets the newest znodes be found, which were appended: those with these hashes.
+    /// Indexes the newest znodes, which were appended and have these hashes.
     ///
     /// # Errors
-    /// One that has the name and the parent of another one. The arena is of no use then.
+    /// The id of a znode with the same name and parent as another one. The arena is unusable then.
     pub(crate) fn index_newest(&mut self, hashes: &[u32]) -> Result<(), u32> {
         let first = self.high - hashes.len() as u32;
         if first > ROOT + 1 {
@@ -450,7 +452,7 @@ impl Arena {
         Ok(())
     }
 
-    /// Removes a znode without children; its id may be used again at once.
+    /// Removes a znode without children. Its id may be reused at once.
     pub(crate) fn unlink(&mut self, id: u32) {
         let record = self.get(id);
         assert_eq!(record.newest_child, NONE, "a znode with children is removed");
@@ -498,7 +500,7 @@ impl Arena {
         record.data_length = data_length;
     }
 
-    /// Writes the path of a znode; `/` for the root.
+    /// Writes the path of a znode to `path`; `/` for the root.
     pub(crate) fn path_into(&self, id: u32, path: &mut String) {
         path.clear();
         let mut length = 0;
@@ -529,7 +531,8 @@ impl Arena {
         path
     }
 
-    /// The znode after `id` in the walk of the subtree of `top`, parents first and newer siblings before older ones.
+    /// The next znode in the pre-order walk of the subtree of `top`, with newer siblings before
+    /// older ones.
     pub(crate) fn after(&self, id: u32, top: u32) -> Option<u32> {
         match self.get(id).newest_child {
             NONE => self.after_subtree(id, top),
@@ -537,7 +540,7 @@ impl Arena {
         }
     }
 
-    /// The znode after `id` and all below it, in the walk of the subtree of `top`.
+    /// The next znode in that walk after the whole subtree of `id`.
     pub(crate) fn after_subtree(&self, mut id: u32, top: u32) -> Option<u32> {
         while id != top {
             let record = self.get(id);
@@ -549,7 +552,7 @@ impl Arena {
         None
     }
 
-    /// Ids of the znode and all below it, parents first.
+    /// The ids of a znode and its descendants, parents first.
     pub(crate) fn subtree(&self, top: u32) -> impl Iterator<Item = u32> {
         std::iter::successors(Some(top), move |id| self.after(*id, top))
     }

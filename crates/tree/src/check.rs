@@ -1,6 +1,6 @@
-//! Whether all parts of a tree agree with each other: asserted in tests and by the simulator.
+//! Asserts in tests and in the simulator that all parts of a tree agree.
 //!
-//! Everything is looked at, so no server does this while it serves.
+//! This visits every znode, so a serving server never does it.
 
 use std::collections::BTreeMap;
 
@@ -11,26 +11,26 @@ use crate::arena::{NONE, ROOT, Record};
 use crate::tree::{DIGEST_HISTORY_MAX, Tree, characters};
 use crate::{digest_counts, node_digest, quota};
 
-/// What the znodes have together.
+/// Totals over all znodes.
 #[derive(Debug, Default)]
 struct Sums {
     znodes: usize,
     digest: u64,
     data_size: u64,
     ephemerals: usize,
-    /// Of the paths of ephemerals, by session.
+    /// Total path length of ephemerals, by session.
     path_bytes: BTreeMap<zebu_proto::SessionId, usize>,
     containers: usize,
     ttls: usize,
-    /// Znodes by the slot of their ACL.
+    /// Number of znodes by ACL slot.
     acls: BTreeMap<u32, u32>,
 }
 
 impl Tree {
-    /// Asserts that everything that is kept about the znodes is what the znodes say.
+    /// Asserts that all derived data match the znodes.
     ///
     /// # Panics
-    /// When it is not.
+    /// If they do not.
     pub fn check(&self) {
         let mut sums = Sums::default();
         for id in self.arena.subtree(ROOT) {
@@ -60,7 +60,7 @@ impl Tree {
         sums.znodes += 1;
         *sums.acls.entry(record.acl).or_default() += 1;
         let bytes = data.map_or(0, <[u8]>::len) as u64;
-        // The root is counted under both its names.
+        // The root counts under both its names.
         sums.data_size += if id == ROOT { 1 + 2 * bytes } else { characters(&path) + bytes };
         if self.options.digest {
             assert_eq!(record.digest, node_digest(&path, data, &record.stat()), "{path}");
@@ -107,7 +107,7 @@ impl Tree {
         }
     }
 
-    /// Asserts that the ring of a znode's children has each of them once, in both directions.
+    /// Asserts that the ring of children contains each child once, in both directions.
     fn check_children(&self, id: u32, path: &str) {
         let record = self.arena.get(id);
         let (mut older, mut count) = (NONE, 0);

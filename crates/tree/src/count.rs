@@ -1,4 +1,4 @@
-//! Counting the znodes below one, a part at a time, while the tree goes on changing.
+//! Counts descendants in parts, while the tree may change.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -6,17 +6,17 @@ use std::sync::{Arc, PoisonError};
 use crate::arena::{NONE, ROOT};
 use crate::{Node, Tree};
 
-/// A count under way.
+/// A count in progress.
 #[derive(Debug)]
 pub struct Count {
-    /// The znode to count next; moved on when it is deleted.
+    /// The znode to count next; moved on if that is deleted.
     cursor: Arc<AtomicU32>,
     top: u32,
     found: usize,
 }
 
 impl Count {
-    /// Counts what is below a znode.
+    /// Counts the descendants of a znode.
     pub fn below(node: &Node<'_>) -> Self {
         let tree = node.tree;
         let first = tree.arena.after(node.id, node.id).unwrap_or(NONE);
@@ -25,10 +25,10 @@ impl Count {
         Self { cursor, top: node.id, found: 0 }
     }
 
-    /// Counts up to `budget` znodes more. How many there are, once all were counted.
+    /// Counts up to `budget` more znodes. Returns the total when the count is complete.
     ///
-    /// The tree may change between steps: each znode that is there all the time is counted once. Where
-    /// the tree is another one by now, or the znode is gone, that was all.
+    /// The tree may change between steps: a znode that exists all the time is counted exactly once.
+    /// If the tree was replaced or the znode deleted, the count ends.
     pub fn step(&mut self, tree: &Tree, budget: usize) -> Option<usize> {
         let mut id = self.cursor.load(Ordering::Relaxed);
         if id == NONE || !tree.knows(&self.cursor) || !is_below(tree, id, self.top) {
@@ -57,14 +57,14 @@ fn is_below(tree: &Tree, mut id: u32, top: u32) -> bool {
 }
 
 impl Tree {
-    /// Remembers where a walk goes on, so that a deletion moves it.
+    /// Registers a walk's cursor, so that a deletion moves it on.
     pub(crate) fn register(&self, cursor: &Arc<AtomicU32>) {
         let mut walks = self.walks.lock().unwrap_or_else(PoisonError::into_inner);
         walks.retain(|walk| walk.strong_count() > 0);
         walks.push(Arc::downgrade(cursor));
     }
 
-    /// Whether a walk began on this tree.
+    /// Whether a walk started on this tree.
     pub(crate) fn knows(&self, cursor: &Arc<AtomicU32>) -> bool {
         let ours = Arc::downgrade(cursor);
         let walks = self.walks.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,15 +1,14 @@
-//! The tree digest, version 2: a sum of CRCs, kept up to date change by change.
+//! The tree digest, version 2: a sum of CRCs, updated with each change.
 
 use zebu_proto::{STAT_PERSISTED_BYTES, StatPersisted};
 
-/// Whether a znode counts in the tree digest: all do but those below `/zookeeper`.
-///
+/// Whether a znode contributes to the tree digest: all do, except those below `/zookeeper`.
 /// Source: `DigestCalculator.calculateDigest`.
 pub fn digest_counts(path: &str) -> bool {
     !path.starts_with("/zookeeper/")
 }
 
-/// A znode's part of the tree digest: the CRC-32 of path, data and stat.
+/// A znode's contribution to the tree digest: the CRC-32 of path, data and stat.
 ///
 /// The root's path counts as empty. Source: `DigestCalculator.calculateDigest`.
 pub fn node_digest(path: &str, data: Option<&[u8]>, stat: &StatPersisted) -> u32 {
@@ -31,25 +30,28 @@ pub fn node_digest(path: &str, data: Option<&[u8]>, stat: &StatPersisted) -> u32
     hasher.finalize()
 }
 
-/// Up to so many bytes are copied one behind the other, to be summed up at once: that is quicker than bit by bit.
+/// Up to this size, all parts are copied into one buffer and hashed at once, which is faster than
+/// hashing them one by one.
 const TOGETHER_MAX: usize = 256;
 
-/// A znode's part of the tree digest after its stat, and nothing else, went from `before` to `after`.
+/// A znode's new contribution to the tree digest if only its stat changes, from `before` to
+/// `after`.
 ///
-/// Path and data are not looked at: the sums of two messages of one length differ by what their difference gives.
+/// Path and data are not needed: CRC is linear, so the change depends only on the difference of the
+/// stats.
 pub fn moved_digest(digest: u32, before: &StatPersisted, after: &StatPersisted) -> u32 {
     let (before, mut difference) = (stat_bytes(before), stat_bytes(after));
     difference.iter_mut().zip(before).for_each(|(byte, before)| *byte ^= before);
     digest ^ crc32fast::hash(&difference) ^ UNCHANGED
 }
 
-/// The CRC-32 of a difference of stats that differ in nothing.
+/// The CRC-32 of the difference of two equal stats.
 const UNCHANGED: u32 = 0x0412_8908;
 
 const _: () = assert!(STAT_PERSISTED_BYTES == 5 * 8 + 3 * 4 + 8, "longs, versions and the owner");
 const _: () = assert!(TOGETHER_MAX > STAT_PERSISTED_BYTES, "room for a path");
 
-/// A stat as it counts in the digest: its order here is not the order of snapshots.
+/// The encoding of a stat in the digest. Its field order differs from that in snapshots.
 fn stat_bytes(stat: &StatPersisted) -> [u8; STAT_PERSISTED_BYTES] {
     let mut bytes = [0; STAT_PERSISTED_BYTES];
     let longs = [stat.czxid.0, stat.mzxid.0, stat.pzxid.0, stat.ctime, stat.mtime];

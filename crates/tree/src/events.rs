@@ -1,4 +1,4 @@
-//! From changes to watch events: who is told what, in which order.
+//! Turns changes into watch events: which watchers get which event, in which order.
 
 use zebu_proto::{Acl, EventType, Zxid};
 
@@ -6,23 +6,23 @@ use crate::Tree;
 use crate::arena::NONE;
 use crate::watches::{CHILD, DATA, PERSISTENT, RECURSIVE, Target, WatcherId};
 
-/// Takes the events of the transactions that are applied.
+/// Receives the events of applied transactions.
 pub trait Events {
-    /// A watch fired.
+    /// A watch has fired.
     ///
-    /// Called in the order of delivery: the event on the znode itself, then that on its parent.
-    /// Every watcher is told at most once per event.
+    /// Called in the order of delivery: first the event of the znode, then that of its parent. A
+    /// watcher is notified at most once per event.
     fn notify(&mut self, watcher: WatcherId, event: EventType, path: &str, zxid: Zxid);
 
     /// Whether the watcher may read a znode with this ACL.
     ///
-    /// Asked about the znode that changed, for `NODE_CHILDREN_CHANGED` the parent; for a deletion
-    /// with the ACL it had. If not, the event is dropped, and a one-shot watch is spent all the
-    /// same (CVE-2024-23944).
+    /// Called for the changed znode, or the parent for `NODE_CHILDREN_CHANGED`; for a deletion with
+    /// the previous ACL. If not, the event is dropped, but a one-shot watch is still consumed
+    /// (CVE-2024-23944).
     fn may_read(&mut self, watcher: WatcherId, acl: &[Acl]) -> bool;
 }
 
-/// Nobody listens: for replay.
+/// Ignores all events: for replay.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 
@@ -49,7 +49,7 @@ pub struct WatchLists<'a, P> {
     pub recursive: &'a [P],
 }
 
-/// What happened to a znode.
+/// The kind of change of a znode.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Happening {
     Created,
@@ -58,9 +58,9 @@ pub(crate) enum Happening {
 }
 
 impl Tree {
-    /// Tells the watchers of a znode and the recursive ones above it.
+    /// Notifies the watchers of a znode and the recursive watchers of its ancestors.
     ///
-    /// `id` is that of the znode, which exists; `acl` the slot of its ACL.
+    /// `id`: the znode, which must exist; `acl`: the slot of its ACL.
     pub(crate) fn fire_node(
         &mut self,
         happening: Happening,
@@ -75,7 +75,7 @@ impl Tree {
             Happening::DataChanged => {
                 (EventType::NODE_DATA_CHANGED, DATA | PERSISTENT | RECURSIVE, DATA)
             }
-            // Both tables at once: nobody is told twice.
+            // Both tables at once, so that no watcher is notified twice.
             Happening::Deleted => {
                 (EventType::NODE_DELETED, DATA | CHILD | PERSISTENT | RECURSIVE, DATA | CHILD)
             }
@@ -103,7 +103,7 @@ impl Tree {
         }
     }
 
-    /// Tells those who watch the list of children of a znode.
+    /// Notifies the child watchers of a znode.
     pub(crate) fn fire_children(
         &mut self,
         id: u32,
@@ -141,11 +141,11 @@ impl Tree {
         self.found = found;
     }
 
-    /// Sets the watches of a client that comes back, and tells it of what it has missed.
+    /// Restores the watches of a reconnected client, and reports events that it has missed.
     ///
-    /// `relative` is the newest zxid it had seen. Missed events go to `missed` in order; nobody's
-    /// permission is asked. False when the watcher may not have as many; see [`Tree::add_watch`]. Source:
-    /// `DataTree.setWatches`.
+    /// `relative`: the newest zxid the client has seen. Missed events go to `missed` in order,
+    /// without permission checks. False if the watcher exceeds its limit; see [`Tree::add_watch`].
+    /// Source: `DataTree.setWatches`.
     pub fn set_watches<P: AsRef<str>>(
         &self,
         relative: Zxid,

@@ -1,8 +1,8 @@
-//! Finds a child by its parent and name: one hash table for all directories, chained through the
-//! znodes themselves.
+//! Finds a child by parent and name: one hash table for the whole tree, chained through the
+//! records.
 //!
-//! It grows one bucket at a time (linear hashing), so no insertion ever stops to move a million
-//! entries. The order of the chains is never visible.
+//! It grows by one bucket at a time (linear hashing), so an insertion never moves a large number of
+//! entries. The order of chains is never visible.
 
 use crate::arena::{NONE, Record};
 
@@ -10,21 +10,21 @@ const CHUNK_BITS: u32 = 11;
 const CHUNK: usize = 1 << CHUNK_BITS;
 const _: () = assert!(CHUNK.is_power_of_two());
 
-/// An index that is filled at once has room for so many parts of its entries more.
+/// When filled at once, the index reserves room for 1/`FILL_ROOM` more entries.
 const FILL_ROOM: u32 = 2;
 
 /// The buckets; the chains run through [`Record::hash_next`].
 #[derive(Debug)]
 pub(crate) struct Index {
     chunks: Vec<Box<[u32; CHUNK]>>,
-    /// Number of buckets in use: at least one.
+    /// Number of buckets in use; at least one.
     buckets: u32,
     /// Largest power of two that is at most `buckets`.
     level: u32,
     entries: u32,
 }
 
-/// What the index needs of the znodes' records.
+/// Access to the records that the index chains.
 pub(crate) trait Records {
     fn record(&self, id: u32) -> &Record;
     fn record_mut(&mut self, id: u32) -> &mut Record;
@@ -35,7 +35,7 @@ impl Index {
         Self { chunks: vec![Box::new([NONE; CHUNK])], buckets: 1, level: 1, entries: 0 }
     }
 
-    /// How many records there are.
+    /// The number of entries.
     pub(crate) fn len(&self) -> usize {
         self.entries as usize
     }
@@ -53,12 +53,12 @@ impl Index {
         self.chunks[(bucket >> CHUNK_BITS) as usize][bucket as usize & (CHUNK - 1)] = id;
     }
 
-    /// The first entry of the chain in which `hash` would be.
+    /// The first entry of the chain for `hash`.
     pub(crate) fn chain(&self, hash: u32) -> u32 {
         self.head(self.bucket_of(hash))
     }
 
-    /// Adds a record, whose hash is set.
+    /// Adds a record, whose hash is already set.
     pub(crate) fn insert(&mut self, records: &mut impl Records, id: u32) {
         self.entries += 1;
         if self.entries > self.buckets {
@@ -69,13 +69,15 @@ impl Index {
         self.set_head(bucket, id);
     }
 
-    /// Adds many records at once, the first of which has this id, to an index without entries; returns what is next
-    /// to each in its chain. `same` says whether two of one hash have one name.
+    /// Adds consecutive records, starting with id `first`, to an empty index. Returns the next id
+    /// in the chain of each. `same`: whether two records with equal hashes have the same parent and
+    /// name.
     ///
-    /// The records themselves need not be visited: hashes and chains are few enough bytes to stay in a processor's cache.
+    /// The records themselves are not visited: hashes and chains are small enough for a processor's
+    /// cache.
     ///
     /// # Errors
-    /// One that has the name of another one. The index is of no use then.
+    /// The id of a record with the same name as another one. The index is unusable then.
     pub(crate) fn fill(
         &mut self,
         first: u32,
@@ -84,7 +86,7 @@ impl Index {
     ) -> Result<Vec<u32>, u32> {
         assert_eq!(self.entries, 0, "it has entries");
         self.entries = hashes.len() as u32;
-        // With room, for what comes next is often the end of a log: growing costs as much as entering does.
+        // The extra room is for the rest of the log: growing costs as much as inserting.
         self.buckets = self.buckets.max(self.entries + self.entries / FILL_ROOM);
         self.level = 1 << self.buckets.ilog2();
         let chunks = (self.buckets as usize).div_ceil(CHUNK);
@@ -124,7 +126,7 @@ impl Index {
         records.record_mut(at).hash_next = next;
     }
 
-    /// Adds one bucket and moves to it what belongs there, all from one older bucket.
+    /// Adds one bucket, and moves the entries that belong there from one older bucket.
     fn grow(&mut self, records: &mut impl Records) {
         let added = self.buckets;
         if added as usize == self.chunks.len() * CHUNK {

@@ -1,8 +1,8 @@
-//! The replicated state of one server as a pure data structure: znodes, ACLs, sessions and their
-//! ephemerals, containers, times to live, quotas, the tree digest, and the watches on all this.
+//! The replicated state of one server as a pure data structure: znodes, ACLs, sessions, ephemerals,
+//! containers, TTL znodes, quotas, the tree digest, and watches.
 //!
-//! Transactions go in through [`Tree::apply`], which never fails; reads and watch registrations
-//! need only a shared reference. Which request is allowed is decided above.
+//! [`Tree::apply`] applies transactions and never fails. Reads and watch registrations need only a
+//! shared reference. A higher layer decides which requests are permitted.
 //!
 //! **Invariant:** no clock, no socket, no file, no request; the same transactions give the same
 //! tree and the same events, whatever the seed of its hash tables.

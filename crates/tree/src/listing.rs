@@ -1,4 +1,4 @@
-//! Listing the children of a znode, a part at a time, while the tree goes on changing.
+//! Lists children in parts, while the tree may change.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -6,17 +6,18 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::arena::NONE;
 use crate::{Node, Tree};
 
-/// A list under way. All of it is of one moment: it begins anew when the children have changed.
+/// A list in progress. It is consistent: it restarts if the children change.
 #[derive(Debug)]
 pub struct Listing {
-    /// The child that was listed last. The tree knows it, and so a tree that has taken its place does not.
+    /// The child listed last. It is registered with the tree, so that a replaced tree is
+    /// recognised.
     cursor: Arc<AtomicU32>,
-    /// The znode, and what every change of its children changes.
+    /// The znode, and the version of its list of children.
     id: u32,
     version: Version,
 }
 
-/// What every creation and every deletion of a child changes.
+/// Fields that change with every creation or deletion of a child.
 type Version = (i64, i64, i32, u32);
 
 fn version(node: &Node<'_>) -> Version {
@@ -24,26 +25,26 @@ fn version(node: &Node<'_>) -> Version {
     (stat.czxid.0, stat.pzxid.0, stat.cversion, node.child_count())
 }
 
-/// How far a step has got.
+/// The progress of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listed {
     /// There are more children.
     More,
-    /// Those were all.
+    /// The list is complete.
     All,
-    /// The children have changed since the list began: what was listed is worth nothing.
+    /// The children have changed: discard what was listed.
     Changed,
 }
 
 impl Listing {
-    /// A list of the children of a znode.
+    /// Starts a list of a znode's children.
     pub fn of(node: &Node<'_>) -> Self {
         let cursor = Arc::new(AtomicU32::new(NONE));
         node.tree.register(&cursor);
         Self { cursor, id: node.id, version: version(node) }
     }
 
-    /// Shows up to `budget` more names of the children of `node`, the oldest first, to `show`.
+    /// Passes up to `budget` more names of children to `show`, oldest first.
     pub fn step(&self, node: &Node<'_>, budget: usize, mut show: impl FnMut(&str)) -> Listed {
         let tree: &Tree = node.tree;
         let is_same = node.id == self.id && version(node) == self.version;

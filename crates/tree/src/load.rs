@@ -1,4 +1,4 @@
-//! Building a tree from the parts of a snapshot.
+//! Builds a tree from the parts of a snapshot.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use crate::arena::ROOT;
 use crate::tree::split;
 use crate::{Options, Tree, quota};
 
-/// A snapshot that contradicts itself.
+/// An inconsistency in a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadNode {
-    /// The znode's parent did not come before it.
+    /// The parent is missing or comes later.
     ParentMissing,
-    /// The root came before.
+    /// A second root.
     Duplicate,
-    /// Not the path of a znode.
+    /// An invalid path.
     Path,
-    /// A znode that nobody may delete would go with a session.
+    /// An ephemeral znode at a path that may not be deleted.
     Owned,
 }
 
@@ -37,7 +37,7 @@ impl std::fmt::Display for BadNode {
 
 impl std::error::Error for BadNode {}
 
-/// A snapshot has two znodes of one path.
+/// A snapshot has two znodes with the same path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DuplicateNode {
     /// The path.
@@ -52,24 +52,23 @@ impl std::fmt::Display for DuplicateNode {
 
 impl std::error::Error for DuplicateNode {}
 
-/// A tree being loaded: first sessions and ACLs, then znodes, parents first, then
-/// [`Loader::finish`].
+/// A tree being loaded: sessions and ACLs, then znodes with parents first, then [`Loader::finish`].
 #[derive(Debug)]
 pub struct Loader {
     tree: Tree,
-    /// Slots by the numbers of the snapshot.
+    /// Slots by the snapshot's ACL numbers.
     acls: BTreeMap<i64, u32>,
     unknown_acls: usize,
     root_seen: bool,
-    /// The last znode's path.
+    /// The path of the last znode.
     last: String,
-    /// The last znode and all above it, each with the length of its path: nearly always the next one's
-    /// parent is among them.
+    /// The last znode and its ancestors, each with the length of its path. The parent of the next
+    /// znode is nearly always among them.
     above: Vec<(usize, u32)>,
-    /// Hashes of the znodes that cannot be found by their names yet. All are entered when nothing more comes:
-    /// that takes a small part of the time of entering one after the other.
+    /// Hashes of the znodes that are not in the index yet. They are indexed at the end, which is
+    /// much faster than one by one.
     unindexed: Vec<u32>,
-    /// Znodes whose children came in no order of their creation, some of them more than once.
+    /// Znodes whose children did not come in the order of creation; may contain duplicates.
     unordered: Vec<u32>,
 }
 
@@ -88,12 +87,12 @@ impl Loader {
         }
     }
 
-    /// A session and its timeout in milliseconds.
+    /// Adds a session with its timeout in milliseconds.
     pub fn session(&mut self, session: SessionId, timeout_ms: i32) {
         self.tree.owners.sessions.insert(session, timeout_ms);
     }
 
-    /// An ACL and its number.
+    /// Adds an ACL under its number.
     pub fn acl(&mut self, id: i64, acl: Vec<Acl>) {
         if id != OPEN_ID && !self.acls.contains_key(&id) {
             let slot = self.tree.acls.insert(id, acl.into());
@@ -101,10 +100,10 @@ impl Loader {
         }
     }
 
-    /// The slot of an ACL, counted.
+    /// Returns the slot of an ACL, and counts the use.
     ///
-    /// A fuzzy snapshot may name one that came into being after its table was written; replay gives
-    /// the znode its list again. Until then nobody may do anything to it.
+    /// A znode in a fuzzy snapshot may refer to an ACL created after the table was written. Replay
+    /// restores it. Until then the znode grants no permissions.
     fn acl_slot(&mut self, id: i64) -> u32 {
         let slot = match self.acls.get(&id) {
             Some(slot) => *slot,
@@ -120,10 +119,10 @@ impl Loader {
         slot
     }
 
-    /// A znode; the root's path is empty.
+    /// Adds a znode; the root's path is empty.
     ///
     /// # Errors
-    /// [`BadNode`]; the tree is of no use then.
+    /// [`BadNode`]; the tree is unusable then.
     pub fn node(
         &mut self,
         path: &str,
@@ -155,7 +154,7 @@ impl Loader {
         Ok(())
     }
 
-    /// The znode of a path that has one; it and what is above it is noted.
+    /// The existing znode at `path`; remembers it and its ancestors.
     fn parent(&mut self, path: &str) -> Result<u32, BadNode> {
         if path.is_empty() {
             self.above.clear();
@@ -175,7 +174,7 @@ impl Loader {
         Ok(parent)
     }
 
-    /// Enters all znodes that were added; the path of one that was there before, if there is one.
+    /// Indexes all added znodes. Fails with the path of a duplicate.
     fn index(&mut self) -> Result<(), DuplicateNode> {
         let arena = &mut self.tree.arena;
         arena.index_newest(&self.unindexed).map_err(|id| DuplicateNode { path: arena.path(id) })?;
@@ -198,19 +197,19 @@ impl Loader {
         Ok(())
     }
 
-    /// How many ACLs znodes named that the snapshot does not have.
+    /// Number of znodes that refer to an ACL missing from the snapshot.
     pub fn unknown_acls(&self) -> usize {
         self.unknown_acls
     }
 
-    /// The tree: ACLs without a znode are dropped and the usage of every quota is counted afresh.
+    /// Returns the tree. Unused ACLs are dropped, and quota usages are recounted.
     ///
     /// # Errors
     /// Two znodes have the same path.
     pub fn finish(mut self) -> Result<Tree, DuplicateNode> {
         self.index()?;
         let mut tree = self.tree;
-        // The original's snapshots have children in the order of a hash table.
+        // The original's snapshots have children in hash order.
         self.unordered.sort_unstable();
         self.unordered.dedup();
         for parent in self.unordered {

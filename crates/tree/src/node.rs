@@ -1,4 +1,4 @@
-//! A znode, looked at through a shared reference to the tree.
+//! Read access to a znode, through a shared reference to the tree.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use zebu_proto::{Acl, Owner, Stat, StatPersisted};
 use crate::arena::{ROOT, Record};
 use crate::{Tree, digest};
 
-/// A znode of a tree. Reading allocates nothing, but for the path.
+/// A znode. Only [`Node::path`] allocates.
 #[derive(Clone, Copy, Debug)]
 pub struct Node<'t> {
     pub(crate) tree: &'t Tree,
@@ -36,7 +36,7 @@ impl<'t> Node<'t> {
         self.tree.arena.data(self.id)
     }
 
-    /// How many bytes of data it has; 0 for null.
+    /// Size of the data in bytes; 0 for null.
     pub fn data_bytes(&self) -> usize {
         self.record().data_length()
     }
@@ -46,7 +46,7 @@ impl<'t> Node<'t> {
         self.acl_arc()
     }
 
-    /// The ACL as the tree shares it among znodes.
+    /// The ACL, shared among znodes.
     pub fn acl_arc(&self) -> &'t Arc<[Acl]> {
         self.tree.acls.get(self.record().acl)
     }
@@ -56,7 +56,7 @@ impl<'t> Node<'t> {
         self.tree.acls.id(self.record().acl)
     }
 
-    /// What kind of znode it is.
+    /// The kind of znode.
     pub fn owner(&self) -> Owner {
         Owner::decode(self.record().owner, self.tree.options.types)
     }
@@ -66,12 +66,12 @@ impl<'t> Node<'t> {
         self.tree.arena.name(self.id)
     }
 
-    /// The whole path; `/` for the root.
+    /// The full path; `/` for the root.
     pub fn path(&self) -> String {
         self.tree.arena.path(self.id)
     }
 
-    /// The znode above; `None` for the root.
+    /// The parent; `None` for the root.
     pub fn parent(&self) -> Option<Self> {
         (self.id != ROOT).then(|| Self { tree: self.tree, id: self.record().parent })
     }
@@ -87,12 +87,12 @@ impl<'t> Node<'t> {
         tree.arena.children(self.id).map(move |id| tree.arena.name(id))
     }
 
-    /// The child of that name.
+    /// The child with this name.
     pub fn child(&self, name: &str) -> Option<Self> {
         self.tree.arena.child(self.id, name).map(|id| Self { tree: self.tree, id })
     }
 
-    /// Number of znodes below; walks them all.
+    /// Number of descendants; visits all of them, except at the root.
     pub fn descendants(&self) -> usize {
         if self.id == ROOT {
             return self.tree.arena.len() - 1;
@@ -100,7 +100,7 @@ impl<'t> Node<'t> {
         self.tree.arena.subtree(self.id).count() - 1
     }
 
-    /// The znode's part of the tree digest, whether or not it counts there.
+    /// The znode's contribution to the tree digest, even if it is excluded.
     pub fn digest(&self) -> u32 {
         if self.tree.options.digest {
             return self.record().digest;

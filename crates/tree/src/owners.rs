@@ -1,10 +1,10 @@
-//! Who owns what: sessions, their ephemerals, containers and znodes with a time to live.
+//! Ownership: sessions, ephemerals, containers and TTL znodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use zebu_proto::{Owner, SessionId};
 
-/// The registries. Znodes are named by their ids.
+/// Registries of znode ids.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
     /// Timeouts, in milliseconds.
@@ -15,16 +15,16 @@ pub(crate) struct Owners {
     pub(crate) ttls: BTreeSet<u32>,
 }
 
-/// What one session owns.
+/// The ephemerals of one session.
 #[derive(Debug, Default)]
 pub(crate) struct Ephemerals {
     pub(crate) ids: BTreeSet<u32>,
-    /// Bytes of all their paths.
+    /// Total length of their paths in bytes.
     pub(crate) path_bytes: usize,
 }
 
 impl Owners {
-    /// Notes a znode whose path has so many bytes.
+    /// Adds a znode. `path_bytes`: the length of its path.
     pub(crate) fn add(&mut self, id: u32, owner: Owner, path_bytes: usize) {
         match owner {
             Owner::Persistent => {}
@@ -45,7 +45,7 @@ impl Owners {
         }
     }
 
-    /// Forgets a znode that was added with the same arguments.
+    /// Removes a znode that was added with the same arguments.
     pub(crate) fn remove(&mut self, id: u32, owner: Owner, path_bytes: usize) {
         match owner {
             Owner::Persistent => {}

@@ -1,20 +1,21 @@
-//! Bytes of every znode, without an allocator's overhead: pages of equal slots, one size each.
+//! Stores the bytes of all znodes without allocator overhead: pages of equally sized slots.
 //!
-//! Knows nothing of znodes. A slot is named by a 32-bit handle; its length is the caller's to
-//! remember. Pages that become empty are given back, so a wave of large znodes leaves no trace.
+//! This module knows nothing of znodes. A slot is identified by a 32-bit handle; the caller
+//! remembers its length. Empty pages are freed, so many large znodes leave no memory behind when
+//! deleted.
 
-/// Bytes of a page.
+/// Size of a page in bytes.
 const PAGE_BYTES: usize = 32 * 1024;
-/// Slots start at multiples of this.
+/// Slots start at multiples of this size.
 const UNIT: usize = 8;
 const UNIT_BITS: u32 = (PAGE_BYTES / UNIT).trailing_zeros();
-/// Above this an allocation of its own costs no more.
+/// Above this size, a separate allocation costs no more.
 const SMALL_MAX: usize = 1024;
 const CLASSES: usize = 40;
 const LARGE: u32 = 1 << 31;
 const NO_SLOT: u16 = u16::MAX;
 
-/// How many bytes the slots of a class have.
+/// Size of the slots of a class.
 const fn class_bytes(class: usize) -> usize {
     match class {
         0..16 => (class + 1) * 8,
@@ -24,7 +25,7 @@ const fn class_bytes(class: usize) -> usize {
     }
 }
 
-/// The smallest class whose slots hold `length` bytes.
+/// The smallest class with slots of at least `length` bytes.
 const fn class_of(length: usize) -> usize {
     match length {
         0 => 0,
@@ -42,22 +43,22 @@ const _: () = assert!(UNIT >= size_of::<u16>(), "a free slot holds the next one"
 const _: () = assert!(CLASSES <= u8::MAX as usize);
 const _: () = assert!(class_of(SMALL_MAX) == CLASSES - 1);
 
-/// Where a run of bytes is kept.
+/// Identifies a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Handle(u32);
 
 #[derive(Debug)]
 struct Page {
-    /// Empty once the page was given back.
+    /// Empty after the page was freed.
     bytes: Box<[u8]>,
     class: u8,
     /// Slots in use.
     used: u16,
-    /// First slot that was used and released, as a unit; each holds the next in its first bytes.
+    /// The first released slot, as a unit; each contains the next one in its first bytes.
     free: u16,
-    /// First unit that was never used.
+    /// The first unit never used.
     fresh: u16,
-    /// Where the page stands in its class's list, if it has room.
+    /// The page's position in its class's list, if it has room.
     place: u32,
 }
 
@@ -68,17 +69,17 @@ impl Page {
     }
 }
 
-/// The store of all payloads.
+/// All payloads.
 #[derive(Debug)]
 pub(crate) struct Payloads {
     pages: Vec<Page>,
-    /// Pages that were given back; their numbers are used again.
+    /// Freed pages; their numbers are reused.
     vacant: Vec<u32>,
-    /// Per class, the pages with room.
+    /// The pages with room, by class.
     roomy: [Vec<u32>; CLASSES],
     large: Vec<Box<[u8]>>,
     vacant_large: Vec<u32>,
-    /// So many pages have numbers.
+    /// Maximum number of pages.
     pages_max: usize,
 }
 
@@ -94,14 +95,14 @@ impl Payloads {
         }
     }
 
-    /// Whether a slot for `old` bytes serves `new` bytes just as well.
+    /// Whether data of `old` and `new` bytes fit into the same slot.
     #[inline]
     pub(crate) fn same_slot(old: usize, new: usize) -> bool {
         let are_small = old <= SMALL_MAX && new <= SMALL_MAX;
         old == new || are_small && class_of(old) == class_of(new)
     }
 
-    /// A slot of at least `length` bytes; what is in it is arbitrary.
+    /// Allocates a slot of at least `length` bytes with arbitrary content.
     pub(crate) fn allocate(&mut self, length: usize) -> Handle {
         if length > SMALL_MAX {
             return self.allocate_large(length);
@@ -110,7 +111,8 @@ impl Payloads {
         let number = match self.roomy[class].last() {
             Some(&number) => number,
             None if self.vacant.is_empty() && self.pages.len() >= self.pages_max => {
-                // All pages that can be named are full, at 16 GiB: the rest stands alone.
+                // All page numbers are in use, at 16 GiB: further payloads are allocated
+                // separately.
                 return self.allocate_large(class_bytes(class));
             }
             None => self.new_page(class),
@@ -176,7 +178,7 @@ impl Payloads {
         number
     }
 
-    /// Gives a slot back.
+    /// Frees a slot.
     pub(crate) fn release(&mut self, handle: Handle) {
         if handle.0 & LARGE != 0 {
             let number = handle.0 & !LARGE;
@@ -199,7 +201,7 @@ impl Payloads {
             page.place = self.roomy[class].len() as u32;
             self.roomy[class].push(number);
         }
-        // The last page of a class stays: the next znode of that size will want it.
+        // The last page of a class is kept for the next znode of that size.
         if page.used == 0 && self.roomy[class].len() > 1 {
             let place = page.place;
             page.bytes = Box::default();
@@ -212,7 +214,7 @@ impl Payloads {
         }
     }
 
-    /// The slot's bytes, and whatever lies behind them in the page.
+    /// The slot's bytes, and any bytes after it in the page.
     pub(crate) fn slot(&self, handle: Handle) -> &[u8] {
         if handle.0 & LARGE != 0 {
             return &self.large[(handle.0 & !LARGE) as usize];
@@ -221,7 +223,7 @@ impl Payloads {
         &self.pages[(handle.0 >> UNIT_BITS) as usize].bytes[at..]
     }
 
-    /// The slot's bytes for writing; only as many as were asked for are the caller's.
+    /// The slot's bytes for writing. Only the allocated length belongs to the caller.
     pub(crate) fn slot_mut(&mut self, handle: Handle) -> &mut [u8] {
         if handle.0 & LARGE != 0 {
             return &mut self.large[(handle.0 & !LARGE) as usize];

@@ -1,18 +1,18 @@
-//! Quotas: the text of their znodes, and which of them a path falls under.
+//! Quotas: the text of their znodes, and which quota applies to a path.
 //!
-//! A quota on `/p` is two znodes: `/zookeeper/quota/p/zookeeper_limits` with what is allowed and
-//! `/zookeeper/quota/p/zookeeper_stats` with what is used. Whether a limit is enforced is decided
-//! above. Source: `StatsTrack`, `Quotas`.
+//! A quota on `/p` consists of two znodes: `/zookeeper/quota/p/zookeeper_limits` with the limits,
+//! and `/zookeeper/quota/p/zookeeper_stats` with the usage. A higher layer enforces the limits.
+//! Source: `StatsTrack`, `Quotas`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use zebu_proto::path::reserved::{LIMITS, QUOTA, STATS};
 
-/// Text that is not limits or usage.
+/// A text that is neither limits nor usage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuotaTextError {
-    /// The part that cannot be read.
+    /// The invalid part.
     pub part: String,
 }
 
@@ -24,10 +24,10 @@ impl fmt::Display for QuotaTextError {
 
 impl std::error::Error for QuotaTextError {}
 
-/// What the data of a limits or usage znode say.
+/// The data of a limits or usage znode.
 ///
-/// Text: `count=5,bytes=1000`, and if there is more, `=` and `;key=value` for each further key in
-/// alphabetical order. A key that is missing is −1: no limit. Source: `StatsTrack`.
+/// Text: `count=5,bytes=1000`, followed for further keys by `=` and `;key=value` for each in
+/// alphabetical order. A missing key is −1: no limit. Source: `StatsTrack`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuotaText {
     values: BTreeMap<String, i64>,
@@ -37,7 +37,7 @@ impl QuotaText {
     const COUNT: &'static str = "count";
     const BYTES: &'static str = "bytes";
 
-    /// Reads the text; no text has no values.
+    /// Parses the text; null has no values.
     ///
     /// # Errors
     /// [`QuotaTextError`] for a part that is not `key=number`.
@@ -67,22 +67,22 @@ impl QuotaText {
         self.values.get(key).copied().unwrap_or(-1)
     }
 
-    /// Znodes: used, or the soft limit.
+    /// Number of znodes: the usage or the soft limit.
     pub fn count(&self) -> i64 {
         self.value(Self::COUNT)
     }
 
-    /// Bytes of data: used, or the soft limit.
+    /// Bytes of data: the usage or the soft limit.
     pub fn bytes(&self) -> i64 {
         self.value(Self::BYTES)
     }
 
-    /// Hard limit on the znodes.
+    /// Hard limit of znodes.
     pub fn count_hard(&self) -> i64 {
         self.value("countHardLimit")
     }
 
-    /// Hard limit on the bytes of data.
+    /// Hard limit of bytes of data.
     pub fn bytes_hard(&self) -> i64 {
         self.value("byteHardLimit")
     }
@@ -99,7 +99,7 @@ impl fmt::Display for QuotaText {
         write!(f, "count={},bytes={}", self.count(), self.bytes())?;
         let more = |key: &str| key != Self::COUNT && key != Self::BYTES;
         for (i, (key, value)) in self.values.iter().filter(|(key, _)| more(key)).enumerate() {
-            // This odd sign lets old readers stop here.
+            // The additional `=` makes old readers stop here.
             let mark = if i == 0 { "=" } else { "" };
             write!(f, "{mark};{key}={value}")?;
         }
@@ -107,21 +107,21 @@ impl fmt::Display for QuotaText {
     }
 }
 
-/// The quota that a path falls under, as it is now.
+/// The quota that applies to a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// The path it was set on.
+    /// The path that has the quota.
     pub path: String,
-    /// What is allowed.
+    /// The limits.
     pub limits: Result<QuotaText, QuotaTextError>,
-    /// What is used; `None` when the znode that says so is missing.
+    /// The usage; `None` if its znode is missing.
     pub usage: Option<Result<QuotaText, QuotaTextError>>,
 }
 
-/// The path under quota whose limits or usage a znode at `path` holds.
+/// The path whose limits or usage are in the znode at `path`.
 ///
-/// `None` when it is no such znode, also for one directly below `/zookeeper/quota`: there is no
-/// quota on the root.
+/// `None` if it is not such a znode, and directly below `/zookeeper/quota`, since the root has no
+/// quota.
 fn quota_znode<'a>(path: &'a str, name: &str) -> Option<&'a str> {
     let below = path.strip_prefix(QUOTA)?.strip_suffix(name)?.strip_suffix('/')?;
     (below.len() > 1 && below.starts_with('/')).then_some(below)
@@ -143,7 +143,7 @@ pub(crate) fn stats_path(path: &str) -> String {
     format!("{QUOTA}{path}/{STATS}")
 }
 
-/// The paths with a quota.
+/// The paths that have a quota.
 #[derive(Debug, Default)]
 pub(crate) struct QuotaPaths(BTreeSet<Box<str>>);
 
@@ -160,7 +160,7 @@ impl QuotaPaths {
         self.0.iter().map(|path| &**path)
     }
 
-    /// The deepest path with a quota that is `path` or above it.
+    /// The deepest path with a quota among `path` and its ancestors.
     pub(crate) fn deepest<'a>(&self, path: &'a str) -> Option<&'a str> {
         if self.0.is_empty() {
             return None;

@@ -1,4 +1,4 @@
-//! The tree itself: what is in it, and the changes of which every transaction is made.
+//! The tree: its content, and the elementary changes that transactions consist of.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -16,20 +16,20 @@ use crate::owners::Owners;
 use crate::quota::{self, Quota, QuotaPaths, QuotaText};
 use crate::watches::{SHARDS, Target, WatchMode, WatchSummary, WatcherId, Watches};
 
-/// A digest is remembered for every zxid that is a multiple of this.
+/// Digests are recorded at multiples of this zxid.
 pub const DIGEST_HISTORY_INTERVAL: i64 = 128;
-/// How many digests are remembered.
+/// Maximum number of recorded digests.
 pub const DIGEST_HISTORY_MAX: usize = 1024;
 
-/// How a tree works.
+/// Options of a tree.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Which kinds of znode exist beside the plain ones.
+    /// Which extended kinds of znodes are enabled.
     pub types: ExtendedTypes,
     /// Whether the tree digest is computed and compared.
     pub digest: bool,
-    /// Where znodes go in the hash tables. Nothing shows it; a server takes a random one, so that
-    /// nobody can choose names that meet there.
+    /// Seed of the hash tables. It has no visible effect. A server chooses a random one, so that
+    /// clients cannot provoke collisions.
     pub hash_seed: u64,
 }
 
@@ -51,21 +51,21 @@ pub struct Tree {
     pub(crate) owners: Owners,
     pub(crate) quotas: QuotaPaths,
     pub(crate) watches: Watches,
-    /// Where every walk under way will go on.
+    /// The cursors of all walks in progress.
     pub(crate) walks: Mutex<Vec<Weak<AtomicU32>>>,
     pub(crate) last_zxid: Zxid,
     pub(crate) digest: u64,
     pub(crate) digest_mismatches: u64,
     pub(crate) digest_history: VecDeque<(Zxid, i64)>,
-    /// The digest that the loaded snapshot promises for a zxid not reached yet.
+    /// The digest in the loaded snapshot, for a zxid that is not reached yet.
     pub(crate) digest_expected: Option<(Zxid, i64)>,
-    /// The tree may be ahead of the transactions before this one.
+    /// Before this zxid the tree may be ahead of the transactions.
     pub(crate) digests_ahead_until: Zxid,
-    /// The newest time that a transaction or a znode has.
+    /// The newest time of a transaction or znode.
     pub(crate) newest_time_ms: i64,
-    /// Characters of all paths, bytes of all data.
+    /// Characters of all paths plus bytes of all data.
     pub(crate) data_size: u64,
-    /// Room for the watchers of one event.
+    /// A vector for the watchers of one event, kept for its capacity.
     pub(crate) found: Vec<u32>,
 }
 
@@ -78,27 +78,27 @@ pub(crate) fn characters(path: &str) -> u64 {
     if path.is_ascii() { path.len() as u64 } else { path.chars().count() as u64 }
 }
 
-/// Splits the path of a znode other than the root into its parent's, empty for the root's, and its
-/// name.
+/// Splits the path of a znode other than the root into the parent's path (empty for the root) and
+/// the name.
 ///
-/// `None` when it has no name, or a parent that is the root by its other name: what was checked before
-/// it was logged has neither, but a file may have anything.
+/// `None` if the name is empty, or the parent is a second name of the root. Validated paths have
+/// neither, but a file may.
 pub(crate) fn split(path: &str) -> Option<(&str, &str)> {
-    // Names are short: looking at one byte after the other is quicker than a search in words.
+    // Names are short: a bytewise search is faster than one by words.
     let at = path.bytes().rposition(|byte| byte == b'/')?;
     let (parent, name) = (&path[..at], &path[at + 1..]);
     (parent != "/" && !name.is_empty()).then_some((parent, name))
 }
 
 impl Tree {
-    /// A tree as a new server has it: the root, `/zookeeper`, and its quota and configuration.
+    /// The tree of a new server: the root, `/zookeeper`, and its quota and configuration znodes.
     pub fn new(options: Options) -> Self {
         let mut tree = Self::bare(options);
         tree.add_reserved();
         tree
     }
 
-    /// A tree with nothing but an empty root.
+    /// A tree with only an empty root.
     pub(crate) fn bare(options: Options) -> Self {
         let mut acls = AclTable::new(options.hash_seed);
         acls.retain(OPEN);
@@ -117,7 +117,7 @@ impl Tree {
             digest_expected: None,
             digests_ahead_until: Zxid::ZERO,
             newest_time_ms: 0,
-            // The root is counted under both its names.
+            // The root counts under both its names.
             data_size: 1,
             found: Vec::new(),
         };
@@ -128,7 +128,7 @@ impl Tree {
         tree
     }
 
-    /// Adds those of the reserved znodes that are missing.
+    /// Adds missing reserved znodes.
     pub(crate) fn add_reserved(&mut self) {
         for path in [reserved::ZOOKEEPER, reserved::QUOTA, reserved::CONFIG] {
             if self.arena.lookup(path).is_some() {
@@ -149,14 +149,14 @@ impl Tree {
         }
     }
 
-    /// The znode of a path.
+    /// The znode with this path.
     ///
-    /// The empty path is the root as `/` is; anything that is no path is just not there.
+    /// An empty path is the root, like `/`. An invalid path has no znode.
     pub fn node(&self, path: &str) -> Option<Node<'_>> {
         self.arena.lookup(path).map(|id| Node { tree: self, id })
     }
 
-    /// How the tree works.
+    /// The tree's options.
     pub fn options(&self) -> Options {
         self.options
     }
@@ -166,13 +166,13 @@ impl Tree {
         self.last_zxid
     }
 
-    /// Says where a tree that was loaded stands.
+    /// Sets the zxid of a loaded tree.
     pub fn set_last_zxid(&mut self, zxid: Zxid) {
         self.last_zxid = zxid;
     }
 
-    /// The newest time that a transaction, or a znode that was loaded, has: in milliseconds since the Unix
-    /// epoch, by the clock of whoever led then; 0 when nothing has happened.
+    /// The newest time of a transaction or loaded znode, in milliseconds since the Unix epoch by
+    /// the clock of the leader at that time; 0 if there is none.
     pub fn newest_time_ms(&self) -> i64 {
         self.newest_time_ms
     }
@@ -182,7 +182,7 @@ impl Tree {
         self.digest as i64
     }
 
-    /// How often a digest was not what it should be.
+    /// Number of digest mismatches.
     pub fn digest_mismatches(&self) -> u64 {
         self.digest_mismatches
     }
@@ -192,10 +192,10 @@ impl Tree {
         self.digest_history.iter().copied()
     }
 
-    /// Compares the digest with what a snapshot promises for `zxid`, now or when it is reached.
+    /// Compares the digest with that of a snapshot at `zxid`, now or once that is reached.
     ///
-    /// Until then the digests of transactions are not compared: a fuzzy snapshot is ahead of them.
-    /// `Some(false)` is a mismatch, which is counted. A zxid of 0 promises nothing.
+    /// Until then digests of transactions are not compared, since a fuzzy snapshot is ahead of
+    /// them. `Some(false)`: a mismatch, which is counted. A zxid of 0 means no digest.
     pub fn expect_digest(&mut self, zxid: Zxid, digest: i64) -> Option<bool> {
         self.digest_expected = None;
         if zxid == Zxid::ZERO || !self.options.digest {
@@ -205,21 +205,21 @@ impl Tree {
         self.check_expected_digest()
     }
 
-    /// Compares no digests until [`Tree::trust_digests`]: the tree is a fuzzy snapshot's, and how far
-    /// ahead of the transactions that follow is not known.
+    /// Compares no digests until [`Tree::trust_digests`]: the tree comes from a fuzzy snapshot that
+    /// is ahead of the following transactions by an unknown number.
     pub fn distrust_digests(&mut self) {
         if !zebu_proto::mutant!("digests trusted at once") {
             self.digests_ahead_until = Zxid(i64::MAX);
         }
     }
 
-    /// Compares the digests of transactions again from this one on: with it, everything is applied that a
-    /// fuzzy snapshot was ahead of.
+    /// Compares the digests of transactions again from `from` on. With that transaction, everything
+    /// that a fuzzy snapshot was ahead of is applied.
     pub fn trust_digests(&mut self, from: Zxid) {
         self.digests_ahead_until = from;
     }
 
-    /// Whether a snapshot's digest is still to be reached.
+    /// Whether a snapshot's digest is still to be compared.
     pub fn digest_pending(&self) -> bool {
         self.digest_expected.is_some()
     }
@@ -228,7 +228,7 @@ impl Tree {
         let (zxid, digest) = self.digest_expected.filter(|(zxid, _)| *zxid <= self.last_zxid)?;
         self.digest_expected = None;
         if zxid != self.last_zxid {
-            // The transaction it was taken at is not in the log.
+            // The transaction of the digest is not in the log.
             return None;
         }
         let matches = digest == self.digest();
@@ -254,8 +254,8 @@ impl Tree {
         ids.into_iter().map(|id| self.arena.path(id))
     }
 
-    /// Paths of a session's ephemerals behind the one of that number, each with its number, in the order of
-    /// these: for a list that is made a part at a time.
+    /// Paths of a session's ephemerals after the one with this id, each with its id and in the
+    /// order of ids: for a list made in parts.
     pub fn ephemerals_behind(
         &self,
         session: SessionId,
@@ -267,7 +267,7 @@ impl Tree {
         ids.into_iter().flatten().map(|id| (*id, self.arena.path(*id)))
     }
 
-    /// Bytes of the paths of a session's ephemerals together.
+    /// Total length of the paths of a session's ephemerals, in bytes.
     pub fn ephemeral_path_bytes(&self, session: SessionId) -> usize {
         self.owners.ephemerals.get(&session).map_or(0, |owned| owned.path_bytes)
     }
@@ -277,12 +277,12 @@ impl Tree {
         self.owners.ephemerals.get(&session).map_or(0, |owned| owned.ids.len())
     }
 
-    /// Sessions with ephemerals, whether or not they are in the table of sessions.
+    /// Sessions with ephemerals, even if they are not in the session table.
     pub fn sessions_with_ephemerals(&self) -> impl ExactSizeIterator<Item = SessionId> {
         self.owners.ephemerals.keys().copied()
     }
 
-    /// The first of them whose id is not below this one.
+    /// The first session with ephemerals whose id is at least `from`.
     pub fn session_with_ephemerals(&self, from: SessionId) -> Option<SessionId> {
         self.owners.ephemerals.range(from..).next().map(|(session, _)| *session)
     }
@@ -302,27 +302,27 @@ impl Tree {
         self.owners.ttls.iter().map(|id| Node { tree: self, id: *id })
     }
 
-    /// Number of znodes, the root included once. The original's figures count it twice.
+    /// Number of znodes, with the root counted once. The original counts it twice.
     pub fn znode_count(&self) -> usize {
         self.arena.len()
     }
 
-    /// Characters of all paths and bytes of all data, the root counted under both its names.
+    /// Characters of all paths plus bytes of all data, with the root counted under both its names.
     pub fn approximate_data_size(&self) -> u64 {
         self.data_size
     }
 
-    /// Number and list of all ACLs that snapshots need, by number.
+    /// Numbers and lists of all ACLs that a snapshot needs.
     pub fn acl_table(&self) -> impl ExactSizeIterator<Item = (i64, Arc<[Acl]>)> + use<> {
         self.acls.iter().collect::<Vec<_>>().into_iter()
     }
 
-    /// A list that znodes here have already.
+    /// The shared copy of a list that znodes already have.
     pub fn known_acl(&self, list: &[AclRef<'_>]) -> Option<&Arc<[Acl]>> {
         self.acls.find(list).map(|slot| self.acls.get(slot))
     }
 
-    /// The deepest quota that `path` falls under.
+    /// The deepest quota that applies to `path`.
     pub fn quota_for(&self, path: &str) -> Option<Quota> {
         let path = self.quotas.deepest(path)?;
         let text = |path: &str| self.node(path).map(|node| QuotaText::parse(node.data()));
@@ -341,8 +341,8 @@ impl Tree {
 
 /// Watches.
 impl Tree {
-    /// What a watch on a path is a watch on. The empty path names the root only to readers: events
-    /// of the root are events of `/`.
+    /// The target of a watch on a path. The empty path is the root only for reads: events of the
+    /// root have the path `/`.
     pub(crate) fn target<'a>(&self, path: &'a str) -> Target<'a> {
         match self.arena.lookup(path) {
             Some(id) if !path.is_empty() => Target::Node(id),
@@ -350,43 +350,43 @@ impl Tree {
         }
     }
 
-    /// Registers a watch; once more is the same as once. The path need not exist. False, and nothing is
-    /// registered, where the watcher has too many bytes of paths already: [`crate::WATCH_BYTES_MAX`].
+    /// Registers a watch, at most once. The path need not exist. False, without effect, if the
+    /// paths of this watcher exceed [`crate::WATCH_BYTES_MAX`].
     pub fn add_watch(&self, path: &str, watcher: WatcherId, mode: WatchMode) -> bool {
         self.watches.add(self.target(path), path, watcher, mode.bit())
     }
 
-    /// Whether the watcher has a watch of that kind on the path.
+    /// Whether the watcher has a watch of this kind on the path.
     pub fn has_watch(&self, path: &str, watcher: WatcherId, kind: WatcherType) -> bool {
         self.watches.has(self.target(path), watcher, kind)
     }
 
-    /// Removes the watcher's watches of that kind on the path; whether there were any.
+    /// Removes the watcher's watches of this kind on the path. Returns whether there were any.
     pub fn remove_watch(&self, path: &str, watcher: WatcherId, kind: WatcherType) -> bool {
         self.watches.remove(self.target(path), watcher, kind)
     }
 
-    /// Removes all watches of a connection that is gone.
+    /// Removes all watches of a closed connection.
     pub fn drop_watcher(&self, watcher: WatcherId) {
         self.watches.drop_watcher(watcher);
     }
 
-    /// Number of watches: those on data and those on children; a persistent one is both.
+    /// Number of data and child watches; a persistent watch counts as both.
     pub fn watch_count(&self) -> usize {
         let (data, child) = self.watches.counts();
         data + child
     }
 
-    /// Numbers about the data watches.
+    /// Statistics of the data watches.
     pub fn watch_summary(&self) -> WatchSummary {
         self.watches.summary()
     }
 
-    /// Paths with data watches, and data watches, in one part of the table; adds to `watchers` whose they
-    /// are.
+    /// Counts the paths with data watches, and the data watches, in one part of the table. Adds
+    /// their owners to `watchers`.
     ///
     /// # Panics
-    /// `part` is not below [`Tree::WATCH_PARTS`].
+    /// If `part` is not below [`Tree::WATCH_PARTS`].
     pub fn count_data_watches(
         &self,
         part: usize,
@@ -395,7 +395,7 @@ impl Tree {
         self.watches.count_in(part, watchers)
     }
 
-    /// The table of watches has so many parts.
+    /// Number of parts of the watch table.
     pub const WATCH_PARTS: usize = SHARDS;
 
     /// The data watches in one part of the table; each path is in one part only.
@@ -409,21 +409,22 @@ impl Tree {
         found
     }
 
-    /// The paths on which one watcher has data watches, in no order.
+    /// The paths on which a watcher has data watches, in arbitrary order.
     pub fn data_watches_of(&self, watcher: WatcherId) -> Vec<String> {
         self.watches.data_watches_of(watcher, |id| self.arena.path(id))
     }
 
-    /// All data watches: paths, in no order, and who watches them.
+    /// All data watches: paths in arbitrary order, with their watchers.
     pub fn data_watches(&self) -> Vec<(String, Vec<WatcherId>)> {
         (0..Self::WATCH_PARTS).flat_map(|part| self.data_watches_in(part)).collect()
     }
 }
 
-/// The changes of which transactions are made. The caller knows the paths, so they are passed
-/// along; each must be that of the id beside it.
+/// The elementary changes of transactions. The caller passes each path along with the id that it
+/// belongs to.
 impl Tree {
-    /// Gives a znode its part of the digest in place of the one it had; `counts` says whether the tree's has it.
+    /// Replaces a znode's contribution to the digest. `counts`: whether the tree's digest includes
+    /// it.
     fn set_digest(&mut self, id: u32, digest: u32, counts: bool) {
         let before = std::mem::replace(&mut self.arena.get_mut(id).digest, digest);
         if counts {
@@ -442,7 +443,7 @@ impl Tree {
         }
     }
 
-    /// Adds a znode that does not exist yet; its ACL is counted already.
+    /// Adds a new znode. The use of its ACL is already counted.
     pub(crate) fn insert(
         &mut self,
         parent: u32,
@@ -458,7 +459,7 @@ impl Tree {
         id
     }
 
-    /// Notes a znode that the arena has now.
+    /// Updates the registries for a znode added to the arena.
     pub(crate) fn added(
         &mut self,
         id: u32,
@@ -478,11 +479,11 @@ impl Tree {
         self.data_size += characters(path) + data.map_or(0, <[u8]>::len) as u64;
     }
 
-    /// Puts a znode behind its siblings, because replay has come to its creation, so that the order of siblings
-    /// is that of their creation whatever a fuzzy snapshot had of them already.
+    /// Makes a znode the newest of its siblings when replay reaches its creation, so that the order
+    /// of siblings is that of creation whatever the fuzzy snapshot contained.
     ///
-    /// Not while a walk is under way: from a znode that moved, the walk would go over its siblings again. They are
-    /// in order again when a snapshot is loaded.
+    /// Not while a walk is in progress: it would visit the siblings of a moved znode again. Loading
+    /// a snapshot restores the order.
     pub(crate) fn make_newest(&mut self, id: u32) {
         let walks = self.walks.get_mut().unwrap_or_else(PoisonError::into_inner);
         if walks.iter().all(|walk| walk.strong_count() == 0) {
@@ -510,7 +511,7 @@ impl Tree {
         self.change_data(id, path, data, |_| {});
     }
 
-    /// Replaces data and changes the stat.
+    /// Replaces the data and changes the stat.
     pub(crate) fn change_data(
         &mut self,
         id: u32,
@@ -530,13 +531,13 @@ impl Tree {
         }
     }
 
-    /// Replaces the ACL by one that is counted already.
+    /// Replaces the ACL by one whose use is already counted.
     pub(crate) fn replace_acl(&mut self, id: u32, acl: u32) {
         let old = std::mem::replace(&mut self.arena.get_mut(id).acl, acl);
         self.acls.release(old);
     }
 
-    /// Notes a change of usage in the deepest quota of a path.
+    /// Adds a change of usage to the deepest quota of a path.
     pub(crate) fn charge_quota(&mut self, path: &str, count: i64, bytes: i64) {
         let Some(owner) = self.quotas.deepest(path) else { return };
         let path = quota::stats_path(owner);
@@ -549,7 +550,7 @@ impl Tree {
         self.replace_data(id, &path, Some(usage.to_string().as_bytes()));
     }
 
-    /// Counts the znodes and bytes under a quota afresh.
+    /// Recounts the znodes and bytes under a quota.
     pub(crate) fn recount_quota(&mut self, owner: &str) {
         let path = quota::stats_path(owner);
         let Some(id) = self.arena.lookup(&path) else { return };
@@ -564,7 +565,7 @@ impl Tree {
         self.replace_data(id, &path, Some(usage.to_string().as_bytes()));
     }
 
-    /// Sends walks that would go on at a znode to the one after it, because it is about to go.
+    /// Moves walks on that stand at a znode about to be removed.
     fn move_walks_past(&mut self, id: u32) {
         let walks = self.walks.get_mut().unwrap_or_else(PoisonError::into_inner);
         if walks.is_empty() {

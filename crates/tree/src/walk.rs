@@ -1,9 +1,10 @@
-//! A walk over all znodes while the tree goes on changing, for snapshots.
+//! Walks over all znodes for a snapshot, while the tree may change.
 //!
-//! Parents come before their children and no path comes twice. A znode created in a place the walk
-//! has passed is left out: replaying the log from where the walk began brings it. That holds
-//! because the walk visits newer siblings before older ones, so a new znode is always behind the walk or
-//! wholly before it, and because a deletion moves every walk that stands on the znode.
+//! Parents come before their children, and no path comes twice. A znode created at a place that the
+//! walk has passed is left out; replaying the log from the start of the walk adds it. This works
+//! because the walk visits newer siblings before older ones, so that a new znode is always in the
+//! part already passed, or in a subtree not yet reached. Deleting a znode moves every walk that
+//! stands at it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,19 +14,19 @@ use zebu_proto::{StatPersisted, Zxid};
 use crate::Tree;
 use crate::arena::{NONE, ROOT};
 
-/// A walk under way. Take the tables of sessions and ACLs under the same lock as its beginning.
+/// A walk in progress. Copy the tables of sessions and ACLs under the same lock as its start.
 #[derive(Debug)]
 pub struct Walk {
     /// The znode to visit next.
     cursor: Arc<AtomicU32>,
-    /// Of the znode visited last, or to visit next.
+    /// The path of the znode visited last, or to visit next.
     path: String,
     began: Zxid,
-    /// ACLs from this number on are not in the table taken at the beginning.
+    /// ACLs from this number on are not in the table copied at the start.
     new_acls: i64,
 }
 
-/// Moves a cursor off a znode without children that is about to be removed.
+/// Moves a cursor on if it stands at a childless znode that is about to be removed.
 pub(crate) fn move_past(cursor: &AtomicU32, gone: u32, next: u32) {
     if cursor.load(Ordering::Relaxed) == gone {
         cursor.store(next, Ordering::Relaxed);
@@ -33,30 +34,30 @@ pub(crate) fn move_past(cursor: &AtomicU32, gone: u32, next: u32) {
 }
 
 impl Walk {
-    /// A walk that begins at the root.
+    /// Starts a walk at the root.
     pub fn new(tree: &Tree) -> Self {
         let cursor = Arc::new(AtomicU32::new(ROOT));
         tree.register(&cursor);
         Self { cursor, path: String::new(), began: tree.last_zxid, new_acls: tree.acls.next_id() }
     }
 
-    /// The zxid the walk began at: replay from the one after it completes the snapshot.
+    /// The zxid at the start of the walk: replaying all later transactions completes the snapshot.
     pub fn began(&self) -> Zxid {
         self.began
     }
 
-    /// Whether the walk began on this tree, and can go on.
+    /// Whether the walk started on this tree, so that it can continue.
     pub fn is_of(&self, tree: &Tree) -> bool {
         tree.knows(&self.cursor)
     }
 
     /// Visits up to `budget` znodes: path (empty for the root), data, number of the ACL, stat.
-    /// Whether that were the last ones.
+    /// Returns whether the walk is complete.
     ///
     /// The tree may change between steps.
     ///
     /// # Panics
-    /// When the tree is not the one the walk began on.
+    /// If the walk did not start on this tree.
     pub fn step(
         &mut self,
         tree: &Tree,
@@ -69,10 +70,10 @@ impl Walk {
         })
     }
 
-    /// The same, and no further than to the first znode that `visit` has enough with.
+    /// Like [`Walk::step`], but also stops after a znode for which `visit` returns false.
     ///
     /// # Panics
-    /// When the tree is not the one the walk began on.
+    /// If the walk did not start on this tree.
     pub fn step_while(
         &mut self,
         tree: &Tree,
@@ -93,7 +94,8 @@ impl Walk {
         for _ in 0..budget {
             let record = tree.arena.get(id);
             let acl = tree.acls.id(record.acl);
-            // Created since, with an ACL that the table does not have: replay brings both.
+            // Created since the start, with an ACL that the copied table lacks: replay restores
+            // both.
             let skip = record.czxid > self.began && acl >= self.new_acls;
             let goes_on = skip || visit(&self.path, tree.arena.data(id), acl, &record.stat());
             id = match record.newest_child {
@@ -112,7 +114,7 @@ impl Walk {
         id == NONE
     }
 
-    /// Goes to the next older sibling, or that of the nearest ancestor that has one.
+    /// Moves to the next older sibling, or to that of the nearest ancestor with one.
     fn leave(&mut self, tree: &Tree, mut id: u32) -> u32 {
         while id != ROOT {
             let record = tree.arena.get(id);

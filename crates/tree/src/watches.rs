@@ -1,11 +1,12 @@
-//! Watches: who wants to hear of what.
+//! Watches.
 //!
-//! Registration needs only a shared reference, because it happens together with a read; the table
-//! is cut into shards with a lock each. Firing has the tree to itself and takes no lock.
+//! Registration needs only a shared reference to the tree, because it happens together with a read.
+//! The table is divided into shards with a lock each. Firing has exclusive access to the tree and
+//! takes no locks.
 //!
-//! Watches of znodes are kept by the znode's id, watches of paths without a znode by the path; they
-//! move from one to the other as znodes come and go. Every watcher has the set of its keys, so that
-//! a connection that goes away leaves nothing behind.
+//! Watches on znodes are stored by the znode's id, and watches on missing paths by the path. They
+//! move when znodes are created or deleted. Each watcher has the set of its keys, so that a closed
+//! connection leaves nothing behind.
 //!
 //! **Invariant:** locks are taken in the order watcher, paths, shard.
 
@@ -23,26 +24,25 @@ use zebu_proto::WatcherType;
 use paths::Paths;
 use shard::{Shard, WATCHERS_MAX, Word, hash};
 
-/// A connection, as its owner numbers them; small, and used again after
-/// [`crate::Tree::drop_watcher`].
+/// A connection's id in the watch table: small, and reused after [`crate::Tree::drop_watcher`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WatcherId(pub u32);
 
 impl WatcherId {
-    /// Ids stay below this.
+    /// Ids are below this value.
     pub const MAX: u32 = WATCHERS_MAX;
 }
 
-/// What a watch waits for. Several on one path coexist.
+/// What a watch waits for. One path may have several modes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchMode {
-    /// Once: creation, deletion or a change of the data.
+    /// One-shot: creation, deletion or a change of the data.
     Data,
-    /// Once: deletion or a change of the list of children.
+    /// One-shot: deletion or a change of the list of children.
     Child,
-    /// Always, all of these.
+    /// Persistent: all of these events.
     Persistent,
-    /// Always: creation, deletion or a change of data of the znode or any below it.
+    /// Persistent: creation, deletion or data change of the znode or a descendant.
     PersistentRecursive,
 }
 
@@ -76,26 +76,26 @@ fn bits(kind: WatcherType) -> u8 {
     }
 }
 
-/// What is watched: a znode, or a path without one.
+/// The target of a watch: a znode, or a path without one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target<'a> {
     Node(u32),
     Missing(&'a str),
 }
 
-/// Set in the keys of paths; the keys of znodes are their ids.
+/// This bit marks keys of paths; the keys of znodes are their ids.
 const PATH: u32 = 1 << 31;
 const _: () = assert!(crate::arena::IDS_MAX <= PATH, "no id of a znode is a path's key");
 
-/// How many parts the table has.
+/// Number of shards.
 pub(crate) const SHARDS: usize = 64;
 const _: () = assert!(SHARDS.is_power_of_two());
 
-/// Modes of which a watch lasts however often it fires.
+/// Modes that are not consumed by an event.
 const LASTING: u8 = PERSISTENT | RECURSIVE;
 
-/// Bytes of paths that one watcher may have kept for it: those without a znode, and those that would be
-/// kept when theirs are deleted.
+/// Maximum bytes of paths stored for one watcher: paths without a znode, and paths that must be
+/// stored when their znodes are deleted.
 pub const WATCH_BYTES_MAX: usize = 64 << 20;
 
 /// The keys of one watcher.
@@ -103,7 +103,7 @@ pub const WATCH_BYTES_MAX: usize = 64 << 20;
 struct Watcher {
     id: u32,
     keys: HashTable<u32>,
-    /// Those of them whose paths are kept, or may have to be, with the bytes of these.
+    /// The keys among them whose paths are stored, or may have to be, with their sizes.
     charged: HashTable<(u32, u32)>,
     bytes: usize,
 }
@@ -140,19 +140,19 @@ impl Watchers {
         self.0.find_mut(hash(id), |watcher| watcher.id == id)
     }
 
-    /// Whether the path behind a key may be kept for a watcher, or is.
+    /// Whether the path of a key may be stored for a watcher, or already is.
     fn has_room(&mut self, id: u32, key: impl FnOnce() -> Option<u32>, bytes: usize) -> bool {
         let Some(watcher) = self.get_mut(id) else { return bytes <= WATCH_BYTES_MAX };
         watcher.bytes + bytes <= WATCH_BYTES_MAX
             || key().is_some_and(|key| watcher.charged.find(hash(key), |it| it.0 == key).is_some())
     }
 
-    /// Notes that the path behind a key of a watcher is kept for it.
+    /// Counts the path of a key as stored for a watcher.
     fn charge(&mut self, id: u32, key: u32, bytes: usize) {
         let watcher = self.get_mut(id).expect("who has keys is there");
         let entry = watcher.charged.entry(hash(key), |it| it.0 == key, |it| hash(it.0));
         if let Entry::Vacant(free) = entry {
-            // A path is never as long as a request.
+            // A path is shorter than a request.
             free.insert((key, u32::try_from(bytes).unwrap_or(u32::MAX)));
             watcher.bytes += bytes;
         }
@@ -176,7 +176,7 @@ impl Watcher {
     }
 }
 
-/// Numbers about the data watches, as the `wchs` command shows them.
+/// Statistics of the data watches, as shown by `wchs`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WatchSummary {
     /// Connections with a data watch.
@@ -205,7 +205,7 @@ fn own<T>(mutex: &mut Mutex<T>) -> &mut T {
 }
 
 fn shard_of(number: u32) -> usize {
-    // Bits that the hash tables inside the shards look at least.
+    // Use bits that the hash tables in the shards use least.
     (hash(number) >> 40) as usize & (SHARDS - 1)
 }
 
@@ -219,7 +219,7 @@ impl Watches {
         }
     }
 
-    /// Asserts that registrations, watchers and paths agree; `is_live` knows the znodes.
+    /// Asserts that registrations, watchers and paths agree. `is_live`: whether a znode exists.
     pub(crate) fn check(&self, is_live: impl Fn(u32) -> bool) {
         let (mut uses, mut recursive, mut words) = (BTreeMap::new(), 0, Vec::new());
         for shard in &self.shards {
@@ -273,8 +273,8 @@ impl Watches {
         };
     }
 
-    /// Adds modes on what is at `path`; what is there already stays. False when too much would have to be
-    /// kept for the watcher: then nothing was added.
+    /// Adds modes to a watcher's registration on a target. False, without effect, if the watcher's
+    /// limit is exceeded.
     pub(crate) fn add(
         &self,
         target: Target<'_>,
@@ -328,11 +328,12 @@ impl Watches {
         self.key(target).is_some_and(|key| self.shard(key).modes(key, watcher.0) & bits(kind) != 0)
     }
 
-    /// Removes the modes of a type; whether there were any.
+    /// Removes the modes of a type. Returns whether there were any.
     pub(crate) fn remove(&self, target: Target<'_>, watcher: WatcherId, kind: WatcherType) -> bool {
         let mut mine = self.watcher(watcher.0);
-        // If the path has no registration of ours, another path may get its number at any time, but
-        // none of ours can be on that one either while we hold our lock.
+        // If the path has no registration of this watcher, its number may be reassigned at any
+        // time. But the watcher cannot have a registration on the new path either while its lock is
+        // held.
         let Some(key) = self.key(target) else { return false };
         let modes = bits(kind);
         let (old, new) = self.shard(key).update(key, watcher.0, |old| old & !modes);
@@ -346,7 +347,7 @@ impl Watches {
         old & modes != 0
     }
 
-    /// Removes everything of a watcher.
+    /// Removes all registrations of a watcher.
     pub(crate) fn drop_watcher(&self, watcher: WatcherId) {
         let id = watcher.0;
         let mut mine = self.watcher(id);
@@ -360,12 +361,13 @@ impl Watches {
         }
     }
 
-    /// Whether anybody watches recursively.
+    /// Whether there are recursive watches.
     pub(crate) fn any_recursive(&mut self) -> bool {
         *self.recursive.get_mut() > 0
     }
 
-    /// Collects those who watch a target in a mode of `mask`; their modes in `consume` are spent.
+    /// Collects the watchers of a target with a mode in `mask`, and consumes their modes in
+    /// `consume`.
     pub(crate) fn take(&mut self, target: Target<'_>, mask: u8, consume: u8, found: &mut Vec<u32>) {
         let key = match target {
             Target::Node(id) => id,
@@ -397,7 +399,7 @@ impl Watches {
         }
     }
 
-    /// Moves the watches of a path to the znode that was just created there.
+    /// Moves the watches on a path to the znode created there.
     pub(crate) fn path_became_node(&mut self, path: &str, id: u32) {
         if own(&mut self.paths).is_empty() {
             return;
@@ -413,7 +415,7 @@ impl Watches {
         }
     }
 
-    /// Moves the watches of a znode that was deleted to its path.
+    /// Moves the watches on a deleted znode to its path.
     pub(crate) fn node_became_path(&mut self, id: u32, path: &str) {
         let mut any = false;
         self.own_shard(id).each(id, |_| any = true);
@@ -430,7 +432,7 @@ impl Watches {
         }
     }
 
-    /// Moves all registrations from one key to another, out of the watchers' sets.
+    /// Moves all registrations to another key, and removes the old key from the watchers' sets.
     fn move_all(&mut self, from: u32, to: u32) -> Vec<Word> {
         let mut words = Vec::new();
         self.own_shard(from).each(from, |word| words.push(word));
@@ -442,7 +444,7 @@ impl Watches {
         words
     }
 
-    /// Data and child watches.
+    /// Numbers of data watches and child watches.
     pub(crate) fn counts(&self) -> (usize, usize) {
         self.shards
             .iter()
@@ -450,7 +452,7 @@ impl Watches {
             .fold((0, 0), |(data, child), shard| (data + shard.data, child + shard.child))
     }
 
-    /// Passes every data watch of a part of the table; `path` names a znode by its id.
+    /// Passes all data watches of a part of the table to `pass`. `path` returns a znode's path.
     pub(crate) fn data_watches(
         &self,
         part: usize,
@@ -485,7 +487,7 @@ impl Watches {
         found.keys.iter().filter(is_data).filter_map(|key| self.name(*key, &path)).collect()
     }
 
-    /// The path of a key, unless it is not watched any more.
+    /// The path of a key, if it is still watched.
     fn name(&self, key: u32, path: impl Fn(u32) -> String) -> Option<String> {
         if key & PATH == 0 {
             return Some(path(key));
@@ -493,7 +495,8 @@ impl Watches {
         lock(&self.paths).get(key & !PATH).map(str::to_owned)
     }
 
-    /// Paths with data watches, and data watches, in a part of the table, and whose they are.
+    /// Counts the paths with data watches, the data watches and their watchers in a part of the
+    /// table.
     pub(crate) fn count_in(
         &self,
         part: usize,

@@ -1,4 +1,4 @@
-//! Paths that are watched although no znode is there, each with a number.
+//! Numbers for watched paths without a znode.
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
@@ -9,7 +9,7 @@ use hashbrown::HashTable;
 #[derive(Debug)]
 struct Entry {
     path: Box<str>,
-    /// Registrations on it.
+    /// Number of registrations.
     uses: u32,
 }
 
@@ -32,7 +32,7 @@ impl Paths {
         }
     }
 
-    /// Asserts that each path has so many uses as there are registrations on it.
+    /// Asserts that the use counts equal the numbers of registrations.
     pub(super) fn check(&self, uses: &BTreeMap<u32, u32>) {
         assert_eq!(self.by_path.len() + self.vacant.len(), self.entries.len(), "a number is lost");
         for (number, entry) in (0..).zip(&self.entries) {
@@ -51,13 +51,13 @@ impl Paths {
         self.by_path.find(self.hasher.hash_one(path), same).copied()
     }
 
-    /// The path behind a number, which may have been released meanwhile.
+    /// The path with this number; `None` if it was released meanwhile.
     pub(super) fn get(&self, number: u32) -> Option<&str> {
         let entry = self.entries.get(number as usize)?;
         (entry.uses > 0).then_some(&entry.path)
     }
 
-    /// The path's number. One that is new has no use yet: retain it.
+    /// The number of a path. A new path is unused: retain it.
     pub(super) fn intern(&mut self, path: &str) -> u32 {
         if let Some(number) = self.find(path) {
             return number;
@@ -83,7 +83,7 @@ impl Paths {
         self.entries[number as usize].uses += 1;
     }
 
-    /// Counts one registration less; the last one takes the path with it.
+    /// Counts one registration less. A path without registrations is dropped.
     pub(super) fn release(&mut self, number: u32) {
         let entry = &mut self.entries[number as usize];
         assert!(entry.uses > 0, "a path that nobody watches: {number}");
@@ -96,7 +96,7 @@ impl Paths {
         found.expect("every path with uses is indexed").remove();
         self.vacant.push(number);
         if self.by_path.is_empty() {
-            // Nothing refers to a number any more.
+            // No number is in use any more.
             *self = Self { hasher: self.hasher.clone(), ..Self::new(0) };
         }
     }

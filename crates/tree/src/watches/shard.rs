@@ -1,7 +1,8 @@
-//! Who watches what: a part of the table, eight bytes a registration.
+//! A shard of the watch table, with eight bytes for each registration.
 //!
-//! A watched thing has one slot per watcher, all found under one hash. Where too many watch the
-//! same thing, one slot leads to a set of its own, so ten thousand watchers cost each other nothing.
+//! A watched key has one slot for each watcher, all under the same hash. If too many watch the same
+//! key, one slot refers to a separate set, so that ten thousand watchers do not slow each other
+//! down.
 
 use std::hash::BuildHasher;
 
@@ -11,13 +12,13 @@ use hashbrown::HashTable;
 use super::{CHILD_TABLE, DATA_TABLE};
 
 const WATCHER_BITS: u32 = 27;
-/// Ids of watchers stay below this.
+/// Watcher ids are below this value.
 pub(super) const WATCHERS_MAX: u32 = 1 << WATCHER_BITS;
 const GROUP: u32 = 1 << 31;
 const _: () = assert!(WATCHER_BITS + 4 == GROUP.trailing_zeros(), "watcher, four modes, group");
-/// More watchers than this share a group.
+/// More watchers than this on one key form a group.
 const INLINE_MAX: usize = 8;
-/// A group with fewer is dissolved.
+/// A group with fewer watchers is dissolved.
 const GROUP_MIN: usize = 4;
 const _: () = assert!(GROUP_MIN < INLINE_MAX, "a group that is dissolved fits");
 
@@ -27,7 +28,7 @@ pub(super) fn hash(number: u32) -> u64 {
     HASHER.hash_one(number)
 }
 
-/// A watcher and its modes on one thing, in one number.
+/// A watcher and its modes on a key, packed into one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Word(u32);
 
@@ -46,7 +47,7 @@ impl Word {
     }
 }
 
-/// A registration, or the way to the group of a much-watched thing.
+/// A registration, or a reference to the group of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Slot {
     key: u32,
@@ -78,7 +79,7 @@ pub(super) struct Shard {
 }
 
 impl Shard {
-    /// Asserts that the counts are those of the registrations, and that groups are as small as they may be.
+    /// Asserts that the counts match the registrations, and that groups have permitted sizes.
     pub(super) fn check(&self) {
         let (mut data, mut child) = (0, 0);
         self.all(|key, word| {
@@ -110,7 +111,7 @@ impl Shard {
         self.slots.find(hash(key), group).and_then(|slot| slot.group())
     }
 
-    /// The watcher's modes on a key; 0 for none.
+    /// The watcher's modes on a key; 0 if there are none.
     pub(super) fn modes(&self, key: u32, watcher: u32) -> u8 {
         let ours = |slot: &Slot| {
             slot.key == key && (slot.group().is_some() || slot.word().watcher() == watcher)
@@ -124,7 +125,7 @@ impl Shard {
         }
     }
 
-    /// Changes the watcher's modes on a key and returns those before and after.
+    /// Changes the watcher's modes on a key. Returns the modes before and after.
     pub(super) fn update(&mut self, key: u32, watcher: u32, to: impl FnOnce(u8) -> u8) -> (u8, u8) {
         let old = self.modes(key, watcher);
         let new = to(old);
@@ -160,7 +161,7 @@ impl Shard {
         (old, new)
     }
 
-    /// Adds a registration of a key without a group.
+    /// Adds a registration for a key without a group.
     fn insert(&mut self, key: u32, word: Word) {
         let hash_key = hash(key);
         let count = self.slots.iter_hash(hash_key).filter(|slot| slot.key == key).count();
@@ -209,14 +210,14 @@ impl Shard {
         }
     }
 
-    /// Returns memory after many registrations have gone.
+    /// Frees memory after many registrations were removed.
     fn shrink(&mut self) {
         if self.slots.capacity() > 64 && self.slots.capacity() > 4 * self.slots.len() {
             self.slots.shrink_to(2 * self.slots.len(), |slot| hash(slot.key));
         }
     }
 
-    /// Passes every registration of a key.
+    /// Passes every registration of a key to `pass`.
     pub(super) fn each(&self, key: u32, mut pass: impl FnMut(Word)) {
         for slot in self.slots.iter_hash(hash(key)).filter(|slot| slot.key == key) {
             match slot.group() {
@@ -226,13 +227,13 @@ impl Shard {
         }
     }
 
-    /// Whether nobody watches anything here.
+    /// Whether there are no registrations.
     pub(super) fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// Passes every registration of a key that has a mode in `mask`, and takes the modes in
-    /// `consume` away from it.
+    /// Passes every registration of a key with a mode in `mask`, and removes the modes in `consume`
+    /// from it.
     pub(super) fn take(&mut self, key: u32, mask: u8, consume: u8, mut pass: impl FnMut(Word)) {
         let mut inline = [Word(0); INLINE_MAX];
         let mut count = 0;
@@ -267,7 +268,7 @@ impl Shard {
         self.dissolve_if_small(key, group);
     }
 
-    /// Passes every registration there is, with its key.
+    /// Passes every registration with its key.
     pub(super) fn all(&self, mut pass: impl FnMut(u32, Word)) {
         for slot in &self.slots {
             match slot.group() {
