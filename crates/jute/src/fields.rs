@@ -1,10 +1,10 @@
-//! The types a record's field can have, each with its one encoding.
+//! The types of record fields, each with its only encoding.
 
 use std::borrow::Cow;
 
 use crate::{Decode, DecodeError, Decoder, Encode, Encoder, Fixed};
 
-/// An integer, and how encoder and decoder call it.
+/// An integer type, and its method of encoder and decoder.
 macro_rules! integer {
     ($type:ty, $method:ident) => {
         impl Encode for $type {
@@ -113,9 +113,9 @@ impl<'a, T: Decode<'a>> Decode<'a> for Option<Vec<T>> {
     }
 }
 
-/// Declares a record once: its fields, in wire order, are its struct, its encoder and its decoder.
+/// Declares a record once: its fields, in wire order, define its struct, encoder and decoder.
 ///
-/// A borrowing record names its lifetime `'a`; one of numbers only is `fixed`.
+/// A borrowing record has the lifetime `'a`. A `fixed` record contains only numbers.
 #[macro_export]
 macro_rules! record {
     ($(#[$attr:meta])* $name:ident { $($(#[$field_attr:meta])* $field:ident: $type:ty,)* }) => {
@@ -164,7 +164,7 @@ macro_rules! record {
                 if let Some(bytes) = from.chunk::<{ <Self as $crate::Fixed>::BYTES }>() {
                     return Ok($crate::Fixed::get(bytes));
                 }
-                // Which field is missing is for the error to say.
+                // The error reports which field is missing.
                 Ok(Self { $($field: $crate::Decode::decode(from)?,)* })
             }
         }
@@ -207,7 +207,7 @@ macro_rules! record {
     };
 }
 
-/// Gives a one-number id type the encoding of its number.
+/// Encodes an id type as its number.
 #[macro_export]
 macro_rules! number {
     ($($name:ident: $type:ty),* $(,)?) => {

@@ -1,10 +1,11 @@
-//! The jute codec: big-endian records, read in place and written into a growing buffer.
+//! The jute codec: big-endian records, decoded in place and encoded into a growing buffer.
 //!
 //! Owns the encoding of numbers, buffers, strings, vectors and records, and the limits that keep a
-//! hostile length from costing memory. Knows nothing of ZooKeeper: records live in `zebu-proto`.
+//! hostile length from costing memory. Knows nothing of ZooKeeper: records are defined in
+//! `zebu-proto`.
 //!
-//! **Invariant:** nothing is allocated from a length that has not been checked against the bytes
-//! that are really there.
+//! **Invariant:** no allocation depends on a length that was not checked against the bytes actually
+//! present.
 
 mod fields;
 mod read;
@@ -13,12 +14,12 @@ mod write;
 pub use read::{DecodeError, Decoder, Vector};
 pub use write::Encoder;
 
-/// A record that can be written.
+/// A record that can be encoded.
 pub trait Encode {
-    /// Appends the record's bytes.
+    /// Appends the record's encoding.
     fn encode(&self, out: &mut Encoder<'_>);
 
-    /// The record's bytes, in a buffer of their own.
+    /// The record's encoding, in a new buffer.
     fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.encode(&mut Encoder::new(&mut bytes));
@@ -26,30 +27,31 @@ pub trait Encode {
     }
 }
 
-/// A field or a record that always has the same number of bytes. Such records are written and read at once.
+/// A field or record with a fixed size. Records of such fields are encoded and decoded as one
+/// block.
 pub trait Fixed: Sized {
-    /// How many.
+    /// The size in bytes.
     const BYTES: usize;
 
-    /// Writes it into these bytes, of which there are so many.
+    /// Encodes `self` into `to`, which is exactly `BYTES` long.
     fn put(&self, to: &mut [u8]);
 
-    /// Reads it from these bytes, of which there are so many.
+    /// Decodes a value from `from`, which is exactly `BYTES` long.
     fn get(from: &[u8]) -> Self;
 }
 
-/// A record that can be read, borrowing from the bytes it came in.
+/// A record that can be decoded; it borrows from its bytes.
 pub trait Decode<'a>: Sized {
-    /// Reads one record and leaves the decoder behind its last byte.
+    /// Decodes one record, and leaves the decoder after its last byte.
     ///
     /// # Errors
-    /// [`DecodeError`] when the bytes end early or a length is impossible.
+    /// [`DecodeError`] if the bytes end early or a length is impossible.
     fn decode(from: &mut Decoder<'a>) -> Result<Self, DecodeError>;
 
-    /// Reads one record from the start of `bytes`; what follows it is ignored, as the original does.
+    /// Decodes one record at the start of `bytes`. Trailing bytes are ignored, as in the original.
     ///
     /// # Errors
-    /// As [`Decode::decode`].
+    /// As for [`Decode::decode`].
     fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         Self::decode(&mut Decoder::new(bytes))
     }

@@ -1,11 +1,11 @@
-//! Reading: a cursor over bytes that are already here.
+//! Decoding: a cursor over bytes in memory.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
 use crate::Decode;
 
-/// Bytes that are not the record they claim to be.
+/// Why bytes are not a valid record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The bytes end inside a field.
@@ -13,7 +13,7 @@ pub enum DecodeError {
     Short {
         /// Offset of the field, from the start of the record's bytes.
         at: usize,
-        /// How many bytes are missing.
+        /// Number of missing bytes.
         missing: usize,
     },
     /// A length or count that no record can have.
@@ -21,7 +21,7 @@ pub enum DecodeError {
     Length {
         /// Offset of the length field.
         at: usize,
-        /// What it says.
+        /// The length.
         length: i32,
     },
     /// A null where the record needs a value.
@@ -35,24 +35,24 @@ pub enum DecodeError {
     Value {
         /// The field.
         what: &'static str,
-        /// What it holds.
+        /// The value.
         value: i64,
     },
 }
 
 /// A cursor over the bytes of a record.
 ///
-/// Lengths are checked against the bytes that are left, so a promise of more costs nothing.
+/// Lengths are checked against the remaining bytes, so an excessive length costs nothing.
 #[derive(Clone, Debug)]
 pub struct Decoder<'a> {
-    /// What is left.
+    /// The remaining bytes.
     rest: &'a [u8],
-    /// How many bytes there were.
+    /// The total number of bytes.
     bytes: usize,
 }
 
 impl<'a> Decoder<'a> {
-    /// A cursor at the first of `bytes`.
+    /// A cursor at the start of `bytes`.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes, bytes: bytes.len() }
@@ -64,13 +64,13 @@ impl<'a> Decoder<'a> {
         self.bytes - self.rest.len()
     }
 
-    /// How many bytes are left.
+    /// Number of remaining bytes.
     #[inline]
     pub fn remaining(&self) -> usize {
         self.rest.len()
     }
 
-    /// What is left.
+    /// The remaining bytes.
     #[inline]
     pub fn rest(&self) -> &'a [u8] {
         self.rest
@@ -90,7 +90,7 @@ impl<'a> Decoder<'a> {
         Ok(taken)
     }
 
-    /// So many bytes, if they are there.
+    /// The next `N` bytes, if there are as many.
     #[inline]
     pub fn chunk<const N: usize>(&mut self) -> Option<&'a [u8; N]> {
         let (taken, rest) = self.rest.split_first_chunk()?;
@@ -98,7 +98,7 @@ impl<'a> Decoder<'a> {
         Some(taken)
     }
 
-    /// Passes over so many bytes.
+    /// Skips `length` bytes.
     ///
     /// # Errors
     /// [`DecodeError::Short`].
@@ -151,10 +151,10 @@ impl<'a> Decoder<'a> {
         self.array().map(i64::from_be_bytes)
     }
 
-    /// A length-prefixed run of bytes; length −1 is null.
+    /// A length-prefixed byte string; length −1 is null.
     ///
     /// # Errors
-    /// [`DecodeError::Length`] below −1, [`DecodeError::Short`] when the bytes are not there.
+    /// [`DecodeError::Length`] below −1, [`DecodeError::Short`] if bytes are missing.
     #[inline]
     pub fn buffer(&mut self) -> Result<Option<&'a [u8]>, DecodeError> {
         let at = self.position();
@@ -168,10 +168,10 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// A UTF-8 string, null as `None`; malformed bytes become U+FFFD, as the original reads them.
+    /// A UTF-8 string; null is `None`. Malformed bytes become U+FFFD, as in the original.
     ///
     /// # Errors
-    /// As [`Decoder::buffer`].
+    /// As for [`Decoder::buffer`].
     #[inline]
     pub fn ustring(&mut self) -> Result<Option<Cow<'a, str>>, DecodeError> {
         Ok(self.buffer()?.map(|bytes| match std::str::from_utf8(bytes) {
@@ -190,13 +190,13 @@ impl<'a> Decoder<'a> {
         self.ustring()?.ok_or(DecodeError::Null { at })
     }
 
-    /// A vector's elements, read one by one as they are asked for; null as `None`.
+    /// A vector's elements; null is `None`.
     ///
-    /// A count below −1 reads as empty, as in the original. The count is not believed: every
-    /// element has at least one byte, so a count above the bytes left is refused at once.
+    /// A count below −1 means empty, as in the original. Every element has at least one byte, so a
+    /// count above the remaining bytes is refused at once.
     ///
     /// # Errors
-    /// [`DecodeError::Length`] for a count that the bytes left cannot hold.
+    /// [`DecodeError::Length`] for a count that exceeds the remaining bytes.
     pub fn vector<T: Decode<'a>>(&mut self) -> Result<Option<Vec<T>>, DecodeError> {
         let at = self.position();
         let count = self.int()?;
@@ -207,7 +207,7 @@ impl<'a> Decoder<'a> {
         if length > self.remaining() {
             return Err(DecodeError::Length { at, length: count });
         }
-        // Elements may be far larger in memory than on the wire, so the promise is not reserved.
+        // Elements may be far larger in memory than on the wire, so the count is not reserved.
         let mut elements = Vec::with_capacity(length.min(16));
         for _ in 0..length {
             elements.push(T::decode(self)?);
@@ -215,10 +215,10 @@ impl<'a> Decoder<'a> {
         Ok(Some(elements))
     }
 
-    /// A vector that is walked instead of collected.
+    /// A vector that is iterated instead of collected.
     ///
     /// # Errors
-    /// As [`Decoder::vector`].
+    /// As for [`Decoder::vector`].
     pub fn elements<T: Decode<'a>>(&mut self) -> Result<Vector<'a, T>, DecodeError> {
         let at = self.position();
         let count = self.int()?;
@@ -230,7 +230,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// The elements of a vector, decoded while iterating.
+/// The elements of a vector, decoded during iteration.
 #[derive(Clone, Debug)]
 pub struct Vector<'a, T> {
     from: Decoder<'a>,

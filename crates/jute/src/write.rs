@@ -1,4 +1,4 @@
-//! Writing: fields appended to a growing buffer.
+//! Encoding: appends fields to a growing buffer.
 
 use crate::Encode;
 
@@ -9,13 +9,13 @@ pub struct Encoder<'b> {
 }
 
 impl<'b> Encoder<'b> {
-    /// Appends to `bytes`, keeping what is in it.
+    /// Appends to `bytes`, after its current content.
     #[inline]
     pub fn new(bytes: &'b mut Vec<u8>) -> Self {
         Self { bytes }
     }
 
-    /// Makes room for so many bytes at once.
+    /// Reserves room for `bytes` more bytes.
     #[inline]
     pub fn reserve(&mut self, bytes: usize) {
         self.bytes.reserve(bytes);
@@ -45,7 +45,7 @@ impl<'b> Encoder<'b> {
         self.bytes.extend_from_slice(&value.to_be_bytes());
     }
 
-    /// A length-prefixed run of bytes; `None` is length −1.
+    /// A length-prefixed byte string; `None` is length −1.
     #[inline]
     pub fn buffer(&mut self, value: Option<&[u8]>) {
         match value {
@@ -69,10 +69,10 @@ impl<'b> Encoder<'b> {
         self.buffer(Some(value.as_bytes()));
     }
 
-    /// The count or length in front of a vector, a buffer or a string.
+    /// The count or length before a vector, a buffer or a string.
     ///
     /// # Panics
-    /// Above `i32::MAX`, which no ZooKeeper record can carry.
+    /// Above `i32::MAX`, which no ZooKeeper record can have.
     #[inline]
     pub fn count(&mut self, count: usize) {
         self.int(i32::try_from(count).expect("records are bounded far below 2 GiB"));
@@ -91,28 +91,28 @@ impl<'b> Encoder<'b> {
         }
     }
 
-    /// Bytes that are encoded already.
+    /// Appends encoded bytes.
     #[inline]
     pub fn raw(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// How many bytes the buffer holds.
+    /// Number of bytes in the buffer.
     #[inline]
     pub fn position(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Overwrites the four bytes at `at` with `value`, for lengths known only afterwards.
+    /// Overwrites the four bytes at `at` with `value`, for lengths that are known later.
     ///
     /// # Panics
-    /// When those bytes are not written yet.
+    /// If those bytes are not written yet.
     #[inline]
     pub fn patch_int(&mut self, at: usize, value: i32) {
         self.bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
     }
 
-    /// Drops everything from `at` on.
+    /// Removes everything from `at` on.
     pub fn truncate(&mut self, at: usize) {
         self.bytes.truncate(at);
     }

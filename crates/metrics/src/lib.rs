@@ -1,11 +1,13 @@
-//! What the server counts, under the names of the original.
+//! The server's metrics, under the names of the original.
 //!
-//! One struct with a typed field per metric, so that counting is `metrics.stale_requests.add(1)`: no lookup, no lock, no
-//! allocation. **Invariant:** a field exists only if something in the server counts it; whoever takes the counting away deletes
-//! the line here, and `mntr` stops printing it. What is read from state at the time of asking (connections, znodes, latencies
-//! since the last reset) is no metric but a fact of `four_letter`.
+//! A struct has one typed field for each metric, so counting is `metrics.stale_requests.add(1)`: no
+//! lookup, no lock, no allocation. Values derived from the current state (connections, znodes,
+//! latencies since the last reset) are not metrics but facts of `four_letter`.
 //!
-//! Source: `ServerMetrics.java`, `SimpleCounter`, `AvgMinMaxCounter`, `AvgMinMaxPercentileCounter` and their sets.
+//! **Invariant:** a field exists only if the server counts it. Remove the field with the counting,
+//! and `mntr` stops printing it.
+//! Source: `ServerMetrics.java`, `SimpleCounter`, `AvgMinMaxCounter`, `AvgMinMaxPercentileCounter`
+//! and their sets.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -24,12 +26,12 @@ pub use summary::{Gathered, PercentileSummary, Repeated, Summary};
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Counts `n` more.
+    /// Adds `n`.
     pub fn add(&self, n: u64) {
         self.0.fetch_add(n, Relaxed);
     }
 
-    /// What was counted.
+    /// The current value.
     pub fn value(&self) -> u64 {
         self.0.load(Relaxed)
     }
@@ -47,17 +49,17 @@ pub trait Visitor {
     fn decimal(&mut self, name: &str, value: f64);
 }
 
-/// Receives metrics by family, as Prometheus has them.
+/// Receives metrics by family, for the Prometheus format.
 pub trait Exposition {
-    /// A family begins: its members follow.
+    /// Starts a family; its members follow.
     fn family(&mut self, name: &str, kind: Kind, help: &str);
-    /// A counter of the family; those of a set have a key.
+    /// A counter of the family; `key` is set for members of a set.
     fn counter(&mut self, name: &str, key: Option<&str>, value: u64);
     /// A summary of the family.
     fn summary(&mut self, name: &str, key: Option<&str>, summary: &Shown);
 }
 
-/// What a family consists of.
+/// The type of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Numbers that only grow.
@@ -69,11 +71,11 @@ pub enum Kind {
 /// A summary for an [`Exposition`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shown {
-    /// How many values there were since the start, or since the last reset.
+    /// Number of values since the start or the last reset.
     pub count: u64,
     /// Their sum.
     pub sum: i64,
-    /// Quantiles, 0 to 1, of a sample of the values; without a value where there was none.
+    /// Quantiles, 0 to 1, of a sample of the values; `None` without values.
     pub quantiles: Vec<(f64, Option<i64>)>,
 }
 
@@ -152,13 +154,15 @@ metrics! {
     tls_handshake_exceeded: Counter,
     /// TLS handshakes that failed.
     unsuccessful_handshake: Counter,
-    /// Attempts to authenticate that were turned away unheard, because their addresses had failed too often.
+    /// Attempts to authenticate that were turned away unheard, because their addresses had failed
+    /// too often.
     auth_attempts_limited: Counter,
     /// Attempts to authenticate with wrong credentials.
     auth_failures: Counter,
     /// Clients that named an ensemble that is not this one.
     ensemble_auth_fail: Counter,
-    /// Clients that named no ensemble with the scheme `ensemble`, or named one to a server that has no name.
+    /// Clients that named no ensemble with the scheme `ensemble`, or named one to a server that has
+    /// no name.
     ensemble_auth_skip: Counter,
     /// Clients that named this ensemble.
     ensemble_auth_success: Counter,
@@ -191,7 +195,8 @@ metrics! {
     request_throttle_wait_count: Counter,
     /// Milliseconds from a request's arrival until it was taken in.
     request_throttle_queue_time_ms: PercentileSummary,
-    /// Requests taken in though they were stale: their connection is gone, or they are older than their session's timeout.
+    /// Requests taken in though they were stale: their connection is gone, or they are older than
+    /// their session's timeout.
     stale_requests: Counter,
     /// Stale requests that were dropped instead.
     stale_requests_dropped: Counter,
@@ -250,7 +255,8 @@ metrics! {
     proposal_count: Counter,
     /// Those it has seen committed while it leads.
     commit_count: Counter,
-    /// Learners that were brought up to date by what they lack, or by cutting what they have too much.
+    /// Learners that were brought up to date by what they lack, or by cutting what they have too
+    /// much.
     diff_count: Counter,
     /// Learners that were sent the whole tree.
     snap_count: Counter,
@@ -280,8 +286,8 @@ metrics! {
     commit_propagation_latency: PercentileSummary,
     /// The same until a quorum has acknowledged it, at the leader.
     quorum_ack_latency: PercentileSummary,
-    /// The same until each server has acknowledged it, for one transaction of many, at the leader, as long as it is not
-    /// committed.
+    /// The same until each server has acknowledged it, for one transaction of many, at the leader,
+    /// as long as it is not committed.
     ack_latency: PercentileSummarySet,
     /// Packets that wait for a learner, each time some are sent.
     learner_handler_qp_size: SummarySet,
@@ -290,7 +296,8 @@ metrics! {
 
     // Waiting for commits, in an ensemble.
 
-    /// Transactions whose turn to be applied has come, each time there are some or a read waits behind them.
+    /// Transactions whose turn to be applied has come, each time there are some or a read waits
+    /// behind them.
     commit_commit_proc_req_queued: Summary,
     /// Reads that waited for them and are answered then.
     read_commit_proc_issued: Summary,
@@ -304,7 +311,8 @@ metrics! {
     write_commitproc_time_ms: PercentileSummary,
     /// Milliseconds from the arrival of a read that waited until it is answered.
     read_commitproc_time_ms: PercentileSummary,
-    /// Milliseconds from the moment this server knows that a write of its clients is to be applied until it does so.
+    /// Milliseconds from the moment this server knows that a write of its clients is to be applied
+    /// until it does so.
     local_write_committed_time_ms: PercentileSummary,
     /// The same for writes of other servers' clients.
     server_write_committed_time_ms: PercentileSummary,

@@ -1,4 +1,4 @@
-//! Metrics by namespace, which is the first component of a path.
+//! Metrics by namespace, the first component of a path.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,15 +7,14 @@ use parking_lot::RwLock;
 
 use super::{Counter, Exposition, Gathered, Kind, Metric, PercentileSummary, Summary, Visitor};
 
-/// Namespaces that are told apart; writes to others are not recorded, so that clients cannot fill the memory with names.
+/// Maximum number of namespaces. Further ones are not recorded, so that clients cannot fill the
+/// memory.
 pub const NAMESPACES_MAX: usize = 1024;
 
-/// Longest name of a namespace that is told apart, in bytes: each stands in many lines of what `mntr`
-/// says.
+/// Maximum length of a namespace in bytes: `mntr` prints each in many lines.
 pub const NAMESPACE_BYTES_MAX: usize = 256;
 
-/// The first component of a path: `app` for `/app/config`, nothing for `/` and where it is too long.
-///
+/// The first component of a path: `app` for `/app/config`. `None` for `/`, and if it is too long.
 /// Source: `PathUtils.getTopNamespace`.
 pub fn namespace(path: &str) -> Option<&str> {
     let is_name = |name: &&str| (1..=NAMESPACE_BYTES_MAX).contains(&name.len());
@@ -56,7 +55,7 @@ impl<M: Default> Set<M> {
         }
     }
 
-    /// The metric of that name, a new one if need be; none when there are too many.
+    /// The metric of this name, created if necessary; `None` if there are too many.
     fn get(&self, key: &str) -> Option<(Arc<str>, Arc<M>)> {
         let shared = |(name, metric): (&Arc<str>, &Arc<M>)| (name.clone(), metric.clone());
         if let Some(found) = self.0.read().get_key_value(key) {
@@ -97,7 +96,7 @@ impl<M: Metric + Default> Metric for Set<M> {
 }
 
 impl Set<Counter> {
-    /// Counts `n` more in a namespace.
+    /// Adds `n` in a namespace.
     pub fn add(&self, namespace: &str, n: u64) {
         self.with(namespace, |counter| counter.add(n));
     }
@@ -109,7 +108,7 @@ impl Set<Summary> {
         self.with(namespace, |summary| summary.add(value));
     }
 
-    /// For a row of values, which mostly belong to one namespace.
+    /// Collects values, most of which belong to the same namespace.
     pub fn gather(&self) -> Gather<'_> {
         Gather { set: self, current: None, values: Gathered::default() }
     }
@@ -122,7 +121,7 @@ impl Set<PercentileSummary> {
     }
 }
 
-/// Gathers values by namespace, and records them when it is dropped at the latest.
+/// Collects values by namespace, and records them at the latest on drop.
 #[derive(Debug)]
 pub struct Gather<'s> {
     set: &'s SummarySet,
@@ -131,7 +130,7 @@ pub struct Gather<'s> {
 }
 
 impl Gather<'_> {
-    /// Gathers a value of the namespace that `path` is in.
+    /// Adds a value for the namespace of `path`.
     pub fn add(&mut self, path: &str, value: i64) {
         if !self.current.as_ref().is_some_and(|(current, _)| is_below(path, current)) {
             let Some(name) = namespace(path) else { return };
@@ -141,7 +140,7 @@ impl Gather<'_> {
         self.values.add(value);
     }
 
-    /// Records what was gathered.
+    /// Records the collected values.
     pub fn record(&mut self) {
         let values = std::mem::take(&mut self.values);
         if let Some((_, summary)) = &self.current {

@@ -1,12 +1,12 @@
-//! Packets, latencies and response sizes since the last `srst`: what `srvr`, `stat` and the gauges of `mntr` show.
-//!
+//! Packets, latencies and response sizes since the last `srst`, as shown by `srvr`, `stat` and the
+//! gauges of `mntr`.
 //! Source: `ServerStats.java`, `BufferStats.java`.
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use super::{Counter, Summary};
 
-/// The numbers.
+/// The statistics.
 #[derive(Debug, Default)]
 pub struct ServerStats {
     /// Frames received.
@@ -21,14 +21,14 @@ pub struct ServerStats {
     response: ResponseStats,
 }
 
-/// Last, smallest and largest response; -1 until there is one.
+/// Last, smallest and largest response; −1 until there is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResponseSizes {
-    /// Of the last response.
+    /// Size of the last response.
     pub last_bytes: i64,
-    /// Of the smallest.
+    /// Size of the smallest response.
     pub min_bytes: i64,
-    /// Of the largest.
+    /// Size of the largest response.
     pub max_bytes: i64,
 }
 
@@ -50,7 +50,7 @@ impl Default for ResponseStats {
 }
 
 impl ServerStats {
-    /// Records that so many answers took so long.
+    /// Records `answers` answers with the same latency.
     pub fn record_latency(&self, latency_ms: i64, answers: u64) {
         self.latency.add_many(latency_ms, answers);
     }
@@ -64,7 +64,8 @@ impl ServerStats {
         }
         let min = sizes.min_bytes.load(Relaxed);
         if min == -1 || seen.min_bytes < min {
-            // A race between two threads leaves one of two small values: good enough for a statistic.
+            // A race between two threads may keep the larger of two small values, which is
+            // acceptable.
             sizes.min_bytes.store(seen.min_bytes, Relaxed);
         }
     }

@@ -1,11 +1,11 @@
-//! Summaries of values: average, smallest, largest, count, sum, and percentiles of a sample.
+//! Summaries of values: average, minimum, maximum, count, sum, and percentiles of a sample.
 
 use std::fmt;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::{Exposition, Kind, Metric, Shown, Visitor};
 
-/// Values gathered on one thread, to be merged at once: a shared number per value would be what the cores fight over.
+/// Values collected on one thread and merged at once, to avoid contention on shared counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gathered {
     count: u64,
@@ -22,7 +22,7 @@ impl Default for Gathered {
 }
 
 impl Gathered {
-    /// Gathers one value.
+    /// Adds one value.
     pub fn add(&mut self, value: i64) {
         self.count += 1;
         self.sum += value;
@@ -32,24 +32,24 @@ impl Gathered {
     }
 }
 
-/// Values that the median of a [`Summary`] is computed from.
+/// Size of the sample from which a [`Summary`] computes its median.
 const MEDIAN_VALUES: usize = 256;
 
-/// Average, smallest, largest, count and sum, and the median of a sample of 256 values. Of values that were gathered,
-/// the sample may have the last one only.
+/// Average, minimum, maximum, count and sum, and the median of a sample of 256 values. Of values
+/// merged together, only the last one may be in the sample.
 ///
-/// Fields are updated one by one: a reader may see a value counted and not yet summed.
+/// Fields are updated one by one: a reader may see a value counted but not yet summed.
 #[derive(Debug)]
 pub struct Summary {
     count: AtomicU64,
     sum: AtomicI64,
-    /// `i64::MAX` until there is one.
+    /// `i64::MAX` without values.
     min: AtomicI64,
-    /// `i64::MIN` until there is one.
+    /// `i64::MIN` without values.
     max: AtomicI64,
-    /// As long as it has values.
+    /// The sample.
     sample: Box<[AtomicU32; MEDIAN_VALUES]>,
-    /// How often one was offered to the sample.
+    /// Number of values offered to the sample.
     sampled: AtomicU64,
 }
 
@@ -78,7 +78,7 @@ impl Summary {
         store_in_sample(&*self.sample, seen, value);
     }
 
-    /// The median of the sample, if there is any value.
+    /// The median of the sample; `None` without values.
     fn median(&self) -> Option<i64> {
         quantiles_of(&*self.sample, self.sampled.load(Relaxed), [0.5])[0]
     }
@@ -94,7 +94,7 @@ impl Summary {
         out.summary(name, key, &shown);
     }
 
-    /// Records one value so many times.
+    /// Records one value `count` times.
     pub fn add_many(&self, value: i64, count: u64) {
         if count > 0 {
             let all = i64::try_from(count).unwrap_or(i64::MAX);
@@ -103,7 +103,7 @@ impl Summary {
         }
     }
 
-    /// Records what was gathered.
+    /// Records collected values.
     pub fn add_gathered(&self, values: Gathered) {
         if values.count > 0 {
             self.merge(values.count, values.sum, values.min, values.max);
@@ -115,7 +115,7 @@ impl Summary {
     fn merge(&self, count: u64, sum: i64, min: i64, max: i64) {
         self.count.fetch_add(count, Relaxed);
         self.sum.fetch_add(sum, Relaxed);
-        // Most values are neither: read before writing, so that threads do not fight over the line.
+        // Most values are neither: reading before writing avoids contention.
         if min < self.min.load(Relaxed) {
             self.min.fetch_min(min, Relaxed);
         }
@@ -124,7 +124,7 @@ impl Summary {
         }
     }
 
-    /// Values recorded.
+    /// Number of values.
     pub fn count(&self) -> u64 {
         self.count.load(Relaxed)
     }
@@ -134,7 +134,7 @@ impl Summary {
         self.sum.load(Relaxed)
     }
 
-    /// The smallest, 0 without any.
+    /// The smallest value; 0 without values.
     pub fn min(&self) -> i64 {
         match self.min.load(Relaxed) {
             i64::MAX => 0,
@@ -142,7 +142,7 @@ impl Summary {
         }
     }
 
-    /// The largest, 0 without any.
+    /// The largest value; 0 without values.
     pub fn max(&self) -> i64 {
         match self.max.load(Relaxed) {
             i64::MIN => 0,
@@ -150,7 +150,7 @@ impl Summary {
         }
     }
 
-    /// The average, 0 without any.
+    /// The average; 0 without values.
     pub fn avg(&self) -> f64 {
         match self.count() {
             0 => 0.0,
@@ -191,13 +191,13 @@ impl Metric for Summary {
     }
 }
 
-/// Values a percentile is computed from.
+/// Size of the sample for percentiles.
 const SAMPLE_VALUES: usize = 4096;
 
 /// A [`Summary`] with percentiles of a uniform sample of 4096 values.
 pub struct PercentileSummary {
     summary: Summary,
-    /// Values seen since the reset; decides which slot the next one takes.
+    /// Number of values since the reset; decides which slot the next one takes.
     seen: AtomicU64,
     /// Values are milliseconds, so 32 bits are 49 days.
     sample: Box<[AtomicU32; SAMPLE_VALUES]>,
@@ -225,7 +225,7 @@ impl PercentileSummary {
         self.add_many(value, 1);
     }
 
-    /// Records one value so many times.
+    /// Records one value `count` times.
     pub fn add_many(&self, value: i64, count: u64) {
         let all = value.saturating_mul(i64::try_from(count).unwrap_or(i64::MAX));
         if count > 0 {
@@ -237,7 +237,7 @@ impl PercentileSummary {
         }
     }
 
-    /// For values that mostly are the same several times in a row.
+    /// Collects values, which are often repeated.
     pub fn gather(&self) -> Repeated<'_> {
         Repeated { summary: self, value: 0, count: 0 }
     }
@@ -247,7 +247,7 @@ impl PercentileSummary {
         &self.summary
     }
 
-    /// The values below which 50, 95, 99 and 99.9 % of the sample lie, 0 without any.
+    /// The 50th, 95th, 99th and 99.9th percentile of the sample; 0 without values.
     fn percentiles(&self) -> [i64; 4] {
         self.quantiles([0.5, 0.95, 0.99, 0.999]).map(Option::unwrap_or_default)
     }
@@ -265,7 +265,7 @@ fn store_in_sample(sample: &[AtomicU32], seen: u64, value: i64) {
     }
 }
 
-/// Quantiles of a sample that so many values were offered to.
+/// Quantiles of a sample to which `seen` values were offered.
 fn quantiles_of<const N: usize>(
     sample: &[AtomicU32],
     seen: u64,
@@ -277,7 +277,7 @@ fn quantiles_of<const N: usize>(
     wanted.map(|quantile| (filled > 0).then(|| quantile_of(&values, quantile)))
 }
 
-/// Gathers how often a value comes in a row, and records it when it is dropped at the latest.
+/// Collects repetitions of a value, and records them at the latest on drop.
 #[derive(Debug)]
 pub struct Repeated<'s> {
     summary: &'s PercentileSummary,
@@ -286,7 +286,7 @@ pub struct Repeated<'s> {
 }
 
 impl Repeated<'_> {
-    /// Gathers a value.
+    /// Adds a value.
     pub fn add(&mut self, value: i64) {
         if self.value != value {
             self.record();
@@ -295,7 +295,7 @@ impl Repeated<'_> {
         self.count += 1;
     }
 
-    /// Records what was gathered.
+    /// Records the collected values.
     pub fn record(&mut self) {
         let count = std::mem::take(&mut self.count);
         if count > 0 {
@@ -332,7 +332,7 @@ impl Metric for PercentileSummary {
     }
 }
 
-/// Interpolates between the two values around the place, as the original's library does, and rounds.
+/// Interpolates between the two nearest values, as the original's library does, and rounds.
 fn quantile_of(sorted: &[u32], quantile: f64) -> i64 {
     let (Some(&first), Some(&last)) = (sorted.first(), sorted.last()) else { return 0 };
     let place = quantile * (sorted.len() + 1) as f64;
@@ -347,7 +347,7 @@ fn quantile_of(sorted: &[u32], quantile: f64) -> i64 {
     (lower + (place - place.floor()) * (upper - lower)).round() as i64
 }
 
-/// Spreads a counter over 64 bits (splitmix64), which is random enough to choose a slot.
+/// Spreads a counter over 64 bits (splitmix64): random enough to choose a slot.
 fn scatter(n: u64) -> u64 {
     let mut z = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -73,12 +73,12 @@ pub struct Acl {
 }
 
 impl Acl {
-    /// Everything to everyone: the list a znode with the open ACL has.
+    /// Full permissions for everybody: the ACL of a znode with the open ACL.
     pub fn open() -> Vec<Self> {
         vec![Self { perms: Perms::ALL, id: Id::new("world", "anyone") }]
     }
 
-    /// Reading to everyone.
+    /// Read permission for everybody.
     pub fn read_only() -> Vec<Self> {
         vec![Self { perms: Perms::READ, id: Id::new("world", "anyone") }]
     }

@@ -1,4 +1,4 @@
-//! Hosts and ports of servers, as somebody wrote them. Nothing here resolves names.
+//! Hosts and ports of servers as written by users. This module resolves no names.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ impl HostPort {
         Self { host: host.into(), port }
     }
 
-    /// Reads `host:port`, with an IPv6 literal in brackets; `None` when it is not that.
+    /// Parses `host:port`, with an IPv6 literal in brackets; `None` if it is malformed.
     pub fn parse(text: &str) -> Option<Self> {
         match split(text)?.as_slice() {
             [host, port] => Some(Self::new(*host, port.parse().ok()?)),
@@ -23,28 +23,27 @@ impl HostPort {
         self.host.parse().ok()
     }
 
-    /// Whether the host stands for every address of its machine, so that nobody can dial it.
+    /// Whether the host is a wildcard address, to which nobody can connect.
     pub fn is_wildcard(&self) -> bool {
         self.literal().is_some_and(|address| address.is_unspecified())
     }
 
-    /// Whether both lead to the same place, as far as that can be told without resolving names:
-    /// literals are compared by value, names without regard to case.
+    /// Whether both are the same address, without resolving names: literals are compared by value,
+    /// names without regard to case.
     pub fn same_place(&self, other: &Self) -> bool {
         self.port == other.port && same_host(&self.host, &other.host)
     }
 }
 
-/// Whether two hosts are the same, as far as that can be told without resolving names.
+/// Whether two hosts are equal, without resolving names.
 pub fn same_host(a: &str, b: &str) -> bool {
     a.eq_ignore_ascii_case(b)
         || matches!((a.parse::<IpAddr>(), b.parse::<IpAddr>()), (Ok(a), Ok(b)) if a == b)
 }
 
-/// Splits a text at its colons, except those of an IPv6 literal in brackets at its start, which
-/// loses the brackets. Empty parts at the end are dropped. `None` when a bracket is not closed, or
-/// followed by something else than a colon.
-///
+/// Splits a text at its colons, except for those of a bracketed IPv6 literal at its start, whose
+/// brackets are removed. Trailing empty parts are dropped. `None` if a bracket is not closed, or
+/// followed by anything but a colon.
 /// Source: `ConfigUtils.getHostAndPort`.
 pub fn split(text: &str) -> Option<Vec<&str>> {
     let mut parts = Vec::new();

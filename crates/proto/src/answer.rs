@@ -1,4 +1,4 @@
-//! What clients read and write: the bodies of answers, and the lists of multi and multiRead.
+//! Bodies of answers, and the lists of multi and multiRead, for clients that read and write them.
 
 use std::borrow::Cow;
 
@@ -30,7 +30,7 @@ impl Decode<'_> for ConnectResponse {
 record! {
     /// Answer to create.
     Created<'a> {
-        /// Where it is; with a sequential mode other than was asked.
+        /// The path; with a sequential mode it differs from the requested one.
         path: Text<'a>,
     }
 }
@@ -38,7 +38,7 @@ record! {
 record! {
     /// Answer to create2, createContainer and createTTL.
     Created2<'a> {
-        /// Where it is; with a sequential mode other than was asked.
+        /// The path; with a sequential mode it differs from the requested one.
         path: Text<'a>,
         /// Its stat.
         stat: Stat,
@@ -117,7 +117,7 @@ impl MultiOp<'_> {
     }
 }
 
-/// One operation with its header. The list is ended by [`MultiHeader::END`].
+/// One operation with its header. [`MultiHeader::END`] ends the list.
 impl Encode for MultiOp<'_> {
     fn encode(&self, out: &mut Encoder<'_>) {
         MultiHeader { op: self.op(), done: false, err: -1 }.encode(out);

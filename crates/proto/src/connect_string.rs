@@ -1,4 +1,4 @@
-//! Connect strings: the servers a client may use, and the znode it takes for the root.
+//! Connect strings: the servers a client may use, and its chroot.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use crate::path::{self, PathError};
 /// The port of a server whose connect string names none.
 pub const DEFAULT_PORT: u16 = 2181;
 
-/// A server as people write it: a name or an address, and a port.
+/// A server's host and port, as written by users.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HostPort {
     /// A name or an address, IPv6 without brackets.
@@ -29,13 +29,13 @@ impl fmt::Display for HostPort {
 
 /// `host[:port][,host[:port]...][/chroot]`.
 ///
-/// Spaces around the commas are allowed; the port defaults to [`DEFAULT_PORT`]; IPv6 addresses stand in
-/// brackets. Source: `ConnectStringParser`.
+/// Spaces around the commas are allowed; the port defaults to [`DEFAULT_PORT`]; IPv6 addresses
+/// stand in brackets. Source: `ConnectStringParser`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectString {
     /// At least one.
     pub servers: Vec<HostPort>,
-    /// The znode that is the client's root; `None` is the real root.
+    /// The chroot; `None` for the real root.
     pub chroot: Option<String>,
 }
 
@@ -54,12 +54,12 @@ pub enum ConnectStringError {
     /// More than one colon outside of brackets.
     #[error("address needs brackets: {0:?}\nhint: write [::1]:2181")]
     Brackets(String),
-    /// The chroot is no path.
+    /// The chroot is not a valid path.
     #[error("chroot {chroot:?}: {source}")]
     Chroot {
         /// The chroot.
         chroot: String,
-        /// What is wrong with it.
+        /// The error in it.
         source: PathError,
     },
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What an answer says went wrong; 0 is OK. Unknown values survive a round trip.
+/// The result of a request; 0 is OK. Unknown values survive a round trip.
 ///
 /// Source: `KeeperException.Code`.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,9 +36,9 @@ codes! {
     SYSTEM_ERROR = -1,
     /// An operation of a multi that was not tried because an earlier one failed.
     RUNTIME_INCONSISTENCY = -2,
-    /// The server's data contradict themselves.
+    /// The server's data are inconsistent.
     DATA_INCONSISTENCY = -3,
-    /// Client side: the connection went away with the request pending.
+    /// Client side: the connection was lost while the request was pending.
     CONNECTION_LOSS = -4,
     /// The request could not be decoded.
     MARSHALLING_ERROR = -5,
@@ -66,7 +66,7 @@ codes! {
     NODE_EXISTS = -110,
     /// The znode has children.
     NOT_EMPTY = -111,
-    /// The session is over.
+    /// The session has expired.
     SESSION_EXPIRED = -112,
     /// Client side: the callback is not valid.
     INVALID_CALLBACK = -113,
@@ -74,7 +74,7 @@ codes! {
     INVALID_ACL = -114,
     /// The credentials were refused.
     AUTH_FAILED = -115,
-    /// The session went on at another server; never reaches a client.
+    /// The session has moved to another server; never reaches a client.
     SESSION_MOVED = -118,
     /// A write on a read-only server.
     NOT_READ_ONLY = -119,

@@ -1,4 +1,4 @@
-//! Ids as types: a bare number that could be a zxid, a session or a time is the bug we are avoiding.
+//! Typed ids, so that a zxid, a session id and a time cannot be confused.
 
 use std::fmt;
 

@@ -1,7 +1,8 @@
-//! ZooKeeper's vocabulary: typed ids, ACLs, stats, opcodes, error codes and every record of the
-//! client protocol, of the protocols between servers and of the transaction log.
+//! The vocabulary of ZooKeeper: typed ids, ACLs, stats, opcodes, error codes, and every record of
+//! the client protocol, the protocols between servers and the transaction log.
 //!
-//! Does no I/O and decides nothing: which request is allowed, and what it does, is above.
+//! Does no I/O and decides nothing: higher layers know which requests are permitted, and what they
+//! do.
 
 mod acl;
 pub mod address;
@@ -34,12 +35,12 @@ pub use reply::{EventType, KeeperState, WatcherType};
 pub use session::{compatible_password, same_password};
 pub use stat::{STAT_BYTES, STAT_PERSISTED_BYTES, Stat, StatPersisted};
 
-/// What we answer when we are asked for the version of ZooKeeper: the release whose behaviour is ours, and our own.
-/// Clients and tools read the numbers in front.
+/// What we answer when we are asked for the version of ZooKeeper: the release whose behaviour is
+/// ours, and our own. Clients and tools read the numbers in front.
 pub const VERSION: &str = concat!("3.9.5-zebu-", env!("CARGO_PKG_VERSION"));
 
-/// When that was built, in the form tools expect. It is the day of the version, not of the build: builds are
-/// reproducible.
+/// The build time, in the form that tools expect. It is the date of the version rather than of the
+/// build, so that builds are reproducible.
 pub const BUILT_ON: &str = "2026-11-21 00:00 UTC";
 
 zebu_jute::number!(Zxid: i64, SessionId: i64, ServerId: i64, Xid: i32, Version: i32);

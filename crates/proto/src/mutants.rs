@@ -1,7 +1,7 @@
-//! Faults that are put in on purpose, to see whether the checks find them.
+//! Deliberate faults, to verify that the checks find them.
 //!
-//! Without the feature `mutants` there are none: [`mutant!`](crate::mutant) is `false`. With it, one
-//! can be chosen for a thread. No shipped build has the feature.
+//! Without the feature `mutants`, [`mutant!`](crate::mutant) is always `false`. With it, a thread
+//! can select one fault. No shipped build has the feature.
 
 use std::cell::Cell;
 
@@ -9,12 +9,12 @@ thread_local! {
     static CHOSEN: Cell<&'static str> = const { Cell::new("") };
 }
 
-/// Chooses a fault for this thread; none by an empty name.
+/// Selects a fault for this thread; an empty name selects none.
 pub fn choose(name: &'static str) {
     CHOSEN.set(name);
 }
 
-/// Whether this fault is chosen.
+/// Whether this fault is selected.
 pub fn is_chosen(name: &str) -> bool {
     CHOSEN.get() == name
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What a request asks for, and the type of a logged transaction. Unknown values survive.
+/// The operation of a request or logged transaction. Unknown values survive a round trip.
 ///
 /// Source: `ZooDefs.OpCode`.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -94,7 +94,7 @@ opcodes! {
 }
 
 impl OpCode {
-    /// Whether it changes the tree or the sessions, and so takes a zxid.
+    /// Whether the operation changes the tree or the sessions, and so takes a zxid.
     pub fn is_write(self) -> bool {
         matches!(
             self,

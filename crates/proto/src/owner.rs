@@ -10,16 +10,16 @@ pub const TTL_MS_MAX: i64 = (1 << 40) - 1;
 
 const TTL_MARK: i64 = 0xff << 56;
 
-/// What the stored `ephemeralOwner` says a znode is.
+/// The kind of a znode, from its stored `ephemeralOwner`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// Nobody's: it stays until it is deleted.
+    /// No owner: it stays until it is deleted.
     Persistent,
-    /// A session's: it goes with the session.
+    /// Owned by a session: deleted when the session ends.
     Session(SessionId),
-    /// Goes when its last child has gone.
+    /// A container: deleted after its last child.
     Container,
-    /// Goes when it has no children and was not changed for this many milliseconds.
+    /// A TTL znode: deleted when it has no children and was not changed for this many milliseconds.
     Ttl(i64),
 }
 
@@ -66,12 +66,11 @@ impl Owner {
     }
 }
 
-/// What a create asks for.
-///
+/// The kind of znode that a create asks for.
 /// Source: `CreateMode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreateMode {
-    /// The session's own.
+    /// Owned by the session.
     pub ephemeral: bool,
     /// The name gets the parent's counter appended.
     pub sequential: bool,

@@ -1,4 +1,4 @@
-//! Paths: what a znode may be called, and how paths come apart.
+//! Paths: validation and splitting.
 
 /// Why a path is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,7 +50,7 @@ fn look_closely(path: &str) -> Result<(), PathError> {
     for name in rest.split('/') {
         match name {
             "" => return Err(PathError::EmptyName(at)),
-            // The last dot is the one to blame.
+            // The error is reported at the last dot.
             "." | ".." => return Err(PathError::Dots(at + name.len() - 1)),
             _ => {}
         }
@@ -65,8 +65,8 @@ fn look_closely(path: &str) -> Result<(), PathError> {
     Ok(())
 }
 
-/// Whether a path is of printable ASCII, with names that do not start with a dot: nearly all are, and
-/// this is quickly found out.
+/// Whether a path is printable ASCII, and no name starts with a dot. This fast check accepts nearly
+/// all paths.
 fn is_plain(path: &[u8]) -> bool {
     let [b'/', .., last] = path else { return false };
     if *last == b'/' {
@@ -87,15 +87,16 @@ fn is_plain(path: &[u8]) -> bool {
     is_plain_word(u64::from_be_bytes(word), &mut slash_before)
 }
 
-/// Bytes that are looked at together.
+/// Number of bytes checked together.
 const WORD: usize = 8;
 
-/// The same for a part of a path; `slash_before` says whether a slash precedes it, and then whether it ends with one.
+/// The same check for a part of a path. `slash_before`: whether a slash precedes the part; set to
+/// whether the part ends with one.
 fn is_plain_word(word: u64, slash_before: &mut bool) -> bool {
     const fn each(byte: u8) -> u64 {
         u64::from_be_bytes([byte; WORD])
     }
-    // The highest bit of each byte is the answer for it. Where no byte of the word itself has it, no sum goes beyond
+    // The highest bit of each byte is its result. If no input byte has that bit, no sum overflows
     // its byte.
     const ANSWERS: u64 = each(0x80);
     if word & ANSWERS != 0 {
@@ -113,7 +114,7 @@ fn is_plain_word(word: u64, slash_before: &mut bool) -> bool {
     behind_slashes & (slashes | dots) == 0
 }
 
-/// Control characters, what UTF-16 needs surrogates for, private use and specials.
+/// Control characters, characters that need UTF-16 surrogates, private use and specials.
 fn is_forbidden(char: char) -> bool {
     matches!(
         char as u32,
@@ -128,7 +129,7 @@ pub fn split(path: &str) -> Option<(&str, &str)> {
     path.rsplit_once('/')
 }
 
-/// Znodes the service keeps for itself.
+/// Reserved znodes.
 pub mod reserved {
     /// Parent of all reserved znodes.
     pub const ZOOKEEPER: &str = "/zookeeper";
@@ -141,7 +142,7 @@ pub mod reserved {
     /// Name of a quota's usage.
     pub const STATS: &str = "zookeeper_stats";
 
-    /// Whether nobody may delete it.
+    /// Whether a path may not be deleted.
     pub fn is_undeletable(path: &str) -> bool {
         matches!(path, "/" | ZOOKEEPER | QUOTA | CONFIG)
     }

@@ -1,8 +1,6 @@
-//! Java `.properties` text, as `zoo.cfg` and the dynamic configuration files use it.
+//! Java `.properties` text, as used by `zoo.cfg` and the dynamic configuration files.
 //!
-//! Owns the syntax only: what a key means is its reader's business. Every entry keeps the lines it is on, because an error
-//! message without a line number sends an operator searching.
-//!
+//! This module only knows the syntax. Every entry has its line numbers, for error messages.
 //! Source: the class documentation of `java.util.Properties`.
 
 use std::collections::HashMap;
@@ -32,7 +30,7 @@ pub struct Properties {
     pub replaced: Vec<Property>,
 }
 
-/// Text that is no properties file.
+/// A text that is not a properties file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PropertiesError {
     /// `\u` must be followed by four hexadecimal digits.
@@ -50,7 +48,7 @@ pub enum PropertiesError {
 }
 
 impl PropertiesError {
-    /// The line the fault is on, 0 when it is the whole file.
+    /// The line of the error; 0 for the whole file.
     pub fn line(&self) -> u32 {
         match self {
             Self::Escape { line } => *line,
@@ -61,8 +59,8 @@ impl PropertiesError {
 
 /// Parses a file.
 ///
-/// Bytes that are valid UTF-8 are read as such, others as ISO-8859-1; a byte order mark is dropped. (The original always reads
-/// ISO-8859-1.)
+/// Bytes that are valid UTF-8 are read as such, others as ISO-8859-1; a byte order mark is dropped.
+/// (The original always reads ISO-8859-1.)
 ///
 /// # Errors
 /// [`PropertiesError`]: a malformed `\u` escape, or a file that is too large.
@@ -98,7 +96,7 @@ fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\u{c}')
 }
 
-/// Lines as they are on the screen: ended by `\n`, `\r` or `\r\n`.
+/// The lines of a text, ended by `\n`, `\r` or `\r\n`.
 pub fn natural_lines(text: &str) -> Vec<&str> {
     let mut lines = Vec::new();
     let mut rest = text;
@@ -118,7 +116,7 @@ struct Logical {
     text: String,
 }
 
-/// Joins lines, without comments and blank ones.
+/// Joins continued lines, and skips comments and blank lines.
 fn logical_lines(text: &str) -> Vec<Logical> {
     let mut logical = Vec::new();
     let mut lines = (1u32..).zip(natural_lines(text));
@@ -138,7 +136,7 @@ fn logical_lines(text: &str) -> Vec<Logical> {
                 }
                 None => piece = "",
             }
-            // Nothing was there to continue, so this is a line of its own.
+            // There was nothing to continue, so this is a separate line.
             if joined.is_empty() && piece.starts_with(['#', '!']) {
                 piece = "";
             }
@@ -179,7 +177,7 @@ fn unescape(text: &str) -> Option<String> {
     if !text.contains('\\') {
         return Some(text.to_owned());
     }
-    // Through UTF-16, because two escapes in a row may be one character.
+    // Via UTF-16, because two escapes may form one character.
     let mut units: Vec<u16> = Vec::with_capacity(text.len());
     let mut chars = text.chars();
     while let Some(c) = chars.next() {

@@ -1,11 +1,11 @@
-//! What servers of an ensemble say to each other.
+//! Messages between the servers of an ensemble.
 //!
-//! Here: the packets of the quorum port. `body` has what is in them, `election` the messages of the
-//! election port, `auth` the packets of SASL on both. A snapshot between packets is read by
-//! [`crate::snapshot`].
+//! This file has the packets of the quorum port; `body` has their contents, `election` the messages
+//! of the election port, and `auth` the SASL packets of both. [`crate::snapshot`] reads a snapshot
+//! between packets.
 //!
-//! All of them arrive in pieces: a decoder takes what has been received so far, and either removes
-//! one whole message from the front or leaves everything as it is and says that it needs more.
+//! Messages arrive in pieces. A decoder either removes one complete message from the front of the
+//! receive buffer, or changes nothing and returns that it needs more.
 
 mod auth;
 mod body;
@@ -33,10 +33,10 @@ pub use election::{
 /// Bytes of a packet with null data and null authinfo.
 pub const PACKET_BYTES_MIN: usize = 20;
 
-/// Bytes an entry of authinfo has at least: two empty strings.
+/// Minimum size of an authinfo entry: two empty strings.
 const ID_BYTES_MIN: usize = 8;
 
-/// What a packet is. Unknown values survive a round trip.
+/// The kind of a packet. Unknown values survive a round trip.
 ///
 /// Source: `Leader`'s constants.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,8 +61,8 @@ macro_rules! kinds {
 }
 
 impl PacketKind {
-    /// A follower's tree is not the leader's, as digests say. Sent to leaders that announce [`LeaderInfo::exact_digests`];
-    /// the original has no such packet.
+    /// A follower reports a digest mismatch. Sent only to leaders that announce
+    /// [`LeaderInfo::exact_digests`]; the original has no such packet.
     pub const TREE_DIFFERS: Self = Self(0x5a01);
 }
 
@@ -71,13 +71,13 @@ kinds! {
     REQUEST = 1,
     /// The leader proposes a transaction.
     PROPOSAL = 2,
-    /// A learner has a proposal, or the leader's history, on its disk.
+    /// A learner has a proposal, or the leader's history, on disk.
     ACK = 3,
     /// A transaction is committed.
     COMMIT = 4,
-    /// Keeps the connection; the answer reports the sessions that were heard of.
+    /// Keeps the connection alive; the answer reports the sessions heard of.
     PING = 5,
-    /// Whether a session that moves is still valid.
+    /// Asks whether a session that moves is still valid.
     REVALIDATE = 6,
     /// Everything before a learner's sync request has been sent to it.
     SYNC = 7,
@@ -85,17 +85,17 @@ kinds! {
     INFORM = 8,
     /// A reconfiguration is committed.
     COMMITANDACTIVATE = 9,
-    /// The end of the leader's history; in its data the leader's configuration.
+    /// The end of the leader's history; the data contain the leader's configuration.
     NEWLEADER = 10,
     /// A follower introduces itself.
     FOLLOWERINFO = 11,
     /// The learner may serve clients.
     UPTODATE = 12,
-    /// The learner's history is a prefix of the leader's; what is missing follows.
+    /// The learner's history is a prefix of the leader's; the missing part follows.
     DIFF = 13,
-    /// The learner has to cut its log.
+    /// The learner must truncate its log.
     TRUNC = 14,
-    /// A whole snapshot follows.
+    /// A snapshot follows.
     SNAP = 15,
     /// An observer introduces itself.
     OBSERVERINFO = 16,
@@ -127,17 +127,17 @@ impl fmt::Debug for PacketKind {
 /// Source: `zookeeper.jute`, `server.quorum.QuorumPacket`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuorumPacket {
-    /// What it is.
+    /// The kind.
     pub kind: PacketKind,
-    /// What it is about; −1 where there is nothing.
+    /// The zxid that it concerns; −1 if none.
     pub zxid: Zxid,
-    /// What belongs to it, by kind; see the types beside this one.
+    /// The contents, depending on the kind; see the types in `body`.
     pub data: Option<Bytes>,
     /// The credentials of the client behind a REQUEST; null in all others.
     pub authinfo: Option<Vec<Id>>,
 }
 
-/// The zxid of packets that are about none.
+/// The zxid of packets that concern none.
 pub const NO_ZXID: Zxid = Zxid(-1);
 
 impl QuorumPacket {
@@ -161,13 +161,14 @@ impl QuorumPacket {
         self.data.as_deref().unwrap_or_default()
     }
 
-    /// The transaction in a packet of a leader that brings one: PROPOSAL, INFORM, INFORMANDACTIVATE. `None` for every
-    /// other packet.
+    /// The transaction in a PROPOSAL, INFORM or INFORMANDACTIVATE of a leader; `None` for other
+    /// packets.
     ///
-    /// A learner logs and applies what these packets bring, so a receiver calls this before anything else sees them.
+    /// A learner logs and applies these transactions, so it must call this before it uses the
+    /// packet in any other way.
     ///
     /// # Errors
-    /// [`DecodeError`] for a transaction that cannot be read, or whose own zxid is not that of its packet.
+    /// [`DecodeError`] if the transaction cannot be decoded, or its zxid differs from the packet's.
     pub fn txn(&self) -> Result<Option<TxnRecord<'_>>, DecodeError> {
         let record = match self.kind {
             PacketKind::PROPOSAL | PacketKind::INFORM => self.body(),
@@ -182,14 +183,14 @@ impl QuorumPacket {
         Ok(Some(record))
     }
 
-    /// Takes one packet off the front of what has been received; `None` needs more and takes
-    /// nothing.
+    /// Removes one packet from the front of the receive buffer. `None`: it is incomplete, and
+    /// nothing was removed.
     ///
-    /// `field_bytes_max` bounds the data, and everything in authinfo together.
+    /// `field_bytes_max` limits the data, and the whole authinfo.
     ///
     /// # Errors
-    /// [`DecodeError`] for a length beyond the limit or a null inside authinfo: there is no telling
-    /// where the next packet would begin.
+    /// [`DecodeError`] for a length above the limit or a null inside authinfo: the start of the
+    /// next packet is then unknown.
     pub fn decode(
         buffer: &mut BytesMut,
         field_bytes_max: usize,
@@ -200,7 +201,7 @@ impl QuorumPacket {
         };
         let end = from.position();
         let data = head.data.map(|(start, data_end)| {
-            // What is behind the data has been read already.
+            // The part after the data was already decoded.
             let data = take(buffer, start, data_end);
             bytes::Buf::advance(buffer, end - data_end);
             data
@@ -230,7 +231,7 @@ impl Head {
         let at = from.position();
         let count = from.int()?;
         let authinfo = match usize::try_from(count) {
-            // Below −1 reads as empty, as every vector does in the original.
+            // Values below −1 mean empty, as for every vector in the original.
             Err(_) => (count != -1).then(Vec::new),
             Ok(count_wanted) if count_wanted > field_bytes_max / ID_BYTES_MIN => {
                 return Err(DecodeError::Length { at, length: count });

@@ -1,4 +1,4 @@
-//! What servers send: the header and the body of every answer, and notifications.
+//! Messages from servers: the header and body of every answer, and notifications.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ record! {
         xid: Xid,
         /// Last zxid this server had applied when it answered.
         zxid: Zxid,
-        /// What went wrong.
+        /// The error code.
         err: ErrorCode,
     }
 }
@@ -28,14 +28,14 @@ pub struct ConnectResponse {
     pub timeout_ms: i32,
     /// The session, or 0.
     pub session_id: SessionId,
-    /// What proves ownership of the session later.
+    /// The password that proves ownership of the session.
     pub password: [u8; PASSWORD_BYTES],
-    /// Whether this server is read-only; `None` for clients that did not say whether they care.
+    /// Whether this server is read-only; `None` for clients that did not send the flag.
     pub read_only: Option<bool>,
 }
 
 impl ConnectResponse {
-    /// Says that the session is over.
+    /// Tells the client that its session has expired.
     pub fn refused(read_only: Option<bool>) -> Self {
         Self {
             timeout_ms: 0,
@@ -70,7 +70,7 @@ record! {
     }
 }
 
-/// What happened to a znode.
+/// The kind of change of a znode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EventType(pub i32);
 
@@ -116,12 +116,11 @@ impl EventType {
 pub struct KeeperState(pub i32);
 
 impl KeeperState {
-    /// Connected; the only one servers send.
+    /// Connected; servers send no other state.
     pub const SYNC_CONNECTED: Self = Self(3);
 }
 
-/// Which watches checkWatches and removeWatches mean.
-///
+/// The watches that checkWatches and removeWatches refer to.
 /// Source: `Watcher.WatcherType`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatcherType {

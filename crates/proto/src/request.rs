@@ -1,4 +1,4 @@
-//! What clients send: the header and the body of every request.
+//! Messages from clients: the header and body of every request.
 
 use std::borrow::Cow;
 
@@ -19,20 +19,20 @@ record! {
     }
 }
 
-/// The first frame of a connection: a new session, or an old one to go on with.
+/// The first frame of a connection: creates a session or renews one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectRequest<'a> {
     /// Ignored; clients send 0.
     pub protocol_version: i32,
     /// The newest zxid the client has seen.
     pub last_zxid_seen: Zxid,
-    /// Wished session timeout, in milliseconds.
+    /// Requested session timeout, in milliseconds.
     pub timeout_ms: i32,
-    /// The session to go on with, or 0.
+    /// The session to renew, or 0.
     pub session_id: i64,
-    /// Its password; anything when there is none.
+    /// Its password; ignored for a new session.
     pub password: Data<'a>,
-    /// Whether a read-only server would do; `None` from clients before 3.4, which do not say.
+    /// Whether a read-only server is acceptable; `None` from clients before 3.4.
     pub read_only: Option<bool>,
 }
 
@@ -209,13 +209,13 @@ record! {
         leaving: Option<Text<'a>>,
         /// The whole new membership instead.
         members: Option<Text<'a>>,
-        /// Version the change is conditional on, or −1.
+        /// Condition: the current version of the configuration, or −1.
         config_id: i64,
     }
 }
 
 record! {
-    /// Stands before every operation and result of a multi, and ends it.
+    /// Header of every operation and result of a multi, and its end marker.
     MultiHeader {
         /// The operation's type, the result's, or −1.
         op: OpCode,
@@ -234,7 +234,7 @@ impl MultiHeader {
 /// One operation of a multi or multiRead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MultiOp<'a> {
-    /// A create of any kind; the type is already settled by the flags.
+    /// A create of any kind; the opcode already reflects the flags.
     Create(OpCode, CreateTtl<'a>),
     /// Removal.
     Delete(PathVersion<'a>),
@@ -249,7 +249,7 @@ pub enum MultiOp<'a> {
 }
 
 impl MultiOp<'_> {
-    /// Whether it changes nothing; a list has operations of one kind.
+    /// Whether it is a read; all operations of a list are of the same kind.
     pub fn is_read(&self) -> bool {
         matches!(self, Self::GetData(_) | Self::GetChildren(_))
     }
@@ -265,19 +265,19 @@ impl MultiOp<'_> {
     }
 }
 
-/// Most operations one multi may have: each has at least nine bytes of header, so this is above what
-/// a frame of the default size holds, and bounds what a larger frame can ask for.
+/// Maximum number of operations of a multi. Each has at least nine bytes of header, so a frame of
+/// the default size cannot exceed it. It limits the cost of larger frames.
 pub const MULTI_OPS_MAX: usize = 1 << 20;
 
-/// Reads the operations of a multi (`reads` false) or a multiRead (`reads` true).
+/// Decodes the operations of a multi (`reads` false) or a multiRead (`reads` true).
 ///
-/// A create is re-typed by its flags, as the original does on decoding; a createTTL whose flags say
-/// otherwise is what they say, and its ttl does not count.
+/// The flags of a create decide its type, as in the original. The flags of a createTTL may make it
+/// another create, whose TTL is ignored.
 ///
 /// # Errors
-/// [`DecodeError::Null`] for a create without an ACL whose flags are known, another [`DecodeError`]
-/// for an operation that does not belong into such a list, flags that its record cannot have, or
-/// bytes that end early.
+/// [`DecodeError::Null`] for a create without an ACL whose flags are valid. Another [`DecodeError`]
+/// for an operation that may not be in such a list, flags that do not fit the record, or truncated
+/// bytes.
 pub fn multi_ops<'a>(from: &mut Decoder<'a>, reads: bool) -> Result<Vec<MultiOp<'a>>, DecodeError> {
     let mut ops: Vec<MultiOp<'a>> = Vec::new();
     loop {

@@ -1,13 +1,13 @@
-//! What proves that a client owns a session.
+//! The password that proves ownership of a session.
 
 use crate::SessionId;
 use crate::reply::PASSWORD_BYTES;
 
-/// The password the original gives a session.
+/// The original's password for a session.
 ///
-/// It is computable from the id alone, so it proves nothing against an attacker who knows the id;
-/// but any server of a mixed ensemble must be able to check any session.
-/// Source: `ZooKeeperServer.generatePasswd`, `java.util.Random`.
+/// It is derived from the id alone, so it does not stop an attacker who knows the id. But every
+/// server of a mixed ensemble must be able to check it. Source: `ZooKeeperServer.generatePasswd`,
+/// `java.util.Random`.
 pub fn compatible_password(session: SessionId) -> [u8; PASSWORD_BYTES] {
     const MULTIPLIER: u64 = 0x5_deec_e66d;
     const MASK: u64 = (1 << 48) - 1;
@@ -22,7 +22,7 @@ pub fn compatible_password(session: SessionId) -> [u8; PASSWORD_BYTES] {
     password
 }
 
-/// Compares two passwords in a time that does not depend on where they differ.
+/// Compares two passwords in constant time for equal lengths.
 pub fn same_password(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
 }

@@ -1,9 +1,8 @@
-//! A snapshot on its way from a leader to a learner.
+//! Snapshot transfer from a leader to a learner.
 //!
-//! What a snapshot file has between its header and its first checksum, then a signature. There is no
-//! length in front of it: [`SnapshotReader`] finds out where it ends, record by record, so that
-//! neither side ever holds it whole.
-//!
+//! The bytes are those of a snapshot file between its header and its first checksum, followed by a
+//! signature. There is no length prefix: [`SnapshotReader`] finds the end record by record, so that
+//! neither side holds the whole snapshot in memory.
 //! Source: `LearnerHandler.run`, `Learner.syncWithLeader`, `SerializeUtils`.
 
 use std::borrow::Cow;
@@ -13,16 +12,16 @@ use zebu_jute::{Decode, DecodeError, Decoder, Encode, Encoder};
 use crate::stream::{if_complete, limited};
 use crate::{Acl, Id, Perms, STAT_PERSISTED_BYTES, SessionId, StatPersisted};
 
-/// The path behind the last znode.
+/// The path that marks the end of the znodes.
 const END: &str = "/";
 
-/// What comes behind the end.
+/// The signature after the end.
 pub const SIGNATURE: &str = "BenWasHere";
 
-/// Bytes of both.
+/// Size of end marker and signature.
 const END_BYTES: usize = size_of::<i32>() + END.len() + size_of::<i32>() + SIGNATURE.len();
 
-/// Bytes of a znode beside its path and its data.
+/// Size of a znode without its path and data.
 const NODE_FIXED_BYTES: usize = 2 * size_of::<i32>() + size_of::<i64>() + STAT_PERSISTED_BYTES;
 
 /// A part of a snapshot.
@@ -37,7 +36,7 @@ pub enum SnapshotRecord<'a> {
     },
     /// An ACL. All of them come between the sessions and the znodes.
     Acl {
-        /// The number that znodes have instead of it.
+        /// The number by which znodes refer to it.
         id: i64,
         /// The ACL.
         acl: Vec<Acl>,
@@ -53,11 +52,11 @@ pub enum SnapshotRecord<'a> {
         /// Its stat.
         stat: StatPersisted,
     },
-    /// Nothing more; what follows is a packet again.
+    /// The end; a packet follows.
     End,
 }
 
-/// Where a reader is.
+/// The position of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     SessionCount,
@@ -69,18 +68,18 @@ enum Part {
     Done,
 }
 
-/// What was passed over by [`SnapshotReader::skip`].
+/// The result of [`SnapshotReader::skip`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Skipped {
-    /// How many bytes the caller is to take.
+    /// Number of bytes that the caller must consume.
     pub bytes: usize,
-    /// How many of them are in front of the end: what a file has, too.
+    /// How many of them precede the end marker: those that a snapshot file has too.
     pub content: usize,
-    /// How many znodes are in them.
+    /// Number of znodes.
     pub znodes: u64,
 }
 
-/// Finds the records in a snapshot that arrives in pieces.
+/// Finds the records of a snapshot that arrives in pieces.
 #[derive(Clone, Debug)]
 pub struct SnapshotReader {
     part: Part,
@@ -88,8 +87,8 @@ pub struct SnapshotReader {
 }
 
 impl SnapshotReader {
-    /// A reader at the beginning. A path, the data of a znode and an ACL may have
-    /// `record_bytes_max` bytes each.
+    /// A reader at the start. A path, a znode's data and an ACL may have `record_bytes_max` bytes
+    /// each.
     pub fn new(record_bytes_max: usize) -> Self {
         Self { part: Part::SessionCount, record_bytes_max }
     }
@@ -99,21 +98,21 @@ impl SnapshotReader {
         self.part == Part::Done
     }
 
-    /// The record at the front of what has been received and not taken yet, and how many bytes of it
-    /// the caller is to take; `None` needs more, and nothing is to be taken.
+    /// Returns the first record of the unconsumed bytes, and the number of bytes that the caller
+    /// must consume. `None`: it is incomplete; consume nothing.
     ///
     /// # Errors
-    /// [`DecodeError`]; the connection is of no more use. Offsets count from the front.
+    /// [`DecodeError`]: close the connection. Offsets count from the start of `received`.
     ///
     /// # Panics
-    /// When the end has been seen.
+    /// After the end.
     #[inline]
     pub fn next<'b>(
         &mut self,
         received: &'b [u8],
     ) -> Result<Option<(SnapshotRecord<'b>, usize)>, DecodeError> {
         assert!(!self.is_done(), "nothing comes behind the end");
-        // Counts belong to the record behind them, so that all moves on or nothing.
+        // A count is consumed together with its first record, or not at all.
         let mut part = self.part;
         let mut from = Decoder::new(received);
         let Some(record) = if_complete(self.record(&mut part, &mut from))? else {
@@ -123,8 +122,8 @@ impl SnapshotReader {
         Ok(Some((record, from.position())))
     }
 
-    /// Passes over all records that are whole in what has been received and not taken yet. What is in a znode is
-    /// not looked at: who reads it may still find it to be none.
+    /// Skips all complete records in the unconsumed bytes. It does not check the contents of
+    /// znodes, so they may still prove invalid.
     ///
     /// # Errors
     /// As for [`SnapshotReader::next`].
@@ -152,7 +151,7 @@ impl SnapshotReader {
         Ok(skipped)
     }
 
-    /// How many bytes the znode at the front has; `None` when it is the end.
+    /// The size of the first znode; `None` at the end marker.
     fn node_bytes(&self, received: &[u8]) -> Result<Option<usize>, DecodeError> {
         let mut from = Decoder::new(received);
         let path = limited(&mut from, self.record_bytes_max)?.ok_or(DecodeError::Null { at: 0 })?;
@@ -192,7 +191,8 @@ impl SnapshotReader {
                     let path = path.ok_or(DecodeError::Null { at })?;
                     if path != END.as_bytes() {
                         return Ok(SnapshotRecord::Node {
-                            // Nearly always it is text, which is found out faster than what else it is.
+                            // Nearly always it is text, which is found out faster than what else it
+                            // is.
                             path: std::str::from_utf8(path)
                                 .map_or_else(|_| String::from_utf8_lossy(path), Cow::Borrowed),
                             data: limited(from, self.record_bytes_max)?,
@@ -238,13 +238,13 @@ impl SnapshotReader {
     }
 }
 
-/// Below zero is nothing, as in the original.
+/// Negative counts mean zero, as in the original.
 fn count(from: &mut Decoder<'_>) -> Result<u32, DecodeError> {
     Ok(u32::try_from(from.int()?).unwrap_or(0))
 }
 
-/// Appends what a snapshot begins with: sessions with their timeouts in milliseconds, and ACLs by
-/// the numbers that znodes have.
+/// Appends the start of a snapshot: sessions with their timeouts in milliseconds, and ACLs by their
+/// numbers.
 pub fn encode_tables<A: AsRef<[Acl]>>(
     sessions: &[(SessionId, i32)],
     acls: &[(i64, A)],
@@ -262,7 +262,7 @@ pub fn encode_tables<A: AsRef<[Acl]>>(
     }
 }
 
-/// Appends a znode; the root, with the empty path, comes first, parents before children.
+/// Appends a znode. The root, with the empty path, comes first, and parents before children.
 ///
 /// # Panics
 /// For the path that marks the end.

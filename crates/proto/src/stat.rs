@@ -1,4 +1,4 @@
-//! What is known of a znode beside its data.
+//! The stat of a znode.
 
 use zebu_jute::record;
 
@@ -40,7 +40,7 @@ record! {
 }
 
 record! {
-    /// A znode's stat as snapshots keep it.
+    /// A znode's stat in snapshots.
     #[derive(Copy, Default)]
     fixed StatPersisted {
         /// Zxid of its creation.
@@ -65,11 +65,11 @@ record! {
 }
 
 impl StatPersisted {
-    /// What clients see, given the rest that the stat shows.
+    /// The stat that clients see.
     ///
-    /// `normal_ephemeral` says whether the owner is a session. Creations and deletions both count in
-    /// the visible `cversion`, so it is twice the creations less the children that are left.
-    /// Source: `DataNode.copyStat`.
+    /// `normal_ephemeral`: whether the owner is a session. The visible `cversion` counts creations
+    /// and deletions, so it is twice the creations minus the remaining children. Source:
+    /// `DataNode.copyStat`.
     pub fn visible(&self, normal_ephemeral: bool, data_length: usize, children: u32) -> Stat {
         Stat {
             czxid: self.czxid,

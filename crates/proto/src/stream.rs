@@ -1,16 +1,16 @@
-//! Reading records from a stream that arrives in pieces.
+//! Reads records from a stream that arrives in pieces.
 //!
-//! **Invariant:** a length is checked against its limit as soon as its four bytes are there, before
-//! anything waits for the bytes it promises or makes room for them.
+//! **Invariant:** a length is checked against its limit as soon as its four bytes have arrived,
+//! before waiting for that many bytes or allocating memory for them.
 
 use bytes::{Buf, Bytes, BytesMut};
 use zebu_jute::{DecodeError, Decoder};
 
-/// Up to here a field is copied out of the receive buffer, so that a small packet which is kept does
-/// not keep the whole buffer; a larger one is taken out of it without copying.
+/// Fields up to this size are copied out of the receive buffer, so that a small packet does not
+/// keep the whole buffer alive. Larger ones share the buffer.
 const COPY_BYTES_MAX: usize = 16 * 1024;
 
-/// Turns the end of what is there into `None`.
+/// Turns a premature end into `None`.
 #[inline]
 pub(crate) fn if_complete<T>(result: Result<T, DecodeError>) -> Result<Option<T>, DecodeError> {
     match result {
@@ -34,7 +34,7 @@ pub(crate) fn limited<'a>(
     from.buffer()
 }
 
-/// Takes the first `end` bytes off the buffer and gives out those from `start` on.
+/// Removes the first `end` bytes of the buffer, and returns those from `start` on.
 pub(crate) fn take(buffer: &mut BytesMut, start: usize, end: usize) -> Bytes {
     if end - start <= COPY_BYTES_MAX {
         let taken = Bytes::copy_from_slice(&buffer[start..end]);

@@ -1,5 +1,4 @@
-//! What is logged: transactions, already validated, with everything fixed that apply needs.
-//!
+//! Transactions as logged: validated, with everything that applying them needs.
 //! Source: `zookeeper.jute`, module `org.apache.zookeeper.txn`; `SerializeUtils.deserializeTxn`.
 
 use std::borrow::Cow;
@@ -24,7 +23,7 @@ record! {
     /// Prefixes every logged transaction.
     #[derive(Copy)]
     fixed TxnHeader {
-        /// The session that asked, 0 for the server itself.
+        /// The requesting session; 0 for the server itself.
         session: SessionId,
         /// The request's xid.
         cxid: i32,
@@ -32,7 +31,7 @@ record! {
         zxid: Zxid,
         /// When it was ordered, in milliseconds since the Unix epoch.
         time_ms: i64,
-        /// What it is.
+        /// The operation.
         op: OpCode,
     }
 }
@@ -61,7 +60,7 @@ pub enum Txn<'a> {
         /// The ephemerals to remove, in order; `None` in logs that do not list them.
         paths: Option<Vec<Text<'a>>>,
     },
-    /// A new znode of any kind; which one is in the type beside it.
+    /// A new znode of any kind; the opcode tells which.
     Create(CreateTxn<'a>),
     /// Removal of a znode, by a client or the reaper.
     Delete {
@@ -86,14 +85,14 @@ pub enum Txn<'a> {
         /// The ACL version it gets.
         version: i32,
     },
-    /// A version check that held; changes nothing.
+    /// A successful version check; changes nothing.
     Check {
         /// The znode.
         path: Text<'a>,
         /// The version it has, plus one.
         version: i32,
     },
-    /// Several transactions, all or none.
+    /// Several transactions, applied together.
     Multi(Vec<(OpCode, Txn<'a>)>),
     /// A request that failed, or an operation of a failed multi; changes nothing.
     Error(ErrorCode),
@@ -128,11 +127,11 @@ pub struct TxnRecord<'a> {
 }
 
 impl<'a> Txn<'a> {
-    /// Reads the body of a transaction of type `op`, which ends where `from` ends or a digest
-    /// follows.
+    /// Decodes the body of a transaction of type `op`. It ends where `from` ends, or before a
+    /// digest.
     ///
     /// # Errors
-    /// [`DecodeError`], also for a type that is not logged.
+    /// [`DecodeError`], also for a type that is never logged.
     pub fn decode(op: OpCode, from: &mut Decoder<'a>) -> Result<Self, DecodeError> {
         Ok(match op {
             OpCode::CREATE_SESSION => Self::CreateSession { timeout_ms: from.int()? },
@@ -199,7 +198,8 @@ impl<'a> Txn<'a> {
     }
 }
 
-/// The paths of a closeSession, or `None` where the log has none: nothing, or only a digest, follows.
+/// The paths of a closeSession; `None` if the log has none, so that nothing or only a digest
+/// follows.
 fn close_session_paths<'a>(from: &mut Decoder<'a>) -> Option<Vec<Text<'a>>> {
     let mut attempt = from.clone();
     let paths = attempt.vector().ok().flatten()?;
@@ -256,12 +256,10 @@ impl<'a> CreateTxn<'a> {
 }
 
 impl<'a> TxnRecord<'a> {
-    /// Reads a log record's body.
-    ///
-    /// Missing bytes behind the transaction mean that it has no digest.
+    /// Decodes a log record's body. Without bytes after the transaction, it has no digest.
     ///
     /// # Errors
-    /// [`DecodeError`] when the body is not a header and a transaction.
+    /// [`DecodeError`] if the body is not a header and a transaction.
     pub fn decode(body: &'a [u8]) -> Result<Self, DecodeError> {
         let mut from = Decoder::new(body);
         let header = TxnHeader::decode(&mut from)?;

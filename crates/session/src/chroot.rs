@@ -1,13 +1,13 @@
-//! The znode a client takes for the root.
+//! Chroot: the znode that a client uses as its root.
 
 use std::borrow::Cow;
 
 use zebu_proto::path::{self, PathError};
 
-/// A prefix that every path gets on its way out and loses on its way in.
+/// A prefix that is added to every outgoing path and removed from every incoming one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chroot {
-    /// Empty for the real root, else a path without a slash at its end.
+    /// Empty for the real root, otherwise a path without a trailing slash.
     prefix: Box<str>,
 }
 
@@ -15,18 +15,18 @@ impl Chroot {
     /// The chroot at `path`; `/` is the real root.
     ///
     /// # Errors
-    /// It is no path.
+    /// `path` is invalid.
     pub fn new(path: &str) -> Result<Self, PathError> {
         path::validate(path)?;
         Ok(Self { prefix: if path == "/" { "".into() } else { path.into() } })
     }
 
-    /// The path of the root as the server knows it.
+    /// The server's path of the root.
     pub fn root(&self) -> &str {
         if self.prefix.is_empty() { "/" } else { &self.prefix }
     }
 
-    /// What the server calls the client's `path`.
+    /// The server's path for the client's `path`.
     pub fn absolute<'a>(&self, path: &'a str) -> Cow<'a, str> {
         if self.prefix.is_empty() {
             Cow::Borrowed(path)
@@ -37,9 +37,10 @@ impl Chroot {
         }
     }
 
-    /// What the server calls a path that begins with the client's `prefix`.
+    /// The server's form of a path that starts with the client's `prefix`.
     ///
-    /// Unlike [`Chroot::absolute`] it keeps the slash of the root: what is appended is below the chroot, not beside it.
+    /// Unlike [`Chroot::absolute`] it keeps the slash of the root: the appended part is below the
+    /// chroot, not beside it.
     pub fn absolute_prefix<'a>(&self, prefix: &'a str) -> Cow<'a, str> {
         match self.prefix.is_empty() {
             true => Cow::Borrowed(prefix),
@@ -53,7 +54,7 @@ impl Chroot {
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// What the client calls the server's `path`; a path that is not below the chroot stays as it is.
+    /// The client's path for the server's `path`. A path outside the chroot stays unchanged.
     pub fn relative<'a>(&self, path: &'a str) -> &'a str {
         match path.strip_prefix(&*self.prefix) {
             Some("") if !self.prefix.is_empty() => "/",
@@ -83,7 +84,7 @@ mod tests {
         assert!(chroot.contains("/app/one") && chroot.contains("/app/one/a"));
     }
 
-    /// A number that the server appends to the root makes a child of it, not a neighbour.
+    /// A counter that the server appends to the root creates a child of it, not a sibling.
     #[test]
     fn what_begins_with_the_root_is_below_it() {
         let chroot = Chroot::new("/app").unwrap();

@@ -1,4 +1,4 @@
-//! What goes into a session and what comes out of it.
+//! Inputs and outputs of a session.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use zebu_proto::{ErrorCode, EventType, SessionId, WatcherType, Zxid};
 
 use crate::{Candidate, Frame, Registration, Series, WatcherId};
 
-/// A request: a number the caller chooses, each greater than the one before.
+/// Identifies a request: chosen by the caller, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
-/// One attempt to connect, and the connection that came of it.
+/// Identifies an attempt to connect, and the resulting connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Attempt(pub u64);
 
-/// What lets a client go on with a session: keep it secret, whoever has it owns the session.
+/// What another client needs to continue a session. Keep it secret: its holder owns the session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Ticket {
     /// The session.
     pub id: SessionId,
-    /// What proves that it is ours.
+    /// The password that proves ownership.
     pub password: [u8; PASSWORD_BYTES],
 }
 
@@ -33,30 +33,32 @@ impl std::fmt::Debug for Ticket {
     }
 }
 
-/// What a session is configured with.
+/// Options of a session.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The session timeout to ask for; the server may settle on another.
+    /// The requested session timeout; the server may choose another one.
     pub timeout: Duration,
-    /// Whether a server without a quorum will do for a while.
+    /// Whether a read-only server is acceptable for a while.
     pub read_only: bool,
-    /// Whether watches move along to the next connection; else they are over with theirs.
+    /// Whether watches are restored on the next connection. Otherwise they end with their
+    /// connection.
     pub restore_watches: bool,
-    /// Whether the client proves with SASL who it is, at the beginning of each connection.
+    /// Whether the client authenticates with SASL at the start of each connection.
     pub sasl: bool,
-    /// A session to go on with.
+    /// The session to continue.
     pub resume: Option<Ticket>,
-    /// How long a request waits for a connection before it fails, unsent.
+    /// How long an unsent request waits for a connection before it fails.
     pub connection_wait: Duration,
-    /// How long a request may go unanswered, counted from when it was made; `None`: as long as its connection stands.
+    /// How long a request may stay unanswered, from its submission; `None`: as long as its
+    /// connection lives.
     pub request_timeout: Option<Duration>,
-    /// How long servers are looked for before the session is given up; `None`: for ever.
+    /// How long to look for a server before the session is given up; `None`: forever.
     pub give_up: Option<Duration>,
-    /// Largest request that is sent; larger ones make servers close the connection.
+    /// Maximum size of a request in bytes; servers close the connection on larger ones.
     pub request_bytes_max: usize,
-    /// Most requests that may be unanswered.
+    /// Maximum number of unanswered requests.
     pub pending_max: usize,
-    /// Decides the order of servers and the delays.
+    /// Seed for the order of servers and for delays.
     pub seed: u64,
 }
 
@@ -79,62 +81,63 @@ impl Default for Options {
     }
 }
 
-/// A request to be sent.
+/// A request to send.
 #[derive(Clone, Debug)]
 pub struct Submission {
-    /// What its answer will be known by.
+    /// Identifies the answer.
     pub id: RequestId,
     /// Its bytes.
     pub frame: Frame,
-    /// What else it does to the session's watches when it succeeds.
+    /// How success changes the session's watches.
     pub effect: Effect,
-    /// Where it belongs to a series: it is not sent once an earlier one of them may not have been executed.
+    /// The series of the request, if any. The request is not sent if an earlier one of the series
+    /// may not have been executed.
     pub series: Option<Series>,
 }
 
-/// What a request that succeeds does to the session's watches.
+/// How a successful request changes the session's watches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing.
+    /// Not at all.
     #[default]
     None,
-    /// It leaves one.
+    /// It sets a watch.
     Watch(Registration),
-    /// It removes those of a kind; whoever waits for them is told so.
+    /// It removes watches of a kind; their watchers are told.
     Unwatch {
-        /// Where, as the server calls it.
+        /// The server's path.
         path: Arc<str>,
-        /// Which.
+        /// The kind of watches.
         kind: WatcherType,
     },
 }
 
-/// What a server says of itself when asked for its mode.
+/// A server's answer to a probe of its mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probe {
-    /// It has a quorum.
+    /// It is connected to a quorum.
     ReadWrite,
-    /// It has none, cannot be reached, or does not say.
+    /// It is not, cannot be reached, or does not answer.
     Other,
 }
 
-/// What a server asks a client that proves with SASL who it is.
+/// What a server sends to a client during SASL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Challenge {
-    /// Nothing yet: clients begin.
+    /// Nothing: the client starts.
     First,
-    /// This token. Servers without SASL send none.
+    /// This token; `None` from servers without SASL.
     Token(Option<Bytes>),
 }
 
-/// What a client says to a [`Challenge`].
+/// The client's reply to a [`Challenge`].
 #[derive(Clone, PartialEq, Eq)]
 pub enum Proof {
     /// Send this token, which may be empty.
     Token(Vec<u8>),
-    /// Each side has proved itself.
+    /// The exchange is complete.
     Done,
-    /// The server does not prove itself, or the client cannot: the session is over.
+    /// Either side failed to prove its identity: the session ends.
     Failed,
 }
 
@@ -149,140 +152,142 @@ impl std::fmt::Debug for Proof {
     }
 }
 
-/// Everything that can happen to a session.
+/// Events that a session reacts to.
 #[derive(Debug)]
 pub enum Input {
-    /// Time has passed. Also starts a new session.
+    /// Time passed. The first tick starts the session.
     Tick,
-    /// The names of the servers were resolved; empty when they could not be.
+    /// The servers' names were resolved; empty if that failed.
     Resolved(Vec<Candidate>),
-    /// A connection stands.
+    /// A connection is open.
     Connected(Attempt),
-    /// A connection did not come about, or is gone.
+    /// A connection failed or ended.
     Disconnected(Attempt),
-    /// A frame came, without its length.
+    /// A frame arrived; without its length prefix.
     Frame(Attempt, Bytes),
-    /// Somebody has a request.
+    /// A request was submitted.
     Submit(Submission),
-    /// A request need not be sent if it was not yet.
+    /// A request is no longer needed, if it is still unsent.
     Withdraw(RequestId),
-    /// Credentials for this and all later connections; answered like a request.
+    /// Credentials for this connection and all later ones; answered like a request.
     Authenticate {
-        /// What the answer will be known by.
+        /// Identifies the answer.
         id: RequestId,
         /// The scheme.
         scheme: String,
         /// The credentials, in the scheme's own form.
         auth: Vec<u8>,
     },
-    /// Nobody waits for these events any more.
+    /// A watcher no longer waits for events.
     Unwatch(WatcherId),
-    /// What is to be said to the [`Challenge`] of an attempt. To give the attempt up for another, as where whoever issues
-    /// tickets cannot be reached, report [`Input::Disconnected`].
+    /// The reply to the [`Challenge`] of an attempt. To abandon the attempt, for example because
+    /// the ticket server is unreachable, report [`Input::Disconnected`].
     Proof(Attempt, Proof),
-    /// A server was asked whether it has a quorum.
+    /// The result of a probe.
     Probed(SocketAddr, Probe),
-    /// The session shall end, after everything submitted so far; answered like a request.
+    /// The session should end after everything submitted so far; answered like a request.
     Close(RequestId),
 }
 
-/// Everything a session can ask for, to be done in the order given.
+/// Effects that a session asks for, to be carried out in the given order.
 ///
-/// Every [`Input::Submit`], [`Input::Authenticate`] and [`Input::Close`] comes out exactly once, as an
-/// [`Output::Done`].
+/// Every [`Input::Submit`], [`Input::Authenticate`] and [`Input::Close`] is answered exactly once,
+/// with an [`Output::Done`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Find out the servers' addresses; report [`Input::Resolved`].
+    /// Resolve the servers' names; report [`Input::Resolved`].
     Resolve,
-    /// Connect to a server; report [`Input::Connected`] or [`Input::Disconnected`]. There is at most one
-    /// connection: this one replaces an earlier attempt.
+    /// Connect to a server; report [`Input::Connected`] or [`Input::Disconnected`]. This replaces
+    /// an earlier attempt: there is at most one connection.
     Connect(Attempt, SocketAddr),
-    /// Close the connection, or stop trying.
+    /// Close the connection, or stop connecting.
     Disconnect(Attempt),
-    /// Send these bytes, which are whole frames.
+    /// Send these bytes, which are complete frames.
     Send(Vec<u8>),
-    /// Ask a server, on a connection of its own, whether it has a quorum; report [`Input::Probed`].
+    /// Ask a server, on a separate connection, whether it has a quorum; report [`Input::Probed`].
     Probe(SocketAddr),
-    /// Say what SASL answers; report [`Input::Proof`]. [`Challenge::First`] begins an exchange, the others go on with it.
+    /// Compute the SASL reply; report [`Input::Proof`]. [`Challenge::First`] starts an exchange,
+    /// others continue it.
     Prove(Attempt, Challenge),
     /// The session's state has changed.
     State(State),
     /// A request is finished.
     Done(RequestId, Result<Answer, Failure>),
-    /// Somebody's watch has fired.
+    /// A watch has fired.
     Event {
-        /// Whose.
+        /// Its watcher.
         watcher: WatcherId,
         /// What happened.
         kind: EventType,
-        /// Where, as the server calls it.
+        /// The server's path.
         path: Bytes,
-        /// The transaction that did it, where the server says so.
+        /// The transaction that caused it, if the server reports that.
         zxid: Option<Zxid>,
-        /// Whether the watch is over with this.
+        /// Whether the watch has ended.
         last: bool,
     },
 }
 
-/// What a server answered.
+/// A server's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The newest transaction of the server when it answered; of a write, its own.
+    /// The server's last zxid when it answered; for a write, that of the write.
     pub zxid: Zxid,
-    /// What went wrong.
+    /// The error code.
     pub err: ErrorCode,
-    /// The bytes behind the header.
+    /// The bytes after the header.
     pub body: Bytes,
 }
 
 /// Why a request has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// It was sent, and the connection went away before the answer came: it may have been executed.
+    /// The connection was lost after sending: the request may have been executed.
     Lost,
-    /// It was not sent: there was no connection in time.
+    /// Not sent: there was no connection in time.
     NoConnection,
     /// It was not answered in time.
     TimedOut {
-        /// Whether it was sent, so that it may have been executed.
+        /// Whether it was sent, and may have been executed.
         is_sent: bool,
     },
     /// It was not sent: it was withdrawn.
     Withdrawn,
-    /// It was not sent: servers would close the connection over so many bytes.
+    /// Not sent: servers would close the connection because of its size.
     TooLarge,
-    /// It was not sent: too many are unanswered.
+    /// Not sent: too many requests are unanswered.
     TooMany,
-    /// It was not sent: an earlier request of its series was lost, or not sent.
+    /// Not sent: an earlier request of its series was lost or not sent.
     Broken,
-    /// It was not sent: the session is over.
+    /// Not sent: the session has ended.
     Over(Ending),
 }
 
-/// Why a session is over.
+/// Why a session has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ending {
     /// It was closed.
     Closed,
-    /// The servers no longer know it.
+    /// It expired: the servers no longer know it.
     Expired,
-    /// The servers refused its credentials, or want some first.
+    /// The servers refused its credentials, or require some.
     AuthFailed,
-    /// No server was reached for so long that it was given up. The servers may still know it.
+    /// No server could be reached for too long. The servers may still know it.
     GivenUp,
 }
 
-/// How a session stands.
+/// The state of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// There was no connection yet.
+    /// No connection yet.
     Connecting,
-    /// It lives on a server with a quorum.
+    /// Connected to a server with a quorum.
     Connected,
-    /// It lives on a server that answers reads only, and may be behind.
+    /// Connected to a read-only server, whose data may be stale.
     ConnectedReadOnly,
-    /// The connection was lost; another is looked for. Others may have seen the session end.
+    /// The connection was lost, and a new one is being sought. The session may have expired
+    /// meanwhile.
     Disconnected,
-    /// It is over.
+    /// The session has ended.
     Over(Ending),
 }

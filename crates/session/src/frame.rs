@@ -1,11 +1,11 @@
-//! A request as bytes, complete but for its xid.
+//! A request as bytes, complete except for its xid.
 
 use zebu_jute::Encoder;
 use zebu_proto::{OpCode, Xid};
 
 const XID_AT: usize = 4;
 
-/// A request's frame. Its xid is filled in when it is sent, since that is when its place is known.
+/// A request's frame. The xid is filled in on sending, when its order is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     op: OpCode,
@@ -13,7 +13,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// The frame of an `op` whose body `write` writes.
+    /// The frame of an `op` with the body that `write` produces.
     pub fn new(op: OpCode, write: impl FnOnce(&mut Encoder<'_>)) -> Self {
         let mut bytes = Vec::with_capacity(128);
         let mut out = Encoder::new(&mut bytes);
@@ -22,23 +22,23 @@ impl Frame {
         out.int(op.0);
         write(&mut out);
         let length = bytes.len() - 4;
-        // A length that no server takes is refused before it is sent, so it need not be right.
+        // An impossible length is refused before sending, so its value does not matter.
         let length = i32::try_from(length).unwrap_or(i32::MAX);
         bytes[..4].copy_from_slice(&length.to_be_bytes());
         Self { op, bytes }
     }
 
-    /// What it asks for.
+    /// The operation.
     pub fn op(&self) -> OpCode {
         self.op
     }
 
-    /// Bytes behind the length, which is what servers limit.
+    /// The payload's length, which servers limit.
     pub fn length(&self) -> usize {
         self.bytes.len() - 4
     }
 
-    /// Appends the frame, with its xid, to what is sent.
+    /// Appends the frame with its xid to `out`.
     pub(crate) fn write(&self, xid: Xid, out: &mut Vec<u8>) {
         let at = out.len();
         out.extend_from_slice(&self.bytes);

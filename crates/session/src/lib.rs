@@ -1,11 +1,11 @@
-//! The client side of one session as one pure state machine: handshake, xids, pings, reconnection,
-//! credentials and watches that outlive a connection, and an answer for every request.
+//! The client side of one session as a pure state machine: handshake, xids, pings, reconnection,
+//! credentials, watches that survive reconnection, and an answer for every request.
 //!
-//! [`Session::step`] is the only door: what happened goes in, what must be done comes out. The client
-//! drives it with real sockets and clocks, a simulator with its own.
+//! [`Session::step`] takes events and returns effects. The client drives it with real sockets and
+//! clocks, the simulator with its own.
 //!
-//! **Invariant:** nothing in here opens a socket, resolves a name, reads a clock, starts a thread or draws
-//! a random number that the seed does not decide.
+//! **Invariant:** this crate opens no socket, resolves no name, reads no clock, starts no thread,
+//! and draws no random number that the seed does not decide.
 //!
 //! **Invariant:** every request is answered exactly once, and sent at most once.
 

@@ -1,4 +1,4 @@
-//! One established connection: what was sent on it and not yet answered.
+//! An established connection, and the requests sent on it but not yet answered.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -10,20 +10,20 @@ use zebu_proto::{OpCode, Xid};
 use crate::event::{Attempt, Effect, RequestId};
 use crate::{Frame, Series};
 
-/// What an answer is awaited for.
+/// What an outstanding answer is for.
 #[derive(Debug)]
 pub(crate) enum Awaited {
-    /// A request of the caller's, and what few have.
+    /// A request of the caller, with its rare properties.
     Request(RequestId, Option<Box<More>>),
-    /// A watch the server was told to forget: whatever it answers.
+    /// A request to remove a watch, whose answer does not matter.
     Unwatch,
-    /// What the server says to a token of SASL.
+    /// A SASL token.
     Proof,
     /// The end of the session.
     Close,
 }
 
-/// What few requests have.
+/// Properties that few requests have.
 #[derive(Debug)]
 pub(crate) struct More {
     pub(crate) effect: Effect,
@@ -36,7 +36,7 @@ impl Awaited {
         Self::Request(id, has_more.then(|| Box::new(More { effect, series })))
     }
 
-    /// The path on which it leaves a watch.
+    /// The path on which the request sets a watch.
     fn registers(&self) -> Option<&Arc<str>> {
         match self {
             Self::Request(_, Some(more)) => match &more.effect {
@@ -51,7 +51,7 @@ impl Awaited {
 #[derive(Debug)]
 struct Sent {
     xid: Xid,
-    /// When it was asked for. Never earlier than that of the one before.
+    /// When it was submitted. Never earlier than the previous one.
     made: Duration,
     awaited: Awaited,
 }
@@ -62,21 +62,21 @@ pub(crate) struct Link {
     pub(crate) attempt: Attempt,
     pub(crate) server: SocketAddr,
     pub(crate) read_only: bool,
-    /// When something last came.
+    /// When something was last received.
     pub(crate) heard: Duration,
     /// When something was last sent.
     pub(crate) spoke: Duration,
-    /// When the newest thing was sent that the server has answered, or asked for where that is earlier.
+    /// When the newest answered request was sent, or submitted if that is earlier.
     proven: Duration,
-    /// When heartbeats were sent that are not answered yet, oldest first.
+    /// When the unanswered pings were sent, oldest first.
     pings: VecDeque<Duration>,
-    /// Credentials sent and not yet answered, as places in the session's list.
+    /// Unanswered credentials, as indexes into the session's list.
     pub(crate) credentials: VecDeque<usize>,
-    /// A read-write server found while this one is read-only: the session moves there when everything
-    /// sent is answered.
+    /// A read-write server found while this one is read-only. The session moves there once all
+    /// requests are answered.
     pub(crate) moving_to: Option<SocketAddr>,
     sent: VecDeque<Sent>,
-    /// Paths on which a request on its way leaves a watch, and how many of them.
+    /// Paths on which requests in flight set watches, with their numbers.
     registering: BTreeMap<Arc<str>, u32>,
     xid: Xid,
 }
@@ -128,7 +128,7 @@ impl Link {
         awaited: Awaited,
         out: &mut Vec<u8>,
     ) {
-        // As clients of the original: from 1 to 2^31 − 2, then again from 1.
+        // As in clients of the original: from 1 to 2^31 − 2, then again from 1.
         self.xid = Xid(if self.xid.0 == i32::MAX - 1 { 1 } else { self.xid.0 + 1 });
         assert!(0 < self.xid.0 && self.xid.0 < i32::MAX, "{:?} has a meaning of its own", self.xid);
         assert!(self.sent.back().is_none_or(|last| last.made <= made), "older than the one before");
@@ -140,33 +140,32 @@ impl Link {
         self.spoke = now;
     }
 
-    /// Sends something that has an xid of its own.
+    /// Sends a packet with a special xid.
     pub(crate) fn send_as(&mut self, now: Duration, frame: &Frame, xid: Xid, out: &mut Vec<u8>) {
         assert!(xid.0 < 0, "{xid:?} is a request's");
         frame.write(xid, out);
         self.spoke = now;
     }
 
-    /// Sends a heartbeat.
+    /// Sends a ping.
     pub(crate) fn ping(&mut self, now: Duration, out: &mut Vec<u8>) {
         self.pings.push_back(now);
         self.send_as(now, &Frame::new(OpCode::PING, |_| {}), Xid::PING, out);
     }
 
-    /// The oldest heartbeat is answered. Servers answer more of them than they are sent only when they are broken, which
-    /// proves nothing.
+    /// The oldest ping was answered. Surplus answers of a broken server prove nothing.
     pub(crate) fn pinged(&mut self) {
         if let Some(sent) = self.pings.pop_front() {
             self.proven = self.proven.max(sent);
         }
     }
 
-    /// The server has certainly heard of the session at this time or later.
+    /// The server has heard of the session at this time or later.
     pub(crate) fn proven(&self) -> Duration {
         self.proven
     }
 
-    /// What the answer with this xid is for; `None` when it is not the next one that is due.
+    /// The purpose of the answer with this xid; `None` if it is not the next one due.
     pub(crate) fn answered(&mut self, xid: Xid) -> Option<Awaited> {
         if self.sent.front()?.xid != xid {
             return None;
@@ -184,23 +183,23 @@ impl Link {
         Some(awaited)
     }
 
-    /// Whether a request on its way leaves a watch on this path.
+    /// Whether a request in flight sets a watch on this path.
     pub(crate) fn is_registering(&self, path: &str) -> bool {
         self.registering.contains_key(path)
     }
 
-    /// How many answers are awaited.
+    /// The number of outstanding answers.
     pub(crate) fn sent(&self) -> usize {
         self.sent.len()
     }
 
-    /// When the oldest request that is not answered was made.
+    /// When the oldest unanswered request was submitted.
     pub(crate) fn oldest(&self) -> Option<Duration> {
         self.sent.front().map(|sent| sent.made)
     }
 
-    /// The caller's requests that will get no answer, in the order they were sent, and when they were made. Their
-    /// series are broken.
+    /// The caller's requests that will get no answer, in order, with the time of their submission.
+    /// Breaks their series.
     pub(crate) fn into_lost(self) -> impl Iterator<Item = (RequestId, Duration)> {
         self.sent.into_iter().filter_map(|sent| match sent.awaited {
             Awaited::Request(id, more) => {

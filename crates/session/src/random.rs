@@ -1,8 +1,8 @@
-//! Random choices that a seed decides: the same seed makes the same ones.
+//! Random choices determined by a seed.
 
 use std::time::Duration;
 
-/// A small generator (splitmix64), for spreading clients out, never for secrets.
+/// A small generator (splitmix64). Not for secrets.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 

@@ -1,12 +1,13 @@
-//! Requests that belong together: none is sent after one that may not have been executed.
+//! Series of requests: none is sent after one that may not have been executed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A series of requests, of which the ensemble executes the first few, or all, and never one behind a gap.
+/// A series of requests, of which the ensemble executes a prefix, possibly all, and never one after
+/// a gap.
 ///
-/// Shared by its requests and by whoever makes them. It breaks when one of them is lost or fails unsent; what a
-/// server answers, errors too, does not break it.
+/// Shared by its requests and their submitter. It breaks if a request is lost or fails unsent. An
+/// answer of the server, even an error, does not break it.
 #[derive(Clone, Debug, Default)]
 pub struct Series(Arc<AtomicBool>);
 
@@ -16,7 +17,7 @@ impl Series {
         Self::default()
     }
 
-    /// Whether one of its requests may not have been executed, so that none is sent any more.
+    /// Whether a request of the series may not have been executed, so that no more are sent.
     pub fn is_broken(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }

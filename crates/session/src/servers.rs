@@ -1,39 +1,39 @@
-//! Which server is tried next.
+//! Chooses the next server to try.
 
 use std::net::SocketAddr;
 
 use crate::random::Random;
 
-/// A server that may be connected to.
+/// A server to which the client may connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Candidate {
-    /// Where it is.
+    /// Its address.
     pub address: SocketAddr,
-    /// How far away: in each round those of a smaller rank are tried first.
+    /// Its distance: in each round, servers of lower rank are tried first.
     pub rank: u32,
 }
 
-/// As near as any.
+/// With the lowest rank.
 impl From<SocketAddr> for Candidate {
     fn from(address: SocketAddr) -> Self {
         Self { address, rank: 0 }
     }
 }
 
-/// The servers of one session, in the order in which they are tried.
+/// A session's servers, in the order of attempts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Servers {
     order: Vec<Candidate>,
     next: usize,
-    /// The one tried last; never tried twice in a row when there is another of its rank.
+    /// The server tried last. It is not tried twice in a row if another one has the same rank.
     last: Option<SocketAddr>,
 }
 
 impl Servers {
-    /// Begins a new round over these servers: by rank, and among equals in random order.
+    /// Starts a new round: by rank, and in random order within a rank.
     ///
-    /// Nothing changes but the order when `found` is empty: servers once known stay candidates while
-    /// the names cannot be resolved.
+    /// If `found` is empty, only the order changes: known servers remain candidates while names
+    /// cannot be resolved.
     pub(crate) fn begin_round(&mut self, mut found: Vec<Candidate>, random: &mut Random) {
         if !found.is_empty() {
             found.sort_unstable();

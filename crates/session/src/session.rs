@@ -1,8 +1,9 @@
-//! The session itself: `step` takes what happened and says what must be done.
+//! The session: `step` takes an event and returns effects.
 //!
-//! A request is sent at once when there is a connection; else it waits for one, for a bounded time. What
-//! was sent when a connection is lost is reported as [`Failure::Lost`] and never sent again. Source of the
-//! behaviour: `ClientCnxn`, and the rules in the requirements of sessions, watches and order.
+//! A request is sent at once if there is a connection; otherwise it waits for one, for a limited
+//! time. Requests in flight on a lost connection are reported as [`Failure::Lost`] and never sent
+//! again. Source of the behaviour: `ClientCnxn`, and the requirements of sessions, watches and
+//! order.
 
 mod credentials;
 mod proving;
@@ -30,28 +31,28 @@ use credentials::{Credential, auth_frame};
 
 const REPLY_HEADER_BYTES: usize = 16;
 
-/// Shortest time a server gets to accept a connection and the session.
+/// Minimum time for a server to accept a connection and the session.
 const CONNECT_TIME_MIN: Duration = Duration::from_millis(250);
 
-/// Longest random delay before a lost connection is replaced, so that the clients of a server that died
-/// do not all arrive at the next one in the same moment.
+/// Maximum random delay before reconnecting, so that the clients of a failed server do not all
+/// reach the next one at the same moment.
 const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(1);
 
-/// Pause after the first round over all servers without success; doubles up to [`ROUND_PAUSE_MAX`].
+/// Pause after the first unsuccessful round; doubles up to [`ROUND_PAUSE_MAX`].
 const ROUND_PAUSE_MIN: Duration = Duration::from_millis(50);
 const ROUND_PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// Pause between looks for a read-write server; doubles up to [`PROBE_PAUSE_MAX`].
+/// Pause between probes for a read-write server; doubles up to [`PROBE_PAUSE_MAX`].
 const PROBE_PAUSE_MIN: Duration = Duration::from_millis(100);
 const PROBE_PAUSE_MAX: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 enum Phase {
-    /// A new round over the servers begins at this time.
+    /// A new round starts at this time.
     Waiting(Duration),
-    /// The servers' addresses are awaited until this time.
+    /// Waits for name resolution until this time.
     Resolving(Duration),
-    /// A connection, and the session on it, are awaited until this time.
+    /// Waits for a connection and its session until this time.
     Connecting {
         attempt: Attempt,
         server: SocketAddr,
@@ -62,15 +63,15 @@ enum Phase {
     Over(Ending),
 }
 
-/// How far an attempt to connect has come.
+/// The stage of an attempt to connect.
 #[derive(Debug)]
 enum Stage {
-    /// The connection is awaited.
+    /// Waits for the connection.
     Dialing,
-    /// The answer to the handshake, which was sent at this time, is awaited.
+    /// Waits for the answer to the connect request, which was sent at this time.
     Greeting(Duration),
-    /// The session lives on the connection, and SASL goes on: nothing else is sent before its end. One token is awaited,
-    /// from the server or from the caller.
+    /// The session is established and SASL is in progress: nothing else is sent before its end. The
+    /// next token is due from the caller if `is_asked`, otherwise from the server.
     Proving { link: Box<Link>, is_asked: bool },
 }
 
@@ -99,7 +100,8 @@ pub struct Session {
     state: State,
     random: Random,
     servers: Servers,
-    /// What a resolver said too late for its round; the next one uses it if it is not told anything newer.
+    /// The result of a name resolution that came too late for its round. The next round uses it
+    /// unless a newer one arrives.
     late: Vec<Candidate>,
     attempts: u64,
     round_pause: Duration,
@@ -107,26 +109,28 @@ pub struct Session {
     alone_since: Option<Duration>,
     /// Zero id: there is none yet.
     ticket: Ticket,
-    /// As settled with the server, or as wished.
+    /// The negotiated timeout, or the requested one before that.
     timeout: Duration,
-    /// Whether the ticket is known to servers with a quorum; one of a read-only server's own is not.
+    /// Whether servers with a quorum know the session; they do not know one created by a read-only
+    /// server.
     is_global: bool,
-    /// That of the last request on earlier connections. Servers know a request by its session and its
-    /// xid, so the numbers go on: one may still be on its way through the server that was left.
+    /// The last xid on earlier connections. Numbering continues because servers identify a request
+    /// by session and xid, and an earlier request may still be in flight through the old server.
     xid: Xid,
-    /// Newest zxid of any answer or event: servers behind it are not for us.
+    /// The newest zxid of any answer or event. The client does not connect to servers behind it.
     seen: Zxid,
-    /// Newest zxid of an answer: events of older changes have all arrived. Invariant: `settled <= seen`.
+    /// The newest zxid of an answer: events of older changes have all arrived. Invariant: `settled
+    /// <= seen`.
     settled: Zxid,
-    /// When something was sent last that was answered on an earlier connection.
+    /// When the last request answered on an earlier connection was sent.
     proven: Option<Duration>,
     watches: Watches,
     credentials: Vec<Credential>,
-    /// Requests that wait for a connection, oldest first. Empty while there is one, unless it is to be
-    /// left.
+    /// Requests that wait for a connection, oldest first. Empty while there is one, unless the
+    /// session is about to move.
     waiting: VecDeque<Waiting>,
     probing: Option<Probing>,
-    /// Who waits for the end, and until when.
+    /// The request that waits for the end of the session, and until when.
     closing: Option<(RequestId, Duration)>,
     told: Vec<(WatcherId, bool)>,
 }
@@ -161,9 +165,9 @@ impl Session {
         }
     }
 
-    /// Takes one event and pushes its effects, in the order they must be carried out.
+    /// Takes one event and appends its effects to `out`, in the order they must be carried out.
     ///
-    /// `now` is the time since some moment before the session started, and never goes back. When
+    /// `now`: time since some moment before the session started; never goes back. When
     /// [`Session::deadline`] has passed, an [`Input::Tick`] is due.
     pub fn step(&mut self, now: Duration, input: Input, out: &mut Vec<Output>) {
         match input {
@@ -207,12 +211,12 @@ impl Session {
         Some(times.into_iter().flatten().fold(phase, Duration::min))
     }
 
-    /// When the session is given up, unless a server is found before.
+    /// When the session is given up if no server is found.
     fn given_up_at(&self) -> Option<Duration> {
         Some(self.alone_since? + self.options.give_up?)
     }
 
-    /// When a request that was sent has gone unanswered for too long.
+    /// When the oldest unanswered request times out.
     fn overdue_at(&self, link: &Link) -> Option<Duration> {
         let timeout = self.options.request_timeout;
         let timeout = timeout.filter(|_| !zebu_proto::mutant!("request timeout ignored"))?;
@@ -220,27 +224,28 @@ impl Session {
         Some(link.oldest().into_iter().chain(asked).min()? + timeout)
     }
 
-    /// How the session stands.
+    /// The state of the session.
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// What lets another client go on with this session; `None` before it is established.
+    /// The ticket with which another client can continue this session; `None` before it is
+    /// established.
     pub fn ticket(&self) -> Option<Ticket> {
         (self.ticket.id != SessionId::NONE).then_some(self.ticket)
     }
 
-    /// The session timeout: as settled with the server, before that as wished.
+    /// The session timeout: the negotiated one, or the requested one before that.
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// The newest transaction this client knows of.
+    /// The newest transaction that this client has seen.
     pub fn last_zxid(&self) -> Zxid {
         self.seen
     }
 
-    /// The server the session lives on.
+    /// The server of the current connection.
     pub fn server(&self) -> Option<SocketAddr> {
         match &self.phase {
             Phase::Connected(link) => Some(link.server),
@@ -248,8 +253,8 @@ impl Session {
         }
     }
 
-    /// The newest time at which the client is known to have said something that a server has answered. The servers keep the
-    /// session for its timeout from then on, as far as a client can tell. `None` before it is established.
+    /// When the newest answered request was sent. As far as the client can tell, servers keep the
+    /// session for its timeout from then on. `None` before it is established.
     pub fn proven(&self) -> Option<Duration> {
         let link = match &self.phase {
             Phase::Connected(link) => Some(link.proven()),
@@ -258,12 +263,12 @@ impl Session {
         self.proven.max(link)
     }
 
-    /// How many watches the session holds.
+    /// The number of watches.
     pub fn watches(&self) -> usize {
         self.watches.len()
     }
 
-    /// Silence after which another server is looked for: it leaves a third of the timeout to find one.
+    /// Silence after which another server is sought: a third of the timeout is left to find one.
     fn read_timeout(&self) -> Duration {
         self.timeout * 2 / 3
     }
@@ -276,7 +281,8 @@ impl Session {
 
     fn tick(&mut self, now: Duration, out: &mut Vec<Output>) {
         if self.is_global && self.ticket.id == SessionId::NONE {
-            // No session has this id. A server would take it for the wish for a new session, which is none of ours.
+            // A resumed session without an id. A server would take it for a request for a new
+            // session.
             self.end(Ending::Expired, out);
         }
         self.give_up_waiting(now, out);
@@ -289,11 +295,12 @@ impl Session {
         }
         match &mut self.phase {
             Phase::Waiting(at) if *at <= now => {
-                // Half the time in which a server must be found, so that a slow resolver is asked twice.
+                // Half the time in which a server must be found, so that a slow resolver is asked
+                // twice.
                 self.phase = Phase::Resolving(now + self.timeout / 6);
                 out.push(Output::Resolve);
             }
-            // The servers known so far have to do.
+            // Use the servers known so far.
             Phase::Resolving(until) if *until <= now => self.resolved(now, Vec::new(), out),
             Phase::Connecting { until, attempt, .. } if *until <= now => {
                 out.push(Output::Disconnect(*attempt));
@@ -307,7 +314,7 @@ impl Session {
     fn tick_connected(&mut self, now: Duration, out: &mut Vec<Output>) {
         let (read_timeout, ping_interval) = (self.read_timeout(), self.ping_interval());
         let Phase::Connected(link) = &self.phase else { return };
-        // Answers come in order: behind one that is overdue, none comes in time.
+        // Answers come in order: after an overdue one, none comes in time.
         let is_overdue = self.overdue_at(link).is_some_and(|at| at <= now);
         if is_overdue || now >= link.heard + read_timeout {
             self.lose(now, true, out);
@@ -326,7 +333,7 @@ impl Session {
         }
     }
 
-    /// Answers requests that waited too long for a connection, and an end that did.
+    /// Fails requests, and a close, that waited too long for a connection.
     fn give_up_waiting(&mut self, now: Duration, out: &mut Vec<Output>) {
         let mut is_broken = false;
         while self.waiting.front().is_some_and(|waiting| waiting.until <= now) {
@@ -350,7 +357,7 @@ impl Session {
         }
     }
 
-    /// The session is over here; no server was told.
+    /// Ends the session without telling a server.
     fn end_untold(&mut self, ending: Ending, out: &mut Vec<Output>) {
         let closing = self.closing.take();
         self.end(ending, out);
@@ -359,7 +366,7 @@ impl Session {
         }
     }
 
-    /// Answers requests that wait although their series is broken.
+    /// Fails waiting requests whose series is broken.
     fn refuse_broken(&mut self, out: &mut Vec<Output>) {
         self.waiting.retain(|Waiting { submission, .. }| {
             let is_broken = submission.series.as_ref().is_some_and(Series::is_broken);
@@ -383,7 +390,7 @@ impl Session {
         self.next_server(now, out);
     }
 
-    /// Tries the next server, or pauses when all of them were tried.
+    /// Tries the next server, or pauses after the last one.
     fn next_server(&mut self, now: Duration, out: &mut Vec<Output>) {
         match self.servers.next() {
             Some(server) => self.connect(now, server, out),
@@ -398,8 +405,8 @@ impl Session {
     fn connect(&mut self, now: Duration, server: SocketAddr, out: &mut Vec<Output>) {
         self.attempts += 1;
         let attempt = Attempt(self.attempts);
-        // A third of the timeout is left to find a server when one has fallen silent. One that accepts
-        // connections and says nothing must not use it up alone.
+        // A third of the timeout is left to find a server after one has fallen silent. A server
+        // that accepts connections but never answers must not use all of it.
         let servers = u32::try_from(self.servers.len()).unwrap_or(u32::MAX).max(3);
         let until = now + (self.timeout / servers).max(CONNECT_TIME_MIN);
         self.phase = Phase::Connecting { attempt, server, until, stage: Stage::Dialing };
@@ -412,7 +419,7 @@ impl Session {
             return;
         }
         *stage = Stage::Greeting(now);
-        // A session of a read-only server's own means nothing elsewhere.
+        // The session of a read-only server is unknown elsewhere.
         let (id, password) = if self.is_global {
             (self.ticket.id, self.ticket.password)
         } else {
@@ -440,7 +447,7 @@ impl Session {
         }
     }
 
-    /// Reports everything sent as lost, and looks for another server soon.
+    /// Reports requests in flight as lost, and soon looks for another server.
     fn lose(&mut self, now: Duration, close: bool, out: &mut Vec<Output>) {
         let delay = self.random.up_to(RECONNECT_DELAY_MAX.min(self.timeout / 30));
         let phase = std::mem::replace(&mut self.phase, Phase::Waiting(now + delay));
@@ -466,7 +473,7 @@ impl Session {
         self.drop_watches(out);
     }
 
-    /// Without a connection there are no watches either, where they do not move along.
+    /// Ends all watches, unless they are restored on the next connection.
     fn drop_watches(&mut self, out: &mut Vec<Output>) {
         if !self.options.restore_watches {
             let dropped = self.watches.clear();
@@ -483,7 +490,7 @@ impl Session {
         }
     }
 
-    /// The session is over: everything that is open is answered.
+    /// Ends the session and answers all open requests.
     fn end(&mut self, ending: Ending, out: &mut Vec<Output>) {
         self.enter(State::Over(ending), out);
         match std::mem::replace(&mut self.phase, Phase::Over(ending)) {
@@ -502,7 +509,7 @@ impl Session {
         let over = |id| Output::Done(id, Err(Failure::Over(ending)));
         out.extend(asked.chain(waiting).map(over));
         if let Some((id, _)) = self.closing.take() {
-            // Whichever way it ended, it has.
+            // A close succeeds whatever ended the session.
             let body = Bytes::new();
             out.push(Output::Done(id, Ok(Answer { zxid: self.seen, err: ErrorCode::OK, body })));
         }
@@ -533,15 +540,15 @@ impl Session {
             _ => return,
         };
         if understood.is_none() {
-            // Not what was asked for: nothing more of this connection can be believed.
+            // An unexpected frame: the connection is unusable.
             self.lose(now, true, out);
         }
     }
 
-    /// The answer to the handshake.
+    /// Handles the answer to the connect request.
     fn greeted(&mut self, now: Duration, asked: Duration, frame: &Bytes, out: &mut Vec<Output>) {
         let Phase::Connecting { attempt, server, .. } = self.phase else { return };
-        // A read-only server that may not make sessions answers with a header instead.
+        // A read-only server that may not create sessions answers with a reply header instead.
         let refused_here = frame.len() == REPLY_HEADER_BYTES;
         let response = ConnectResponse::from_bytes(frame).ok().filter(|response| {
             let read_only = response.read_only == Some(true);
@@ -556,7 +563,7 @@ impl Session {
             return;
         };
         if response.timeout_ms <= 0 || response.session_id == SessionId::NONE {
-            // Whoever wanted its end has got it.
+            // If the caller wanted to close the session, that is done.
             let closing = self.closing.is_some();
             self.end(if closing { Ending::Closed } else { Ending::Expired }, out);
             return;
@@ -573,7 +580,7 @@ impl Session {
         self.prove(now, link, out);
     }
 
-    /// The session can be used on this connection.
+    /// The session is usable on this connection.
     fn establish(&mut self, now: Duration, mut link: Box<Link>, out: &mut Vec<Output>) {
         let (server, read_only) = (link.server, link.read_only);
         link.heard = now;
@@ -591,7 +598,7 @@ impl Session {
         self.introduce(now, out);
     }
 
-    /// What a new connection is told first: who we are, what we watch, then what waited for it.
+    /// Sends the first requests of a new connection: credentials, watches, then waiting requests.
     fn introduce(&mut self, now: Duration, out: &mut Vec<Output>) {
         let Phase::Connected(link) = &mut self.phase else { return };
         for (place, credential) in self.credentials.iter_mut().enumerate() {
@@ -613,7 +620,7 @@ impl Session {
         }
     }
 
-    /// Any later frame. `None` when it makes no sense.
+    /// Handles any later frame. `None` if it is invalid.
     fn answered(&mut self, now: Duration, mut frame: Bytes, out: &mut Vec<Output>) -> Option<()> {
         let header = ReplyHeader::from_bytes(&frame).ok()?;
         frame.advance(REPLY_HEADER_BYTES);
@@ -639,7 +646,7 @@ impl Session {
 
     fn notified(&mut self, zxid: Zxid, body: &Bytes, out: &mut Vec<Output>) -> Option<()> {
         let event = WatcherEvent::from_bytes(body).ok()?;
-        // Servers before 3.9, and events that make up for missed ones, do not say which change it was.
+        // Servers before 3.9, and catch-up events, do not report the zxid.
         let zxid = (zxid > Zxid::ZERO).then_some(zxid);
         self.seen = self.seen.max(zxid.unwrap_or_default());
         let mut told = std::mem::take(&mut self.told);
@@ -680,14 +687,14 @@ impl Session {
                 out.push(Output::Done(id, Ok(answer)));
             }
             Awaited::Unwatch => {}
-            // None is sent on a connection that is established.
+            // Not sent on an established connection.
             Awaited::Proof => return None,
             Awaited::Close => self.end(Ending::Closed, out),
         }
         Some(())
     }
 
-    /// Keeps the watch that a request has left, if it has.
+    /// Registers the watch that a request has set, depending on its result.
     fn watch(&mut self, mut watch: Registration, err: ErrorCode) {
         match (watch.kind, err) {
             (WatchKind::Exist, ErrorCode::OK) => watch.kind = WatchKind::Data,
@@ -697,14 +704,14 @@ impl Session {
         self.watches.register(watch);
     }
 
-    /// Tells those whose watches were removed on request.
+    /// Informs the watchers whose watches were removed on request.
     fn removed(&mut self, path: &str, kind: WatcherType, out: &mut Vec<Output>) {
         let at = Bytes::copy_from_slice(path.as_bytes());
         let told = self.watches.remove_all(path, kind);
         out.extend(told.into_iter().map(|(watcher, kind)| removal(watcher, kind, at.clone())));
     }
 
-    /// Moves to a read-write server when one was found and nothing is on its way.
+    /// Moves to a read-write server if one was found and nothing is in flight.
     fn move_on(&mut self, now: Duration, out: &mut Vec<Output>) {
         let Phase::Connected(link) = &self.phase else { return };
         let Some(server) = link.moving_to.filter(|_| link.sent() == 0) else { return };
@@ -749,7 +756,7 @@ impl Session {
         }
     }
 
-    /// Until when a request that is made now waits for a connection.
+    /// Until when a request submitted now waits for a connection.
     fn waits_until(&self, now: Duration) -> Duration {
         let Options { connection_wait, request_timeout, .. } = self.options;
         now + request_timeout.map_or(connection_wait, |timeout| timeout.min(connection_wait))
@@ -775,7 +782,7 @@ impl Session {
         if let Phase::Connected(link) = &mut self.phase
             && link.moving_to.is_none()
             && self.closing.is_none()
-            // A request on its way needs the very same watch.
+            // A request in flight needs the same watch.
             && !link.is_registering(&removal.path)
         {
             link.send(now, now, &removal.frame(), Awaited::Unwatch, buffer(out));
@@ -817,7 +824,7 @@ impl Session {
             Phase::Connected(link) if link.moving_to.is_none() => {
                 link.send(now, now, &close_frame(), Awaited::Close, buffer(out));
             }
-            // No server has ever heard of it.
+            // No server knows the session.
             _ if self.ticket.id == SessionId::NONE && self.waiting.is_empty() => {
                 self.end(Ending::Closed, out);
             }
@@ -874,7 +881,7 @@ impl Session {
     }
 }
 
-/// A request fails unsent, and with it the rest of its series.
+/// Fails a request unsent, and breaks its series.
 fn not_sent(submission: &Submission, failure: Failure, out: &mut Vec<Output>) {
     if let Some(series) = &submission.series {
         series.break_off();
@@ -882,7 +889,7 @@ fn not_sent(submission: &Submission, failure: Failure, out: &mut Vec<Output>) {
     out.push(Output::Done(submission.id, Err(failure)));
 }
 
-/// What is sent next: consecutive sends become one.
+/// The buffer of the last output; consecutive sends are merged.
 fn buffer(out: &mut Vec<Output>) -> &mut Vec<u8> {
     if !matches!(out.last(), Some(Output::Send(_))) {
         out.push(Output::Send(Vec::with_capacity(256)));
@@ -893,7 +900,7 @@ fn buffer(out: &mut Vec<Output>) -> &mut Vec<u8> {
     }
 }
 
-/// Tells somebody that a watch is over without having fired.
+/// Informs a watcher that its watch ended without firing.
 fn removal(watcher: WatcherId, kind: WatchKind, path: Bytes) -> Output {
     let kind = match kind {
         WatchKind::Data | WatchKind::Exist => EventType::DATA_WATCH_REMOVED,

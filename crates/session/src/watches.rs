@@ -1,4 +1,4 @@
-//! The watches of a session: who is told of which event, and how a server learns of them again.
+//! The watches of a session: which watchers get which event, and how watches are restored.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,27 +8,27 @@ use zebu_proto::{EventType, OpCode, WatcherType, Zxid};
 
 use crate::Frame;
 
-/// Somebody who waits for events: a number the caller chooses and never uses twice.
+/// Identifies a watcher: chosen by the caller, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WatcherId(pub u64);
 
-/// What a watch waits for, and how often.
+/// What a watch waits for, and whether it is one-shot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WatchKind {
-    /// One change of the znode's data, or its deletion; left by getData.
+    /// One-shot: a change of the znode's data, or its deletion; set by getData.
     Data,
-    /// As [`WatchKind::Data`] or the znode's creation; left by exists.
+    /// Like [`WatchKind::Data`], and the znode's creation; set by exists.
     Exist,
-    /// One change of the child list, or the znode's deletion; left by getChildren.
+    /// One-shot: a change of the child list, or the znode's deletion; set by getChildren.
     Child,
-    /// All events of the znode and its child list.
+    /// Persistent: all events of the znode and its child list.
     Persistent,
-    /// All events of the znode and everything below it, child lists apart.
+    /// Persistent: all events of the znode and its descendants, except for child lists.
     Recursive,
 }
 
 impl WatchKind {
-    /// Whether it is over after one event.
+    /// Whether the watch ends with its first event.
     pub fn is_one_shot(self) -> bool {
         matches!(self, Self::Data | Self::Exist | Self::Child)
     }
@@ -43,33 +43,33 @@ impl WatchKind {
     }
 }
 
-/// A watch that a request leaves when it succeeds.
+/// A watch that a successful request sets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registration {
-    /// Who is told.
+    /// The watcher.
     pub watcher: WatcherId,
-    /// Of what.
+    /// The kind of watch.
     pub kind: WatchKind,
-    /// Where, as the server calls it.
+    /// The server's path.
     pub path: Arc<str>,
 }
 
-/// Path characters in one setWatches request: far below what any server accepts in a frame.
+/// Maximum path characters in one setWatches request: far below any server's frame limit.
 const RESTORE_BYTES_MAX: usize = 128 * 1024;
 
 const KINDS: usize = 5;
 const _: () = assert!(WatchKind::Recursive as usize + 1 == KINDS, "a table for each kind");
 
-/// More watchers than this are not looked at one by one.
+/// Above this many watchers, the check is skipped.
 const CHECKED_MAX: usize = 256;
 
 type Table = BTreeMap<Arc<str>, Vec<WatcherId>>;
 
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
-    /// One table for each kind, indexed by it.
+    /// One table for each kind.
     tables: [Table; KINDS],
-    /// Where each watcher is. Invariant: the same pairs as in the tables.
+    /// The kind and path of each watcher. Invariant: the same pairs as in the tables.
     by_id: BTreeMap<WatcherId, (WatchKind, Arc<str>)>,
 }
 
@@ -97,7 +97,8 @@ impl Watches {
         }
     }
 
-    /// Who is told of an event, and whether for the last time; those are forgotten.
+    /// Collects the watchers of an event, and whether their watches end with it; ended ones are
+    /// removed.
     pub(crate) fn fire(&mut self, event: EventType, path: &str, told: &mut Vec<(WatcherId, bool)>) {
         use WatchKind::{Child, Data, Exist, Persistent, Recursive};
         let consumed: &[WatchKind] = match event {
@@ -127,8 +128,8 @@ impl Watches {
         }
     }
 
-    /// Forgets a watcher. Returns the request that makes the server forget the watch too, if nobody else
-    /// needs it.
+    /// Removes a watcher. Returns the request that removes the watch from the server, if no other
+    /// watcher needs it.
     pub(crate) fn remove(&mut self, watcher: WatcherId) -> Option<Removal> {
         let (kind, path) = self.by_id.remove(&watcher)?;
         let table = &mut self.tables[kind as usize];
@@ -144,8 +145,8 @@ impl Watches {
         if ![Data, Exist, Child, Persistent, Recursive].into_iter().any(has) {
             return Some(Removal { path, kind: WatcherType::Any });
         }
-        // The server has one data watch for both kinds, and servers before 3.9 one mode for each path:
-        // where a longer-lived watch stays, removing a one-shot one would take it along.
+        // The server has one data watch for both kinds, and servers before 3.9 have one mode for
+        // each path: removing a one-shot watch would remove a persistent one too.
         let shared = match kind {
             Data => has(Exist),
             Exist => has(Data),
@@ -155,7 +156,7 @@ impl Watches {
         (!shared && !shadowed).then(|| Removal { path, kind: kind.removal() })
     }
 
-    /// Forgets all watchers of a path whose watches the server was asked to remove.
+    /// Removes all watchers of a path after the server was asked to remove their watches.
     pub(crate) fn remove_all(
         &mut self,
         path: &str,
@@ -180,8 +181,8 @@ impl Watches {
         told
     }
 
-    /// The requests that tell a server of all watches: what changed after `seen` is answered with an
-    /// event, the rest is watched again.
+    /// The requests that restore all watches at a server. It sends events for changes after `seen`,
+    /// and sets the other watches again.
     pub(crate) fn restore(&self, seen: Zxid) -> Vec<Frame> {
         let mut frames = Vec::new();
         let mut batch: [Vec<&str>; KINDS] = Default::default();
@@ -202,7 +203,7 @@ impl Watches {
         frames
     }
 
-    /// Forgets everybody, and says who it was.
+    /// Removes and returns all watchers.
     pub(crate) fn clear(
         &mut self,
     ) -> impl Iterator<Item = (WatcherId, WatchKind, Arc<str>)> + use<> {
@@ -215,7 +216,7 @@ impl Watches {
     }
 }
 
-/// A watch the server need not keep.
+/// A watch that the server can remove.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Removal {
     pub(crate) path: Arc<str>,
@@ -231,7 +232,7 @@ impl Removal {
     }
 }
 
-/// The request for one batch; servers before 3.6 know the persistent kinds, and their opcode, not.
+/// The request for one batch. Servers before 3.6 know neither persistent watches nor their opcode.
 fn set_watches(seen: Zxid, batch: &[Vec<&str>; KINDS]) -> Frame {
     let [.., persistent, recursive] = batch;
     let lists = if persistent.is_empty() && recursive.is_empty() { 3 } else { KINDS };
@@ -242,7 +243,7 @@ fn set_watches(seen: Zxid, batch: &[Vec<&str>; KINDS]) -> Frame {
     })
 }
 
-/// A path, then its parent, up to the root.
+/// A path and its ancestors, up to the root.
 fn ancestors(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(path), |path| match path.rfind('/') {
         Some(0) if path.len() > 1 => Some("/"),

@@ -5,21 +5,20 @@ use zebu_jute::{DecodeError, Decoder, Encode, Encoder};
 
 use crate::stream::{if_complete, limited, take};
 
-/// What every packet begins with.
-///
+/// The magic number at the start of every packet.
 /// Source: `QuorumAuth.QUORUM_AUTH_MAGIC_NUMBER`.
 pub const AUTH_MAGIC: u64 = 0x5f24_3501_3501_edcc;
 
-/// How far the exchange is. Unknown values survive a round trip.
+/// The status of the exchange. Unknown values survive a round trip.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct AuthStatus(pub i32);
 
 impl AuthStatus {
-    /// The other side has to say more.
+    /// The peer must send more.
     pub const IN_PROGRESS: Self = Self(0);
-    /// The dialler is who it says it is.
+    /// The connecting server has proved its identity.
     pub const SUCCESS: Self = Self(1);
-    /// It is not, or something went wrong.
+    /// It has not, or an error occurred.
     pub const ERROR: Self = Self(-1);
 }
 
@@ -28,14 +27,14 @@ impl AuthStatus {
 /// Source: `zookeeper.jute`, `server.quorum.QuorumAuthPacket`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthPacket {
-    /// How far it is.
+    /// The status.
     pub status: AuthStatus,
-    /// What the mechanism says; may be null at the end.
+    /// The mechanism's token; may be null at the end.
     pub token: Option<Bytes>,
 }
 
-/// Whether a packet of the exchange begins here; `None` when fewer than 8 bytes have come and they
-/// do not contradict it. A dialler that does not authenticate begins with something else.
+/// Whether the bytes start with a packet of the exchange; `None` if fewer than 8 bytes have arrived
+/// and they match so far. A server that does not authenticate starts differently.
 pub fn is_auth_packet(received: &[u8]) -> Option<bool> {
     let magic = AUTH_MAGIC.to_be_bytes();
     let seen = received.len().min(magic.len());
@@ -46,11 +45,11 @@ pub fn is_auth_packet(received: &[u8]) -> Option<bool> {
 }
 
 impl AuthPacket {
-    /// Takes one packet off the front of what has been received; `None` needs more and takes
-    /// nothing.
+    /// Removes one packet from the front of the receive buffer. `None`: it is incomplete, and
+    /// nothing was removed.
     ///
     /// # Errors
-    /// [`DecodeError`]: it does not begin as it should, or the token is longer than allowed.
+    /// [`DecodeError`]: the magic number is wrong, or the token is too long.
     pub fn decode(
         buffer: &mut BytesMut,
         token_bytes_max: usize,

@@ -1,4 +1,4 @@
-//! What the data of a quorum packet hold, by kind.
+//! The contents of quorum packets, by kind.
 
 use bytes::Bytes;
 use zebu_jute::{Decode, DecodeError, Decoder, Encode, record};
@@ -6,28 +6,27 @@ use zebu_jute::{Decode, DecodeError, Decoder, Encode, record};
 use super::PacketKind;
 use crate::{Epoch, OpCode, ServerId, SessionId, Xid, Zxid};
 
-/// The version of the protocol since 3.4, in FOLLOWERINFO, OBSERVERINFO and LEADERINFO. A learner
-/// that says less does not know LEADERINFO and ACKEPOCH.
+/// The protocol version since 3.4, in FOLLOWERINFO, OBSERVERINFO and LEADERINFO. A learner with a
+/// lower version does not know LEADERINFO and ACKEPOCH.
 pub const PROTOCOL_VERSION: i32 = 0x10000;
 
 /// Bytes of a session and its timeout.
 pub const TOUCH_BYTES: usize = 12;
 
-/// Data of FOLLOWERINFO and OBSERVERINFO: who wants to learn.
-///
+/// Data of FOLLOWERINFO and OBSERVERINFO: the learner's introduction.
 /// Source: `zookeeper.jute`, `server.quorum.LearnerInfo`; `LearnerHandler.run`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LearnerInfo {
     /// The learner.
     pub server: ServerId,
-    /// What it speaks; missing before 3.4.
+    /// Its protocol version; missing before 3.4.
     pub protocol_version: Option<i32>,
-    /// The version of its committed configuration, the zxid that made it; missing before 3.5.
+    /// The version of its committed configuration; missing before 3.5.
     pub config_version: Option<Zxid>,
 }
 
 impl LearnerInfo {
-    /// What a server of this version says.
+    /// The introduction of a server of this software.
     pub fn new(server: ServerId, config_version: Zxid) -> Self {
         Self {
             server,
@@ -41,8 +40,8 @@ impl LearnerInfo {
         self.protocol_version.is_some_and(|version| version >= PROTOCOL_VERSION)
     }
 
-    /// Reads the data of a packet; `None` where there are none and the leader has to name the
-    /// learner itself. More bytes than known are ignored.
+    /// Decodes the data of a packet. `None` if there are no data and the leader must assign an id.
+    /// Additional bytes are ignored.
     ///
     /// # Errors
     /// [`DecodeError::Short`] below 8 bytes.
@@ -69,14 +68,14 @@ impl LearnerInfo {
     }
 }
 
-/// Data of REQUEST: a client's request on its way to the leader.
+/// Data of REQUEST: a client's request forwarded to the leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The client's session.
     pub session: SessionId,
-    /// The client's number of the request.
+    /// The client's xid.
     pub cxid: Xid,
-    /// What is asked.
+    /// The operation.
     pub op: OpCode,
     /// The request's record, as the client sent it, without its header.
     pub body: Bytes,
@@ -85,7 +84,7 @@ pub struct Request {
 impl Request {
     const HEAD_BYTES: usize = 16;
 
-    /// Reads the data of a packet, sharing its body with them.
+    /// Decodes the data of a packet; the body shares their memory.
     ///
     /// # Errors
     /// [`DecodeError::Short`].
@@ -121,10 +120,10 @@ record! {
     }
 }
 
-/// Reads the sessions in a learner's PING; null is none.
+/// Decodes the sessions in a learner's PING; null means none.
 ///
 /// # Errors
-/// [`DecodeError::Short`] when they end inside one.
+/// [`DecodeError::Short`] if the data end within an entry.
 pub fn decode_touches(data: Option<&[u8]>) -> Result<Vec<Touch>, DecodeError> {
     let mut from = Decoder::new(data.unwrap_or_default());
     let mut touches = Vec::with_capacity(from.remaining() / TOUCH_BYTES);
@@ -134,7 +133,7 @@ pub fn decode_touches(data: Option<&[u8]>) -> Result<Vec<Touch>, DecodeError> {
     Ok(touches)
 }
 
-/// The data of a learner's PING: empty, not null, when there was no session.
+/// The data of a learner's PING: empty, not null, without sessions.
 pub fn encode_touches(touches: impl IntoIterator<Item = Touch>) -> Bytes {
     let mut bytes = Vec::new();
     for touch in touches {
@@ -147,7 +146,7 @@ record! {
     /// Data of a learner's REVALIDATE.
     #[derive(Copy)]
     Revalidate {
-        /// The session a client wants to go on with.
+        /// The session that a client wants to continue.
         session: SessionId,
         /// Its timeout, in milliseconds.
         timeout_ms: i32,
@@ -160,12 +159,12 @@ record! {
     Revalidated {
         /// The session.
         session: SessionId,
-        /// Whether it is alive, and the learner now its owner.
+        /// Whether it is live and now belongs to the learner.
         valid: bool,
     }
 }
 
-/// What a leader of our own says behind its protocol version.
+/// Follows the protocol version if a Zebu leader announces exact digests.
 const EXACT_DIGESTS: i32 = PacketKind::TREE_DIFFERS.0;
 
 /// The data of LEADERINFO.
@@ -175,13 +174,13 @@ const EXACT_DIGESTS: i32 = PacketKind::TREE_DIFFERS.0;
 pub struct LeaderInfo {
     /// The leader's protocol version.
     pub protocol_version: i32,
-    /// Whether the digest in each of the leader's transactions is that of its tree. A leader of the original's is not
-    /// after some requests; see [`PacketKind::TREE_DIFFERS`].
+    /// Whether each transaction has the digest of the leader's tree. A leader of the original
+    /// deviates after some requests; see [`PacketKind::TREE_DIFFERS`].
     pub exact_digests: bool,
 }
 
 impl LeaderInfo {
-    /// Says the version that this project speaks.
+    /// With the protocol version of this software.
     pub const fn new(exact_digests: bool) -> Self {
         Self { protocol_version: PROTOCOL_VERSION, exact_digests }
     }
@@ -209,8 +208,8 @@ impl LeaderInfo {
 /// Data of ACKEPOCH.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EpochAck {
-    /// The epoch of the leader whose history the learner has; `None` when it had promised the new
-    /// epoch before, so that its answer does not count.
+    /// The learner's current epoch; `None` if it had already promised the new epoch, so that its
+    /// answer does not count.
     pub current_epoch: Option<Epoch>,
 }
 
@@ -234,9 +233,10 @@ impl EpochAck {
 /// Data of COMMITANDACTIVATE and INFORMANDACTIVATE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Activate {
-    /// Who leads from now on.
+    /// The designated leader.
     pub leader: ServerId,
-    /// The reconfiguration's transaction, for an observer; empty for a follower, which has it.
+    /// The reconfiguration's transaction, for an observer; empty for a follower, which already has
+    /// it.
     pub txn: Bytes,
 }
 

@@ -1,4 +1,4 @@
-//! The election port: who dials, and the votes.
+//! The election port: initial messages and votes.
 
 use std::fmt;
 
@@ -18,29 +18,29 @@ pub const INITIAL_ADDRESS_BYTES_MAX: usize = 2048;
 /// Source: `QuorumCnxManager.PACKETMAXSIZE`.
 pub const NOTIFICATION_BYTES_MAX: usize = 512 * 1024;
 
-/// The version of notifications with a configuration in them, and the one this server sends.
+/// The version of notifications with a configuration; this server sends it.
 pub const NOTIFICATION_VERSION: i32 = 2;
 
 /// The notification of 3.3.
 const SHORT_BYTES: usize = 28;
-/// The notification of 3.4.6 and later 3.4.
+/// Size of a notification of 3.4.6 and later 3.4.
 const MIDDLE_BYTES: usize = 40;
 
 const V1: i64 = -65536;
 const V2: i64 = -65535;
 
-/// How an initial message names its sender.
+/// The form of an initial message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InitialForm {
-    /// The server id only, up to 3.4.
+    /// Only the server id; up to 3.4.
     Bare,
     /// With one address, since 3.5.
     V1,
-    /// With any number of addresses, sent where `multiAddress.enabled` is set.
+    /// With any number of addresses; sent if `multiAddress.enabled` is set.
     V2,
 }
 
-/// The first thing a dialler says on the election port.
+/// The first message of a connecting server on the election port.
 ///
 /// Source: `QuorumCnxManager.InitialMessage`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,16 +63,16 @@ impl InitialMessage {
         Self { form: InitialForm::V1, server, addresses: first }
     }
 
-    /// The addresses that can be dialled: wildcards cannot.
+    /// The addresses to which one can connect; wildcards are left out.
     pub fn usable(&self) -> impl Iterator<Item = &HostPort> {
         self.addresses.iter().filter(|address| !address.is_wildcard())
     }
 
-    /// Takes the message off the front of what has been received; `None` needs more and takes
-    /// nothing.
+    /// Removes the message from the front of the receive buffer. `None`: it is incomplete, and
+    /// nothing was removed.
     ///
     /// # Errors
-    /// [`DecodeError`]: a form nobody knows, a length out of range, or something that is no address.
+    /// [`DecodeError`]: an unknown form, a length out of range, or an invalid address.
     pub fn decode(buffer: &mut BytesMut) -> Result<Option<Self>, DecodeError> {
         let mut from = Decoder::new(buffer);
         let Some(message) = if_complete(Self::read(&mut from))? else { return Ok(None) };
@@ -120,20 +120,20 @@ impl Encode for InitialMessage {
     }
 }
 
-/// What a server is doing, as votes and four-letter words say it. Unknown values survive.
+/// A server's state in votes and four-letter words. Unknown values survive a round trip.
 ///
 /// Source: `QuorumPeer.ServerState`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerState(pub i32);
 
 impl ServerState {
-    /// Looks for a leader.
+    /// Looking for a leader.
     pub const LOOKING: Self = Self(0);
-    /// Follows one.
+    /// Follower.
     pub const FOLLOWING: Self = Self(1);
-    /// Leads.
+    /// Leader.
     pub const LEADING: Self = Self(2);
-    /// Follows one without a vote.
+    /// Observer.
     pub const OBSERVING: Self = Self(3);
 }
 
@@ -155,35 +155,35 @@ impl fmt::Display for ServerState {
     }
 }
 
-/// A vote, as one server tells it another. Who sent it is known from the connection.
+/// A vote in a notification. The connection identifies the sender.
 ///
 /// Source: `FastLeaderElection.buildMsg` and its receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notification {
-    /// What the sender is doing.
+    /// The sender's state.
     pub state: ServerState,
-    /// Whom it votes for, or follows.
+    /// The server it votes for or follows.
     pub leader: ServerId,
     /// The newest zxid of that server.
     pub zxid: Zxid,
     /// The round of the election.
     pub round: i64,
-    /// The epoch of that server's history; the smallest number there is from an observer.
+    /// The epoch of that server's history; the smallest possible value from an observer.
     pub peer_epoch: i64,
     /// [`NOTIFICATION_VERSION`], or 0 from a server before 3.5.
     pub version: i32,
     /// The sender's committed configuration, if the version has one.
     pub config: Option<Bytes>,
-    /// The configuration that is proposed there, behind everything else: the original's servers
-    /// neither send nor read it.
+    /// The sender's proposed configuration, after everything else. Servers of the original neither
+    /// send nor read it.
     pub proposed: Option<Bytes>,
 }
 
 impl Notification {
-    /// Reads a notification, without the length in front of it.
+    /// Decodes a notification without its length prefix.
     ///
     /// # Errors
-    /// [`DecodeError`]: it has none of the known forms, and is to be dropped.
+    /// [`DecodeError`]: an unknown form. Drop the message.
     pub fn decode(message: &Bytes) -> Result<Self, DecodeError> {
         let mut from = Decoder::new(message);
         let state = ServerState(from.int()?);
@@ -219,7 +219,7 @@ impl Notification {
             }
             let end = start + bytes;
             notification.config = Some(message.slice(start..end));
-            // Whatever else follows there is nobody's business.
+            // Other trailing bytes are ignored.
             let rest = message.slice(end..);
             let length = rest.first_chunk().map(|length| i32::from_be_bytes(*length) as usize);
             if length.is_some_and(|length| length > 0 && length == rest.len() - 4) {
@@ -229,7 +229,7 @@ impl Notification {
         Ok(notification)
     }
 
-    /// Appends the notification with its length in front, in the present form.
+    /// Appends the notification with its length prefix, in the current form.
     pub fn encode_frame(&self, out: &mut Encoder<'_>) {
         let length_at = out.position();
         out.int(0);
@@ -240,7 +240,7 @@ impl Notification {
 }
 
 impl Encode for Notification {
-    /// Appends the notification without a length in front.
+    /// Appends the notification without a length prefix.
     fn encode(&self, out: &mut Encoder<'_>) {
         out.int(self.state.0);
         out.long(self.leader.0);
@@ -257,17 +257,17 @@ impl Encode for Notification {
     }
 }
 
-/// Splits what comes over a kept connection into notifications.
+/// Splits the bytes of a connection into notifications.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SplitNotifications;
 
 impl SplitNotifications {
-    /// Takes one message off the front of what has been received; `None` needs more and takes
-    /// nothing.
+    /// Removes one message from the front of the receive buffer. `None`: it is incomplete, and
+    /// nothing was removed.
     ///
     /// # Errors
-    /// [`DecodeError::Length`]: the connection is of no more use. A message that cannot be read is
-    /// the business of [`Notification::decode`], and no reason to close.
+    /// [`DecodeError::Length`]: close the connection. A message that [`Notification::decode`]
+    /// refuses is no reason to close it.
     pub fn decode(buffer: &mut BytesMut) -> Result<Option<Bytes>, DecodeError> {
         let Some(length) = if_complete(Decoder::new(buffer).int())? else { return Ok(None) };
         if !(1..=NOTIFICATION_BYTES_MAX as i32).contains(&length) {

@@ -1,4 +1,4 @@
-//! Credentials: they are presented on every connection, and whoever brought them hears what became of that.
+//! Credentials: sent on every connection. Their submitter learns the result.
 
 use std::time::Duration;
 
@@ -14,38 +14,38 @@ use crate::event::{Answer, Ending, Failure, Output, RequestId};
 pub(super) struct Credential {
     pub(super) scheme: String,
     pub(super) auth: Vec<u8>,
-    /// The caller who waits to hear whether it was accepted.
+    /// The caller that waits for the result.
     pub(super) asked: Option<Asked>,
 }
 
-/// A caller who waits for the answer to credentials. The credentials stay when it has given up waiting.
+/// A caller that waits for the result of its credentials. The credentials stay when it stops
+/// waiting.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) id: RequestId,
     pub(super) made: Duration,
-    /// Without a connection it waits no longer than this.
+    /// Until when it waits without a connection.
     pub(super) until: Duration,
-    /// Whether a server may have seen them.
+    /// Whether a server may have received them.
     pub(super) is_sent: bool,
 }
 
 impl Session {
-    /// The callers who wait to hear whether their credentials were accepted.
+    /// The callers that wait for results of their credentials.
     pub(super) fn asked(&self) -> impl Iterator<Item = &Asked> {
         self.credentials.iter().filter_map(|credential| credential.asked.as_ref())
     }
 
-    /// Until when callers wait for a connection on which their credentials are presented.
+    /// Until when callers wait for a connection to send their credentials.
     pub(super) fn asking_until(&self) -> Option<Duration> {
         match self.phase {
-            // Answered, or lost with the connection.
+            // The answer arrives, or is lost with the connection.
             Phase::Connected(_) => None,
             _ => self.asked().map(|asked| asked.until).min(),
         }
     }
 
-    /// Without a connection, answers callers who waited too long to hear whether their credentials were accepted. The
-    /// credentials stay.
+    /// Without a connection, fails callers that waited too long. The credentials stay.
     pub(super) fn give_up_asking(&mut self, now: Duration, out: &mut Vec<Output>) {
         if matches!(self.phase, Phase::Connected(_)) {
             return;

@@ -1,6 +1,6 @@
-//! SASL between the handshake and everything else: whose turn it is, and what ends it.
+//! The SASL exchange between the handshake and all other requests.
 //!
-//! The tokens are made by the caller. Source: `ZooKeeperSaslClient`.
+//! The caller makes the tokens. Source: `ZooKeeperSaslClient`.
 
 use std::time::Duration;
 
@@ -15,17 +15,17 @@ use crate::event::{Attempt, Challenge, Ending, Output, Proof};
 use crate::link::{Awaited, Link};
 
 impl Session {
-    /// Begins SASL on a connection on which the session lives.
+    /// Starts SASL on an established connection.
     pub(super) fn prove(&mut self, now: Duration, link: Box<Link>, out: &mut Vec<Output>) {
         let (attempt, server) = (link.attempt, link.server);
-        // As long as a server may be silent: whoever issues tickets may have to be asked.
+        // As long as a server may be silent: a ticket server may have to be asked.
         let until = now + self.read_timeout();
         let stage = Stage::Proving { link, is_asked: true };
         self.phase = Phase::Connecting { attempt, server, until, stage };
         out.push(Output::Prove(attempt, Challenge::First));
     }
 
-    /// What the server says while SASL goes on. `None` when it makes no sense.
+    /// Handles a frame during SASL. `None` if it is invalid.
     pub(super) fn challenged(&mut self, mut frame: Bytes, out: &mut Vec<Output>) -> Option<()> {
         let Phase::Connecting { attempt, stage: Stage::Proving { link, is_asked }, .. } =
             &mut self.phase
@@ -34,7 +34,7 @@ impl Session {
         };
         let header = ReplyHeader::from_bytes(&frame).ok()?;
         if *is_asked {
-            // It was not its turn.
+            // The server sent a frame out of turn.
             return None;
         }
         let Awaited::Proof = link.answered(header.xid)? else { return None };
@@ -54,7 +54,7 @@ impl Session {
         Some(())
     }
 
-    /// What the caller has to say to the server, who it is.
+    /// Handles the caller's reply to a challenge.
     pub(super) fn proof(
         &mut self,
         now: Duration,
