@@ -35,8 +35,8 @@ pub use reply::{EventType, KeeperState, WatcherType};
 pub use session::{compatible_password, same_password};
 pub use stat::{STAT_BYTES, STAT_PERSISTED_BYTES, Stat, StatPersisted};
 
-/// What we answer when we are asked for the version of ZooKeeper: the release whose behaviour is
-/// ours, and our own. Clients and tools read the numbers in front.
+/// The version reported to clients and tools: the release whose behaviour this server has, then its
+/// own version. They parse the leading numbers.
 pub const VERSION: &str = concat!("3.9.5-zebu-", env!("CARGO_PKG_VERSION"));
 
 /// The build time, in the form that tools expect. It is the date of the version rather than of the

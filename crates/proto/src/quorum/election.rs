@@ -21,7 +21,7 @@ pub const NOTIFICATION_BYTES_MAX: usize = 512 * 1024;
 /// The version of notifications with a configuration; this server sends it.
 pub const NOTIFICATION_VERSION: i32 = 2;
 
-/// The notification of 3.3.
+/// Size of a notification of 3.3.
 const SHORT_BYTES: usize = 28;
 /// Size of a notification of 3.4.6 and later 3.4.
 const MIDDLE_BYTES: usize = 40;
