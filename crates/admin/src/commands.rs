@@ -237,9 +237,9 @@ pub async fn run(
     Answer::Fields(Json::Object(fields))
 }
 
-type Field = (String, Json);
+pub(crate) type Field = (String, Json);
 
-fn field(key: &str, value: impl Into<Json>) -> Field {
+pub(crate) fn field(key: &str, value: impl Into<Json>) -> Field {
     (key.to_owned(), value.into())
 }
 
@@ -260,7 +260,7 @@ fn configuration(facts: &dyn Served) -> Vec<Field> {
     ]
 }
 
-fn connections(facts: &dyn Served, with_session: bool) -> Vec<Field> {
+pub(crate) fn connections(facts: &dyn Served, with_session: bool) -> Vec<Field> {
     let connections = facts.connections();
     let list = |is_secure| {
         let those = connections.iter().filter(|it| it.is_secure == is_secure);
@@ -269,7 +269,7 @@ fn connections(facts: &dyn Served, with_session: bool) -> Vec<Field> {
     vec![("connections".to_owned(), list(false)), ("secure_connections".to_owned(), list(true))]
 }
 
-fn connection(connection: &ConnectionFacts, with_session: bool) -> Json {
+pub(crate) fn connection(connection: &ConnectionFacts, with_session: bool) -> Json {
     let mut fields = vec![
         field("remote_socket_address", connection.remote.to_string()),
         field("interest_ops", i64::from(connection.interest)),
@@ -413,7 +413,7 @@ fn voting_view(ensemble: Option<EnsembleFacts>) -> Json {
     Json::Object(shown.collect())
 }
 
-fn addresses(member: &Member, port: fn(&zebu_zab::config::PeerAddress) -> u16) -> Json {
+pub(crate) fn addresses(member: &Member, port: fn(&zebu_zab::config::PeerAddress) -> u16) -> Json {
     Json::list(member.addresses.iter().map(|at| host_port(&at.host, port(at))))
 }
 
@@ -421,7 +421,7 @@ fn host_port(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-fn client_address(member: &Member) -> Json {
+pub(crate) fn client_address(member: &Member) -> Json {
     let client = member.client.as_ref();
     client.map_or_else(|| "".into(), |at| host_port(&at.host, at.port).into())
 }

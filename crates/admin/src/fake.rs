@@ -13,7 +13,9 @@ use zebu_proto::{SessionId, Xid, Zxid};
 use crate::four_letter::*;
 use crate::health::Progress;
 use crate::http::Client;
-use crate::served::{Denied, EnsembleFacts, ObserverFacts, Served, SnapshotFacts, TakenSnapshot};
+use crate::served::{
+    Denied, Ended, EnsembleFacts, LearnerFacts, ObserverFacts, Served, SnapshotFacts, TakenSnapshot,
+};
 use zebu_metrics::{Metrics, ResponseSizes};
 
 pub const SESSION: SessionId = SessionId(0x10000697ae10000);
@@ -183,6 +185,16 @@ impl Facts for Fake {
 }
 
 impl Fake {
+    /// A follower ends no session.
+    fn ended(&self, what: &str, session: SessionId) -> Ended {
+        self.note(format!("{what} {session}"));
+        match session {
+            SESSION if self.serving == Some(Mode::Follower) => Ended::Elsewhere(None),
+            SESSION => Ended::Done,
+            _ => Ended::Unknown,
+        }
+    }
+
     fn note(&self, what: impl Into<String>) {
         self.asked.lock().unwrap().push(what.into());
     }
@@ -218,6 +230,23 @@ impl Served for Fake {
     }
     fn observers(&self) -> Vec<ObserverFacts> {
         self.observers.clone()
+    }
+    fn learners(&self) -> Vec<LearnerFacts> {
+        let observers = self.observers.iter().cloned();
+        observers.map(|connection| LearnerFacts { observes: true, connection }).collect()
+    }
+    fn ephemerals_of(&self, session: SessionId, most: usize) -> Vec<String> {
+        assert_eq!(session, SESSION);
+        ["/n0", "/n1"].into_iter().take(most).map(str::to_owned).collect()
+    }
+    fn end_session(&self, session: SessionId) -> Ended {
+        self.ended("end_session", session)
+    }
+    fn end_connection(&self, session: SessionId) -> Ended {
+        self.ended("end_connection", session)
+    }
+    fn reset_connection(&self, session: SessionId) -> Ended {
+        self.ended("reset_connection", session)
     }
     fn authorize<'s>(
         &'s self,

@@ -12,6 +12,7 @@ pub mod four_letter;
 pub mod health;
 mod http;
 mod json;
+mod management;
 mod never;
 mod pages;
 mod prometheus;
@@ -21,5 +22,7 @@ mod site;
 pub use commands::Started;
 pub use health::Progress;
 pub use http::{BindError, Client, Running, Site, bind};
-pub use served::{Denied, EnsembleFacts, ObserverFacts, Served, SnapshotFacts, TakenSnapshot};
+pub use served::{
+    Denied, Ended, EnsembleFacts, LearnerFacts, ObserverFacts, Served, SnapshotFacts, TakenSnapshot,
+};
 pub use site::{Options, Watched, admin, prometheus};

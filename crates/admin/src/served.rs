@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use zebu_proto::{ServerId, Zxid};
+use zebu_proto::{ServerId, SessionId, Zxid};
 use zebu_zab::config::Membership;
 
 use crate::four_letter::Facts;
@@ -34,6 +34,16 @@ pub trait Served: Facts + Send + Sync + 'static {
     fn ensemble(&self) -> Option<EnsembleFacts>;
     /// At a server that serves observers: those that are connected.
     fn observers(&self) -> Vec<ObserverFacts>;
+    /// At a server that has learners: those that are connected, observers included.
+    fn learners(&self) -> Vec<LearnerFacts>;
+    /// Paths of ephemerals of a session, so many at most.
+    fn ephemerals_of(&self, session: SessionId, most: usize) -> Vec<String>;
+    /// Ends a session as if it had expired.
+    fn end_session(&self, session: SessionId) -> Ended;
+    /// Closes the connection of a session, which lives on.
+    fn end_connection(&self, session: SessionId) -> Ended;
+    /// Starts the statistics of the connection of a session again.
+    fn reset_connection(&self, session: SessionId) -> Ended;
     /// Whether this client with these credentials has every permission on `/`. Waits for a scheme that takes its time.
     ///
     /// # Errors
@@ -60,6 +70,17 @@ pub enum Denied {
     /// A permission on `/` is missing.
     #[error("Not authorized")]
     Forbidden,
+}
+
+/// What became of the wish to do something to a session or its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// It is done, or is on its way.
+    Done,
+    /// There is none.
+    Unknown,
+    /// Only the leader can, as far as somebody leads.
+    Elsewhere(Option<ServerId>),
 }
 
 /// A snapshot on the disk.
@@ -93,7 +114,16 @@ pub struct EnsembleFacts {
     pub leader: Option<ServerId>,
 }
 
-/// An observer that is connected to a server.
+/// A learner that is connected to a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LearnerFacts {
+    /// Whether it is an observer.
+    pub observes: bool,
+    /// Its connection.
+    pub connection: ObserverFacts,
+}
+
+/// The connection of a learner, such as an observer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObserverFacts {
     /// Where its connection comes from.

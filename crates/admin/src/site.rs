@@ -25,6 +25,7 @@ use crate::four_letter::Mode;
 use crate::health::{self, Health};
 use crate::http::Client;
 use crate::json::Json;
+use crate::management::management;
 use crate::pages::Pages;
 use crate::prometheus as exposition;
 use crate::served::{Denied, Served, TakenSnapshot};
@@ -77,6 +78,7 @@ type Shared = State<Arc<Admin>>;
 /// The commands and the health of a server.
 pub fn admin(served: Arc<dyn Served>, options: Options, health: Watched) -> Router {
     let url = options.command_url.clone();
+    let jmx = served.clone();
     let state = Arc::new(Admin { served, options, health, snapshot_asked: Mutex::default() });
     let mut router = Router::new()
         .route("/health/live", get(live))
@@ -86,7 +88,7 @@ pub fn admin(served: Arc<dyn Served>, options: Options, health: Watched) -> Rout
     if !url.is_empty() {
         router = router.route(&url, get(list));
     }
-    router.with_state(state)
+    router.with_state(state).merge(management(jmx))
 }
 
 /// The Prometheus page. `process`: it also tells what the system knows of this process.
@@ -103,7 +105,7 @@ async fn list(State(admin): Shared) -> Response {
     ([(CONTENT_TYPE, "text/html; charset=utf-8")], page).into_response()
 }
 
-fn json(status: StatusCode, json: &Json) -> Response {
+pub(crate) fn json(status: StatusCode, json: &Json) -> Response {
     (status, [(CONTENT_TYPE, "application/json")], json.to_string()).into_response()
 }
 
@@ -142,7 +144,7 @@ async fn command(
     if let Some(refused) = commands::refused(command, admin.served.serving()) {
         return json(StatusCode::OK, &refused);
     }
-    if let Err((status, why)) = authorized(&admin, &client, headers).await {
+    if let Err((status, why)) = authorized(admin.served.as_ref(), &client, headers).await {
         return json(status, &commands::failed(command.name, why));
     }
     if command.name == commands::RESTORE {
@@ -160,8 +162,8 @@ fn allowed(status: StatusCode) -> Response {
 /// Whether the header shows somebody who has every permission on `/`.
 ///
 /// Source: `Commands.checkAuthorization`.
-async fn authorized(
-    admin: &Admin,
+pub(crate) async fn authorized(
+    served: &dyn Served,
     client: &Client,
     headers: &HeaderMap,
 ) -> Result<(), (StatusCode, String)> {
@@ -183,7 +185,7 @@ async fn authorized(
         None if matches!(header, "ip" | "x509") => (header, ""),
         parts => parts.ok_or_else(|| denied(Denied::Unknown))?,
     };
-    admin.served.authorize(client, scheme, data.trim()).await.map_err(denied)
+    served.authorize(client, scheme, data.trim()).await.map_err(denied)
 }
 
 /// Takes a snapshot and sends it.

@@ -10,14 +10,16 @@ use std::time::UNIX_EPOCH;
 
 use tracing::{info, warn};
 use zebu_admin::{
-    Client, Denied, EnsembleFacts, ObserverFacts, Options, Progress, Running, Served, Site,
-    SnapshotFacts, Started, TakenSnapshot, Watched,
+    Client, Denied, Ended, EnsembleFacts, LearnerFacts, ObserverFacts, Options, Progress, Running, Served,
+    Site, SnapshotFacts, Started, TakenSnapshot, Watched,
 };
-use zebu_proto::Perms;
+use zebu_proto::{Perms, SessionId};
+use zebu_replica::Input;
 use zebu_replica::auth::X509_SCHEME;
 use zebu_transport::HttpPort;
 
 use crate::clients::authentication;
+use crate::clients::conn::Conn;
 use crate::config::Config;
 use crate::counting::server_facts::ServerFactsView;
 use crate::disk::snapshotter::Snapshotter;
@@ -132,6 +134,19 @@ fn port_of(listener: Option<&TcpListener>) -> Option<u16> {
 /// How long a client of the Prometheus page may take, as at the admin server by default.
 const IDLE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 
+impl ServerFactsView {
+    /// The connection that has a session.
+    fn connection_of(&self, session: SessionId) -> Option<Arc<Conn>> {
+        let mut found = None;
+        self.0.conns().each(|conn| {
+            if conn.session() == Some(session) {
+                found = Some(conn.clone());
+            }
+        });
+        found
+    }
+}
+
 impl Served for ServerFactsView {
     fn progress(&self) -> Progress {
         let shared = &self.0;
@@ -152,7 +167,8 @@ impl Served for ServerFactsView {
     }
 
     fn reset_observers(&self) {
-        self.0.observers.lock().iter().for_each(|observer| observer.reset());
+        let learners = self.0.learners.lock();
+        learners.iter().filter(|it| it.observes()).for_each(|observer| observer.reset());
     }
 
     fn set_trace_mask(&self, mask: i64) {
@@ -181,7 +197,44 @@ impl Served for ServerFactsView {
     }
 
     fn observers(&self) -> Vec<ObserverFacts> {
-        self.0.observers.lock().iter().filter_map(|observer| observer.facts()).collect()
+        let observers = self.learners().into_iter().filter(|it| it.observes);
+        observers.map(|observer| observer.connection).collect()
+    }
+
+    fn learners(&self) -> Vec<LearnerFacts> {
+        self.0.learners.lock().iter().filter_map(|learner| learner.facts()).collect()
+    }
+
+    fn ephemerals_of(&self, session: SessionId, most: usize) -> Vec<String> {
+        self.0.tree().read().ephemerals(session).take(most).collect()
+    }
+
+    fn end_session(&self, session: SessionId) -> Ended {
+        let shared = &self.0;
+        let is_global = shared.tree().read().session_timeout(session).is_some();
+        let ends_all = matches!(shared.serving(), Some(Mode::Leader | Mode::Standalone));
+        if is_global && !ends_all {
+            return Ended::Elsewhere(self.ensemble().and_then(|ensemble| ensemble.leader));
+        }
+        // A session that the tree does not have may be one that only this server knows.
+        if !is_global && self.connection_of(session).is_none() {
+            return Ended::Unknown;
+        }
+        shared.inbox().push(Input::Terminate(session));
+        Ended::Done
+    }
+
+    fn end_connection(&self, session: SessionId) -> Ended {
+        let Some(conn) = self.connection_of(session) else { return Ended::Unknown };
+        conn.outbox.lock().close();
+        conn.wake();
+        Ended::Done
+    }
+
+    fn reset_connection(&self, session: SessionId) -> Ended {
+        let Some(conn) = self.connection_of(session) else { return Ended::Unknown };
+        conn.side.stats.reset();
+        Ended::Done
     }
 
     fn authorize<'s>(

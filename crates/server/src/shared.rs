@@ -30,7 +30,7 @@ use crate::clients::refused::Refused;
 use crate::clients::too_long::TooLong;
 use crate::config::Config;
 use crate::counting::quota_warnings::QuotaWarnings;
-use crate::ensemble::peers::Observer;
+use crate::ensemble::peers::Learner;
 use crate::error::{RunError, chain};
 use crate::four_letter::{ProposalSizes, TRACE_MASK_DEFAULT, Whitelist};
 use crate::metrics::{Metrics, ServerStats};
@@ -136,8 +136,8 @@ pub struct Shared {
     pub members_changed: Notify,
     /// Held by who takes a snapshot: two at a time would write the same file.
     pub taking_snapshot: Mutex<()>,
-    /// Observers that are connected to this server.
-    pub observers: Mutex<Vec<Arc<Observer>>>,
+    /// Learners that are connected to this server.
+    pub learners: Mutex<Vec<Arc<Learner>>>,
 }
 
 /// Why a running server had to stop.
@@ -356,7 +356,7 @@ impl Shared {
             caught_up: Notify::new(),
             members_changed: Notify::new(),
             taking_snapshot: Mutex::default(),
-            observers: Mutex::default(),
+            learners: Mutex::default(),
             listening: Listening::default(),
             peers_listening: Listening::default(),
             conn_limits: ConnLimits {

@@ -516,3 +516,62 @@ fn the_prometheus_page_has_facts_and_metrics() {
         assert_eq!(asked.send("GET", "/", None).status, 404);
     }
 }
+
+#[test]
+fn the_attributes_of_jmx_are_one_object() {
+    let asked = asked(leader(), options());
+    let all = asked.send("GET", "/jmx", None).json();
+    assert_eq!(all["server"]["packets_received"], 145);
+    assert_eq!(all["server"]["min_session_timeout"], 4000);
+    assert_eq!(all["data_tree"]["last_zxid"], "0x8d");
+    assert_eq!(all["ensemble"]["replicas"][2]["learner_type"], "observer");
+    assert_eq!(all["leader"]["max_proposal_size"], 9);
+    assert_eq!(all["learners"][0]["learner_type"], "observer");
+    let alone = self::asked(Fake::default(), options()).send("GET", "/jmx", None).json();
+    assert_eq!(alone["ensemble"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_connection_is_shown_with_its_ephemerals() {
+    let asked = asked(Fake::default(), options());
+    let one = asked.send("GET", &format!("/jmx/connections/{SESSION}"), None).json();
+    assert_eq!(one["session_id"], SESSION.0);
+    assert_eq!(one["ephemeral_nodes"], serde_json::json!(["/n0", "/n1"]));
+    assert_eq!(asked.send("GET", "/jmx/connections/5", None).status, 404);
+    assert_eq!(asked.send("GET", "/jmx/connections/x", None).status, 404);
+    assert_eq!(
+        asked.send("GET", "/jmx/connections", None).json()["connections"][0]["max_latency"],
+        27
+    );
+}
+
+#[test]
+fn operations_are_for_who_may_do_everything_and_change_nothing_by_get() {
+    let asked = asked(Fake::default(), options());
+    let of = |operation: &str| format!("/jmx/connections/{SESSION}/{operation}");
+    let root = Some("digest root:root");
+    for operation in ["terminate_session", "terminate_connection", "reset_counters"] {
+        assert_eq!(asked.send("POST", &of(operation), None).status, 401);
+        assert_eq!(asked.send("POST", &of(operation), Some("digest a:b")).status, 403);
+        assert_eq!(asked.send("GET", &of(operation), root).status, 405);
+        assert!(asked.asked().is_empty());
+        assert_eq!(asked.send("POST", &of(operation), root).error(), (200, "none".to_owned()));
+        assert_eq!(asked.asked().len(), 1);
+    }
+    assert_eq!(asked.send("POST", "/jmx/connections/0x7/terminate_session", root).status, 404);
+    assert_eq!(asked.send("POST", &of("format_disk"), root).status, 404);
+    asked.asked();
+    assert_eq!(asked.send("POST", "/jmx/server/reset_statistics", None).status, 401);
+    assert_eq!(asked.send("POST", "/jmx/server/reset_statistics", root).status, 200);
+    assert_eq!(asked.asked(), ["reset_stats"]);
+}
+
+#[test]
+fn a_session_of_all_servers_is_ended_at_the_leader() {
+    let follower = Fake { serving: Some(Mode::Follower), ..Fake::default() };
+    let asked = asked(follower, options());
+    let url = format!("/jmx/connections/{SESSION}/terminate_session");
+    let (status, why) = asked.send("POST", &url, Some("digest root:root")).error();
+    assert_eq!(status, 409);
+    assert!(why.starts_with("only the leader ends a session"), "{why}");
+}

@@ -37,9 +37,9 @@ mod copy;
 mod election;
 mod greeting;
 mod history;
+mod learner;
 mod links;
 mod members;
-mod observer;
 mod oracle;
 mod post;
 mod sasl;
@@ -49,7 +49,7 @@ mod strangers;
 use backlog::Backlog;
 use members::Members;
 
-pub use observer::Observer;
+pub use learner::Learner;
 pub use post::Post;
 
 /// Inputs waiting for the replica at which nothing more is read from peers.

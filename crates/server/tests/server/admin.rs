@@ -37,10 +37,14 @@ impl Answer {
 }
 
 pub fn get(port: u16, path: &str, header: &str) -> Answer {
+    ask("GET", port, path, header)
+}
+
+fn ask(method: &str, port: u16, path: &str, header: &str) -> Answer {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     // A body without chunks.
-    write!(stream, "GET {path} HTTP/1.0\r\n{header}\r\n").unwrap();
+    write!(stream, "{method} {path} HTTP/1.0\r\n{header}\r\n").unwrap();
     let mut all = Vec::new();
     stream.read_to_end(&mut all).unwrap();
     let end = all.windows(4).position(|bytes| bytes == b"\r\n\r\n").expect("a header");
@@ -214,4 +218,45 @@ fn a_server_whose_writes_stand_still_is_neither_alive_nor_ready() {
     keeper.open();
     wait("the end of it is found", || health("/health/live") == "200");
     assert_eq!(both(), ["200", "200"]);
+}
+
+#[test]
+fn a_session_and_a_connection_are_ended_over_http() {
+    let running = http(&[]);
+    let port = running.admin_port();
+    let mut owner = running.client();
+    owner.ephemeral("/mine");
+    let mut other = running.client();
+    let post = |session: i64, operation: &str| {
+        let url = format!("/jmx/connections/{session:#x}/{operation}");
+        ask("POST", port, &url, "Authorization: digest u:p\r\n")
+    };
+    let one = get(port, &format!("/jmx/connections/{}", owner.session), "");
+    one.has("\"ephemeral_nodes\" : [ \"/mine\" ]");
+    assert_eq!(post(owner.session, "terminate_connection").status(), "200");
+    wait("the connection is closed", || {
+        get(port, &format!("/jmx/connections/{}", owner.session), "").status() == "404"
+    });
+    assert!(other.exists("/mine"), "the session lives on");
+    assert_eq!(post(owner.session, "terminate_session").status(), "200");
+    wait("the session is ended", || !other.exists("/mine"));
+    assert_eq!(post(owner.session, "terminate_session").status(), "404");
+    assert_eq!(post(other.session, "reset_counters").status(), "200");
+}
+
+#[test]
+fn a_leader_names_its_learners() {
+    let (_dirs, members) = ensemble(&["admin.enableServer=true", "admin.serverPort=0"]);
+    let learners = |member: &Running| {
+        let text = get(member.admin_port(), "/jmx", "").text();
+        text.matches("\"learner_type\" : \"follower\"").count()
+    };
+    let total = || members.iter().map(learners).sum::<usize>();
+    wait("both followers are connected to the leader", || total() == members.len() - 1);
+    let follower = members.iter().find(|member| learners(member) == 0).unwrap();
+    let client = follower.client();
+    let url = format!("/jmx/connections/{}/terminate_session", client.session);
+    let answer = ask("POST", follower.admin_port(), &url, "Authorization: digest u:p\r\n");
+    assert_eq!(answer.status(), "409");
+    answer.has("only the leader ends a session that all servers know: server.");
 }

@@ -24,7 +24,7 @@ use crate::metrics::Metrics;
 
 use super::backlog::{Backlog, packet_bytes};
 use super::greeting::Halves;
-use super::observer::Observer;
+use super::learner::Learner;
 use super::sockets::Tuning;
 use super::{CONNECTIONS_MAX, LinkHandle, Net, ToLink, copy, greeting, sockets};
 
@@ -255,7 +255,7 @@ async fn hear(
     received.reserve(64 << 10);
     let (mut inputs, mut bytes) = (Vec::new(), 0);
     let mut said = Said::default();
-    let mut observer = None;
+    let mut learner = None;
     // Whom a leader must be is known when it is dialled.
     let mut is_stranger = !learns;
     let field_bytes_max = net.field_bytes_max();
@@ -276,14 +276,15 @@ async fn hear(
                     greeting::vouch(net, server, from.certificate())?;
                 }
                 Said::count_learner(net, &packet, backlog);
-                if packet.kind == PacketKind::OBSERVERINFO
+                if matches!(kind, PacketKind::FOLLOWERINFO | PacketKind::OBSERVERINFO)
                     && let Some(info) = introduction(&packet)
                 {
-                    let (all, now) = (&net.shared.observers, net.shared.clock.now().wall_ms);
-                    observer = Some(Observer::enter(all, from.peer(), info.server, now, backlog));
+                    let (all, now) = (&net.shared.learners, net.shared.clock.now().wall_ms);
+                    let who = (info.server, kind == PacketKind::OBSERVERINFO);
+                    learner = Some(Learner::enter(all, who, from.peer(), now, backlog));
                 }
-                if let Some(observer) = &observer {
-                    observer.received(packet.kind == PacketKind::REQUEST);
+                if let Some(learner) = &learner {
+                    learner.received(packet.kind == PacketKind::REQUEST);
                 }
             }
             bytes += packet_bytes(&packet);

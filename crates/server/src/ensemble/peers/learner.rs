@@ -1,4 +1,4 @@
-//! What is known of an observer that is connected to this server, for those who ask.
+//! What is known of a learner that is connected to this server, for those who ask.
 //!
 //! Source: `LearnerHandler.getLearnerHandlerInfo`.
 
@@ -7,14 +7,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use zebu_admin::ObserverFacts;
+use zebu_admin::{LearnerFacts, ObserverFacts};
 use zebu_proto::{ServerId, Zxid};
 
 use super::backlog::Backlog;
 
-/// An observer that is connected, or was.
+/// A learner that is connected, or was.
 #[derive(Debug)]
-pub struct Observer {
+pub struct Learner {
+    observes: bool,
     remote: SocketAddr,
     server: ServerId,
     established_ms: i64,
@@ -26,16 +27,17 @@ pub struct Observer {
     backlog: Weak<Backlog>,
 }
 
-impl Observer {
+impl Learner {
     /// One that has just said who it is, among those that are still there.
     pub(super) fn enter(
         all: &Mutex<Vec<Arc<Self>>>,
+        (server, observes): (ServerId, bool),
         remote: SocketAddr,
-        server: ServerId,
         established_ms: i64,
         backlog: &Arc<Backlog>,
     ) -> Arc<Self> {
-        let observer = Arc::new(Self {
+        let learner = Arc::new(Self {
+            observes,
             remote,
             server,
             established_ms,
@@ -46,14 +48,19 @@ impl Observer {
         });
         let mut all = all.lock();
         all.retain(|other| other.backlog.strong_count() > 0);
-        all.push(observer.clone());
-        observer
+        all.push(learner.clone());
+        learner
     }
 
     /// A packet came from it.
     pub(super) fn received(&self, is_request: bool) {
         self.received.fetch_add(1, Ordering::Relaxed);
         self.requests.fetch_add(u64::from(is_request), Ordering::Relaxed);
+    }
+
+    /// Whether it is an observer.
+    pub fn observes(&self) -> bool {
+        self.observes
     }
 
     /// Counts from now on.
@@ -65,10 +72,10 @@ impl Observer {
     }
 
     /// What is known of it; nothing once its connection has ended.
-    pub fn facts(&self) -> Option<ObserverFacts> {
+    pub fn facts(&self) -> Option<LearnerFacts> {
         let backlog = self.backlog.upgrade()?;
         let sent_before = self.sent_before.load(Ordering::Relaxed);
-        Some(ObserverFacts {
+        let connection = ObserverFacts {
             remote: self.remote,
             server: self.server,
             established_ms: self.established_ms,
@@ -78,6 +85,7 @@ impl Observer {
             packets_sent: backlog.packets_sent().saturating_sub(sent_before),
             requests: self.requests.load(Ordering::Relaxed),
             last_zxid: Zxid(backlog.last_zxid()),
-        })
+        };
+        Some(LearnerFacts { observes: self.observes, connection })
     }
 }
