@@ -15,9 +15,10 @@ use crate::steps::{root, run};
 type Artifact = (&'static str, &'static str, &'static str);
 
 /// Debian: the 3.8.0 server and command line, the C client with and without threads and its programs, the logger that shows
-/// what they say, what counts the cost of a request, a key distribution centre of Kerberos, and what judges the packages in
-/// `deploy`.
-const DEBIAN: [&str; 20] = [
+/// what they say, what counts the cost of a request, a key distribution centre of Kerberos, the browser that opens the
+/// console, and what judges the packages in `deploy`.
+const DEBIAN: [&str; 21] = [
+    "chromium",
     "zookeeper",
     "libzookeeper-java",
     "libzookeeper-mt-dev",

@@ -5,14 +5,15 @@ use std::future::Future;
 use std::io::{Seek as _, Write as _};
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
-use zebu_proto::{SessionId, Xid, Zxid};
+use zebu_proto::{ErrorCode, OpCode, SessionId, Xid, Zxid};
 
 use crate::four_letter::*;
 use crate::health::Progress;
 use crate::http::Client;
+use crate::inside::{Children, ChildrenPage, InsideSession, Lost, Opening, QuotaFacts, Reply};
 use crate::served::{
     Denied, Ended, EnsembleFacts, LearnerFacts, ObserverFacts, Served, SnapshotFacts, TakenSnapshot,
 };
@@ -32,7 +33,7 @@ pub struct Fake {
     pub turns: AtomicU64,
     pub stands: bool,
     /// What it was asked to do.
-    pub asked: Mutex<Vec<String>>,
+    pub asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl Default for Fake {
@@ -47,7 +48,7 @@ impl Default for Fake {
             observers: Vec::new(),
             turns: AtomicU64::new(1),
             stands: false,
-            asked: Mutex::default(),
+            asked: Arc::default(),
         }
     }
 }
@@ -260,6 +261,10 @@ impl Served for Fake {
             _ => Err(Denied::Unknown),
         }))
     }
+    fn open_session<'s>(&'s self, _: &'s Client) -> Opening<'s> {
+        let session = FakeSession { asked: self.asked.clone(), user: String::new() };
+        Box::pin(std::future::ready(Ok(Box::new(session) as Box<dyn InsideSession>)))
+    }
     fn take_snapshot(&self) -> Result<TakenSnapshot, String> {
         self.note("snapshot");
         let mut file: File = tempfile::tempfile().unwrap();
@@ -271,3 +276,51 @@ impl Served for Fake {
 
 /// More than is read at a time.
 pub static SNAPSHOT: [u8; 100_000] = [7; 100_000];
+
+/// A session that answers every request with nothing, except the one of `lost`, which has ended.
+struct FakeSession {
+    asked: Arc<Mutex<Vec<String>>>,
+    user: String,
+}
+
+impl InsideSession for FakeSession {
+    fn id(&self) -> SessionId {
+        SESSION
+    }
+    fn timeout(&self) -> std::time::Duration {
+        std::time::Duration::from_secs(30)
+    }
+    fn call<'s>(
+        &'s mut self,
+        op: OpCode,
+        body: Vec<u8>,
+    ) -> Pin<Box<dyn Future<Output = Result<Reply, Lost>> + Send + 's>> {
+        let text = String::from_utf8_lossy(&body).into_owned();
+        let name = if op == OpCode::AUTH { "AUTH".to_owned() } else { format!("{op:?}") };
+        self.asked.lock().unwrap().push(format!("{name} {text:?}"));
+        let answer = if op == OpCode::AUTH {
+            self.user = text.rsplit('\0').next().unwrap_or_default().to_owned();
+            let user = self.user.trim_start_matches(|c: char| c.is_control());
+            self.user = user.split_once(':').map_or("", |(user, _)| user).to_owned();
+            let err = if self.user.is_empty() { ErrorCode::AUTH_FAILED } else { ErrorCode::OK };
+            Ok(Reply { err, body: Vec::new() })
+        } else if self.user == "lost" {
+            Err(Lost("it has expired"))
+        } else {
+            Ok(Reply { err: ErrorCode::OK, body: Vec::new() })
+        };
+        Box::pin(std::future::ready(answer))
+    }
+    fn identities(&self) -> Vec<String> {
+        vec![format!("digest:{:?}", self.user)]
+    }
+    fn may_do_everything(&self) -> bool {
+        self.user == "root"
+    }
+    fn children(&self, _: &ChildrenPage<'_>) -> Result<Children, ErrorCode> {
+        Ok(Children::default())
+    }
+    fn quotas(&self, _: usize) -> Result<Vec<QuotaFacts>, ErrorCode> {
+        Ok(Vec::new())
+    }
+}

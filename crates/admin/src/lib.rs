@@ -5,12 +5,14 @@
 //! methods of that kind.
 
 mod commands;
+mod console;
 #[cfg(test)]
 mod fake;
 mod figures;
 pub mod four_letter;
 pub mod health;
 mod http;
+mod inside;
 mod json;
 mod management;
 mod never;
@@ -20,8 +22,10 @@ mod served;
 mod site;
 
 pub use commands::Started;
+pub use console::ConsoleOptions;
 pub use health::Progress;
 pub use http::{BindError, Client, Running, Site, bind};
+pub use inside::{Child, Children, ChildrenPage, InsideSession, Lost, Opening, QuotaFacts, Reply};
 pub use served::{
     Denied, Ended, EnsembleFacts, LearnerFacts, ObserverFacts, Served, SnapshotFacts, TakenSnapshot,
 };

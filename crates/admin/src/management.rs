@@ -3,8 +3,7 @@
 //! Attributes are read by anybody who reaches the port, as the commands are. An operation needs every permission on `/`,
 //! shown by the same header as for the command `snapshot`.
 //!
-//! Source: `ZooKeeperServerBean`, `DataTreeBean`, `LeaderBean`, `LocalPeerBean`, `RemotePeerBean`, `ConnectionBean`;
-//! JMX-01 to JMX-11.
+//! Source: `ZooKeeperServerBean`, `DataTreeBean`, `LeaderBean`, `LocalPeerBean`, `RemotePeerBean`, `ConnectionBean`.
 
 use std::sync::Arc;
 
@@ -277,7 +276,7 @@ mod tests {
 
     #[test]
     fn session_ids_are_read_in_both_forms() {
-        assert_eq!(session_of("0x10000697ae10000"), Some(SessionId(0x1_0000_697a_e100_00)));
+        assert_eq!(session_of("0x10000697ae10000"), Some(SessionId(0x0100_0069_7ae1_0000)));
         assert_eq!(session_of("-2"), Some(SessionId(-2)));
         assert_eq!(session_of("0xfffffffffffffffe"), Some(SessionId(-2)));
         for text in ["", "0x", "x", "0x1ffffffffffffffff", "1 "] {

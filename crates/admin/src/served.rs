@@ -11,6 +11,7 @@ use zebu_zab::config::Membership;
 use crate::four_letter::Facts;
 use crate::health::Progress;
 use crate::http::Client;
+use crate::inside::Opening;
 
 /// A server that is asked over HTTP.
 ///
@@ -54,6 +55,12 @@ pub trait Served: Facts + Send + Sync + 'static {
         scheme: &'s str,
         data: &'s str,
     ) -> Pin<Box<dyn Future<Output = Result<(), Denied>> + Send + 's>>;
+    /// Begins the session of a client inside this process, for this client; it has the identities of
+    /// its address and its certificate.
+    ///
+    /// # Errors
+    /// Why there is none, in words for that person.
+    fn open_session<'s>(&'s self, client: &'s Client) -> Opening<'s>;
     /// Takes a snapshot, which may take long; blocking.
     ///
     /// # Errors

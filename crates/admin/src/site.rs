@@ -21,6 +21,7 @@ use hyper::body::{Frame, SizeHint};
 use tracing::{error, info};
 
 use crate::commands::{self, Answer, Command, Started};
+use crate::console::ConsoleOptions;
 use crate::four_letter::Mode;
 use crate::health::{self, Health};
 use crate::http::Client;
@@ -41,6 +42,8 @@ pub struct Options {
     pub snapshot_interval: Duration,
     /// What the server was started with.
     pub started: Started,
+    /// The console in the browser, where it is served.
+    pub console: Option<ConsoleOptions>,
 }
 
 struct Admin {
@@ -78,7 +81,13 @@ type Shared = State<Arc<Admin>>;
 /// The commands and the health of a server.
 pub fn admin(served: Arc<dyn Served>, options: Options, health: Watched) -> Router {
     let url = options.command_url.clone();
-    let jmx = served.clone();
+    let beside = management(served.clone());
+    let beside = match options.console.clone() {
+        Some(console) => {
+            beside.merge(crate::console::console(served.clone(), console, url.clone()))
+        }
+        None => beside,
+    };
     let state = Arc::new(Admin { served, options, health, snapshot_asked: Mutex::default() });
     let mut router = Router::new()
         .route("/health/live", get(live))
@@ -88,7 +97,7 @@ pub fn admin(served: Arc<dyn Served>, options: Options, health: Watched) -> Rout
     if !url.is_empty() {
         router = router.route(&url, get(list));
     }
-    router.with_state(state).merge(management(jmx))
+    router.with_state(state).merge(beside)
 }
 
 /// The Prometheus page. `process`: it also tells what the system knows of this process.

@@ -4,12 +4,15 @@ use super::DEFAULT_METRICS;
 use super::build::Reader;
 use super::registry;
 use super::secret::MASK;
-use super::settings::{AdminConfig, PrometheusConfig};
+use super::settings::{AdminConfig, ConsoleConfig, PrometheusConfig};
 
 /// Publishes nothing.
 const NULL_METRICS: &str = "org.apache.zookeeper.metrics.impl.NullMetricsProvider";
 /// Serves a page.
 const PROMETHEUS: &str = "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider";
+
+/// What is served beside the commands: first segments of paths.
+const TAKEN: [&str; 3] = ["health", "jmx", "console"];
 
 impl Reader<'_> {
     pub(super) fn admin(&self) -> Option<AdminConfig> {
@@ -25,6 +28,21 @@ impl Reader<'_> {
         }
         let is_served = self.is_on("admin.enableServer");
         let tls = self.admin_tls(is_served);
+        let first = command_url.split('/').nth(1).unwrap_or_default();
+        if TAKEN.contains(&first) {
+            self.problem(
+                "admin.commandURL",
+                format!(
+                    "admin.commandURL={url}: /{first} is served already\n\
+                     hint: choose a path that begins with none of /{}",
+                    TAKEN.join(", /")
+                ),
+            );
+        }
+        let console = ConsoleConfig {
+            hosts: self.names("admin.console.hosts"),
+            idle_timeout: self.ms("admin.console.idleTimeout"),
+        };
         let settings = AdminConfig {
             address: self.host("admin.serverAddress"),
             port: self.port("admin.serverPort"),
@@ -36,6 +54,7 @@ impl Reader<'_> {
             snapshot_interval: self.ms("admin.rateLimiterIntervalInMS"),
             snapshot: self.is_on("admin.snapshot.enabled"),
             tls,
+            console: self.is_on("admin.console").then_some(console),
             initial_configuration: self.file().map(masked).unwrap_or_default(),
             properties: self.properties(),
         };
@@ -66,6 +85,12 @@ impl Reader<'_> {
 
     fn port(&self, key: &'static str) -> u16 {
         self.number(key).and_then(|port| u16::try_from(port).ok()).unwrap_or(0)
+    }
+
+    /// Words separated by commas.
+    fn names(&self, key: &'static str) -> Vec<String> {
+        let words = self.value(key).unwrap_or_default().split(',').map(str::trim);
+        words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
     }
 
     fn host(&self, key: &'static str) -> String {

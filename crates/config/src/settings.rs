@@ -503,6 +503,8 @@ pub struct AdminConfig {
     pub snapshot: bool,
     /// Its TLS; `None` is without.
     pub tls: Option<AdminTlsConfig>,
+    /// The console in the browser; `None` is off.
+    pub console: Option<ConsoleConfig>,
     /// The text of the configuration file at the start, secrets masked; empty without a file.
     pub initial_configuration: String,
     /// Every property that was given, by its name as a property, secrets masked.
@@ -518,6 +520,15 @@ pub struct AdminTlsConfig {
     pub files: PortFiles,
     /// `sslQuorumReloadCertFiles`: the files are read anew when they change.
     pub reloads: bool,
+}
+
+/// The console in the browser.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConsoleConfig {
+    /// `admin.console.hosts`: names by which browsers reach it, besides `localhost` and addresses.
+    pub hosts: Vec<String>,
+    /// `admin.console.idleTimeout`.
+    pub idle_timeout: Duration,
 }
 
 /// The Prometheus page.

@@ -110,6 +110,7 @@ fn arguments(
 
 const MS: Duration = Duration::from_millis(1);
 
+mod console;
 mod hardened;
 mod providers;
 mod sasl;

@@ -10,8 +10,9 @@ use std::time::UNIX_EPOCH;
 
 use tracing::{info, warn};
 use zebu_admin::{
-    Client, Denied, Ended, EnsembleFacts, LearnerFacts, ObserverFacts, Options, Progress, Running, Served,
-    Site, SnapshotFacts, Started, TakenSnapshot, Watched,
+    Client, ConsoleOptions, Denied, Ended, EnsembleFacts, InsideSession, LearnerFacts,
+    ObserverFacts, Opening, Options, Progress, Running, Served, Site, SnapshotFacts, Started,
+    TakenSnapshot, Watched,
 };
 use zebu_proto::{Perms, SessionId};
 use zebu_replica::Input;
@@ -20,6 +21,7 @@ use zebu_transport::HttpPort;
 
 use crate::clients::authentication;
 use crate::clients::conn::Conn;
+use crate::clients::inside::Inside;
 use crate::config::Config;
 use crate::counting::server_facts::ServerFactsView;
 use crate::disk::snapshotter::Snapshotter;
@@ -98,6 +100,10 @@ impl Bound {
                 snapshot: config.snapshot,
                 snapshot_interval: config.snapshot_interval,
                 started,
+                console: config.console.as_ref().map(|console| ConsoleOptions {
+                    hosts: console.hosts.clone(),
+                    idle: console.idle_timeout,
+                }),
             };
             let router = zebu_admin::admin(served.clone(), options, health.clone());
             let (tls, idle_timeout) = (self.admin_tls, config.idle_timeout);
@@ -261,6 +267,14 @@ impl Served for ServerFactsView {
             let schemes = &shared.common.schemes;
             let may = needed.into_iter().all(|perm| schemes.permits(&acl, perm, &ids));
             if may { Ok(()) } else { Err(Denied::Forbidden) }
+        })
+    }
+
+    fn open_session<'s>(&'s self, client: &'s Client) -> Opening<'s> {
+        let shared = &self.0;
+        Box::pin(async move {
+            let inside = Inside::open(shared, client).await?;
+            Ok(Box::new(inside) as Box<dyn InsideSession>)
         })
     }
 

@@ -8,6 +8,7 @@ pub mod connection;
 pub mod cpu_time;
 pub mod descriptors;
 pub mod four_letter_words;
+pub mod inside;
 pub mod listening;
 pub mod outside;
 pub mod refused;

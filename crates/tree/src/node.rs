@@ -87,6 +87,15 @@ impl<'t> Node<'t> {
         tree.arena.children(self.id).map(move |id| tree.arena.name(id))
     }
 
+    /// Children that were created behind `after`, which is one of them, or all of them; in the order of their creation.
+    pub fn children_behind(&self, after: Option<&Self>) -> impl Iterator<Item = Self> + use<'t> {
+        let tree = self.tree;
+        let all = after.is_none().then(|| tree.arena.children(self.id));
+        let behind = after.map(|child| tree.arena.children_behind(self.id, child.id));
+        let ids = all.into_iter().flatten().chain(behind.into_iter().flatten());
+        ids.map(move |id| Self { tree, id })
+    }
+
     /// The child with this name.
     pub fn child(&self, name: &str) -> Option<Self> {
         self.tree.arena.child(self.id, name).map(|id| Self { tree: self.tree, id })

@@ -54,6 +54,7 @@ fn options() -> Options {
             configuration: "tickTime=5\n".to_owned(),
             properties: [("zookeeper.a".to_owned(), "b".to_owned())].into(),
         },
+        console: None,
     }
 }
 

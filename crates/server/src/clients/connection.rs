@@ -251,14 +251,14 @@ impl Client {
 }
 
 /// What a connection needs of its worker, and what is counted of one run.
-struct Desk<'s> {
+pub(super) struct Desk<'s> {
     shared: &'s Arc<Shared>,
     ops: Ops<'s>,
     read: Gather<'s>,
 }
 
 impl<'s> Desk<'s> {
-    fn new(shared: &'s Arc<Shared>) -> Self {
+    pub(super) fn new(shared: &'s Arc<Shared>) -> Self {
         let metrics = &shared.metrics;
         Self { shared, ops: Ops::new(metrics), read: metrics.read_per_namespace.gather() }
     }

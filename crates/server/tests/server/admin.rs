@@ -22,7 +22,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    fn text(&self) -> String {
+    pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 

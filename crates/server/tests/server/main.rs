@@ -5,6 +5,7 @@ mod admin;
 mod admin_tls;
 mod audit;
 mod client;
+mod console;
 mod counted;
 mod gate;
 mod limits;

@@ -1,0 +1,129 @@
+//! Who is signed in: a session inside the server for each, kept alive for a while after the last request.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+use zebu_proto::OpCode;
+
+use crate::inside::{InsideSession, Lost, Reply};
+
+/// How many may be signed in.
+pub(super) const SIGNED_IN_MAX: usize = 64;
+
+/// How long a request may take; an ensemble without a leader answers none.
+const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Somebody who is signed in.
+pub(super) struct Person {
+    session: tokio::sync::Mutex<Box<dyn InsideSession>>,
+    /// When they did something last.
+    seen: Mutex<Instant>,
+    /// Their session takes no more requests.
+    is_lost: AtomicBool,
+}
+
+/// Everybody who is signed in, by token.
+pub(super) struct Signed {
+    people: Mutex<HashMap<String, Arc<Person>>>,
+    idle: Duration,
+}
+
+impl Signed {
+    pub(super) fn new(idle: Duration) -> Self {
+        Self { people: Mutex::default(), idle }
+    }
+
+    fn people(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Person>>> {
+        self.people.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether one more may sign in.
+    pub(super) fn has_room(&self) -> bool {
+        self.people().len() < SIGNED_IN_MAX
+    }
+
+    /// Signs somebody in: their token, or nothing where there is no room or the system has no random bytes.
+    pub(super) fn enter(self: &Arc<Self>, session: Box<dyn InsideSession>) -> Option<String> {
+        let mut token = String::new();
+        for byte in zebu_auth::random::bytes::<32>()? {
+            let _ = write!(token, "{byte:02x}");
+        }
+        let interval = (session.timeout() / 3).max(Duration::from_millis(100));
+        let person = Arc::new(Person {
+            session: tokio::sync::Mutex::new(session),
+            seen: Mutex::new(Instant::now()),
+            is_lost: AtomicBool::new(false),
+        });
+        {
+            let mut people = self.people();
+            if people.len() >= SIGNED_IN_MAX {
+                return None;
+            }
+            people.insert(token.clone(), person.clone());
+        }
+        tokio::spawn(keep(Arc::downgrade(self), token.clone(), Arc::downgrade(&person), interval));
+        Some(token)
+    }
+
+    /// Who has this token.
+    pub(super) fn by_token(&self, token: &str) -> Option<Arc<Person>> {
+        let mut people = self.people();
+        let person = people.get(token).cloned()?;
+        if person.is_lost.load(Ordering::Relaxed) {
+            people.remove(token);
+            return None;
+        }
+        *person.seen.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        Some(person)
+    }
+
+    /// Forgets somebody, and returns them if they were known. Their session ends when nobody asks it any more.
+    pub(super) fn leave(&self, token: &str) -> Option<Arc<Person>> {
+        self.people().remove(token)
+    }
+}
+
+/// Keeps a session alive, and ends it when its owner has done nothing for long.
+async fn keep(signed: Weak<Signed>, token: String, person: Weak<Person>, interval: Duration) {
+    loop {
+        tokio::time::sleep(interval).await;
+        let (Some(signed), Some(person)) = (signed.upgrade(), person.upgrade()) else { return };
+        let seen = *person.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.elapsed() >= signed.idle {
+            signed.leave(&token);
+            person.close().await;
+            return;
+        }
+        if person.call(OpCode::PING, Vec::new()).await.is_err() {
+            signed.leave(&token);
+            return;
+        }
+    }
+}
+
+impl Person {
+    /// Sends a request through their session.
+    pub(super) async fn call(&self, op: OpCode, body: Vec<u8>) -> Result<Reply, Lost> {
+        let call = async { self.session.lock().await.call(op, body).await };
+        let answer = timeout(REQUEST_TIME_MAX, call).await;
+        let answer = answer.unwrap_or(Err(Lost("no answer in time")));
+        if answer.is_err() {
+            self.is_lost.store(true, Ordering::Relaxed);
+        }
+        answer
+    }
+
+    /// Looks at their session.
+    pub(super) async fn look<T>(&self, look: impl FnOnce(&dyn InsideSession) -> T) -> T {
+        look(self.session.lock().await.as_ref())
+    }
+
+    /// Ends their session, so that it need not expire.
+    pub(super) async fn close(&self) {
+        let _ = self.call(OpCode::CLOSE_SESSION, Vec::new()).await;
+    }
+}

@@ -1,0 +1,133 @@
+//! What the console does goes through a session of whoever has signed in.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpStream};
+
+use crate::admin::get;
+use crate::client::{Bytes, DEADLINE, op};
+use crate::running::{Running, wait};
+
+fn console(settings: &[&str]) -> Running {
+    let own = ["admin.enableServer=true", "admin.serverPort=0", "admin.console=true"];
+    Running::new(&[&own, settings].concat())
+}
+
+/// Status and body.
+type Answer = (u16, String);
+
+fn send(port: u16, method: &str, path: &str, token: &str, body: &str) -> Answer {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    write!(
+        stream,
+        "{method} /console/api/{path} HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         X-Zebu-Token: {token}\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a header");
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+/// Signs in and returns the token.
+fn sign_in(port: u16, scheme: &str, credentials: &str) -> String {
+    let body = format!("{{\"scheme\":\"{scheme}\",\"credentials\":\"{credentials}\"}}");
+    let (status, answer) = send(port, "POST", "sign-in", "", &body);
+    assert_eq!(status, 200, "{answer}");
+    text(&answer, "token")
+}
+
+/// A text in an answer.
+fn text(answer: &str, key: &str) -> String {
+    let (_, rest) = answer.split_once(&format!("\"{key}\":\"")).expect(key);
+    rest.split('"').next().unwrap().to_owned()
+}
+
+#[test]
+fn there_is_no_console_unless_somebody_wants_it() {
+    let running = Running::new(&["admin.enableServer=true", "admin.serverPort=0"]);
+    assert_eq!(get(running.admin_port(), "/console/", "Host: localhost\r\n").status(), "404");
+    let running = console(&[]);
+    assert_eq!(get(running.admin_port(), "/console/", "Host: localhost\r\n").status(), "200");
+}
+
+#[test]
+fn acls_hold_in_the_console() {
+    let running = console(&[]);
+    let port = running.admin_port();
+    let owner = sign_in(port, "digest", "owner:pw");
+    let other = sign_in(port, "digest", "other:pw");
+    let create = "{\"path\":\"/own\",\"data\":\"aGVsbG8=\",\"mode\":\"persistent\",\
+                  \"acl\":[{\"perms\":\"cdrwa\",\"scheme\":\"auth\",\"id\":\"\"}]}";
+    assert_eq!(send(port, "POST", "create", &owner, create), (200, "{\"path\":\"/own\"}".into()));
+    let (status, answer) = send(port, "GET", "znode?path=/own", &owner, "");
+    assert_eq!((status, text(&answer, "data")), (200, "aGVsbG8=".to_owned()));
+    let answer = send(port, "GET", "znode?path=/own", &other, "");
+    assert_eq!(answer, (403, "{\"error\":\"NO_AUTH\"}".to_owned()));
+    assert_eq!(send(port, "GET", "children?path=/own", &owner, "").0, 200);
+    assert_eq!(send(port, "GET", "children?path=/own", &other, "").0, 403);
+    let set = |token: &str, version: i32| {
+        let body = format!("{{\"path\":\"/own\",\"data\":\"\",\"version\":{version}}}");
+        send(port, "POST", "set", token, &body)
+    };
+    assert_eq!(set(&other, 0), (403, "{\"error\":\"NO_AUTH\"}".to_owned()));
+    assert_eq!(set(&owner, 7), (409, "{\"error\":\"BAD_VERSION\"}".to_owned()));
+    assert_eq!(set(&owner, 0).0, 200);
+    let delete = "{\"path\":\"/own\",\"version\":1}";
+    assert_eq!(send(port, "POST", "delete", &owner, delete).0, 200);
+    assert_eq!(send(port, "GET", "znode?path=/own", &owner, "").0, 404);
+}
+
+#[test]
+fn children_come_in_pages_also_while_they_change() {
+    let running = console(&[]);
+    let port = running.admin_port();
+    let mut client = running.client();
+    client.create("/many", b"").unwrap();
+    for number in 0..25 {
+        client.create(&format!("/many/n{number:02}"), b"").unwrap();
+    }
+    let token = sign_in(port, "", "");
+    let page = |arguments: &str| {
+        let (status, answer) =
+            send(port, "GET", &format!("children?path=/many&{arguments}"), &token, "");
+        assert_eq!(status, 200, "{answer}");
+        answer
+    };
+    let first = page("most=10");
+    assert_eq!((first.matches("\"name\"").count(), &*text(&first, "next")), (10, "n09"));
+    let second = page("most=10&after=n09");
+    assert!(second.contains("\"n10\"") && text(&second, "next") == "n19", "{second}");
+    let last = page("most=10&after=n19");
+    assert!(last.matches("\"name\"").count() == 5 && last.contains("\"next\":null"), "{last}");
+    let found = page("prefix=n2");
+    assert_eq!(found.matches("\"name\"").count(), 5);
+    let delete = Bytes::new().text("/many/n09").int(-1);
+    assert_eq!(client.call(op::DELETE, &delete).err, 0);
+    assert!(page("most=10&after=n09").contains("\"gone\":true"));
+}
+
+#[test]
+fn whoever_signs_out_has_no_session_any_more() {
+    let running = console(&[]);
+    let port = running.admin_port();
+    let mut client = running.client();
+    let token = sign_in(port, "digest", "me:pw");
+    let session = text(&send(port, "GET", "me", &token, "").1, "session");
+    let connections = || get(port, "/jmx/connections", "").text();
+    let id = u64::from_str_radix(session.trim_start_matches("0x"), 16).unwrap();
+    assert!(connections().contains(&format!("\"session_id\" : {id},")));
+    assert_eq!(send(port, "POST", "sign-out", &token, "{}").0, 200);
+    assert_eq!(send(port, "GET", "me", &token, "").0, 401);
+    wait("the connection has gone", || !connections().contains(&id.to_string()));
+    assert!(client.exists("/"));
+    // A session that somebody else ends signs its owner out.
+    let token = sign_in(port, "digest", "me:pw");
+    let session = text(&send(port, "GET", "me", &token, "").1, "session");
+    let end = format!("{{\"session\":\"{session}\",\"operation\":\"terminate_session\"}}");
+    let other = sign_in(port, "", "");
+    assert_eq!(send(port, "POST", "end", &other, &end).0, 200);
+    wait("the session has ended", || send(port, "GET", "znode?path=/", &token, "").0 == 401);
+}
