@@ -104,10 +104,10 @@ pub(super) fn plain(view: &View) -> String {
     table(&mut out, &CLIENT_COLUMNS, view.clients.iter().map(client_cells));
     table(&mut out, &PATH_COLUMNS, view.paths.iter().map(path_cells));
     if !view.operations.is_empty() {
-        let _ = write!(out, "\noperations/s: {}\n", operations(view));
+        let _ = writeln!(out, "\noperations/s: {}", operations(view));
     }
     for (at, note) in view.notes.iter().enumerate() {
-        let _ = write!(out, "{}note: {note}\n", if at == 0 { "\n" } else { "" });
+        let _ = writeln!(out, "{}note: {note}", if at == 0 { "\n" } else { "" });
     }
     out
 }
