@@ -1,4 +1,5 @@
-//! Two-phase commit: all agree, or nothing happens, and nobody waits for one who is dead.
+//! Two-phase commit: all participants agree, or nothing happens. A crashed participant blocks
+//! nobody.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,16 +7,16 @@ use zebu_client::{Acls, Client, CreateMode, ErrorCode, ErrorKind, Retry};
 
 use crate::{Children, Error, Result, path};
 
-/// What was decided.
+/// The decision about a proposal.
 ///
 /// ```
 /// assert_ne!(zebu_recipes::Decision::Commit, zebu_recipes::Decision::Abort);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Decision {
-    /// All have agreed: everybody does it.
+    /// Commit: all participants have agreed, and all of them carry it out.
     Commit,
-    /// Nobody does it.
+    /// Abort: no participant carries it out.
     Abort,
 }
 
@@ -28,7 +29,7 @@ impl Decision {
     }
 }
 
-/// What is proposed to several participants.
+/// A proposal to several participants.
 ///
 /// ```
 /// use zebu_recipes::Proposal;
@@ -39,9 +40,10 @@ impl Decision {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proposal {
-    /// Who has to agree. The names are those of znodes: not empty, and without slashes.
+    /// The participants that must agree. Their names become names of znodes: not empty, and without
+    /// slashes.
     pub participants: BTreeSet<String>,
-    /// To what.
+    /// The content of the proposal.
     pub text: String,
 }
 
@@ -54,10 +56,11 @@ pub struct Proposal {
 /// PATH/decision   commit or abort: whoever creates it decides, once for all
 /// ```
 ///
-/// The decision is a create, which happens once, so any participant can make it: to commit, as soon as all have said
-/// yes; to abort, as soon as one has said no, or when who proposed it is gone while votes are missing. Nobody is
-/// ever stuck because somebody else has died. Who votes yes must be able to do its part afterwards, also after a
-/// crash: it finds the decision here.
+/// The decision is the creation of a znode, which succeeds once, so any participant can make it:
+/// commit when all have voted yes; abort when one has voted no, or when the proposer's session has
+/// ended and votes are missing. So a crashed process never blocks the others. A participant that
+/// votes yes must be able to carry out its part later, even after a crash: it then reads the
+/// decision here.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -80,8 +83,8 @@ pub struct Agreement {
     path: String,
 }
 
-/// The proposal as a text: a line of names, then what is proposed. What separates names, or ends their line, stands in
-/// them as the numbers of its bytes: `%20` is a blank.
+/// The proposal as a text: a line of names, then the content. Separators within names are written
+/// as the numbers of their bytes: `%20` is a blank.
 fn written(proposal: &Proposal) -> String {
     let mut text = String::new();
     for name in &proposal.participants {
@@ -103,7 +106,7 @@ fn written(proposal: &Proposal) -> String {
     text
 }
 
-/// The other way round; `None` when it is no proposal.
+/// Parses that text; `None` if it is not a proposal.
 fn read(text: &str) -> Option<Proposal> {
     let (names, text) = text.split_once('\n')?;
     let participants: Option<_> =
@@ -121,7 +124,7 @@ fn name(written: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// What follows from the votes.
+/// The decision that follows from the votes, if any.
 fn outcome(
     participants: &BTreeSet<String>,
     votes: &BTreeMap<String, bool>,
@@ -138,7 +141,7 @@ fn outcome(
 }
 
 impl Agreement {
-    /// The one in this znode, whose parent must exist.
+    /// The agreement in this znode, whose parent must exist.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -152,11 +155,11 @@ impl Agreement {
         Self { client: client.clone(), path: path.to_owned(), acl: acl.clone() }
     }
 
-    /// Proposes something, through the session that is then waited for.
+    /// Makes a proposal. It is aborted if votes are missing when the session of this client ends.
     ///
     /// # Errors
-    /// [`ErrorKind::Conflict`] when something was proposed here already; those of the request. After
-    /// [`ErrorKind::Unknown`] it may be proposed: [`Agreement::proposal`] tells.
+    /// [`ErrorKind::Conflict`] if there already is a proposal; those of the request. After
+    /// [`ErrorKind::Unknown`] the proposal may exist: [`Agreement::proposal`] tells.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -186,10 +189,10 @@ impl Agreement {
         Ok(())
     }
 
-    /// What is proposed; `None` as long as nothing is.
+    /// The proposal; `None` if there is none.
     ///
     /// # Errors
-    /// Those of reading; [`Error::Foreign`] when the znode is of another kind.
+    /// Those of reading; [`Error::Foreign`] if the znode is of another kind.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -208,12 +211,11 @@ impl Agreement {
         Ok(Some(proposal))
     }
 
-    /// Says what a participant thinks of it. The first word counts: who has said something else before gets an
-    /// error.
+    /// Casts a participant's vote. The first vote counts; a different later one is an error.
     ///
     /// # Errors
-    /// [`ErrorKind::Conflict`] when it has voted otherwise; [`ErrorKind::Gone`] when nothing is proposed; those of
-    /// the request.
+    /// [`ErrorKind::Conflict`] if the participant has voted differently; [`ErrorKind::Gone`] if
+    /// there is no proposal; those of the request.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -243,10 +245,10 @@ impl Agreement {
         }
     }
 
-    /// Waits for the decision, and makes it when it can be made.
+    /// Waits for the decision, and makes it as soon as that is possible.
     ///
     /// # Errors
-    /// [`Error::Deleted`] when nothing is proposed; those of the requests.
+    /// [`Error::Deleted`] if there is no proposal; those of the requests.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -293,8 +295,8 @@ impl Agreement {
         }
     }
 
-    /// Aborts, unless it was decided before; returns what was decided. For one who proposed it and does not want to
-    /// wait any longer.
+    /// Aborts, unless a decision was made before; returns the decision. For a proposer that does
+    /// not want to wait longer.
     ///
     /// # Errors
     /// Those of the requests.
@@ -314,7 +316,7 @@ impl Agreement {
         self.decide(Decision::Abort).await
     }
 
-    /// Writes down a decision; another one may have been faster, and counts.
+    /// Records a decision. If another process was faster, its decision counts.
     async fn decide(&self, decision: Decision) -> Result<Decision> {
         let path = self.below("decision");
         let create =

@@ -1,23 +1,25 @@
-//! Who leads, as information, where a resource outside of the ensemble has a lock of its own that decides it.
+//! Announces a leader that is elected elsewhere, by a lock of the resource itself.
 
 use zebu_client::{Acls, Client, CreateMode, ErrorCode, ErrorKind, Retry, Stat, Version, Watch};
 
 use crate::place::{Place, is_passing};
 use crate::{Error, Result, path};
 
-/// Attempts to create an announcement, each of which finds out what became of the one before.
+/// Maximum number of attempts to create an announcement. Each first finds out whether the previous
+/// one succeeded.
 const ATTEMPTS_MAX: usize = 16;
 
-/// Where leaders announce themselves that were elected by the resource they lead: by a lock that a database, a disk or
-/// a znode has itself.
+/// Announcements of leaders that the resource itself has elected, with a lock of a database, a disk
+/// or a znode.
 ///
-/// An [`Election`](crate::Election) decides in the ensemble who leads, and a resource outside must refuse leaders of
-/// yesterday by their [`Token`](crate::Token). Where the resource has a lock it can do both alone: who holds the lock
-/// leads, whatever becomes of sessions, and what stands here only says who that is. So the order is: take the resource's
-/// lock, then announce; who loses its session goes on leading, and announces itself again with the next one.
+/// An [`Election`](crate::Election) decides in the ensemble, so the resource must refuse former
+/// leaders by their [`Token`](crate::Token). A resource with a lock of its own decides alone: the
+/// holder of the lock leads, whatever happens to its session, and the announcement is only
+/// information. So first take the resource's lock, then announce. A leader that loses its session
+/// continues to lead, and announces itself again in its next session.
 ///
-/// Each announcement has a term, a number that grows whenever the lock is granted. The largest one counts, so that
-/// nobody who is late hides its successor.
+/// Each announcement has a term, a number that grows whenever the lock is granted. The largest term
+/// counts, so a late leader cannot hide its successor.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -50,7 +52,7 @@ pub struct Announcements {
     acl: Acls,
 }
 
-/// Who has announced itself.
+/// An announced leader.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -65,13 +67,13 @@ pub struct Announcements {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Announcement {
-    /// What it calls itself.
+    /// The name of the leader.
     pub name: String,
-    /// The number the resource's lock was granted with.
+    /// The term: the number with which the resource granted its lock.
     pub term: u64,
 }
 
-/// An announcement that stands until this is dropped, or its session is over.
+/// An announcement. It stands until this value is dropped, or the session ends.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -91,7 +93,8 @@ pub struct Announced {
 }
 
 impl Announcements {
-    /// Announcements below this znode, which is created with this ACL when it is missing, as they are.
+    /// The announcements below this znode. If it is missing, it is created with this ACL, and so
+    /// are the announcements.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -105,11 +108,12 @@ impl Announcements {
         Self { client: client.clone(), path: path.to_owned(), acl: acl.clone() }
     }
 
-    /// Says who leads, for whoever holds the resource's lock, which was granted with this number.
+    /// Announces the holder of the resource's lock, which was granted with this term.
     ///
-    /// What an earlier session of the same leader has announced gives way.
+    /// This replaces an announcement of an earlier session of the same leader.
     ///
     /// # Errors
+    /// Those of [`Client::create`](zebu_client::Client::create).
     /// Those of [`Client::create`](zebu_client::Client::create).
     ///
     /// ```
@@ -130,7 +134,7 @@ impl Announcements {
     }
 
     async fn make(&self, name: &str, term: u64) -> Result<Place> {
-        // As long as the largest number, so that names sort as terms do.
+        // As many digits as the largest number, so that names sort by term.
         let path = path::join(&self.path, &format!("{term:020}"));
         let mut tried = 1;
         loop {
@@ -146,7 +150,8 @@ impl Announcements {
                     let create = || self.client.create_all(&self.path, &self.acl);
                     Retry::default().reads(create).await?;
                 }
-                // No two leaders have one term: this is our own, of an answer that was lost or of an earlier session.
+                // No two leaders have the same term: this is our own announcement, from a lost
+                // answer or an earlier session.
                 ErrorCode::NODE_EXISTS => {
                     let stat = Retry::default().reads(|| self.client.exists(&path)).await?;
                     if let Some(stat) = stat.filter(|stat| self.is_ours(stat)) {
@@ -168,10 +173,10 @@ impl Announcements {
         stat.ephemeral_owner == self.client.session_id().0
     }
 
-    /// Who leads, as far as is announced.
+    /// The announced leader, if any.
     ///
     /// # Errors
-    /// Those of reading; [`Error::Foreign`] for what is no announcement.
+    /// Those of reading; [`Error::Foreign`] for a znode that is not an announcement.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -197,10 +202,11 @@ impl Announcements {
         }
     }
 
-    /// As [`Announcements::leader`], and a watch that fires when somebody announces itself, or is gone.
+    /// Like [`Announcements::leader`], with a watch that fires when a leader announces itself or
+    /// its announcement is deleted.
     ///
     /// # Errors
-    /// As [`Announcements::leader`], and those of creating the znode, which has to be there.
+    /// As for [`Announcements::leader`], and those of creating the znode, which must exist.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -225,7 +231,8 @@ impl Announcements {
         }
     }
 
-    /// The announcement of the largest term, if there is one; `None` when it went while this looked.
+    /// The announcement with the largest term. The outer `None`: it was deleted meanwhile; the
+    /// inner `None`: there is none.
     async fn newest(&self, names: Vec<String>) -> Result<Option<Option<Announcement>>> {
         let Some(name) = names.into_iter().max() else { return Ok(Some(None)) };
         let path = path::join(&self.path, &name);
@@ -242,10 +249,11 @@ impl Announcements {
 }
 
 impl Announced {
-    /// Takes it back, and returns when it is gone. An announcement that has taken its place since stays.
+    /// Withdraws the announcement, and returns when it is deleted. A later announcement in its
+    /// place stays.
     ///
     /// # Errors
-    /// Those of deleting, when repeating it did not help; it is gone on with behind.
+    /// Those of deleting, if repeated attempts failed; deletion then continues in the background.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -257,7 +265,7 @@ impl Announced {
     /// ```
     pub async fn withdraw(mut self) -> Result<()> {
         match self.place.leave().await {
-            // With its session it is gone.
+            // It was deleted with its session.
             Err(error) if error.is_session_over() => Ok(()),
             left => left.map(|_was_there| ()),
         }

@@ -1,4 +1,4 @@
-//! Numbers that several programs change, where each change counts.
+//! Atomic numbers: several programs change them, and every change counts once.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,14 +9,14 @@ use zebu_client::{Acls, Client, CreateMode, ErrorCode, ErrorKind, Retry, Version
 use crate::counts::{create_with_parents, try_write};
 use crate::{Error, Mutex, Result, path};
 
-/// Attempts without the lock, and again under it.
+/// Attempts without the lock, and again with it.
 const ATTEMPTS: u32 = 5;
 
-/// The pause behind the first attempt that came too late; it doubles up to [`PAUSE_MAX`].
+/// The pause after the first attempt that lost a race; doubles up to [`PAUSE_MAX`].
 const PAUSE: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 
-/// What a change has changed.
+/// The effect of a change.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -32,7 +32,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(50);
 pub struct Changed<T> {
     /// The value before.
     pub before: T,
-    /// The value behind.
+    /// The value after.
     pub after: T,
 }
 
@@ -84,13 +84,14 @@ pub type AtomicLong = AtomicNumber<i64>;
 /// A number of 32 bits: Curator's `DistributedAtomicInteger` of the same znode is the same number.
 pub type AtomicInteger = AtomicNumber<i32>;
 
-/// A number that several programs change, where each change counts once.
+/// A number that several programs change, where every change counts once.
 ///
-/// A change reads the number, and writes it under the condition that nobody else has. When others were faster several
-/// times, and there is a [lock](AtomicNumber::promoted_to_lock), it goes on under the lock.
+/// A change reads the number and writes it on condition that no other program has changed it. After
+/// several lost races it continues under the [lock](AtomicNumber::promoted_to_lock), if there is
+/// one.
 ///
-/// The znode's data are the number's bytes, the highest first. A missing znode is zero, and created by the first change.
-/// Sums wrap around at the ends, as in Java.
+/// The znode's data are the number's bytes in big-endian order. A missing znode counts as zero, and
+/// the first change creates it. Sums wrap around on overflow, as in Java.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -121,11 +122,12 @@ impl<N> fmt::Debug for AtomicNumber<N> {
     }
 }
 
-/// The number as it was found, and the version it had; `None` for a znode that is missing.
+/// The number and its version; `None` if the znode is missing.
 type Seen<N> = (N, Option<Version>);
 
 impl<N: Number> AtomicNumber<N> {
-    /// The number in this znode, which is created with this ACL, as are its parents, when it is missing.
+    /// The number in this znode. If it is missing, it is created with this ACL, and so are its
+    /// parents.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -140,8 +142,8 @@ impl<N: Number> AtomicNumber<N> {
         Self { client, path: path.to_owned(), acl, lock: None, number: PhantomData }
     }
 
-    /// A change that came too late several times goes on under the lock in this znode. Those that hold the lock exclude
-    /// each other; those that have not come too late so often do without it.
+    /// Lets a change that has lost several races continue under the lock in this znode. Holders of
+    /// the lock exclude each other; changes that have lost fewer races do not take it.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -161,7 +163,7 @@ impl<N: Number> AtomicNumber<N> {
     /// The number.
     ///
     /// # Errors
-    /// Those of reading; [`Error::Foreign`] when the znode holds none.
+    /// Those of reading; [`Error::Foreign`] if the znode holds no number.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -175,10 +177,11 @@ impl<N: Number> AtomicNumber<N> {
         Ok(self.look().await?.0)
     }
 
-    /// Creates the znode with this number, if it is missing. Whether it was.
+    /// Creates the znode with this number if it is missing. Returns whether it was.
     ///
     /// # Errors
-    /// Those of creating. After a lost answer an own create may be reported as somebody else's.
+    /// Those of creating. After a lost answer, this program's own create may be reported as that of
+    /// another one.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -221,10 +224,11 @@ impl<N: Number> AtomicNumber<N> {
         }
     }
 
-    /// Sets the number to `after` if it is `before`. Whether it was; does not wait for the lock.
+    /// Sets the number to `after` if it is `before`. Returns whether it was. Does not wait for the
+    /// lock.
     ///
     /// # Errors
-    /// As [`AtomicNumber::add`].
+    /// As for [`AtomicNumber::add`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -243,8 +247,9 @@ impl<N: Number> AtomicNumber<N> {
     /// Adds to the number.
     ///
     /// # Errors
-    /// Those of reading and writing; [`Error::Foreign`] when the znode holds no number; [`Error::Contended`] when others
-    /// were faster again and again. After [`ErrorKind::Unknown`] nobody can tell whether it was added.
+    /// Those of reading and writing; [`Error::Foreign`] if the znode holds no number;
+    /// [`Error::Contended`] after too many lost races. After [`ErrorKind::Unknown`] it is unknown
+    /// whether the number was added.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -258,10 +263,10 @@ impl<N: Number> AtomicNumber<N> {
         self.update(|before| before.plus(number)).await
     }
 
-    /// Changes the number to what the function makes of it; it is called once for each attempt.
+    /// Changes the number to the result of the function, which is called once for each attempt.
     ///
     /// # Errors
-    /// As [`AtomicNumber::add`].
+    /// As for [`AtomicNumber::add`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -278,7 +283,7 @@ impl<N: Number> AtomicNumber<N> {
         let Some(lock) = &self.lock else { return Err(Error::Contended(self.path.clone())) };
         let guard = lock.acquire().await?;
         let changed = self.attempts(&change).await;
-        // Whether the lock could be given back changes nothing: it is given back behind then.
+        // The result does not matter: the lock is then released in the background.
         let _ = guard.release().await;
         changed?.ok_or_else(|| Error::Contended(self.path.clone()))
     }
@@ -310,19 +315,19 @@ impl<N: Number> AtomicNumber<N> {
         }
     }
 
-    /// Writes if the znode is as it was seen. Whether it was.
+    /// Writes if the znode is unchanged. Returns whether it was.
     async fn write(&self, (_, version): Seen<N>, number: N) -> Result<bool> {
         let data = number.bytes();
         let Some(version) = version else { return self.create(&data).await };
         match try_write(&self.client, &self.path, version, &data).await {
             Ok(written) => Ok(written.is_some()),
-            // It was deleted since.
+            // It was deleted meanwhile.
             Err(Error::Client(error)) if error.kind() == ErrorKind::Gone => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// Creates the znode. Whether this did it.
+    /// Creates the znode. Returns whether this call created it.
     async fn create(&self, data: &[u8]) -> Result<bool> {
         loop {
             let create = || self.client.create(&self.path, data, CreateMode::Persistent, &self.acl);
@@ -354,10 +359,10 @@ impl<N: Number> AtomicNumber<N> {
 macro_rules! steps {
     ($number:ty) => {
         impl AtomicNumber<$number> {
-            /// Takes from the number.
+            /// Subtracts from the number.
             ///
             /// # Errors
-            /// As [`AtomicNumber::add`].
+            /// As for [`AtomicNumber::add`].
             ///
             /// ```
             /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -374,7 +379,7 @@ macro_rules! steps {
             /// Adds one.
             ///
             /// # Errors
-            /// As [`AtomicNumber::add`].
+            /// As for [`AtomicNumber::add`].
             ///
             /// ```
             /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -388,10 +393,10 @@ macro_rules! steps {
                 self.add(1).await
             }
 
-            /// Takes one.
+            /// Subtracts one.
             ///
             /// # Errors
-            /// As [`AtomicNumber::add`].
+            /// As for [`AtomicNumber::add`].
             ///
             /// ```
             /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

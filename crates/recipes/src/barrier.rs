@@ -7,18 +7,20 @@ use zebu_client::{
 use crate::place::Place;
 use crate::{Error, Result, path};
 
-/// Says that enough are there.
+/// The znode that marks the barrier as open.
 const READY: &str = "ready";
 
-/// Nobody gets in before `size` have come; nobody gets out before all want to leave, or are gone.
+/// Nobody enters before `size` processes have come; nobody leaves before all want to leave, or are
+/// gone.
 ///
 /// ```text
 /// PATH/NAME    ephemeral: one who is inside, or waits to get in
 /// PATH/ready   enough have come
 /// ```
 ///
-/// Who was there when `ready` was written is inside. Who comes later and joins the others writes its own znode once more,
-/// in one transaction with the check that somebody inside is still there.
+/// The processes that had come when `ready` was written are inside. A process that comes later and
+/// joins them rewrites its own znode, in one transaction with the check that a process inside is
+/// still there.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -41,7 +43,7 @@ pub struct DoubleBarrier {
 }
 
 impl DoubleBarrier {
-    /// A barrier below this znode for so many processes.
+    /// A barrier below this znode for `size` processes.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -55,11 +57,12 @@ impl DoubleBarrier {
         Self { client: client.clone(), path: path.to_owned(), size, acl: acl.clone() }
     }
 
-    /// Waits until enough have come. Whoever dies or gives up meanwhile does not count. Who comes while those of a round
-    /// are still inside joins them; what a round has left whose members are all dead does not count.
+    /// Waits until enough processes have come. Processes that die or give up meanwhile do not
+    /// count. A process that comes while members of a round are still inside joins them. Znodes
+    /// left by a round whose members are all dead do not count.
     ///
     /// # Errors
-    /// Those of the requests; [`ErrorKind::Conflict`] when there is one with this name already; [`Error::Name`] for a
+    /// Those of the requests; [`ErrorKind::Conflict`] if the name is taken; [`Error::Name`] for a
     /// name that no child can have, and for `ready`.
     ///
     /// ```
@@ -80,7 +83,8 @@ impl DoubleBarrier {
         let place = Place::made_by(&self.client, making).await?;
         let ready = path::join(&self.path, READY);
         loop {
-            // Watched before counting: whoever comes last finds it missing, and makes it.
+            // The watch is set before counting: the last process to come finds `ready` missing, and
+            // creates it.
             let look = || async {
                 let ready = self.client.watch_exists(&ready);
                 let children = self.client.get_children(&self.path);
@@ -105,8 +109,8 @@ impl DoubleBarrier {
                 change.await?;
                 continue;
             }
-            // Together with the check that this one is still there. That somebody else does it is as good. What a dead
-            // round has left is written again: that, too, only one can do.
+            // Together with the check that this one is still there. That somebody else does it is
+            // as good. What a dead round has left is written again: that, too, only one can do.
             let open = || {
                 let mut transaction = self.client.transaction();
                 transaction.check(place.path(), Version::ANY);
@@ -120,7 +124,7 @@ impl DoubleBarrier {
                 Err(error) if error.path() == Some(place.path()) => {
                     return Err(Error::Deleted(place.path().to_owned()));
                 }
-                // It was deleted in between.
+                // It was deleted meanwhile.
                 Err(error) if error.kind() == ErrorKind::Gone && stat.is_some() => {}
                 Err(error) if error.kind() != ErrorKind::Conflict => return Err(error.into()),
                 _ => {}
@@ -128,7 +132,7 @@ impl DoubleBarrier {
         }
     }
 
-    /// Whether one who has this place is inside.
+    /// Whether the process with this place is inside.
     async fn standing(&self, ready: &Stat, place: &Place, names: &[String]) -> Result<Standing> {
         if place.created() < ready.mzxid {
             return Ok(Standing::In);
@@ -149,7 +153,7 @@ impl DoubleBarrier {
         Ok(inside.map_or(Standing::Out, |name| Standing::MayJoin(name.clone())))
     }
 
-    /// Joins those who are inside; false when they have gone meanwhile.
+    /// Joins the processes inside. False if they have left meanwhile.
     async fn join(&self, place: &Place, ready: &Stat, inside: &str) -> Result<bool> {
         let (ready_path, inside) = (path::join(&self.path, READY), path::join(&self.path, inside));
         let join = || {
@@ -171,7 +175,7 @@ impl DoubleBarrier {
         }
     }
 
-    /// Creates the znode of one who comes.
+    /// Creates the znode of a process that comes.
     async fn come(&self, mine: String) -> Result<Place> {
         let create = || self.client.create(&mine, "", CreateMode::Ephemeral, &self.acl);
         let error = match Retry::default().writes(create).await {
@@ -194,24 +198,24 @@ impl DoubleBarrier {
     }
 }
 
-/// How one who has come stands to those who are inside.
+/// The relation of a process that has come to those inside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Standing {
-    /// It was there when the barrier was opened.
+    /// It had come when the barrier was opened.
     In,
-    /// This one is inside.
+    /// This process is inside.
     MayJoin(String),
-    /// Nobody is inside: what says that enough had come is left from a round whose members are all dead.
+    /// Nobody is inside: `ready` was left by a round whose members are all dead.
     Out,
 }
 
-/// Whether one who has this znode is inside in the round that this transaction has opened: it was there before, or has
-/// joined since.
+/// Whether the process with this znode is inside in the round that this transaction opened: it had
+/// come before, or has joined since.
 fn is_inside(stat: &Stat, round: Zxid) -> bool {
     stat.czxid < round || stat.version > 0
 }
 
-/// One who is inside of a [`DoubleBarrier`]; dropping it does not wait for the others.
+/// A process inside a [`DoubleBarrier`]. Dropping it leaves without waiting for the others.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -227,22 +231,23 @@ pub struct Inside {
     client: Client,
     path: String,
     place: Place,
-    /// The transaction that opened the barrier: the one that has last written what says so.
+    /// The transaction that opened the barrier: the last one that wrote `ready`.
     round: Zxid,
 }
 
-/// What one who is inside and wants to leave has to do.
+/// What a process that wants to leave must do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Leaving<'a> {
-    /// Go, and close the barrier behind: nobody else is there.
+    /// Leave and close the barrier: no other process is inside.
     Last,
-    /// Stay, as the one the others look at, until this one is gone.
+    /// Stay until this process has left; the others wait for the lowest one.
     Stay(&'a str),
-    /// Go, then wait until those who are inside are gone.
+    /// Leave, then wait until the others have left.
     Go,
 }
 
-/// The lowest stays until all others are gone, and they wait for it: everybody watches one znode.
+/// The lowest stays until all others have left, and they wait for it: each process watches one
+/// znode.
 fn leaving<'a>(names: &'a [String], mine: &str) -> Leaving<'a> {
     let others = || names.iter().filter(|name| *name != mine && *name != READY);
     match (others().min(), others().max()) {
@@ -253,11 +258,11 @@ fn leaving<'a>(names: &'a [String], mine: &str) -> Leaving<'a> {
 }
 
 impl Inside {
-    /// Waits until everybody who is inside wants to leave, or is gone.
+    /// Waits until every process inside wants to leave, or is gone.
     ///
     /// # Errors
-    /// Those of the requests, when repeating them did not help, also while it waits and no server is there. This one is
-    /// outside then as soon as a server can be told.
+    /// Those of the requests, if repeated attempts failed, including while it waits without a
+    /// server. This process is outside then, as soon as a server can be reached.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -290,7 +295,8 @@ impl Inside {
         while let Some(inside) = self.lowest_inside(&ready).await? {
             match watched.take() {
                 Some((name, change)) if name == inside => heard(change).await?,
-                // Its znode may be another one by now, of the next round: it is looked at once more under the watch.
+                // The znode may belong to the next round by now, so it is checked once more under
+                // the watch.
                 _ => {
                     let path = path::join(&self.path, &inside);
                     let watch = || self.client.watch_exists(&path);
@@ -302,7 +308,7 @@ impl Inside {
         self.shut(&ready).await
     }
 
-    /// The first of those who are inside still; nobody once this round is over.
+    /// The first process still inside; `None` once this round is over.
     async fn lowest_inside(&self, ready: &str) -> Result<Option<String>> {
         let look = || async {
             let (mut names, _) = self.client.get_children(&self.path).await?;
@@ -310,7 +316,8 @@ impl Inside {
             names.sort_unstable();
             let path_of = |name: &String| path::join(&self.path, name);
             let stats: Vec<_> = names.iter().map(|it| self.client.exists(&path_of(it))).collect();
-            // Asked last: while the round goes on, whoever was seen to be inside is so in this round.
+            // Asked last: if the round is still the same, the processes found inside are in this
+            // round.
             let ready = self.client.exists(ready);
             let mut inside = None;
             for (name, stat) in names.iter().zip(stats) {
@@ -325,13 +332,13 @@ impl Inside {
         Ok(Retry::default().reads(look).await?)
     }
 
-    /// Closes the barrier, unless that was done.
+    /// Closes the barrier, unless it is closed.
     async fn shut(&self, ready: &str) -> Result<()> {
         let stat = Retry::default().reads(|| self.client.exists(ready)).await?;
         let Some(stat) = stat.filter(|stat| stat.mzxid == self.round) else { return Ok(()) };
         let delete = || self.client.delete(ready, Version(stat.version));
         match Retry::default().reads(delete).await {
-            // Somebody else has, or the next round has begun.
+            // Another process has closed it, or the next round has begun.
             Err(error) if !matches!(error.kind(), ErrorKind::Gone | ErrorKind::Conflict) => {
                 Err(error.into())
             }
@@ -339,7 +346,7 @@ impl Inside {
         }
     }
 
-    /// Waits until somebody's znode changes, is gone already, or nothing more can be heard of it.
+    /// Waits until the znode of a process changes, is deleted, or can no longer be observed.
     async fn change(&self, other: &str) -> Result<()> {
         let path = path::join(&self.path, other);
         let (stat, change) = Retry::default().reads(|| self.client.watch_exists(&path)).await?;
@@ -347,9 +354,9 @@ impl Inside {
     }
 }
 
-/// Waits until something changes, or nothing more can be heard of it.
+/// Waits until the watch fires, or can no longer be observed.
 async fn heard(mut change: Watch) -> Result<()> {
-    // Without a connection nothing is heard of it: looking again tells whether there is a server at all.
+    // Without a connection no event arrives; a new read finds out whether a server is reachable.
     while let Signal::Session(state) = change.next().await? {
         if state == SessionState::Disconnected {
             break;

@@ -1,4 +1,4 @@
-//! A znode, its children or a whole subtree, mirrored into memory.
+//! Caches of a znode, its children or a subtree in memory.
 
 mod driver;
 mod mirror;
@@ -22,7 +22,7 @@ use crate::{Error, Result};
 use mirror::{Depth, Found, Limits, Mirror, Read, TooLarge};
 use subscribers::{Subscribers, Taken, Waiting};
 
-/// A znode as a cache has it.
+/// A znode in a cache.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -38,14 +38,14 @@ use subscribers::{Subscribers, Taken, Waiting};
 pub struct Znode {
     /// Its path.
     pub path: String,
-    /// Its data; empty where the cache keeps none, see [`CacheBuilder::without_data`].
+    /// Its data; empty in a cache without data, see [`CacheBuilder::without_data`].
     pub data: Bytes,
-    /// Its stat when the data were read. Events of a recursive watch do not report changes of a child list, so the
-    /// fields about children may be older than the children that the cache has.
+    /// Its stat when the data were read. Events of a recursive watch do not report changes of a
+    /// child list, so fields about children may be older than the children in the cache.
     pub stat: Stat,
 }
 
-/// A change of what a cache has.
+/// A change of the cache.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -62,27 +62,27 @@ pub struct Znode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Change {
-    /// A znode is new.
+    /// A new znode.
     Created(Arc<Znode>),
     /// Its data were written, once or several times.
     Written {
-        /// As it was.
+        /// The znode before.
         before: Arc<Znode>,
-        /// As it is.
+        /// The znode now.
         now: Arc<Znode>,
     },
-    /// It is gone; this is what it was.
+    /// It was deleted; this is its last state.
     Deleted(Arc<Znode>),
-    /// Everything that is there has been told: after the first fill, and after each interruption.
+    /// The cache is complete: after the first fill, and after each interruption.
     Current,
-    /// The connection is lost: what the cache has may be old until [`Change::Current`].
+    /// The connection is lost: the cache may be stale until [`Change::Current`].
     Suspended,
-    /// This reader was too slow, and changes are lost to it: it forgets what it was told. What follows tells everything
-    /// from the beginning.
+    /// This reader was too slow and missed changes. Discard everything reported so far: the cache
+    /// is reported again from the beginning.
     Reset,
 }
 
-/// How a [`Cache`] is made.
+/// Builds a [`Cache`].
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -102,10 +102,10 @@ pub struct CacheBuilder {
     keeps_data: bool,
 }
 
-/// Most znodes unless another number is set.
+/// Default maximum number of znodes.
 const NODES_MAX: usize = 1_000_000;
 
-/// Most bytes unless another number is set.
+/// Default maximum number of bytes.
 const BYTES_MAX: usize = 1 << 30;
 
 impl CacheBuilder {
@@ -114,7 +114,7 @@ impl CacheBuilder {
         Self { client: client.clone(), root: root.to_owned(), depth, limits, keeps_data: true }
     }
 
-    /// Most znodes that the cache keeps, unless this is called 1,000,000. When there are more, it ends with
+    /// Maximum number of znodes; 1,000,000 unless set. A cache that exceeds it ends with
     /// [`Error::TooLarge`].
     ///
     /// ```
@@ -131,7 +131,7 @@ impl CacheBuilder {
         self
     }
 
-    /// Most bytes of paths, data and stats, unless this is called 1 GiB. When there are more, the cache ends with
+    /// Maximum bytes of paths, data and stats; 1 GiB unless set. A cache that exceeds it ends with
     /// [`Error::TooLarge`].
     ///
     /// ```
@@ -146,7 +146,7 @@ impl CacheBuilder {
         self
     }
 
-    /// The cache keeps paths and stats only.
+    /// Keeps only paths and stats.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -163,7 +163,8 @@ impl CacheBuilder {
         self
     }
 
-    /// Starts to fill the cache, on the session's thread. [`Cache::current`] waits until it is full.
+    /// Starts to fill the cache, on the session's thread. [`Cache::current`] waits until it is
+    /// complete.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -193,14 +194,14 @@ impl CacheBuilder {
     }
 }
 
-/// A znode, its children or a whole subtree, in memory: reads cost nothing, and changes are told.
+/// A znode, its children or a subtree in memory: reads cost nothing, and changes are reported.
 ///
-/// One persistent watch tells what to read again. Whatever was changed, what the cache has is a state that each znode had,
-/// and the newest one as soon as the session has heard of it. Where the connection was lost, or events came faster than
-/// they were read, the cache reads everything again, and tells the differences.
+/// One persistent watch tells what to read again. Every entry is a state that its znode had, and
+/// the newest one as soon as the session has heard of it. After a lost connection, or if events
+/// come faster than they are read, the cache reads everything again and reports the differences.
 ///
-/// Clones are the same cache. It ends with its last clone, which removes the watch, or with the session. A znode that the
-/// client may not read is left out.
+/// Clones share one cache. It ends with its last clone, which removes the watch, or with the
+/// session. Znodes that the client may not read are left out.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -287,7 +288,7 @@ impl Cache {
     /// Waits until the cache is current, see [`Cache::is_current`].
     ///
     /// # Errors
-    /// The session is over; [`Error::TooLarge`] when more is there than the cache may keep.
+    /// The session has ended; [`Error::TooLarge`] if the cache exceeds its limits.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -301,10 +302,10 @@ impl Cache {
         self.settled(|phase| !matches!(phase, Phase::Filling | Phase::Stale)).await
     }
 
-    /// Waits until the cache was current once: what it has may be old.
+    /// Waits until the cache was current once. It may be stale again.
     ///
     /// # Errors
-    /// As [`Cache::current`].
+    /// As for [`Cache::current`].
     pub(crate) async fn filled(&self) -> Result<()> {
         self.settled(|phase| *phase != Phase::Filling).await
     }
@@ -317,8 +318,8 @@ impl Cache {
         }
     }
 
-    /// Whether the cache has all that is there, and hears of changes. Without a connection, and until everything is read
-    /// again, it is not.
+    /// Whether the cache is complete, and receives changes. It is not current without a connection,
+    /// and until everything is read again.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -331,7 +332,7 @@ impl Cache {
         *self.0.shared.phase.borrow() == Phase::Current
     }
 
-    /// A znode; `None` when it is not there.
+    /// A znode; `None` if it does not exist.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -373,7 +374,7 @@ impl Cache {
         self.0.shared.state.read().mirror.iter().cloned().collect()
     }
 
-    /// How many znodes the cache has.
+    /// Number of znodes in the cache.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -387,7 +388,7 @@ impl Cache {
         self.0.shared.state.read().mirror.len()
     }
 
-    /// Whether the cache has no znode at all.
+    /// Whether the cache has no znodes.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -401,7 +402,7 @@ impl Cache {
         self.len() == 0
     }
 
-    /// What the cache has, told as [`Change::Created`], and from there on every change.
+    /// The content of the cache, reported as [`Change::Created`], then every change.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -421,8 +422,8 @@ impl Cache {
 
 /// The changes of a [`Cache`], as a stream that ends with the session.
 ///
-/// It keeps the cache. At most some thousands of changes wait for a slow reader: then it hears [`Change::Reset`], and is
-/// told everything again.
+/// It keeps the cache alive. At most some thousands of changes wait for a slow reader. After that
+/// it receives [`Change::Reset`], and the cache is reported again.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -442,10 +443,10 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Waits for the next change. Nothing is lost when the future is dropped.
+    /// Waits for the next change. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// The session is over; [`Error::TooLarge`] when more is there than the cache may keep.
+    /// The session has ended; [`Error::TooLarge`] if the cache exceeds its limits.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

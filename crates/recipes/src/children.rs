@@ -1,4 +1,4 @@
-//! The children of a znode, as they come and go.
+//! The children of a znode, and how they change.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use crate::Result;
 
 /// The names of a znode's children, read again whenever they have changed.
 ///
-/// Between two looks children may have come and gone: what is seen is always a state that there was, but not
-/// every one there was.
+/// Between two reads children may have come and gone: each result is a state that existed, but not
+/// every state is seen.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -50,13 +50,13 @@ impl Children {
         Self { client: client.clone(), path: path.to_owned(), seen: None, watch: None }
     }
 
-    /// Waits until the names are others than last time; the first time, it does not wait. `None` while the
-    /// znode does not exist.
+    /// Waits until the names differ from the last result; the first call does not wait. `None`
+    /// while the znode does not exist.
     ///
-    /// May be dropped, and called again, without missing anything.
+    /// The future may be dropped and called again without missing a change.
     ///
     /// # Errors
-    /// Those of reading, when repeating it did not help; the session is over.
+    /// Those of reading, if repeated attempts failed; the session has ended.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

@@ -1,4 +1,5 @@
-//! Deletes that are repeated: a bounded number of times while somebody waits, until they are done behind their back.
+//! Repeated deletes: a bounded number of attempts while the caller waits, then without limit in the
+//! background.
 
 use std::time::Duration;
 
@@ -10,12 +11,13 @@ use crate::Result;
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// A znode that a session has created, and wants to delete. Another one that was created in its place since is left
+/// A znode that this session has created and wants to delete. A later znode in its place is left
 /// alone.
 #[derive(Clone, Debug)]
 pub(crate) struct Mine {
     pub(crate) path: String,
-    /// The transaction that created it. `None` where nobody else can have created it: its name is unique.
+    /// The transaction that created it; `None` if its name is unique, so that only this session can
+    /// have created it.
     pub(crate) created: Option<Zxid>,
 }
 
@@ -41,13 +43,13 @@ async fn attempt(client: &Client, mine: &Mine) -> zebu_client::Result<Deleted> {
     }
 }
 
-/// Deletes a znode of this session. Returns whether it was there until then, as far as can be told.
+/// Deletes a znode of this session. Returns whether it still existed, as far as known.
 ///
 /// # Errors
-/// Those of deleting, when repeating it did not help.
+/// Those of deleting, if repeated attempts failed.
 pub(crate) async fn delete(client: &Client, mine: &Mine) -> Result<bool> {
     let mut pause = PAUSE_MIN;
-    // Whether an earlier attempt may have been the one that deleted it.
+    // Whether an earlier attempt may have deleted it.
     let mut is_in_doubt = false;
     let mut attempts = Retry::default().attempts;
     loop {
@@ -59,7 +61,7 @@ pub(crate) async fn delete(client: &Client, mine: &Mine) -> Result<bool> {
         attempts -= 1;
         match error.kind() {
             ErrorKind::Unknown => is_in_doubt = true,
-            // It has waited for a connection already, as long as the program wants to wait.
+            // The request has already waited for a connection, as long as the program permits.
             ErrorKind::NotExecuted if error.code() == ErrorCode::CONNECTION_LOSS => attempts = 0,
             ErrorKind::NotExecuted | ErrorKind::ReadOnly | ErrorKind::Server => {}
             _ => return Err(error.into()),
@@ -72,8 +74,8 @@ pub(crate) async fn delete(client: &Client, mine: &Mine) -> Result<bool> {
     }
 }
 
-/// Deletes a znode of this session however long that takes: until it is gone, or the session is over and has taken it
-/// along. Nobody waits for it: it is done on the session's own thread, whatever becomes of the caller's.
+/// Deletes a znode of this session in the background, until it is deleted or the session has ended,
+/// which deletes it too. This runs on the session's own thread, independently of the caller.
 pub(crate) fn delete_behind(client: &Client, mine: Mine) {
     let client = client.unowned();
     let thread = client.thread().clone();

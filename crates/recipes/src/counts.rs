@@ -1,10 +1,10 @@
-//! A value, or a count, that several programs share and change.
+//! Values and counts that several programs share and change.
 
 use zebu_client::{Acls, Client, CreateMode, ErrorCode, ErrorKind, Outcome, Retry, Version};
 
 use crate::{Error, Result, Value, path};
 
-/// A value, and which version of it this is.
+/// A value and its version.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -23,8 +23,8 @@ pub struct Versioned<T> {
     pub version: Version,
 }
 
-/// Bytes that several programs share: all see the same, and may write under the condition that nobody else has. Curator's
-/// `SharedValue` of the same znode is the same value.
+/// Bytes that several programs share: all see the same value, and may write it on condition that no
+/// other program has. Compatible with Curator's `SharedValue` of the same znode.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -48,7 +48,8 @@ pub struct SharedValue {
 }
 
 impl SharedValue {
-    /// The value in this znode. The znode is created, with its parents, with this value and ACL when it is missing.
+    /// The value in this znode. If it is missing, the znode is created, with its parents, with this
+    /// value and ACL.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -88,11 +89,11 @@ impl SharedValue {
         }
     }
 
-    /// Sets the value, whatever it was. Returns the new version.
+    /// Sets the value unconditionally. Returns the new version.
     ///
     /// # Errors
-    /// Those of writing. After [`ErrorKind::Unknown`] it may be set; setting it again does no harm but that others may
-    /// have set it in between.
+    /// Those of writing. After [`ErrorKind::Unknown`] it may be set. Setting it again may overwrite
+    /// a later write of another program.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -114,11 +115,12 @@ impl SharedValue {
         }
     }
 
-    /// Sets the value if it still has this version. Returns the new version; `None` when somebody else was faster.
+    /// Sets the value if it still has this version. Returns the new version; `None` if another
+    /// program was faster.
     ///
     /// # Errors
-    /// Those of writing. [`ErrorKind::Unknown`] when the answer was lost, and the value is the new one now: this program
-    /// may have set it, or another one to the same.
+    /// Those of writing. [`ErrorKind::Unknown`] if the answer was lost and the value is now the new
+    /// one: this program may have set it, or another one to the same value.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -138,7 +140,7 @@ impl SharedValue {
         try_write(&self.client, &self.path, version, value.as_ref()).await
     }
 
-    /// The value now, and every other one from then on. Between two looks it may have changed several times.
+    /// The current value, then each new one. Between two reads it may have changed several times.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -240,8 +242,8 @@ pub struct ValueChanges {
 }
 
 impl ValueChanges {
-    /// Waits for another value; the first time, it does not wait. A znode that was deleted is created again with the
-    /// seed. May be dropped, and called again, without missing anything.
+    /// Waits for another value; the first time, it does not wait. A znode that was deleted is
+    /// created again with the seed. May be dropped, and called again, without missing anything.
     ///
     /// # Errors
     /// Those of reading and creating, when repeating it did not help; the session is over.
@@ -264,7 +266,8 @@ impl ValueChanges {
     }
 }
 
-/// A number that several programs share: Curator's `SharedCount` of the same znode is the same number.
+/// A number that several programs share: Curator's `SharedCount` of the same znode is the same
+/// number.
 ///
 /// The znode's data are four bytes, the highest first.
 ///
@@ -286,7 +289,8 @@ pub struct SharedCount {
 }
 
 impl SharedCount {
-    /// The count in this znode. The znode is created, with its parents, with this number and ACL when it is missing.
+    /// The count in this znode. The znode is created, with its parents, with this number and ACL
+    /// when it is missing.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -335,7 +339,8 @@ impl SharedCount {
         self.shared.set(number.to_be_bytes()).await
     }
 
-    /// Sets the number if it still has this version. Returns the new version; `None` when somebody else was faster.
+    /// Sets the number if it still has this version. Returns the new version; `None` when somebody
+    /// else was faster.
     ///
     /// # Errors
     /// As [`SharedValue::try_set`].

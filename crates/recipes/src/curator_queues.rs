@@ -27,7 +27,8 @@ fn written(elements: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-/// The elements of an item; `None` when Curator would not have written it. What follows the end is passed over.
+/// The elements of an item; `None` when Curator would not have written it. What follows the end is
+/// passed over.
 pub(crate) fn elements(item: &[u8]) -> Option<Vec<&[u8]>> {
     let mut rest = item.strip_prefix(&FORMAT)?;
     let mut found = Vec::new();
@@ -55,17 +56,18 @@ macro_rules! queue {
         }
 
         impl $name {
-            /// The queue whose items stand below the first znode. Marks of who works on them stand below the second one:
-            /// it is what a consumer with Curator calls its lock path, and has to be the same for all. Missing znodes are
-            /// created with this ACL.
+            /// The queue whose items stand below the first znode. Marks of who works on them stand
+            /// below the second one: it is what a consumer with Curator calls its lock path, and
+            /// has to be the same for all. Missing znodes are created with this ACL.
             ///
             #[doc = $new]
             pub fn new(client: &Client, items: &str, marks: &str, acl: &Acls) -> Self {
                 Self { queue: Queue::ordered(client, items, marks, acl, $order) }
             }
 
-            /// Takes the next item, as [`Queue::take`]: it stays in the queue until [`Item::finish`], and goes back when
-            /// it is dropped. [`Item::elements`] reads what Curator has put in.
+            /// Takes the next item, as [`Queue::take`]: it stays in the queue until
+            /// [`Item::finish`], and goes back when it is dropped. [`Item::elements`] reads what
+            /// Curator has put in.
             ///
             /// Dropping the future takes nothing.
             ///
@@ -77,7 +79,8 @@ macro_rules! queue {
                 self.queue.take().await
             }
 
-            /// How many items there are, also those that somebody works on, or whose time has not come.
+            /// How many items there are, also those that somebody works on, or whose time has not
+            /// come.
             ///
             /// # Errors
             /// Those of reading.
@@ -139,7 +142,8 @@ queue! {
 }
 
 queue! {
-    /// A queue in which lower priorities come first: Curator's `DistributedPriorityQueue` with a lock path.
+    /// A queue in which lower priorities come first: Curator's `DistributedPriorityQueue` with a
+    /// lock path.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -161,8 +165,8 @@ queue! {
 }
 
 queue! {
-    /// A queue whose items may be taken when their time has come: Curator's `DistributedDelayQueue` with a lock path. It
-    /// goes by the clock of who takes.
+    /// A queue whose items may be taken when their time has come: Curator's `DistributedDelayQueue`
+    /// with a lock path. It goes by the clock of who takes.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -186,7 +190,8 @@ queue! {
 }
 
 queue! {
-    /// A queue whose items have ids, by which they can be taken out again: Curator's `DistributedIdQueue` with a lock path.
+    /// A queue whose items have ids, by which they can be taken out again: Curator's
+    /// `DistributedIdQueue` with a lock path.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -241,7 +246,8 @@ impl PriorityQueue {
 }
 
 impl DelayQueue {
-    /// Puts in an item of these elements, which may be taken from this time on, in whole milliseconds.
+    /// Puts in an item of these elements, which may be taken from this time on, in whole
+    /// milliseconds.
     ///
     /// # Errors
     /// As [`Queue::put`].
@@ -259,7 +265,8 @@ impl DelayQueue {
 }
 
 impl IdQueue {
-    /// Puts in an item of these elements. Several may have one id; a slash or `|` in it counts as an underscore.
+    /// Puts in an item of these elements. Several may have one id; a slash or `|` in it counts as
+    /// an underscore.
     ///
     /// # Errors
     /// As [`Queue::put`].
@@ -286,8 +293,8 @@ impl IdQueue {
         Ok(!self.named(id).await?.is_empty())
     }
 
-    /// Takes out all items with this id that nobody works on. Returns how many there were; one whose answer was lost may
-    /// be missing in the number.
+    /// Takes out all items with this id that nobody works on. Returns how many there were; one
+    /// whose answer was lost may be missing in the number.
     ///
     /// # Errors
     /// Those of reading and writing. Some may be out then.

@@ -1,4 +1,4 @@
-//! Services, and who offers them, in the znodes and the JSON of Curator's `x-discovery`.
+//! Service discovery with the znodes and JSON of Curator's `x-discovery`.
 
 mod instance;
 mod strategy;
@@ -17,8 +17,8 @@ use crate::{Cache, Changes, Error, PersistentNode, Result, path};
 pub use instance::{ServiceInstance, ServiceType, UriSpec};
 pub use strategy::{Random, RoundRobin, Sticky, Strategy};
 
-/// Services that are offered, each a znode with its instances below it. Curator's `ServiceDiscovery` with the same path
-/// finds these, and this one finds Curator's.
+/// Services that are offered, each a znode with its instances below it. Curator's
+/// `ServiceDiscovery` with the same path finds these, and this one finds Curator's.
 ///
 /// ```text
 /// PATH/SERVICE/ID    an instance, as JSON
@@ -63,11 +63,12 @@ impl Discovery {
         Self { client: client.clone(), path: path.to_owned(), acl: acl.clone() }
     }
 
-    /// Offers a service; returns when others can find the instance. One of the same id, of an earlier session or of
-    /// another program, is replaced.
+    /// Registers an instance. Returns when others can find it. An instance with the same id, from
+    /// an earlier session or another program, is replaced.
     ///
     /// # Errors
-    /// [`Error::Name`] for a name or an id that no znode can have; those of [`PersistentNode::keep`].
+    /// [`Error::Name`] for a name or an id that no znode can have; those of
+    /// [`PersistentNode::keep`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -116,7 +117,7 @@ impl Discovery {
         self.names(&self.path).await
     }
 
-    /// All instances of a service. What cannot be read as one is left out, and told to the log.
+    /// All instances of a service. Invalid ones are left out and logged.
     ///
     /// # Errors
     /// Those of reading.
@@ -394,8 +395,9 @@ impl Provider {
         self
     }
 
-    /// An instance to use; `None` when there is none that is enabled and not at rest. The first time, waits until the
-    /// instances were read. Without a connection it goes by what was known before.
+    /// An instance to use; `None` when there is none that is enabled and not at rest. The first
+    /// time, waits until the instances were read. Without a connection it goes by what was known
+    /// before.
     ///
     /// # Errors
     /// The session is over; those of [`Cache::current`].
@@ -477,7 +479,8 @@ impl Provider {
         failures.or_insert(Failures { count: 0, first: now }).count += 1;
     }
 
-    /// Who comes, goes or says something else, as the changes of a [`Cache`] of the service's znode and its children.
+    /// Who comes, goes or says something else, as the changes of a [`Cache`] of the service's znode
+    /// and its children.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

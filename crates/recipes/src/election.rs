@@ -1,4 +1,4 @@
-//! Leader election: a lock whose holder leads.
+//! Leader election: the holder of a lock leads.
 
 use zebu_client::{Acls, Client};
 
@@ -63,7 +63,8 @@ impl Election {
         Self { lock: Lock::new(client, path, acl) }
     }
 
-    /// The election below this znode among candidates with Curator's `LeaderSelector` of the same path, and these.
+    /// The election below this znode among candidates with Curator's `LeaderSelector` of the same
+    /// path, and these.
     ///
     /// A candidate's znode is `PATH/_c_ID-lock-NUMBER`, its data are the candidate's name.
     ///
@@ -80,7 +81,8 @@ impl Election {
         Self { lock: Lock::in_layout(client, path, acl, Layout::Mutex) }
     }
 
-    /// The election below this znode among candidates with Curator's `LeaderLatch` of the same path, and these.
+    /// The election below this znode among candidates with Curator's `LeaderLatch` of the same
+    /// path, and these.
     ///
     /// A candidate's znode is `PATH/_c_ID-latch-NUMBER`, its data are the candidate's name.
     ///
@@ -97,7 +99,8 @@ impl Election {
         Self { lock: Lock::in_layout(client, path, acl, Layout::Latch) }
     }
 
-    /// Waits until this candidate leads. Whoever leads stops at [`News::Suspended`](crate::News::Suspended).
+    /// Waits until this candidate leads. Whoever leads stops at
+    /// [`News::Suspended`](crate::News::Suspended).
     ///
     /// Dropping the future withdraws the candidate.
     ///

@@ -1,4 +1,4 @@
-//! What can go wrong in a recipe.
+//! Errors of recipes.
 
 use zebu_client::ErrorKind;
 
@@ -26,13 +26,15 @@ pub enum Error {
     /// Somebody else has deleted a znode that this recipe relied upon.
     #[error("deleted by somebody else: {0}")]
     Deleted(String),
-    /// A znode holds what this recipe never wrote, or is named as it never names one: another library uses it.
+    /// A znode holds what this recipe never wrote, or is named as it never names one: another
+    /// library uses it.
     #[error("not a znode of this recipe: {0}")]
     Foreign(String),
     /// More is there than a cache may keep. It names the cache's root.
     #[error("too large for this cache: {0}")]
     TooLarge(String),
-    /// Who reads under a lock wants to write under it: two such owners would wait for each other for ever.
+    /// Who reads under a lock wants to write under it: two such owners would wait for each other
+    /// for ever.
     #[error("a reader cannot become a writer: {0}")]
     Upgrade(String),
     /// Others wrote a value again and again between reading and writing it.

@@ -1,4 +1,4 @@
-//! A group: who is there, and what the members say of themselves.
+//! Groups: their members, and the data the members publish.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,8 @@ impl Group {
         Self { client: client.clone(), path: path.to_owned(), acl: acl.clone() }
     }
 
-    /// Joins the group; returns when this member is there. Another member of the same name is waited for.
+    /// Joins the group; returns when this member is there. Another member of the same name is
+    /// waited for.
     ///
     /// # Errors
     /// [`Error::Name`] for what is no name; those of [`PersistentNode::keep`].
@@ -103,8 +104,8 @@ impl Member {
         &self.name
     }
 
-    /// Who is there, and what they say, from a [`Cache`]. Waits until the cache is current; without a connection that
-    /// takes until there is one.
+    /// Who is there, and what they say, from a [`Cache`]. Waits until the cache is current; without
+    /// a connection that takes until there is one.
     ///
     /// # Errors
     /// As [`Cache::current`].
@@ -127,7 +128,8 @@ impl Member {
         Ok(members.iter().map(member).collect())
     }
 
-    /// Who comes, goes or says something else, as the changes of a [`Cache`] of the group's znode and its children.
+    /// Who comes, goes or says something else, as the changes of a [`Cache`] of the group's znode
+    /// and its children.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

@@ -1,4 +1,4 @@
-//! Numbers that are given out once.
+//! Unique numbers: each is given out once.
 
 use std::ops::Range;
 
@@ -8,8 +8,8 @@ use crate::{Error, Result, path};
 
 /// A counter that gives out numbers, each to one caller only, and never again.
 ///
-/// Numbers may be left out: where a connection is lost at the wrong moment, nobody gets them. Taking many at a time
-/// costs no more than taking one.
+/// Numbers may be left out: where a connection is lost at the wrong moment, nobody gets them.
+/// Taking many at a time costs no more than taking one.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -30,7 +30,8 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// The counter in this znode, which is created with this ACL when it is missing; its parent must exist.
+    /// The counter in this znode, which is created with this ACL when it is missing; its parent
+    /// must exist.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -47,7 +48,8 @@ impl Ids {
     /// Takes the next numbers.
     ///
     /// # Errors
-    /// Those of the requests; [`Error::Foreign`] when the znode holds no number, or too large a one.
+    /// Those of the requests; [`Error::Foreign`] when the znode holds no number, or too large a
+    /// one.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -59,7 +61,8 @@ impl Ids {
     /// # Ok(()) });
     /// ```
     pub async fn take(&self, count: u32) -> Result<Range<u64>> {
-        // Two who want the same write the same number: only with their names can they be told apart.
+        // Two who want the same write the same number: only with their names can they be told
+        // apart.
         let name = path::unique(&self.client);
         loop {
             let (first, version) = match self.next().await? {

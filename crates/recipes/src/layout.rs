@@ -1,4 +1,4 @@
-//! How the znodes of a line are named: this crate's own way, and Curator's.
+//! The names of the znodes in a waiting line: this crate's own, and Curator's.
 
 use crate::line::{self, Kind};
 
@@ -41,8 +41,8 @@ impl Layout {
 
     /// What a name says; `None` when it is no place of this layout.
     ///
-    /// Source: `StandardLockInternalsDriver.standardFixForSorting`: what follows the last occurrence of the word is the
-    /// number.
+    /// Source: `StandardLockInternalsDriver.standardFixForSorting`: what follows the last
+    /// occurrence of the word is the number.
     pub(crate) fn seat(self, name: &str) -> Option<Seat> {
         let behind = |word: &str, kind| {
             let (_, digits) = name.rsplit_once(word)?;
@@ -58,7 +58,8 @@ impl Layout {
         }
     }
 
-    /// The data of a holder's znode that ask for the lock. `None` where the holder's own data, written again, do.
+    /// The data of a holder's znode that ask for the lock. `None` where the holder's own data,
+    /// written again, do.
     ///
     /// Source: `LockInternals.REVOKE_MESSAGE`.
     pub(crate) fn request(self) -> Option<&'static [u8]> {

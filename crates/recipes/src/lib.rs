@@ -1,16 +1,15 @@
-//! What is built from znodes again and again: locks, elections, queues, barriers, groups, caches, counters, services,
-//! configuration.
+//! Recipes built from znodes: locks, elections, queues, barriers, groups, caches, counters,
+//! services, configuration.
 //!
-//! Each recipe lives below a znode of its own, which it creates when it is missing, with the ACL it was given.
-//! All of them keep to the same rules:
-//!
-//! * Nobody is woken in vain: who waits in line watches the one before it, never the whole line.
-//! * A lost connection leaves no doubt and no leftovers: creates are protected, deletes are repeated until
-//!   they are done, and what is dropped half-way is cleaned up behind, on the session's own thread, with or without
-//!   a runtime of the program's.
-//! * What is held is held by a session. Who holds something is told when that is no longer certain
-//!   ([`Held::news`]), and has a [`Token`] to show to whatever lies outside of the ensemble.
-//! * Attempts are bounded: an ensemble that cannot be reached is an error, not a wait without end.
+//! Each recipe lives below a znode of its own. If it is missing, the recipe creates it with the
+//! given ACL. All recipes follow the same rules:
+//! - No herd effect: a waiting client watches only its predecessor, never the whole line.
+//! - A lost connection leaves neither doubt nor remains: creates are protected, and deletes are
+//!   repeated until they succeed. If a future is dropped half-way, its znodes are cleaned up in the
+//!   background, on the session's own thread, with or without the program's runtime.
+//! - A session holds what the recipe grants. The holder is told when that is no longer certain
+//!   ([`Held::news`]), and has a [`Token`] to present to resources outside the ensemble.
+//! - Attempts are bounded: an unreachable ensemble is an error, not an endless wait.
 //!
 //! ```
 //! # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

@@ -1,4 +1,4 @@
-//! Who stands where in a line of sequential znodes, and who has to wait for whom.
+//! Positions in a line of sequential znodes, and who must wait for whom.
 
 use crate::layout::{Layout, Seat};
 
@@ -34,8 +34,9 @@ pub(crate) enum Turn<'a> {
 
 /// Whose turn it is: that of the first, and of all who share and have nobody exclusive before them.
 ///
-/// Whoever has to wait waits for exactly one other, the last one that is in the way. So one that leaves wakes
-/// those who stand right behind it, and nobody else. Names that are no places are passed over.
+/// Whoever has to wait waits for exactly one other, the last one that is in the way. So one that
+/// leaves wakes those who stand right behind it, and nobody else. Names that are no places are
+/// passed over.
 pub(crate) fn turn<'a>(layout: Layout, names: &'a [String], mine: &str) -> Turn<'a> {
     let Some(Seat { kind, number }) = layout.seat(mine) else { return Turn::Missing };
     if !names.iter().any(|name| name == mine) {
@@ -63,8 +64,9 @@ pub(crate) fn in_order(layout: Layout, names: &[String]) -> Vec<&str> {
 
 /// The number that the server put at the end of a name that ends in a dash.
 ///
-/// It counts up to 2,147,483,647 and goes on with −2,147,483,648, so numbers are compared by their distance,
-/// never by their size. It has ten characters, the sign included; only the lowest numbers have eleven.
+/// It counts up to 2,147,483,647 and goes on with −2,147,483,648, so numbers are compared by their
+/// distance, never by their size. It has ten characters, the sign included; only the lowest numbers
+/// have eleven.
 pub(crate) fn sequence(name: &str) -> Option<i32> {
     let dash = |count| name.get(name.len().checked_sub(count)?..)?.strip_prefix('-');
     let number = |text: &str| text.parse().ok().filter(|_| !text.starts_with('+'));
@@ -74,10 +76,11 @@ pub(crate) fn sequence(name: &str) -> Option<i32> {
         .or_else(|| dash(11).and_then(number))
 }
 
-/// A name that ends in a number of the server's, and is not named as this recipe names places: the contender of another
-/// library, which orders the line in another way. `None` when there is none.
+/// A name that ends in a number of the server's, and is not named as this recipe names places: the
+/// contender of another library, which orders the line in another way. `None` when there is none.
 ///
-/// The C client's recipe names places `x-SESSION-NUMBER` and orders them by the number, as this one does.
+/// The C client's recipe names places `x-SESSION-NUMBER` and orders them by the number, as this one
+/// does.
 pub(crate) fn foreign(names: &[String]) -> Option<&str> {
     let is_foreign = |name: &&String| {
         let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
@@ -92,8 +95,8 @@ pub(crate) fn foreign(names: &[String]) -> Option<&str> {
     names.iter().find(is_foreign).map(String::as_str)
 }
 
-/// What a place is for: its name, without number and protection, says so. Places of unknown kinds are taken
-/// for exclusive.
+/// What a place is for: its name, without number and protection, says so. Places of unknown kinds
+/// are taken for exclusive.
 pub(crate) fn kind(name: &str) -> Kind {
     let named = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let named = named.strip_suffix("--").map_or(named, |cut| &named[..cut.len() + 1]);
@@ -128,7 +131,8 @@ mod tests {
         check("x-0000000009 x-0000000007 x-0000000008", "x-0000000008 now x-0000000007");
     }
 
-    /// RCP-04: shared holders coexist; an exclusive one waits for all before it, watching only the last.
+    /// RCP-04: shared holders coexist; an exclusive one waits for all before it, watching only the
+    /// last.
     #[test]
     fn shared_places_wait_for_the_last_exclusive_one() {
         check(

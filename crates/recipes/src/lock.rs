@@ -1,4 +1,4 @@
-//! Locks, exclusive and shared, in the order in which they are asked for.
+//! Exclusive and shared locks, granted in the order of the requests.
 
 use std::fmt;
 
@@ -14,11 +14,12 @@ use crate::{Error, Result, path};
 /// There is nothing that could be done while the line does not move.
 const FOR_EVER: Duration = Duration::from_secs(1 << 32);
 
-/// Grows with every new holder: shown with each request to whatever lies outside of the ensemble, it lets that
-/// side refuse those who held the lock earlier and have not noticed yet that they lost it.
+/// Grows with every new holder: shown with each request to whatever lies outside of the ensemble,
+/// it lets that side refuse those who held the lock earlier and have not noticed yet that they lost
+/// it.
 ///
-/// It is the transaction that created the holder's znode. Whoever checks it has to remember the largest one
-/// it saw, and refuse smaller ones.
+/// It is the transaction that created the holder's znode. Whoever checks it has to remember the
+/// largest one it saw, and refuse smaller ones.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -45,8 +46,9 @@ impl fmt::Display for Token {
 
 /// A lock, held by one or shared by several, granted in the order of asking.
 ///
-/// Who asks for it creates a sequential znode below the lock's and waits until nobody who is in the way stands
-/// before it, watching only the last of those. With the session the znode goes, and with it the place in line.
+/// Who asks for it creates a sequential znode below the lock's and waits until nobody who is in the
+/// way stands before it, watching only the last of those. With the session the znode goes, and with
+/// it the place in line.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -99,7 +101,8 @@ pub struct Contender {
 }
 
 impl Lock {
-    /// The lock below this znode, which is created with this ACL when it is missing, as are those of the line.
+    /// The lock below this znode, which is created with this ACL when it is missing, as are those
+    /// of the line.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -138,9 +141,10 @@ impl Lock {
     /// Dropping the future gives up the place in line.
     ///
     /// # Errors
-    /// Those of [`Client::create_protected`]; [`Error::Deleted`] when somebody removed the place in line;
-    /// [`Error::Foreign`] when a lock of another library, such as kazoo's or Curator's, stands in the same znode: those
-    /// do not wait for this one. After [`ErrorKind::Unknown`] the place may still stand in line, until the session ends.
+    /// Those of [`Client::create_protected`]; [`Error::Deleted`] when somebody removed the place in
+    /// line; [`Error::Foreign`] when a lock of another library, such as kazoo's or Curator's,
+    /// stands in the same znode: those do not wait for this one. After [`ErrorKind::Unknown`] the
+    /// place may still stand in line, until the session ends.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -255,8 +259,8 @@ impl Lock {
         Ok(found)
     }
 
-    /// Asks everybody who holds the lock to give it back: they hear [`News::Wanted`]. Returns how many there
-    /// are. What they do about it is theirs to decide.
+    /// Asks everybody who holds the lock to give it back: they hear [`News::Wanted`]. Returns how
+    /// many there are. What they do about it is theirs to decide.
     ///
     /// # Errors
     /// Those of [`Lock::line`] and of writing.
@@ -334,7 +338,8 @@ impl Lock {
     /// Looks at the line.
     ///
     /// # Errors
-    /// Also [`Error::Foreign`] when another library has a lock in this znode: it would not wait for this one.
+    /// Also [`Error::Foreign`] when another library has a lock in this znode: it would not wait for
+    /// this one.
     async fn look(&self, place: &Place) -> Result<Look> {
         let look = || async {
             let events = self.client.session_events();
@@ -455,10 +460,12 @@ impl Held {
         self.vigil.news().await
     }
 
-    /// Waits until the lock is not held any more: the session is over, or somebody deleted the holder's znode.
+    /// Waits until the lock is not held any more: the session is over, or somebody deleted the
+    /// holder's znode.
     ///
-    /// Without a connection this cannot be known. Who has to stop already then uses [`Held::news`]; whatever lies outside
-    /// of the ensemble is protected by the [`Token`]. It may be dropped, and called again.
+    /// Without a connection this cannot be known. Who has to stop already then uses [`Held::news`];
+    /// whatever lies outside of the ensemble is protected by the [`Token`]. It may be dropped, and
+    /// called again.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -481,9 +488,9 @@ impl Held {
     /// Gives the lock back, and returns when that is done.
     ///
     /// # Errors
-    /// [`Error::Deleted`] when somebody has deleted the holder's znode. Those of the request when repeating it did not
-    /// help: the lock is given back in the background as soon as a server can be told, and it ends with the session
-    /// anyway. [`Error::is_session_over`] says that it did.
+    /// [`Error::Deleted`] when somebody has deleted the holder's znode. Those of the request when
+    /// repeating it did not help: the lock is given back in the background as soon as a server can
+    /// be told, and it ends with the session anyway. [`Error::is_session_over`] says that it did.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

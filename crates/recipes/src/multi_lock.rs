@@ -1,4 +1,4 @@
-//! Several locks as one: all are held, or none.
+//! Several locks as one: either all are held, or none.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -8,8 +8,8 @@ use crate::{Guard, Mutex, Result, Token};
 
 /// Several locks that are taken together, in one order, and given back in the other one.
 ///
-/// Two programs that take some of the same locks in different orders may wait for each other for ever: all should use
-/// one order.
+/// Two programs that take some of the same locks in different orders may wait for each other for
+/// ever: all should use one order.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

@@ -10,13 +10,15 @@ use crate::place::Place;
 use crate::vigil::Vigil;
 use crate::{Contender, Error, Held, Lock, News, Result, Token};
 
-/// An exclusive, reentrant lock. Curator's `InterProcessMutex` in the same znode and this one exclude each other.
+/// An exclusive, reentrant lock. Curator's `InterProcessMutex` in the same znode and this one
+/// exclude each other.
 ///
-/// In Curator a thread owns a lock. Here this value and its clones are one owner: while one of their guards lives,
-/// [`Mutex::acquire`] gives another one at once, and the lock is given back with the last of them. Two values of
-/// [`Mutex::new`] are two owners, in one program, too.
+/// In Curator a thread owns a lock. Here this value and its clones are one owner: while one of
+/// their guards lives, [`Mutex::acquire`] gives another one at once, and the lock is given back
+/// with the last of them. Two values of [`Mutex::new`] are two owners, in one program, too.
 ///
-/// A contender's znode is `PATH/_c_ID-lock-NUMBER`, ephemeral; `ID` is a random UUID. The lowest number holds the lock.
+/// A contender's znode is `PATH/_c_ID-lock-NUMBER`, ephemeral; `ID` is a random UUID. The lowest
+/// number holds the lock.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -43,7 +45,8 @@ pub struct Mutex {
 }
 
 impl Mutex {
-    /// The lock below this znode, which is created with this ACL when it is missing, as are those of the line.
+    /// The lock below this znode, which is created with this ACL when it is missing, as are those
+    /// of the line.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -78,8 +81,8 @@ impl Mutex {
     /// Dropping the future gives up the place in line, so a time limit is set from the outside.
     ///
     /// # Errors
-    /// As [`Lock::exclusive`]. [`Error::Deleted`] also when this owner has guards, and somebody has deleted the holder's
-    /// znode: those guards have lost the lock.
+    /// As [`Lock::exclusive`]. [`Error::Deleted`] also when this owner has guards, and somebody has
+    /// deleted the holder's znode: those guards have lost the lock.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -144,8 +147,8 @@ impl Mutex {
         self.lock.line().await
     }
 
-    /// Asks the holder to give the lock back, in a way that a holder with Curator understands, too: a revocation. The
-    /// holder hears [`News::Wanted`], and decides. Returns how many were asked.
+    /// Asks the holder to give the lock back, in a way that a holder with Curator understands, too:
+    /// a revocation. The holder hears [`News::Wanted`], and decides. Returns how many were asked.
     ///
     /// # Errors
     /// Those of reading and writing.
@@ -185,7 +188,8 @@ pub(crate) async fn reenter(client: &Client, owned: &Weak<Place>) -> Result<Opti
     Ok(Some(Guard { place, vigil }))
 }
 
-/// One of an owner's guards of a lock. The lock is given back when all of them are released or dropped.
+/// One of an owner's guards of a lock. The lock is given back when all of them are released or
+/// dropped.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -217,7 +221,8 @@ impl Guard {
         &self.place
     }
 
-    /// What to show to those outside of the ensemble whom the lock protects. All guards of one holding have the same.
+    /// What to show to those outside of the ensemble whom the lock protects. All guards of one
+    /// holding have the same.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

@@ -1,4 +1,4 @@
-//! A znode that is kept: whoever deletes it, it comes back.
+//! A persistent znode: created again whenever it is deleted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,11 +17,13 @@ use crate::{Error, Result, path};
 /// How long a server that is too busy is left alone.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A znode that this session keeps: when somebody deletes it, it is created again, with the newest data.
+/// A znode that this session keeps: when somebody deletes it, it is created again, with the newest
+/// data.
 ///
-/// It is deleted when this is closed or dropped. An ephemeral one goes with the session, and is not kept in another one:
-/// whoever gets a new session keeps it anew. Where another session has an ephemeral of this path, such as the one of an
-/// earlier run of the program, this waits until that is gone.
+/// It is deleted when this is closed or dropped. An ephemeral one goes with the session, and is not
+/// kept in another one: whoever gets a new session keeps it anew. Where another session has an
+/// ephemeral of this path, such as the one of an earlier run of the program, this waits until that
+/// is gone.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -72,13 +74,15 @@ struct Shared {
     mode: CreateMode,
     acl: Acls,
     data: Mutex<Vec<u8>>,
-    /// With a time to live: how often it is shown that the program lives, and that the znode stays behind.
+    /// With a time to live: how often it is shown that the program lives, and that the znode stays
+    /// behind.
     touch: Option<Duration>,
 }
 
 impl PersistentNode {
-    /// Creates the znode, and its parents, and keeps it; returns when it is there. The name of a sequential one has the
-    /// mark of [`Client::create_protected`], and it comes back under the same name.
+    /// Creates the znode, and its parents, and keeps it; returns when it is there. The name of a
+    /// sequential one has the mark of [`Client::create_protected`], and it comes back under the
+    /// same name.
     ///
     /// Dropping the future deletes it, if it was created.
     ///
@@ -150,7 +154,8 @@ impl PersistentNode {
     /// Writes the data, now and whenever the znode is created again.
     ///
     /// # Errors
-    /// Those of writing. After [`ErrorKind::Unknown`] they may be written; writing them again does no harm.
+    /// Those of writing. After [`ErrorKind::Unknown`] they may be written; writing them again does
+    /// no harm.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -174,8 +179,8 @@ impl PersistentNode {
         }
     }
 
-    /// Waits until the znode is kept no more, and says why: the session is over, or the servers refuse it. It may be
-    /// dropped, and called again.
+    /// Waits until the znode is kept no more, and says why: the session is over, or the servers
+    /// refuse it. It may be dropped, and called again.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -200,7 +205,8 @@ impl PersistentNode {
     /// Deletes the znode, and returns when it is gone.
     ///
     /// # Errors
-    /// Those of deleting when repeating it did not help: it is gone on with behind. Why the znode was not kept any more.
+    /// Those of deleting when repeating it did not help: it is gone on with behind. Why the znode
+    /// was not kept any more.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -271,7 +277,8 @@ impl Driver {
         cleanup::delete_behind(&self.client, mine(kept));
     }
 
-    /// Finds out what became of a create whose answer was lost, however long that takes: what is there has to go.
+    /// Finds out what became of a create whose answer was lost, however long that takes: what is
+    /// there has to go.
     async fn resolve(&self, kind: ErrorKind, name: &Option<String>) {
         let (ErrorKind::Unknown, Some(path)) = (kind, self.name(name)) else { return };
         loop {
@@ -292,7 +299,8 @@ impl Driver {
         Ok(self.client.connected().await?)
     }
 
-    /// Creates the znode if it is missing, and waits until something happens to it. Whether to go on.
+    /// Creates the znode if it is missing, and waits until something happens to it. Whether to go
+    /// on.
     async fn turn(
         &self,
         stopped: &mut mpsc::Receiver<()>,
@@ -386,7 +394,8 @@ impl Driver {
         }
     }
 
-    /// Creates the znode, under a name or a new one; `None` when somebody else has, or its parents were missing.
+    /// Creates the znode, under a name or a new one; `None` when somebody else has, or its parents
+    /// were missing.
     async fn create(&self, name: Option<&str>, data: &[u8]) -> Result<Option<(String, Stat)>> {
         let Shared { path, mode, acl, .. } = &*self.shared;
         let created = match name {

@@ -1,4 +1,5 @@
-//! How the items of a queue are named, and in which order they are taken: this crate's own way, and Curator's.
+//! The names of a queue's items, and the order in which they are taken: this crate's own, and
+//! Curator's.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -1,4 +1,4 @@
-//! Paths of children, and names nobody else uses.
+//! Paths of children, and unique names.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};

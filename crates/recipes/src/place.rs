@@ -1,4 +1,4 @@
-//! A znode of this session that goes away with the value that stands for it.
+//! A znode of this session that is deleted with the value that represents it.
 
 use tokio::sync::oneshot;
 use zebu_client::{Acls, Client, CreateMode, Created, ErrorCode, ErrorKind, Retry, Stat, Zxid};
@@ -20,8 +20,8 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Takes a place at the end of a line. Where the answer is lost it is found again; where the caller goes
-    /// away before it is known, it is given up.
+    /// Takes a place at the end of a line. Where the answer is lost it is found again; where the
+    /// caller goes away before it is known, it is given up.
     pub(crate) async fn in_line(
         client: &Client,
         line: &str,
@@ -60,9 +60,9 @@ impl Place {
         .await
     }
 
-    /// Carries on with what makes a place although the caller may be cancelled, and its runtime may end: somebody must
-    /// take back what the servers have done meanwhile. It is done on the session's thread, by an
-    /// [unowned](Client::unowned) client.
+    /// Carries on with what makes a place although the caller may be cancelled, and its runtime may
+    /// end: somebody must take back what the servers have done meanwhile. It is done on the
+    /// session's thread, by an [unowned](Client::unowned) client.
     pub(crate) async fn made_by<T: Send + 'static>(
         client: &Client,
         making: impl Future<Output = Result<T>> + Send + 'static,
@@ -103,8 +103,8 @@ impl Place {
         Mine { path: self.path.clone(), created: (!self.is_unique).then_some(self.created) }
     }
 
-    /// Deletes it, and returns when it is gone: whether it was there until then, as far as can be told. Where that
-    /// fails it is gone on with when this is dropped.
+    /// Deletes it, and returns when it is gone: whether it was there until then, as far as can be
+    /// told. Where that fails it is gone on with when this is dropped.
     ///
     /// # Errors
     /// Those of deleting, when repeating it did not help.

@@ -1,4 +1,4 @@
-//! A queue whose items survive those who work on them, and whose workers do not wake each other in vain.
+//! A queue whose items survive their workers, and whose workers do not cause a herd effect.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -25,12 +25,13 @@ use crate::{Error, Held, Lock, News, Result, path};
 /// PATH/puts/                ephemeral, for a moment: what is being put in
 /// ```
 ///
-/// An item leaves the queue when it is finished, not when it is taken: with the session of who has taken it the
-/// mark goes, and the item is there for others. Only the first of those who wait looks at the items, so whatever
-/// happens wakes one. If the first one stands still while there is something to take, it loses its place after some
-/// seconds, and the next one is the first.
+/// An item leaves the queue when it is finished, not when it is taken: with the session of who has
+/// taken it the mark goes, and the item is there for others. Only the first of those who wait looks
+/// at the items, so whatever happens wakes one. If the first one stands still while there is
+/// something to take, it loses its place after some seconds, and the next one is the first.
 ///
-/// Items come out by priority, lowest number first, and within a priority in the order they were put in.
+/// Items come out by priority, lowest number first, and within a priority in the order they were
+/// put in.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -57,8 +58,8 @@ pub struct Queue {
     order: Order,
 }
 
-/// The first in line loses its place when it has let an item lie from one look to the next; so long after each other
-/// those who wait look.
+/// The first in line loses its place when it has let an item lie from one look to the next; so long
+/// after each other those who wait look.
 const STILL: Duration = Duration::from_secs(3);
 
 impl Queue {
@@ -85,8 +86,8 @@ impl Queue {
         }
     }
 
-    /// One whose items stand directly below a znode, named and ordered in another way, and whose marks stand below a
-    /// second one.
+    /// One whose items stand directly below a znode, named and ordered in another way, and whose
+    /// marks stand below a second one.
     pub(crate) fn ordered(
         client: &Client,
         items: &str,
@@ -126,12 +127,12 @@ impl Queue {
         Ok(())
     }
 
-    /// Puts an item in, once, also when the connection is lost meanwhile. The lower its priority's number the
-    /// sooner it comes out.
+    /// Puts an item in, once, also when the connection is lost meanwhile. The lower its priority's
+    /// number the sooner it comes out.
     ///
     /// # Errors
-    /// Those of [`Client::create`]; [`ErrorKind::Unknown`] when the connection was lost again and again: then it may
-    /// have been put in. Who puts it in once more may have it twice.
+    /// Those of [`Client::create`]; [`ErrorKind::Unknown`] when the connection was lost again and
+    /// again: then it may have been put in. Who puts it in once more may have it twice.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -150,7 +151,8 @@ impl Queue {
     pub(crate) async fn put_as(&self, name: &str, data: &[u8]) -> Result<()> {
         let mark = path::join(&self.puts, &path::unique(&self.client));
         let path = path::join(&self.items, name);
-        // The mark comes with the item, and stays until we know: whatever becomes of the item, it tells.
+        // The mark comes with the item, and stays until we know: whatever becomes of the item, it
+        // tells.
         let put = || {
             let mut transaction = self.client.transaction();
             transaction.create(&mark, "", CreateMode::Ephemeral, &self.acl);
@@ -237,8 +239,8 @@ impl Queue {
         Ok(self.len().await? == 0)
     }
 
-    /// Waits for an item that nobody works on, and takes it. It is this session's until it is finished, or
-    /// dropped, or the session ends.
+    /// Waits for an item that nobody works on, and takes it. It is this session's until it is
+    /// finished, or dropped, or the session ends.
     ///
     /// Dropping the future takes nothing.
     ///
@@ -283,8 +285,9 @@ impl Queue {
         }
     }
 
-    /// Takes the place in line away from one who has let an item lie since the last look: its process is stopped, or
-    /// its program waits for something else. If it goes on, it takes another place.
+    /// Takes the place in line away from one who has let an item lie since the last look: its
+    /// process is stopped, or its program waits for something else. If it goes on, it takes another
+    /// place.
     async fn pass_if_still(&self, first: &str, let_lie: &mut Option<LetLie>) -> Result<()> {
         let look = || async {
             let items = self.client.get_children(&self.items);
@@ -421,7 +424,8 @@ impl Queue {
             Some(error) if error.kind() != ErrorKind::Unknown => return Err(error.into()),
             _ => {}
         }
-        // Whether it was made by the transaction whose answer was lost, or by anybody else: its owner tells.
+        // Whether it was made by the transaction whose answer was lost, or by anybody else: its
+        // owner tells.
         let look = || async {
             self.client.sync(&mark).await?;
             self.client.exists(&mark).await
@@ -540,8 +544,8 @@ impl Item {
     /// Removes it from the queue: the work is done.
     ///
     /// # Errors
-    /// [`Error::Deleted`] when it was not this session's any more: whoever has it will do the work again. Those of
-    /// the request.
+    /// [`Error::Deleted`] when it was not this session's any more: whoever has it will do the work
+    /// again. Those of the request.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -556,12 +560,12 @@ impl Item {
         self.finish_with(|_| {}).await
     }
 
-    /// Removes it from the queue, and does more in the same transaction: either all of it happens, or none. The
-    /// operations that `more` adds come first.
+    /// Removes it from the queue, and does more in the same transaction: either all of it happens,
+    /// or none. The operations that `more` adds come first.
     ///
     /// # Errors
-    /// As [`Item::finish`]. When one of the added operations fails, that is the error, and the item goes back; which
-    /// one it was says [`zebu_client::Error::failed_operation`].
+    /// As [`Item::finish`]. When one of the added operations fails, that is the error, and the item
+    /// goes back; which one it was says [`zebu_client::Error::failed_operation`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -580,7 +584,8 @@ impl Item {
         self.try_finish(more).await
     }
 
-    /// As [`Item::finish_with`], and when it fails the item is still taken, so that something else can be tried.
+    /// As [`Item::finish_with`], and when it fails the item is still taken, so that something else
+    /// can be tried.
     ///
     /// # Errors
     /// As [`Item::finish_with`].
@@ -619,7 +624,8 @@ impl Item {
             if error.kind() == ErrorKind::Unknown && attempts > 1 {
                 is_in_doubt = true;
                 attempts -= 1;
-                // Repeated, it would fail for what it did itself: what has become of the mark tells.
+                // Repeated, it would fail for what it did itself: what has become of the mark
+                // tells.
                 let look = || async {
                     self.client.sync(self.mark.path()).await?;
                     self.client.exists(self.mark.path()).await

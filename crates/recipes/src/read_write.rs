@@ -11,12 +11,12 @@ use crate::mutex::reenter;
 use crate::place::Place;
 use crate::{Contender, Error, Guard, Held, Lock, Result};
 
-/// A reentrant lock that many may read under, or one may write. Curator's `InterProcessReadWriteLock` in the same znode
-/// and this one exclude each other.
+/// A reentrant lock that many may read under, or one may write. Curator's
+/// `InterProcessReadWriteLock` in the same znode and this one exclude each other.
 ///
-/// This value and its clones are one owner, as those of [`Mutex`](crate::Mutex). An owner that writes may read, too, and
-/// goes on to read when it has stopped to write. An owner that only reads cannot write: two of them would wait for each
-/// other for ever, so that is an error.
+/// This value and its clones are one owner, as those of [`Mutex`](crate::Mutex). An owner that
+/// writes may read, too, and goes on to read when it has stopped to write. An owner that only reads
+/// cannot write: two of them would wait for each other for ever, so that is an error.
 ///
 /// A contender's znode is `PATH/_c_ID-__READ__NUMBER` or `PATH/_c_ID-__WRIT__NUMBER`, ephemeral.
 ///
@@ -53,7 +53,8 @@ struct Owned {
 }
 
 impl ReadWriteLock {
-    /// The lock below this znode, which is created with this ACL when it is missing, as are those of the line.
+    /// The lock below this znode, which is created with this ACL when it is missing, as are those
+    /// of the line.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -138,7 +139,8 @@ impl ReadWriteLock {
     /// Dropping the future gives up the place in line.
     ///
     /// # Errors
-    /// As [`Mutex::acquire`](crate::Mutex::acquire); [`Error::Upgrade`] while this owner reads and does not write.
+    /// As [`Mutex::acquire`](crate::Mutex::acquire); [`Error::Upgrade`] while this owner reads and
+    /// does not write.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

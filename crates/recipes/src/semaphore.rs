@@ -1,4 +1,4 @@
-//! A semaphore with Curator's znodes: so many leases, and no more.
+//! A semaphore with Curator's znodes: a limited number of leases.
 
 use zebu_client::{Acls, Client, ErrorKind, Retry, SessionEvents, Watch};
 
@@ -10,8 +10,8 @@ use crate::{Error, Held, Lock, News, Result, Token, path};
 /// What a lease's name begins with, behind the prefix of a protected create.
 const LEASE: &str = "lease-";
 
-/// A number of leases, given out in the order in which they are asked for. Curator's `InterProcessSemaphoreV2` of the
-/// same znode counts these leases, and this one counts Curator's.
+/// A number of leases, given out in the order in which they are asked for. Curator's
+/// `InterProcessSemaphoreV2` of the same znode counts these leases, and this one counts Curator's.
 ///
 /// All have to use the same number of leases, or the same [`SharedCount`].
 ///
@@ -51,7 +51,8 @@ enum Max {
 }
 
 impl Semaphore {
-    /// The semaphore below this znode, with so many leases. Missing znodes are created with this ACL.
+    /// The semaphore below this znode, with so many leases. Missing znodes are created with this
+    /// ACL.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -65,8 +66,8 @@ impl Semaphore {
         Self::of(client, path, Max::Fixed(leases), acl)
     }
 
-    /// As [`Semaphore::new`], with as many leases as a count says. When it shrinks, leases stay until they are given back;
-    /// nobody gets another one before.
+    /// As [`Semaphore::new`], with as many leases as a count says. When it shrinks, leases stay
+    /// until they are given back; nobody gets another one before.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -120,7 +121,8 @@ impl Semaphore {
     /// Dropping the future gives up the place in line, and the lease if there is one already.
     ///
     /// # Errors
-    /// Those of [`Client::create_protected`] and of reading; [`Error::Deleted`] when somebody removed the place in line.
+    /// Those of [`Client::create_protected`] and of reading; [`Error::Deleted`] when somebody
+    /// removed the place in line.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -148,8 +150,8 @@ impl Semaphore {
         }
     }
 
-    /// Waits for several leases. It takes one after the other, and others that want several do the same: two that want
-    /// more than half of them may wait for each other.
+    /// Waits for several leases. It takes one after the other, and others that want several do the
+    /// same: two that want more than half of them may wait for each other.
     ///
     /// # Errors
     /// As [`Semaphore::acquire`]; what was got is given back.
@@ -241,7 +243,8 @@ impl Semaphore {
         Place::in_line(&self.client, &self.leases, LEASE, &self.data, &self.acl).await
     }
 
-    /// The leases, what happens to the session since then, and what will tell of another number of leases.
+    /// The leases, what happens to the session since then, and what will tell of another number of
+    /// leases.
     async fn look(&self) -> Result<(Vec<String>, SessionEvents, Watch)> {
         let look = || async {
             let events = self.client.session_events();
@@ -313,8 +316,9 @@ fn is_granted(place: &Place, leases: &[String], max: usize) -> Result<bool> {
 pub struct Lease(Held);
 
 impl Lease {
-    /// What to show to those outside of the ensemble: the transaction that created the lease's znode. Several leases are
-    /// held at a time, so whoever checks it keeps the largest token of each lease's znode, not one of all.
+    /// What to show to those outside of the ensemble: the transaction that created the lease's
+    /// znode. Several leases are held at a time, so whoever checks it keeps the largest token of
+    /// each lease's znode, not one of all.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

@@ -6,14 +6,16 @@ use zebu_client::{Acls, Client, CreateMode, ErrorCode, ErrorKind, Retry, Version
 
 use crate::{Result, path};
 
-/// A child of this name means that somebody is changing settings one by one: they are not to be read.
+/// A child of this name means that somebody is changing settings one by one: they are not to be
+/// read.
 const INVALID: &str = "invalid";
 
-/// Settings: each is a child of one znode. Writers change several in one transaction; readers see all of a change, or
-/// nothing of it.
+/// Settings: each is a child of one znode. Writers change several in one transaction; readers see
+/// all of a change, or nothing of it.
 ///
-/// Who writes also writes the parent, so that readers watch one znode, however many settings there are. Other tools
-/// can change settings, too: with [`Settings::hold`] they make readers wait until they are done.
+/// Who writes also writes the parent, so that readers watch one znode, however many settings there
+/// are. Other tools can change settings, too: with [`Settings::hold`] they make readers wait until
+/// they are done.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -87,9 +89,9 @@ impl Settings {
     /// Of two who change the same at the same time the later one wins.
     ///
     /// # Errors
-    /// [`Error::Name`](crate::Error::Name) for a name that no child can have, and for `invalid`, which makes readers
-    /// wait. Those of the requests. After [`ErrorKind::Unknown`] they may have been changed; changing them again does no
-    /// harm.
+    /// [`Error::Name`](crate::Error::Name) for a name that no child can have, and for `invalid`,
+    /// which makes readers wait. Those of the requests. After [`ErrorKind::Unknown`] they may have
+    /// been changed; changing them again does no harm.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -111,7 +113,8 @@ impl Settings {
                 Ok(version) => return Ok(version),
                 Err(error) => error,
             };
-            // Somebody else was there in between: what has to be created or written is another matter now.
+            // Somebody else was there in between: what has to be created or written is another
+            // matter now.
             let is_race = matches!(error.kind(), ErrorKind::Gone | ErrorKind::Conflict);
             attempts -= 1;
             if !is_race || attempts == 0 {
@@ -149,8 +152,8 @@ impl Settings {
         Retry::default().writes(commit).await
     }
 
-    /// Makes readers wait from now on, for those who cannot change settings in one transaction: they keep what they
-    /// have until [`Settings::release`].
+    /// Makes readers wait from now on, for those who cannot change settings in one transaction:
+    /// they keep what they have until [`Settings::release`].
     ///
     /// # Errors
     /// Those of [`Client::create`].
@@ -198,7 +201,8 @@ impl Settings {
         }
     }
 
-    /// Waits until the settings are others than last time; the first time, only while they are held.
+    /// Waits until the settings are others than last time; the first time, only while they are
+    /// held.
     ///
     /// # Errors
     /// Those of reading, when repeating it did not help; the session is over.
@@ -231,7 +235,8 @@ impl Settings {
         }
     }
 
-    /// Reads everything; `None` while readers have to wait. Repeated while somebody writes meanwhile.
+    /// Reads everything; `None` while readers have to wait. Repeated while somebody writes
+    /// meanwhile.
     async fn look(&mut self) -> Result<Option<Snapshot>> {
         loop {
             let read = || async {

@@ -1,4 +1,5 @@
-//! A queue over several: more items than one znode should have children, and more who work on them than one line bears.
+//! A queue divided over several: for more items than one znode should have as children, and more
+//! workers than one line can serve.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -9,8 +10,8 @@ use zebu_client::{Acls, Client};
 
 use crate::{Item, Queue, Result, path};
 
-/// So many queues as one. Items go in and come out in the order of one queue, not of all: those of a lower priority in one
-/// may be taken before those of a higher in another.
+/// So many queues as one. Items go in and come out in the order of one queue, not of all: those of
+/// a lower priority in one may be taken before those of a higher in another.
 ///
 /// ```text
 /// PATH/shard-000    the first queue, and so on

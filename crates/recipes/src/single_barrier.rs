@@ -1,11 +1,12 @@
-//! A barrier that one process closes and opens, and others wait at.
+//! A barrier that one process closes and opens, while others wait.
 
 use zebu_client::{Acls, Client, CreateMode, ErrorKind, Retry, Version};
 
 use crate::Result;
 use crate::counts::create_with_parents;
 
-/// A barrier that is closed while its znode exists, as Curator's `DistributedBarrier` of the same znode.
+/// A barrier that is closed while its znode exists, as Curator's `DistributedBarrier` of the same
+/// znode.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

@@ -1,4 +1,4 @@
-//! A znode that outlives its session, and not the program by much.
+//! A TTL znode: outlives its session, but not the program for long.
 
 use std::time::Duration;
 
@@ -11,12 +11,13 @@ use crate::{Error, PersistentNode, Result};
 /// Source: `PersistentTtlNode.DEFAULT_TOUCH_SCHEDULE_FACTOR`.
 const TOUCHES: u32 = 2;
 
-/// A znode that is kept as a [`PersistentNode`], does not belong to the session, and goes some time after nobody keeps it
-/// any more: Curator's `PersistentTtlNode`.
+/// A znode that is kept as a [`PersistentNode`], does not belong to the session, and goes some time
+/// after nobody keeps it any more: Curator's `PersistentTtlNode`.
 ///
-/// A child `touch` is written twice in the time to live. When that stops, the servers delete the child, and then the znode
-/// itself. So dropping this leaves the znode for its time to live, in which another program, or this one with another
-/// session, may go on with it. The servers must be configured for such znodes (`extendedTypesEnabled`).
+/// A child `touch` is written twice in the time to live. When that stops, the servers delete the
+/// child, and then the znode itself. So dropping this leaves the znode for its time to live, in
+/// which another program, or this one with another session, may go on with it. The servers must be
+/// configured for such znodes (`extendedTypesEnabled`).
 ///
 /// ```no_run
 /// # async fn example(client: zebu_client::Client) -> zebu_recipes::Result<()> {

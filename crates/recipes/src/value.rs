@@ -1,4 +1,4 @@
-//! What a znode says, as it changes.
+//! The data of a znode, and how they change.
 
 use zebu_client::{Client, ErrorKind, Retry, Stat, Watch};
 
@@ -46,8 +46,8 @@ impl Value {
         Self { client: client.clone(), path: path.to_owned(), seen: None, watch: None }
     }
 
-    /// Waits until the znode was written, created or deleted since the last time; the first time, it does not wait.
-    /// `None` while it does not exist.
+    /// Waits until the znode was written, created or deleted since the last time; the first time,
+    /// it does not wait. `None` while it does not exist.
     ///
     /// May be dropped, and called again, without missing anything.
     ///

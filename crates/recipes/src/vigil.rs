@@ -1,4 +1,4 @@
-//! The watch that a holder keeps over its own znode, and over its session.
+//! Watches over the holder's own znode and its session.
 
 use std::time::Duration;
 
@@ -6,15 +6,16 @@ use zebu_client::{Client, SessionEvents, SessionState, Watch};
 
 use crate::place::is_passing;
 
-/// The data of a holder's znode once somebody has asked for it with another library: after the original's description of
-/// locks, and Curator's. Here the holder's own data may be written again: the new version says that it is asked for.
+/// The data of a holder's znode once somebody has asked for it with another library: after the
+/// original's description of locks, and Curator's. Here the holder's own data may be written again:
+/// the new version says that it is asked for.
 const WANTED: [&[u8]; 2] = [b"unlock", b"__REVOKE__"];
 
 /// What a holder should know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum News {
-    /// The connection is lost: others may hold the lock by now. Stop what it protects until there is other
-    /// news.
+    /// The connection is lost: others may hold the lock by now. Stop what it protects until there
+    /// is other news.
     Suspended,
     /// There is a connection again, and the lock was held all the time.
     Resumed,
@@ -48,7 +49,8 @@ impl Vigil {
         while self.news().await != News::Lost {}
     }
 
-    /// Waits until there is something that the holder should know. It may be dropped, and called again.
+    /// Waits until there is something that the holder should know. It may be dropped, and called
+    /// again.
     pub(crate) async fn news(&mut self) -> News {
         loop {
             if let Some(news) = self.look().await {

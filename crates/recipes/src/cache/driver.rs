@@ -1,4 +1,4 @@
-//! The task of a cache: it makes the reads that the mirror wants, and hears the watch.
+//! The task of a cache: makes the reads that the mirror requests, and handles the watch.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -14,10 +14,10 @@ use crate::{Error, Result};
 use super::mirror::{Depth, Found, Read};
 use super::{Shared, Znode};
 
-/// Most reads on their way.
+/// Maximum number of reads in flight.
 const READS_MAX: usize = 64;
 
-/// How long a server that is too busy is left alone.
+/// Pause after a server was too busy.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The request for a znode's content.
@@ -26,7 +26,7 @@ enum Content {
     Stat(Pending<Option<Stat>>),
 }
 
-/// A read on its way.
+/// A read in flight.
 struct Flight {
     read: Read,
     content: Content,
@@ -36,7 +36,7 @@ struct Flight {
 }
 
 impl Flight {
-    /// Waits for the answers. It may be dropped, and called again.
+    /// Waits for the answers. The future may be dropped and called again.
     async fn land(&mut self) -> zebu_client::Result<Found> {
         let arrived = match self.arrived.take() {
             Some(arrived) => arrived,
@@ -70,7 +70,7 @@ impl Flight {
     }
 }
 
-/// A znode that is not there, or is kept from this client.
+/// The znode does not exist, or this client may not read it.
 fn absent(error: zebu_client::Error) -> zebu_client::Result<Found> {
     match error.kind() {
         ErrorKind::Gone | ErrorKind::Denied => Ok(Found::Gone),
@@ -78,16 +78,16 @@ fn absent(error: zebu_client::Error) -> zebu_client::Result<Found> {
     }
 }
 
-/// Whether another attempt may help, however long that takes.
+/// Whether another attempt may succeed, possibly much later.
 fn may_pass(error: &zebu_client::Error) -> bool {
     use ErrorKind::{NotExecuted, ReadOnly, Server, Unknown};
     matches!(error.kind(), NotExecuted | Unknown | Server | ReadOnly)
 }
 
-/// Fills the cache, and keeps it as the servers have it.
+/// Fills the cache, and keeps it up to date.
 ///
 /// # Errors
-/// The session is over, or more is there than the cache may keep.
+/// The session has ended, or the cache exceeds its limits.
 pub(super) async fn drive(client: &Client, shared: &Shared) -> Result<Infallible> {
     loop {
         let mut watch = match client.watch(shared.root(), shared.mode()).await {

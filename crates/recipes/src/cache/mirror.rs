@@ -1,8 +1,8 @@
-//! What a cache knows, and what it has to read: a pure core without requests.
+//! The state of a cache, and the reads it needs: a pure core without requests.
 //!
-//! One rule makes it exact: only answers change what is known. An event, a listed child and a doubt all do the same, they
-//! put a path into the queue of reads. The answers of one path come in the order of the reads, so the last one, made
-//! behind the last event, is what there is.
+//! Only answers change the state; this makes it exact. An event, a listed child and a doubt only
+//! add a path to the queue of reads. Answers for one path come in the order of the reads, so the
+//! last one, requested after the last event, is current.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -250,7 +250,8 @@ impl Mirror {
         }
     }
 
-    /// When nothing is left to read: what this walk has not seen is looked at, and then everything is known.
+    /// When nothing is left to read: what this walk has not seen is looked at, and then everything
+    /// is known.
     fn settle(&mut self, changes: &mut Vec<Change>) {
         if self.is_current || !self.is_heard || self.reading > 0 || !self.queue.is_empty() {
             return;
@@ -420,7 +421,8 @@ mod tests {
         assert_eq!(mirror.len(), 3);
     }
 
-    /// An event that comes while its path is being read makes another read: the answer may be older.
+    /// An event that comes while its path is being read makes another read: the answer may be
+    /// older.
     #[test]
     fn an_event_beside_a_read_is_read_again() {
         let mut mirror = mirror("/a", Depth::Node);

@@ -1,4 +1,4 @@
-//! What an instance of a service says of itself, in the JSON of Curator's `x-discovery`.
+//! An instance of a service, in the JSON of Curator's `x-discovery`.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -44,8 +44,9 @@ impl ServiceType {
 
 /// How a URI is made of an instance: a text with the names of fields in braces.
 ///
-/// The fields are `scheme` (`https` with a port for TLS, else `http`), `name`, `id`, `address`, `port`, `ssl-port`,
-/// `registration-time-utc` and `service-type`; `{[}` and `{]}` are braces. Others are left out.
+/// The fields are `scheme` (`https` with a port for TLS, else `http`), `name`, `id`, `address`,
+/// `port`, `ssl-port`, `registration-time-utc` and `service-type`; `{[}` and `{]}` are braces.
+/// Others are left out.
 ///
 /// ```
 /// use zebu_recipes::{ServiceInstance, UriSpec};
@@ -133,7 +134,8 @@ pub struct ServiceInstance {
     pub port: Option<u16>,
     /// Its port for TLS.
     pub ssl_port: Option<u16>,
-    /// What else it says. Curator writes objects with the name of their class in `@class`; a text is a plain string.
+    /// What else it says. Curator writes objects with the name of their class in `@class`; a text
+    /// is a plain string.
     pub payload: Json,
     /// When it was made, in milliseconds since the Unix epoch.
     pub registered_ms: i64,
@@ -141,8 +143,8 @@ pub struct ServiceInstance {
     pub kind: ServiceType,
     /// How a URI is made of it.
     pub uri_spec: Option<UriSpec>,
-    /// Whether it is to be used. Curator writes this field only where it is told to, and reads one that is missing as
-    /// true; here it is written when it is false.
+    /// Whether it is to be used. Curator writes this field only where it is told to, and reads one
+    /// that is missing as true; here it is written when it is false.
     pub enabled: bool,
 }
 

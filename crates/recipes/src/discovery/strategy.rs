@@ -1,4 +1,4 @@
-//! Which of several instances is used next.
+//! Strategies that choose among instances.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,7 +25,8 @@ use super::ServiceInstance;
 /// assert_eq!(First.choose(&[]), None);
 /// ```
 pub trait Strategy: Send + Sync {
-    /// The place of the one that is used now; `None` when there is none. `instances` are sorted by id.
+    /// The place of the one that is used now; `None` when there is none. `instances` are sorted by
+    /// id.
     fn choose(&self, instances: &[std::sync::Arc<ServiceInstance>]) -> Option<usize>;
 }
 
