@@ -395,12 +395,11 @@ impl Provider {
         self
     }
 
-    /// An instance to use; `None` when there is none that is enabled and not at rest. The first
-    /// time, waits until the instances were read. Without a connection it goes by what was known
-    /// before.
+    /// An instance to use; `None` if none is enabled and not resting. The first call waits until
+    /// the instances were read. Without a connection the last known ones are used.
     ///
     /// # Errors
-    /// The session is over; those of [`Cache::current`].
+    /// The session has ended; those of [`Cache::current`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -417,10 +416,10 @@ impl Provider {
         Ok(chosen.and_then(|at| instances.get(at).cloned()))
     }
 
-    /// All instances that are enabled and not at rest, by id.
+    /// All instances that are enabled and not resting, by id.
     ///
     /// # Errors
-    /// As [`Provider::instance`].
+    /// As for [`Provider::instance`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -455,7 +454,7 @@ impl Provider {
         Ok(found)
     }
 
-    /// Reports that an instance has failed: with too many failures it is not given out for a while.
+    /// Reports a failure of an instance. After too many failures it is not used for a while.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -479,8 +478,8 @@ impl Provider {
         failures.or_insert(Failures { count: 0, first: now }).count += 1;
     }
 
-    /// Who comes, goes or says something else, as the changes of a [`Cache`] of the service's znode
-    /// and its children.
+    /// Changes of the service's instances, as the changes of a [`Cache`] of the service's znode and
+    /// its children.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

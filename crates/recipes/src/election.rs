@@ -5,7 +5,7 @@ use zebu_client::{Acls, Client};
 use crate::layout::Layout;
 use crate::{Held, Lock, Result, Token};
 
-/// An election without end: one candidate leads, the others wait in line for their turn.
+/// A continuous election: one candidate leads, the others wait in line.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -29,7 +29,7 @@ pub struct Election {
     lock: Lock,
 }
 
-/// Somebody who leads, or stands in line to.
+/// A candidate: the leader, or one that waits.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -42,9 +42,9 @@ pub struct Election {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Candidate {
-    /// What it calls itself.
+    /// Its name.
     pub name: String,
-    /// What it shows to those outside of the ensemble while it leads.
+    /// The token that it presents to resources outside the ensemble while it leads.
     pub token: Token,
 }
 
@@ -63,8 +63,8 @@ impl Election {
         Self { lock: Lock::new(client, path, acl) }
     }
 
-    /// The election below this znode among candidates with Curator's `LeaderSelector` of the same
-    /// path, and these.
+    /// The election below this znode, together with candidates that use Curator's `LeaderSelector`
+    /// with the same path.
     ///
     /// A candidate's znode is `PATH/_c_ID-lock-NUMBER`, its data are the candidate's name.
     ///
@@ -81,8 +81,8 @@ impl Election {
         Self { lock: Lock::in_layout(client, path, acl, Layout::Mutex) }
     }
 
-    /// The election below this znode among candidates with Curator's `LeaderLatch` of the same
-    /// path, and these.
+    /// The election below this znode, together with candidates that use Curator's `LeaderLatch`
+    /// with the same path.
     ///
     /// A candidate's znode is `PATH/_c_ID-latch-NUMBER`, its data are the candidate's name.
     ///
@@ -99,12 +99,13 @@ impl Election {
         Self { lock: Lock::in_layout(client, path, acl, Layout::Latch) }
     }
 
-    /// Waits until this candidate leads. Whoever leads stops at
+    /// Waits until this candidate leads. The leader must stop leading at
     /// [`News::Suspended`](crate::News::Suspended).
     ///
     /// Dropping the future withdraws the candidate.
     ///
     /// # Errors
+    /// As for [`Lock::exclusive`].
     /// As [`Lock::exclusive`].
     ///
     /// ```
@@ -120,9 +121,10 @@ impl Election {
         self.lock.clone().named(name).exclusive().await
     }
 
-    /// Who leads; `None` when there is no candidate.
+    /// The leader; `None` if there is no candidate.
     ///
     /// # Errors
+    /// Those of reading.
     /// Those of reading.
     ///
     /// ```
@@ -138,9 +140,10 @@ impl Election {
         Ok(self.candidates().await?.into_iter().next())
     }
 
-    /// The leader, and behind it those who wait, in order.
+    /// The leader, followed by the waiting candidates in order.
     ///
     /// # Errors
+    /// Those of reading.
     /// Those of reading.
     ///
     /// ```

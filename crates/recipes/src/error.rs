@@ -2,7 +2,7 @@
 
 use zebu_client::ErrorKind;
 
-/// Why a recipe could not do what was asked.
+/// Why a recipe failed.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -20,38 +20,37 @@ use zebu_client::ErrorKind;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A request failed, also when it was repeated.
+    /// A request failed, even when repeated.
     #[error(transparent)]
     Client(#[from] zebu_client::Error),
-    /// Somebody else has deleted a znode that this recipe relied upon.
+    /// Another client deleted a znode that the recipe relies on.
     #[error("deleted by somebody else: {0}")]
     Deleted(String),
-    /// A znode holds what this recipe never wrote, or is named as it never names one: another
-    /// library uses it.
+    /// A znode has content or a name that this recipe never writes: another library uses it.
     #[error("not a znode of this recipe: {0}")]
     Foreign(String),
-    /// More is there than a cache may keep. It names the cache's root.
+    /// A cache exceeds its limits. The path is the cache's root.
     #[error("too large for this cache: {0}")]
     TooLarge(String),
-    /// Who reads under a lock wants to write under it: two such owners would wait for each other
-    /// for ever.
+    /// A holder of the read lock asks for the write lock. Two such owners would wait for each other
+    /// forever.
     #[error("a reader cannot become a writer: {0}")]
     Upgrade(String),
-    /// Others wrote a value again and again between reading and writing it.
+    /// Other clients changed a value again and again between reading and writing it.
     #[error("others were faster: {0}")]
     Contended(String),
-    /// A name that cannot be used here.
+    /// An invalid name.
     #[error("not a possible name: {name:?}: {reason}")]
     Name {
         /// The name.
         name: String,
-        /// What is wrong with it.
+        /// Why it is invalid.
         reason: &'static str,
     },
 }
 
 impl Error {
-    /// Whether the session is over, and with it everything that was held through it.
+    /// Whether the session has ended, and with it everything that it held.
     ///
     /// ```
     /// let error = zebu_recipes::Error::Deleted("/lock/x-0000000000".into());

@@ -7,7 +7,8 @@ use zebu_client::{Acls, Client, CreateMode};
 
 use crate::{Cache, Changes, Error, PersistentNode, Result, path};
 
-/// A group whose members are ephemeral children of one znode, as in Curator's `GroupMember`.
+/// A group whose members are ephemeral children of one znode, compatible with Curator's
+/// `GroupMember`.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -43,10 +44,11 @@ impl Group {
         Self { client: client.clone(), path: path.to_owned(), acl: acl.clone() }
     }
 
-    /// Joins the group; returns when this member is there. Another member of the same name is
-    /// waited for.
+    /// Joins the group; returns when this member's znode exists. If another member has the same
+    /// name, this waits until it is gone.
     ///
     /// # Errors
+    /// [`Error::Name`] for an invalid name; those of [`PersistentNode::keep`].
     /// [`Error::Name`] for what is no name; those of [`PersistentNode::keep`].
     ///
     /// ```
@@ -68,7 +70,7 @@ impl Group {
     }
 }
 
-/// A member of a [`Group`], until this leaves or is dropped, or the session ends.
+/// Membership in a [`Group`]. It ends when this value leaves or is dropped, or the session ends.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -104,10 +106,11 @@ impl Member {
         &self.name
     }
 
-    /// Who is there, and what they say, from a [`Cache`]. Waits until the cache is current; without
-    /// a connection that takes until there is one.
+    /// The members and their data, from a [`Cache`]. Waits until the cache is current, and so for a
+    /// connection if there is none.
     ///
     /// # Errors
+    /// As for [`Cache::current`].
     /// As [`Cache::current`].
     ///
     /// ```
@@ -128,8 +131,8 @@ impl Member {
         Ok(members.iter().map(member).collect())
     }
 
-    /// Who comes, goes or says something else, as the changes of a [`Cache`] of the group's znode
-    /// and its children.
+    /// Changes of the group's members, as the changes of a [`Cache`] of the group's znode and its
+    /// children.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -144,9 +147,10 @@ impl Member {
         self.cache.changes()
     }
 
-    /// Says something else.
+    /// Changes this member's data.
     ///
     /// # Errors
+    /// As for [`PersistentNode::set_data`].
     /// As [`PersistentNode::set_data`].
     ///
     /// ```
@@ -161,7 +165,7 @@ impl Member {
         self.node.set_data(data).await
     }
 
-    /// Waits until it is a member no more, and says why, as [`PersistentNode::lost`].
+    /// Waits until the membership ends, and returns why, as for [`PersistentNode::lost`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

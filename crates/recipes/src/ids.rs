@@ -6,10 +6,10 @@ use zebu_client::{Acls, Client, CreateMode, ErrorCode, ErrorKind, Outcome, Retry
 
 use crate::{Error, Result, path};
 
-/// A counter that gives out numbers, each to one caller only, and never again.
+/// A counter that gives each number to one caller only.
 ///
-/// Numbers may be left out: where a connection is lost at the wrong moment, nobody gets them.
-/// Taking many at a time costs no more than taking one.
+/// Numbers may be skipped: if a connection is lost at the wrong moment, no caller gets them. Taking
+/// many at a time costs no more than taking one.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -61,8 +61,7 @@ impl Ids {
     /// # Ok(()) });
     /// ```
     pub async fn take(&self, count: u32) -> Result<Range<u64>> {
-        // Two who want the same write the same number: only with their names can they be told
-        // apart.
+        // Two callers may write the same number: only their names distinguish them.
         let name = path::unique(&self.client);
         loop {
             let (first, version) = match self.next().await? {
@@ -86,14 +85,15 @@ impl Ids {
                 Err(error) => error,
             };
             match error.kind() {
-                // Somebody was faster.
+                // Another caller was faster.
                 ErrorKind::Conflict => {}
                 ErrorKind::Unknown => {
                     let ask = || self.client.after_lost_set_data(&self.path, &text, version);
                     if let Outcome::Happened(_) = Retry::default().reads(ask).await? {
                         return Ok(taken);
                     }
-                    // Or it may have, and others came since: then nobody gets these.
+                    // The write may have succeeded before others came: then no caller gets these
+                    // numbers.
                 }
                 _ => return Err(error.into()),
             }

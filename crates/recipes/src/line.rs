@@ -2,17 +2,17 @@
 
 use crate::layout::{Layout, Seat};
 
-/// What a place in a line is for.
+/// Whether a place in a line is exclusive or shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
-    /// Not together with anybody.
+    /// Excludes all others.
     Exclusive,
-    /// Together with others of this kind.
+    /// Compatible with others of this kind.
     Shared,
 }
 
 impl Kind {
-    /// What the name of its znode begins with, behind the prefix of a protected create.
+    /// The prefix of its znode's name, after the prefix of a protected create.
     pub(crate) fn prefix(self) -> &'static str {
         match self {
             Self::Exclusive => "x-",
@@ -21,22 +21,22 @@ impl Kind {
     }
 }
 
-/// Whether it is somebody's turn.
+/// The state of a place in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn<'a> {
-    /// It is.
+    /// It is its turn.
     Now,
-    /// Not before this one has left.
+    /// It waits for this predecessor.
     After(&'a str),
-    /// It stands in no line any more.
+    /// It is no longer in the line.
     Missing,
 }
 
-/// Whose turn it is: that of the first, and of all who share and have nobody exclusive before them.
+/// Determines whether it is a place's turn: it is for the first one, and for every shared one
+/// without an exclusive one before it.
 ///
-/// Whoever has to wait waits for exactly one other, the last one that is in the way. So one that
-/// leaves wakes those who stand right behind it, and nobody else. Names that are no places are
-/// passed over.
+/// A waiting place watches exactly one other: the last one that blocks it. So a place that leaves
+/// wakes only those directly behind it. Names that are not places are ignored.
 pub(crate) fn turn<'a>(layout: Layout, names: &'a [String], mine: &str) -> Turn<'a> {
     let Some(Seat { kind, number }) = layout.seat(mine) else { return Turn::Missing };
     if !names.iter().any(|name| name == mine) {
@@ -52,7 +52,7 @@ pub(crate) fn turn<'a>(layout: Layout, names: &'a [String], mine: &str) -> Turn<
     before.min().map_or(Turn::Now, |(_, name)| Turn::After(name))
 }
 
-/// Places in order; what is no place is left out.
+/// The places in order; other names are left out.
 pub(crate) fn in_order(layout: Layout, names: &[String]) -> Vec<&str> {
     let mut places: Vec<(i32, &str)> =
         names.iter().filter_map(|name| Some((layout.seat(name)?.number, name.as_str()))).collect();
@@ -62,10 +62,10 @@ pub(crate) fn in_order(layout: Layout, names: &[String]) -> Vec<&str> {
     places.into_iter().map(|(_, name)| name).collect()
 }
 
-/// The number that the server put at the end of a name that ends in a dash.
+/// The number that the server appended to a name that ends in a dash.
 ///
-/// It counts up to 2,147,483,647 and goes on with −2,147,483,648, so numbers are compared by their
-/// distance, never by their size. It has ten characters, the sign included; only the lowest numbers
+/// Numbers go up to 2,147,483,647 and continue with −2,147,483,648, so they are compared by
+/// distance, not by value. They have ten characters including the sign; only the lowest numbers
 /// have eleven.
 pub(crate) fn sequence(name: &str) -> Option<i32> {
     let dash = |count| name.get(name.len().checked_sub(count)?..)?.strip_prefix('-');
@@ -76,11 +76,10 @@ pub(crate) fn sequence(name: &str) -> Option<i32> {
         .or_else(|| dash(11).and_then(number))
 }
 
-/// A name that ends in a number of the server's, and is not named as this recipe names places: the
-/// contender of another library, which orders the line in another way. `None` when there is none.
+/// The contender of another library, which orders its line differently: a name that ends in a
+/// number of the server's, but is not a place of this recipe. `None` if there is none.
 ///
-/// The C client's recipe names places `x-SESSION-NUMBER` and orders them by the number, as this one
-/// does.
+/// The C client's recipe names places `x-SESSION-NUMBER` and orders them by number, like this one.
 pub(crate) fn foreign(names: &[String]) -> Option<&str> {
     let is_foreign = |name: &&String| {
         let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
@@ -95,8 +94,7 @@ pub(crate) fn foreign(names: &[String]) -> Option<&str> {
     names.iter().find(is_foreign).map(String::as_str)
 }
 
-/// What a place is for: its name, without number and protection, says so. Places of unknown kinds
-/// are taken for exclusive.
+/// The kind of a place, from its name. Unknown kinds count as exclusive.
 pub(crate) fn kind(name: &str) -> Kind {
     let named = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let named = named.strip_suffix("--").map_or(named, |cut| &named[..cut.len() + 1]);

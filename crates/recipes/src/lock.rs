@@ -11,15 +11,15 @@ use crate::place::Place;
 use crate::vigil::{News, Vigil};
 use crate::{Error, Result, path};
 
-/// There is nothing that could be done while the line does not move.
+/// Nothing can be done while the line does not move.
 const FOR_EVER: Duration = Duration::from_secs(1 << 32);
 
-/// Grows with every new holder: shown with each request to whatever lies outside of the ensemble,
-/// it lets that side refuse those who held the lock earlier and have not noticed yet that they lost
-/// it.
+/// A fencing token: grows with every new holder. Present it with each request to a resource outside
+/// the ensemble. The resource can then refuse earlier holders that have not noticed yet that they
+/// lost the lock.
 ///
-/// It is the transaction that created the holder's znode. Whoever checks it has to remember the
-/// largest one it saw, and refuse smaller ones.
+/// It is the transaction that created the holder's znode. The resource must remember the largest
+/// token it has seen, and refuse smaller ones.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -44,11 +44,11 @@ impl fmt::Display for Token {
     }
 }
 
-/// A lock, held by one or shared by several, granted in the order of asking.
+/// A lock, exclusive or shared, granted in the order of the requests.
 ///
-/// Who asks for it creates a sequential znode below the lock's and waits until nobody who is in the
-/// way stands before it, watching only the last of those. With the session the znode goes, and with
-/// it the place in line.
+/// A request creates a sequential znode below the lock's znode. It waits until no blocking request
+/// is before it, and watches only the last of these. When the session ends, the znode is deleted,
+/// and with it the place in line.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -73,7 +73,7 @@ pub struct Lock {
     layout: Layout,
 }
 
-/// Somebody in the line of a [`Lock`].
+/// A place in the line of a [`Lock`].
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -92,11 +92,11 @@ pub struct Lock {
 pub struct Contender {
     /// Its znode.
     pub path: String,
-    /// What it said when it asked, see [`Lock::named`].
+    /// The data given with the request, see [`Lock::named`].
     pub data: Vec<u8>,
-    /// Whether it shares the lock.
+    /// Whether it is shared.
     pub is_shared: bool,
-    /// The token it has once it is its turn.
+    /// The token that it has once the lock is granted.
     pub token: Token,
 }
 
@@ -120,7 +120,7 @@ impl Lock {
         Self { client, path: path.to_owned(), acl, data: Vec::new(), layout }
     }
 
-    /// Says who asks: the data of the znode in the line.
+    /// Sets the data of the znode in the line, to identify the requester.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -136,15 +136,15 @@ impl Lock {
         self
     }
 
-    /// Waits until the lock is held by nobody else.
+    /// Waits for the exclusive lock.
     ///
     /// Dropping the future gives up the place in line.
     ///
     /// # Errors
-    /// Those of [`Client::create_protected`]; [`Error::Deleted`] when somebody removed the place in
-    /// line; [`Error::Foreign`] when a lock of another library, such as kazoo's or Curator's,
-    /// stands in the same znode: those do not wait for this one. After [`ErrorKind::Unknown`] the
-    /// place may still stand in line, until the session ends.
+    /// Those of [`Client::create_protected`]; [`Error::Deleted`] if another client removed the
+    /// place in line; [`Error::Foreign`] if a lock of another library, such as kazoo's or
+    /// Curator's, uses the same znode: those do not wait for this one. After [`ErrorKind::Unknown`]
+    /// the place may stay in line until the session ends.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -159,9 +159,10 @@ impl Lock {
         self.wait(Kind::Exclusive).await
     }
 
-    /// Waits until nobody who asked earlier wants the lock alone.
+    /// Waits until no earlier request for the exclusive lock remains.
     ///
     /// # Errors
+    /// As for [`Lock::exclusive`].
     /// As [`Lock::exclusive`].
     ///
     /// ```
@@ -176,9 +177,10 @@ impl Lock {
         self.wait(Kind::Shared).await
     }
 
-    /// The lock, if nobody stands in line; does not wait.
+    /// The exclusive lock if the line is empty; does not wait.
     ///
     /// # Errors
+    /// As for [`Lock::exclusive`].
     /// As [`Lock::exclusive`].
     ///
     /// ```
@@ -194,9 +196,10 @@ impl Lock {
         self.attempt(Kind::Exclusive).await
     }
 
-    /// A share of the lock, if nobody in line wants it alone; does not wait.
+    /// The shared lock if the line has no exclusive request; does not wait.
     ///
     /// # Errors
+    /// As for [`Lock::exclusive`].
     /// As [`Lock::exclusive`].
     ///
     /// ```
@@ -212,9 +215,10 @@ impl Lock {
         self.attempt(Kind::Shared).await
     }
 
-    /// Everybody in line, in order. Who leaves while this looks is left out.
+    /// All places in line, in order. Those that leave during the call are left out.
     ///
     /// # Errors
+    /// Those of reading.
     /// Those of reading.
     ///
     /// ```
@@ -259,10 +263,11 @@ impl Lock {
         Ok(found)
     }
 
-    /// Asks everybody who holds the lock to give it back: they hear [`News::Wanted`]. Returns how
-    /// many there are. What they do about it is theirs to decide.
+    /// Asks all holders to release the lock: they receive [`News::Wanted`], and decide themselves.
+    /// Returns the number of holders.
     ///
     /// # Errors
+    /// Those of [`Lock::line`] and of writing.
     /// Those of [`Lock::line`] and of writing.
     ///
     /// ```
@@ -283,7 +288,8 @@ impl Lock {
         let holders = &line[..shared.max(usize::from(!line.is_empty()))];
         let mut asked = 0;
         for holder in holders {
-            // Unless the layout has a word for it, the znode goes on to say who holds the lock.
+            // Unless the layout defines a message, the znode keeps its data, which identify the
+            // holder.
             let data = self.layout.request().unwrap_or(&holder.data);
             let ask = || self.client.set_data(&holder.path, data, Version::ANY);
             match Retry::default().reads(ask).await {
@@ -304,7 +310,7 @@ impl Lock {
         }
     }
 
-    /// Waits until it is a place's turn, or the line has not moved for so long.
+    /// Waits until it is a place's turn, or the line has not moved for `patience`.
     pub(crate) async fn wait_at(&self, place: &Place, patience: Duration) -> Result<Waited> {
         loop {
             let Look { before, first, events } = self.look(place).await?;
@@ -361,25 +367,25 @@ impl Lock {
     }
 }
 
-/// What came of waiting.
+/// The result of waiting.
 pub(crate) enum Waited {
-    /// It is the place's turn; what happens to the session since then.
+    /// It is the place's turn. With the session's events since then.
     Held(SessionEvents),
-    /// The line has not moved; the first in it.
+    /// The line has not moved. With its first place.
     Still(String),
 }
 
-/// How the line looks to one who stands in it.
+/// The line as seen from a place in it.
 struct Look {
-    /// Who has to leave before it is its turn.
+    /// The predecessor to wait for.
     before: Option<String>,
-    /// The first in line.
+    /// The first place in line.
     first: String,
-    /// What happens to the session from this look on.
+    /// The session's events from this look on.
     events: SessionEvents,
 }
 
-/// A lock that is held, until this is released or dropped, or the session ends.
+/// A held lock, until it is released or dropped, or the session ends.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -403,7 +409,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// `events` are those of the session since before it was seen that the place holds.
+    /// `events`: the session's events since before the lock was seen to be held.
     pub(crate) fn new(client: &Client, place: Place, events: SessionEvents) -> Self {
         let vigil = Vigil::new(client, place.path(), events);
         Self { place, vigil }
@@ -413,7 +419,7 @@ impl Held {
         (self.place, self.vigil)
     }
 
-    /// What to show to those outside of the ensemble whom the lock protects.
+    /// The token for resources that the lock protects.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -441,9 +447,9 @@ impl Held {
         self.place.path()
     }
 
-    /// Waits until there is something that a holder should know.
+    /// Waits for news that a holder should know.
     ///
-    /// It may be dropped, and called again. After [`News::Lost`] there is no other news.
+    /// The future may be dropped and called again. After [`News::Lost`] there is no other news.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -460,12 +466,12 @@ impl Held {
         self.vigil.news().await
     }
 
-    /// Waits until the lock is not held any more: the session is over, or somebody deleted the
-    /// holder's znode.
+    /// Waits until the lock is lost: the session has ended, or another client deleted the holder's
+    /// znode.
     ///
-    /// Without a connection this cannot be known. Who has to stop already then uses [`Held::news`];
-    /// whatever lies outside of the ensemble is protected by the [`Token`]. It may be dropped, and
-    /// called again.
+    /// Without a connection this cannot be known. To stop as soon as the connection is lost, use
+    /// [`Held::news`]. The [`Token`] protects resources outside the ensemble. The future may be
+    /// dropped and called again.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -485,12 +491,12 @@ impl Held {
         self.vigil.lost().await;
     }
 
-    /// Gives the lock back, and returns when that is done.
+    /// Releases the lock, and returns when that is done.
     ///
     /// # Errors
-    /// [`Error::Deleted`] when somebody has deleted the holder's znode. Those of the request when
-    /// repeating it did not help: the lock is given back in the background as soon as a server can
-    /// be told, and it ends with the session anyway. [`Error::is_session_over`] says that it did.
+    /// [`Error::Deleted`] if another client has deleted the holder's znode. Those of the request,
+    /// if repeated attempts failed: the lock is then released in the background as soon as a server
+    /// can be reached, or when the session ends. [`Error::is_session_over`] tells whether it has.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

@@ -6,10 +6,10 @@ use std::task::Poll;
 
 use crate::{Guard, Mutex, Result, Token};
 
-/// Several locks that are taken together, in one order, and given back in the other one.
+/// Several locks that are acquired together, in a fixed order, and released in reverse order.
 ///
-/// Two programs that take some of the same locks in different orders may wait for each other for
-/// ever: all should use one order.
+/// Programs that acquire the same locks in different orders may deadlock: all should use the same
+/// order.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -39,10 +39,10 @@ impl MultiLock {
         Self { locks }
     }
 
-    /// Waits until all are held. Dropping the future gives back those that are.
+    /// Waits until all are held. Dropping the future releases those already held.
     ///
     /// # Errors
-    /// As [`Mutex::acquire`], for any of them; the others are given back.
+    /// As for [`Mutex::acquire`], for any of them; the others are released.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -59,7 +59,7 @@ impl MultiLock {
             match lock.acquire().await {
                 Ok(guard) => held.guards.push(guard),
                 Err(error) => {
-                    // That this fails, too, says no more than the first error.
+                    // A second error adds nothing to the first.
                     let _ = held.release().await;
                     return Err(error);
                 }
@@ -68,9 +68,10 @@ impl MultiLock {
         Ok(held)
     }
 
-    /// All of them, if they are free; does not wait.
+    /// All of them if they are free; does not wait.
     ///
     /// # Errors
+    /// As for [`MultiLock::acquire`].
     /// As [`MultiLock::acquire`].
     ///
     /// ```
@@ -106,7 +107,7 @@ impl MultiLock {
     }
 }
 
-/// All locks of a [`MultiLock`], until this is released or dropped.
+/// All locks of a [`MultiLock`], held until this value is released or dropped.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -128,7 +129,7 @@ pub struct AllHeld {
 }
 
 impl AllHeld {
-    /// What to show to those outside of the ensemble, for each lock, in their order.
+    /// The tokens for resources outside the ensemble, in the order of the locks.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -144,7 +145,7 @@ impl AllHeld {
         self.guards.iter().map(Guard::token).collect()
     }
 
-    /// Waits until one of the locks is not held any more. It may be dropped, and called again.
+    /// Waits until one of the locks is lost. The future may be dropped and called again.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -167,10 +168,11 @@ impl AllHeld {
         pin!(any).await;
     }
 
-    /// Gives all of them back, the last one first, and returns when that is done.
+    /// Releases all of them, the last one first, and returns when that is done.
     ///
     /// # Errors
-    /// As [`Guard::release`], the first error. All are given back whatever becomes of the others.
+    /// The first error, as for [`Guard::release`]. Every lock is released, whatever happens to the
+    /// others.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

@@ -10,12 +10,11 @@ use crate::place::Place;
 use crate::vigil::Vigil;
 use crate::{Contender, Error, Held, Lock, News, Result, Token};
 
-/// An exclusive, reentrant lock. Curator's `InterProcessMutex` in the same znode and this one
-/// exclude each other.
+/// An exclusive, reentrant lock, compatible with Curator's `InterProcessMutex` in the same znode.
 ///
-/// In Curator a thread owns a lock. Here this value and its clones are one owner: while one of
-/// their guards lives, [`Mutex::acquire`] gives another one at once, and the lock is given back
-/// with the last of them. Two values of [`Mutex::new`] are two owners, in one program, too.
+/// In Curator a thread owns a lock. Here this value and its clones are one owner. While a guard of
+/// that owner lives, [`Mutex::acquire`] returns another one at once; the lock is released with the
+/// last of them. Two values of [`Mutex::new`] are two owners, even within one program.
 ///
 /// A contender's znode is `PATH/_c_ID-lock-NUMBER`, ephemeral; `ID` is a random UUID. The lowest
 /// number holds the lock.
@@ -60,7 +59,8 @@ impl Mutex {
         Self { client: client.clone(), lock, owned: Arc::default() }
     }
 
-    /// Says who asks: the data of the znode in the line. Another owner than before.
+    /// Sets the data of the znode in the line, to identify the requester. The result is a new
+    /// owner.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -78,11 +78,11 @@ impl Mutex {
 
     /// Waits until this owner holds the lock.
     ///
-    /// Dropping the future gives up the place in line, so a time limit is set from the outside.
+    /// Dropping the future gives up the place in line, so the caller can apply a time limit.
     ///
     /// # Errors
-    /// As [`Lock::exclusive`]. [`Error::Deleted`] also when this owner has guards, and somebody has
-    /// deleted the holder's znode: those guards have lost the lock.
+    /// As for [`Lock::exclusive`]. [`Error::Deleted`] also if this owner has guards, and another
+    /// client has deleted the holder's znode: those guards have lost the lock.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -105,9 +105,10 @@ impl Mutex {
         Ok(guard)
     }
 
-    /// The lock, if no other owner stands in line; does not wait.
+    /// The lock, if no other owner is in line; does not wait.
     ///
     /// # Errors
+    /// As for [`Mutex::acquire`].
     /// As [`Mutex::acquire`].
     ///
     /// ```
@@ -129,9 +130,10 @@ impl Mutex {
         Ok(Some(guard))
     }
 
-    /// Everybody in line, the holder first.
+    /// All places in line, the holder first.
     ///
     /// # Errors
+    /// Those of reading.
     /// Those of reading.
     ///
     /// ```
@@ -147,10 +149,12 @@ impl Mutex {
         self.lock.line().await
     }
 
-    /// Asks the holder to give the lock back, in a way that a holder with Curator understands, too:
-    /// a revocation. The holder hears [`News::Wanted`], and decides. Returns how many were asked.
+    /// Asks the holder to release the lock. A holder that uses Curator understands this as a
+    /// revocation. The holder receives [`News::Wanted`], and decides. Returns the number of holders
+    /// asked.
     ///
     /// # Errors
+    /// Those of reading and writing.
     /// Those of reading and writing.
     ///
     /// ```
@@ -170,10 +174,10 @@ impl Mutex {
     }
 }
 
-/// Another guard of what an owner holds; `None` when it holds nothing.
+/// Another guard for an owner that holds the lock; `None` if it does not.
 ///
 /// # Errors
-/// [`Error::Deleted`] when its znode is gone; those of reading.
+/// [`Error::Deleted`] if its znode is gone; those of reading.
 pub(crate) async fn reenter(client: &Client, owned: &Weak<Place>) -> Result<Option<Guard>> {
     let Some(place) = owned.upgrade() else { return Ok(None) };
     let look = || async {
@@ -188,8 +192,7 @@ pub(crate) async fn reenter(client: &Client, owned: &Weak<Place>) -> Result<Opti
     Ok(Some(Guard { place, vigil }))
 }
 
-/// One of an owner's guards of a lock. The lock is given back when all of them are released or
-/// dropped.
+/// A guard of a lock's owner. The lock is released when all of its guards are released or dropped.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -221,8 +224,7 @@ impl Guard {
         &self.place
     }
 
-    /// What to show to those outside of the ensemble whom the lock protects. All guards of one
-    /// holding have the same.
+    /// The token for resources that the lock protects. All guards of one holding have the same.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -266,7 +268,7 @@ impl Guard {
         self.vigil.news().await
     }
 
-    /// Waits until the lock is not held any more, as [`Held::lost`].
+    /// Waits until the lock is lost, as for [`Held::lost`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -282,10 +284,10 @@ impl Guard {
         self.vigil.lost().await;
     }
 
-    /// Gives this guard back, and with the last one the lock; returns when that is done.
+    /// Releases this guard, and with the last one the lock; returns when that is done.
     ///
     /// # Errors
-    /// As [`Held::release`].
+    /// As for [`Held::release`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

@@ -14,16 +14,15 @@ use crate::cleanup::{self, Mine};
 use crate::place::is_passing;
 use crate::{Error, Result, path};
 
-/// How long a server that is too busy is left alone.
+/// Pause after a server was too busy.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A znode that this session keeps: when somebody deletes it, it is created again, with the newest
-/// data.
+/// A znode that this session keeps: if another client deletes it, it is created again with the
+/// newest data.
 ///
-/// It is deleted when this is closed or dropped. An ephemeral one goes with the session, and is not
-/// kept in another one: whoever gets a new session keeps it anew. Where another session has an
-/// ephemeral of this path, such as the one of an earlier run of the program, this waits until that
-/// is gone.
+/// It is deleted when this value is closed or dropped. An ephemeral one ends with its session; a
+/// new session must keep it anew. If another session has an ephemeral at this path, for example one
+/// of an earlier run of the program, this waits until that is gone.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -51,14 +50,14 @@ pub struct PersistentNode {
     task: JoinHandle<()>,
 }
 
-/// How the znode stands.
+/// The state of the znode.
 #[derive(Clone, Debug)]
 enum State {
-    /// Not there yet, or not again.
+    /// It does not exist, or not again yet.
     Missing,
-    /// There, under this path.
+    /// It exists at this path.
     Kept(Kept),
-    /// Kept no more.
+    /// It is no longer kept.
     Ended(Error),
 }
 
@@ -74,20 +73,19 @@ struct Shared {
     mode: CreateMode,
     acl: Acls,
     data: Mutex<Vec<u8>>,
-    /// With a time to live: how often it is shown that the program lives, and that the znode stays
-    /// behind.
+    /// For a TTL znode, which stays afterwards: how often to refresh it.
     touch: Option<Duration>,
 }
 
 impl PersistentNode {
-    /// Creates the znode, and its parents, and keeps it; returns when it is there. The name of a
-    /// sequential one has the mark of [`Client::create_protected`], and it comes back under the
-    /// same name.
+    /// Creates the znode and its parents, and keeps it; returns when it exists. The name of a
+    /// sequential one has the mark of [`Client::create_protected`], and it is created again under
+    /// the same name.
     ///
-    /// Dropping the future deletes it, if it was created.
+    /// Dropping the future deletes the znode if it was created.
     ///
     /// # Errors
-    /// Those of creating, when repeating it does not help; the session is over.
+    /// Those of creating, if repeated attempts cannot help; the session has ended.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -132,7 +130,7 @@ impl PersistentNode {
         }
     }
 
-    /// Where the znode is; `None` while it is missing.
+    /// The path of the znode; `None` while it is missing.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -154,8 +152,8 @@ impl PersistentNode {
     /// Writes the data, now and whenever the znode is created again.
     ///
     /// # Errors
-    /// Those of writing. After [`ErrorKind::Unknown`] they may be written; writing them again does
-    /// no harm.
+    /// Those of writing. After [`ErrorKind::Unknown`] they may be written; writing them again is
+    /// harmless.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -179,8 +177,8 @@ impl PersistentNode {
         }
     }
 
-    /// Waits until the znode is kept no more, and says why: the session is over, or the servers
-    /// refuse it. It may be dropped, and called again.
+    /// Waits until the znode is no longer kept, and returns why: the session has ended, or the
+    /// servers refuse it. The future may be dropped and called again.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -205,8 +203,8 @@ impl PersistentNode {
     /// Deletes the znode, and returns when it is gone.
     ///
     /// # Errors
-    /// Those of deleting when repeating it did not help: it is gone on with behind. Why the znode
-    /// was not kept any more.
+    /// Those of deleting, if repeated attempts failed; deletion then continues in the background.
+    /// If the znode was no longer kept, the reason for that.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -238,7 +236,7 @@ fn mine(kept: Kept) -> Mine {
     Mine { path: kept.path, created: Some(kept.created) }
 }
 
-/// The task that keeps the znode. It is never aborted: what it has created it must know.
+/// The task that keeps the znode. It is never aborted, because it must know what it has created.
 struct Driver {
     client: Client,
     shared: Arc<Shared>,
@@ -277,8 +275,8 @@ impl Driver {
         cleanup::delete_behind(&self.client, mine(kept));
     }
 
-    /// Finds out what became of a create whose answer was lost, however long that takes: what is
-    /// there has to go.
+    /// Finds out the result of a create whose answer was lost, however long that takes, so that the
+    /// znode can be deleted.
     async fn resolve(&self, kind: ErrorKind, name: &Option<String>) {
         let (ErrorKind::Unknown, Some(path)) = (kind, self.name(name)) else { return };
         loop {
@@ -299,14 +297,13 @@ impl Driver {
         Ok(self.client.connected().await?)
     }
 
-    /// Creates the znode if it is missing, and waits until something happens to it. Whether to go
-    /// on.
+    /// Creates the znode if it is missing, and waits until it changes. Returns whether to continue.
     async fn turn(
         &self,
         stopped: &mut mpsc::Receiver<()>,
         name: &mut Option<String>,
     ) -> Result<bool> {
-        // A sequential one has no name before it was created.
+        // A sequential znode has no name before it is created.
         if let Some(path) = self.name(name) {
             let (stat, changed) = self.client.watch_exists(path).await?;
             if let Some(stat) = stat {
@@ -322,7 +319,7 @@ impl Driver {
         let data = self.shared.data.lock().clone();
         if let Some((path, stat)) = self.create(self.name(name), &data).await? {
             self.settle(Some((&path, &stat)));
-            // Who has set other data until now has left them to this task.
+            // Data set until now were left to this task.
             let newest = self.shared.data.lock().clone();
             if newest != data {
                 self.client.set_data(&path, &newest, Version::ANY).await?;
@@ -345,12 +342,12 @@ impl Driver {
         self.state.send_replace(state);
     }
 
-    /// Whether the znode that is there is as good as one that this session creates.
+    /// Whether the existing znode can serve as one created by this session.
     fn is_ours(&self, stat: &Stat) -> bool {
         !self.shared.mode.is_ephemeral() || stat.ephemeral_owner == self.client.session_id().0
     }
 
-    /// Waits for a change. Whether to go on.
+    /// Waits for a change. Returns whether to continue.
     async fn rest(
         &self,
         stopped: &mut mpsc::Receiver<()>,
@@ -371,8 +368,7 @@ impl Driver {
         }
     }
 
-    /// Shows that the program lives, again and again. Returns an error when that fails.
-    ///
+    /// Refreshes the TTL znode repeatedly. Returns an error if that fails.
     /// Source: `PersistentTtlNode.touch`.
     async fn touch(&self, path: &str, pause: Duration) -> Error {
         let child = path::join(path, "touch");
@@ -386,7 +382,7 @@ impl Driver {
                 touched => touched.map(drop),
             };
             match touched {
-                // The znode itself is gone, and about to come back.
+                // The znode is gone, and about to be created again.
                 Err(error) if matches!(error.kind(), ErrorKind::Gone | ErrorKind::Conflict) => {}
                 Err(error) => return error.into(),
                 Ok(()) => {}
@@ -394,13 +390,13 @@ impl Driver {
         }
     }
 
-    /// Creates the znode, under a name or a new one; `None` when somebody else has, or its parents
-    /// were missing.
+    /// Creates the znode, under the given name or a new one; `None` if another client has created
+    /// it, or its parents were missing.
     async fn create(&self, name: Option<&str>, data: &[u8]) -> Result<Option<(String, Stat)>> {
         let Shared { path, mode, acl, .. } = &*self.shared;
         let created = match name {
             Some(name) => self.client.create(name, data, named(*mode), acl).await,
-            // By its mark it is found again when the answer is lost.
+            // The mark identifies it if the answer is lost.
             None => self.client.create_protected(path, data, *mode, acl).await,
         };
         let error = match created {
@@ -419,7 +415,7 @@ impl Driver {
     }
 }
 
-/// The mode without a number.
+/// The mode without sequential numbers.
 fn named(mode: CreateMode) -> CreateMode {
     match mode {
         CreateMode::PersistentSequential => CreateMode::Persistent,
@@ -429,7 +425,7 @@ fn named(mode: CreateMode) -> CreateMode {
     }
 }
 
-/// Whether another attempt may help, however long that takes.
+/// Whether another attempt may succeed, possibly much later.
 fn may_pass(error: &zebu_client::Error) -> bool {
     is_passing(error) || matches!(error.kind(), ErrorKind::Server | ErrorKind::ReadOnly)
 }

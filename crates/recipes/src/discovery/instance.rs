@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::{Error, Result, path};
 
-/// What becomes of an instance's znode.
+/// The lifetime of an instance's znode.
 ///
 /// ```
 /// use zebu_recipes::{ServiceInstance, ServiceType};
@@ -15,13 +15,13 @@ use crate::{Error, Result, path};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ServiceType {
-    /// It goes with the session.
+    /// Until the session ends.
     Dynamic,
-    /// It goes with the registration, and stays when the program dies.
+    /// Until the instance is unregistered; it stays if the program dies.
     Static,
-    /// As [`ServiceType::Static`]; Curator knows both, and treats them alike.
+    /// Like [`ServiceType::Static`]; Curator treats both alike.
     Permanent,
-    /// It goes with the session, and its znode has a number.
+    /// Until the session ends; the znode is sequential.
     DynamicSequential,
 }
 
@@ -42,11 +42,11 @@ impl ServiceType {
     }
 }
 
-/// How a URI is made of an instance: a text with the names of fields in braces.
+/// A template for an instance's URI: a text with field names in braces.
 ///
-/// The fields are `scheme` (`https` with a port for TLS, else `http`), `name`, `id`, `address`,
-/// `port`, `ssl-port`, `registration-time-utc` and `service-type`; `{[}` and `{]}` are braces.
-/// Others are left out.
+/// The fields are `scheme` (`https` with a port for TLS, otherwise `http`), `name`, `id`,
+/// `address`, `port`, `ssl-port`, `registration-time-utc` and `service-type`; `{[}` and `{]}` are
+/// braces. Unknown fields are left out.
 ///
 /// ```
 /// use zebu_recipes::{ServiceInstance, UriSpec};
@@ -111,7 +111,7 @@ impl UriSpec {
     }
 }
 
-/// One of those that offer a service.
+/// An instance of a service.
 ///
 /// ```
 /// use zebu_recipes::ServiceInstance;
@@ -124,27 +124,27 @@ impl UriSpec {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ServiceInstance {
-    /// The service's name, which is that of a znode.
+    /// The service's name; also the name of a znode.
     pub name: String,
-    /// Tells it from others of the service; the name of its znode.
+    /// Unique within the service; also the name of the znode.
     pub id: String,
-    /// Where it is.
+    /// Its address.
     pub address: String,
     /// Its port.
     pub port: Option<u16>,
     /// Its port for TLS.
     pub ssl_port: Option<u16>,
-    /// What else it says. Curator writes objects with the name of their class in `@class`; a text
-    /// is a plain string.
+    /// Additional data. Curator writes objects with the name of their class in `@class`; a text is
+    /// a plain string.
     pub payload: Json,
-    /// When it was made, in milliseconds since the Unix epoch.
+    /// When it was created, in milliseconds since the Unix epoch.
     pub registered_ms: i64,
-    /// What becomes of its znode.
+    /// The lifetime of its znode.
     pub kind: ServiceType,
-    /// How a URI is made of it.
+    /// The template for its URI.
     pub uri_spec: Option<UriSpec>,
-    /// Whether it is to be used. Curator writes this field only where it is told to, and reads one
-    /// that is missing as true; here it is written when it is false.
+    /// Whether to use it. Curator writes this field only if configured to, and reads a missing one
+    /// as true. This crate writes it only if it is false.
     pub enabled: bool,
 }
 
@@ -202,7 +202,7 @@ impl ServiceInstance {
         text.into_bytes()
     }
 
-    /// Reads that JSON; `None` for anything else. Fields that are not known are passed over.
+    /// Parses that JSON; `None` if it is invalid. Unknown fields are ignored.
     ///
     /// ```
     /// use zebu_recipes::ServiceInstance;

@@ -25,14 +25,13 @@ use super::ServiceInstance;
 /// assert_eq!(First.choose(&[]), None);
 /// ```
 pub trait Strategy: Send + Sync {
-    /// The place of the one that is used now; `None` when there is none. `instances` are sorted by
-    /// id.
+    /// The index of the instance to use; `None` if there are none. `instances` are sorted by id.
     fn choose(&self, instances: &[std::sync::Arc<ServiceInstance>]) -> Option<usize>;
 }
 
 type Instances = [std::sync::Arc<ServiceInstance>];
 
-/// Any of them.
+/// Chooses at random.
 ///
 /// ```
 /// use zebu_recipes::Strategy;
@@ -50,7 +49,7 @@ impl Strategy for Random {
     }
 }
 
-/// One after the other.
+/// Chooses the instances in turn.
 ///
 /// ```
 /// use zebu_recipes::Strategy;
@@ -70,7 +69,7 @@ impl Strategy for RoundRobin {
     }
 }
 
-/// The same one for as long as it is there; another strategy chooses it.
+/// Stays with one instance as long as it exists; another strategy chooses it.
 ///
 /// ```
 /// use zebu_recipes::{Random, Sticky, Strategy};
@@ -84,7 +83,7 @@ pub struct Sticky<S> {
 }
 
 impl<S: Strategy> Sticky<S> {
-    /// The other strategy chooses the first one, and the next whenever that one is gone.
+    /// The other strategy chooses the first instance, and the next one whenever that is gone.
     ///
     /// ```
     /// let strategy = zebu_recipes::Sticky::new(zebu_recipes::Random);
