@@ -114,7 +114,6 @@ impl Announcements {
     ///
     /// # Errors
     /// Those of [`Client::create`](zebu_client::Client::create).
-    /// Those of [`Client::create`](zebu_client::Client::create).
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

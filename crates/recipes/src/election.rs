@@ -106,7 +106,6 @@ impl Election {
     ///
     /// # Errors
     /// As for [`Lock::exclusive`].
-    /// As [`Lock::exclusive`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -125,7 +124,6 @@ impl Election {
     ///
     /// # Errors
     /// Those of reading.
-    /// Those of reading.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -143,7 +141,6 @@ impl Election {
     /// The leader, followed by the waiting candidates in order.
     ///
     /// # Errors
-    /// Those of reading.
     /// Those of reading.
     ///
     /// ```

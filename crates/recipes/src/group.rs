@@ -49,7 +49,6 @@ impl Group {
     ///
     /// # Errors
     /// [`Error::Name`] for an invalid name; those of [`PersistentNode::keep`].
-    /// [`Error::Name`] for what is no name; those of [`PersistentNode::keep`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -111,7 +110,6 @@ impl Member {
     ///
     /// # Errors
     /// As for [`Cache::current`].
-    /// As [`Cache::current`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -151,7 +149,6 @@ impl Member {
     ///
     /// # Errors
     /// As for [`PersistentNode::set_data`].
-    /// As [`PersistentNode::set_data`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

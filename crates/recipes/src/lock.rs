@@ -163,7 +163,6 @@ impl Lock {
     ///
     /// # Errors
     /// As for [`Lock::exclusive`].
-    /// As [`Lock::exclusive`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -181,7 +180,6 @@ impl Lock {
     ///
     /// # Errors
     /// As for [`Lock::exclusive`].
-    /// As [`Lock::exclusive`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -200,7 +198,6 @@ impl Lock {
     ///
     /// # Errors
     /// As for [`Lock::exclusive`].
-    /// As [`Lock::exclusive`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -218,7 +215,6 @@ impl Lock {
     /// All places in line, in order. Those that leave during the call are left out.
     ///
     /// # Errors
-    /// Those of reading.
     /// Those of reading.
     ///
     /// ```
@@ -267,7 +263,6 @@ impl Lock {
     /// Returns the number of holders.
     ///
     /// # Errors
-    /// Those of [`Lock::line`] and of writing.
     /// Those of [`Lock::line`] and of writing.
     ///
     /// ```

@@ -72,7 +72,6 @@ impl MultiLock {
     ///
     /// # Errors
     /// As for [`MultiLock::acquire`].
-    /// As [`MultiLock::acquire`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

@@ -109,7 +109,6 @@ impl Mutex {
     ///
     /// # Errors
     /// As for [`Mutex::acquire`].
-    /// As [`Mutex::acquire`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -134,7 +133,6 @@ impl Mutex {
     ///
     /// # Errors
     /// Those of reading.
-    /// Those of reading.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -154,7 +152,6 @@ impl Mutex {
     /// asked.
     ///
     /// # Errors
-    /// Those of reading and writing.
     /// Those of reading and writing.
     ///
     /// ```

@@ -731,7 +731,6 @@ impl Prep<'_> {
     /// Whether the deepest quota above `path` permits this many more bytes and znodes.
     ///
     /// Where quotas are enforced, a hard limit refuses. All other excesses only produce a warning.
-    /// more, whether they are enforced or not.
     fn check_quota(
         tree: &Tree,
         rules: &Rules,

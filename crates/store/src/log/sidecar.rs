@@ -158,7 +158,6 @@ impl Mark {
 ///
 /// # Errors
 /// Those of the system.
-/// What the system reports.
 pub fn read(vfs: &dyn Vfs, path: &Path) -> io::Result<Option<Mark>> {
     let file = vfs.open(path)?;
     let mut bytes = vec![0; (SLOT_STRIDE * SLOTS) as usize];
