@@ -12,7 +12,7 @@ pub(crate) fn join(parent: &str, name: &str) -> String {
     format!("{}/{name}", parent.trim_end_matches('/'))
 }
 
-/// Refuses what cannot be the name of a child, and names that the recipe uses itself.
+/// Refuses invalid names of children, and names that the recipe uses itself.
 pub(crate) fn check_name(name: &str, reserved: &[&str]) -> Result<()> {
     let reason = match name {
         "" => "it is empty",
@@ -47,7 +47,7 @@ pub(crate) fn uuid() -> String {
     format!("{first:08x}-{second:04x}-{version:04x}-{variant:04x}-{:012x}", low & 0xffff_ffff_ffff)
 }
 
-/// A name that nobody else uses: of the session, of this process, and of nobody else.
+/// A unique name, made of the session and this process.
 pub(crate) fn unique(client: &Client) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);

@@ -6,22 +6,22 @@ use zebu_client::{Acls, Client, CreateMode, Created, ErrorCode, ErrorKind, Retry
 use crate::cleanup::{self, Mine};
 use crate::{Result, path};
 
-/// An ephemeral znode that is deleted when this is dropped.
+/// An ephemeral znode that is deleted when this value is dropped.
 ///
-/// It does not keep the session open: with the session the znode goes anyway.
+/// It does not keep the session open: the znode is deleted with the session anyway.
 #[derive(Debug)]
 pub(crate) struct Place {
     client: Client,
     path: String,
     created: Zxid,
-    /// Nobody else can have a znode of this name.
+    /// Whether the name is unique, so that only this session can have such a znode.
     is_unique: bool,
     is_kept: bool,
 }
 
 impl Place {
-    /// Takes a place at the end of a line. Where the answer is lost it is found again; where the
-    /// caller goes away before it is known, it is given up.
+    /// Takes a place at the end of a line. If the answer is lost, the place is found again; if the
+    /// caller is cancelled meanwhile, the place is deleted.
     pub(crate) async fn in_line(
         client: &Client,
         line: &str,
@@ -60,9 +60,9 @@ impl Place {
         .await
     }
 
-    /// Carries on with what makes a place although the caller may be cancelled, and its runtime may
-    /// end: somebody must take back what the servers have done meanwhile. It is done on the
-    /// session's thread, by an [unowned](Client::unowned) client.
+    /// Completes the creation of a place even if the caller is cancelled or its runtime ends, so
+    /// that the znode can be deleted. This runs on the session's thread, with an
+    /// [unowned](Client::unowned) client.
     pub(crate) async fn made_by<T: Send + 'static>(
         client: &Client,
         making: impl Future<Output = Result<T>> + Send + 'static,

@@ -16,7 +16,7 @@ use crate::order::{self, Order};
 use crate::place::Place;
 use crate::{Error, Held, Lock, News, Result, path};
 
-/// A queue: items go in, and each is finished once, by whoever has taken it.
+/// A queue: items are put in, and each is finished once, by the worker that has taken it.
 ///
 /// ```text
 /// PATH/items/NNN-SEQUENCE   an item: its priority and its place, with what it says as data
@@ -25,13 +25,13 @@ use crate::{Error, Held, Lock, News, Result, path};
 /// PATH/puts/                ephemeral, for a moment: what is being put in
 /// ```
 ///
-/// An item leaves the queue when it is finished, not when it is taken: with the session of who has
-/// taken it the mark goes, and the item is there for others. Only the first of those who wait looks
-/// at the items, so whatever happens wakes one. If the first one stands still while there is
-/// something to take, it loses its place after some seconds, and the next one is the first.
+/// An item leaves the queue when it is finished, not when it is taken. If the worker's session
+/// ends, its mark is deleted, and other workers can take the item. Only the first worker in line
+/// watches the items, so an event wakes only one. If the first one does not react while there are
+/// items to take, it loses its place after some seconds, and the next one becomes the first.
 ///
-/// Items come out by priority, lowest number first, and within a priority in the order they were
-/// put in.
+/// Items are taken by priority, lowest number first, and within a priority in the order in which
+/// they were put in.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -58,8 +58,8 @@ pub struct Queue {
     order: Order,
 }
 
-/// The first in line loses its place when it has let an item lie from one look to the next; so long
-/// after each other those who wait look.
+/// The interval at which waiting workers check the first in line. It loses its place if it has left
+/// an item untouched from one check to the next.
 const STILL: Duration = Duration::from_secs(3);
 
 impl Queue {
@@ -86,8 +86,8 @@ impl Queue {
         }
     }
 
-    /// One whose items stand directly below a znode, named and ordered in another way, and whose
-    /// marks stand below a second one.
+    /// A queue with items directly below a znode, with other names and another order, and with
+    /// marks below a second znode.
     pub(crate) fn ordered(
         client: &Client,
         items: &str,
@@ -285,9 +285,9 @@ impl Queue {
         }
     }
 
-    /// Takes the place in line away from one who has let an item lie since the last look: its
-    /// process is stopped, or its program waits for something else. If it goes on, it takes another
-    /// place.
+    /// Deletes the place of the first in line if it has left an item untouched since the last
+    /// check: its process is stopped, or its program waits for something else. If it continues, it
+    /// takes another place.
     async fn pass_if_still(&self, first: &str, let_lie: &mut Option<LetLie>) -> Result<()> {
         let look = || async {
             let items = self.client.get_children(&self.items);
@@ -304,7 +304,7 @@ impl Queue {
             warn!("{first} lets an item of {} lie: the next in line takes over", self.items);
             let place = Mine { path: path::join(&self.line, first), created: None };
             match cleanup::delete(&self.client, &place).await {
-                // It may have been created by somebody whose places this one may not delete.
+                // Its creator may have forbidden others to delete it.
                 Err(error) if error.is_session_over() => return Err(error),
                 _ => {}
             }
@@ -313,16 +313,16 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes an item; `None` when this session is not the first in line any more.
+    /// Takes an item; `None` if this session is no longer the first in line.
     async fn take_as_first(&self, mut first: Held) -> Result<Option<Item>> {
         loop {
             let (items, taken, changes) = self.look().await?;
             let next = self.next(&items, &taken);
             if let Next::Now(name) = next {
-                // Taken or finished by others meanwhile: look again.
+                // Another worker took or finished it meanwhile: look again.
                 let Some(item) = self.claim(name).await? else { continue };
                 return match first.release().await {
-                    // Somebody else may be first by now, but the item is ours.
+                    // Another worker may be first by now, but the item is ours.
                     Ok(()) | Err(Error::Deleted(_)) => Ok(Some(item)),
                     Err(error) => Err(error),
                 };
@@ -359,12 +359,12 @@ impl Queue {
         }
     }
 
-    /// Removes an item that nobody works on. Whether it was there, and free.
+    /// Removes an item that no worker has taken. Returns whether it was there, and free.
     pub(crate) async fn remove_free(&self, name: &str) -> Result<bool> {
         let (item, mark) = (path::join(&self.items, name), path::join(&self.taken, name));
         self.prepare().await?;
         let commit = || {
-            // That the mark can be made shows that nobody works on the item.
+            // Creating the mark succeeds only if no worker has taken the item.
             let mut transaction = self.client.transaction();
             transaction.create(&mark, "", CreateMode::Ephemeral, &self.acl);
             transaction.delete(&item, Version::ANY);
@@ -387,7 +387,7 @@ impl Queue {
     /// What is there, and what will tell of changes.
     async fn look(&self) -> Result<(Vec<String>, BTreeSet<String>, (Watch, Watch))> {
         let look = || async {
-            // In this order: an item that is finished in between is seen as taken, or not at all.
+            // In this order an item that is finished meanwhile is seen as taken, or not at all.
             let items = self.client.watch_children(&self.items);
             let taken = self.client.watch_children(&self.taken);
             Ok((items.await?, taken.await?))
@@ -396,7 +396,7 @@ impl Queue {
         Ok((items, taken.into_iter().collect(), (put, given_back)))
     }
 
-    /// Takes this item; `None` when somebody else has, or it was finished.
+    /// Takes this item; `None` if another worker has it, or it was finished.
     async fn claim(&self, name: &str) -> Result<Option<Item>> {
         let (item, mark) = (path::join(&self.items, name), path::join(&self.taken, name));
         let queue = Self { client: self.client.unowned(), ..self.clone() };
@@ -408,7 +408,7 @@ impl Queue {
         Ok(Some(Item { client: self.client.clone(), path, data: data.to_vec(), mark }))
     }
 
-    /// Marks an item as taken, if it is there and is not.
+    /// Marks an existing item as taken, unless it already is.
     async fn mark(&self, item: &str, mark: String) -> Result<Option<Place>> {
         let commit = || {
             let mut transaction = self.client.transaction();
@@ -453,7 +453,7 @@ enum Next<'a> {
     Never,
 }
 
-/// The first of those that nobody works on.
+/// The first item that no worker has taken.
 fn next<'a>(order: Order, items: &'a [String], taken: &BTreeSet<String>, now_ms: u64) -> Next<'a> {
     let mut free = order.sort(items).into_iter().filter(|name| !taken.contains(*name));
     match free.next() {
@@ -469,7 +469,7 @@ fn own_name(priority: u8) -> String {
     format!("{priority:03}-")
 }
 
-/// An item that was taken, until this is dropped.
+/// A taken item. Dropping this value returns it to the queue.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

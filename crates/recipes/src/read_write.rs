@@ -11,12 +11,13 @@ use crate::mutex::reenter;
 use crate::place::Place;
 use crate::{Contender, Error, Guard, Held, Lock, Result};
 
-/// A reentrant lock that many may read under, or one may write. Curator's
-/// `InterProcessReadWriteLock` in the same znode and this one exclude each other.
+/// A reentrant lock for many readers or one writer, compatible with Curator's
+/// `InterProcessReadWriteLock` in the same znode.
 ///
-/// This value and its clones are one owner, as those of [`Mutex`](crate::Mutex). An owner that
-/// writes may read, too, and goes on to read when it has stopped to write. An owner that only reads
-/// cannot write: two of them would wait for each other for ever, so that is an error.
+/// This value and its clones are one owner, as for [`Mutex`](crate::Mutex). An owner that holds the
+/// write lock may also read, and continues to read when it has released the write lock. An owner
+/// that only reads cannot acquire the write lock: two such owners would wait for each other
+/// forever, so this is an error.
 ///
 /// A contender's znode is `PATH/_c_ID-__READ__NUMBER` or `PATH/_c_ID-__WRIT__NUMBER`, ephemeral.
 ///
