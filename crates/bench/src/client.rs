@@ -98,6 +98,15 @@ impl Client {
         }
     }
 
+    /// The names of a znode's children.
+    pub(crate) fn children(&mut self, path: &str) -> anyhow::Result<Vec<String>> {
+        match self.call(op::GET_CHILDREN, |to| wire::read_body(to, path, false))? {
+            (0, body) => wire::names(&body).with_context(|| format!("children of {path}")),
+            (wire::ERR_NO_NODE, _) => Ok(Vec::new()),
+            (err, _) => bail!("children of {path}: error {err}"),
+        }
+    }
+
     /// Ends the session.
     pub(crate) fn close(mut self) -> anyhow::Result<()> {
         self.expect("close session", op::CLOSE_SESSION, |_| {})

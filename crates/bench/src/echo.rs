@@ -3,17 +3,20 @@
 //! makes it the upper bound of durable writes.
 //!
 //! Keeps no znodes. Every read succeeds with the last value written, every write succeeds; one-shot
-//! data watches are remembered, so that notifications can be counted against it too.
+//! data watches are remembered, so that notifications can be counted against it too. Three of them can make writes durable
+//! together, as an ensemble does.
 
 mod answer;
 mod conn;
 mod journal;
+mod order;
+mod quorum;
 mod replies;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -21,9 +24,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use conn::{Conn, Next};
-use journal::Journal;
 use mio::net::TcpListener;
-use mio::{Events, Interest, Poll, Token, Waker};
+use mio::{Events, Interest, Poll, Registry, Token};
+use order::{Alone, Order, Ticket};
+use quorum::{FOLLOWERS, Follower, LINKS, Leader, Link};
 use replies::Replies;
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -44,6 +48,9 @@ const LISTENER: Token = Token(usize::MAX - 1);
 /// A sync is over.
 const SYNCED: Token = Token(usize::MAX - 2);
 
+/// Servers of an ensemble.
+pub const MEMBERS: usize = FOLLOWERS + 1;
+
 /// A running echo server; it stops when this is dropped.
 #[derive(Debug)]
 pub struct EchoServer {
@@ -58,7 +65,7 @@ impl EchoServer {
     /// # Errors
     /// The address cannot be listened on.
     pub fn start(address: SocketAddr) -> anyhow::Result<Self> {
-        Self::serving(address, None)
+        Self::serving(address, |_| Ok(Order::Free))
     }
 
     /// The same, but every request that a server has to log is made durable, in one file in `dir`, before it is
@@ -67,18 +74,40 @@ impl EchoServer {
     /// # Errors
     /// The address cannot be listened on, or the file cannot be made.
     pub fn durable(address: SocketAddr, dir: &Path) -> anyhow::Result<Self> {
-        Self::serving(address, Some(dir))
+        Self::serving(address, |registry| Ok(Order::Alone(Alone::new(dir, registry)?)))
     }
 
-    fn serving(address: SocketAddr, dir: Option<&Path>) -> anyhow::Result<Self> {
+    /// Three that make such requests durable in the files of a quorum, the first of them leading, each with a file
+    /// in its own one of `dirs`.
+    ///
+    /// # Errors
+    /// An address cannot be listened on, or a file cannot be made.
+    pub fn ensemble(
+        address: SocketAddr,
+        dirs: &[PathBuf; MEMBERS],
+    ) -> anyhow::Result<[Self; MEMBERS]> {
+        let ((first, to_first), (second, to_second)) = (Link::pair()?, Link::pair()?);
+        let [leads, rest @ ..] = dirs;
+        let leader = Self::serving(address, |registry| {
+            Ok(Order::Leading(Leader::new(leads, registry, [to_first, to_second])?))
+        })?;
+        let follower = |dir: &Path, link| {
+            Self::serving(address, |registry| {
+                Ok(Order::Following(Follower::new(dir, registry, link)?))
+            })
+        };
+        Ok([leader, follower(&rest[0], first)?, follower(&rest[1], second)?])
+    }
+
+    fn serving(
+        address: SocketAddr,
+        order: impl FnOnce(&Registry) -> anyhow::Result<Order>,
+    ) -> anyhow::Result<Self> {
         let mut listener = listen(address).with_context(|| format!("listen on {address}"))?;
         let address = listener.local_addr()?;
         let poll = Poll::new().context("create an epoll instance")?;
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
-        let journal = match dir {
-            Some(dir) => Some(Journal::new(dir, Waker::new(poll.registry(), SYNCED)?)?),
-            None => None,
-        };
+        let order = order(poll.registry())?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let mut echo = Echo {
@@ -88,12 +117,15 @@ impl EchoServer {
             watches: HashMap::new(),
             replies: Replies::new(0),
             sessions: 0,
-            journal,
-            waiting: Vec::new(),
-            syncing: Vec::new(),
+            order,
+            added: 0,
+            waiting: VecDeque::new(),
         };
         let thread = std::thread::Builder::new().name("echo".into()).spawn(move || {
-            if let Err(error) = echo.serve(&stopped) {
+            if let Err(error) = echo.serve(&stopped)
+                // Whoever stops takes its links with it.
+                && !stopped.load(Ordering::Relaxed)
+            {
                 eprintln!("the echo server stopped: {error}");
             }
         })?;
@@ -103,6 +135,11 @@ impl EchoServer {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Lets it end, without waiting for that.
+    pub(crate) fn ask_to_stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
     }
 
     /// Serves until the process ends.
@@ -141,12 +178,12 @@ struct Echo {
     watches: HashMap<Box<[u8]>, Vec<usize>>,
     replies: Replies,
     sessions: i64,
-    /// What makes writes durable, if anything does.
-    journal: Option<Journal>,
-    /// Connections whose answers wait for the next sync to begin.
-    waiting: Vec<usize>,
-    /// Those whose answers the sync under way covers.
-    syncing: Vec<usize>,
+    /// What answers to writes wait for.
+    order: Order,
+    /// Writes so far.
+    added: u64,
+    /// Connections and the tickets that some of their answers wait for, in order.
+    waiting: VecDeque<(Ticket, usize)>,
 }
 
 impl Echo {
@@ -163,11 +200,16 @@ impl Echo {
                 match event.token() {
                     LISTENER => self.accept()?,
                     SYNCED => {}
+                    Token(number) if (LINKS.0..LINKS.0 + FOLLOWERS).contains(&number) => {
+                        self.order.ready(number - LINKS.0);
+                    }
                     Token(id) => self.turn(id, &mut scratch, &mut notified),
                 }
             }
             self.tell(&mut notified);
-            self.make_durable(&mut scratch, &mut notified)?;
+            while let Some(ticket) = self.order.turn()? {
+                self.release(ticket, &mut scratch, &mut notified);
+            }
         }
         Ok(())
     }
@@ -227,15 +269,15 @@ impl Echo {
             scratch[..kept].copy_from_slice(&conn.partial);
             // Taken out, so that notifications can reach the other connections meanwhile.
             let mut conn = self.conns[id].take().expect("looked up above");
-            let logged = self.to_log();
+            let before = self.added;
             let next = self.answer_all(id, &mut conn, &scratch[..kept + count], notified);
-            let next = match self.to_log() > logged || conn.is_held() {
-                true => {
-                    self.hold(id, &mut conn);
+            let next = match self.order.ticket() {
+                Some(ticket) if self.added > before || conn.is_held() => {
+                    self.hold(id, &mut conn, ticket);
                     next
                 }
-                false => {
-                    conn.release();
+                _ => {
+                    conn.release_all();
                     if conn.flush() == Next::Hang { Next::Hang } else { next }
                 }
             };
@@ -280,66 +322,42 @@ impl Echo {
     fn tell(&mut self, notified: &mut Vec<usize>) {
         for id in notified.drain(..) {
             let Some(conn) = self.conns[id].as_mut() else { continue };
-            conn.release();
+            conn.release_all();
             if conn.flush() == Next::Hang {
                 self.drop_conn(id);
             }
         }
     }
 
-    /// Requests that wait to be made durable.
-    fn to_log(&self) -> usize {
-        self.journal.as_ref().map_or(0, Journal::waiting)
-    }
-
-    /// Has a request made durable before what is answered from now on is sent.
+    /// Has a request ordered before what is answered from now on is sent.
     fn log(&mut self, request: &[u8]) {
-        if let Some(journal) = &mut self.journal {
-            journal.add(request);
+        if !matches!(self.order, Order::Free) {
+            self.order.add(request);
+            self.added += 1;
         }
     }
 
-    /// Keeps the answers of a connection back until the next sync is over.
-    fn hold(&mut self, id: usize, conn: &mut Conn) {
-        if !conn.is_waiting {
-            conn.is_waiting = true;
-            self.waiting.push(id);
+    /// Keeps the answers of a connection back: for `ticket`, or for what others of its answers wait for.
+    fn hold(&mut self, id: usize, conn: &mut Conn, ticket: Ticket) {
+        if conn.hold(ticket) {
+            self.waiting.push_back((ticket, id));
         }
     }
 
-    /// One sync for all that waits, unless one is under way; then what the last one covers is sent.
-    fn make_durable(&mut self, scratch: &mut [u8], notified: &mut Vec<usize>) -> io::Result<()> {
-        while let Some(journal) = &mut self.journal {
-            let is_over = if journal.is_busy() {
-                journal.is_done()?
-            } else if self.waiting.is_empty() {
-                return Ok(());
-            } else {
-                std::mem::swap(&mut self.waiting, &mut self.syncing);
-                for &id in &self.syncing {
-                    if let Some(conn) = &mut self.conns[id] {
-                        conn.sync_begins();
-                    }
-                }
-                journal.sync()?
-            };
-            if !is_over {
-                return Ok(());
+    /// Sends all answers that waited for tickets up to this one.
+    fn release(&mut self, ticket: Ticket, scratch: &mut [u8], notified: &mut Vec<usize>) {
+        while let Some(&(waits_for, id)) = self.waiting.front()
+            && waits_for <= ticket
+        {
+            self.waiting.pop_front();
+            let Some(conn) = &mut self.conns[id] else { continue };
+            conn.release(waits_for);
+            if conn.is_paused {
+                self.turn(id, scratch, notified);
+            } else if conn.flush() == Next::Hang {
+                self.drop_conn(id);
             }
-            // The next sync runs while the answers to this one are sent.
-            let mut covered = std::mem::take(&mut self.syncing);
-            for id in covered.drain(..) {
-                let Some(conn) = &mut self.conns[id] else { continue };
-                conn.sync_ends();
-                if conn.is_paused {
-                    self.turn(id, scratch, notified);
-                } else if conn.flush() == Next::Hang {
-                    self.drop_conn(id);
-                }
-            }
-            self.syncing = covered;
         }
-        Ok(())
     }
 }
 

@@ -11,11 +11,11 @@ use rustix::process::Signal;
 
 use crate::compare::{Bout, START_LIMIT};
 use crate::contestant::Running;
+use crate::echo::EchoServer;
+pub(crate) use crate::echo::MEMBERS;
 use crate::process::Process;
 use crate::suite::{ROOT, client_of};
 
-/// Servers of an ensemble.
-pub(crate) const MEMBERS: usize = 3;
 /// The pause between two looks at who serves.
 const LOOK: Duration = Duration::from_millis(10);
 /// How long a server that has just started may refuse what it is asked.
@@ -175,6 +175,56 @@ impl<'a> Ensemble<'a> {
             self.stop_one(index)?;
         }
         Ok(())
+    }
+}
+
+/// Three servers of whatever kind.
+pub(crate) enum Members<'a> {
+    /// Real ones.
+    Real(Ensemble<'a>),
+    /// Those that only make writes durable, inside this process.
+    Bound([EchoServer; MEMBERS]),
+}
+
+impl<'a> Members<'a> {
+    /// Starts them and waits until they serve.
+    pub(crate) fn start(bout: &'a Bout<'a>) -> anyhow::Result<Self> {
+        if !bout.contestant.is_bound() {
+            return Ok(Self::Real(Ensemble::start(bout)?));
+        }
+        rustix::fs::sync(); // as for the others
+        let dirs = [1, 2, 3].map(|number| bout.dir.join(format!("server-{number}")));
+        Ok(Self::Bound(EchoServer::ensemble((Ipv4Addr::LOCALHOST, 0).into(), &dirs)?))
+    }
+
+    /// Where clients connect.
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        match self {
+            Self::Real(ensemble) => ensemble.addresses().to_vec(),
+            Self::Bound(servers) => servers.each_ref().map(EchoServer::address).to_vec(),
+        }
+    }
+
+    /// Their processes, unless they are in this one.
+    pub(crate) fn processes(&self) -> Vec<Process> {
+        match self {
+            Self::Real(ensemble) => ensemble.processes(),
+            Self::Bound(_) => Vec::new(),
+        }
+    }
+
+    /// Ends them in order.
+    pub(crate) fn stop(self) -> anyhow::Result<()> {
+        match self {
+            Self::Real(ensemble) => ensemble.stop(),
+            Self::Bound(servers) => {
+                // All at once: whoever is left would miss the others.
+                for server in &servers {
+                    server.ask_to_stop();
+                }
+                Ok(())
+            }
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! getData and setData on a set of znodes: the load that `run`, `echo` and the `pipeline` suite share.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -22,14 +23,31 @@ pub(crate) const OPENING_MAX: usize = 32;
 const SETUP_LIMIT: Duration = Duration::from_secs(120);
 /// What sessions ask for as their timeout.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
+/// How many znodes of connections have had a name: what one run leaves behind is not in the way of the next.
+static OWN_ZNODES: AtomicUsize = AtomicUsize::new(0);
 /// Time between the start of the threads and the start of the load.
 const LEAD: Duration = Duration::from_millis(20);
+
+/// What changes something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Write {
+    /// setData.
+    Set,
+    /// create, each with a name of its own.
+    Create,
+    /// create and delete of one znode for each connection, by turns.
+    CreateAndDelete,
+    /// multi with so many setData.
+    Multi(usize),
+}
 
 /// What to measure.
 #[derive(Clone, Debug)]
 pub(crate) struct LoadSpec {
     /// Share of reads, 0 to 100.
     pub(crate) read_percent: u8,
+    /// What the others are.
+    pub(crate) write: Write,
     pub(crate) connections: usize,
     pub(crate) depth: u32,
     pub(crate) seconds: f64,
@@ -80,10 +98,16 @@ impl LoadSpec {
 
     /// One line on what is asked.
     pub(crate) fn describe(&self) -> String {
+        let write = match self.write {
+            Write::Set => "setData".to_owned(),
+            Write::Create => "create".to_owned(),
+            Write::CreateAndDelete => "create and delete by turns".to_owned(),
+            Write::Multi(count) => format!("multi of {count} setData"),
+        };
         let mix = match self.read_percent {
             100 => "getData".to_owned(),
-            0 => "setData".to_owned(),
-            percent => format!("{percent} % getData, {} % setData", 100 - percent),
+            0 => write,
+            percent => format!("{percent} % getData, {} % {write}", 100 - percent),
         };
         let pace = match self.rate {
             Some(rate) => format!("open loop at {} requests/s", number(rate)),
@@ -99,6 +123,7 @@ impl LoadSpec {
     pub(crate) fn to_json(&self) -> serde_json::Value {
         json!({
             "read_percent": self.read_percent,
+            "write": format!("{:?}", self.write),
             "connections": self.connections,
             "depth": self.depth,
             "seconds": self.seconds,
@@ -180,41 +205,99 @@ fn kind_json(kind: &KindTally, seconds: f64) -> serde_json::Value {
 /// Prepared requests on random znodes.
 struct KeyLoad {
     get: Template,
-    set: Template,
+    writes: Writes,
     names: Vec<[u8; DIGITS]>,
     read_percent: usize,
     random: Random,
 }
 
+/// Prepared requests that change something.
+enum Writes {
+    /// One of a random znode.
+    Set(Template),
+    /// One without a name: the server numbers them.
+    Create(Template),
+    /// Those of each connection's own znode; which of them is next, and the number of the first connection.
+    CreateAndDelete { create: Template, delete: Template, is_there: Vec<bool>, first: usize },
+    /// So many of random znodes, of these paths.
+    Multi { count: usize, paths: Vec<String>, data: Vec<u8> },
+}
+
 impl KeyLoad {
-    fn new(spec: &LoadSpec, seed: u64) -> Self {
+    fn new(spec: &LoadSpec, thread: usize, connections: usize) -> Self {
         let data = wire::value(spec.value_bytes);
         let pattern = spec.pattern();
+        let create = |name: &str, flags| {
+            let pattern = format!("{}/{name}", spec.root);
+            Template::new(op::CREATE, &pattern, |to, path| {
+                wire::create_body_of(to, path, &data, flags);
+            })
+        };
+        let writes = match spec.write {
+            Write::Set => Writes::Set(Template::new(op::SET_DATA, &pattern, |to, path| {
+                wire::set_body(to, path, &data);
+            })),
+            Write::Create => Writes::Create(create("n-", wire::SEQUENTIAL)),
+            Write::CreateAndDelete => Writes::CreateAndDelete {
+                create: create("own#", 0),
+                delete: Template::new(
+                    op::DELETE,
+                    &format!("{}/own#", spec.root),
+                    wire::delete_body,
+                ),
+                is_there: vec![false; connections],
+                first: OWN_ZNODES.fetch_add(connections, Ordering::Relaxed),
+            },
+            Write::Multi(count) => {
+                let name = |number| String::from_utf8_lossy(&digits(number)).into_owned();
+                let paths = (0..spec.keys).map(|key| pattern.replace('#', &name(key))).collect();
+                Writes::Multi { count, paths, data }
+            }
+        };
         Self {
             get: Template::new(op::GET_DATA, &pattern, |to, path| {
                 wire::read_body(to, path, false);
             }),
-            set: Template::new(op::SET_DATA, &pattern, |to, path| wire::set_body(to, path, &data)),
+            writes,
             names: (0..spec.keys).map(digits).collect(),
             read_percent: spec.read_percent.into(),
-            random: Random::new(seed),
+            random: Random::new(thread as u64 + 7),
         }
     }
 }
 
 impl Workload for KeyLoad {
     #[inline]
-    fn next(&mut self, _conn: usize, xid: i32, out: &mut Vec<u8>) -> Option<Kind> {
+    fn next(&mut self, conn: usize, xid: i32, out: &mut Vec<u8>) -> Option<Kind> {
         let name = self.names[self.random.below(self.names.len())];
         let reads = match self.read_percent {
             0 => false,
             100 => true,
             percent => self.random.below(100) < percent,
         };
-        let (template, kind) =
-            if reads { (&self.get, Kind::Read) } else { (&self.set, Kind::Write) };
-        template.put(out, xid, &[name]);
-        Some(kind)
+        if reads {
+            self.get.put(out, xid, &[name]);
+            return Some(Kind::Read);
+        }
+        match &mut self.writes {
+            Writes::Set(set) => set.put(out, xid, &[name]),
+            Writes::Create(create) => create.put(out, xid, &[]),
+            Writes::CreateAndDelete { create, delete, is_there, first } => {
+                let next = if is_there[conn] { delete } else { create };
+                next.put(out, xid, &[digits(*first + conn)]);
+                is_there[conn] = !is_there[conn];
+            }
+            Writes::Multi { count, paths, data } => {
+                let random = &mut self.random;
+                let paths = (0..*count).map(|_| paths[random.below(paths.len())].as_str());
+                wire::frame(out, xid, op::MULTI, |to| {
+                    wire::multi_body(to, op::SET_DATA, paths, |to, path| {
+                        wire::set_body(to, path, data);
+                    });
+                });
+            }
+        }
+        Some(Kind::Write)
     }
 }
 
@@ -297,13 +380,29 @@ pub(crate) fn prepare(server: SocketAddr, spec: &LoadSpec) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Deletes the znodes of `spec` and their parent.
+/// Deletes a list of znodes.
+struct Deletes {
+    paths: std::vec::IntoIter<String>,
+}
+
+impl Workload for Deletes {
+    fn next(&mut self, _conn: usize, xid: i32, out: &mut Vec<u8>) -> Option<Kind> {
+        let path = self.paths.next()?;
+        wire::frame(out, xid, op::DELETE, |to| wire::delete_body(to, &path));
+        Some(Kind::Write)
+    }
+}
+
+/// Deletes the znodes of `spec`, those that its writes have left, and their parent.
 pub(crate) fn clean(server: SocketAddr, spec: &LoadSpec) -> anyhow::Result<()> {
+    let mut client = Client::connect(server, Duration::from_secs(10))?;
+    let names = client.children(&spec.root)?;
+    client.close()?;
     let clock = Clock::start();
     let mut swarm = Swarm::new(clock)?;
     swarm.open(&[server], 1, 1, SESSION_TIMEOUT, SETUP_LIMIT)?;
-    let delete = Template::new(op::DELETE, &spec.pattern(), wire::delete_body);
-    let mut work = Each::new(delete, Kind::Write, spec.keys);
+    let paths: Vec<String> = names.iter().map(|name| format!("{}/{name}", spec.root)).collect();
+    let mut work = Deletes { paths: paths.into_iter() };
     let tally = pass(&mut swarm, clock, &mut work, setup_depth(0))?;
     expect_errors("delete the znodes", &tally, &[wire::ERR_NO_NODE])?;
     swarm.close(SETUP_LIMIT)?;
@@ -348,7 +447,7 @@ pub(crate) fn measure(
                 ping_after: None,
             };
             let mut tally = Tally::new(window.clone(), spec.rate.is_some());
-            let mut work = KeyLoad::new(spec, index as u64 + 7);
+            let mut work = KeyLoad::new(spec, index, share);
             handles.push(scope.spawn(move || -> anyhow::Result<_> {
                 clock.sleep_until(start);
                 swarm.drive(&mut work, &plan, &mut tally)?;

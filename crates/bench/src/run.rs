@@ -10,7 +10,7 @@ use serde_json::json;
 use zebu_figures::number;
 
 use crate::echo::EchoServer;
-use crate::load::{LoadResult, LoadSpec, clean, measure, prepare};
+use crate::load::{LoadResult, LoadSpec, Write, clean, measure, prepare};
 use crate::output::{Output, unit_us};
 use crate::process::{self, Process};
 use crate::sketch;
@@ -27,6 +27,12 @@ enum Op {
     Set,
     /// both, by --read-ratio
     Mix,
+    /// create, each znode with a name of its own
+    Create,
+    /// create and delete of one znode for each connection, by turns
+    CreateDelete,
+    /// multi of --multi setData
+    Multi,
 }
 
 /// The load, shared by `run` and `echo`.
@@ -38,6 +44,9 @@ pub(crate) struct LoadArgs {
     /// Share of reads of a mix, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 90, value_parser = clap::value_parser!(u8).range(0..=100))]
     read_ratio: u8,
+    /// How many setData a multi has
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = at_least_one)]
+    multi: usize,
     /// Connections, each a session of its own
     #[arg(long, value_name = "N", default_value_t = 16)]
     connections: usize,
@@ -68,13 +77,27 @@ pub(crate) struct LoadArgs {
     json: Option<String>,
 }
 
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("a multi has at least one operation".to_owned()),
+        Ok(count) => Ok(count),
+        Err(error) => Err(format!("{error}")),
+    }
+}
+
 impl LoadArgs {
     fn spec(&self, root: &str) -> LoadSpec {
         LoadSpec {
             read_percent: match self.op {
                 Op::Get => 100,
-                Op::Set => 0,
                 Op::Mix => self.read_ratio,
+                Op::Set | Op::Create | Op::CreateDelete | Op::Multi => 0,
+            },
+            write: match self.op {
+                Op::Get | Op::Set | Op::Mix => Write::Set,
+                Op::Create => Write::Create,
+                Op::CreateDelete => Write::CreateAndDelete,
+                Op::Multi => Write::Multi(self.multi),
             },
             connections: self.connections,
             depth: self.depth,

@@ -11,6 +11,7 @@ pub(crate) mod rolling;
 pub(crate) mod sessions;
 pub(crate) mod snapshots;
 pub(crate) mod watches;
+pub(crate) mod writes;
 pub(crate) mod znodes;
 
 use std::net::SocketAddr;
@@ -20,7 +21,7 @@ use crate::client::Client;
 use crate::clock::Nanos;
 use crate::compare::Bout;
 use crate::contestant::Running;
-use crate::load::{LoadSpec, measure, prepare};
+use crate::load::{LoadSpec, Write, measure, prepare};
 use crate::process::Process;
 
 /// The znode below which all suites work.
@@ -44,6 +45,7 @@ pub(crate) fn client_of(server: SocketAddr) -> anyhow::Result<Client> {
 pub(crate) fn mixed_load(bout: &Bout<'_>) -> LoadSpec {
     LoadSpec {
         read_percent: 50,
+        write: Write::Set,
         connections: 16,
         depth: 16,
         seconds: bout.args.seconds,

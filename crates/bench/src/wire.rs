@@ -12,6 +12,7 @@ pub(crate) mod op {
     pub(crate) const EXISTS: i32 = 3;
     pub(crate) const GET_DATA: i32 = 4;
     pub(crate) const SET_DATA: i32 = 5;
+    pub(crate) const GET_CHILDREN: i32 = 8;
     pub(crate) const SYNC: i32 = 9;
     pub(crate) const PING: i32 = 11;
     pub(crate) const MULTI: i32 = 14;
@@ -22,6 +23,11 @@ pub(crate) mod op {
 pub(crate) const XID_NOTIFICATION: i32 = -1;
 /// The xid of a ping and of its reply.
 pub(crate) const XID_PING: i32 = -2;
+
+/// The flags of a znode that stays.
+pub(crate) const PERSISTENT: i32 = 0;
+/// The same, and the server appends a number to its name.
+pub(crate) const SEQUENTIAL: i32 = 2;
 
 /// The znode is not there.
 pub(crate) const ERR_NO_NODE: i32 = -101;
@@ -100,13 +106,18 @@ pub(crate) fn ping(out: &mut Vec<u8>) {
 
 /// The body of a `create` of a persistent znode that everybody may do everything to.
 pub(crate) fn create_body(to: &mut Encoder<'_>, path: &str, data: &[u8]) {
+    create_body_of(to, path, data, PERSISTENT);
+}
+
+/// The same with other flags.
+pub(crate) fn create_body_of(to: &mut Encoder<'_>, path: &str, data: &[u8], flags: i32) {
     to.text(path);
     to.buffer(Some(data));
     to.count(1); // one ACL entry
     to.int(31);
     to.text("world");
     to.text("anyone");
-    to.int(0); // persistent
+    to.int(flags);
 }
 
 /// The body of a `setData` that takes any version.
@@ -145,6 +156,17 @@ pub(crate) fn multi_body<'p>(
         body(to, path);
     }
     header(to, -1, true);
+}
+
+/// The names in the body of the reply to `getChildren`.
+pub(crate) fn names(body: &[u8]) -> Option<Vec<String>> {
+    let mut from = Decoder::new(body);
+    let count = from.int().ok()?;
+    let name = |from: &mut Decoder<'_>| {
+        let name = from.buffer().ok()??;
+        Some(String::from_utf8_lossy(name).into_owned())
+    };
+    (0..count).map(|_| name(&mut from)).collect()
 }
 
 /// The header of a reply: xid and error. The zxid between them is of no use here.

@@ -106,6 +106,10 @@ fn compare_runs_every_suite() {
         ("one at a time, us", "without a server: fdatasync of 4 KiB, p50"),
         ("one at a time, us", "without a server: round trip on loopback, p50"),
         ("times fdatasync + round trip", "setData one at a time, p50"),
+        ("requests/s", "multi of 5 sets, depth 3, 2 conn"),
+        ("requests/s", "three servers: create and delete, depth 3, 2 conn"),
+        ("latency p99, us", "three servers: set, 160 times the size, depth 1, 1 conn"),
+        ("requests/s", "three servers: 90 % writes, depth 3, 48 conn"),
         ("requests/s", "create"),
         ("requests/s", "exists with watch"),
         ("notifications of one change, ms", "100 znodes x 4 watchers, last"),
@@ -140,6 +144,30 @@ fn a_durable_echo_answers_everything_and_logs_writes() {
         let has = |words: &[u8]| log.windows(words.len()).any(|part| part == words);
         assert!(has(b"/zebu-bench/k"), "znodes that were written are in the log");
         assert_eq!(log.len(), 4 << 20);
+    }
+}
+
+#[test]
+fn three_durable_echoes_answer_everything_and_all_log_writes() {
+    let dir = tempfile::tempdir().unwrap();
+    let dirs = [1, 2, 3].map(|number| dir.path().join(number.to_string()));
+    let servers = EchoServer::ensemble("127.0.0.1:0".parse().unwrap(), &dirs).unwrap();
+    let addresses: Vec<String> = servers.iter().map(|it| it.address().to_string()).collect();
+    for op in ["mix", "create", "create-delete", "multi"] {
+        let out = bench(&format!(
+            "run --server {} --op {op} --connections 5 --depth 7 --seconds 0.2 --warmup 0 --keys 20 --keep \
+             --root /znodes-of-{op}",
+            addresses.join(",")
+        ))
+        .unwrap();
+        assert_clean(&out["result"]);
+        assert!(count(&out["result"]["all"]["completed"]) > 0);
+        for dir in &dirs {
+            let log = fs::read(dir.join("log")).unwrap();
+            let what = format!("/znodes-of-{op}/");
+            let has = |words: &[u8]| log.windows(words.len()).any(|part| part == words);
+            assert!(has(what.as_bytes()), "{op}: {}", dir.display());
+        }
     }
 }
 

@@ -35,6 +35,8 @@ pub(super) enum Suite {
     Pipeline,
     /// one server and three: latency at an equal load (open loop); one write at a time beside the disk
     Latency,
+    /// one server and three: kinds and sizes of writes, and mixes with reads
+    Writes,
     /// getData and setData by cores of the server
     Cores,
     /// many znodes: load, memory, disk, restart, requests during snapshots
@@ -55,9 +57,10 @@ pub(super) enum Suite {
 
 impl Suite {
     /// Every one of them.
-    const EVERY: [Self; 10] = [
+    const EVERY: [Self; 11] = [
         Self::Pipeline,
         Self::Latency,
+        Self::Writes,
         Self::Cores,
         Self::Znodes,
         Self::Watches,
@@ -73,10 +76,12 @@ impl Suite {
         format!("{self:?}").to_lowercase()
     }
 
-    /// Whether it makes sense for a server: those that only answer make no ensembles.
+    /// Whether it makes sense for a server: of those that only answer, the durable one makes an ensemble, which
+    /// survives nothing.
     pub(super) fn suits(self, contestant: &Contestant) -> bool {
         match self {
-            Self::Ensemble | Self::Failover | Self::Rejoin | Self::Moving => !contestant.is_bound(),
+            Self::Ensemble | Self::Writes => *contestant != Contestant::Echo,
+            Self::Failover | Self::Rejoin | Self::Moving => !contestant.is_bound(),
             _ => true,
         }
     }
@@ -125,38 +130,38 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<String>,
 
-    /// latency, ensemble, failover, rejoin, moving: milliseconds of a tick
+    /// latency, writes, ensemble, failover, rejoin, moving: milliseconds of a tick
     #[arg(long, value_name = "MS", default_value_t = 500)]
     pub(crate) tick: u32,
-    /// latency, ensemble, failover, rejoin, moving: ticks until a silent server is given up
+    /// latency, writes, ensemble, failover, rejoin, moving: ticks until a silent server is given up
     #[arg(long, value_name = "N", default_value_t = 6)]
     pub(crate) sync_limit: u32,
 
-    /// pipeline, ensemble: requests each connection keeps in flight
+    /// pipeline, writes, ensemble: requests each connection keeps in flight
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 16, 128])]
     pub(crate) depths: Vec<u32>,
-    /// pipeline: connections
+    /// pipeline, writes: connections
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 16])]
     pub(crate) connections: Vec<usize>,
     /// ensemble: connections, dealt out over the servers
     #[arg(long, value_name = "N", default_value_t = 48)]
     pub(crate) ensemble_connections: usize,
-    /// pipeline, latency, cores, ensemble: length of the measured window of each point
+    /// pipeline, latency, writes, cores, ensemble: length of the measured window of each point
     #[arg(long, value_name = "S", default_value_t = 1.0, default_value_if("quick", "true", "0.3"))]
     pub(crate) seconds: f64,
-    /// pipeline, latency, cores, ensemble: load before each window that does not count
+    /// pipeline, latency, writes, cores, ensemble: load before each window that does not count
     #[arg(long, value_name = "S", default_value_t = 0.3, default_value_if("quick", "true", "0.1"))]
     pub(crate) warmup: f64,
-    /// pipeline, latency, cores, znodes, ensemble: load on a freshly started server, so that the Java compiler has done its work
+    /// pipeline, latency, writes, cores, znodes, ensemble: load on a freshly started server, so that the Java compiler has done its work
     #[arg(long, value_name = "S", default_value_t = 5.0, default_value_if("quick", "true", "1"))]
     pub(crate) server_warmup: f64,
-    /// pipeline, latency, cores, ensemble: znodes the requests are spread over
+    /// pipeline, latency, writes, cores, ensemble: znodes the requests are spread over
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) keys: usize,
-    /// pipeline, latency, cores, ensemble: threads of the load generator
+    /// pipeline, latency, writes, cores, ensemble: threads of the load generator
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) threads: usize,
-    /// pipeline, latency, cores, znodes, ensemble, rejoin: bytes of each value
+    /// pipeline, latency, writes, cores, znodes, ensemble, rejoin: bytes of each value
     #[arg(long, value_name = "BYTES", default_value_t = 100)]
     pub(crate) size: usize,
     /// latency: requests per second
@@ -392,12 +397,12 @@ mod tests {
     }
 
     #[test]
-    fn servers_that_only_answer_are_left_out_of_ensembles() {
+    fn servers_that_only_answer_are_left_out_where_ensembles_fail() {
         let suits = |contestant: &Contestant| {
             Suite::EVERY.into_iter().filter(|suite| suite.suits(contestant)).count()
         };
         assert_eq!(suits(&Contestant::Zebu { program: "zebu".into() }), Suite::EVERY.len());
-        assert_eq!((suits(&Contestant::Echo), suits(&Contestant::Durable)), (6, 6));
-        assert!(!Suite::Ensemble.suits(&Contestant::Durable));
+        assert_eq!((suits(&Contestant::Echo), suits(&Contestant::Durable)), (6, 8));
+        assert!(!Suite::Failover.suits(&Contestant::Durable));
     }
 }

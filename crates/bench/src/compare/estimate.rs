@@ -105,6 +105,10 @@ fn seconds(args: &CompareArgs, suite: Suite, contestant: &Contestant) -> f64 {
             let one = pace.start + warm + 2.0 * window + open;
             if has_process { one + pace.ensemble + warm + open } else { one }
         }
+        Suite::Writes => {
+            let points = 8.0 * depths * args.connections.len() as f64;
+            pace.start + pace.ensemble + 2.0 * (warm + points * window)
+        }
         Suite::Cores => args.cores.len() as f64 * (pace.start + warm + 4.0 * window),
         Suite::Znodes => {
             let count = args.count as f64;

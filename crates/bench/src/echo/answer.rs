@@ -41,7 +41,7 @@ impl Echo {
         let mut from = Decoder::new(payload);
         let xid = from.int().ok()?;
         let kind = from.int().ok()?;
-        if !matches!(kind, op::GET_DATA | op::EXISTS | op::PING | op::SYNC) {
+        if !matches!(kind, op::GET_DATA | op::EXISTS | op::GET_CHILDREN | op::PING | op::SYNC) {
             self.log(payload);
         }
         match kind {
@@ -90,6 +90,12 @@ impl Echo {
                 to.int(-1);
                 to.boolean(true);
                 to.int(-1);
+                wire::seal(&mut conn.out, start);
+            }
+            op::GET_CHILDREN => {
+                let start = conn.out.len();
+                self.replies.empty.put(&mut conn.out, xid);
+                Encoder::new(&mut conn.out).int(0); // no names: it keeps no znodes
                 wire::seal(&mut conn.out, start);
             }
             op::CLOSE_SESSION => {
@@ -141,11 +147,11 @@ impl Echo {
             if watcher == id {
                 continue; // goes with its answer
             }
-            if self.journal.is_none() {
-                notified.push(watcher);
-            } else if !to.is_waiting {
-                to.is_waiting = true; // for what changed to be durable
-                self.waiting.push(watcher);
+            match self.order.ticket() {
+                None => notified.push(watcher),
+                // For what changed to be durable.
+                Some(ticket) if to.hold(ticket) => self.waiting.push_back((ticket, watcher)),
+                Some(_) => {}
             }
         }
     }

@@ -1,26 +1,32 @@
 //! One client of the echo server.
 
+use std::collections::VecDeque;
 use std::io::{self, Write};
 
 use mio::net::TcpStream;
 
-/// A connection and its answers, on their way from `out` to the socket. In between they wait for what they tell of
-/// to be durable, where the server makes anything durable.
+use super::order::Ticket;
+
+/// Bytes that were sent and are still at the front of the answers before these are moved.
+const SENT_BYTES_MAX: usize = 256 << 10;
+
+/// A connection and its answers. Some of them wait for what they tell of to be durable, where the server makes anything
+/// durable.
+///
+/// **Invariant:** answers keep their order: those before `written` are sent, those before `released` may be sent, and
+/// `held` says what the others wait for, in order.
 #[derive(Debug)]
 pub(super) struct Conn {
     pub(super) stream: TcpStream,
     pub(super) greeted: bool,
     /// The start of a request whose end has not come.
     pub(super) partial: Vec<u8>,
-    /// Answers that no sync covers yet.
+    /// Answers.
     pub(super) out: Vec<u8>,
-    /// Answers that the sync under way covers.
-    syncing: Vec<u8>,
-    /// Answers that may be sent; those before `written` are.
-    sending: Vec<u8>,
     written: usize,
-    /// Whether it is among those that wait for the next sync.
-    pub(super) is_waiting: bool,
+    released: usize,
+    /// What answers wait for, and where the last that waits for it ends.
+    held: VecDeque<(Ticket, usize)>,
     /// Whether nothing more is read before it has been sent something.
     pub(super) is_paused: bool,
     pub(super) closing: bool,
@@ -40,10 +46,9 @@ impl Conn {
             greeted: false,
             partial: Vec::new(),
             out: Vec::new(),
-            syncing: Vec::new(),
-            sending: Vec::new(),
             written: 0,
-            is_waiting: false,
+            released: 0,
+            held: VecDeque::new(),
             is_paused: false,
             closing: false,
         }
@@ -51,36 +56,52 @@ impl Conn {
 
     /// Bytes of answers that have not been sent.
     pub(super) fn unsent(&self) -> usize {
-        self.out.len() + self.syncing.len() + self.sending.len() - self.written
+        self.out.len() - self.written
     }
 
-    /// Whether answers wait for a sync.
+    /// Whether answers wait for anything.
     pub(super) fn is_held(&self) -> bool {
-        self.is_waiting || !self.syncing.is_empty()
+        !self.held.is_empty()
     }
 
-    /// What is in `out` may be sent now.
-    pub(super) fn release(&mut self) {
-        debug_assert!(self.syncing.is_empty(), "answers keep their order");
-        pour(&mut self.out, &mut self.sending);
+    /// All answers that wait for nothing yet wait for `ticket`, or for what those before them wait for. Whether it is to
+    /// be told of this ticket.
+    pub(super) fn hold(&mut self, ticket: Ticket) -> bool {
+        match self.held.back_mut() {
+            Some((last, end)) if *last >= ticket => {
+                *end = self.out.len();
+                false
+            }
+            _ => {
+                self.held.push_back((ticket, self.out.len()));
+                true
+            }
+        }
     }
 
-    /// A sync that covers all answers begins.
-    pub(super) fn sync_begins(&mut self) {
-        debug_assert!(self.syncing.is_empty(), "one sync at a time");
-        self.is_waiting = false;
-        std::mem::swap(&mut self.out, &mut self.syncing);
+    /// What waits for tickets up to this one may be sent.
+    pub(super) fn release(&mut self, ticket: Ticket) {
+        while let Some(&(waits_for, end)) = self.held.front()
+            && waits_for <= ticket
+        {
+            self.held.pop_front();
+            self.released = end;
+        }
+        if self.held.is_empty() {
+            self.released = self.out.len();
+        }
     }
 
-    /// It is over.
-    pub(super) fn sync_ends(&mut self) {
-        pour(&mut self.syncing, &mut self.sending);
+    /// All answers may be sent: none waits.
+    pub(super) fn release_all(&mut self) {
+        debug_assert!(self.held.is_empty(), "answers keep their order");
+        self.released = self.out.len();
     }
 
     /// Sends as much as the kernel takes of what may be sent.
     pub(super) fn flush(&mut self) -> Next {
-        while self.written < self.sending.len() {
-            match self.stream.write(&self.sending[self.written..]) {
+        while self.written < self.released {
+            match self.stream.write(&self.out[self.written..self.released]) {
                 Ok(0) => return Next::Hang,
                 Ok(count) => self.written += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Next::Serve,
@@ -88,8 +109,17 @@ impl Conn {
                 Err(_) => return Next::Hang,
             }
         }
-        self.sending.clear();
-        self.written = 0;
+        if self.written == self.out.len() {
+            self.out.clear();
+            (self.written, self.released) = (0, 0);
+        } else if self.written > SENT_BYTES_MAX {
+            self.out.drain(..self.written);
+            self.released -= self.written;
+            for (_, end) in &mut self.held {
+                *end -= self.written;
+            }
+            self.written = 0;
+        }
         match self.closing && self.unsent() == 0 {
             true => Next::Hang,
             false => Next::Serve,
@@ -97,11 +127,40 @@ impl Conn {
     }
 }
 
-/// Appends all of `from` to `to`.
-fn pour(from: &mut Vec<u8>, to: &mut Vec<u8>) {
-    if to.is_empty() {
-        std::mem::swap(from, to);
-    } else {
-        to.append(from);
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use super::*;
+
+    #[test]
+    fn answers_are_sent_in_order_when_what_they_wait_for_has_come() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        let mut conn = Conn::new(TcpStream::from_std(stream));
+        let mut reads = |conn: &mut Conn, text: &str| {
+            assert_eq!(conn.flush(), Next::Serve);
+            let mut bytes = vec![0; text.len()];
+            client.read_exact(&mut bytes).unwrap();
+            assert_eq!(bytes, text.as_bytes());
+        };
+        conn.out.extend(b"a");
+        assert!(conn.hold(1));
+        conn.out.extend(b"b"); // waits for nothing itself
+        assert!(!conn.hold(1));
+        conn.out.extend(b"c");
+        assert!(conn.hold(3));
+        conn.release(0);
+        assert_eq!((conn.flush(), conn.unsent()), (Next::Serve, 3));
+        conn.release(2);
+        reads(&mut conn, "ab");
+        assert_eq!(conn.unsent(), 1);
+        conn.release(3);
+        reads(&mut conn, "c");
+        conn.out.extend(b"d");
+        conn.release_all();
+        reads(&mut conn, "d");
     }
 }

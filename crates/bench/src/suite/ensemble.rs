@@ -2,7 +2,7 @@
 
 use crate::board::{Better, Sheet};
 use crate::compare::{Bout, progress};
-use crate::ensemble::Ensemble;
+use crate::ensemble::Members;
 use crate::load::{LoadSpec, measure};
 use crate::suite::{mixed_load, pipeline, warm_up};
 
@@ -11,8 +11,8 @@ const MIXTURES: [(&str, u8); 4] =
     [("writes", 0), ("90 % writes", 10), ("90 % reads", 90), ("reads", 100)];
 
 pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> {
-    let ensemble = Ensemble::start(bout)?;
-    let (addresses, processes) = (ensemble.addresses().to_vec(), ensemble.processes());
+    let members = Members::start(bout)?;
+    let (addresses, processes) = (members.addresses(), members.processes());
     warm_up(bout, &addresses, &processes)?;
     for (mixture, read_percent) in MIXTURES {
         for &depth in &bout.args.depths {
@@ -24,8 +24,8 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
         }
     }
     let rss = processes.iter().map(|process| process.rss()).sum::<Option<u64>>();
-    let rss = rss.map(crate::suite::megabytes);
+    let rss = rss.filter(|_| !processes.is_empty()).map(crate::suite::megabytes);
     sheet.put("memory, MB", "three servers: resident", Better::Lower, rss);
     progress("  stopping");
-    ensemble.stop()
+    members.stop()
 }

@@ -1,0 +1,65 @@
+//! Everything that a server has to make durable, alone and in an ensemble: what is written, how long it is, by depth and
+//! connections.
+
+use std::net::SocketAddr;
+
+use crate::board::Sheet;
+use crate::compare::Bout;
+use crate::ensemble::Members;
+use crate::load::{LoadSpec, Write, measure};
+use crate::process::Process;
+use crate::suite::{mixed_load, pipeline, warm_up};
+
+/// Operations of a multi.
+const MULTI: usize = 5;
+
+/// What is asked for: its name, the share of reads in percent, the writes, and how often the bytes of `--size`.
+const KINDS: [(&str, u8, Write, usize); 8] = [
+    ("set", 0, Write::Set, 1),
+    ("set, 10 times the size", 0, Write::Set, 10),
+    ("set, 160 times the size", 0, Write::Set, 160),
+    ("create", 0, Write::Create, 1),
+    ("create and delete", 0, Write::CreateAndDelete, 1),
+    ("multi of 5 sets", 0, Write::Multi(MULTI), 1),
+    ("half reads", 50, Write::Set, 1),
+    ("90 % reads", 90, Write::Set, 1),
+];
+
+/// Bytes that connections may have in flight together: what servers take without holding anybody.
+const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
+
+pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> {
+    let (running, _) = bout.start("/")?;
+    measure_all(bout, sheet, "", &[running.address], running.process().as_slice())?;
+    running.stop()?;
+    let members = Members::start(bout)?;
+    measure_all(bout, sheet, "three servers: ", &members.addresses(), &members.processes())?;
+    members.stop()
+}
+
+fn measure_all(
+    bout: &Bout<'_>,
+    sheet: &mut Sheet<'_>,
+    prefix: &str,
+    servers: &[SocketAddr],
+    processes: &[Process],
+) -> anyhow::Result<()> {
+    warm_up(bout, servers, processes)?;
+    for (name, read_percent, write, times) in KINDS {
+        for &depth in &bout.args.depths {
+            for &connections in &bout.args.connections {
+                let value_bytes = times * bout.args.size;
+                if value_bytes * depth as usize * connections > IN_FLIGHT_BYTES_MAX {
+                    continue;
+                }
+                let load = mixed_load(bout);
+                let spec =
+                    LoadSpec { read_percent, write, connections, depth, value_bytes, ..load };
+                let result = measure(servers, processes, &spec)?;
+                let name = format!("{prefix}{name}, depth {depth}, {connections} conn");
+                pipeline::put(sheet, &name, &result);
+            }
+        }
+    }
+    Ok(())
+}
