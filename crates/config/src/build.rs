@@ -21,6 +21,9 @@ use super::{Note, Problem, value};
 const SNAPSHOTS_KEPT_MIN: i64 = 3;
 /// Smallest number of txns between snapshots.
 const SNAPSHOT_TXNS_MIN: i64 = 2;
+/// Percent of a snapshot's size that the log has to have, unless it is said after how many txns one is due: a start then
+/// replays at most about as much as it loads.
+const SNAPSHOT_LOG_PERCENT: u32 = 100;
 /// Smallest allowance above `jute.maxbuffer`.
 const PACKET_EXTRA_BYTES_MIN: i64 = 1024;
 
@@ -275,10 +278,18 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Whoever says after how many txns a snapshot is due means that.
+    fn snapshot_log_percent(&self) -> u32 {
+        let percent = self.number("zebu.snapLogPercent");
+        let default = if self.given("snapCount").is_some() { 0 } else { SNAPSHOT_LOG_PERCENT };
+        percent.and_then(|percent| u32::try_from(percent).ok()).unwrap_or(default)
+    }
+
     fn snapshot(&self) -> SnapshotConfig {
         SnapshotConfig {
             txns: self.at_least("snapCount", SNAPSHOT_TXNS_MIN),
             log_bytes: self.kib_or_off("snapSizeLimitInKb"),
+            log_percent: self.snapshot_log_percent(),
             compression: match self.choice("snapshot.compression.method") {
                 "gz" => Compression::Gzip,
                 "snappy" => Compression::Snappy,

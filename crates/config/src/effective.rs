@@ -80,6 +80,7 @@ fn computed(key: &str, config: &Config) -> Option<String> {
         }
         "dataLogDir" => config.data.log_dir.display().to_string(),
         "maxWriteQueuePollTime" => config.log.queue_poll_max.as_millis().to_string(),
+        "zebu.snapLogPercent" => config.snapshot.log_percent.to_string(),
         "minSessionTimeout" => config.sessions.timeout_min.as_millis().to_string(),
         "maxSessionTimeout" => config.sessions.timeout_max.as_millis().to_string(),
         "jute.maxbuffer.extrasize" => config.limits.packet_extra_bytes.to_string(),

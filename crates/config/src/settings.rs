@@ -135,6 +135,8 @@ pub struct SnapshotConfig {
     pub txns: u32,
     /// `snapSizeLimitInKb`: bytes of log between snapshots.
     pub log_bytes: Option<u64>,
+    /// `zebu.snapLogPercent`: percent of a snapshot's size that the log has to have as well before `txns` counts.
+    pub log_percent: u32,
     /// `snapshot.compression.method`.
     pub compression: Compression,
     /// `digest.enabled`.

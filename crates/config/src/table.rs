@@ -131,6 +131,7 @@ pub static SETTINGS: &[Setting] = &[
     prop("zebu.preAllocAdaptive", Kind::JavaBool, "false", "let the log begin at 64 KiB and double up to steps of preAllocSize, for small deployments").group(STORAGE),
     prop("snapCount", count(I32_MIN), "100000", "txns between snapshots, at least 2").group(STORAGE),
     prop("snapSizeLimitInKb", number(i64::MIN, i64::MAX / 1024, "KiB"), "4194304", "bytes of log between snapshots; 0 and less: no limit").group(STORAGE),
+    prop("zebu.snapLogPercent", number(0, 10_000, "%"), "", "percent of a snapshot's size that the log has to have as well before snapCount counts; 0: none").computed("100; 0 where snapCount is set").group(STORAGE),
     prop("txnLogSizeLimitInKb", number(i64::MIN, i64::MAX / 1024, "KiB"), "-1", "size at which a new log file is begun; 0 and less: no limit").group(STORAGE),
     prop("forceSync", Kind::Flag { word: "no", means: false }, "yes", "whether a txn is on disk before it is acknowledged").group(STORAGE),
     prop("fsync.warningthresholdms", number(0, i64::MAX / 2, "ms"), "1000", "an fsync that takes longer is logged").also("fsync.warningthresholdms").group(STORAGE),

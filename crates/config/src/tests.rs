@@ -163,6 +163,7 @@ fn the_documented_defaults() {
         SnapshotConfig {
             txns: 100_000,
             log_bytes: Some(4 << 30),
+            log_percent: 100,
             compression: Compression::Plain,
             digest: true,
             last_zxid: true,
@@ -416,6 +417,15 @@ fn switches_with_words_of_their_own() {
     assert!(!config.log.fsync && config.auth.skip_acl);
     let config = Case::file("forceSync=false\nskipACL=true\ndigest.enabled=nonsense").config();
     assert!(config.log.fsync && !config.auth.skip_acl && !config.snapshot.digest);
+}
+
+#[test]
+fn a_number_of_txns_between_snapshots_is_kept_unless_a_share_of_the_tree_is_asked_for_too() {
+    let percent = |file| Case::file(file).config().snapshot.log_percent;
+    assert_eq!(percent(""), 100);
+    assert_eq!(percent("snapCount=5000"), 0);
+    assert_eq!(percent("snapCount=5000\nzebu.snapLogPercent=50"), 50);
+    assert_eq!(percent("zebu.snapLogPercent=0"), 0);
 }
 
 #[test]

@@ -186,7 +186,7 @@ fn replica(tree: &Tree) -> Replica {
         connections: ThrottleOptions::default(),
         intake: IntakeOptions::default(),
         reaper: ReaperOptions::default(),
-        snapshots: SnapshotOptions { every_txns: 1 << 40, every_bytes: None },
+        snapshots: SnapshotOptions { every_txns: 1 << 40, every_bytes: None, log_percent: 0 },
         member: MemberOptions::default(),
         seed: 1,
     };

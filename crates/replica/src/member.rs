@@ -271,7 +271,7 @@ impl Replica {
                     // Records received during synchronization count too.
                     self.snapshots.count(1, record.len() as u64);
                     out.push(Output::Append { zxid, record });
-                    if self.serves() && self.snapshots.starts() {
+                    if self.serves() && self.snapshots.starts(world.tree) {
                         out.push(Output::Snapshot);
                     }
                     Ok(())

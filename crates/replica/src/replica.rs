@@ -816,7 +816,7 @@ impl Replica {
                 debug_assert_eq!(zxid_of(&record), Some(zxid), "made for another place");
                 *logged = zxid;
                 out.push(Output::Append { zxid, record: record.clone() });
-                if self.snapshots.appended(record.len()) {
+                if self.snapshots.appended(record.len(), world.tree) {
                     out.push(Output::Snapshot);
                 }
                 self.work.push_back(Work::Txn { zxid, record, origin, then });

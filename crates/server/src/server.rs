@@ -554,6 +554,7 @@ fn replica_options(config: &Config, wall_ms: i64) -> ReplicaOptions {
         snapshots: SnapshotOptions {
             every_txns: config.snapshot.txns.into(),
             every_bytes: config.snapshot.log_bytes,
+            log_percent: config.snapshot.log_percent,
         },
         member,
         seed: wall_ms as u64 ^ u64::from(std::process::id()) << 32,

@@ -440,7 +440,7 @@ fn replica_options(seed: u64, wall_ms: i64, intake: &IntakeOptions) -> Options {
         connections: ThrottleOptions::default(),
         intake: intake.clone(),
         reaper: ReaperOptions::default(),
-        snapshots: SnapshotOptions { every_txns: 50, every_bytes: None },
+        snapshots: SnapshotOptions { every_txns: 50, every_bytes: None, log_percent: 0 },
         member: MemberOptions::default(),
         seed,
     }

@@ -254,7 +254,11 @@ fn replica_options(plan: &Plan, server: usize, process: u64, wall_ms: i64) -> Op
         connections: ThrottleOptions::default(),
         intake: IntakeOptions::default(),
         reaper: ReaperOptions::default(),
-        snapshots: SnapshotOptions { every_txns: plan.snapshot_every, every_bytes: None },
+        snapshots: SnapshotOptions {
+            every_txns: plan.snapshot_every,
+            every_bytes: None,
+            log_percent: 0,
+        },
         member: MemberOptions {
             local_sessions: plan.local_sessions,
             upgrade_local_sessions: plan.local_sessions,

@@ -124,7 +124,7 @@ impl Driver {
                 per_minute_max: 6000,
                 never_used_max: on(6).then_some(Duration::from_millis(500)),
             },
-            snapshots: SnapshotOptions { every_txns: 8, every_bytes: Some(4096) },
+            snapshots: SnapshotOptions { every_txns: 8, every_bytes: Some(4096), log_percent: 50 },
             member: MemberOptions::default(),
             seed: switches.into(),
         };
