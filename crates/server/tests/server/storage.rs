@@ -73,6 +73,24 @@ fn a_snapshot_is_due_after_so_many_bytes_too() {
 }
 
 #[test]
+fn a_large_tree_is_not_written_for_a_few_transactions() {
+    let writes = |settings: &[&str]| {
+        let running = Running::new(settings);
+        let mut client = running.client();
+        client.create("/large", &vec![0; 600_000]).unwrap();
+        for n in 0..100 {
+            client.create(&format!("/n{n}"), b"").unwrap();
+        }
+        running
+    };
+    // The log has about as many bytes as the tree, and is to have twice as many.
+    let share = ["snapCount=10", "zebu.snapLogPercent=400", "snapSizeLimitInKb=0"];
+    assert_eq!(writes(&share).metric("cnt_snapshottime"), Some(1.0), "the one of the start");
+    let often = writes(&["snapCount=10", "snapSizeLimitInKb=0"]);
+    often.wait_metric("cnt_snapshottime", |n| n >= 2.0);
+}
+
+#[test]
 fn a_log_grows_in_steps_and_ends_at_its_limit() {
     let length = |dir: &TempDir| {
         let dir = version_2(dir.path());
