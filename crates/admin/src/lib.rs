@@ -14,6 +14,7 @@ pub mod health;
 mod http;
 mod inside;
 mod json;
+mod loggers;
 mod management;
 mod never;
 mod pages;

@@ -1,11 +1,15 @@
-//! The Prometheus page: everything that is counted, in the text format 0.0.4.
+//! The Prometheus page: everything that is counted, in the text format 0.0.4, or in that of OpenMetrics where it is asked for.
+//!
+//! The original's counters have no `_total` behind their names. OpenMetrics wants it, so there they are of an unknown type: a
+//! Prometheus server asks for OpenMetrics first, and its dashboards must find the same names. What is our own, with a unit in
+//! its name, is the same in both.
 //!
 //! Source: `PrometheusMetricsProvider.java` of 3.9.5, whose names, labels and quantiles these are.
 
 use std::fmt::Write;
 use std::fs;
 
-use zebu_metrics::{Exposition, Kind, Shown, Visitor};
+use zebu_metrics::{Exposition, Histogram, Histograms, Kind, Shown, Visitor};
 
 use crate::figures::{self, Figures};
 use crate::never::{NEVER, Never};
@@ -14,14 +18,43 @@ use crate::served::Served;
 /// What the page is.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Makes the page. `process`: also what the system knows of this process.
-pub fn page(served: &dyn Served, process: bool) -> String {
-    let mut page = Page::default();
+/// The other form.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What the page is for somebody who accepts this: OpenMetrics only where it is named, and not refused.
+pub fn content_type(accept: &str) -> &'static str {
+    let wants = accept.split(',').any(|range| {
+        let mut parts = range.split(';').map(str::trim);
+        let is_it =
+            parts.next().is_some_and(|it| it.eq_ignore_ascii_case("application/openmetrics-text"));
+        let parameters: Vec<&str> = parts.collect();
+        let version = parameters.iter().find_map(|it| it.strip_prefix("version="));
+        let weight = parameters.iter().find_map(|it| it.strip_prefix("q="));
+        is_it
+            && version.is_none_or(|it| it == "1.0.0")
+            && weight.and_then(|it| it.parse::<f64>().ok()).is_none_or(|it| it > 0.0)
+    });
+    if wants { OPEN_METRICS } else { CONTENT_TYPE }
+}
+
+/// Makes the page of that type. `process`: also what the system knows of this process.
+pub fn page(served: &dyn Served, process: bool, content_type: &str) -> String {
+    let mut page = Page { is_open: content_type == OPEN_METRICS, ..Page::default() };
     figures::gauges(served, served.serving(), &mut page);
     served.metrics().expose(&mut page);
     NEVER.iter().for_each(|never| page.never(never));
     if process {
         page.process();
+    }
+    if let Some(histograms) = served.histograms() {
+        page.histograms(histograms);
+    }
+    let limits = served.limits();
+    if !limits.is_empty() {
+        page.limits(&limits);
+    }
+    if page.is_open {
+        page.text.push_str("# EOF\n");
     }
     page.text
 }
@@ -31,11 +64,20 @@ struct Page {
     text: String,
     /// The family that was begun last.
     family: String,
+    /// Whether it is a page of OpenMetrics.
+    is_open: bool,
 }
 
 impl Page {
     fn begin(&mut self, name: &str, kind: &str, help: &str) {
         if self.family != name {
+            let is_named_so = name.ends_with("_total");
+            let kind = match kind {
+                "counter" if self.is_open && !is_named_so => "unknown",
+                kind => kind,
+            };
+            // Samples of a counter have the suffix, its family has not.
+            let name = if self.is_open { name.trim_end_matches("_total") } else { name };
             // Writing to a String cannot fail.
             let _ = writeln!(self.text, "# HELP {name} {}", Escaped(help, false));
             let _ = writeln!(self.text, "# TYPE {name} {kind}");
@@ -76,6 +118,51 @@ impl Page {
             self.begin(name, "summary", &help);
             let quantiles = quantiles.iter().map(|quantile| (*quantile, None)).collect();
             self.summary(name, None, &Shown { count: 0, sum: 0, quantiles });
+        }
+    }
+
+    fn unit(&mut self, name: &str, unit: &str) {
+        if self.is_open {
+            let _ = writeln!(self.text, "# UNIT {name} {unit}");
+        }
+    }
+
+    fn histogram(&mut self, name: &str, label: &str, histogram: &Histogram) {
+        let (rows, sum_s) = histogram.shown();
+        let comma = if label.is_empty() { "" } else { "," };
+        for (bound, count) in rows {
+            let bound = if bound.is_finite() { format!("{bound:?}") } else { "+Inf".to_owned() };
+            let _ = writeln!(self.text, "{name}_bucket{{{label}{comma}le=\"{bound}\"}} {count}");
+        }
+        let labels = if label.is_empty() { String::new() } else { format!("{{{label}}}") };
+        let count = rows.last().map_or(0, |row| row.1);
+        let _ = writeln!(self.text, "{name}_count{labels} {count}\n{name}_sum{labels} {sum_s:?}");
+    }
+
+    /// What is our own: times in seconds.
+    fn histograms(&mut self, histograms: &Histograms) {
+        let name = "zebu_request_phase_seconds";
+        self.begin(name, "histogram", "Where the time of requests goes.");
+        self.unit(name, "seconds");
+        for (phase, histogram) in histograms.phases.all() {
+            self.histogram(name, &format!("phase=\"{phase}\""), histogram);
+        }
+        let name = "zebu_fsync_seconds";
+        self.begin(name, "histogram", "Syncs of the transaction log.");
+        self.unit(name, "seconds");
+        self.histogram(name, "", &histograms.fsync);
+    }
+
+    /// What is our own: how much of what is used.
+    fn limits(&mut self, limits: &[(&str, u64, u64)]) {
+        let used = ("zebu_limit_used", "How much of a limit is used, by its setting.");
+        let most = ("zebu_limit_max", "How much may be used, by its setting.");
+        for (at, (name, help)) in [used, most].into_iter().enumerate() {
+            self.begin(name, "gauge", help);
+            for (setting, used, most) in limits {
+                let value = [used, most][at];
+                let _ = writeln!(self.text, "{name}{{limit=\"{setting}\"}} {value}");
+            }
         }
     }
 
@@ -263,6 +350,51 @@ mod tests {
             "write_per_namespace{key=\"a\\\"b\",quantile=\"0.5\"} 10.0\n\
              write_per_namespace_count{key=\"a\\\"b\"} 1.0\n"
         ));
+    }
+
+    /// OpenMetrics 1.0: units, `# EOF`, and counters whose samples end with `_total`.
+    #[test]
+    fn open_metrics_has_units_and_an_end_and_keeps_the_names_of_the_original() {
+        let histograms = Histograms::default();
+        histograms.phases.sync.add(std::time::Duration::from_micros(200));
+        let mut page = Page { is_open: true, ..Page::default() };
+        page.gauge("response_bytes", "counter", "Bytes.", 1.0);
+        page.gauge("process_cpu_seconds_total", "counter", "Time.", 2.0);
+        page.histograms(&histograms);
+        page.limits(&[("maxCnxns", 1, 60)]);
+        for part in [
+            "# HELP response_bytes Bytes.\n# TYPE response_bytes unknown\nresponse_bytes 1.0\n",
+            "# TYPE process_cpu_seconds counter\nprocess_cpu_seconds_total 2.0\n",
+            "# TYPE zebu_request_phase_seconds histogram\n# UNIT zebu_request_phase_seconds seconds\n",
+            "zebu_request_phase_seconds_bucket{phase=\"sync\",le=\"0.0001\"} 0\n",
+            "zebu_request_phase_seconds_bucket{phase=\"sync\",le=\"0.00025\"} 1\n",
+            "zebu_request_phase_seconds_bucket{phase=\"sync\",le=\"+Inf\"} 1\n",
+            "zebu_request_phase_seconds_count{phase=\"sync\"} 1\nzebu_request_phase_seconds_sum{phase=\"sync\"} 0.0002\n",
+            "zebu_fsync_seconds_bucket{le=\"+Inf\"} 0\nzebu_fsync_seconds_count 0\nzebu_fsync_seconds_sum 0.0\n",
+            "# TYPE zebu_limit_used gauge\nzebu_limit_used{limit=\"maxCnxns\"} 1\n",
+            "zebu_limit_max{limit=\"maxCnxns\"} 60\n",
+        ] {
+            assert!(page.text.contains(part), "{part} is not in\n{}", page.text);
+        }
+    }
+
+    #[test]
+    fn open_metrics_is_for_whoever_asks_for_it() {
+        for accept in [
+            "",
+            "*/*",
+            "text/plain",
+            "application/openmetrics-text;q=0",
+            "application/openmetrics-text;version=0.0.1,text/plain;q=0.5",
+        ] {
+            assert_eq!(content_type(accept), CONTENT_TYPE, "{accept}");
+        }
+        // As a Prometheus server of version 2 and 3 asks.
+        let two = "application/openmetrics-text; version=1.0.0,application/openmetrics-text; version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+        let three = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=1.0.0;q=0.4";
+        for accept in [two, three, "application/openmetrics-text"] {
+            assert_eq!(content_type(accept), OPEN_METRICS, "{accept}");
+        }
     }
 
     #[test]

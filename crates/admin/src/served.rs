@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use zebu_metrics::Histograms;
 use zebu_proto::{ServerId, SessionId, Zxid};
 use zebu_zab::config::Membership;
 
@@ -27,6 +28,14 @@ pub trait Served: Facts + Send + Sync + 'static {
     fn reset_observers(&self);
     /// Sets what `get_trace_mask` shows.
     fn set_trace_mask(&self, mask: i64);
+    /// Times in buckets; they stand on the Prometheus page.
+    fn histograms(&self) -> Option<&Histograms> {
+        None
+    }
+    /// What may be used up: the setting, how much of it is used, and how much there is.
+    fn limits(&self) -> Vec<(&'static str, u64, u64)> {
+        Vec::new()
+    }
     /// Has the list of sessions renewed that [`Facts::session_buckets`] shows, if that does not take long.
     fn renew_sessions(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
     /// The newest snapshot on the disk.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::{Path, Query, Request, State};
-use axum::http::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE};
+use axum::http::header::{ACCEPT, ALLOW, AUTHORIZATION, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
@@ -26,6 +26,7 @@ use crate::four_letter::Mode;
 use crate::health::{self, Health};
 use crate::http::Client;
 use crate::json::Json;
+use crate::loggers;
 use crate::management::management;
 use crate::pages::Pages;
 use crate::prometheus as exposition;
@@ -97,14 +98,20 @@ pub fn admin(served: Arc<dyn Served>, options: Options, health: Watched) -> Rout
     if !url.is_empty() {
         router = router.route(&url, get(list));
     }
+    // Who has the commands there has asked for them there.
+    if url != loggers::URL {
+        router = router.route(loggers::URL, get(levels).post(set_level));
+    }
     router.with_state(state).merge(beside)
 }
 
 /// The Prometheus page. `process`: it also tells what the system knows of this process.
 pub fn prometheus(served: Arc<dyn Served>, process: bool) -> Router {
-    let page = move || {
-        let page = exposition::page(served.as_ref(), process);
-        std::future::ready(([(CONTENT_TYPE, exposition::CONTENT_TYPE)], page))
+    let page = move |headers: HeaderMap| {
+        let accept = headers.get(ACCEPT).and_then(|it| it.to_str().ok()).unwrap_or_default();
+        let content_type = exposition::content_type(accept);
+        let page = exposition::page(served.as_ref(), process, content_type);
+        std::future::ready(([(CONTENT_TYPE, content_type)], page))
     };
     Router::new().route("/metrics", get(page))
 }
@@ -116,6 +123,30 @@ async fn list(State(admin): Shared) -> Response {
 
 pub(crate) fn json(status: StatusCode, json: &Json) -> Response {
     (status, [(CONTENT_TYPE, "application/json")], json.to_string()).into_response()
+}
+
+async fn levels() -> Response {
+    loggers_answer(loggers::list(zebu_logs::control::control()))
+}
+
+/// Changes levels for somebody who has every permission on `/`.
+async fn set_level(
+    State(admin): Shared,
+    Query(arguments): Query<HashMap<String, String>>,
+    Extension(client): Extension<Client>,
+    headers: HeaderMap,
+) -> Response {
+    match authorized(admin.served.as_ref(), &client, &headers).await {
+        Ok(()) => loggers_answer(loggers::change(zebu_logs::control::control(), &arguments)),
+        Err((status, why)) => json(status, &Json::object([("error", why.into())])),
+    }
+}
+
+fn loggers_answer(answer: Result<Json, String>) -> Response {
+    match answer {
+        Ok(answer) => json(StatusCode::OK, &answer),
+        Err(why) => json(StatusCode::BAD_REQUEST, &Json::object([("error", why.into())])),
+    }
 }
 
 async fn command(

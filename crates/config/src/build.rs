@@ -586,6 +586,27 @@ impl<'a> Reader<'a> {
         }
     }
 
+    fn logging(&self) -> LoggingConfig {
+        let keys = ["zebu.log.fileMegabytes", "zebu.log.files", "zebu.log.rotate"];
+        let file = self.rotating("log.file", keys);
+        let levels = self.text("zebu.log.level");
+        if let Some(fault) = levels.as_deref().and_then(value::levels_fault) {
+            let text = levels.as_deref().unwrap_or_default();
+            self.problem("zebu.log.level", format!("zebu.log.level={text}: {fault}"));
+        }
+        let slow_request = self.ms("zebu.slowRequest.millis");
+        LoggingConfig {
+            slow_request: (!slow_request.is_zero()).then_some(slow_request),
+            levels,
+            is_json: self.choice("zebu.log.format") == "json",
+            to: match self.choice("zebu.log.to") {
+                "file" => LogOutput::File(file),
+                "journald" => LogOutput::Journald,
+                _ => LogOutput::Stderr,
+            },
+        }
+    }
+
     fn audit(&self) -> Option<FileConfig> {
         // Whatever it names was refused before, or writes the same lines.
         self.given("audit.impl.class");
@@ -653,6 +674,7 @@ impl<'a> Reader<'a> {
             auth,
             znodes: self.znodes(),
             purge: self.purge(),
+            logging: self.logging(),
             audit: self.audit(),
             four_letter_words: self.four_letter_words(),
             admin,

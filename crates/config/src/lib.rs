@@ -55,6 +55,10 @@ pub const RUN_WITHOUT: &str = "zebu.runWithout";
 /// The classes of the original that write its audit log.
 const AUDIT_LOGS: [&str; 2] =
     ["org.apache.zookeeper.audit.Slf4jAuditLogger", "org.apache.zookeeper.audit.Log4jAuditLogger"];
+/// What lines of the log look like.
+const LOG_FORMATS: &[&str] = &["text", "json"];
+/// Where the log goes.
+const LOG_OUTPUTS: &[&str] = &["stderr", "file", "journald"];
 /// When a new file is begun, whatever its size.
 const PERIODS: &[&str] = &["never", "hourly", "daily"];
 const DEFAULT_METRICS: &str = "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider";

@@ -46,6 +46,8 @@ pub struct Config {
     pub znodes: ZnodeConfig,
     /// Automatic removal of old files.
     pub purge: PurgeConfig,
+    /// The log of the process.
+    pub logging: LoggingConfig,
     /// The audit log; `None` is off.
     pub audit: Option<FileConfig>,
     /// `4lw.commands.whitelist`: words, or `*`.
@@ -79,6 +81,30 @@ pub struct DataConfig {
     pub trust_empty_snapshot: bool,
     /// `zebu.acceptDamagedLog`.
     pub accept_damaged_log: bool,
+}
+
+/// The log of the process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoggingConfig {
+    /// `zebu.log.level`; `None` leaves it to the environment.
+    pub levels: Option<String>,
+    /// `zebu.log.format`: objects of JSON, not text.
+    pub is_json: bool,
+    /// `zebu.log.to`.
+    pub to: LogOutput,
+    /// `zebu.slowRequest.millis`: a request that takes longer is logged; `None`: none is.
+    pub slow_request: Option<Duration>,
+}
+
+/// Where the log goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LogOutput {
+    /// To the standard error stream.
+    Stderr,
+    /// To a file.
+    File(FileConfig),
+    /// To the journal of systemd.
+    Journald,
 }
 
 /// A file that lines are appended to, and that is replaced by a new one now and then.

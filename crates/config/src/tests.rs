@@ -112,6 +112,7 @@ const MS: Duration = Duration::from_millis(1);
 
 mod console;
 mod hardened;
+mod logging;
 mod providers;
 mod sasl;
 mod storage;
@@ -724,26 +725,6 @@ fn an_operator_may_choose_to_run_without_a_part() {
     assert!(notes.contains("admin.restore.enabled=true has no effect"), "{notes}");
     assert!(!notes.contains("apassword"), "{notes}");
     Case::file("").set("zebu.runWithout=tsl").fails("--set: zebu.runWithout: there is no part tsl");
-}
-
-/// Defaults: the guide of audit logs, and the appender of the original's `logback.xml`.
-#[test]
-fn the_audit_log_is_off_and_written_where_the_original_writes_it() {
-    assert_eq!(Case::file("").config().audit, None);
-    let class = "audit.impl.class=org.apache.zookeeper.audit.Slf4jAuditLogger";
-    let audit = Case::file(&format!("audit.enable=true\n{class}")).config().audit.unwrap();
-    assert_eq!(audit.path, Path::new("./zookeeper_audit.log"));
-    assert_eq!((audit.bytes_max, audit.files_max), (10 << 20, 11));
-    assert_eq!(audit.period, FilePeriod::Ever);
-    let case = Case::file("audit.enable=TRUE\nzebu.audit.files=3\nzebu.audit.rotate=daily")
-        .define("zookeeper.log.dir=/var/log/zk")
-        .define("zookeeper.auditlog.file=a.log")
-        .set("zebu.audit.fileMegabytes=1");
-    let audit = case.config().audit.unwrap();
-    assert_eq!(audit.path, Path::new("/var/log/zk/a.log"));
-    assert_eq!((audit.bytes_max, audit.files_max, audit.period), (1 << 20, 3, FilePeriod::Day));
-    let fault = Case::file("zebu.audit.rotate=weekly").load().unwrap_err().to_string();
-    assert!(fault.contains("zoo.cfg:3: zebu.audit.rotate=weekly"), "{fault}");
 }
 
 #[test]

@@ -44,6 +44,27 @@ pub(super) fn fault(setting: &Setting, key: &str, value: &str) -> Option<String>
     }
 }
 
+/// Why a text is not a level, or a list of levels of modules: `info,zebu_zab=debug`.
+pub(super) fn levels_fault(value: &str) -> Option<String> {
+    const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+    let is_level = |text: &str| LEVELS.iter().any(|it| it.eq_ignore_ascii_case(text.trim()));
+    let is_module = |text: &str| {
+        let is_part = |it: char| it.is_ascii_alphanumeric() || matches!(it, '_' | ':');
+        !text.trim().is_empty() && text.trim().chars().all(is_part)
+    };
+    value.split(',').find_map(|part| match part.split_once('=') {
+        Some((module, _)) if !is_module(module) => {
+            Some(format!("{:?} is not the name of a module, such as zebu_zab", module.trim()))
+        }
+        Some((_, level)) if is_level(level) => None,
+        None if is_level(part) => None,
+        _ => {
+            let level = part.rsplit('=').next().unwrap_or_default();
+            Some(format!("{:?} is not a level: {}", level.trim(), LEVELS.join(", ")))
+        }
+    })
+}
+
 /// `true` or `false` in any case.
 pub(super) fn strict_bool(value: &str) -> Option<bool> {
     if value.eq_ignore_ascii_case("true") {

@@ -11,10 +11,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+mod histogram;
 mod namespaced;
 mod server_stats;
 mod summary;
 
+pub use histogram::{Histogram, Histograms, Phases};
 pub use namespaced::{
     CounterSet, Gather, NAMESPACES_MAX, PercentileSummarySet, SummarySet, namespace,
 };

@@ -27,6 +27,7 @@ use crate::counting::server_facts::ServerFactsView;
 use crate::disk::snapshotter::Snapshotter;
 use crate::error::{StartError, chain};
 use crate::four_letter::Mode;
+use crate::metrics::Histograms;
 use crate::shared::Shared;
 
 /// Ports that are bound before anything runs, so that one that is taken stops nothing.
@@ -179,6 +180,28 @@ impl Served for ServerFactsView {
 
     fn set_trace_mask(&self, mask: i64) {
         self.0.trace_mask.store(mask, Ordering::Relaxed);
+    }
+
+    fn histograms(&self) -> Option<&Histograms> {
+        Some(&self.0.histograms)
+    }
+
+    fn limits(&self) -> Vec<(&'static str, u64, u64)> {
+        let shared = &self.0;
+        let limits = &shared.config.limits;
+        let connections = limits
+            .connections
+            .map(|most| ("maxCnxns", shared.conns().count() as u64, u64::from(most)));
+        let requests = shared.common.load.requests() as u64;
+        let outstanding = u64::from(limits.outstanding_requests);
+        let handshakes = shared.tls_handshakes.load(Ordering::Relaxed) as u64;
+        let handshakes =
+            shared.config.client_tls.as_ref().and_then(|tls| tls.handshakes_max).map(|most| {
+                ("netty.server.outstandingHandshake.limit", handshakes, u64::from(most))
+            });
+        let all =
+            [Some(("globalOutstandingLimit", requests, outstanding)), connections, handshakes];
+        all.into_iter().flatten().collect()
     }
 
     fn renew_sessions(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {

@@ -17,15 +17,16 @@ use tracing::error;
 use zebu_admin::four_letter::Environment;
 use zebu_logs::audit::Outcome;
 use zebu_logs::queue::{Queue, QueueLimits, Watcher, now_ms};
-use zebu_logs::rotating::{Period, RotatingFile, Rotation};
+use zebu_logs::rotating::RotatingFile;
 use zebu_proto::SessionId;
 use zebu_replica::auth::{Credentials, Schemes};
 
 pub use self::pending::Pending;
 
 use self::event::{Event, Names, What};
-use crate::config::{FileConfig, FilePeriod};
+use crate::config::FileConfig;
 use crate::error::StartError;
+use crate::logging::rotation;
 use crate::shared::Shared;
 
 /// Events that may wait for the disk.
@@ -56,19 +57,6 @@ impl Watcher for Losses {
             "the audit log {} cannot be written: {failure}; audit_events_lost counts what it lacks",
             self.path.display()
         );
-    }
-}
-
-/// Makes of a configured file how it is rotated.
-pub fn rotation(config: &FileConfig) -> Rotation {
-    Rotation {
-        bytes_max: Some(config.bytes_max),
-        files_max: config.files_max,
-        every: match config.period {
-            FilePeriod::Ever => Period::Ever,
-            FilePeriod::Hour => Period::Hour,
-            FilePeriod::Day => Period::Day,
-        },
     }
 }
 

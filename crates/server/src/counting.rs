@@ -2,6 +2,7 @@
 
 pub mod commits;
 pub mod digests;
+pub mod phases;
 pub mod quota_warnings;
 pub mod replication;
 pub mod requests;

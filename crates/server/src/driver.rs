@@ -18,6 +18,7 @@ use zebu_engine::{
     AppliedTxn, Common, Counter, Delivered, Engine, EngineOptions, Failed, Mode, Turn, World,
 };
 use zebu_proto::quorum::QuorumPacket;
+use zebu_proto::txn::Txn;
 use zebu_proto::{ErrorCode, EventType, OpCode, SessionId, Zxid};
 use zebu_replica::{Fatal, Input, Now, Origin, Output, Replica, Request, Session};
 use zebu_state::Copied;
@@ -28,6 +29,7 @@ use crate::audit;
 use crate::clients::conn::{Conn, Side};
 use crate::counting::commits::Commits;
 use crate::counting::digests::{Comparison, Digests};
+use crate::counting::phases::{Batches, Gathered, Times, Told};
 use crate::counting::replication::Between;
 use crate::counting::requests::{
     Ops, bytes_read, count_answers, count_event, count_replica, gather_written,
@@ -128,6 +130,10 @@ struct Parts {
     doubted: Option<Zxid>,
     /// What is on its way to the audit log, where there is one.
     audit: Option<audit::Pending>,
+    /// When what was appended was taken, made and synced.
+    batches: Batches,
+    /// The lines about slow requests.
+    told: Told,
 }
 
 impl Driver {
@@ -166,6 +172,8 @@ impl Driver {
             recent: Recent::default(),
             doubted: None,
             audit,
+            batches: Batches::default(),
+            told: Told::default(),
         };
         Self { engine, parts, over: false }
     }
@@ -201,7 +209,12 @@ struct Effects<'t> {
     shared: &'t Shared,
     counts: Counts<'t>,
     stage: Option<Commits<'t>>,
+    /// Since when it is known what is carried out, and since when it is.
+    known: Duration,
     began: Duration,
+    /// Where the time of writes goes.
+    phases: Gathered<'t>,
+    slow: Vec<Slow>,
     /// Requests that were taken, and how long the replica took.
     asked: u64,
     took: Duration,
@@ -219,7 +232,10 @@ impl<'t> Effects<'t> {
             shared,
             counts: Counts::new(&shared.metrics),
             stage: None,
+            known: Duration::ZERO,
             began: Duration::ZERO,
+            phases: Gathered::new(&shared.histograms.phases),
+            slow: Vec::new(),
             asked: 0,
             took: Duration::ZERO,
             refused: Vec::new(),
@@ -280,6 +296,49 @@ impl<'t> Effects<'t> {
         });
     }
 
+    /// Whether a request that came at a time takes too long.
+    fn is_slow(&self, received: Duration) -> bool {
+        let most = self.shared.config.logging.slow_request;
+        most.is_some_and(|most| self.began.saturating_sub(received) >= most)
+            && self.slow.len() < SLOW_KEPT_MAX
+    }
+
+    /// Tells of the slow requests that were answered, with where their time went.
+    #[cold]
+    fn tell_slow(&mut self) {
+        let now = self.shared.clock.monotonic();
+        for Slow { origin, path, times } in std::mem::take(&mut self.slow) {
+            let Some(untold) = self.parts.told.may(now) else { continue };
+            let conn = self.shared.conns().get(origin.conn);
+            let session = conn.as_ref().and_then(|conn| conn.session()).unwrap_or(SessionId::NONE);
+            let peer = conn.map_or_else(
+                || "a client that is gone".to_owned(),
+                |conn| conn.side.peer.to_string(),
+            );
+            let took = now.saturating_sub(origin.received).as_millis();
+            let op = origin.op.name();
+            let path = path.unwrap_or_default();
+            let before = match &times {
+                Some(times) => times.to_string(),
+                None => format!(
+                    "behind other requests {} ms",
+                    self.began.saturating_sub(origin.received).as_millis()
+                ),
+            };
+            let apply = now.saturating_sub(self.began).as_millis();
+            let others = match untold {
+                0 => String::new(),
+                count => format!("; {count} other slow requests were not told of"),
+            };
+            warn!(
+                %session,
+                connection = %peer,
+                "slow request: {op} {path:?} of session {session} from {peer} took {took} ms: {before}, \
+                 apply {apply} ms{others}"
+            );
+        }
+    }
+
     /// All connections that one event went to are known.
     fn end_event(&mut self) {
         if let Some(event) = self.event.take() {
@@ -298,6 +357,8 @@ impl Counter<Side> for Effects<'_> {
         metrics.readlatency.add_many(latency_ms, row.reads);
         metrics.read_final_proc_time_ms.add_many(took, row.reads);
         metrics.updatelatency.add_many(latency_ms, row.writes);
+        let apply = row.now.saturating_sub(row.began);
+        self.shared.histograms.phases.apply.add_many(apply, row.writes);
         metrics.write_final_proc_time_ms.add_many(took, row.writes);
         count_answers(&row.answers, &self.shared.stats, metrics, latency_ms);
         let count = row.answers.count;
@@ -306,6 +367,7 @@ impl Counter<Side> for Effects<'_> {
             let stats = &row.conn.side.stats;
             stats.answered(count, op, xid.0, zxid.0, row.now.as_millis() as u64, latency);
             stats.sent.fetch_add(count, Ordering::Relaxed);
+            row.conn.side.answers_at(row.now);
         }
     }
 
@@ -461,6 +523,9 @@ impl World for Effects<'_> {
         let conns = common.conns.view();
         for input in inputs {
             match input {
+                Input::Flushed(zxid) | Input::Zab(zebu_zab::Input::Flushed(zxid)) => {
+                    self.parts.batches.synced(*zxid, now.monotonic);
+                }
                 Input::Connect(_) => asked += 1,
                 Input::Request(request) => {
                     asked += 1;
@@ -514,12 +579,13 @@ impl World for Effects<'_> {
     }
 
     fn carries_out(&mut self, known: Duration, began: Duration) {
-        self.began = began;
+        (self.known, self.began) = (known, began);
         self.stage =
             self.parts.between.is_some().then(|| Commits::new(&self.shared.metrics, known, began));
     }
 
     fn delivers(&mut self) {
+        self.phases.record();
         // A client that has its answer finds its request counted.
         self.counts.record();
     }
@@ -531,12 +597,16 @@ impl World for Effects<'_> {
         if let Some(audit) = &mut self.parts.audit {
             audit.hand_over();
         }
+        if !self.slow.is_empty() {
+            self.tell_slow();
+        }
         for peer in self.refused.drain(..) {
             info!("refusing to renew the session of {peer}");
         }
     }
 
     fn appends(&mut self, _: Now, zxid: Zxid, record: &Bytes) {
+        self.parts.batches.appends(zxid, self.known, self.began);
         if let Some((_, sizes)) = &mut self.parts.leading {
             sizes.add(record.len());
             self.counts.proposals += 1;
@@ -560,6 +630,17 @@ impl World for Effects<'_> {
         if let Some(audit) = &mut self.parts.audit {
             audit.applied(now, what);
         }
+        let is_forwarded = self.parts.between.is_some() && !leads;
+        let batch = self.parts.batches.applies(what.zxid);
+        if let (Some(origin), Some(batch)) = (what.origin, batch) {
+            let (batch, received, began) = (*batch, origin.received, self.began);
+            self.phases.add(&batch, received, began, is_forwarded);
+            if self.is_slow(received) {
+                let times = Times::new(&batch, received, began, is_forwarded);
+                self.slow.push(Slow::new(origin, what, times));
+            }
+        }
+        let counts = &mut self.counts;
         let AppliedTxn { record, applied, .. } = what;
         counts.propagation.add(now.wall_ms.saturating_sub(record.header.time_ms).max(0));
         if applied.digest_compared {
@@ -584,6 +665,9 @@ impl World for Effects<'_> {
     fn answers(&mut self, request: &Request) {
         if let Some(stage) = &mut self.stage {
             stage.answered(request);
+        }
+        if self.is_slow(request.received) {
+            self.slow.push(Slow { origin: request.origin(), path: None, times: None });
         }
     }
 
@@ -721,6 +805,31 @@ impl World for Effects<'_> {
         if self.asked > 0 {
             self.shared.metrics.prep_process_time.add(self.took.as_millis() as i64);
         }
+    }
+}
+
+/// Slow requests of which one turn remembers more than that there were some.
+const SLOW_KEPT_MAX: usize = 1024;
+
+/// A request that has taken too long.
+struct Slow {
+    origin: Origin,
+    path: Option<String>,
+    /// Of a write.
+    times: Option<Times>,
+}
+
+impl Slow {
+    #[cold]
+    fn new(origin: &Origin, what: &AppliedTxn<'_>, times: Times) -> Self {
+        let path = match &what.record.txn {
+            Txn::Create(create) => Some(create.path.to_string()),
+            Txn::Delete { path } | Txn::SetData { path, .. } | Txn::SetAcl { path, .. } => {
+                Some(path.to_string())
+            }
+            _ => None,
+        };
+        Self { origin: *origin, path, times: Some(times) }
     }
 }
 

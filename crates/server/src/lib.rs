@@ -12,6 +12,7 @@
 //! | `disk` | the log's thread, snapshots, recovery |
 //! | `counting` | metrics, and facts for four-letter words and HTTP |
 //! | `admin` | HTTP |
+//! | `logging`, `audit` | the log of the process, the audit log |
 //! | `supervised` | what systemd is told |
 //!
 //! Usable as a library, to test an application against a real server that lives as long as the test:
@@ -57,6 +58,7 @@ mod disk;
 mod driver;
 mod ensemble;
 mod error;
+mod logging;
 mod retiring;
 mod run;
 mod sasl;

@@ -11,6 +11,7 @@ use crate::cli::{CliError, ServerArgs, greeting};
 use crate::clients::descriptors;
 use crate::config::{Level, dirs};
 use crate::error::{StartError, chain};
+use crate::logging::{self, LogFault};
 use crate::shared::Failure;
 use crate::supervised;
 
@@ -43,6 +44,8 @@ enum Ended {
     Start(#[from] StartError),
     #[error(transparent)]
     Run(#[from] Failure),
+    #[error(transparent)]
+    Log(#[from] LogFault),
     #[error("the process cannot wait for signals")]
     Signals(#[source] std::io::Error),
     #[error("the process cannot feed the watchdog of its supervisor")]
@@ -61,6 +64,7 @@ fn exit_code(ended: &Ended) -> u8 {
         }
         Ended::Start(_)
         | Ended::Run(_)
+        | Ended::Log(_)
         | Ended::Signals(_)
         | Ended::Watchdog(_)
         | Ended::Output(_) => UNEXPECTED,
@@ -82,7 +86,10 @@ fn try_run(args: &ServerArgs) -> Result<(), Ended> {
         std::io::stdout().write_all(text.as_bytes()).map_err(Ended::Output)?;
         return Ok(());
     }
-    log_to_stderr();
+    if let Some(ensemble) = &loaded.config.ensemble {
+        zebu_logs::process::is_server(ensemble.me.0);
+    }
+    logging::start(&loaded.config.logging)?;
     for note in &loaded.notes {
         for line in note.text.lines() {
             match note.level {
@@ -123,18 +130,6 @@ fn try_run(args: &ServerArgs) -> Result<(), Ended> {
             Err(failure.into())
         }
     }
-}
-
-/// Log lines go to stderr; `RUST_LOG` chooses how much.
-fn log_to_stderr() {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
-        .with_target(false)
-        .try_init();
 }
 
 fn stop_on_signals(stop: impl Fn() + Send + 'static) -> std::io::Result<()> {

@@ -33,7 +33,7 @@ use crate::counting::quota_warnings::QuotaWarnings;
 use crate::ensemble::peers::Learner;
 use crate::error::{RunError, chain};
 use crate::four_letter::{ProposalSizes, TRACE_MASK_DEFAULT, Whitelist};
-use crate::metrics::{Metrics, ServerStats};
+use crate::metrics::{Histograms, Metrics, ServerStats};
 use crate::retiring::Retiring;
 
 /// The server's clock.
@@ -68,6 +68,8 @@ pub struct Shared {
     pub common: Common<Side>,
     /// Counters.
     pub metrics: Metrics,
+    /// Times in buckets.
+    pub histograms: Histograms,
     /// The audit log, where there is one.
     pub audit: OnceLock<Arc<Audit>>,
     /// What the certificates of clients make them, where there is that scheme.
@@ -373,6 +375,7 @@ impl Shared {
             access: Access::new(&config),
             config,
             metrics,
+            histograms: Histograms::default(),
             clock,
             refused: Refused::default(),
             too_long: TooLong::default(),
@@ -395,6 +398,7 @@ impl Shared {
     pub fn reset_stats(&self) {
         self.stats.reset();
         self.metrics.reset();
+        self.histograms.reset();
     }
 
     /// Starts the statistics of all connections again.
@@ -467,6 +471,7 @@ impl Shared {
     /// Serves clients as that, or nobody; who is to stop serves nobody any more.
     pub fn serve(&self, mode: Option<Mode>) {
         self.divide_load(mode);
+        zebu_logs::process::has_role(mode.map_or("not serving", Mode::name));
         // Whoever stops it says so first, and then takes the lock under which this is asked.
         self.common.serve(self.clock.monotonic(), || mode.filter(|_| !self.is_stopping()));
     }

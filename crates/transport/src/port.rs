@@ -95,9 +95,9 @@ impl Port {
         {
             let Facts { subject, not_after, .. } = facts;
             if *not_after < at {
-                warn!("the {what} {subject} has expired at {not_after}\nhint: replace it");
+                warn!("the {what} {subject} has expired at {not_after}; hint: replace it");
             } else if at.duration_until(*not_after) < EXPIRES_SOON {
-                warn!("the {what} {subject} expires at {not_after}\nhint: replace it before");
+                warn!("the {what} {subject} expires at {not_after}; hint: replace it before");
             }
         }
     }

@@ -357,6 +357,21 @@ fn commands_that_change_something_do_that_and_no_more() {
     assert_eq!(asked.asked(), [""; 0]);
 }
 
+/// LGG-05.
+#[test]
+fn levels_are_changed_by_whoever_has_every_permission_on_the_root() {
+    let asked = asked(Fake::default(), options());
+    let status = |auth| asked.send("POST", "/loggers?logger=ROOT&level=loud", auth).status;
+    assert_eq!(status(None), 401);
+    assert_eq!(status(Some("digest nobody:x")), 403);
+    // No such level, or no log of this process.
+    assert_eq!(status(Some("digest root:root")), 400);
+    assert_eq!(asked.send("DELETE", "/loggers", None).status, 405);
+    let elsewhere = Options { command_url: "/loggers".to_owned(), ..options() };
+    let asked = super::tests::asked(Fake::default(), elsewhere);
+    assert!(asked.send("GET", "/loggers", None).text().contains("<a href="));
+}
+
 #[test]
 fn methods() {
     let asked = asked(Fake::default(), options());

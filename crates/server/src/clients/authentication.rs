@@ -46,7 +46,7 @@ pub async fn judge(shared: &Shared, peer: IpAddr, scheme: &str, data: &[u8]) -> 
     let verdict = ask_for(shared, peer, scheme, data).await;
     if verdict == Err(Refused::Credentials) {
         access::failed(shared, peer);
-        warn!("{peer} fails to authenticate over HTTP with the scheme {scheme:?}");
+        warn!(connection = %peer, "{peer} fails to authenticate over HTTP with the scheme {scheme:?}");
         if let Some(audit) = shared.audit.get() {
             let reason = format!("{}, over HTTP", Refused::Credentials);
             audit.not_authenticated(peer, None, None, scheme, reason);
@@ -94,9 +94,13 @@ pub fn judged(shared: &Shared, conn: &Conn, asking: Asking<'_>, result: Result<(
     }
     let (peer, session) = (conn.side.peer, conn.session().unwrap_or(SessionId::NONE));
     match result {
-        Ok(()) => debug!("session {session} of {peer} is authenticated with the scheme {scheme:?}"),
+        Ok(()) => {
+            debug!(%session, connection = %peer, "session {session} of {peer} is authenticated with the scheme {scheme:?}")
+        }
         Err(refused) => {
             warn!(
+                %session,
+                connection = %peer,
                 "session {session} of {peer} fails to authenticate with the scheme {scheme:?}: {refused}; \
                  the connection is closed"
             );

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use atomic_waker::AtomicWaker;
 use parking_lot::Mutex;
@@ -27,6 +28,9 @@ pub struct Side {
     pub worker: AtomicUsize,
     /// The identities that it counts for.
     pub entered: Mutex<Entered>,
+    /// Since when the oldest answers wait for the socket that the replica's thread has made, in microseconds of the
+    /// monotonic clock; 0 while there are none.
+    waiting_since_us: AtomicU64,
     /// Counters.
     pub stats: ConnStats,
 }
@@ -44,7 +48,23 @@ impl Side {
         stats.reset();
         let worker = AtomicUsize::new(worker);
         let (task, entered) = (AtomicWaker::new(), Mutex::new(entered));
-        Self { peer, established_ms, is_secure, task, worker, entered, stats }
+        let waiting_since_us = AtomicU64::new(0);
+        Self { peer, established_ms, is_secure, task, worker, entered, waiting_since_us, stats }
+    }
+
+    /// Answers were made at a time.
+    pub fn answers_at(&self, now: Duration) {
+        if self.waiting_since_us.load(Ordering::Relaxed) == 0 {
+            self.waiting_since_us.store(now.as_micros() as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// All that is made is with the socket: since when the oldest of it has waited, if anything has.
+    pub fn all_sent(&self) -> Option<Duration> {
+        if self.waiting_since_us.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        Some(Duration::from_micros(self.waiting_since_us.swap(0, Ordering::Relaxed)))
     }
 }
 

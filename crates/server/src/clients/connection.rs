@@ -90,10 +90,13 @@ pub async fn serve(
     match end {
         Ok(()) | Err(End::Word | End::Refused) => {}
         Err(End::NotServing) => shared.refused.say(peer),
-        Err(End::Broken(why)) => info!("closing the connection from {peer}: {why}"),
+        Err(End::Broken(why)) => {
+            info!(connection = %peer, "closing the connection from {peer}: {why}")
+        }
         Err(End::TooLarge) => {
             shared.metrics.large_requests_rejected.add(1);
             warn!(
+                connection = %peer,
                 "closing the connection from {peer}: large requests in progress reach largeRequestMaxBytes"
             );
         }
@@ -172,6 +175,11 @@ impl Client {
             }
             let blocked = !self.client.unsent().is_empty() || stream.has_unsent();
             was_blocked = blocked;
+            if !blocked && let Some(since) = self.client.conn().side.all_sent() {
+                let waited = shared.clock.monotonic().saturating_sub(since);
+                shared.histograms.phases.send.add(waited);
+                tell_slow_client(&shared, self.client.conn(), waited);
+            }
             let (read, takes) = match self.client.wants(common, waiting, ended) {
                 Wants::Turn if !blocked && waiting > 0 => continue,
                 Wants::Turn => {
@@ -242,12 +250,27 @@ impl Client {
             }
             Err(error) => {
                 if error.kind() == ErrorKind::InvalidData {
-                    info!("the connection from {} breaks TLS: {error}", self.conn().side.peer);
+                    let peer = self.conn().side.peer;
+                    info!(connection = %peer, "the connection from {peer} breaks TLS: {error}");
                 }
                 false
             }
         }
     }
+}
+
+/// Tells of a client that does not take its answers.
+fn tell_slow_client(shared: &Shared, conn: &Conn, waited: Duration) {
+    if shared.config.logging.slow_request.is_none_or(|most| waited < most) {
+        return;
+    }
+    let (peer, session) = (conn.side.peer, conn.session().unwrap_or(SessionId::NONE));
+    let waited = waited.as_millis();
+    info!(
+        %session,
+        connection = %peer,
+        "slow client: answers to session {session} from {peer} waited {waited} ms for its connection"
+    );
 }
 
 /// What a connection needs of its worker, and what is counted of one run.
@@ -299,12 +322,14 @@ impl Worker<Side> for Desk<'_> {
         match event {
             SaslEvent::Authenticated { user, id, is_super } => {
                 let rights = if *is_super { ", a super user" } else { "" };
-                info!("session {session} of {peer}: SASL user {user:?} has the id {id:?}{rights}");
+                info!(%session, connection = %peer, "session {session} of {peer}: SASL user {user:?} has the id {id:?}{rights}");
             }
             SaslEvent::Failed { failure, stays } => {
                 let end =
                     if *stays { "the connection goes on" } else { "the connection is closed" };
                 warn!(
+                    %session,
+                    connection = %peer,
                     "session {session} of {peer} fails to authenticate with SASL: {failure}; {end}"
                 );
                 if let Some(audit) = self.shared.audit.get() {

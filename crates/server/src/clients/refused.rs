@@ -24,7 +24,7 @@ impl Refused {
     /// Says that a client is sent away.
     pub fn say(&self, peer: SocketAddr) {
         if self.count() {
-            info!("closing the connection from {peer}, and those that follow: not serving");
+            info!(connection = %peer, "closing the connection from {peer}, and those that follow: not serving");
         } else {
             debug!("closing the connection from {peer}: not serving");
         }

@@ -222,7 +222,7 @@ impl Desk {
 
     fn refuse(&self, peer: SocketAddr, why: &str) {
         self.shared.metrics.unsuccessful_handshake.add(1);
-        info!("closing the connection from {peer}: {why}");
+        info!(connection = %peer, "closing the connection from {peer}: {why}");
         if let Some(audit) = self.shared.audit.get() {
             audit.refused(peer.ip(), why.to_owned());
         }

@@ -19,7 +19,7 @@ impl TooLong {
     pub fn say(&self, op: OpCode, now: Duration) {
         if self.is_due(now) {
             warn!(
-                "an answer to {op} was too long, and its client got an error instead\nhint: what is \
+                "an answer to {op} was too long, and its client got an error instead; hint: what is \
                  listed at once must stay below 64 times jute.maxbuffer, or 64 MiB where that is more"
             );
         }

@@ -198,7 +198,7 @@ pub fn count_replica(shared: &Shared, counts: &mut Counts) {
     if let Some(session) = counts.session_full {
         warn!(
             "an ephemeral znode was refused: the end of session {session} could not list any more \
-             paths in one record of the log\nhint: raise jute.maxbuffer on all servers"
+             paths in one record of the log; hint: raise jute.maxbuffer on all servers"
         );
     }
     if !counts.quota_warnings.is_empty() {

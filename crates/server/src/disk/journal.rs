@@ -81,6 +81,7 @@ impl Journal {
         let synced = self.log.commit().map_err(RunError::log("cannot be written"))?;
         let metrics = &shared.metrics;
         metrics.fsynctime.add(synced.took.as_millis() as i64);
+        shared.histograms.fsync.add(synced.took);
         metrics.sync_processor_batch_size.add(batch.records as i64);
         metrics.sync_processor_queue_flush_time_ms.add(ms_since(flush));
         for (since, records) in batch.arrivals {

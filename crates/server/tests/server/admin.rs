@@ -148,6 +148,15 @@ fn the_prometheus_page_is_served_beside() {
     page.has("\nznode_count 6.0\n");
     page.has("\nwrite_per_namespace_count{key=\"app\"} 1.0\n");
     assert_eq!(get(port, "/commands/ruok", "").status(), "404");
+    // Where the time of the write went.
+    for phase in ["queue", "prepare", "sync", "quorum", "apply"] {
+        page.has(&format!("\nzebu_request_phase_seconds_count{{phase=\"{phase}\"}} 1\n"));
+    }
+    page.has("\nzebu_request_phase_seconds_count{phase=\"forward\"} 0\n");
+    page.has("\nzebu_limit_max{limit=\"globalOutstandingLimit\"} 1000\n");
+    let open = get(port, "/metrics", "Accept: application/openmetrics-text\r\n");
+    open.has("\n# UNIT zebu_fsync_seconds seconds\n");
+    open.has("\n# EOF\n");
 }
 
 fn start(dir: &Path, settings: &[&str]) -> Result<Server, StartError> {
