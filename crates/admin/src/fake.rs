@@ -207,6 +207,9 @@ impl Served for Fake {
         let turns = self.turns.fetch_add(u64::from(!self.stands), Ordering::Relaxed);
         Progress { turns, ..Progress::default() }
     }
+    fn damaged_files(&self) -> Vec<String> {
+        if self.stands { vec!["damaged: /data/log.1".to_owned()] } else { Vec::new() }
+    }
     fn reset_stats(&self) {
         self.note("reset_stats");
     }

@@ -20,6 +20,8 @@ use crate::inside::Opening;
 pub trait Served: Facts + Send + Sync + 'static {
     /// How far its write path has come.
     fn progress(&self) -> Progress;
+    /// Files that were found damaged while the server runs, each as a sentence.
+    fn damaged_files(&self) -> Vec<String>;
     /// Starts the statistics of the server again (`stat_reset`).
     fn reset_stats(&self);
     /// Starts the statistics of all connections again (`connection_stat_reset`).

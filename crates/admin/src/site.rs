@@ -289,18 +289,23 @@ impl Admin {
 }
 
 /// A probe's answer: what is wrong, if anything.
-fn probe(mode: Option<Mode>, wrong: &[String]) -> Response {
+fn probe(mode: Option<Mode>, wrong: &[String], damaged: &[String]) -> Response {
     let status = if wrong.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let fields = Json::object([
+    let mut fields = vec![
         ("status", if wrong.is_empty() { "ok" } else { "unavailable" }.into()),
         ("role", mode.map_or(Json::Null, |mode| mode.name().into())),
         ("reasons", Json::list(wrong.iter().map(String::as_str))),
-    ]);
-    json(status, &fields)
+    ];
+    // Neither a restart nor another server for its clients would help.
+    if !damaged.is_empty() {
+        fields.push(("damaged_files", Json::list(damaged.iter().map(String::as_str))));
+    }
+    let fields = fields.into_iter().map(|(key, value): (&str, Json)| (key.to_owned(), value));
+    json(status, &Json::Object(fields.collect()))
 }
 
 async fn live(State(admin): Shared) -> Response {
-    probe(admin.served.serving(), &admin.standstill())
+    probe(admin.served.serving(), &admin.standstill(), &admin.served.damaged_files())
 }
 
 async fn ready(State(admin): Shared, Query(arguments): Query<HashMap<String, String>>) -> Response {
@@ -326,7 +331,7 @@ async fn ready(State(admin): Shared, Query(arguments): Query<HashMap<String, Str
             wrong.push("the role is another one".to_owned());
         }
     }
-    probe(mode, &wrong)
+    probe(mode, &wrong, &admin.served.damaged_files())
 }
 
 /// An answer that is made while it is sent.

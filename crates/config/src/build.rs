@@ -615,6 +615,13 @@ impl<'a> Reader<'a> {
         self.is_on("audit.enable").then_some(file)
     }
 
+    fn scrub(&self) -> Option<ScrubConfig> {
+        let interval = self.value("zebu.scrubInterval").unwrap_or("24");
+        let interval = value::interval(interval).ok().flatten()?;
+        let bytes_per_second = self.kib_or_off("zebu.scrubRateInKb")?;
+        Some(ScrubConfig { interval, bytes_per_second })
+    }
+
     /// Keys of ensembles the original checks in any case.
     fn check_ensemble_keys(&self) {
         if let Some(given) = self.given("electionAlg")
@@ -676,6 +683,7 @@ impl<'a> Reader<'a> {
             purge: self.purge(),
             logging: self.logging(),
             audit: self.audit(),
+            scrub: self.scrub(),
             four_letter_words: self.four_letter_words(),
             admin,
             prometheus: self.prometheus(),

@@ -50,6 +50,8 @@ pub struct Config {
     pub logging: LoggingConfig,
     /// The audit log; `None` is off.
     pub audit: Option<FileConfig>,
+    /// Reading logs and snapshots again; `None` is off.
+    pub scrub: Option<ScrubConfig>,
     /// `4lw.commands.whitelist`: words, or `*`.
     pub four_letter_words: Vec<String>,
     /// The HTTP admin server; `None` is off.
@@ -510,6 +512,15 @@ pub struct PurgeConfig {
     pub snapshots_kept: u32,
     /// `autopurge.purgeInterval`: `None` is off.
     pub interval: Option<Duration>,
+}
+
+/// Reading logs and snapshots again, to find damage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScrubConfig {
+    /// `zebu.scrubInterval`: time between two passes.
+    pub interval: Duration,
+    /// `zebu.scrubRateInKb`, in bytes.
+    pub bytes_per_second: u64,
 }
 
 /// The HTTP admin server.

@@ -128,6 +128,8 @@ pub static SETTINGS: &[Setting] = &[
 
     // Log and snapshots
     prop("preAllocSize", number(0, i64::MAX / 1024, "KiB"), "65536", "how much the log file grows at a time").group(STORAGE),
+    prop("zebu.scrubInterval", Kind::Interval, "24", "time between two passes in which logs and snapshots are read again to find damage, in hours without a unit; 0: never").group(STORAGE),
+    prop("zebu.scrubRateInKb", number(1, i64::MAX / 1024, "KiB"), "4096", "how much such a pass reads in a second").group(STORAGE),
     prop("zebu.preAllocAdaptive", Kind::JavaBool, "false", "let the log begin at 64 KiB and double up to steps of preAllocSize, for small deployments").group(STORAGE),
     prop("snapCount", count(I32_MIN), "100000", "txns between snapshots, at least 2").group(STORAGE),
     prop("snapSizeLimitInKb", number(i64::MIN, i64::MAX / 1024, "KiB"), "4194304", "bytes of log between snapshots; 0 and less: no limit").group(STORAGE),

@@ -80,13 +80,22 @@ impl MemberFiles {
     }
 }
 
+/// What a job has come to.
+#[derive(Debug, Default)]
+pub struct Done {
+    /// What the replica is to be told.
+    pub input: Option<Input>,
+    /// The tree in whose place another one is now.
+    pub replaced: Option<Tree>,
+}
+
 impl Job {
     /// Whether the job rebuilds log and tree.
     pub fn remakes(&self) -> bool {
         matches!(self, Self::Truncate(_) | Self::Reload | Self::Restore(_))
     }
 
-    /// Does the job. Returns the input that reports it to the replica.
+    /// Does the job.
     ///
     /// # Errors
     /// The disk failed: the server cannot continue.
@@ -96,16 +105,17 @@ impl Job {
         files: &mut MemberFiles,
         tree: &RwLock<Tree>,
         now_ms: i64,
-    ) -> Result<Option<Input>, JobError> {
-        let take = |files: &MemberFiles, mut new: Tree| {
+    ) -> Result<Done, JobError> {
+        let mut replaced = None;
+        let mut take = |files: &MemberFiles, mut new: Tree| {
             files.show(&mut new, now_ms);
-            *tree.write() = new;
+            replaced = Some(std::mem::replace(&mut *tree.write(), new));
         };
         let arc = |config: Option<Membership>| config.map(Arc::new);
-        Ok(Some(match self {
+        let input = match self {
             Self::Config(change) => {
                 files.config.save(&change)?;
-                return Ok(None);
+                return Ok(Done::default());
             }
             Self::SaveEpoch(kind, epoch) => {
                 let file = match kind {
@@ -119,7 +129,7 @@ impl Job {
                 if let Some(file) = &mut files.committed {
                     file.write(zxid)?;
                 }
-                return Ok(None);
+                return Ok(Done::default());
             }
             Self::Truncate(zxid) => {
                 let (options, applied) = {
@@ -151,6 +161,7 @@ impl Job {
                 take(files, made);
                 Input::Restored { zxid, config: arc(config) }
             }
-        }))
+        };
+        Ok(Done { input: Some(input), replaced })
     }
 }

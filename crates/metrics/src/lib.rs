@@ -346,6 +346,8 @@ metrics! {
     digest_mismatches_count: Counter,
     /// How often this server's tree was found to differ from its leader's, or a quorum's.
     tree_doubts_count: Counter,
+    /// Files that were found damaged while the server ran.
+    scrub_damage_count: Counter,
     /// Snapshots that could not be written.
     snapshot_error_count: Counter,
     /// Snapshots refused because the last one that a client asked for was too short a time ago.

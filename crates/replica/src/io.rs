@@ -170,8 +170,12 @@ pub enum Input {
     Flushed(Zxid),
     /// All transactions handed out with [`Output::Apply`] up to this zxid are applied.
     Applied(Zxid),
-    /// A snapshot has finished, successfully or not.
+    /// A snapshot has finished, or was abandoned because the tree is another one now.
     SnapshotDone,
+    /// A snapshot could not be written: the server tries again after a while.
+    SnapshotFailed,
+    /// A snapshot is needed, whatever the counts say: it begins at once, or as soon as this server serves.
+    SnapshotWanted,
     /// An event between the servers of the ensemble.
     Zab(zebu_zab::Input),
     /// Time passed.
@@ -249,7 +253,7 @@ pub enum Output {
     /// Start or stop serving read-only clients. On stop, close every client connection and admit
     /// none until the next role.
     ReadOnly(bool),
-    /// Start a new log file and take a snapshot; report [`Input::SnapshotDone`].
+    /// Start a new log file and take a snapshot; report [`Input::SnapshotDone`] or [`Input::SnapshotFailed`].
     Snapshot,
     /// Everything in progress at [`Input::Retire`] is finished, or its deadline has passed: the
     /// server may stop.

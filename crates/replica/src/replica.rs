@@ -272,6 +272,13 @@ impl Replica {
                 self.begin(world, out)?;
             }
             Input::SnapshotDone => self.snapshots.done(),
+            Input::SnapshotFailed => self.snapshots.failed(world.now.monotonic),
+            Input::SnapshotWanted => {
+                self.snapshots.want();
+                if self.serves() && self.snapshots.serves() {
+                    out.push(Output::Snapshot);
+                }
+            }
             Input::Tick => self.tick(world, out)?,
             Input::Zab(input) => self.zab(world, input, out)?,
         }
@@ -728,6 +735,9 @@ impl Replica {
             return Ok(());
         }
         self.doubt(world, out);
+        if self.serves() && self.snapshots.retries(world.now.monotonic) {
+            out.push(Output::Snapshot);
+        }
         let order = &self.order;
         let told_until = |link| match (order, link) {
             (Order::Ensemble(ensemble), Some(link)) => ensemble.peer.told_until(link),

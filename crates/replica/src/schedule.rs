@@ -7,8 +7,13 @@
 //!
 //! Source: `SyncRequestProcessor.shouldSnapshot`.
 
+use std::time::Duration;
+
 use zebu_tree::Tree;
 use zebu_zab::random::Random;
+
+/// When a snapshot that could not be written is tried again.
+const RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// How often snapshots are taken.
 #[derive(Clone, Debug)]
@@ -42,6 +47,8 @@ pub(crate) struct SnapshotSchedule {
     running: bool,
     /// Whether to start a snapshot as soon as this server serves.
     wanted: bool,
+    /// When one that failed is tried again.
+    retry_at: Option<Duration>,
 }
 
 impl SnapshotSchedule {
@@ -56,6 +63,7 @@ impl SnapshotSchedule {
             share_due: 0,
             running: false,
             wanted: false,
+            retry_at: None,
         };
         schedule.draw();
         schedule
@@ -128,6 +136,23 @@ impl SnapshotSchedule {
 
     pub(crate) fn done(&mut self) {
         self.running = false;
+        self.retry_at = None;
+    }
+
+    /// One could not be written, as on a full disk. The log goes on growing, so the next count is not waited for.
+    pub(crate) fn failed(&mut self, now: Duration) {
+        self.running = false;
+        self.retry_at = Some(now.saturating_add(RETRY_AFTER));
+    }
+
+    /// Time has passed: says whether one that failed is tried again now.
+    pub(crate) fn retries(&mut self, now: Duration) -> bool {
+        if self.running || self.retry_at.is_none_or(|at| now < at) {
+            return false;
+        }
+        self.retry_at = None;
+        self.draw();
+        !std::mem::replace(&mut self.running, true)
     }
 }
 
@@ -244,5 +269,31 @@ mod tests {
             SnapshotOptions { every_txns: 1 << 40, every_bytes: Some(10_000), log_percent: 0 };
         let due = first_due(&mut SnapshotSchedule::new(options, 3));
         assert!((51..=101).contains(&due), "{due}");
+    }
+
+    #[test]
+    fn one_that_failed_is_tried_again_after_a_while_and_alone() {
+        let mut schedule = SnapshotSchedule::new(SnapshotOptions::default(), 1);
+        let minute = Duration::from_secs(60);
+        assert!(!schedule.retries(minute), "none has failed");
+        schedule.begun();
+        schedule.failed(minute);
+        assert!(!schedule.retries(minute), "not at once");
+        assert!(schedule.retries(minute * 2));
+        assert!(!schedule.retries(minute * 9), "it is being written");
+        schedule.failed(minute * 3);
+        schedule.begun();
+        schedule.done();
+        assert!(!schedule.retries(minute * 9), "another one was written meanwhile");
+    }
+
+    #[test]
+    fn one_that_is_wanted_begins_however_little_there_is() {
+        let mut schedule = SnapshotSchedule::new(SnapshotOptions::default(), 1);
+        assert!(!schedule.serves());
+        schedule.want();
+        assert!(schedule.serves());
+        schedule.want();
+        assert!(!schedule.serves(), "one is being written");
     }
 }

@@ -165,6 +165,10 @@ impl Served for ServerFactsView {
         }
     }
 
+    fn damaged_files(&self) -> Vec<String> {
+        self.0.damaged_files.lock().clone()
+    }
+
     fn reset_stats(&self) {
         self.0.reset_stats();
     }

@@ -2,4 +2,6 @@
 
 pub mod journal;
 pub mod recovery;
+pub mod room;
+pub mod scrubber;
 pub mod snapshotter;

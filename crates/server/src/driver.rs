@@ -274,6 +274,7 @@ impl<'t> Effects<'t> {
         let incident = Incident { me, leader, what, wall_ms, zxid };
         if let Some(evidence) = self.parts.recent.evidence(&incident) {
             self.shared.metrics.tree_doubts_count.add(1);
+            *self.shared.differing.lock() = Some(evidence.zxid());
             evidence.keep(config.data.logs());
         }
     }
@@ -736,6 +737,7 @@ impl World for Effects<'_> {
         self.parts.doubted = since.map(|since| since.zxid);
         self.update_status();
         let Some(TreeDigest { zxid, tree }) = since else {
+            *self.shared.differing.lock() = None;
             info!("this server's tree is the leader's again: clients are served");
             return;
         };

@@ -2,14 +2,18 @@
 
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex};
 use tracing::{error, info, warn};
 use zebu_store::StoreError;
 
 use crate::Server;
 use crate::cli::{CliError, ServerArgs, greeting};
 use crate::clients::descriptors;
-use crate::config::{Level, dirs};
+use crate::config::{Config, Level, dirs};
+use crate::disk::room;
 use crate::error::{StartError, chain};
 use crate::logging::{self, LogFault};
 use crate::shared::Failure;
@@ -101,34 +105,127 @@ fn try_run(args: &ServerArgs) -> Result<(), Ended> {
     if let Err(failure) = descriptors::raise() {
         warn!("the limit of open files cannot be raised: {failure}");
     }
-    let config = loaded.config;
+    let mut config = loaded.config;
     dirs::prepare(&config.data).map_err(CliError::from)?;
-    let server = Server::start(config.clone(), Vec::new())?;
-    let stop = server.stopper();
-    let stop = move || {
-        supervised::stopping();
-        stop();
-    };
-    stop_on_signals(stop).map_err(Ended::Signals)?;
-    let watchdog = server.watchdog().map_err(Ended::Watchdog)?;
-    supervised::ready();
+    let mut server = Server::start(config.clone(), Vec::new())?;
     let mut stdout = std::io::stdout();
     for line in greeting(&config, server.port()) {
         // Nobody may be reading it.
         let _ = writeln!(stdout, "{line}");
     }
-    let ended = server.wait();
-    drop(watchdog);
-    match ended {
-        Ok(()) => {
-            info!("stopped");
-            Ok(())
+    // Should it start again: clients know this port.
+    config.net.client_port = server.port().or(config.net.client_port);
+    let stop = Arc::new(Stop::default());
+    let asked = stop.clone();
+    stop_on_signals(move || asked.now()).map_err(Ended::Signals)?;
+    loop {
+        stop.use_for(server.stopper());
+        let watchdog = server.watchdog().map_err(Ended::Watchdog)?;
+        supervised::ready();
+        let ended = server.wait();
+        drop(watchdog);
+        // It would hold the directories.
+        stop.forget();
+        match ended {
+            Ok(()) => {
+                info!("stopped");
+                return Ok(());
+            }
+            Err(failure) if room::is_missing(failure.cause()) => {
+                error!(
+                    "stepping aside: {failure}; hint: make room, or make the file system writable: this server goes on by \
+                     itself then"
+                );
+                match start_again(&config, &stop)? {
+                    Some(again) => server = again,
+                    None => {
+                        info!("stopped");
+                        return Ok(());
+                    }
+                }
+            }
+            Err(failure) => {
+                error!("stopping: {failure}");
+                supervised::failed(&failure);
+                return Err(failure.into());
+            }
         }
-        Err(failure) => {
-            error!("stopping: {failure}");
-            supervised::failed(&failure);
-            Err(failure.into())
+    }
+}
+
+/// Starts once there is room; nothing when the process was asked to stop before.
+fn start_again(config: &Config, stop: &Stop) -> Result<Option<Server>, StartError> {
+    loop {
+        supervised::waits("no room on the disk, or it is read-only");
+        if stop.wait_for(room::LOOK_AFTER) {
+            return Ok(None);
         }
+        if !room::is_there(&[config.data.logs(), config.data.snapshots()]) {
+            continue;
+        }
+        info!("there is room again: starting");
+        match Server::start(config.clone(), Vec::new()) {
+            Err(failure) if room::is_missing(&failure) || is_held(&failure) => {
+                warn!("the start has to wait: {}", chain(&failure));
+            }
+            started => return started.map(Some),
+        }
+    }
+}
+
+/// Whether the server that has just ended holds a directory or a port yet.
+fn is_held(failure: &StartError) -> bool {
+    let is_port = |error: &std::io::Error| error.kind() == std::io::ErrorKind::AddrInUse;
+    matches!(failure, StartError::Data(StoreError::Locked { .. }))
+        || room::io_of(failure).is_some_and(is_port)
+}
+
+/// Whether the process was asked to stop, and who has to hear of it.
+#[derive(Default)]
+struct Stop {
+    state: Mutex<Stopping>,
+    asked: Condvar,
+}
+
+#[derive(Default)]
+struct Stopping {
+    is_asked: bool,
+    stopper: Option<Box<dyn Fn() + Send>>,
+}
+
+impl Stop {
+    /// The process is asked to stop.
+    fn now(&self) {
+        supervised::stopping();
+        let mut state = self.state.lock();
+        state.is_asked = true;
+        if let Some(stopper) = &state.stopper {
+            stopper();
+        }
+        self.asked.notify_all();
+    }
+
+    /// From now on this stops the server.
+    fn use_for(&self, stopper: impl Fn() + Send + 'static) {
+        let mut state = self.state.lock();
+        if state.is_asked {
+            stopper();
+        }
+        state.stopper = Some(Box::new(stopper));
+    }
+
+    /// No server runs.
+    fn forget(&self) {
+        self.state.lock().stopper = None;
+    }
+
+    /// Waits so long at most; says whether the process is asked to stop.
+    fn wait_for(&self, most: Duration) -> bool {
+        let mut state = self.state.lock();
+        if !state.is_asked {
+            self.asked.wait_for(&mut state, most);
+        }
+        state.is_asked
     }
 }
 

@@ -34,6 +34,7 @@ use crate::clients::workers::{self, Workers};
 use crate::config::{Compression, Config};
 use crate::disk::journal::{self, Journal};
 use crate::disk::recovery;
+use crate::disk::scrubber;
 use crate::disk::snapshotter::Snapshotter;
 use crate::driver::{self, Driver};
 use crate::ensemble::member;
@@ -66,6 +67,7 @@ struct Threads {
     replica: JoinHandle<()>,
     log: JoinHandle<()>,
     housekeeper: JoinHandle<()>,
+    scrubber: JoinHandle<()>,
     snapshotter: Snapshotter,
     peers: Option<Peers>,
 }
@@ -253,10 +255,22 @@ impl Server {
             })
             .transpose()?;
         let http = http.serve(&shared)?;
+        let scrubbed = snapshots.clone();
+        let scrubber =
+            spawn(&shared, "zebu-scrub", move |shared| scrubber::run(shared, &scrubbed))?;
         let housekeeper = spawn(&shared, "zebu-purge", move |shared| purge(shared, &snapshots))?;
         std::mem::forget(unfinished);
-        let threads =
-            Threads { http, handshakes, workers, replica, log, housekeeper, snapshotter, peers };
+        let threads = Threads {
+            http,
+            handshakes,
+            workers,
+            replica,
+            log,
+            housekeeper,
+            scrubber,
+            snapshotter,
+            peers,
+        };
         let threads = Some(threads);
         Ok(Self { shared, threads, port, secure_port, admin_port, metrics_port })
     }
@@ -350,6 +364,7 @@ impl Server {
             let _ = threads.replica.join();
             let _ = threads.log.join();
             let _ = threads.housekeeper.join();
+            let _ = threads.scrubber.join();
             threads.snapshotter.join();
             // One that a client has asked for ends as soon as the server stops.
             drop(self.shared.taking_snapshot.lock());

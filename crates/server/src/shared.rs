@@ -140,6 +140,10 @@ pub struct Shared {
     pub taking_snapshot: Mutex<()>,
     /// Learners that are connected to this server.
     pub learners: Mutex<Vec<Arc<Learner>>>,
+    /// The first transaction behind which this member's tree is known to differ from its leader's.
+    pub differing: Mutex<Option<Zxid>>,
+    /// Files that were found damaged while the server runs, each as a sentence.
+    pub damaged_files: Mutex<Vec<String>>,
 }
 
 /// Why a running server had to stop.
@@ -160,6 +164,13 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+impl Failure {
+    /// What has happened.
+    pub fn cause(&self) -> &(dyn std::error::Error + 'static) {
+        &*self.0
+    }
+}
 
 /// Stops the server when the thread or task that holds it panics: what is left of a server after
 /// that must not go on as if nothing had happened.
@@ -359,6 +370,8 @@ impl Shared {
             members_changed: Notify::new(),
             taking_snapshot: Mutex::default(),
             learners: Mutex::default(),
+            differing: Mutex::default(),
+            damaged_files: Mutex::default(),
             listening: Listening::default(),
             peers_listening: Listening::default(),
             conn_limits: ConnLimits {

@@ -32,6 +32,11 @@ pub(crate) fn stopping() {
     tell(&[NotifyState::Stopping, NotifyState::Status("finishes what is in progress")]);
 }
 
+/// Tells the supervisor that the process waits for something, and that a restart would not help. To be told again and again.
+pub(crate) fn waits(what: &str) {
+    tell(&[NotifyState::Watchdog, NotifyState::Status(what)]);
+}
+
 /// Tells the supervisor, and whoever looks at the unit, why the server stops by itself.
 pub(crate) fn failed(failure: &dyn std::error::Error) {
     let text = failure.to_string().replace('\n', " ");

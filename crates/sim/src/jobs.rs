@@ -156,7 +156,7 @@ impl World {
                     }
                     let Process { log, files, common, .. } = &mut **process;
                     let done = job.run(log, files, &common.tree, wall_ms);
-                    let done = done.map_err(|error| error.to_string())?;
+                    let done = done.map_err(|error| error.to_string())?.input;
                     match (before, &done) {
                         (Before::Config(change), _) => checks.config_saved(server, &change),
                         (Before::Epoch(kind, epoch), _) => checks.epoch_saved(server, kind, epoch),
@@ -203,7 +203,7 @@ impl World {
         let Some(process) = &mut self.servers[server].process else { return };
         let number = process.number;
         let Ok(taking) = Outline::of(&process.tree()).begin(&process.snapshots) else {
-            return self.input(server, number, Input::SnapshotDone);
+            return self.input(server, number, Input::SnapshotFailed);
         };
         process.taking = Some(taking);
         let after = self.random.ms(0, 20);
@@ -223,12 +223,18 @@ impl World {
             let after = self.random.ms(0, most);
             return self.after(after, Happening::SnapshotStep { server, process: number });
         }
-        match (step, flushed) {
-            (Step::Replaced, _) => self.reached("snapshot given up"),
-            (Step::Done, Ok(())) if taking.finish(true, true).is_ok() => {}
-            _ => self.reached("snapshot failed"),
-        }
-        self.input(server, number, Input::SnapshotDone);
+        let done = match (step, flushed) {
+            (Step::Replaced, _) => {
+                self.reached("snapshot given up");
+                Input::SnapshotDone
+            }
+            (Step::Done, Ok(())) if taking.finish(true, true).is_ok() => Input::SnapshotDone,
+            _ => {
+                self.reached("snapshot failed");
+                Input::SnapshotFailed
+            }
+        };
+        self.input(server, number, done);
     }
 
     // ---- reading the log

@@ -5,6 +5,7 @@
 //! is done at a time, and which locks it holds. All disk access goes through the store.
 
 mod copy;
+mod differing;
 pub mod membership;
 mod rebuild;
 mod snapshot;
@@ -12,6 +13,7 @@ mod start;
 mod stretch;
 
 pub use copy::{Copied, CopyError, Cutting, Entering, Filing, Receiving, Sending};
+pub use differing::{Difference, Differing};
 pub use rebuild::{Rebuild, Rebuilt, reload, truncate};
 pub use snapshot::{Outline, Step, Taking};
 pub use start::Found;

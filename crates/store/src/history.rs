@@ -10,7 +10,7 @@ use std::sync::Arc;
 use zebu_proto::Zxid;
 
 use crate::log::OVERHEAD_BYTES;
-use crate::log::read::LogReader;
+use crate::log::read::{LogReader, Tail};
 use crate::log::sidecar::{self, Mark};
 use crate::store::Shared;
 use crate::vfs::Sequential;
@@ -77,7 +77,7 @@ pub enum Unusable {
 /// The logs on disk. Clones share them; each keeps other servers out of the directory.
 #[derive(Clone, Debug)]
 pub struct LogFiles {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl LogFiles {
@@ -138,14 +138,20 @@ impl LogFiles {
 
     /// The logs that may have transactions after `after`, by their names, oldest first.
     fn from(&self, after: Zxid) -> Result<Vec<Zxid>, StoreError> {
+        let mut logs = self.logs()?;
+        let next = Zxid(after.0.saturating_add(1));
+        let from = logs.iter().rposition(|first| *first <= next).unwrap_or(0);
+        Ok(logs.split_off(from))
+    }
+
+    /// All logs, oldest first, by their names.
+    pub(crate) fn logs(&self) -> Result<Vec<Zxid>, StoreError> {
         let Shared { vfs, log_dir, .. } = &*self.shared;
         let entries = vfs.list(log_dir).map_err(StoreError::io("list directory", log_dir))?;
         let mut logs: Vec<Zxid> =
             entries.iter().filter_map(|entry| names::parse_log(&entry.name)).collect();
         logs.sort();
-        let next = Zxid(after.0.saturating_add(1));
-        let from = logs.iter().rposition(|first| *first <= next).unwrap_or(0);
-        Ok(logs.split_off(from))
+        Ok(logs)
     }
 }
 
@@ -223,7 +229,8 @@ struct Scan {
     body: Vec<u8>,
 }
 
-struct OpenLog {
+/// A log that is being read.
+pub(crate) struct OpenLog {
     path: PathBuf,
     reader: LogReader<Sequential>,
     /// The mark when the log was opened; `None` for a log of the original.
@@ -294,11 +301,8 @@ impl Scan {
 
     /// Opens a log, which must continue the previous one.
     fn open(&mut self, first: Zxid) -> Result<(), Unusable> {
-        // The mark is read first: the records it vouches for are then in the log.
-        let mark = self.shared.mark(first);
-        let path = self.shared.log_dir.join(names::log(first));
-        let file = self.shared.vfs.open(&path).map_err(StoreError::io("open log", &path))?;
-        let previous = mark.map_or(self.last.unwrap_or_default(), |mark| mark.previous);
+        let log = OpenLog::open(&self.shared, first)?;
+        let (mark, path) = (log.mark, log.path.clone());
         if let Some(mark) = mark {
             // Transactions before the range do not matter.
             if let Some(last) = self.last
@@ -309,16 +313,41 @@ impl Scan {
             }
             self.last = Some(mark.previous);
         }
-        let most = if mark.is_some() { usize::MAX } else { self.shared.options.record_bytes_max };
-        let reader = LogReader::new(Sequential::new(file), most);
-        self.log = Some(OpenLog { path, reader, mark, seen: Mark::start(first, previous) });
+        self.log = Some(log);
         Ok(())
     }
 }
 
 impl OpenLog {
+    /// Opens the log that starts at `first`, and the log's mark as it is now.
+    pub(crate) fn open(shared: &Shared, first: Zxid) -> Result<Self, StoreError> {
+        // The mark first: what it speaks of is in the log by then.
+        let mark = shared.mark(first);
+        let path = shared.log_dir.join(names::log(first));
+        let file = shared.vfs.open(&path).map_err(StoreError::io("open log", &path))?;
+        let most = if mark.is_some() { usize::MAX } else { shared.options.record_bytes_max };
+        let reader = LogReader::new(Sequential::new(file), most);
+        let seen = Mark::start(first, mark.map_or(Zxid::ZERO, |mark| mark.previous));
+        Ok(Self { path, reader, mark, seen })
+    }
+
+    /// Behind the last record that was read.
+    pub(crate) fn offset(&self) -> u64 {
+        self.seen.end
+    }
+
+    /// Whether everything that the mark speaks of has been read.
+    pub(crate) fn is_at_mark(&self) -> bool {
+        self.mark.is_some_and(|mark| mark.end <= self.seen.end)
+    }
+
+    /// What follows the end of the records, which has been reached.
+    pub(crate) fn tail(&mut self) -> std::io::Result<Tail> {
+        self.reader.tail()
+    }
+
     /// Reads the next record into `body`; `None` at the end.
-    fn advance(&mut self, body: &mut Vec<u8>) -> Result<Option<Zxid>, Unusable> {
+    pub(crate) fn advance(&mut self, body: &mut Vec<u8>) -> Result<Option<Zxid>, Unusable> {
         let Self { path, reader, mark, seen } = self;
         let record = reader.next().map_err(StoreError::io("read log", path))?;
         let damaged = |path: &Path, offset| Unusable::Damaged { path: path.to_path_buf(), offset };

@@ -16,6 +16,7 @@ pub mod log;
 pub mod names;
 mod purge;
 mod recover;
+pub mod scrub;
 pub mod snapshot;
 mod store;
 mod truncate;

@@ -141,6 +141,9 @@ pub trait VfsFile: Debug + Send {
     /// What the system reports.
     fn len(&self) -> io::Result<u64>;
 
+    /// Lets the next read come from the disk, and not from memory, as far as the system can do that.
+    fn forget_cached(&self) {}
+
     /// Whether the file is empty.
     ///
     /// # Errors

@@ -161,6 +161,7 @@ pub fn is_only_ours(key: &str) -> bool {
                 | "zk_ephemeral_node_limit_violation"
                 | "zk_fsync_threshold_exceed_count"
                 | "zk_identity_connections_rejected"
+                | "zk_scrub_damage_count"
                 | "zk_tree_doubts_count"
         )
 }

@@ -497,6 +497,9 @@ fn a_server_that_does_not_move_neither_lives_nor_is_ready() {
         if stands {
             let reasons = &asked.send("GET", "/health/live", None).json()["reasons"];
             assert_eq!(reasons, &serde_json::json!(["the replica takes no turns"]));
+            // Damaged files are told of, and no reason for a restart.
+            let damaged = &asked.send("GET", "/health/live", None).json()["damaged_files"];
+            assert_eq!(damaged, &serde_json::json!(["damaged: /data/log.1"]));
         }
     }
 }

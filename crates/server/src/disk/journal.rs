@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tracing::{info, warn};
-use zebu_engine::journal::{Job, MemberFiles, Order, Records};
+use zebu_engine::journal::{Done, Job, MemberFiles, Order, Records};
 use zebu_proto::Zxid;
 use zebu_replica::Input;
 use zebu_store::TxnLog;
 use zebu_zab::ConfigChange;
 
+use crate::ensemble::evidence;
 use crate::error::RunError;
 use crate::shared::Shared;
 
@@ -191,7 +192,12 @@ fn wait(commands: &Receiver<Command>, due: Instant, most: Duration) -> Option<Co
 }
 
 /// Does what a member asks of the disk, and reports it.
-fn run_job(job: Job, log: &mut TxnLog, files: &mut Files, shared: &Shared) -> Result<(), RunError> {
+fn run_job(
+    job: Job,
+    log: &mut TxnLog,
+    files: &mut Files,
+    shared: &Arc<Shared>,
+) -> Result<(), RunError> {
     let Some(files) = files else { unreachable!("a server alone has no jobs") };
     match &job {
         Job::Config(change) => tell(change),
@@ -202,9 +208,14 @@ fn run_job(job: Job, log: &mut TxnLog, files: &mut Files, shared: &Shared) -> Re
         Job::SaveEpoch(..) | Job::Committed(_) | Job::Restore(_) => {}
     }
     let remakes = job.remakes();
-    let done = job.run(log, files, shared.tree(), shared.clock.now().wall_ms)?;
+    let Done { input: done, replaced } =
+        job.run(log, files, shared.tree(), shared.clock.now().wall_ms)?;
     if let Some(zebu_zab::Input::Restored { zxid, .. }) = &done {
         info!("the leader's snapshot {zxid} is this server's state now");
+        let differing = shared.differing.lock().take();
+        if let (Some(since), Some(old)) = (differing, replaced) {
+            evidence::name_znodes(shared.clone(), since, old);
+        }
     }
     shared.inbox().push_all(&mut done.map(Input::Zab).into_iter().collect());
     if remakes {

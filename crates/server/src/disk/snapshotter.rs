@@ -55,20 +55,22 @@ impl Snapshotter {
             let shared = shared.clone();
             move || {
                 let _guard = StopOnPanic::new(&shared, "the snapshot thread");
-                if let Err(failure) = this.take(&shared)
-                    && !shared.is_stopping()
-                {
-                    error!("{}", chain(&failure));
-                    shared.metrics.snapshot_error_count.add(1);
-                }
-                shared.inbox().push(Input::SnapshotDone);
+                let done = match this.take(&shared) {
+                    Err(failure) if !shared.is_stopping() => {
+                        error!("{}", chain(&failure));
+                        shared.metrics.snapshot_error_count.add(1);
+                        Input::SnapshotFailed
+                    }
+                    _ => Input::SnapshotDone,
+                };
+                shared.inbox().push(done);
             }
         });
         match spawned {
             Ok(thread) => *self.thread.lock() = Some(thread),
             Err(failure) => {
                 error!("no thread for a snapshot: {failure}");
-                shared.inbox().push(Input::SnapshotDone);
+                shared.inbox().push(Input::SnapshotFailed);
             }
         }
     }

@@ -3,19 +3,24 @@
 //! Two files beside the logs, named for the first transaction whose digest differs. `differs.<zxid>.txt` is text.
 //! `differs.<zxid>.log` is a log of the transactions that the text lists, which every tool for logs reads. The original
 //! ignores both, since their names start neither with `log` nor with `snapshot`. Their page is
-//! `docs/formats/ensemble.md`.
+//! `docs/formats/ensemble.md`. Once the leader's tree has taken the place of this member's, `differs.<zxid>.znodes` names the
+//! znodes in which the two differ.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tracing::{error, warn};
 use zebu_proto::{ServerId, Zxid};
+use zebu_state::{Difference, Differing, Step};
 use zebu_store::log::{encode_record, header};
 use zebu_store::{OsVfs, Vfs, vfs};
+use zebu_tree::Tree;
 
 use crate::counting::digests::Comparison;
+use crate::shared::Shared;
 
 /// How many transactions are remembered in front of the first one that differs, and how many from there on.
 const TXNS_MAX: usize = 64;
@@ -25,6 +30,12 @@ const BYTES_MAX: usize = 1 << 20;
 
 /// Differences that are kept, so that a tree that differs again and again does not fill the disk.
 const KEPT_MAX: usize = 16;
+
+/// Znodes that are named; all are counted.
+const ZNODES_MAX: usize = 1_000;
+
+/// Znodes that are compared under one lock of the tree.
+const STEP_ZNODES: usize = 512;
 
 /// What the names of the files start with.
 const NAME: &str = "differs.";
@@ -129,6 +140,11 @@ impl Recent {
 }
 
 impl Evidence {
+    /// The first transaction behind which the trees differ.
+    pub fn zxid(&self) -> Zxid {
+        self.zxid
+    }
+
     /// Writes the files into `dir`, beside the logs, on a thread of their own: the tree goes on meanwhile.
     pub fn keep(self, dir: PathBuf) {
         let write = move || match self.write(&OsVfs, &dir) {
@@ -165,6 +181,66 @@ impl Evidence {
         }
         Ok(Some(text))
     }
+}
+
+/// Compares the tree that differed with the leader's, which is in its place now, and names the znodes in a file beside the
+/// logs. Has a thread of its own; that takes the lock of the tree for a short time only, and again and again.
+pub fn name_znodes(shared: Arc<Shared>, since: Zxid, old: Tree) {
+    let compare = move || {
+        let mut differing = Differing::new(old, ZNODES_MAX);
+        loop {
+            if shared.is_stopping() {
+                return;
+            }
+            match differing.step(&shared.tree().read(), STEP_ZNODES) {
+                Step::More => {}
+                Step::Done => break,
+                Step::Replaced => {
+                    warn!(
+                        "the znodes that differed are not named: this server's tree is another one by now"
+                    );
+                    return;
+                }
+            }
+        }
+        let text = znodes_text(since, differing);
+        match write_znodes(&OsVfs, &shared.config.data.logs(), since, &text) {
+            Ok(Some(path)) => error!("the znodes that differed are named: {}", path.display()),
+            Ok(None) => warn!(
+                "the znodes that differed are not named: {KEPT_MAX} files {NAME}*.znodes are there already"
+            ),
+            Err(error) => warn!("the znodes that differed are not named: {error}"),
+        }
+    };
+    if let Err(error) = std::thread::Builder::new().name("evidence".to_owned()).spawn(compare) {
+        warn!("the znodes that differed are not named: {error}");
+    }
+}
+
+fn znodes_text(since: Zxid, differing: Differing) -> String {
+    let last = differing.last_zxid();
+    let (found, count) = differing.found();
+    let mut text = format!(
+        "znodes that this server's tree had otherwise than its leader's, behind transaction {last}\n\
+         first difference: {since}\nznodes: {count}\n\n"
+    );
+    for Difference { path, what } in &found {
+        // A path may have a line break, and a line is a znode.
+        let _ = writeln!(text, "{}: {what}", path.escape_debug());
+    }
+    text
+}
+
+/// Writes the file; `None` where so many are that this one is not added.
+fn write_znodes(vfs: &dyn Vfs, dir: &Path, since: Zxid, text: &str) -> io::Result<Option<PathBuf>> {
+    let is_kept = |name: &str| name.starts_with(NAME) && name.ends_with(".znodes");
+    if vfs.list(dir)?.iter().filter(|entry| is_kept(&entry.name)).count() >= KEPT_MAX {
+        return Ok(None);
+    }
+    let path = dir.join(format!("{NAME}{:x}.znodes", since.0));
+    // The other two files have a temporary name of their own.
+    vfs::replace(vfs, &path, &path.with_extension("znodes.tmp"), text.as_bytes())?;
+    Ok(Some(path))
 }
 
 #[cfg(test)]

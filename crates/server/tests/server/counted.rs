@@ -15,6 +15,7 @@ use crate::members::{client_of, deserted, ensemble};
 use crate::outside::{self, Program};
 use crate::rejoin::with_another_tree;
 use crate::running::Running;
+use crate::storage::rot;
 use crate::tls;
 
 /// Everything `mntr` shows as a number.
@@ -222,6 +223,13 @@ fn every_metric_moves() {
     }
     running.wait_metric("snapshot_error_count", |n| n > 0.0);
     std::fs::rename(dir.path().join("away"), running.files()).unwrap();
+    moved(&running, &mut all);
+
+    // A file that rots while the server runs.
+    let running = Running::new(&["zebu.scrubInterval=50ms"]);
+    running.client().close();
+    rot(&running.files().join("log.1"));
+    running.wait_metric("scrub_damage_count", |n| n > 0.0);
     moved(&running, &mut all);
 
     // More snapshots than one may ask for.

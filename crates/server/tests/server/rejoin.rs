@@ -133,6 +133,14 @@ fn a_member_with_another_tree_keeps_evidence_and_takes_the_leaders() {
         let mut client = client_of(another);
         assert_eq!(client.get("/a").unwrap().0, b"right data");
         client.close();
+        // The leader's tree is here now, so the znode can be named.
+        wait("the znode is named", || {
+            files(path, "differs.").iter().any(|name| name.ends_with(".znodes"))
+        });
+        let name =
+            files(path, "differs.").into_iter().find(|name| name.ends_with(".znodes")).unwrap();
+        let text = std::fs::read_to_string(path.join(name)).unwrap();
+        assert!(text.contains("znodes: 1\n\n/a: data of 10 bytes"), "{text}");
     });
 }
 

@@ -1,5 +1,6 @@
 //! What is on the disk, how it gets there, and what a server makes of what it finds.
 
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -8,6 +9,7 @@ use tempfile::TempDir;
 use zebu_proto::{StatPersisted, Zxid};
 use zebu_store::{Options, OsVfs, Store};
 
+use crate::admin;
 use crate::client::{OPEN, create, op, set_data};
 use crate::running::{Running, files, wait};
 
@@ -352,6 +354,46 @@ fn a_snapshot_that_cannot_be_written_stops_nothing() {
     running.wait_metric("snapshot_error_count", |n| n >= 1.0);
     std::fs::rename(&away, running.files()).unwrap();
     client.set("/n", b"y").unwrap();
+}
+
+/// One bit of a log's first record is another one.
+pub fn rot(log: &Path) {
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(log).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, 40).unwrap();
+    file.write_all_at(&[byte[0] ^ 4], 40).unwrap();
+}
+
+#[test]
+fn what_rots_while_a_server_runs_is_found_and_no_start_needs_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = ["zebu.scrubInterval=50ms", "admin.enableServer=true", "admin.serverPort=0"];
+    let mut running = Running::on(dir.path(), &settings);
+    let mut client = running.client();
+    client.create("/n", b"before").unwrap();
+    let files = running.files();
+    rot(&files.join("log.1"));
+    running.wait_metric("scrub_damage_count", |n| n >= 1.0);
+    let health = admin::get(running.admin_port(), "/health/live", "");
+    assert_eq!(health.status(), "200");
+    assert!(health.text().contains("log.1, offset 16: "), "{}", health.text());
+    // A snapshot, and a log that begins behind it.
+    let zxids = |prefix: &str| {
+        let names = std::fs::read_dir(&files).unwrap().map(|it| it.unwrap().file_name());
+        let zxid = |name: std::ffi::OsString| {
+            i64::from_str_radix(name.to_str()?.strip_prefix(prefix)?, 16).ok()
+        };
+        names.filter_map(zxid).max().unwrap()
+    };
+    wait("no start needs the damaged log", || {
+        client.set("/n", b"after").unwrap();
+        zxids("log.") > 1 && zxids("log.") <= zxids("snapshot.") + 1
+    });
+    client.close();
+    running.take().stop().unwrap();
+    drop(running);
+    let running = Running::on(dir.path(), &[]);
+    assert_eq!(running.client().get("/n").unwrap().0, b"after");
 }
 
 #[test]

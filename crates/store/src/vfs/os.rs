@@ -118,4 +118,10 @@ impl VfsFile for OsFile {
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
     }
+
+    #[cfg(target_os = "linux")]
+    fn forget_cached(&self) {
+        // What is not on the disk yet stays in memory. A file system that cannot do it reads from memory.
+        let _ = rustix::fs::fadvise(&self.0, 0, None, rustix::fs::Advice::DontNeed);
+    }
 }

@@ -9,5 +9,6 @@ mod hostile;
 mod install;
 mod member;
 mod script;
+mod scrub;
 mod support;
 mod truncate;

@@ -1,0 +1,76 @@
+//! The scrub: a thread that reads logs and snapshots again at a set rate, to find damage before a start needs the file.
+//!
+//! What is damaged is told once, counted, and shown by `/health`. As long as a start needs a damaged file, the replica is asked
+//! for a snapshot, behind which the log begins anew: the tree in memory is intact, whatever became of the files. The files stay
+//! as they are.
+
+use std::time::{Duration, Instant};
+
+use tracing::{error, info, warn};
+use zebu_replica::Input;
+use zebu_store::Snapshots;
+use zebu_store::scrub::{Incidents, Rate};
+
+use crate::shared::Shared;
+
+/// A pass does not begin sooner after the start, unless passes are more frequent: a start has just read what it needs.
+const FIRST_AFTER: Duration = Duration::from_secs(600);
+
+/// How often a snapshot is asked for while a start would need a damaged file. Never sooner than the last one can be done.
+const RETRY_AFTER: Duration = Duration::from_secs(30);
+
+/// Shorter pauses are left for later: a thread that is woken often costs more than it reads.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+
+/// Runs until the server stops.
+pub fn run(shared: &Shared, snapshots: &Snapshots) {
+    let Some(config) = shared.config.scrub else { return };
+    let files = snapshots.logs();
+    let mut incidents = Incidents::default();
+    let mut due = Instant::now() + config.interval.min(FIRST_AFTER);
+    let mut retry = Instant::now();
+    // A snapshot of the same moment would be the same one.
+    let mut asked_at = None;
+    while !shared.is_stopping() {
+        let now = Instant::now();
+        if due <= now {
+            let mut rate = Rate::new(config.bytes_per_second, shared.clock.monotonic());
+            let pass = files.scrub(&mut |bytes| {
+                let pause = rate.pause(shared.clock.monotonic(), bytes);
+                if pause >= PAUSE_MIN {
+                    shared.wait_stopped_for(pause);
+                }
+                !shared.is_stopping()
+            });
+            if shared.is_stopping() {
+                return;
+            }
+            match pass {
+                Ok(pass) => {
+                    for rotten in incidents.found(pass.damage) {
+                        error!("{rotten}");
+                        shared.metrics.scrub_damage_count.add(1);
+                    }
+                    *shared.damaged_files.lock() =
+                        incidents.known().iter().map(ToString::to_string).collect();
+                    info!("scrub: {} files, {} bytes read", pass.files, pass.bytes);
+                }
+                Err(failure) => warn!("scrub: {failure}"),
+            }
+            due = Instant::now() + config.interval;
+            (retry, asked_at) = (Instant::now(), None);
+        }
+        let last = shared.tree().read().last_zxid();
+        let may_help = retry <= Instant::now() && asked_at != Some(last);
+        if may_help && incidents.is_needed(&files) {
+            info!(
+                "scrub: a start would need a damaged file: a snapshot is taken, behind which it does not"
+            );
+            shared.inbox().push(Input::SnapshotWanted);
+            asked_at = Some(last);
+            retry = Instant::now() + RETRY_AFTER;
+        }
+        let next = if incidents.is_empty() { due } else { due.min(Instant::now() + RETRY_AFTER) };
+        shared.wait_stopped_for(next.saturating_duration_since(Instant::now()));
+    }
+}

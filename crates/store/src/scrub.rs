@@ -1,0 +1,396 @@
+//! Reading again what is durable, while a server runs, to find damage before a start needs the file.
+//!
+//! A log is read up to its sidecar's mark, so a server that writes it is not disturbed. Damage counts only when a second look
+//! finds it, too, and the file is still there: a purge, a truncation or the installation of a leader's snapshot may have
+//! removed it meanwhile.
+
+use std::cell::Cell;
+use std::fmt;
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use zebu_proto::Zxid;
+
+use crate::history::{LogFiles, OpenLog, Unusable};
+use crate::log::read::Tail;
+use crate::snapshot::read::{SnapshotError, read_snapshot};
+use crate::snapshot::{self, SnapshotFile, decompressed};
+use crate::vfs::Sequential;
+use crate::{Nothing, StoreError, names};
+
+/// Told how many bytes were read since the last call; says whether to go on.
+pub type Pace<'a> = &'a mut dyn FnMut(u64) -> bool;
+
+/// What one pass over all files has found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scrubbed {
+    /// How many files were read to their end.
+    pub files: usize,
+    /// How many bytes were read.
+    pub bytes: u64,
+    /// What is damaged.
+    pub damage: Vec<Rotten>,
+}
+
+/// A file that is not what was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rotten {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Which file it is.
+    pub file: RottenFile,
+    /// Where in the file it starts, in bytes; 0 where only the whole file is known to be damaged.
+    pub offset: u64,
+    /// What is wrong.
+    pub reason: String,
+}
+
+/// Which file is damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RottenFile {
+    /// The snapshot of this transaction.
+    Snapshot(Zxid),
+    /// The log that starts with this transaction.
+    Log(Zxid),
+}
+
+impl LogFiles {
+    /// Reads every snapshot and every log once. A caller that does not go on ends the pass early.
+    ///
+    /// Memory: the longest record. Takes no lock while it reads.
+    ///
+    /// # Errors
+    /// A directory cannot be listed.
+    pub fn scrub(&self, pace: Pace<'_>) -> Result<Scrubbed, StoreError> {
+        let mut done = Scrubbed::default();
+        let shared = &self.shared;
+        let mut snapshots = snapshot::list(shared.vfs.as_ref(), &shared.snap_dir)?;
+        // The newest one is the next start's.
+        snapshots.sort_by_key(|file| std::cmp::Reverse(file.zxid));
+        for file in snapshots {
+            let look = |done: &mut Scrubbed, pace: Pace<'_>| self.scrub_snapshot(&file, done, pace);
+            let name = || (file.path.clone(), RottenFile::Snapshot(file.zxid));
+            if !twice(&mut done, pace, look, name) {
+                return Ok(done);
+            }
+        }
+        let logs = self.logs()?;
+        for (at, first) in logs.iter().enumerate().rev() {
+            let is_newest = at + 1 == logs.len();
+            let look =
+                |done: &mut Scrubbed, pace: Pace<'_>| self.scrub_log(*first, is_newest, done, pace);
+            let path = self.shared.log_dir.join(names::log(*first));
+            if !twice(&mut done, pace, look, || (path, RottenFile::Log(*first))) {
+                return Ok(done);
+            }
+        }
+        Ok(done)
+    }
+
+    /// Whether a start needs the file, by what is on the disk now: it is the newest snapshot, or a log that continues it.
+    ///
+    /// # Errors
+    /// A directory cannot be listed.
+    pub fn needs(&self, file: RottenFile) -> Result<bool, StoreError> {
+        let snapshots = snapshot::list(self.shared.vfs.as_ref(), &self.shared.snap_dir)?;
+        let newest = snapshots.iter().map(|file| file.zxid).max();
+        Ok(is_needed(file, newest, &self.logs()?))
+    }
+
+    fn scrub_snapshot(&self, file: &SnapshotFile, done: &mut Scrubbed, pace: Pace<'_>) -> Look {
+        let shared = &self.shared;
+        let opened = match shared.vfs.open(&file.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Look::Gone,
+            Err(error) => return Look::Damaged(0, error.to_string()),
+            Ok(opened) => opened,
+        };
+        opened.forget_cached();
+        let ended = Cell::new(false);
+        let source =
+            Paced { inner: Sequential::new(opened), read: &mut done.bytes, pace, ended: &ended };
+        let source = decompressed(source, file.compression);
+        // Checksums tell whether a length is right.
+        let read = read_snapshot(source, usize::MAX, false, &mut Nothing);
+        match read {
+            _ if ended.get() => Look::Ended,
+            Ok(_) => Look::Sound,
+            Err(error) => {
+                let offset = match error {
+                    SnapshotError::Short { offset }
+                    | SnapshotError::Checksum { offset }
+                    | SnapshotError::Length { offset, .. } => offset,
+                    _ => 0,
+                };
+                self.unless_gone(&file.path, offset, error.to_string())
+            }
+        }
+    }
+
+    fn scrub_log(&self, first: Zxid, is_newest: bool, done: &mut Scrubbed, pace: Pace<'_>) -> Look {
+        let path = self.shared.log_dir.join(names::log(first));
+        if let Ok(file) = self.shared.vfs.open(&path) {
+            file.forget_cached();
+        }
+        let mut log = match OpenLog::open(&self.shared, first) {
+            Ok(log) => log,
+            Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                return Look::Gone;
+            }
+            Err(error) => return self.unless_gone(&path, 0, error.to_string()),
+        };
+        let mut body = Vec::new();
+        loop {
+            // Behind the mark a server writes.
+            if log.is_at_mark() {
+                return Look::Sound;
+            }
+            let before = log.offset();
+            match log.advance(&mut body) {
+                Ok(Some(_)) => {
+                    let bytes = log.offset() - before;
+                    done.bytes += bytes;
+                    if !pace(bytes) {
+                        return Look::Ended;
+                    }
+                }
+                Ok(None) => break,
+                Err(Unusable::Damaged { offset, .. }) => {
+                    return self.unless_gone(
+                        &path,
+                        offset,
+                        "its records are not those that were written".to_owned(),
+                    );
+                }
+                Err(error) => return self.unless_gone(&path, before, error.to_string()),
+            }
+        }
+        // A log without a mark: of the original's, or begun just now.
+        match log.tail() {
+            _ if is_newest => Look::Sound,
+            Ok(Tail::Clean | Tail::Torn) => Look::Sound,
+            Ok(Tail::MoreFollows { .. } | Tail::Damaged) => {
+                self.unless_gone(&path, log.offset(), "a record is not what was written".to_owned())
+            }
+            Err(error) => self.unless_gone(&path, log.offset(), error.to_string()),
+        }
+    }
+
+    /// Damage, unless the file has gone: then nobody needs it.
+    fn unless_gone(&self, path: &std::path::Path, offset: u64, reason: String) -> Look {
+        match self.shared.vfs.exists(path) {
+            Ok(false) => Look::Gone,
+            _ => Look::Damaged(offset, reason),
+        }
+    }
+}
+
+/// What a look at a file has shown.
+enum Look {
+    /// It is what was written.
+    Sound,
+    /// It is not there any more.
+    Gone,
+    /// It is damaged: where, and how.
+    Damaged(u64, String),
+    /// The caller does not go on.
+    Ended,
+}
+
+/// Looks at a file, and once more where it seems to be damaged; says whether to go on.
+fn twice(
+    done: &mut Scrubbed,
+    pace: Pace<'_>,
+    look: impl Fn(&mut Scrubbed, Pace<'_>) -> Look,
+    name: impl FnOnce() -> (PathBuf, RottenFile),
+) -> bool {
+    match look(done, pace) {
+        Look::Ended => return false,
+        Look::Gone => return true,
+        Look::Sound => {}
+        Look::Damaged(..) => match look(done, pace) {
+            Look::Ended => return false,
+            Look::Damaged(offset, reason) => {
+                let (path, file) = name();
+                done.damage.push(Rotten { path, file, offset, reason });
+            }
+            Look::Sound => {}
+            Look::Gone => return true,
+        },
+    }
+    done.files += 1;
+    true
+}
+
+/// Whether a start that finds these files needs this one.
+fn is_needed(file: RottenFile, newest_snapshot: Option<Zxid>, logs: &[Zxid]) -> bool {
+    match file {
+        RottenFile::Snapshot(zxid) => newest_snapshot.is_none_or(|newest| newest <= zxid),
+        RottenFile::Log(first) => {
+            let next = newest_snapshot.map_or(0, |zxid| zxid.0).saturating_add(1);
+            // The last log that begins no later than the next transaction may have it; see `Recovery::replay`.
+            let from = logs.iter().filter(|first| first.0 <= next).max();
+            logs.contains(&first) && from.is_none_or(|from| *from <= first)
+        }
+    }
+}
+
+/// A file that is read no quicker than its caller wants.
+struct Paced<'a> {
+    inner: Sequential,
+    read: &'a mut u64,
+    pace: Pace<'a>,
+    ended: &'a Cell<bool>,
+}
+
+impl Read for Paced<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        *self.read += read as u64;
+        if !(self.pace)(read as u64) {
+            self.ended.set(true);
+            return Err(io::Error::other("the pass ends here"));
+        }
+        Ok(read)
+    }
+}
+
+impl fmt::Display for Rotten {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, offset, reason, file } = self;
+        write!(
+            f,
+            "damaged: {}, offset {offset}: {reason}\n\
+             hint: check the disk; a start does not need the file once a newer snapshot is there, which this server takes by itself; ",
+            path.display()
+        )?;
+        match file {
+            RottenFile::Snapshot(_) => {
+                write!(f, "then remove the file, so that a purge does not count it as good")
+            }
+            RottenFile::Log(_) => {
+                write!(
+                    f,
+                    "keep the file for zebu log and zebu history; a purge removes it in its turn"
+                )
+            }
+        }
+    }
+}
+
+/// The damage that is known, so that each file is told of once.
+#[derive(Clone, Debug, Default)]
+pub struct Incidents {
+    known: Vec<Rotten>,
+}
+
+impl Incidents {
+    /// Takes what a whole pass has found; returns what was not known. What is not damaged any more is forgotten.
+    pub fn found(&mut self, damage: Vec<Rotten>) -> Vec<Rotten> {
+        let known = std::mem::replace(&mut self.known, damage);
+        let is_new = |rotten: &&Rotten| known.iter().all(|known| known.path != rotten.path);
+        self.known.iter().filter(is_new).cloned().collect()
+    }
+
+    /// What is damaged.
+    pub fn known(&self) -> &[Rotten] {
+        &self.known
+    }
+
+    /// Whether nothing is damaged.
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    /// Whether a start would need a file that is damaged.
+    pub fn is_needed(&self, files: &LogFiles) -> bool {
+        // A directory that cannot be listed has more trouble than this.
+        self.known.iter().any(|rotten| files.needs(rotten.file).unwrap_or(true))
+    }
+}
+
+/// How quickly files are read.
+#[derive(Clone, Copy, Debug)]
+pub struct Rate {
+    bytes_per_second: u64,
+    began: Duration,
+    bytes: u64,
+}
+
+impl Rate {
+    /// So many bytes a second, from `now` on.
+    pub fn new(bytes_per_second: u64, now: Duration) -> Self {
+        assert!(bytes_per_second > 0, "a rate of nothing never ends");
+        Self { bytes_per_second, began: now, bytes: 0 }
+    }
+
+    /// Counts what was read; says how long to wait before more is read.
+    ///
+    /// Time in which the reader was held up is not made good for: a burst would disturb the others.
+    pub fn pause(&mut self, now: Duration, bytes: u64) -> Duration {
+        self.bytes = self.bytes.saturating_add(bytes);
+        let takes = |bytes: u64| {
+            Duration::from_nanos(
+                u64::try_from(
+                    u128::from(bytes) * 1_000_000_000 / u128::from(self.bytes_per_second),
+                )
+                .unwrap_or(u64::MAX),
+            )
+        };
+        let due = self.began.saturating_add(takes(self.bytes));
+        if due <= now {
+            (self.began, self.bytes) = (now, 0);
+            return Duration::ZERO;
+        }
+        due - now
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_kept_and_never_made_good_for() {
+        let second = Duration::from_secs(1);
+        let mut rate = Rate::new(1_000, Duration::ZERO);
+        assert_eq!(rate.pause(Duration::ZERO, 500), second / 2);
+        assert_eq!(rate.pause(second / 2, 1_000), second);
+        // It stood still for an hour, and goes on as before.
+        assert_eq!(rate.pause(second * 3600, 1_000), Duration::ZERO);
+        assert_eq!(rate.pause(second * 3600, 1_000), second);
+        assert!(rate.pause(second * 3600, u64::MAX) > second * 1_000_000);
+    }
+
+    #[test]
+    fn each_file_is_told_of_once() {
+        let rotten = |path: &str| Rotten {
+            path: path.into(),
+            file: RottenFile::Log(Zxid(1)),
+            offset: 1,
+            reason: "bad".to_owned(),
+        };
+        let mut incidents = Incidents::default();
+        assert_eq!(incidents.found(vec![rotten("a")]), [rotten("a")]);
+        assert_eq!(incidents.found(vec![rotten("a"), rotten("b")]), [rotten("b")]);
+        assert_eq!(incidents.found(vec![]), []);
+        assert!(incidents.is_empty());
+        assert_eq!(incidents.found(vec![rotten("a")]), [rotten("a")], "it is damaged again");
+    }
+
+    #[test]
+    fn a_start_needs_the_newest_snapshot_and_the_logs_that_continue_it() {
+        let logs = [Zxid(1), Zxid(10), Zxid(20)];
+        let log =
+            |first, newest| is_needed(RottenFile::Log(Zxid(first)), Some(Zxid(newest)), &logs);
+        assert!(!log(1, 12) && log(10, 12) && log(20, 12));
+        // The next transaction begins the last log.
+        assert!(!log(10, 19) && log(20, 19) && log(10, 18));
+        assert!(!log(5, 12), "it is not there any more");
+        let snapshot = |zxid, newest: i64| {
+            is_needed(RottenFile::Snapshot(Zxid(zxid)), Some(Zxid(newest)), &logs)
+        };
+        assert!(snapshot(12, 12) && !snapshot(5, 12));
+        assert!(is_needed(RottenFile::Log(Zxid(1)), None, &logs));
+    }
+}
