@@ -15,10 +15,28 @@ use zebu_proto::{Acl, AclRef, ErrorCode, OpCode, Version, Xid, Zxid};
 pub(crate) struct Story {
     /// Its name in the table of limits.
     pub(crate) name: &'static str,
+    /// What the server is that it is told to.
+    pub(crate) role: Role,
     /// Requests in flight.
     depth: usize,
     /// What they ask for.
     asks: Asks,
+}
+
+/// What a server is to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It stands alone.
+    Alone,
+    /// It leads two others.
+    Leader,
+    /// It follows a leader, and there is a third one.
+    Follower,
+}
+
+impl Role {
+    /// All of them.
+    pub(crate) const ALL: [Self; 3] = [Self::Alone, Self::Leader, Self::Follower];
 }
 
 /// What a request asks for.
@@ -34,12 +52,25 @@ enum Asks {
 
 /// All of them.
 pub(crate) const STORIES: &[Story] = &[
-    Story { name: "getData, one at a time", depth: 1, asks: Asks::Get },
-    Story { name: "getData, 128 at a time", depth: 128, asks: Asks::Get },
-    Story { name: "setData, one at a time", depth: 1, asks: Asks::Set },
-    Story { name: "setData, 128 at a time", depth: 128, asks: Asks::Set },
-    Story { name: "create, 128 at a time", depth: 128, asks: Asks::Create },
+    alone("getData, one at a time", 1, Asks::Get),
+    alone("getData, 128 at a time", 128, Asks::Get),
+    alone("setData, one at a time", 1, Asks::Set),
+    alone("setData, 128 at a time", 128, Asks::Set),
+    alone("create, 128 at a time", 128, Asks::Create),
+    set("setData of a leader, one at a time", Role::Leader, 1),
+    set("setData of a leader, 128 at a time", Role::Leader, 128),
+    set("setData of a follower, one at a time", Role::Follower, 1),
+    set("setData of a follower, 128 at a time", Role::Follower, 128),
 ];
+
+const fn alone(name: &'static str, depth: usize, asks: Asks) -> Story {
+    Story { name, role: Role::Alone, depth, asks }
+}
+
+/// Of a client that is connected to the server that is counted.
+const fn set(name: &'static str, role: Role, depth: usize) -> Story {
+    Story { name, role, depth, asks: Asks::Set }
+}
 
 /// Bytes of a value.
 const VALUE: [u8; 100] = [b'v'; 100];
@@ -52,7 +83,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Connects as soon as there is a server that serves, and makes the znode.
+    /// Connects as soon as there is a server that serves, and makes the znode, unless it is there.
     pub(crate) fn connect(address: SocketAddr) -> Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -70,7 +101,8 @@ impl Client {
         client.answer()?;
         let bytes = client.create(PATH);
         client.stream.write_all(&bytes)?;
-        client.reply()?;
+        let err = client.reply()?;
+        ensure!(matches!(err, ErrorCode::OK | ErrorCode::NODE_EXISTS), "answered with {err:?}");
         Ok(client)
     }
 
@@ -94,7 +126,8 @@ impl Client {
             }
             self.stream.write_all(&bytes)?;
             for _ in 0..story.depth {
-                self.reply()?;
+                let err = self.reply()?;
+                ensure!(err == ErrorCode::OK, "answered with {err:?}");
             }
         }
         Ok(())
@@ -124,11 +157,9 @@ impl Client {
         Ok(payload)
     }
 
-    fn reply(&mut self) -> Result<()> {
+    fn reply(&mut self) -> Result<ErrorCode> {
         let payload = self.answer()?;
-        let header = ReplyHeader::decode(&mut Decoder::new(&payload))?;
-        ensure!(header.err == ErrorCode::OK, "answered with {:?}", header.err);
-        Ok(())
+        Ok(ReplyHeader::decode(&mut Decoder::new(&payload))?.err)
     }
 }
 

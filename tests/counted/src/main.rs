@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
-use client::Story;
+use client::{Role, Story};
 use limits::LIMITS;
 use profile::{Atomics, Profile};
 use tool::{Counts, Tool};
@@ -53,17 +53,19 @@ fn run() -> Result<bool> {
     let mut within = true;
     println!("{:<38}{:<22}{:>12}{:>12}", "one request of", "costs", "counted", "limit");
     for tool in Tool::ALL {
-        let count = |story: Option<&Story>| {
-            let what = story.map_or("no requests", |story| story.name);
-            server::count(&zebu, &atomics, tool, story, REQUESTS)
-                .with_context(|| format!("{what}, under {}", tool.program()))
-        };
-        let (idle, idle_profile) = count(None)?;
-        for story in client::STORIES {
-            let (costs, profile) = count(Some(story))?;
-            within &= report(story, tool, &costs.less(&idle));
-            if shows_steps && tool == Tool::Callgrind {
-                steps(&profile.less(&idle_profile));
+        for role in Role::ALL {
+            let count = |story: Option<&Story>| {
+                let what = story.map_or("no requests", |story| story.name);
+                server::count(&zebu, &atomics, tool, role, story, REQUESTS)
+                    .with_context(|| format!("{what}, under {}", tool.program()))
+            };
+            let (idle, idle_profile) = count(None)?;
+            for story in client::STORIES.iter().filter(|story| story.role == role) {
+                let (costs, profile) = count(Some(story))?;
+                within &= report(story, tool, &costs.less(&idle));
+                if shows_steps && tool == Tool::Callgrind {
+                    steps(&profile.less(&idle_profile));
+                }
             }
         }
     }
