@@ -1,7 +1,7 @@
 //! `zebu top`: an ensemble and its busiest clients, live.
 //!
-//! [`look`] asks servers with four-letter words and reads the answers, [`view`] makes rates, lag and health of two looks,
-//! [`text`] and [`screen`] show them. Servers of the original answer the same words, so they are shown as well.
+//! `look` asks servers with four-letter words and reads the answers, `view` makes rates, lag and health of two looks,
+//! `text` and `screen` show them. Servers of the original answer the same words, so they are shown as well.
 
 mod look;
 mod screen;
