@@ -2,7 +2,7 @@
 //!
 //! This crate knows no request and no server. [`rotating`] owns a file and its predecessors, [`audit`] the lines of the audit
 //! log, [`queue`] the way of entries to the thread that writes them, [`escape`] what a client may put into a line. The log of
-//! the process is set up by [`control`]; [`line`] is what its lines look like, [`process`] what each of them says.
+//! the process is set up by [`control`]; [`mod@line`] is what its lines look like, [`process`] what each of them says.
 
 pub mod audit;
 pub mod control;

@@ -2,7 +2,7 @@
 //! client's time; and told of, so that nobody believes a log complete that is not.
 //!
 //! Whoever adds entries takes one lock for all of them. The writer is woken only while it waits: after it has written it
-//! pauses for [`PAUSE`], in which whatever is added costs no system call.
+//! pauses for a fixed time, in which whatever is added costs no system call.
 
 use std::collections::VecDeque;
 use std::io;
