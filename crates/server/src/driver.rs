@@ -215,6 +215,8 @@ struct Effects<'t> {
     /// Where the time of writes goes.
     phases: Gathered<'t>,
     slow: Vec<Slow>,
+    /// What came until then and is answered now takes too long, if there is such a time.
+    slow_since: Option<Duration>,
     /// Requests that were taken, and how long the replica took.
     asked: u64,
     took: Duration,
@@ -236,6 +238,7 @@ impl<'t> Effects<'t> {
             began: Duration::ZERO,
             phases: Gathered::new(&shared.histograms.phases),
             slow: Vec::new(),
+            slow_since: None,
             asked: 0,
             took: Duration::ZERO,
             refused: Vec::new(),
@@ -297,11 +300,12 @@ impl<'t> Effects<'t> {
         });
     }
 
-    /// Whether a request that came at a time takes too long.
-    fn is_slow(&self, received: Duration) -> bool {
-        let most = self.shared.config.logging.slow_request;
-        most.is_some_and(|most| self.began.saturating_sub(received) >= most)
-            && self.slow.len() < SLOW_KEPT_MAX
+    /// Remembers a request that takes too long.
+    #[cold]
+    fn remember(&mut self, slow: impl FnOnce() -> Slow) {
+        if self.slow.len() < SLOW_KEPT_MAX {
+            self.slow.push(slow());
+        }
     }
 
     /// Tells of the slow requests that were answered, with where their time went.
@@ -581,6 +585,8 @@ impl World for Effects<'_> {
 
     fn carries_out(&mut self, known: Duration, began: Duration) {
         (self.known, self.began) = (known, began);
+        let most = self.shared.config.logging.slow_request;
+        self.slow_since = most.and_then(|most| began.checked_sub(most));
         self.stage =
             self.parts.between.is_some().then(|| Commits::new(&self.shared.metrics, known, began));
     }
@@ -634,11 +640,11 @@ impl World for Effects<'_> {
         let is_forwarded = self.parts.between.is_some() && !leads;
         let batch = self.parts.batches.applies(what.zxid);
         if let (Some(origin), Some(batch)) = (what.origin, batch) {
-            let (batch, received, began) = (*batch, origin.received, self.began);
-            self.phases.add(&batch, received, began, is_forwarded);
-            if self.is_slow(received) {
-                let times = Times::new(&batch, received, began, is_forwarded);
-                self.slow.push(Slow::new(origin, what, times));
+            let (received, began) = (origin.received, self.began);
+            self.phases.add(batch, received, began, is_forwarded);
+            if is_before(received, self.slow_since) {
+                let times = Times::new(batch, received, began, is_forwarded);
+                self.remember(|| Slow::new(origin, what, times));
             }
         }
         let counts = &mut self.counts;
@@ -667,8 +673,8 @@ impl World for Effects<'_> {
         if let Some(stage) = &mut self.stage {
             stage.answered(request);
         }
-        if self.is_slow(request.received) {
-            self.slow.push(Slow { origin: request.origin(), path: None, times: None });
+        if is_before(request.received, self.slow_since) {
+            self.remember(|| Slow { origin: request.origin(), path: None, times: None });
         }
     }
 
@@ -808,6 +814,11 @@ impl World for Effects<'_> {
             self.shared.metrics.prep_process_time.add(self.took.as_millis() as i64);
         }
     }
+}
+
+/// Whether a request came early enough to be slow, if anything can be.
+fn is_before(received: Duration, slow_since: Option<Duration>) -> bool {
+    slow_since.is_some_and(|since| received <= since)
 }
 
 /// Slow requests of which one turn remembers more than that there were some.

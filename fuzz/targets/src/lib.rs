@@ -83,7 +83,8 @@ pub const TARGETS: &[Target] = &[
     target("data_dir", disk::data_dir, 5_000, 8192 * KIB, 128),
     target("tree_apply", disk::tree_apply, 20_000, 1024 * KIB, 256),
     target("properties", config::properties, 50_000, 16 * KIB, 256),
-    target("zoo_cfg", config::zoo_cfg, 4_000, 256 * KIB, 256),
+    // Each of the settings takes some hundred bytes, whatever the file has.
+    target("zoo_cfg", config::zoo_cfg, 4_000, 320 * KIB, 256),
     target("flags", config::flags, 100_000, 16 * KIB, 256),
     target("four_letter", config::four_letter, 200_000, 16 * KIB, 256),
     target("quorum", quorum::quorum, 200_000, 64 * KIB, 256),

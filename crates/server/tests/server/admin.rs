@@ -258,10 +258,11 @@ fn a_leader_names_its_learners() {
     let (_dirs, members) = ensemble(&["admin.enableServer=true", "admin.serverPort=0"]);
     let learners = |member: &Running| {
         let text = get(member.admin_port(), "/jmx", "").text();
-        text.matches("\"learner_type\" : \"follower\"").count()
+        let (_, learners) = text.split_once("\"learners\" : [").unwrap();
+        learners.matches("\"learner_type\"").count()
     };
     let total = || members.iter().map(learners).sum::<usize>();
-    wait("both followers are connected to the leader", || total() == members.len() - 1);
+    wait("a follower and an observer are connected to the leader", || total() == members.len() - 1);
     let follower = members.iter().find(|member| learners(member) == 0).unwrap();
     let client = follower.client();
     let url = format!("/jmx/connections/{}/terminate_session", client.session);
