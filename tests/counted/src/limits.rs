@@ -66,7 +66,7 @@ pub(crate) const LIMITS: &[Limit] = &[
     limit("setData of a leader, 128 at a time", "futex", 0.6),
     limit("setData of a leader, 128 at a time", "allocations", 3.2),
     limit("setData of a leader, 128 at a time", "instructions", 19_000.0),
-    limit("setData of a leader, 128 at a time", "atomics", 43.0),
+    limit("setData of a leader, 128 at a time", "atomics", 46.0),
     limit("setData of a follower, one at a time", "recvfrom", 3.3),
     limit("setData of a follower, one at a time", "sendto", 4.0),
     limit("setData of a follower, one at a time", "epoll_wait", 9.0),
