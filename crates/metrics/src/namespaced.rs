@@ -17,10 +17,8 @@ pub const NAMESPACE_BYTES_MAX: usize = 256;
 /// The first component of a path: `app` for `/app/config`. `None` for `/`, and if it is too long.
 /// Source: `PathUtils.getTopNamespace`.
 pub fn namespace(path: &str) -> Option<&str> {
-    let path = path.strip_prefix('/')?;
-    // Names are short: a search that is made for long strings costs more than this loop, for each request.
-    let end = path.bytes().position(|byte| byte == b'/').unwrap_or(path.len());
-    (1..=NAMESPACE_BYTES_MAX).contains(&end).then(|| &path[..end])
+    let is_name = |name: &&str| (1..=NAMESPACE_BYTES_MAX).contains(&name.len());
+    path.strip_prefix('/')?.split('/').next().filter(is_name)
 }
 
 /// Whether `name` is the first component of the path.

@@ -2,6 +2,8 @@
 
 use tracing::warn;
 use zebu_engine::answers::Answers;
+use zebu_jute::{Decode as _, Decoder};
+use zebu_proto::reply::ReplyHeader;
 use zebu_proto::txn::Txn;
 use zebu_proto::{ErrorCode, EventType, OpCode};
 use zebu_replica::{Counts, frame};
@@ -97,32 +99,27 @@ pub fn count_answers(answers: &Answers, stats: &ServerStats, metrics: &Metrics, 
 /// Source: `DataTree.updateReadStat`.
 pub fn bytes_read<'b>(op: OpCode, body: &'b [u8], answer: &[u8]) -> Option<(&'b str, i64)> {
     const STAT_BYTES: usize = 68;
-    /// The length, the xid, the zxid and the error, which is the last of them.
-    const REPLY_HEADER_BYTES: usize = frame::LENGTH_BYTES + 16;
     if !matches!(
         op,
         OpCode::GET_DATA | OpCode::EXISTS | OpCode::GET_CHILDREN | OpCode::GET_CHILDREN2
     ) {
         return None;
     }
-    // Read where it stands: a decoder of all fields would cost each read as much as its lookup.
-    let (length, path) = body.split_first_chunk()?;
-    let path = path.get(..usize::try_from(i32::from_be_bytes(*length)).ok()?)?;
-    let path = std::str::from_utf8(path).ok()?;
-    let (header, reply) = answer.split_first_chunk::<REPLY_HEADER_BYTES>()?;
-    if !header.ends_with(&ErrorCode::OK.0.to_be_bytes()) {
+    let mut request = Decoder::new(body);
+    let path = std::str::from_utf8(request.buffer().ok()??).ok()?;
+    let mut reply = Decoder::new(answer.get(frame::LENGTH_BYTES..)?);
+    let header = ReplyHeader::decode(&mut reply).ok()?;
+    if header.err != ErrorCode::OK {
         return None;
     }
-    let first = || Some(i32::from_be_bytes(*reply.first_chunk()?));
     let bytes = match op {
-        // No data have the length −1.
-        OpCode::GET_DATA => usize::try_from(first()?).unwrap_or(0),
+        OpCode::GET_DATA => reply.buffer().ok()?.map_or(0, <[u8]>::len),
         OpCode::EXISTS => 0,
         _ => {
             let stat = if op == OpCode::GET_CHILDREN2 { STAT_BYTES } else { 0 };
-            let names = usize::try_from(first()?).ok()?;
-            // Each has its length in front, and their number is in front of all.
-            reply.len().checked_sub(stat + 4 * names + 4)?
+            let names = usize::try_from(reply.int().ok()?).ok()?;
+            // Each has its length in front.
+            reply.remaining().checked_sub(stat + 4 * names)?
         }
     };
     Some((path, i64::try_from(path.len() + bytes).ok()?))
