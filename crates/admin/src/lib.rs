@@ -4,6 +4,8 @@
 //! [`four_letter::Facts`] and [`Served`], which the server implements; nothing here changes a server but by the few
 //! methods of that kind.
 
+#[cfg(test)]
+mod answered;
 mod commands;
 mod console;
 #[cfg(test)]

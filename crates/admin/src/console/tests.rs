@@ -1,22 +1,18 @@
 //! What the console answers, with a session of the tests' own behind it.
 
-use std::net::Ipv4Addr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
-use hyper::body::Body as _;
 use serde_json::{Value, json};
-use tower_service::Service as _;
 use zebu_proto::{ServerId, Zxid};
 use zebu_zab::config::{Member, Membership};
 
 use super::*;
+use crate::answered::{Answered, runtime};
 use crate::fake::{Fake, SESSION};
-use crate::http::Client;
 use crate::served::EnsembleFacts;
 
 struct Asked {
@@ -25,25 +21,12 @@ struct Asked {
     runtime: tokio::runtime::Runtime,
 }
 
-struct Answered {
-    status: u16,
-    headers: HeaderMap,
-    body: Vec<u8>,
-}
-
-impl Answered {
-    fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap()
-    }
-}
-
 fn asked(fake: Fake) -> Asked {
     let fake = Arc::new(fake);
     let options =
         ConsoleOptions { hosts: vec!["zk1.example".to_owned()], idle: Duration::from_secs(60) };
     let router = console(fake.clone(), options, "/commands".to_owned());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    Asked { fake, router, runtime }
+    Asked { fake, router, runtime: runtime() }
 }
 
 impl Asked {
@@ -55,20 +38,8 @@ impl Asked {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let mut request = request.body(Body::from(body.to_owned())).unwrap();
-        let address = (Ipv4Addr::LOCALHOST, 1).into();
-        request.extensions_mut().insert(Client { address, subject: None });
-        self.runtime.block_on(async {
-            let response = self.router.clone().call(request).await.unwrap();
-            let (parts, mut body) = response.into_parts();
-            let mut bytes = Vec::new();
-            while let Some(frame) =
-                std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await
-            {
-                bytes.extend(frame.unwrap().into_data().unwrap());
-            }
-            Answered { status: parts.status.as_u16(), headers: parts.headers, body: bytes }
-        })
+        let request = request.body(Body::from(body.to_owned())).unwrap();
+        Answered::to(request, &self.router, &self.runtime)
     }
 
     fn post(&self, path: &str, token: &str, body: &Value) -> Answered {

@@ -1,44 +1,16 @@
 //! What is answered, without sockets.
 
-use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering;
 
-use hyper::body::Body as _;
-use tower_service::Service as _;
 use zebu_proto::{ServerId, Zxid};
 use zebu_zab::Learners;
 use zebu_zab::config::{Member, Membership};
 
 use super::*;
+use crate::answered::{Answered, runtime};
 use crate::fake::{Fake, SESSION, SNAPSHOT};
 use crate::four_letter::{LeaderFacts, MemberFacts, ProposalSizes, Watcher};
 use crate::served::{EnsembleFacts, ObserverFacts};
-
-struct Answered {
-    status: u16,
-    headers: HeaderMap,
-    body: Vec<u8>,
-}
-
-impl Answered {
-    fn text(&self) -> &str {
-        std::str::from_utf8(&self.body).unwrap()
-    }
-
-    fn header(&self, name: &str) -> &str {
-        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
-    }
-
-    /// As any parser has it.
-    fn json(&self) -> serde_json::Value {
-        assert_eq!(self.header("content-type"), "application/json");
-        serde_json::from_slice(&self.body).unwrap()
-    }
-
-    fn error(&self) -> (u16, String) {
-        (self.status, self.json()["error"].as_str().unwrap_or("none").to_owned())
-    }
-}
 
 struct Asked {
     fake: Arc<Fake>,
@@ -70,22 +42,8 @@ impl Asked {
         if let Some(auth) = auth {
             request = request.header(AUTHORIZATION, auth);
         }
-        let mut request = request.body(Body::empty()).unwrap();
-        request
-            .extensions_mut()
-            .insert(Client { address: (Ipv4Addr::LOCALHOST, 1).into(), subject: None });
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let response = self.router.clone().call(request).await.unwrap();
-            let (parts, mut body) = response.into_parts();
-            let mut bytes = Vec::new();
-            while let Some(frame) =
-                std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await
-            {
-                bytes.extend(frame.unwrap().into_data().unwrap());
-            }
-            Answered { status: parts.status.as_u16(), headers: parts.headers, body: bytes }
-        })
+        let request = request.body(Body::empty()).unwrap();
+        Answered::to(request, &self.router, &runtime())
     }
 
     fn get(&self, name: &str) -> Answered {
