@@ -1,5 +1,5 @@
-//! Two-phase commit: all participants agree, or nothing happens. A crashed participant blocks
-//! nobody.
+//! Two-phase commit: all participants carry out a proposal, or none does. A crashed participant
+//! does not block the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,9 +51,9 @@ pub struct Proposal {
 ///
 /// ```text
 /// PATH            the proposal
-/// PATH/alive      ephemeral: who proposed it is there, and may be waited for
-/// PATH/votes/P    what participant P says: yes or no
-/// PATH/decision   commit or abort: whoever creates it decides, once for all
+/// PATH/alive      ephemeral: the proposer is alive, so participants wait for missing votes
+/// PATH/votes/P    the vote of participant P: yes or no
+/// PATH/decision   commit or abort: the process that creates it decides, finally
 /// ```
 ///
 /// The decision is the creation of a znode, which succeeds once, so any participant can make it:
@@ -83,8 +83,8 @@ pub struct Agreement {
     path: String,
 }
 
-/// The proposal as a text: a line of names, then the content. Separators within names are written
-/// as the numbers of their bytes: `%20` is a blank.
+/// Encodes the proposal as text: a line of names, then the content. White space, control characters
+/// and percent signs in names are percent-encoded, for example `%20` for a blank.
 fn written(proposal: &Proposal) -> String {
     let mut text = String::new();
     for name in &proposal.participants {
@@ -158,7 +158,7 @@ impl Agreement {
     /// Makes a proposal. It is aborted if votes are missing when the session of this client ends.
     ///
     /// # Errors
-    /// [`ErrorKind::Conflict`] if there already is a proposal; those of the request. After
+    /// [`ErrorKind::Conflict`] if there already is a proposal; the errors of the request. After
     /// [`ErrorKind::Unknown`] the proposal may exist: [`Agreement::proposal`] tells.
     ///
     /// ```
@@ -192,7 +192,7 @@ impl Agreement {
     /// The proposal; `None` if there is none.
     ///
     /// # Errors
-    /// Those of reading; [`Error::Foreign`] if the znode is of another kind.
+    /// The errors of reading; [`Error::Foreign`] if the znode is of another kind.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -215,7 +215,7 @@ impl Agreement {
     ///
     /// # Errors
     /// [`ErrorKind::Conflict`] if the participant has voted differently; [`ErrorKind::Gone`] if
-    /// there is no proposal; those of the request.
+    /// there is no proposal; the errors of the request.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -248,7 +248,7 @@ impl Agreement {
     /// Waits for the decision, and makes it as soon as that is possible.
     ///
     /// # Errors
-    /// [`Error::Deleted`] if there is no proposal; those of the requests.
+    /// [`Error::Deleted`] if there is no proposal; the errors of the requests.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -266,7 +266,7 @@ impl Agreement {
         let Some(Proposal { participants, .. }) = self.proposal().await? else {
             return Err(Error::Deleted(self.path.clone()));
         };
-        // The votes; the decision and the sign of life.
+        // Watches on the votes, on the decision, and on the proposer's ephemeral znode.
         let mut votes = Children::of(&self.client, &self.below("votes"));
         let mut signs = Children::of(&self.client, &self.path);
         let (mut voted, mut seen) = (votes.next().await?, signs.next().await?);
@@ -299,7 +299,7 @@ impl Agreement {
     /// not want to wait longer.
     ///
     /// # Errors
-    /// Those of the requests.
+    /// The errors of the requests.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -373,7 +373,7 @@ mod tests {
             let proposal = Proposal { participants, text: "do it\nall".into() };
             assert_eq!(read(&written(&proposal)), Some(proposal));
         }
-        // As it was always written.
+        // The encoding must stay readable for older programs.
         let proposal =
             Proposal { participants: ["a", "b"].map(str::to_owned).into(), text: "c".into() };
         assert_eq!(written(&proposal), "a b\nc");
@@ -395,7 +395,7 @@ mod tests {
         check("a=yes", true, None);
         check("", true, None);
         check("a=yes", false, Some(Decision::Abort));
-        // The votes of others do not count.
+        // Votes of processes that are not participants do not count.
         check("a=yes c=no d=yes", true, None);
     }
 }

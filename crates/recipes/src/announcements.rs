@@ -30,13 +30,14 @@ const ATTEMPTS_MAX: usize = 16;
 /// let acl = Acls::creator();
 /// let leaders = Announcements::new(&client, "/leaders", &acl);
 ///
-/// // Here the resource is a znode, and its version is its lock: who has written last owns it.
+/// // Here the resource is a znode, and its version is its lock: the last writer owns it.
 /// let made = client.create("/resource", "nobody", CreateMode::Persistent, &acl).await?;
 /// let owned = client.set_data("/resource", "host 1", Version(made.stat.version)).await?;
 /// let announced = leaders.announce("host 1", owned.version as u64).await?;
 /// assert_eq!(leaders.leader().await?.expect("there is one").name, "host 1");
 ///
-/// // Another one takes it over: what the first one writes is refused, whether it has noticed or not.
+/// // Another host takes it over. A late write of the first host is refused, even if that host has
+/// // not noticed yet.
 /// let taken = client.set_data("/resource", "host 2", Version(owned.version)).await?;
 /// let _announced_too = leaders.announce("host 2", taken.version as u64).await?;
 /// let late = client.set_data("/resource", "late", Version(owned.version)).await.unwrap_err();
@@ -113,7 +114,7 @@ impl Announcements {
     /// This replaces an announcement of an earlier session of the same leader.
     ///
     /// # Errors
-    /// Those of [`Client::create`](zebu_client::Client::create).
+    /// The errors of [`Client::create`](zebu_client::Client::create).
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -175,7 +176,7 @@ impl Announcements {
     /// The announced leader, if any.
     ///
     /// # Errors
-    /// Those of reading; [`Error::Foreign`] for a znode that is not an announcement.
+    /// The errors of reading; [`Error::Foreign`] for a znode that is not an announcement.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -205,7 +206,7 @@ impl Announcements {
     /// its announcement is deleted.
     ///
     /// # Errors
-    /// As for [`Announcements::leader`], and those of creating the znode, which must exist.
+    /// As for [`Announcements::leader`], and the errors of creating the znode, which must exist.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -252,7 +253,8 @@ impl Announced {
     /// place stays.
     ///
     /// # Errors
-    /// Those of deleting, if repeated attempts failed; deletion then continues in the background.
+    /// The errors of deleting, if repeated attempts failed; deletion then continues in the
+    /// background.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

@@ -9,7 +9,7 @@ use zebu_client::{Acls, Client, CreateMode, ErrorCode, ErrorKind, Retry, Version
 use crate::counts::{create_with_parents, try_write};
 use crate::{Error, Mutex, Result, path};
 
-/// Attempts without the lock, and again with it.
+/// Maximum number of attempts without the lock, and again with it.
 const ATTEMPTS: u32 = 5;
 
 /// The pause after the first attempt that lost a race; doubles up to [`PAUSE_MAX`].
@@ -163,7 +163,7 @@ impl<N: Number> AtomicNumber<N> {
     /// The number.
     ///
     /// # Errors
-    /// Those of reading; [`Error::Foreign`] if the znode holds no number.
+    /// The errors of reading; [`Error::Foreign`] if the znode holds no number.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -180,8 +180,8 @@ impl<N: Number> AtomicNumber<N> {
     /// Creates the znode with this number if it is missing. Returns whether it was.
     ///
     /// # Errors
-    /// Those of creating. After a lost answer, this program's own create may be reported as that of
-    /// another one.
+    /// The errors of creating. After a lost answer, this program's own create may be reported as
+    /// that of another one.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -201,7 +201,7 @@ impl<N: Number> AtomicNumber<N> {
     /// Sets the number, whatever it was.
     ///
     /// # Errors
-    /// Those of writing. After [`ErrorKind::Unknown`] it may be set.
+    /// The errors of writing. After [`ErrorKind::Unknown`] it may be set.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -247,7 +247,7 @@ impl<N: Number> AtomicNumber<N> {
     /// Adds to the number.
     ///
     /// # Errors
-    /// Those of reading and writing; [`Error::Foreign`] if the znode holds no number;
+    /// The errors of reading and writing; [`Error::Foreign`] if the znode holds no number;
     /// [`Error::Contended`] after too many lost races. After [`ErrorKind::Unknown`] it is unknown
     /// whether the number was added.
     ///

@@ -10,12 +10,12 @@ use crate::{Error, Result, path};
 /// The znode that marks the barrier as open.
 const READY: &str = "ready";
 
-/// Nobody enters before `size` processes have come; nobody leaves before all want to leave, or are
-/// gone.
+/// A barrier that processes enter together and leave together. No process enters before `size`
+/// processes have come. No process leaves before all processes inside want to leave or are gone.
 ///
 /// ```text
-/// PATH/NAME    ephemeral: one who is inside, or waits to get in
-/// PATH/ready   enough have come
+/// PATH/NAME    ephemeral: a process that is inside, or waits to enter
+/// PATH/ready   `size` processes have come
 /// ```
 ///
 /// The processes that had come when `ready` was written are inside. A process that comes later and
@@ -43,7 +43,7 @@ pub struct DoubleBarrier {
 }
 
 impl DoubleBarrier {
-    /// A barrier below this znode for `size` processes.
+    /// A barrier for `size` processes below this znode.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -62,8 +62,8 @@ impl DoubleBarrier {
     /// left by a round whose members are all dead do not count.
     ///
     /// # Errors
-    /// Those of the requests; [`ErrorKind::Conflict`] if the name is taken; [`Error::Name`] for a
-    /// name that no child can have, and for `ready`.
+    /// The errors of the requests; [`ErrorKind::Conflict`] if the name is taken; [`Error::Name`]
+    /// for a name that no child can have, and for `ready`.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -109,8 +109,9 @@ impl DoubleBarrier {
                 change.await?;
                 continue;
             }
-            // Together with the check that this one is still there. That somebody else does it is
-            // as good. What a dead round has left is written again: that, too, only one can do.
+            // The transaction also checks that this process' znode still exists. If another process
+            // opens the barrier first, that is as good. A `ready` left by a dead round is written
+            // again, under its version, so only one process succeeds.
             let open = || {
                 let mut transaction = self.client.transaction();
                 transaction.check(place.path(), Version::ANY);
@@ -124,7 +125,7 @@ impl DoubleBarrier {
                 Err(error) if error.path() == Some(place.path()) => {
                     return Err(Error::Deleted(place.path().to_owned()));
                 }
-                // It was deleted meanwhile.
+                // `ready` was deleted meanwhile.
                 Err(error) if error.kind() == ErrorKind::Gone && stat.is_some() => {}
                 Err(error) if error.kind() != ErrorKind::Conflict => return Err(error.into()),
                 _ => {}
@@ -261,7 +262,7 @@ impl Inside {
     /// Waits until every process inside wants to leave, or is gone.
     ///
     /// # Errors
-    /// Those of the requests, if repeated attempts failed, including while it waits without a
+    /// The errors of the requests, if repeated attempts failed, including while it waits without a
     /// server. This process is outside then, as soon as a server can be reached.
     ///
     /// ```

@@ -38,7 +38,7 @@ use subscribers::{Subscribers, Taken, Waiting};
 pub struct Znode {
     /// Its path.
     pub path: String,
-    /// Its data; empty in a cache without data, see [`CacheBuilder::without_data`].
+    /// The data of the znode; empty in a cache without data, see [`CacheBuilder::without_data`].
     pub data: Bytes,
     /// Its stat when the data were read. Events of a recursive watch do not report changes of a
     /// child list, so fields about children may be older than the children in the cache.
@@ -62,16 +62,16 @@ pub struct Znode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Change {
-    /// A new znode.
+    /// A znode was created.
     Created(Arc<Znode>),
-    /// Its data were written, once or several times.
+    /// The data of a znode were written, once or several times.
     Written {
-        /// The znode before.
+        /// The znode before the write.
         before: Arc<Znode>,
-        /// The znode now.
+        /// The znode after the write.
         now: Arc<Znode>,
     },
-    /// It was deleted; this is its last state.
+    /// A znode was deleted; this is its last state.
     Deleted(Arc<Znode>),
     /// The cache is complete: after the first fill, and after each interruption.
     Current,
@@ -218,7 +218,7 @@ impl CacheBuilder {
 /// loop {
 ///     match changes.next().await? {
 ///         Change::Created(znode) if znode.path == "/app/hosts/a" => break,
-///         other => println!("{other:?}"), // what was there, and that this was all
+///         other => println!("{other:?}"), // the content before, then `Current`
 ///     }
 /// }
 /// assert_eq!(cache.get("/app/hosts/a").expect("it is there").data, "10.0.0.1");
@@ -436,7 +436,7 @@ impl Cache {
 /// ```
 #[derive(Debug)]
 pub struct Changes {
-    /// Told before what waits.
+    /// Changes to report before those that wait in the queue.
     told: VecDeque<Change>,
     waiting: Arc<Waiting>,
     cache: Cache,
@@ -486,12 +486,12 @@ impl Stream for Changes {
     }
 }
 
-/// How far a cache is.
+/// How complete a cache is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Phase {
-    /// It was never current.
+    /// The cache was never current.
     Filling,
-    /// It was, and will be.
+    /// The cache was current before, and is being read again.
     Stale,
     Current,
     Ended(Error),
@@ -504,14 +504,14 @@ struct State {
 }
 
 impl State {
-    /// What a new reader is told first.
+    /// The changes that a new reader receives first.
     fn everything(&self) -> VecDeque<Change> {
         let znodes = self.mirror.iter().cloned().map(Change::Created);
         znodes.chain(self.mirror.is_current().then_some(Change::Current)).collect()
     }
 }
 
-/// What the task of a cache and its readers share.
+/// State shared by the task of a cache and its readers.
 #[derive(Debug)]
 struct Shared {
     root: String,
@@ -586,11 +586,11 @@ impl Shared {
         state.subscribers.close();
     }
 
-    /// Why there are no more changes.
+    /// The reason why there are no more changes.
     fn ending(&self) -> Error {
         match &*self.phase.borrow() {
             Phase::Ended(error) => error.clone(),
-            // Readers are told of the end after it is known.
+            // The reason is stored before the readers are told of the end.
             _ => unreachable!("the cache has not ended"),
         }
     }

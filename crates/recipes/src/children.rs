@@ -1,4 +1,4 @@
-//! The children of a znode, and how they change.
+//! The children of a znode, and their changes.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +6,10 @@ use zebu_client::{Client, ErrorKind, Retry, Watch};
 
 use crate::Result;
 
-/// The names of a znode's children, read again whenever they have changed.
+/// The names of a znode's children, read again after each change.
 ///
-/// Between two reads children may have come and gone: each result is a state that existed, but not
-/// every state is seen.
+/// Children may be created and deleted between two reads: each result is a state that existed, but
+/// not every state is reported.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -29,11 +29,11 @@ pub struct Children {
     client: Client,
     path: String,
     seen: Option<Seen>,
-    /// Fires when there is something else to see.
+    /// Fires when the list of children changes.
     watch: Option<Watch>,
 }
 
-/// `None` when there is no such znode.
+/// The names that were seen; `None` if the znode did not exist.
 type Seen = Option<BTreeSet<String>>;
 
 impl Children {
@@ -56,7 +56,7 @@ impl Children {
     /// The future may be dropped and called again without missing a change.
     ///
     /// # Errors
-    /// Those of reading, if repeated attempts failed; the session has ended.
+    /// The errors of reading, if repeated attempts failed; the session has ended.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -97,7 +97,7 @@ impl Children {
                 self.watch = Some(watch);
                 return Ok(None);
             }
-            // It was created in between.
+            // The znode was created between the two reads.
         }
     }
 }

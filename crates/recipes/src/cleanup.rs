@@ -25,7 +25,7 @@ pub(crate) struct Mine {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deleted {
     Now,
-    /// It was gone.
+    /// The znode was already deleted before this attempt.
     Before,
 }
 
@@ -46,10 +46,10 @@ async fn attempt(client: &Client, mine: &Mine) -> zebu_client::Result<Deleted> {
 /// Deletes a znode of this session. Returns whether it still existed, as far as known.
 ///
 /// # Errors
-/// Those of deleting, if repeated attempts failed.
+/// The errors of deleting, if repeated attempts failed.
 pub(crate) async fn delete(client: &Client, mine: &Mine) -> Result<bool> {
     let mut pause = PAUSE_MIN;
-    // Whether an earlier attempt may have deleted it.
+    // Whether an earlier attempt may have deleted the znode.
     let mut is_in_doubt = false;
     let mut attempts = Retry::default().attempts;
     loop {
@@ -61,7 +61,8 @@ pub(crate) async fn delete(client: &Client, mine: &Mine) -> Result<bool> {
         attempts -= 1;
         match error.kind() {
             ErrorKind::Unknown => is_in_doubt = true,
-            // The request has already waited for a connection, as long as the program permits.
+            // The request has already waited for a connection, as long as the program permits, so
+            // do not repeat it here.
             ErrorKind::NotExecuted if error.code() == ErrorCode::CONNECTION_LOSS => attempts = 0,
             ErrorKind::NotExecuted | ErrorKind::ReadOnly | ErrorKind::Server => {}
             _ => return Err(error.into()),

@@ -23,8 +23,9 @@ pub struct Versioned<T> {
     pub version: Version,
 }
 
-/// Bytes that several programs share: all see the same value, and may write it on condition that no
-/// other program has. Compatible with Curator's `SharedValue` of the same znode.
+/// Bytes that several programs share. All see the same value, and each may write it on condition
+/// that no other program has written it meanwhile. Compatible with Curator's `SharedValue` of the
+/// same znode.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -48,8 +49,8 @@ pub struct SharedValue {
 }
 
 impl SharedValue {
-    /// The value in this znode. If it is missing, the znode is created, with its parents, with this
-    /// value and ACL.
+    /// The value in this znode. If the znode is missing, it is created with this value and ACL, and
+    /// so are its parents.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -67,7 +68,7 @@ impl SharedValue {
     /// The value.
     ///
     /// # Errors
-    /// Those of reading, and of creating the znode.
+    /// The errors of reading, and of creating the znode.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -92,8 +93,8 @@ impl SharedValue {
     /// Sets the value unconditionally. Returns the new version.
     ///
     /// # Errors
-    /// Those of writing. After [`ErrorKind::Unknown`] it may be set. Setting it again may overwrite
-    /// a later write of another program.
+    /// The errors of writing. After [`ErrorKind::Unknown`] it may be set. Setting it again may
+    /// overwrite a later write of another program.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -119,8 +120,8 @@ impl SharedValue {
     /// program was faster.
     ///
     /// # Errors
-    /// Those of writing. [`ErrorKind::Unknown`] if the answer was lost and the value is now the new
-    /// one: this program may have set it, or another one to the same value.
+    /// The errors of writing. [`ErrorKind::Unknown`] if the answer was lost and the value is now
+    /// the new one: this program may have set it, or another one to the same value.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -170,7 +171,8 @@ impl SharedValue {
 
 const MODE: CreateMode = CreateMode::Persistent;
 
-/// Creates a znode, and its parents if it must. Whether it did; it is there in any case.
+/// Creates a znode and its missing parents. Returns whether this call created it; the znode exists
+/// in any case.
 pub(crate) async fn create_with_parents<F>(
     client: &Client,
     path: &str,
@@ -195,10 +197,11 @@ where
     }
 }
 
-/// Writes under the condition of a version; `None` when it has another one.
+/// Writes on condition of a version; `None` if the znode has another version.
 ///
 /// # Errors
-/// [`ErrorKind::Unknown`] when nobody can tell whether this or another program wrote these bytes.
+/// [`ErrorKind::Unknown`] if the answer was lost and the data are the new ones: this program or
+/// another one may have written them.
 pub(crate) async fn try_write(
     client: &Client,
     path: &str,
@@ -242,11 +245,12 @@ pub struct ValueChanges {
 }
 
 impl ValueChanges {
-    /// Waits for another value; the first time, it does not wait. A znode that was deleted is
-    /// created again with the seed. May be dropped, and called again, without missing anything.
+    /// Waits until the value changes; the first call does not wait. If the znode was deleted, it is
+    /// created again with the seed. The future may be dropped and called again without missing a
+    /// change.
     ///
     /// # Errors
-    /// Those of reading and creating, when repeating it did not help; the session is over.
+    /// The errors of reading and creating, if repeated attempts failed; the session has ended.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -266,10 +270,9 @@ impl ValueChanges {
     }
 }
 
-/// A number that several programs share: Curator's `SharedCount` of the same znode is the same
-/// number.
+/// A number that several programs share. Compatible with Curator's `SharedCount` of the same znode.
 ///
-/// The znode's data are four bytes, the highest first.
+/// The znode's data are the number as four bytes in big-endian order.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -289,8 +292,8 @@ pub struct SharedCount {
 }
 
 impl SharedCount {
-    /// The count in this znode. The znode is created, with its parents, with this number and ACL
-    /// when it is missing.
+    /// The count in this znode. If the znode is missing, it is created with this number and ACL,
+    /// and so are its parents.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -307,7 +310,7 @@ impl SharedCount {
     /// The number.
     ///
     /// # Errors
-    /// As [`SharedValue::get`]; [`Error::Foreign`] when the znode holds no number.
+    /// As for [`SharedValue::get`]; [`Error::Foreign`] if the znode holds no number.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -321,10 +324,10 @@ impl SharedCount {
         self.number(self.shared.get().await?)
     }
 
-    /// Sets the number, whatever it was. Returns the new version.
+    /// Sets the number unconditionally. Returns the new version.
     ///
     /// # Errors
-    /// As [`SharedValue::set`].
+    /// As for [`SharedValue::set`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -339,11 +342,11 @@ impl SharedCount {
         self.shared.set(number.to_be_bytes()).await
     }
 
-    /// Sets the number if it still has this version. Returns the new version; `None` when somebody
-    /// else was faster.
+    /// Sets the number if it still has this version. Returns the new version; `None` if another
+    /// program was faster.
     ///
     /// # Errors
-    /// As [`SharedValue::try_set`].
+    /// As for [`SharedValue::try_set`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -357,7 +360,7 @@ impl SharedCount {
         self.shared.try_set(version, number.to_be_bytes()).await
     }
 
-    /// The number now, and every other one from then on.
+    /// The current number, then each new one.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -397,10 +400,10 @@ pub struct CountChanges {
 }
 
 impl CountChanges {
-    /// Waits for another number, as [`ValueChanges::next`].
+    /// Waits until the number changes, as [`ValueChanges::next`].
     ///
     /// # Errors
-    /// As [`ValueChanges::next`]; [`Error::Foreign`] when the znode holds no number.
+    /// As for [`ValueChanges::next`]; [`Error::Foreign`] if the znode holds no number.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

@@ -7,14 +7,14 @@ use zebu_client::{Acls, Client};
 use crate::order::{self, Order};
 use crate::{Item, Queue, Result};
 
-/// What an item begins with, what each element does, and what ends it.
+/// The format of an item: how it begins, the opcode before each element, and the opcode at its end.
 ///
 /// Source: `ItemSerializer`.
 const FORMAT: [u8; 4] = [0, 1, 0, 1];
 const ELEMENT: u8 = 1;
 const END: u8 = 2;
 
-/// An item of these elements, as Curator writes it.
+/// Encodes an item of these elements in Curator's format.
 fn written(elements: &[&[u8]]) -> Vec<u8> {
     let mut bytes = FORMAT.to_vec();
     for element in elements {
@@ -27,8 +27,8 @@ fn written(elements: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-/// The elements of an item; `None` when Curator would not have written it. What follows the end is
-/// passed over.
+/// The elements of an item; `None` if it is not in Curator's format. Bytes after the end are
+/// ignored.
 pub(crate) fn elements(item: &[u8]) -> Option<Vec<&[u8]>> {
     let mut rest = item.strip_prefix(&FORMAT)?;
     let mut found = Vec::new();
@@ -56,44 +56,43 @@ macro_rules! queue {
         }
 
         impl $name {
-            /// The queue whose items stand below the first znode. Marks of who works on them stand
-            /// below the second one: it is what a consumer with Curator calls its lock path, and
-            /// has to be the same for all. Missing znodes are created with this ACL.
+            /// The queue whose items are below the first znode. The marks of taken items are below
+            /// the second znode, which Curator calls the lock path. All consumers must use the same
+            /// lock path. Missing znodes are created with this ACL.
             ///
             #[doc = $new]
             pub fn new(client: &Client, items: &str, marks: &str, acl: &Acls) -> Self {
                 Self { queue: Queue::ordered(client, items, marks, acl, $order) }
             }
 
-            /// Takes the next item, as [`Queue::take`]: it stays in the queue until
-            /// [`Item::finish`], and goes back when it is dropped. [`Item::elements`] reads what
-            /// Curator has put in.
+            /// Takes the next item, as [`Queue::take`]. The item stays in the queue until
+            /// [`Item::finish`], and becomes free again when it is dropped. [`Item::elements`]
+            /// decodes items of Curator's producers.
             ///
             /// Dropping the future takes nothing.
             ///
             /// # Errors
-            /// As [`Queue::take`].
+            /// As for [`Queue::take`].
             ///
             #[doc = $take]
             pub async fn take(&self) -> Result<Item> {
                 self.queue.take().await
             }
 
-            /// How many items there are, also those that somebody works on, or whose time has not
-            /// come.
+            /// Number of items, including taken items and items whose time has not come.
             ///
             /// # Errors
-            /// Those of reading.
+            /// The errors of reading.
             ///
             #[doc = $len]
             pub async fn len(&self) -> Result<usize> {
                 self.queue.len().await
             }
 
-            /// Whether there is no item at all.
+            /// Whether the queue has no item, neither free nor taken.
             ///
             /// # Errors
-            /// Those of reading.
+            /// The errors of reading.
             ///
             #[doc = $len]
             pub async fn is_empty(&self) -> Result<bool> {
@@ -119,7 +118,8 @@ macro_rules! example {
 }
 
 queue! {
-    /// A queue in the order of putting: Curator's `DistributedQueue` with a lock path.
+    /// A queue in the order of insertion. Compatible with Curator's `DistributedQueue` with a lock
+    /// path.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -142,8 +142,8 @@ queue! {
 }
 
 queue! {
-    /// A queue in which lower priorities come first: Curator's `DistributedPriorityQueue` with a
-    /// lock path.
+    /// A queue in which items with lower priority numbers come first. Compatible with Curator's
+    /// `DistributedPriorityQueue` with a lock path.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -165,8 +165,8 @@ queue! {
 }
 
 queue! {
-    /// A queue whose items may be taken when their time has come: Curator's `DistributedDelayQueue`
-    /// with a lock path. It goes by the clock of who takes.
+    /// A queue whose items may be taken when their time has come, by the clock of the consumer.
+    /// Compatible with Curator's `DistributedDelayQueue` with a lock path.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -190,7 +190,7 @@ queue! {
 }
 
 queue! {
-    /// A queue whose items have ids, by which they can be taken out again: Curator's
+    /// A queue whose items have ids, by which they can be removed again. Compatible with Curator's
     /// `DistributedIdQueue` with a lock path.
     ///
     /// ```
@@ -246,11 +246,11 @@ impl PriorityQueue {
 }
 
 impl DelayQueue {
-    /// Puts in an item of these elements, which may be taken from this time on, in whole
-    /// milliseconds.
+    /// Puts in an item of these elements, which may be taken from this time on. The time is rounded
+    /// down to whole milliseconds.
     ///
     /// # Errors
-    /// As [`Queue::put`].
+    /// As for [`Queue::put`].
     ///
     #[doc = example!(
         "let queue = DelayQueue::new(&client, \"/jobs\", \"/locks\", &Acls::creator());"
@@ -265,11 +265,11 @@ impl DelayQueue {
 }
 
 impl IdQueue {
-    /// Puts in an item of these elements. Several may have one id; a slash or `|` in it counts as
-    /// an underscore.
+    /// Puts in an item of these elements. Several items may have the same id. A slash or `|` in the
+    /// id counts as an underscore.
     ///
     /// # Errors
-    /// As [`Queue::put`].
+    /// As for [`Queue::put`].
     ///
     #[doc = example!(
         "let queue = IdQueue::new(&client, \"/jobs\", \"/locks\", &Acls::creator());"
@@ -280,10 +280,10 @@ impl IdQueue {
         self.queue.put_as(&order::of_id(id), &written(elements)).await
     }
 
-    /// Whether there is an item with this id, also one that somebody works on.
+    /// Whether there is an item with this id, free or taken.
     ///
     /// # Errors
-    /// Those of reading.
+    /// The errors of reading.
     ///
     #[doc = example!(
         "let queue = IdQueue::new(&client, \"/jobs\", \"/locks\", &Acls::creator());"
@@ -293,11 +293,11 @@ impl IdQueue {
         Ok(!self.named(id).await?.is_empty())
     }
 
-    /// Takes out all items with this id that nobody works on. Returns how many there were; one
-    /// whose answer was lost may be missing in the number.
+    /// Removes all free items with this id. Returns how many it removed. If an answer was lost, the
+    /// number may be one too low.
     ///
     /// # Errors
-    /// Those of reading and writing. Some may be out then.
+    /// The errors of reading and writing. Some items may have been removed already.
     ///
     #[doc = example!(
         "let queue = IdQueue::new(&client, \"/jobs\", \"/locks\", &Acls::creator());"

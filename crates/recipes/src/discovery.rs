@@ -103,7 +103,7 @@ impl Discovery {
     /// The names of all services, whether they have instances or not.
     ///
     /// # Errors
-    /// Those of reading.
+    /// The errors of reading.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -120,7 +120,7 @@ impl Discovery {
     /// All instances of a service. Invalid ones are left out and logged.
     ///
     /// # Errors
-    /// Those of reading.
+    /// The errors of reading.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -142,7 +142,7 @@ impl Discovery {
     /// One instance; `None` when it is not there, or cannot be read as one.
     ///
     /// # Errors
-    /// Those of reading.
+    /// The errors of reading.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -355,7 +355,7 @@ type Known = HashMap<String, (Zxid, Option<Arc<ServiceInstance>>)>;
 /// let provider = discovery.provider("web", Sticky::new(Random))?;
 /// match provider.instance().await? {
 ///     Some(instance) => println!("{}", instance.address),
-///     None => println!("nobody offers it"),
+///     None => println!("no instance is registered"),
 /// }
 /// # Ok(()) });
 /// ```

@@ -123,7 +123,7 @@ impl Election {
     /// The leader; `None` if there is no candidate.
     ///
     /// # Errors
-    /// Those of reading.
+    /// The errors of reading.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -141,7 +141,7 @@ impl Election {
     /// The leader, followed by the waiting candidates in order.
     ///
     /// # Errors
-    /// Those of reading.
+    /// The errors of reading.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

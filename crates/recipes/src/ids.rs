@@ -48,7 +48,7 @@ impl Ids {
     /// Takes the next numbers.
     ///
     /// # Errors
-    /// Those of the requests; [`Error::Foreign`] when the znode holds no number, or too large a
+    /// The errors of the requests; [`Error::Foreign`] when the znode holds no number, or too large a
     /// one.
     ///
     /// ```

@@ -2,16 +2,16 @@
 
 use crate::line::{self, Kind};
 
-/// Names of a line.
+/// The naming scheme of a waiting line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// `x-` and `s-`, after the original's description of the recipe.
+    /// `x-` and `s-`, as in the original's description of the recipe.
     Own,
-    /// Curator's `InterProcessMutex`: everybody is exclusive.
+    /// Curator's `InterProcessMutex`: all contenders are exclusive.
     Mutex,
     /// Curator's `InterProcessReadWriteLock`.
     ReadWrite,
-    /// Curator's `LeaderLatch`: everybody is exclusive.
+    /// Curator's `LeaderLatch`: all contenders are exclusive.
     Latch,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Seat {
 }
 
 impl Layout {
-    /// What the name of a place begins with, behind the prefix of a protected create.
+    /// The beginning of a place's name, after the prefix of a protected create.
     pub(crate) fn prefix(self, kind: Kind) -> &'static str {
         match (self, kind) {
             (Self::Own, kind) => kind.prefix(),
@@ -39,10 +39,10 @@ impl Layout {
         }
     }
 
-    /// What a name says; `None` when it is no place of this layout.
+    /// Parses a name; `None` if it is not a place of this layout.
     ///
-    /// Source: `StandardLockInternalsDriver.standardFixForSorting`: what follows the last
-    /// occurrence of the word is the number.
+    /// Source: `StandardLockInternalsDriver.standardFixForSorting`: the number is the text after
+    /// the last occurrence of the prefix.
     pub(crate) fn seat(self, name: &str) -> Option<Seat> {
         let behind = |word: &str, kind| {
             let (_, digits) = name.rsplit_once(word)?;
@@ -58,8 +58,8 @@ impl Layout {
         }
     }
 
-    /// The data of a holder's znode that ask for the lock. `None` where the holder's own data,
-    /// written again, do.
+    /// The data that another process writes into a holder's znode to ask for the lock. `None` if
+    /// the request consists of writing the holder's own data again.
     ///
     /// Source: `LockInternals.REVOKE_MESSAGE`.
     pub(crate) fn request(self) -> Option<&'static [u8]> {
@@ -69,7 +69,7 @@ impl Layout {
         }
     }
 
-    /// The contender of a lock that orders its line in another way.
+    /// A contender of a lock that orders its line differently, if there is one.
     pub(crate) fn foreign(self, names: &[String]) -> Option<&str> {
         match self {
             Self::Own => line::foreign(names),
@@ -81,12 +81,13 @@ impl Layout {
     }
 }
 
-/// Whether the server has put a number to the end of a name.
+/// Whether the name ends in a sequence number of the server.
 fn ends_in_number(name: &str) -> bool {
     name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len() >= 9
 }
 
-/// The server's number: ten characters, the sign included; only the lowest numbers have eleven.
+/// The server's sequence number: ten characters including the sign. Only the lowest numbers have
+/// eleven.
 fn number(digits: &str) -> Option<i32> {
     let is_of_server = matches!(digits.len(), 10 | 11) && !digits.starts_with('+');
     digits.parse().ok().filter(|_| is_of_server)
@@ -101,7 +102,7 @@ mod tests {
         assert_eq!(layout.seat(name), expected, "{name}");
     }
 
-    /// Names as Curator 5.9 makes them.
+    /// Names as Curator 5.9 creates them.
     #[test]
     fn curators_places_are_read() {
         let id = "_c_0b4f8f1e-5f0c-4a53-9d6e-54b6d1a5d3aa";

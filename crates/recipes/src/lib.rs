@@ -18,7 +18,7 @@
 //! use zebu_client::{Acls, Connector};
 //! use zebu_recipes::Lock;
 //!
-//! // `Acls::creator` means whoever the client is known as: it needs credentials.
+//! // `Acls::creator` grants rights to the client's own identity, so it needs credentials.
 //! let connector = Connector::new().authenticate("digest", "amy:secret");
 //! let client = connector.connect(&address).await?;
 //! let held = Lock::new(&client, "/locks/printer", &Acls::creator()).exclusive().await?;

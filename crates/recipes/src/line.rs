@@ -1,4 +1,4 @@
-//! Positions in a line of sequential znodes, and who must wait for whom.
+//! Positions in a line of sequential znodes, and the predecessor that each contender waits for.
 
 use crate::layout::{Layout, Seat};
 

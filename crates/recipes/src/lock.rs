@@ -141,7 +141,7 @@ impl Lock {
     /// Dropping the future gives up the place in line.
     ///
     /// # Errors
-    /// Those of [`Client::create_protected`]; [`Error::Deleted`] if another client removed the
+    /// The errors of [`Client::create_protected`]; [`Error::Deleted`] if another client removed the
     /// place in line; [`Error::Foreign`] if a lock of another library, such as kazoo's or
     /// Curator's, uses the same znode: those do not wait for this one. After [`ErrorKind::Unknown`]
     /// the place may stay in line until the session ends.
@@ -215,7 +215,7 @@ impl Lock {
     /// All places in line, in order. Those that leave during the call are left out.
     ///
     /// # Errors
-    /// Those of reading.
+    /// The errors of reading.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -263,7 +263,7 @@ impl Lock {
     /// Returns the number of holders.
     ///
     /// # Errors
-    /// Those of [`Lock::line`] and of writing.
+    /// The errors of [`Lock::line`] and of writing.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -421,7 +421,7 @@ impl Held {
     /// # embedded::run(async |client| {
     /// # use zebu_client::Acls;
     /// let held = zebu_recipes::Lock::new(&client, "/lock", &Acls::creator()).exclusive().await?;
-    /// println!("write {} only if nobody came with a larger number", held.token());
+    /// println!("write {} only if no larger token was seen", held.token());
     /// # Ok(()) });
     /// ```
     pub fn token(&self) -> Token {

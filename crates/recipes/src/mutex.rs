@@ -132,7 +132,7 @@ impl Mutex {
     /// All places in line, the holder first.
     ///
     /// # Errors
-    /// Those of reading.
+    /// The errors of reading.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -152,7 +152,7 @@ impl Mutex {
     /// asked.
     ///
     /// # Errors
-    /// Those of reading and writing.
+    /// The errors of reading and writing.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -228,7 +228,7 @@ impl Guard {
     /// # embedded::run(async |client| {
     /// # use zebu_client::Acls;
     /// let guard = zebu_recipes::Mutex::new(&client, "/lock", &Acls::creator()).acquire().await?;
-    /// println!("write {} only if nobody came with a larger number", guard.token());
+    /// println!("write {} only if no larger token was seen", guard.token());
     /// # Ok(()) });
     /// ```
     pub fn token(&self) -> Token {

@@ -85,7 +85,7 @@ impl PersistentNode {
     /// Dropping the future deletes the znode if it was created.
     ///
     /// # Errors
-    /// Those of creating, if repeated attempts cannot help; the session has ended.
+    /// The errors of creating, if repeated attempts cannot help; the session has ended.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -152,7 +152,7 @@ impl PersistentNode {
     /// Writes the data, now and whenever the znode is created again.
     ///
     /// # Errors
-    /// Those of writing. After [`ErrorKind::Unknown`] they may be written; writing them again is
+    /// The errors of writing. After [`ErrorKind::Unknown`] they may be written; writing them again is
     /// harmless.
     ///
     /// ```
@@ -203,7 +203,7 @@ impl PersistentNode {
     /// Deletes the znode, and returns when it is gone.
     ///
     /// # Errors
-    /// Those of deleting, if repeated attempts failed; deletion then continues in the background.
+    /// The errors of deleting, if repeated attempts failed; deletion then continues in the background.
     /// If the znode was no longer kept, the reason for that.
     ///
     /// ```

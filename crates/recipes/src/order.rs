@@ -1,17 +1,17 @@
-//! The names of a queue's items, and the order in which they are taken: this crate's own, and
-//! Curator's.
+//! The names of a queue's items, and the order in which they are taken. Covers this crate's own
+//! names and Curator's.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::layout::Layout;
 use crate::line;
 
-/// What the names of Curator's items begin with.
+/// The prefix of the names of Curator's items.
 ///
 /// Source: `DistributedQueue.QUEUE_ITEM_NAME`.
 pub(crate) const ITEM: &str = "queue-";
 
-/// What stands around the time and the id in names.
+/// Encloses the time or the id in a name.
 const SEPARATOR: char = '|';
 
 /// The order of a queue.
@@ -30,7 +30,7 @@ pub(crate) enum Order {
 }
 
 impl Order {
-    /// The items as they are taken; what is none is left out.
+    /// The items in the order in which they are taken. Names that are not items are left out.
     pub(crate) fn sort(self, names: &[String]) -> Vec<&str> {
         if self == Self::Own {
             return own(names);
@@ -45,7 +45,7 @@ impl Order {
         items
     }
 
-    /// When an item may be taken, in milliseconds since the Unix epoch.
+    /// The time from which an item may be taken, in milliseconds since the Unix epoch.
     ///
     /// Source: `DistributedDelayQueue.getEpoch`.
     pub(crate) fn ready_ms(self, name: &str) -> u64 {
@@ -54,24 +54,24 @@ impl Order {
     }
 }
 
-/// By priority, then in order.
+/// Sorts by priority, then by sequence number.
 fn own(names: &[String]) -> Vec<&str> {
     let priority = |name: &str| name.get(..3).and_then(|digits| digits.parse::<u8>().ok());
     let mut items: Vec<(u8, &str)> = line::in_order(Layout::Own, names)
         .into_iter()
         .filter_map(|name| Some((priority(name)?, name)))
         .collect();
-    items.sort_by_key(|(priority, _)| *priority); // keeps the order within
+    items.sort_by_key(|(priority, _)| *priority); // stable: keeps the order within a priority
     items.into_iter().map(|(_, name)| name).collect()
 }
 
-/// What stands between the last two separators.
+/// The text between the last two separators.
 pub(crate) fn within(name: &str) -> Option<&str> {
     let (before, _) = name.rsplit_once(SEPARATOR)?;
     Some(before.rsplit_once(SEPARATOR)?.1)
 }
 
-/// What the server has put behind.
+/// The sequence number that the server has appended.
 fn number(name: &str) -> &str {
     name.rsplit_once(SEPARATOR).map_or(name, |(_, number)| number)
 }
@@ -83,7 +83,7 @@ pub(crate) fn of_priority(priority: i32) -> String {
     format!("{ITEM}{}{priority:08X}", u8::from(priority >= 0))
 }
 
-/// The name of an item that may be taken at a time.
+/// The name of an item that may be taken from this time on.
 ///
 /// Source: `DistributedDelayQueue.epochToString`.
 pub(crate) fn of_time(ready_ms: u64) -> String {
@@ -97,7 +97,7 @@ pub(crate) fn of_id(id: &str) -> String {
     format!("{ITEM}{SEPARATOR}{}{SEPARATOR}", fixed(id))
 }
 
-/// An id as it stands in names.
+/// An id in the form in which names contain it.
 pub(crate) fn fixed(id: &str) -> String {
     id.replace(['/', SEPARATOR], "_")
 }
@@ -108,7 +108,7 @@ pub(crate) fn now_ms() -> u64 {
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// How long it takes until then; no longer than an hour, as clocks are set.
+/// The time left until `ready_ms`: at most one hour, because the clock may be adjusted meanwhile.
 pub(crate) fn left(ready_ms: u64) -> Duration {
     Duration::from_millis(ready_ms.saturating_sub(now_ms())).min(Duration::from_secs(3600))
 }
@@ -154,7 +154,7 @@ mod tests {
         );
     }
 
-    /// As Curator 5.9 names them.
+    /// Names as Curator 5.9 creates them.
     #[test]
     fn names() {
         assert_eq!(of_priority(5), "queue-100000005");

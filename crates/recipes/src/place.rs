@@ -14,14 +14,14 @@ pub(crate) struct Place {
     client: Client,
     path: String,
     created: Zxid,
-    /// Whether the name is unique, so that only this session can have such a znode.
+    /// Whether the name is unique. Then no other session can create such a znode.
     is_unique: bool,
     is_kept: bool,
 }
 
 impl Place {
-    /// Takes a place at the end of a line. If the answer is lost, the place is found again; if the
-    /// caller is cancelled meanwhile, the place is deleted.
+    /// Takes a place at the end of a line. If the answer is lost, the attempt is repeated and finds
+    /// the place. If the caller is cancelled meanwhile, the place is deleted.
     pub(crate) async fn in_line(
         client: &Client,
         line: &str,
@@ -33,7 +33,7 @@ impl Place {
         Self::protected(client, line, prefix, mode, data, acl).await
     }
 
-    /// As [`Place::in_line`], with a mode: the name is unique in any.
+    /// As [`Place::in_line`], with a mode. The name is unique in every mode.
     pub(crate) async fn protected(
         client: &Client,
         line: &str,
@@ -69,19 +69,19 @@ impl Place {
     ) -> Result<T> {
         let (sender, receiver) = oneshot::channel();
         client.thread().spawn(async move {
-            // Not received means dropped, and dropped means deleted.
+            // If the receiver is gone, the place is dropped, and dropping it deletes the znode.
             let _ = sender.send(making.await);
         });
         receiver.await.expect("the session's thread lives as long as the client")
     }
 
-    /// One that this session has created.
+    /// The place of a znode that this session has created.
     pub(crate) fn of(client: &Client, path: String, stat: Stat) -> Self {
         let client = client.unowned();
         Self { client, path, created: stat.czxid, is_unique: false, is_kept: true }
     }
 
-    /// It was deleted by other means.
+    /// Records that the znode was deleted by other means.
     pub(crate) fn is_gone(&mut self) {
         self.is_kept = false;
     }
@@ -94,7 +94,7 @@ impl Place {
         path::name(&self.path)
     }
 
-    /// The transaction that created it.
+    /// The zxid of the transaction that created the znode.
     pub(crate) fn created(&self) -> Zxid {
         self.created
     }
@@ -103,11 +103,12 @@ impl Place {
         Mine { path: self.path.clone(), created: (!self.is_unique).then_some(self.created) }
     }
 
-    /// Deletes it, and returns when it is gone: whether it was there until then, as far as can be
-    /// told. Where that fails it is gone on with when this is dropped.
+    /// Deletes the znode, and returns when it is deleted. The result tells whether the znode
+    /// existed until then, as far as known. If deleting fails, dropping this value continues it in
+    /// the background.
     ///
     /// # Errors
-    /// Those of deleting, when repeating it did not help.
+    /// The errors of deleting, if repeated attempts failed.
     pub(crate) async fn leave(&mut self) -> Result<bool> {
         let was_there = cleanup::delete(&self.client, &self.mine()).await?;
         self.is_kept = false;
@@ -123,7 +124,7 @@ impl Drop for Place {
     }
 }
 
-/// Whether repeating a request may help.
+/// Whether another attempt may succeed.
 pub(crate) fn is_passing(error: &zebu_client::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotExecuted | ErrorKind::Unknown)
 }

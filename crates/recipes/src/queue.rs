@@ -19,10 +19,10 @@ use crate::{Error, Held, Lock, News, Result, path};
 /// A queue: items are put in, and each is finished once, by the worker that has taken it.
 ///
 /// ```text
-/// PATH/items/NNN-SEQUENCE   an item: its priority and its place, with what it says as data
-/// PATH/taken/ITEM           ephemeral: somebody works on it
-/// PATH/line/                those who wait for an item, in order
-/// PATH/puts/                ephemeral, for a moment: what is being put in
+/// PATH/items/NNN-SEQUENCE   an item: the name is its priority and its sequence number
+/// PATH/taken/ITEM           ephemeral: a worker has taken the item
+/// PATH/line/                the workers that wait for an item, in order
+/// PATH/puts/                ephemeral, for a moment: an item is being put in
 /// ```
 ///
 /// An item leaves the queue when it is finished, not when it is taken. If the worker's session
@@ -58,12 +58,12 @@ pub struct Queue {
     order: Order,
 }
 
-/// The interval at which waiting workers check the first in line. It loses its place if it has left
-/// an item untouched from one check to the next.
+/// The interval at which waiting workers check the first in line. The first in line loses its place
+/// if it has left an item untouched from one check to the next.
 const STILL: Duration = Duration::from_secs(3);
 
 impl Queue {
-    /// The queue below this znode; what is missing is created with this ACL when it is needed.
+    /// The queue below this znode. Missing znodes are created with this ACL when they are needed.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -86,8 +86,8 @@ impl Queue {
         }
     }
 
-    /// A queue with items directly below a znode, with other names and another order, and with
-    /// marks below a second znode.
+    /// A queue with items directly below a znode, with other names and another order. The marks of
+    /// taken items are below a second znode.
     pub(crate) fn ordered(
         client: &Client,
         items: &str,
@@ -107,10 +107,10 @@ impl Queue {
         }
     }
 
-    /// Creates what the queue consists of; for those who use [`Queue::put_in`].
+    /// Creates the znodes of the queue. Call this before [`Queue::put_in`].
     ///
     /// # Errors
-    /// Those of [`Client::create_all`].
+    /// The errors of [`Client::create_all`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -127,12 +127,13 @@ impl Queue {
         Ok(())
     }
 
-    /// Puts an item in, once, also when the connection is lost meanwhile. The lower its priority's
-    /// number the sooner it comes out.
+    /// Puts an item into the queue once, even if the connection is lost meanwhile. Items with a
+    /// lower priority number are taken first.
     ///
     /// # Errors
-    /// Those of [`Client::create`]; [`ErrorKind::Unknown`] when the connection was lost again and
-    /// again: then it may have been put in. Who puts it in once more may have it twice.
+    /// The errors of [`Client::create`]. [`ErrorKind::Unknown`] if the connection was lost
+    /// repeatedly: the item may be in the queue, and a caller that puts it in again may put it in
+    /// twice.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -147,12 +148,12 @@ impl Queue {
         self.put_as(&own_name(priority), data.as_ref()).await
     }
 
-    /// Puts in an item whose name begins so.
+    /// Puts an item into the queue whose name begins with `name`.
     pub(crate) async fn put_as(&self, name: &str, data: &[u8]) -> Result<()> {
         let mark = path::join(&self.puts, &path::unique(&self.client));
         let path = path::join(&self.items, name);
-        // The mark comes with the item, and stays until we know: whatever becomes of the item, it
-        // tells.
+        // The mark is created in the same transaction as the item, and stays until the outcome is
+        // known. So it proves that the item was put in, even if the item was taken meanwhile.
         let put = || {
             let mut transaction = self.client.transaction();
             transaction.create(&mark, "", CreateMode::Ephemeral, &self.acl);
@@ -171,9 +172,9 @@ impl Queue {
                     is_prepared = true;
                     self.prepare().await?;
                 }
-                // The mark is there: it was the attempt before this one.
+                // The mark exists: the previous attempt succeeded.
                 ErrorKind::Conflict if error.failed_operation() == Some(0) => break,
-                // Repeated, it finds its own mark, or happens.
+                // Another attempt finds the mark of this one, or puts the item in.
                 ErrorKind::Unknown if attempts > 1 => attempts -= 1,
                 _ => return Err(error.into()),
             }
@@ -182,7 +183,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Lets a transaction put an item in. [`Queue::prepare`] must have been called, by anybody.
+    /// Adds the creation of an item to a transaction. Any process must have called
+    /// [`Queue::prepare`] before.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -190,7 +192,7 @@ impl Queue {
     /// # use zebu_client::{Acls, CreateMode};
     /// let queue = zebu_recipes::Queue::new(&client, "/queue", &Acls::creator());
     /// queue.prepare().await?;
-    /// // Whoever comes first puts it in; for all others the whole transaction fails.
+    /// // The first process puts the item in. For all others the whole transaction fails.
     /// let mut transaction = client.transaction();
     /// transaction.create("/known", "", CreateMode::Persistent, &Acls::creator());
     /// queue.put_in(&mut transaction, "work", 5);
@@ -202,10 +204,10 @@ impl Queue {
         transaction.create(&path, data, CreateMode::PersistentSequential, &self.acl);
     }
 
-    /// How many items there are, those included that somebody works on.
+    /// Number of items, including those that workers have taken.
     ///
     /// # Errors
-    /// Those of reading.
+    /// The errors of reading.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -221,10 +223,10 @@ impl Queue {
         Ok(stat.map_or(0, |stat| usize::try_from(stat.num_children).unwrap_or(0)))
     }
 
-    /// Whether there is nothing in it, and nobody works on anything.
+    /// Whether the queue has no items, neither free nor taken ones.
     ///
     /// # Errors
-    /// Those of reading.
+    /// The errors of reading.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -239,13 +241,13 @@ impl Queue {
         Ok(self.len().await? == 0)
     }
 
-    /// Waits for an item that nobody works on, and takes it. It is this session's until it is
-    /// finished, or dropped, or the session ends.
+    /// Waits for an item that no worker has taken, and takes it. The item belongs to this session
+    /// until it is finished, this value is dropped, or the session ends.
     ///
     /// Dropping the future takes nothing.
     ///
     /// # Errors
-    /// Those of waiting in line, see [`Lock::exclusive`].
+    /// The errors of waiting in line, see [`Lock::exclusive`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -253,7 +255,7 @@ impl Queue {
     /// # use zebu_client::Acls;
     /// let queue = zebu_recipes::Queue::new(&client, "/queue", &Acls::creator());
     /// queue.put("work", 5).await?;
-    /// drop(queue.take().await?); // not finished: it is there again
+    /// drop(queue.take().await?); // not finished: the item is free again
     /// queue.take().await?.finish().await?;
     /// # Ok(()) });
     /// ```
@@ -262,7 +264,7 @@ impl Queue {
         loop {
             let first = match self.wait_in_line().await {
                 Ok(first) => first,
-                // Others took it for one that stands still.
+                // Other workers removed this place because it seemed to be stuck.
                 Err(Error::Deleted(_)) => continue,
                 Err(error) => return Err(error),
             };
@@ -272,7 +274,7 @@ impl Queue {
         }
     }
 
-    /// Waits until this is the first in line.
+    /// Waits until this worker is the first in line.
     async fn wait_in_line(&self) -> Result<Held> {
         let line = Lock::new(&self.client, &self.line, &self.acl);
         let place = line.take_place(Kind::Exclusive).await?;
@@ -285,9 +287,9 @@ impl Queue {
         }
     }
 
-    /// Deletes the place of the first in line if it has left an item untouched since the last
-    /// check: its process is stopped, or its program waits for something else. If it continues, it
-    /// takes another place.
+    /// Deletes the place of the first in line if that worker has left an item untouched since the
+    /// last check: its process is stopped, or its program does not poll the future. A worker that
+    /// continues takes another place.
     async fn pass_if_still(&self, first: &str, let_lie: &mut Option<LetLie>) -> Result<()> {
         let look = || async {
             let items = self.client.get_children(&self.items);
@@ -304,7 +306,7 @@ impl Queue {
             warn!("{first} lets an item of {} lie: the next in line takes over", self.items);
             let place = Mine { path: path::join(&self.line, first), created: None };
             match cleanup::delete(&self.client, &place).await {
-                // Its creator may have forbidden others to delete it.
+                // The creator's ACL may forbid others to delete the place.
                 Err(error) if error.is_session_over() => return Err(error),
                 _ => {}
             }
@@ -340,7 +342,7 @@ impl Queue {
                 change = &mut given_back => drop(change?),
                 news = first.news() => match news {
                     News::Lost if self.client.state().is_over() => {
-                        // As the requests of a session that is over fail.
+                        // Fails as the requests of an ended session do.
                         self.client.connected().await?;
                     }
                     News::Lost => return Ok(None),
@@ -350,7 +352,7 @@ impl Queue {
         }
     }
 
-    /// The names of all items, in no order.
+    /// The names of all items, in no particular order.
     pub(crate) async fn names(&self) -> Result<Vec<String>> {
         match Retry::default().reads(|| self.client.get_children(&self.items)).await {
             Ok((names, _)) => Ok(names),
@@ -359,7 +361,7 @@ impl Queue {
         }
     }
 
-    /// Removes an item that no worker has taken. Returns whether it was there, and free.
+    /// Removes an item that no worker has taken. Returns whether the item existed and was free.
     pub(crate) async fn remove_free(&self, name: &str) -> Result<bool> {
         let (item, mark) = (path::join(&self.items, name), path::join(&self.taken, name));
         self.prepare().await?;
@@ -384,10 +386,11 @@ impl Queue {
         next(self.order, items, taken, order::now_ms())
     }
 
-    /// What is there, and what will tell of changes.
+    /// The items, the names of the taken ones, and watches on both.
     async fn look(&self) -> Result<(Vec<String>, BTreeSet<String>, (Watch, Watch))> {
         let look = || async {
-            // In this order an item that is finished meanwhile is seen as taken, or not at all.
+            // In this order, an item that is finished between the two reads is seen as taken or not
+            // at all.
             let items = self.client.watch_children(&self.items);
             let taken = self.client.watch_children(&self.taken);
             Ok((items.await?, taken.await?))
@@ -396,7 +399,7 @@ impl Queue {
         Ok((items, taken.into_iter().collect(), (put, given_back)))
     }
 
-    /// Takes this item; `None` if another worker has it, or it was finished.
+    /// Takes this item; `None` if another worker has taken or finished it.
     async fn claim(&self, name: &str) -> Result<Option<Item>> {
         let (item, mark) = (path::join(&self.items, name), path::join(&self.taken, name));
         let queue = Self { client: self.client.unowned(), ..self.clone() };
@@ -408,7 +411,7 @@ impl Queue {
         Ok(Some(Item { client: self.client.clone(), path, data: data.to_vec(), mark }))
     }
 
-    /// Marks an existing item as taken, unless it already is.
+    /// Marks an existing item as taken, unless it is marked already.
     async fn mark(&self, item: &str, mark: String) -> Result<Option<Place>> {
         let commit = || {
             let mut transaction = self.client.transaction();
@@ -424,8 +427,8 @@ impl Queue {
             Some(error) if error.kind() != ErrorKind::Unknown => return Err(error.into()),
             _ => {}
         }
-        // Whether it was made by the transaction whose answer was lost, or by anybody else: its
-        // owner tells.
+        // The mark's ephemeral owner tells whether the transaction with the lost answer created it,
+        // or another session.
         let look = || async {
             self.client.sync(&mark).await?;
             self.client.exists(&mark).await
@@ -436,20 +439,20 @@ impl Queue {
     }
 }
 
-/// What the first in line could have taken.
+/// An item that the first in line could have taken.
 #[derive(Debug, PartialEq, Eq)]
 struct LetLie {
     first: String,
     item: String,
 }
 
-/// What can be taken next.
+/// The item that can be taken next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next<'a> {
     Now(&'a str),
-    /// Not before this time, in milliseconds since the Unix epoch.
+    /// No item can be taken before this time, in milliseconds since the Unix epoch.
     At(u64),
-    /// Not before the items change.
+    /// No item can be taken until the items change.
     Never,
 }
 
@@ -493,7 +496,7 @@ pub struct Item {
 }
 
 impl Item {
-    /// What it says.
+    /// The data of the item.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -508,10 +511,10 @@ impl Item {
         &self.data
     }
 
-    /// The elements of which it consists, in queues with Curator's znodes.
+    /// The elements of the item, in queues with Curator's znodes.
     ///
     /// # Errors
-    /// [`Error::Foreign`] when it is no such item. Curator drops those.
+    /// [`Error::Foreign`] if the data are not in Curator's format. Curator drops such items.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -526,7 +529,7 @@ impl Item {
         elements(&self.data).ok_or_else(|| Error::Foreign(self.path.clone()))
     }
 
-    /// Its name within the queue.
+    /// The item's name within the queue.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -541,11 +544,11 @@ impl Item {
         path::name(&self.path)
     }
 
-    /// Removes it from the queue: the work is done.
+    /// Removes the item from the queue: the work is done.
     ///
     /// # Errors
-    /// [`Error::Deleted`] when it was not this session's any more: whoever has it will do the work
-    /// again. Those of the request.
+    /// [`Error::Deleted`] if the item no longer belonged to this session: its next worker does the
+    /// work again. Otherwise the errors of the request.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -560,12 +563,13 @@ impl Item {
         self.finish_with(|_| {}).await
     }
 
-    /// Removes it from the queue, and does more in the same transaction: either all of it happens,
-    /// or none. The operations that `more` adds come first.
+    /// Removes the item from the queue and executes further operations in the same transaction:
+    /// either all of it happens, or none. The operations that `more` adds come first.
     ///
     /// # Errors
-    /// As [`Item::finish`]. When one of the added operations fails, that is the error, and the item
-    /// goes back; which one it was says [`zebu_client::Error::failed_operation`].
+    /// As for [`Item::finish`]. If one of the added operations fails, this returns its error, and
+    /// the item goes back to the queue. [`zebu_client::Error::failed_operation`] tells which
+    /// operation it was.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -584,11 +588,11 @@ impl Item {
         self.try_finish(more).await
     }
 
-    /// As [`Item::finish_with`], and when it fails the item is still taken, so that something else
-    /// can be tried.
+    /// As [`Item::finish_with`]. After a failure the item is still taken, so that the caller can
+    /// try other operations.
     ///
     /// # Errors
-    /// As [`Item::finish_with`].
+    /// As for [`Item::finish_with`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -624,8 +628,8 @@ impl Item {
             if error.kind() == ErrorKind::Unknown && attempts > 1 {
                 is_in_doubt = true;
                 attempts -= 1;
-                // Repeated, it would fail for what it did itself: what has become of the mark
-                // tells.
+                // If the lost attempt succeeded, another one would fail. So first find out whether
+                // the mark still exists.
                 let look = || async {
                     self.client.sync(self.mark.path()).await?;
                     self.client.exists(self.mark.path()).await

@@ -46,7 +46,7 @@ pub struct ReadWriteLock {
     owned: Arc<Turn<Owned>>,
 }
 
-/// What an owner holds.
+/// The guards that an owner holds.
 #[derive(Debug, Default)]
 struct Owned {
     reading: Weak<Place>,
@@ -54,8 +54,8 @@ struct Owned {
 }
 
 impl ReadWriteLock {
-    /// The lock below this znode, which is created with this ACL when it is missing, as are those
-    /// of the line.
+    /// The lock below this znode. The znode is created with this ACL if it is missing. The znodes
+    /// of the line have the same ACL.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -69,7 +69,8 @@ impl ReadWriteLock {
         Self { client, path: path.to_owned(), acl, data: Vec::new(), owned: Arc::default() }
     }
 
-    /// Says who asks: the data of the znode in the line. Another owner than before.
+    /// Makes a new owner whose znodes in the line have these data, which name it to other
+    /// participants.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -85,12 +86,12 @@ impl ReadWriteLock {
         Self { data: data.as_ref().to_vec(), owned: Arc::default(), ..self }
     }
 
-    /// Waits until no other owner that came earlier writes or wants to.
+    /// Waits until no other owner that came earlier holds the write lock or waits for it.
     ///
     /// Dropping the future gives up the place in line.
     ///
     /// # Errors
-    /// As [`Mutex::acquire`](crate::Mutex::acquire).
+    /// As for [`Mutex::acquire`](crate::Mutex::acquire).
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -110,10 +111,10 @@ impl ReadWriteLock {
         Ok(guard)
     }
 
-    /// As [`ReadWriteLock::read`], if that is possible at once; does not wait.
+    /// As [`ReadWriteLock::read`], but returns `None` instead of waiting.
     ///
     /// # Errors
-    /// As [`ReadWriteLock::read`].
+    /// As for [`ReadWriteLock::read`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -135,13 +136,13 @@ impl ReadWriteLock {
         Ok(guard)
     }
 
-    /// Waits until no other owner that came earlier reads, writes or wants to.
+    /// Waits until no other owner that came earlier holds either lock or waits for one.
     ///
     /// Dropping the future gives up the place in line.
     ///
     /// # Errors
-    /// As [`Mutex::acquire`](crate::Mutex::acquire); [`Error::Upgrade`] while this owner reads and
-    /// does not write.
+    /// As for [`Mutex::acquire`](crate::Mutex::acquire). [`Error::Upgrade`] while this owner holds
+    /// a read lock but no write lock.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -166,10 +167,10 @@ impl ReadWriteLock {
         Ok(guard)
     }
 
-    /// As [`ReadWriteLock::write`], if that is possible at once; does not wait.
+    /// As [`ReadWriteLock::write`], but returns `None` instead of waiting.
     ///
     /// # Errors
-    /// As [`ReadWriteLock::write`].
+    /// As for [`ReadWriteLock::write`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -191,10 +192,10 @@ impl ReadWriteLock {
         Ok(guard)
     }
 
-    /// Everybody in line, in order.
+    /// All contenders in line, in order.
     ///
     /// # Errors
-    /// Those of reading.
+    /// The errors of reading.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -209,10 +210,10 @@ impl ReadWriteLock {
         self.line().line().await
     }
 
-    /// Asks those who hold the lock to give it back, as [`Mutex::revoke`](crate::Mutex::revoke).
+    /// Asks the holders of the lock to give it back, as [`Mutex::revoke`](crate::Mutex::revoke).
     ///
     /// # Errors
-    /// Those of reading and writing.
+    /// The errors of reading and writing.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -232,14 +233,14 @@ impl ReadWriteLock {
         Lock::in_layout(&self.client, &self.path, &self.acl, Layout::ReadWrite).named(&self.data)
     }
 
-    /// A guard to read that an owner gets because of what it holds.
+    /// A read guard for an owner that already holds a lock, without waiting.
     async fn read_again(&self, owned: &Owned) -> Result<Option<Guard>> {
         if let Some(guard) = reenter(&self.client, &owned.reading).await? {
             return Ok(Some(guard));
         }
         let Some(writing) = reenter(&self.client, &owned.writing).await? else { return Ok(None) };
-        // It stands where the writer stands, so before all who came later.
-        // Source: `InterProcessReadWriteLock.ReadLock`, `getSortingSequence`.
+        // The reader gets the writer's sequence number, so it is before all contenders that came
+        // later. Source: `InterProcessReadWriteLock.ReadLock`, `getSortingSequence`.
         let (_, number) = writing
             .path()
             .rsplit_once(Layout::ReadWrite.prefix(Kind::Exclusive))
@@ -249,14 +250,14 @@ impl ReadWriteLock {
         let (mode, data) = (CreateMode::Ephemeral, &self.data);
         let place =
             Place::protected(&self.client, &self.path, &prefix, mode, data, &self.acl).await?;
-        // Only now it is certain that it was still the writer when it came.
+        // The owner may have lost the write lock while this place was created, so check once more.
         if reenter(&self.client, &owned.writing).await?.is_none() {
             return Err(Error::Deleted(writing.path().to_owned()));
         }
         Ok(Some(Guard::of(Held::new(&self.client, place, events))))
     }
 
-    /// A guard to write that an owner gets because of what it holds.
+    /// A write guard for an owner that already holds the write lock.
     async fn write_again(&self, owned: &Owned) -> Result<Option<Guard>> {
         let guard = reenter(&self.client, &owned.writing).await?;
         if guard.is_none() && owned.reading.strong_count() > 0 {

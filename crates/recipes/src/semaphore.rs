@@ -7,13 +7,13 @@ use crate::layout::Layout;
 use crate::place::Place;
 use crate::{Error, Held, Lock, News, Result, Token, path};
 
-/// What a lease's name begins with, behind the prefix of a protected create.
+/// The beginning of a lease's name, after the prefix of a protected create.
 const LEASE: &str = "lease-";
 
-/// A number of leases, given out in the order in which they are asked for. Curator's
-/// `InterProcessSemaphoreV2` of the same znode counts these leases, and this one counts Curator's.
+/// A number of leases, granted in the order of the requests. It is compatible with Curator's
+/// `InterProcessSemaphoreV2` of the same znode: each counts the leases of the other.
 ///
-/// All have to use the same number of leases, or the same [`SharedCount`].
+/// All processes must use the same number of leases, or the same [`SharedCount`].
 ///
 /// ```text
 /// PATH/locks    a mutex, Curator's InterProcessMutex: its holder asks for a lease
@@ -43,7 +43,7 @@ pub struct Semaphore {
     data: Vec<u8>,
 }
 
-/// How many leases there are.
+/// The source of the number of leases.
 #[derive(Clone, Debug)]
 enum Max {
     Fixed(usize),
@@ -51,8 +51,8 @@ enum Max {
 }
 
 impl Semaphore {
-    /// The semaphore below this znode, with so many leases. Missing znodes are created with this
-    /// ACL.
+    /// The semaphore below this znode, with this number of leases. Missing znodes are created with
+    /// this ACL.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -66,8 +66,8 @@ impl Semaphore {
         Self::of(client, path, Max::Fixed(leases), acl)
     }
 
-    /// As [`Semaphore::new`], with as many leases as a count says. When it shrinks, leases stay
-    /// until they are given back; nobody gets another one before.
+    /// As [`Semaphore::new`], but the number of leases is the value of `leases`. If it shrinks, the
+    /// holders keep their leases, and no further lease is granted until enough are released.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -99,7 +99,7 @@ impl Semaphore {
         }
     }
 
-    /// Says who asks: the data of the leases' znodes.
+    /// Names the holder to other participants: these are the data of the leases' znodes.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -118,11 +118,11 @@ impl Semaphore {
 
     /// Waits for a lease.
     ///
-    /// Dropping the future gives up the place in line, and the lease if there is one already.
+    /// Dropping the future gives up the place in line, and the lease if it was granted already.
     ///
     /// # Errors
-    /// Those of [`Client::create_protected`] and of reading; [`Error::Deleted`] when somebody
-    /// removed the place in line.
+    /// The errors of [`Client::create_protected`] and of reading. [`Error::Deleted`] if another
+    /// process deleted the place in line.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -139,7 +139,8 @@ impl Semaphore {
         loop {
             let (leases, events, given_back) = self.look().await?;
             if is_granted(&place, &leases, limit.now)? {
-                // The next one asks as soon as this place is gone; nobody waits for that here.
+                // The next contender continues when this place is deleted. This caller does not
+                // wait for the deletion.
                 drop(first);
                 return Ok(Lease(Held::new(&self.client, place, events)));
             }
@@ -150,11 +151,11 @@ impl Semaphore {
         }
     }
 
-    /// Waits for several leases. It takes one after the other, and others that want several do the
-    /// same: two that want more than half of them may wait for each other.
+    /// Waits for several leases. It takes one after the other, as other callers do: two callers
+    /// that each want more than half of the leases can deadlock.
     ///
     /// # Errors
-    /// As [`Semaphore::acquire`]; what was got is given back.
+    /// As for [`Semaphore::acquire`]. Leases that were already acquired are released.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -172,10 +173,10 @@ impl Semaphore {
         Ok(leases)
     }
 
-    /// A lease, if there is one and nobody waits for it; does not wait.
+    /// A lease if one is free and no other process waits for it; `None` otherwise. Does not wait.
     ///
     /// # Errors
-    /// As [`Semaphore::acquire`].
+    /// As for [`Semaphore::acquire`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -196,17 +197,19 @@ impl Semaphore {
             place.leave().await?;
             None
         };
-        // Others that do not wait either find no trace of this one.
+        // Another caller that does not wait must not find this place in line, so wait for its
+        // deletion.
         match first.release().await {
             Err(error) if error.is_session_over() => Err(error),
             _ => Ok(granted),
         }
     }
 
-    /// The names of those who hold a lease or are the next to get one, see [`Semaphore::named`].
+    /// The names of the holders and of the contender that gets the next lease, see
+    /// [`Semaphore::named`].
     ///
     /// # Errors
-    /// Those of reading.
+    /// The errors of reading.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -243,8 +246,7 @@ impl Semaphore {
         Place::in_line(&self.client, &self.leases, LEASE, &self.data, &self.acl).await
     }
 
-    /// The leases, what happens to the session since then, and what will tell of another number of
-    /// leases.
+    /// The leases, the session's events since this read, and a watch on the list of leases.
     async fn look(&self) -> Result<(Vec<String>, SessionEvents, Watch)> {
         let look = || async {
             let events = self.client.session_events();
@@ -266,18 +268,18 @@ impl Semaphore {
     }
 }
 
-/// How many leases there are, as that changes.
+/// The number of leases, and its changes.
 struct Limit {
     now: usize,
-    /// `None` when it does not.
+    /// `None` if the number is fixed.
     changes: Option<CountChanges>,
 }
 
 impl Limit {
-    /// Waits for another number. It may be dropped, and called again.
+    /// Waits until the number changes. The future may be dropped and called again.
     async fn change(&mut self) -> Result<()> {
         match &mut self.changes {
-            // Below zero there are as few as at zero.
+            // A negative number counts as zero.
             Some(changes) => self.now = usize::try_from(changes.next().await?.value).unwrap_or(0),
             None => std::future::pending().await,
         }
@@ -285,7 +287,7 @@ impl Limit {
     }
 }
 
-/// Whether the lease in this place is one of those there are.
+/// Whether the lease in this place is among the first `max` leases.
 ///
 /// Source: `InterProcessSemaphoreV2.internalAcquire1Lease`.
 fn is_granted(place: &Place, leases: &[String], max: usize) -> Result<bool> {
@@ -296,7 +298,7 @@ fn is_granted(place: &Place, leases: &[String], max: usize) -> Result<bool> {
     }
 }
 
-/// A lease, until this is released or dropped, or the session ends.
+/// A granted lease. It lasts until it is released, this value is dropped, or the session ends.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -316,9 +318,9 @@ fn is_granted(place: &Place, leases: &[String], max: usize) -> Result<bool> {
 pub struct Lease(Held);
 
 impl Lease {
-    /// What to show to those outside of the ensemble: the transaction that created the lease's
-    /// znode. Several leases are held at a time, so whoever checks it keeps the largest token of
-    /// each lease's znode, not one of all.
+    /// The token to present to resources outside the ensemble: the zxid of the transaction that
+    /// created the lease's znode. Several leases are held at the same time. So a resource must
+    /// remember the largest token of each lease's znode, not one token for all leases.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -333,7 +335,7 @@ impl Lease {
         self.0.token()
     }
 
-    /// The lease's znode.
+    /// The path of the lease's znode.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -347,7 +349,7 @@ impl Lease {
         self.0.path()
     }
 
-    /// Waits until there is something that the holder should know, as [`Held::news`].
+    /// Waits until there is news for the holder, as [`Held::news`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -363,7 +365,7 @@ impl Lease {
         self.0.news().await
     }
 
-    /// Waits until the lease is not held any more, as [`Held::lost`].
+    /// Waits until the lease is lost, as [`Held::lost`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -379,10 +381,10 @@ impl Lease {
         self.0.lost().await;
     }
 
-    /// Gives the lease back, and returns when that is done.
+    /// Releases the lease, and returns when it is released.
     ///
     /// # Errors
-    /// As [`Held::release`].
+    /// As for [`Held::release`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

@@ -6,16 +6,16 @@ use zebu_client::{Acls, Client, CreateMode, ErrorCode, ErrorKind, Retry, Version
 
 use crate::{Result, path};
 
-/// A child of this name means that somebody is changing settings one by one: they are not to be
-/// read.
+/// A child with this name means that another tool is changing settings one by one, so readers must
+/// wait.
 const INVALID: &str = "invalid";
 
-/// Settings: each is a child of one znode. Writers change several in one transaction; readers see
-/// all of a change, or nothing of it.
+/// Settings: each is a child of one znode. Writers change several settings in one transaction.
+/// Readers see all of a change or nothing of it.
 ///
-/// Who writes also writes the parent, so that readers watch one znode, however many settings there
-/// are. Other tools can change settings, too: with [`Settings::hold`] they make readers wait until
-/// they are done.
+/// Each writer also writes the parent, so that a reader watches one znode, however many settings
+/// there are. A tool that cannot change settings in one transaction calls [`Settings::hold`] before
+/// and [`Settings::release`] after its changes; meanwhile readers wait.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -38,7 +38,7 @@ pub struct Settings {
     path: String,
     acl: Acls,
     seen: Option<Snapshot>,
-    /// On the parent's data, and on its children.
+    /// Watches on the parent's data and on its children.
     watches: Option<(Watch, Watch)>,
 }
 
@@ -55,13 +55,13 @@ pub struct Settings {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// Grows with each change that was made through [`Settings`].
+    /// Grows with each change made through [`Settings`].
     pub version: i32,
-    /// By name.
+    /// The settings by name.
     pub values: BTreeMap<String, Vec<u8>>,
 }
 
-/// A reader of its own, which has seen nothing yet.
+/// A clone is an independent reader that has seen nothing yet.
 impl Clone for Settings {
     fn clone(&self) -> Self {
         Self::new(&self.client, &self.path, &self.acl)
@@ -69,7 +69,7 @@ impl Clone for Settings {
 }
 
 impl Settings {
-    /// The settings below this znode, which is created with this ACL when it is missing.
+    /// The settings below this znode. The znode is created with this ACL if it is missing.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -84,14 +84,15 @@ impl Settings {
         Self { client, path: path.to_owned(), acl, seen: None, watches: None }
     }
 
-    /// Changes settings, all of these or none; `None` removes one. Returns the new version.
+    /// Changes settings: all of these changes happen, or none. `None` removes a setting. Returns
+    /// the new version.
     ///
-    /// Of two who change the same at the same time the later one wins.
+    /// If two writers change the same setting at the same time, the later write wins.
     ///
     /// # Errors
-    /// [`Error::Name`](crate::Error::Name) for a name that no child can have, and for `invalid`,
-    /// which makes readers wait. Those of the requests. After [`ErrorKind::Unknown`] they may have
-    /// been changed; changing them again does no harm.
+    /// [`Error::Name`](crate::Error::Name) for an invalid child name, and for the reserved name
+    /// `invalid`. Otherwise the errors of the requests. After [`ErrorKind::Unknown`] the settings
+    /// may have been changed; changing them again does no harm.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -113,8 +114,8 @@ impl Settings {
                 Ok(version) => return Ok(version),
                 Err(error) => error,
             };
-            // Somebody else was there in between: what has to be created or written is another
-            // matter now.
+            // Another writer was faster. Look again which children must be created and which must
+            // be written.
             let is_race = matches!(error.kind(), ErrorKind::Gone | ErrorKind::Conflict);
             attempts -= 1;
             if !is_race || attempts == 0 {
@@ -152,11 +153,11 @@ impl Settings {
         Retry::default().writes(commit).await
     }
 
-    /// Makes readers wait from now on, for those who cannot change settings in one transaction:
-    /// they keep what they have until [`Settings::release`].
+    /// Makes readers wait until [`Settings::release`]. Meanwhile they keep the settings that they
+    /// have read. This is for programs that cannot change settings in one transaction.
     ///
     /// # Errors
-    /// Those of [`Client::create`].
+    /// The errors of [`Client::create`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -180,10 +181,10 @@ impl Settings {
         }
     }
 
-    /// Lets readers read again.
+    /// Lets readers continue.
     ///
     /// # Errors
-    /// Those of [`Client::delete`].
+    /// The errors of [`Client::delete`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -201,11 +202,11 @@ impl Settings {
         }
     }
 
-    /// Waits until the settings are others than last time; the first time, only while they are
-    /// held.
+    /// Waits until the settings differ from the last result. The first call waits only while
+    /// readers are [held](Settings::hold).
     ///
     /// # Errors
-    /// Those of reading, when repeating it did not help; the session is over.
+    /// The errors of reading, if repeated attempts failed; the session has ended.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -229,14 +230,14 @@ impl Settings {
                     self.seen = Some(snapshot.clone());
                     return Ok(snapshot);
                 }
-                // As before, or held: the watches will tell.
+                // The settings are unchanged, or readers must wait: wait for the watches.
                 _ => {}
             }
         }
     }
 
-    /// Reads everything; `None` while readers have to wait. Repeated while somebody writes
-    /// meanwhile.
+    /// Reads all settings; `None` while readers must wait. Reads again if a writer changes
+    /// something meanwhile.
     async fn look(&mut self) -> Result<Option<Snapshot>> {
         loop {
             let read = || async {
@@ -255,7 +256,8 @@ impl Settings {
                     .iter()
                     .map(|name| self.client.get_data(&path::join(&self.path, name)))
                     .collect();
-                // Asked for behind all others: nothing has changed in between if this has not.
+                // This request is the last one: if the parent is unchanged, all reads before it
+                // show the same version.
                 let after = self.client.exists(&self.path);
                 let mut values = BTreeMap::new();
                 for (name, read) in names.iter().zip(reads) {

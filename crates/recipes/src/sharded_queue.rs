@@ -1,5 +1,5 @@
-//! A queue divided over several: for more items than one znode should have as children, and more
-//! workers than one line can serve.
+//! A queue divided into several shards, for more items than one znode should have as children and
+//! more workers than one line can serve.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -10,8 +10,9 @@ use zebu_client::{Acls, Client};
 
 use crate::{Item, Queue, Result, path};
 
-/// So many queues as one. Items go in and come out in the order of one queue, not of all: those of
-/// a lower priority in one may be taken before those of a higher in another.
+/// Several queues used as one. The order of priorities holds within each shard, not across shards:
+/// an item with a higher priority number may be taken from one shard before an item with a lower
+/// number from another.
 ///
 /// ```text
 /// PATH/shard-000    the first queue, and so on
@@ -33,12 +34,13 @@ use crate::{Item, Queue, Result, path};
 #[derive(Clone, Debug)]
 pub struct ShardedQueue {
     shards: Vec<Queue>,
-    /// Where the next item is put, and looked for first.
+    /// The shard that the next call begins with.
     next: Arc<AtomicUsize>,
 }
 
 impl ShardedQueue {
-    /// The queues below this znode; all have to use the same number of them. One at least.
+    /// The queues below this znode. All programs must use the same number of shards. Zero counts as
+    /// one.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -51,16 +53,16 @@ impl ShardedQueue {
     pub fn new(client: &Client, path: &str, shards: usize, acl: &Acls) -> Self {
         let shard =
             |number| Queue::new(client, &path::join(path, &format!("shard-{number:03}")), acl);
-        // Programs that start together do not begin with the same one.
+        // Different sessions begin with different shards.
         let first = usize::try_from(client.session_id().0.unsigned_abs() % 1024).unwrap_or(0);
         let shards = (0..shards.max(1)).map(shard).collect();
         Self { shards, next: Arc::new(AtomicUsize::new(first)) }
     }
 
-    /// Puts an item into one of the queues, each in turn.
+    /// Puts an item into one of the shards, each shard in turn.
     ///
     /// # Errors
-    /// As [`Queue::put`].
+    /// As for [`Queue::put`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -75,12 +77,12 @@ impl ShardedQueue {
         self.shards[self.turn()].put(data, priority).await
     }
 
-    /// Takes an item out of any of the queues, as [`Queue::take`].
+    /// Takes an item from any shard, as [`Queue::take`].
     ///
     /// Dropping the future takes nothing.
     ///
     /// # Errors
-    /// As [`Queue::take`].
+    /// As for [`Queue::take`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -95,7 +97,8 @@ impl ShardedQueue {
         let mut taking: Vec<_> = self.shards.iter().map(|shard| Box::pin(shard.take())).collect();
         let first = self.turn();
         taking.rotate_left(first);
-        // What the others have taken at the same moment goes back with their futures.
+        // Items that other shards have granted at the same moment go back when their futures are
+        // dropped.
         poll_fn(|cx| {
             let mut taken = taking.iter_mut().map(|taking| taking.as_mut().poll(cx));
             taken.find(Poll::is_ready).unwrap_or(Poll::Pending)
@@ -103,10 +106,10 @@ impl ShardedQueue {
         .await
     }
 
-    /// How many items there are in all queues, also those that somebody works on.
+    /// Number of items in all shards, including those that workers have taken.
     ///
     /// # Errors
-    /// Those of reading.
+    /// The errors of reading.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -124,10 +127,10 @@ impl ShardedQueue {
         Ok(len)
     }
 
-    /// Whether there is no item in any of the queues.
+    /// Whether no shard has an item.
     ///
     /// # Errors
-    /// Those of reading.
+    /// The errors of reading.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

@@ -5,8 +5,8 @@ use zebu_client::{Acls, Client, CreateMode, ErrorKind, Retry, Version};
 use crate::Result;
 use crate::counts::create_with_parents;
 
-/// A barrier that is closed while its znode exists, as Curator's `DistributedBarrier` of the same
-/// znode.
+/// A barrier that is closed while its znode exists. It is compatible with Curator's
+/// `DistributedBarrier` of the same znode.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -32,7 +32,8 @@ pub struct Barrier {
 }
 
 impl Barrier {
-    /// The barrier in this znode, which is created, as are its parents, with this ACL.
+    /// The barrier in this znode. Closing the barrier creates the znode and its missing parents
+    /// with this ACL.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -46,10 +47,10 @@ impl Barrier {
         Self { client: client.clone(), path: path.to_owned(), acl: acl.clone() }
     }
 
-    /// Closes the barrier, which may be closed already. It stays closed when this process ends.
+    /// Closes the barrier. It may be closed already. It stays closed when this process ends.
     ///
     /// # Errors
-    /// Those of creating.
+    /// The errors of creating.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -65,10 +66,10 @@ impl Barrier {
         create_with_parents(&self.client, &self.path, &self.acl, create).await.map(drop)
     }
 
-    /// Opens the barrier, which may be open already.
+    /// Opens the barrier. It may be open already.
     ///
     /// # Errors
-    /// Those of deleting.
+    /// The errors of deleting.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -88,7 +89,7 @@ impl Barrier {
     /// Waits until the barrier is open. Dropping the future removes its watch.
     ///
     /// # Errors
-    /// Those of reading; the session is over.
+    /// The errors of reading; the session has ended.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

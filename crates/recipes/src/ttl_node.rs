@@ -1,4 +1,4 @@
-//! A TTL znode: outlives its session, but not the program for long.
+//! A TTL znode, which outlives its session but is deleted soon after its program ends.
 
 use std::time::Duration;
 
@@ -6,18 +6,19 @@ use zebu_client::{Acls, Client, CreateMode};
 
 use crate::{Error, PersistentNode, Result};
 
-/// The znode is touched so often while its time to live passes.
+/// How often the znode is touched within its time to live.
 ///
 /// Source: `PersistentTtlNode.DEFAULT_TOUCH_SCHEDULE_FACTOR`.
 const TOUCHES: u32 = 2;
 
-/// A znode that is kept as a [`PersistentNode`], does not belong to the session, and goes some time
-/// after nobody keeps it any more: Curator's `PersistentTtlNode`.
+/// A znode that is kept like a [`PersistentNode`] but does not belong to the session. It is deleted
+/// some time after the last program stops keeping it. Compatible with Curator's
+/// `PersistentTtlNode`.
 ///
-/// A child `touch` is written twice in the time to live. When that stops, the servers delete the
-/// child, and then the znode itself. So dropping this leaves the znode for its time to live, in
-/// which another program, or this one with another session, may go on with it. The servers must be
-/// configured for such znodes (`extendedTypesEnabled`).
+/// The program writes a child `touch` twice in each time to live. When the writes stop, the servers
+/// delete the child, and then the znode itself. So after dropping this value the znode stays for
+/// its time to live. Within this time another program, or another session of this program, may
+/// continue to keep it. The servers must allow TTL znodes (`extendedTypesEnabled`).
 ///
 /// ```no_run
 /// # async fn example(client: zebu_client::Client) -> zebu_recipes::Result<()> {
@@ -37,11 +38,11 @@ pub struct TtlNode {
 }
 
 impl TtlNode {
-    /// Creates the znode, and its parents, and keeps it; returns when it is there. `ttl` is what
-    /// [`CreateMode::Ttl`] takes.
+    /// Creates the znode and its missing parents, and keeps it. Returns when the znode exists.
+    /// `ttl` is the time to live of [`CreateMode::Ttl`].
     ///
     /// # Errors
-    /// As [`PersistentNode::keep`]; those of creating a znode with a time to live.
+    /// As for [`PersistentNode::keep`], and the errors of creating a TTL znode.
     ///
     /// ```no_run
     /// # async fn example(client: zebu_client::Client) -> zebu_recipes::Result<()> {
@@ -76,7 +77,7 @@ impl TtlNode {
         self.node.set_data(data).await
     }
 
-    /// Waits until the znode is kept no more, as [`PersistentNode::lost`].
+    /// Waits until the znode is no longer kept, as [`PersistentNode::lost`].
     ///
     /// ```no_run
     /// # async fn example(node: zebu_recipes::TtlNode) {
@@ -87,10 +88,10 @@ impl TtlNode {
         self.node.lost().await
     }
 
-    /// Keeps the znode no more, and leaves it for its time to live.
+    /// Stops keeping the znode. The znode stays for its time to live.
     ///
     /// # Errors
-    /// Why the znode was not kept any more before.
+    /// The reason why the znode was no longer kept before this call.
     ///
     /// ```no_run
     /// # async fn example(node: zebu_recipes::TtlNode) -> zebu_recipes::Result<()> {

@@ -1,12 +1,12 @@
-//! The data of a znode, and how they change.
+//! The data of a znode, and their changes.
 
 use zebu_client::{Client, ErrorKind, Retry, Stat, Watch};
 
 use crate::Result;
 
-/// The data of a znode, read again whenever they have changed.
+/// The data of a znode, read again after each change.
 ///
-/// Between two looks they may have changed several times.
+/// Several changes may happen between two reads.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -26,14 +26,14 @@ use crate::Result;
 pub struct Value {
     client: Client,
     path: String,
-    /// The transaction that made it what it was; `None` while it did not exist.
+    /// The zxid of the last change that was seen; `None` inside if the znode did not exist.
     seen: Option<Option<zebu_client::Zxid>>,
-    /// Fires when there is something else to see.
+    /// Fires when the znode changes.
     watch: Option<Watch>,
 }
 
 impl Value {
-    /// What this znode says, which need not exist.
+    /// The data of this znode, which need not exist.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -46,13 +46,13 @@ impl Value {
         Self { client: client.clone(), path: path.to_owned(), seen: None, watch: None }
     }
 
-    /// Waits until the znode was written, created or deleted since the last time; the first time,
-    /// it does not wait. `None` while it does not exist.
+    /// Waits until the znode is written, created or deleted; the first call does not wait. `None`
+    /// while the znode does not exist.
     ///
-    /// May be dropped, and called again, without missing anything.
+    /// The future may be dropped and called again without missing a change.
     ///
     /// # Errors
-    /// Those of reading, when repeating it did not help; the session is over.
+    /// The errors of reading, if repeated attempts failed; the session has ended.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -92,7 +92,7 @@ impl Value {
                 self.watch = Some(watch);
                 return Ok(None);
             }
-            // It was created in between.
+            // The znode was created between the two reads.
         }
     }
 }

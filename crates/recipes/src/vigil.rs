@@ -6,35 +6,35 @@ use zebu_client::{Client, SessionEvents, SessionState, Watch};
 
 use crate::place::is_passing;
 
-/// The data of a holder's znode once somebody has asked for it with another library: after the
-/// original's description of locks, and Curator's. Here the holder's own data may be written again:
-/// the new version says that it is asked for.
+/// Data that a process with another library writes into a holder's znode to ask for the lock: the
+/// original's description of locks uses the first, Curator the second. A process with this crate
+/// writes the holder's own data again, and the new version is the request.
 const WANTED: [&[u8]; 2] = [b"unlock", b"__REVOKE__"];
 
-/// What a holder should know.
+/// News for a holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum News {
-    /// The connection is lost: others may hold the lock by now. Stop what it protects until there
-    /// is other news.
+    /// The connection is lost: another process may hold the lock by now. Stop using the protected
+    /// resource until the next news.
     Suspended,
-    /// There is a connection again, and the lock was held all the time.
+    /// The connection is restored, and the lock was held all the time.
     Resumed,
-    /// Somebody asks for it, see [`Lock::ask_back`](crate::Lock::ask_back).
+    /// Another process asks for the lock, see [`Lock::ask_back`](crate::Lock::ask_back).
     Wanted,
-    /// It is not held any more: the session is over, or somebody deleted the holder's znode.
+    /// The lock is lost: the session has ended, or another process deleted the holder's znode.
     Lost,
 }
 
-/// Tells the holder of a znode how it stands.
+/// Reports news about the znode of a holder.
 #[derive(Debug)]
 pub(crate) struct Vigil {
     client: Client,
     path: String,
     events: SessionEvents,
-    /// On the holder's own znode.
+    /// Watches the holder's own znode.
     watch: Option<Watch>,
     is_suspended: bool,
-    /// Somebody asks for it; `None` once the holder was told.
+    /// Whether another process asks for the lock; `None` after the holder was told.
     is_wanted: Option<bool>,
 }
 
@@ -44,13 +44,12 @@ impl Vigil {
         Self { client, path, events, watch: None, is_suspended: false, is_wanted: Some(false) }
     }
 
-    /// Waits until it is lost. It may be dropped, and called again.
+    /// Waits until the lock is lost. The future may be dropped and called again.
     pub(crate) async fn lost(&mut self) {
         while self.news().await != News::Lost {}
     }
 
-    /// Waits until there is something that the holder should know. It may be dropped, and called
-    /// again.
+    /// Waits until there is news for the holder. The future may be dropped and called again.
     pub(crate) async fn news(&mut self) -> News {
         loop {
             if let Some(news) = self.look().await {
@@ -83,7 +82,7 @@ impl Vigil {
         }
     }
 
-    /// Reads the holder's znode, and watches it, unless that is done already.
+    /// Reads the holder's znode and sets a watch, unless one is set already.
     async fn look(&mut self) -> Option<News> {
         if self.watch.is_some() || self.client.state() != SessionState::Connected {
             return None;

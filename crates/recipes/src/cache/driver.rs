@@ -31,7 +31,7 @@ struct Flight {
     read: Read,
     content: Content,
     children: Option<Pending<(Vec<String>, Stat)>>,
-    /// The content has arrived, the children have not.
+    /// The content, if it has arrived before the list of children.
     arrived: Option<(Bytes, Stat)>,
 }
 
@@ -117,17 +117,17 @@ async fn wait(client: &Client) -> Result<()> {
     Ok(client.connected().await?)
 }
 
-/// Why everything is read again.
+/// The reason why everything is read again.
 enum Interruption {
     /// Events were lost.
     Missed,
     /// The watch was removed.
     Unheard,
-    /// A read came to nothing.
+    /// A read failed.
     Failed,
 }
 
-/// Reads everything, and then what changes.
+/// Reads everything, then follows the changes.
 async fn follow(
     client: &Client,
     shared: &Shared,
@@ -147,7 +147,7 @@ async fn follow(
                 None => std::future::pending().await,
             }
         };
-        // What has happened is heard first: an answer settles what is known.
+        // Events are handled before answers, because an answer marks its path as up to date.
         tokio::select! {
             biased;
             notice = watch.next() => match notice {
@@ -180,7 +180,7 @@ fn take_off(client: &Client, shared: &Shared, read: Read) -> Flight {
     Flight { read, content, children, arrived: None }
 }
 
-/// What has to be watched to see so far.
+/// The watch that reports all changes down to this depth.
 pub(super) fn watch_mode(depth: Depth) -> WatchMode {
     match depth {
         Depth::Node => WatchMode::Persistent,

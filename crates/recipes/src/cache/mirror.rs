@@ -13,7 +13,7 @@ use crate::path;
 
 use super::{Change, Znode};
 
-/// How far a cache looks.
+/// How deep a cache looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Depth {
     /// The znode itself.
@@ -24,39 +24,39 @@ pub(super) enum Depth {
     Tree,
 }
 
-/// How much a cache may keep.
+/// The limits of a cache.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) nodes_max: usize,
-    /// Paths and data together.
+    /// Maximum bytes of paths and data together.
     pub(super) bytes_max: usize,
 }
 
-/// More is there than a cache may keep.
+/// The znodes exceed the limits of the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TooLarge;
 
-/// A read that is wanted.
+/// A read that the driver must make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Read {
     pub(super) path: String,
-    /// Whether its children are wanted, too.
+    /// Whether to read the list of children, too.
     pub(super) lists: bool,
 }
 
-/// What a read has found.
+/// The result of a read.
 #[derive(Debug)]
 pub(super) enum Found {
-    /// The znode, and the names of its children if they were asked for.
+    /// The znode, and the names of its children if they were requested.
     There(Znode, Vec<String>),
-    /// No znode, or one that the client may not read.
+    /// No znode, or a znode that the client may not read.
     Gone,
 }
 
 #[derive(Debug)]
 struct Kept {
     znode: Arc<Znode>,
-    /// The last walk that has seen it.
+    /// The last walk that has seen this znode.
     walk: u64,
 }
 
@@ -66,17 +66,17 @@ pub(super) struct Mirror {
     depth: Depth,
     limits: Limits,
     znodes: BTreeMap<String, Kept>,
-    /// Of paths and data in `znodes`.
+    /// Bytes of the paths and data in `znodes`.
     bytes: usize,
     /// Grows whenever everything is read again.
     walk: u64,
-    /// Paths in the order in which they are read. Each stands in `wanted`, too, and there once.
+    /// Paths to read, in order. Each path is also in `wanted`, and only once in this queue.
     queue: VecDeque<String>,
-    /// Whether the children of a queued path are wanted.
+    /// Whether to read the children of a queued path.
     wanted: BTreeMap<String, bool>,
-    /// Reads that are not answered.
+    /// Number of reads in flight.
     reading: usize,
-    /// Whether changes are heard of.
+    /// Whether events of changes arrive.
     is_heard: bool,
     is_current: bool,
 }
@@ -101,7 +101,8 @@ impl Mirror {
         }
     }
 
-    /// Everything is read again. Reads that are not answered are forgotten: nobody may report them.
+    /// Reads everything again. The reads in flight are forgotten: the driver must not report their
+    /// answers.
     pub(super) fn restart(&mut self) {
         self.walk += 1;
         self.reading = 0;
@@ -112,13 +113,13 @@ impl Mirror {
         self.want(self.root.clone(), self.depth != Depth::Node);
     }
 
-    /// Nothing is heard of changes until [`Mirror::restart`].
+    /// Records that no events arrive until [`Mirror::restart`].
     pub(super) fn suspend(&mut self) {
         self.is_heard = false;
         self.is_current = false;
     }
 
-    /// Something has happened to a znode.
+    /// Records an event of a znode, which must be read again.
     pub(super) fn touch(&mut self, path: &str) -> Result<(), TooLarge> {
         if self.is_in_scope(path) {
             self.want(path.to_owned(), false);
@@ -126,7 +127,7 @@ impl Mirror {
         self.check()
     }
 
-    /// The next read that is to be made.
+    /// The next read that the driver must make.
     pub(super) fn next_read(&mut self) -> Option<Read> {
         let path = self.queue.pop_front()?;
         let lists = self.wanted.remove(&path).unwrap_or_default();
@@ -134,7 +135,7 @@ impl Mirror {
         Some(Read { path, lists })
     }
 
-    /// The answer to a read; `changes` gets what follows from it.
+    /// Handles the answer to a read. Appends the resulting changes to `changes`.
     pub(super) fn answer(
         &mut self,
         read: &Read,
@@ -181,7 +182,7 @@ impl Mirror {
         while let Some((at, kept)) = self.znodes.range(from..).next() {
             let Some(below) = at.strip_prefix(&prefix) else { break };
             from = match below.split_once('/') {
-                // What is below a child comes in one piece, and may be much.
+                // Skips the descendants of a child in one step, because there may be many.
                 Some((child, _)) => behind(&format!("{prefix}{child}")),
                 None => {
                     if !below.is_empty() {
@@ -234,7 +235,8 @@ impl Mirror {
         }
     }
 
-    /// Removes a znode and everything below it: who has none has no descendants either.
+    /// Removes a znode and everything below it. A znode that is not in the cache has no descendants
+    /// there either.
     fn remove(&mut self, path: &str, changes: &mut Vec<Change>) {
         let below = self.znodes.range(path::join(path, "")..).map(|(at, _)| at);
         let inside = path::join(path, "");
@@ -250,8 +252,8 @@ impl Mirror {
         }
     }
 
-    /// When nothing is left to read: what this walk has not seen is looked at, and then everything
-    /// is known.
+    /// Ends a walk when no read is left: znodes that this walk has not seen are read once more.
+    /// After that the cache is current.
     fn settle(&mut self, changes: &mut Vec<Change>) {
         if self.is_current || !self.is_heard || self.reading > 0 || !self.queue.is_empty() {
             return;
@@ -275,14 +277,14 @@ impl Mirror {
     }
 }
 
-/// The first path behind a znode and everything below it, as far as both begin alike.
+/// The first path after a znode and all its descendants in the order of paths.
 fn behind(path: &str) -> String {
-    // The character that follows the slash.
+    // `0` is the character after the slash.
     format!("{path}0")
 }
 
 fn size(znode: &Znode) -> usize {
-    // The path is kept twice, as key and in the znode.
+    // The path is stored twice: as the key and in the znode.
     2 * znode.path.len() + znode.data.len() + size_of::<Stat>()
 }
 
@@ -295,7 +297,7 @@ mod tests {
 
     const LIMITS: Limits = Limits { nodes_max: 100, bytes_max: 10_000 };
 
-    /// A small tree of znodes that stands for the server: path, czxid, mzxid.
+    /// A small tree of znodes in place of a server: path, czxid, mzxid.
     type Server<'a> = &'a [(&'a str, i64, i64)];
 
     fn answer(server: Server<'_>, read: &Read) -> Found {
@@ -341,7 +343,7 @@ mod tests {
         words.join(" ")
     }
 
-    /// Reads until nothing is wanted; the changes.
+    /// Reads until no read is wanted. Returns the changes.
     fn run(mirror: &mut Mirror, server: Server<'_>) -> String {
         let mut changes = Vec::new();
         while let Some(read) = mirror.next_read() {
@@ -397,7 +399,7 @@ mod tests {
         }
     }
 
-    /// Deleted and created again between two reads is two changes.
+    /// A znode that is deleted and created again between two reads is reported as two changes.
     #[test]
     fn another_znode_of_the_same_path_is_another_znode() {
         let mut mirror = mirror("/a", Depth::Tree);
@@ -406,7 +408,8 @@ mod tests {
         assert_eq!(run(&mut mirror, &[("/a", 7, 7)]), "-/a +/a");
     }
 
-    /// What was deleted while nobody listened is found missing, and said before the walk is over.
+    /// A znode that was deleted while no events arrived is found missing, and reported before the
+    /// walk ends.
     #[test]
     fn what_was_missed_is_made_up_for() {
         let mut mirror = mirror("/a", Depth::Tree);
@@ -421,8 +424,8 @@ mod tests {
         assert_eq!(mirror.len(), 3);
     }
 
-    /// An event that comes while its path is being read makes another read: the answer may be
-    /// older.
+    /// An event for a path that is being read causes another read: the answer may be older than the
+    /// event.
     #[test]
     fn an_event_beside_a_read_is_read_again() {
         let mut mirror = mirror("/a", Depth::Node);
@@ -436,7 +439,7 @@ mod tests {
         assert_eq!(run(&mut mirror, &[]), "-/a");
     }
 
-    /// What was answered before the connection was lost makes nothing current.
+    /// Answers from before the connection was lost do not make the cache current.
     #[test]
     fn nothing_is_current_while_nothing_is_heard() {
         let mut mirror = mirror("/a", Depth::Node);
@@ -484,7 +487,7 @@ mod tests {
             }
             assert_eq!(found, Err(TooLarge));
         }
-        // What is gone is not counted.
+        // Deleted znodes do not count towards the limit.
         let mut mirror = Mirror::new("/a", Depth::Tree, Limits { bytes_max: 1200, ..LIMITS });
         mirror.restart();
         for _ in 0..20 {

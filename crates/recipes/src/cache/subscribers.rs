@@ -1,4 +1,4 @@
-//! Readers of a cache's changes, each with a queue that never grows beyond its limit.
+//! Readers of a cache's changes. Each has a queue of limited length.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -8,29 +8,29 @@ use parking_lot::Mutex;
 
 use super::Change;
 
-/// Most changes that wait for one reader.
+/// Maximum number of changes that wait for one reader.
 pub(super) const WAITING_MAX: usize = 1 << 12;
 
 #[derive(Debug, Default)]
 struct Inside {
     changes: VecDeque<Change>,
-    /// More came than fits: what waited is dropped.
+    /// The queue exceeded its limit, so the waiting changes were dropped.
     is_overrun: bool,
     is_closed: bool,
     reader: Option<Waker>,
 }
 
-/// What waits for one reader.
+/// The queue of one reader.
 #[derive(Debug, Default)]
 pub(super) struct Waiting(Mutex<Inside>);
 
-/// What a reader finds.
+/// The next item for a reader.
 #[derive(Debug)]
 pub(super) enum Taken {
     Change(Change),
-    /// Changes were dropped: the reader begins again.
+    /// Changes were dropped: the reader must begin again.
     Overrun,
-    /// There will be no more.
+    /// There will be no more changes.
     Closed,
 }
 
@@ -80,7 +80,7 @@ fn wake(reader: Option<Waker>) {
 
 #[derive(Debug, Default)]
 pub(super) struct Subscribers {
-    /// Readers that were dropped leave with the next change.
+    /// The queues of the readers. Dropped readers are removed when the next change is sent.
     waiting: Vec<Weak<Waiting>>,
     is_closed: bool,
 }

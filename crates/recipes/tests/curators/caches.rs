@@ -1,4 +1,4 @@
-//! Caches: what they have is what the servers have, whatever was missed.
+//! Caches hold what the servers hold, whatever events and answers were lost.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ async fn delete(client: &Client, path: &str) {
     client.delete(path, Version::ANY).await.unwrap();
 }
 
-/// What is there is told first, then what happens.
+/// A new reader receives the content first, then each change.
 #[tokio::test]
 async fn a_tree_is_told_as_it_grows_and_shrinks() {
     let server = Server::start(&[]);
@@ -52,7 +52,7 @@ async fn a_tree_is_told_as_it_grows_and_shrinks() {
     assert_eq!(next(&mut changes).await, "-/app/a/deep=2");
     assert_eq!(cache.len(), 2);
     assert_eq!(cache.get("/app/a").unwrap().data, "3");
-    // Who comes later is told what there is.
+    // A later reader receives the content, too.
     let mut late = cache.changes();
     for expected in ["+/app=0", "+/app/a=3", "Current"] {
         assert_eq!(next(&mut late).await, expected);
@@ -62,7 +62,7 @@ async fn a_tree_is_told_as_it_grows_and_shrinks() {
     assert_eq!(next(&mut changes).await, "+/app/b=");
 }
 
-/// A cache of children hears nothing of grandchildren, one of a znode nothing of children.
+/// A cache of children ignores grandchildren, and a cache of one znode ignores children.
 #[tokio::test]
 async fn a_cache_looks_no_further_than_it_should() {
     let server = Server::start(&[]);
@@ -91,14 +91,14 @@ async fn a_cache_looks_no_further_than_it_should() {
     assert_eq!(children.len(), 2);
     while next(&mut of_node).await != "/app=0>4" && node.get("/app").unwrap().data != "4" {}
     assert_eq!(node.len(), 1);
-    // The whole subtree goes, and comes again.
+    // The whole subtree is deleted and created again.
     client.delete_all("/app").await.unwrap();
     while next(&mut of_node).await != "-/app=4" {}
     create(&client, "/app", "new").await;
     while next(&mut of_node).await != "+/app=new" {}
 }
 
-/// What happened behind a lost connection is told when there is one again.
+/// Changes made while the connection is lost are reported when it is restored.
 #[tokio::test]
 async fn there_is_no_hole_over_a_reconnection() {
     let server = Server::start(&[]);
@@ -116,7 +116,7 @@ async fn there_is_no_hole_over_a_reconnection() {
     gate.close();
     assert_eq!(next(&mut changes).await, "Suspended");
     assert!(!cache.is_current());
-    // Local reads go on.
+    // Reads from the cache still work.
     assert_eq!(cache.get("/app/a").unwrap().data, "1");
     set(&other, "/app/a", "2").await;
     delete(&other, "/app/b/c").await;
@@ -141,7 +141,8 @@ async fn there_is_no_hole_over_a_reconnection() {
     assert_eq!(cache.len(), 4);
 }
 
-/// Whatever frame is lost with its connection, an event or an answer, the cache comes to what is there.
+/// Whichever frame is lost with its connection, an event or an answer, the cache reaches the
+/// server's state.
 #[tokio::test]
 async fn there_is_no_hole_whatever_is_lost() {
     let server = Server::start(&[]);
@@ -149,7 +150,7 @@ async fn there_is_no_hole_whatever_is_lost() {
     let (client, other) = (connect(network.address).await, connect(server.address()).await);
     create(&other, "/app", "").await;
     let cache = Cache::tree(&client, "/app").start();
-    // What the changes say, put together.
+    // The state that follows from the reported changes.
     let mut changes = cache.changes();
     let mut told = BTreeMap::new();
     for round in 0..12 {
@@ -189,7 +190,7 @@ async fn there_is_no_hole_whatever_is_lost() {
     assert_eq!(kept, told);
 }
 
-/// Somebody else's `remove_watches` does not make it deaf.
+/// A `remove_watches` call of the same client does not stop the cache.
 #[tokio::test]
 async fn a_watch_that_is_removed_is_set_again() {
     let server = Server::start(&[]);
@@ -202,7 +203,8 @@ async fn a_watch_that_is_removed_is_set_again() {
     while next(&mut changes).await != "+/app=1" {}
 }
 
-/// A reader that does not read costs no more than its limit, and is told everything again.
+/// The queue of a reader that does not read stays within its limit, and the cache is then reported
+/// to it again.
 #[tokio::test]
 async fn a_slow_reader_begins_again() {
     let server = Server::start(&[]);
@@ -224,7 +226,7 @@ async fn a_slow_reader_begins_again() {
     while cache.len() <= COUNT {
         soon(watching.next()).await.unwrap();
     }
-    // Told before it fell behind, and dropped then.
+    // This change was reported before the reader fell behind. The later ones are dropped.
     assert_eq!(next(&mut changes).await, "+/app=");
     assert_eq!(next(&mut changes).await, "Current");
     assert_eq!(next(&mut changes).await, "Reset");
@@ -234,7 +236,7 @@ async fn a_slow_reader_begins_again() {
     assert_eq!(next(&mut changes).await, "Current");
 }
 
-/// A cache that is dropped, at whatever point, leaves no watch.
+/// A dropped cache leaves no watch, at whatever point it is dropped.
 #[tokio::test]
 async fn a_cache_that_is_dropped_leaves_nothing() {
     let server = Server::start(&[]);
@@ -257,7 +259,7 @@ async fn a_cache_that_is_dropped_leaves_nothing() {
     }
 }
 
-/// It ends with its session, and says so.
+/// A cache ends with its session, and reports that.
 #[tokio::test]
 async fn a_cache_ends_with_its_session() {
     let server = Server::start(&[]);
@@ -277,7 +279,7 @@ async fn a_cache_ends_with_its_session() {
     assert!(cache.get("/zookeeper").is_some());
 }
 
-/// What a client may not read, its cache does not have; and a path that is none is an error.
+/// A cache leaves out znodes that the client may not read. An invalid path is an error.
 #[tokio::test]
 async fn what_may_not_be_read_is_left_out() {
     let server = Server::start(&[]);

@@ -11,7 +11,8 @@ async fn data(client: &Client, path: &str) -> Vec<u8> {
     client.get_data(path).await.unwrap().0.to_vec()
 }
 
-/// The bytes are those of Curator's `SharedCount`, `DistributedAtomicInteger` and `DistributedAtomicLong`.
+/// The bytes in the znodes are those of Curator's `SharedCount`, `DistributedAtomicInteger` and
+/// `DistributedAtomicLong`.
 #[tokio::test]
 async fn numbers_are_written_as_curator_writes_them() {
     let server = Server::start(&[]);
@@ -23,7 +24,7 @@ async fn numbers_are_written_as_curator_writes_them() {
     assert_eq!(data(&client, "/b/int").await, [0, 0, 1, 2]);
     AtomicLong::new(&client, "/c/long", &acl).add(-1).await.unwrap();
     assert_eq!(data(&client, "/c/long").await, [255; 8]);
-    // As in Java.
+    // Overflow wraps around, as in Java.
     let long = AtomicLong::new(&client, "/c/long", &acl);
     long.force_set(i64::MAX).await.unwrap();
     assert_eq!(long.increment().await.unwrap().after, i64::MIN);
@@ -49,16 +50,17 @@ async fn a_shared_value_is_set_by_who_has_seen_it() {
     assert_eq!(mine.try_set(seen.version, "1").await.unwrap(), Some(Version(1)));
     assert_eq!(yours.try_set(seen.version, "2").await.unwrap(), None);
     assert_eq!(soon(changes.next()).await.unwrap().value, b"1");
-    // Written twice is seen at least once, and the last one for certain.
+    // After two writes the reader receives the last value for certain, and the first one possibly.
     yours.set("2").await.unwrap();
     mine.set("3").await.unwrap();
     while soon(changes.next()).await.unwrap().value != b"3" {}
-    // Deleted, it comes back with the seed.
+    // A deleted znode is created again with the seed.
     one.delete("/mode", Version::ANY).await.unwrap();
     while soon(changes.next()).await.unwrap().value != b"seed" {}
 }
 
-/// Many at once: each addition counts once, and those that come too late go on under the lock.
+/// With many writers at once each addition counts once. Writers that lose several races continue
+/// under the lock.
 #[tokio::test]
 async fn every_addition_counts() {
     let server = Server::start(&[]);
@@ -75,7 +77,7 @@ async fn every_addition_counts() {
                         assert_eq!(changed.after, changed.before + 1);
                         added += 1;
                     }
-                    // Those without the lock may be faster even than its holder.
+                    // Writers without the lock may be faster even than its holder.
                     Err(Error::Contended(_)) => {}
                     Err(error) => panic!("{error}"),
                 }
@@ -90,7 +92,8 @@ async fn every_addition_counts() {
     assert_eq!(counter.get().await.unwrap(), 120);
 }
 
-/// Who comes too late goes on under the lock: while somebody else holds it, it waits.
+/// A writer that has lost several races continues under the lock. While another process holds the
+/// lock, it waits.
 #[tokio::test]
 async fn who_comes_too_late_takes_the_lock() {
     let server = Server::start(&[]);
@@ -99,7 +102,7 @@ async fn who_comes_too_late_takes_the_lock() {
     create(&client, "/counter", "\0\0\0\0\0\0\0\0").await;
     let held = zebu_recipes::Mutex::new(&other, "/lock", &acl).acquire().await.unwrap();
     let counter = AtomicLong::new(&client, "/counter", &acl);
-    // Each look of the function's is followed by a write of somebody else's, so no attempt succeeds.
+    // Another writer writes after each call of the function, so no attempt succeeds.
     let (sender, receiver) = std::sync::mpsc::channel::<std::sync::mpsc::Sender<()>>();
     let writing = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -130,7 +133,7 @@ async fn who_comes_too_late_takes_the_lock() {
         changed = &mut late => panic!("{changed:?}"),
         () = soon(in_line) => {}
     }
-    // Dropped, it leaves the line.
+    // Dropping the future gives up the place in line.
     drop(late);
     soon(held.release()).await.unwrap();
     until_empty(&client, "/lock").await;
@@ -142,7 +145,8 @@ async fn who_comes_too_late_takes_the_lock() {
     writing.join().unwrap();
 }
 
-/// Whichever answer is lost, an addition that is reported happened once; otherwise the error says that nobody knows.
+/// Whichever answer is lost, a reported addition happened once. Otherwise the error says that the
+/// outcome is unknown.
 #[tokio::test]
 async fn no_addition_is_reported_wrongly() {
     let server = Server::start(&[]);

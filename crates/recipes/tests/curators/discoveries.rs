@@ -20,7 +20,7 @@ fn instance(id: &str, kind: ServiceType) -> ServiceInstance {
     instance
 }
 
-/// Waits until the provider has these.
+/// Waits until the provider knows exactly these instances.
 async fn until(provider: &Provider, wanted: &str) {
     let mut changes = provider.changes();
     loop {
@@ -41,7 +41,7 @@ async fn owner(client: &Client, path: &str) -> Option<i64> {
     client.exists(path).await.unwrap().map(|stat| stat.ephemeral_owner)
 }
 
-/// The exact znodes, their kinds, and what is in them.
+/// The exact znodes, their create modes, and their data.
 #[tokio::test]
 async fn instances_are_where_curator_has_them() {
     let server = Server::start(&[]);
@@ -73,7 +73,7 @@ async fn instances_are_where_curator_has_them() {
     assert!(discovery.provider("a/b", Random).is_err());
 }
 
-/// One of an earlier session is replaced at once.
+/// An instance of the same service's earlier session is replaced at once.
 #[tokio::test]
 async fn an_instance_of_an_earlier_session_is_replaced() {
     let server = Server::start(&[]);
@@ -86,7 +86,7 @@ async fn an_instance_of_an_earlier_session_is_replaced() {
     drop(earlier);
 }
 
-/// Curator's instances are given out; what is none is not.
+/// The provider returns Curator's instances, and ignores data that are no instance.
 #[tokio::test]
 async fn a_provider_follows_what_is_there() {
     let server = Server::start(&[]);
@@ -107,7 +107,7 @@ async fn a_provider_follows_what_is_there() {
         seen.push_str(&chosen(&provider).await.unwrap().id);
     }
     assert_eq!(seen, "abcabc");
-    // It says something else of itself, and its name stays.
+    // The instance changes its description and keeps its name.
     soon(a.update(|instance| {
         instance.enabled = false;
         instance.id = "z".to_owned();
@@ -121,7 +121,7 @@ async fn a_provider_follows_what_is_there() {
     other.delete("/services/web/c", Version::ANY).await.unwrap();
     soon(a.update(|instance| instance.enabled = true)).await.unwrap();
     until(&provider, "a").await;
-    // A program that dies is not given out.
+    // The instance of a program that has died is no longer returned.
     other.close().await.unwrap();
     until(&provider, "").await;
     client.close().await.unwrap();
@@ -133,7 +133,7 @@ async fn a_provider_follows_what_is_there() {
     soon(over).await;
 }
 
-/// Without a connection it goes by what it knew.
+/// Without a connection the provider returns the instances that it knew.
 #[tokio::test]
 async fn a_provider_gives_out_while_it_is_cut_off() {
     let server = Server::start(&[]);
@@ -154,7 +154,8 @@ async fn a_provider_gives_out_while_it_is_cut_off() {
     until(&provider, "").await;
 }
 
-/// Failures let an instance rest, and are forgotten.
+/// A provider does not return an instance that failed repeatedly. After some time it forgets the
+/// failures.
 #[tokio::test]
 async fn an_instance_that_fails_rests() {
     let server = Server::start(&[]);
@@ -182,7 +183,7 @@ async fn an_instance_that_fails_rests() {
     soon(back).await;
 }
 
-/// A registration that is given up, at whatever point, leaves nothing.
+/// A registration leaves no znode, at whatever point its future is dropped.
 #[tokio::test]
 async fn a_registration_that_is_given_up_leaves_nothing() {
     let server = Server::start(&[]);

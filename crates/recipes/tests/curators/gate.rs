@@ -1,11 +1,11 @@
-//! A network that can be closed.
+//! A proxy that can cut the network.
 
 use std::net::SocketAddr;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// Forwards connections to a server while it is open.
+/// Forwards connections to a server while the gate is open.
 pub struct Gate {
     pub address: SocketAddr,
     is_open: watch::Sender<bool>,
@@ -35,7 +35,7 @@ impl Gate {
         Self { address, is_open }
     }
 
-    /// Cuts all connections, and lets no new ones through.
+    /// Cuts all connections and refuses new ones.
     pub fn close(&self) {
         self.is_open.send_replace(false);
     }

@@ -10,7 +10,7 @@ use crate::{connect, names, soon, until_empty};
 
 const ID: &str = "_c_0b4f8f1e-5f0c-4a53-9d6e-54b6d1a5d3aa";
 
-/// The name without the id, which has to be one.
+/// The name without the unique id, which must be present.
 fn without_id(name: &str) -> String {
     let (id, rest) = name.strip_prefix("_c_").expect("protected").split_at(36);
     let lengths: Vec<usize> = id.split('-').map(str::len).collect();
@@ -26,13 +26,13 @@ async fn line(client: &Client, path: &str) -> Vec<String> {
     line
 }
 
-/// What Curator creates.
+/// Creates the znode that Curator would create.
 async fn theirs(client: &Client, path: &str, word: &str) -> String {
     let (path, mode) = (format!("{path}/{ID}-{word}"), CreateMode::EphemeralSequential);
     client.create(&path, "10.0.0.1", mode, &Acls::creator()).await.unwrap().path
 }
 
-/// The exact names, and that they are waited for in both directions.
+/// The exact names. Our contenders wait for Curator's, and Curator's for ours.
 #[tokio::test]
 async fn a_mutex_stands_in_curators_line() {
     let server = Server::start(&[]);
@@ -48,7 +48,7 @@ async fn a_mutex_stands_in_curators_line() {
     assert!(too_early.is_err());
     curator.delete(&first, Version::ANY).await.unwrap();
     let mut guard = soon(waiting).await.unwrap();
-    // Curator's revocation is heard, and ours is one of Curator's.
+    // A revocation by Curator is noticed, and ours has Curator's format.
     curator.set_data(guard.path(), "__REVOKE__", Version::ANY).await.unwrap();
     assert_eq!(soon(guard.news()).await, News::Wanted);
     soon(guard.release()).await.unwrap();
@@ -57,7 +57,7 @@ async fn a_mutex_stands_in_curators_line() {
     assert_eq!(curator.get_data(&theirs).await.unwrap().0, "__REVOKE__");
 }
 
-/// Reentrance belongs to an owner.
+/// A lock can be reentered by its owner only.
 #[tokio::test]
 async fn an_owner_enters_again() {
     let server = Server::start(&[]);
@@ -76,10 +76,10 @@ async fn an_owner_enters_again() {
     assert_eq!(stat.czxid, inner.token().0);
     soon(inner.release()).await.unwrap();
     let theirs = soon(other.acquire()).await.unwrap();
-    // The owner of nothing enters nothing again.
+    // An owner that holds nothing cannot reenter.
     assert!(mutex.try_acquire().await.unwrap().is_none());
     drop(theirs);
-    // What was lost is not entered again either, until its guards are gone.
+    // A lost lock cannot be reentered either, until its guards are dropped.
     let mut guard = soon(mutex.acquire()).await.unwrap();
     client.delete(guard.path(), Version::ANY).await.unwrap();
     soon(guard.lost()).await;
@@ -90,7 +90,7 @@ async fn an_owner_enters_again() {
     until_empty(&client, "/lock").await;
 }
 
-/// The exact names; readers together, writers alone, in the order of Curator's.
+/// The exact names. Readers share the lock, and writers exclude all others, in Curator's order.
 #[tokio::test]
 async fn readers_and_writers_stand_in_curators_line() {
     let server = Server::start(&[]);
@@ -102,12 +102,12 @@ async fn readers_and_writers_stand_in_curators_line() {
     let writer = theirs(&curator, "/rw", "__WRIT__").await;
     assert_eq!(one.write().await.unwrap_err(), Error::Upgrade("/rw".to_owned()));
     drop(also);
-    // Behind a writer in line nobody reads, but who reads may go on.
+    // A new reader waits behind a writer in line, but an owner that reads already may reenter.
     soon(soon(one.read()).await.unwrap().release()).await.unwrap();
     assert!(two.try_read().await.unwrap().is_none());
     soon(reading.release()).await.unwrap();
     curator.delete(&writer, Version::ANY).await.unwrap();
-    // A writer may read, in the place of its own, and goes on reading.
+    // A writer may also read, in its own place, and keeps reading after it releases the write lock.
     let writing = soon(one.write()).await.unwrap();
     let behind = theirs(&curator, "/rw", "__WRIT__").await;
     let reading = soon(one.read()).await.unwrap();
@@ -121,7 +121,7 @@ async fn readers_and_writers_stand_in_curators_line() {
     assert!(participants[0].is_shared && !participants[1].is_shared);
     assert!(two.try_read().await.unwrap().is_none());
     curator.delete(&behind, Version::ANY).await.unwrap();
-    // A reader of Curator's keeps a writer out, and no reader.
+    // A reader of Curator's keeps a writer out, but not a reader.
     let reader = theirs(&curator, "/rw", "__READ__").await;
     soon(reading.release()).await.unwrap();
     assert!(two.try_write().await.unwrap().is_none());
@@ -131,7 +131,7 @@ async fn readers_and_writers_stand_in_curators_line() {
     until_empty(&client, "/rw").await;
 }
 
-/// The exact names, and that candidates of Curator's are waited for and seen.
+/// The exact names. Curator's candidates are waited for and listed.
 #[tokio::test]
 async fn candidates_stand_in_curators_lines() {
     let server = Server::start(&[]);
@@ -158,7 +158,7 @@ async fn candidates_stand_in_curators_lines() {
     }
 }
 
-/// Locks that order their lines in another way are not taken beside these.
+/// Locks with another order of contenders are refused in the same znode.
 #[tokio::test]
 async fn no_curator_lock_is_taken_beside_others() {
     let server = Server::start(&[]);
@@ -172,7 +172,7 @@ async fn no_curator_lock_is_taken_beside_others() {
     assert_eq!(soon(both.write()).await.unwrap_err(), foreign);
 }
 
-/// Who gives up leaves the line, at whatever point.
+/// A contender that gives up leaves the line, at whatever point its future is dropped.
 #[tokio::test]
 async fn who_gives_up_leaves_nothing() {
     let server = Server::start(&[]);
@@ -205,7 +205,7 @@ async fn who_gives_up_leaves_nothing() {
     until_empty(&client, "/b").await;
 }
 
-/// RCP-16: every guard has a token and a future that resolves when it is lost.
+/// RCP-16: every guard has a token, and a future that resolves when the lock is lost.
 #[tokio::test]
 async fn every_guard_knows_when_it_is_lost() {
     let server = Server::start(&[]);
@@ -219,7 +219,7 @@ async fn every_guard_knows_when_it_is_lost() {
     let mut reading = soon(ReadWriteLock::new(&client, "/rw", &acl).read()).await.unwrap();
     let tokens = [held.token(), leading.token(), guard.token(), all.tokens()[1], reading.token()];
     assert!(tokens.is_sorted());
-    // Not lost, not resolved.
+    // The future does not resolve while the lock is held.
     for lost in [
         tokio::time::timeout(Duration::from_millis(20), held.lost()).await,
         tokio::time::timeout(Duration::from_millis(20), all.lost()).await,

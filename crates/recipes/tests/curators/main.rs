@@ -1,4 +1,4 @@
-//! Recipes that Curator has, too, against a real server.
+//! The recipes that Curator also has, against a real server.
 
 mod embedded {
     include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in"));
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use zebu_client::{Acls, Client, Connector, CreateMode};
 
-/// Nothing here takes this long unless it hangs.
+/// A test that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn soon<T>(future: impl Future<Output = T>) -> T {
@@ -41,14 +41,14 @@ async fn names(client: &Client, path: &str) -> Vec<String> {
     names
 }
 
-/// Waits for what is done behind somebody's back.
+/// Waits for work that is done in the background.
 #[allow(dead_code)]
 async fn until_empty(client: &Client, path: &str) {
     let mut children = zebu_recipes::Children::of(client, path);
     while soon(children.next()).await.unwrap().is_some_and(|names| !names.is_empty()) {}
 }
 
-/// Every future can be spawned: nothing here has to be on one thread.
+/// Every future is `Send`, so it can be spawned.
 #[allow(dead_code)]
 fn futures_can_be_sent(client: Client) {
     use zebu_recipes as r;

@@ -1,4 +1,4 @@
-//! Znodes that are kept, groups, and the barrier of one znode.
+//! Persistent znodes, groups, and the barrier of one znode.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::gate::Gate;
 use crate::lossy::Lossy;
 use crate::{connect, create, names, soon, until_empty};
 
-/// Waits until the znode is there, or not, in a session or in none.
+/// Waits until the znode's ephemeral owner satisfies the condition. `None`: the znode does not exist.
 async fn owner(client: &Client, path: &str, is_wanted: impl Fn(Option<i64>) -> bool) {
     let mut value = Value::of(client, path);
     while !is_wanted(soon(value.next()).await.unwrap().map(|(_, stat)| stat.ephemeral_owner)) {}
@@ -33,11 +33,11 @@ async fn a_node_comes_back_with_its_data() {
     }
     soon(node.close()).await.unwrap();
     assert_eq!(names(&other, "/kept").await, [""; 0]);
-    // Dropped, it goes behind; it does not come back.
+    // After the drop, the znode is deleted in the background and not created again.
     let node = soon(PersistentNode::keep(&client, "/kept/node", "a", mode, &acl)).await.unwrap();
     drop(node);
     until_empty(&other, "/kept").await;
-    // Nor does a persistent one stay.
+    // A znode of a persistent mode is deleted, too.
     let mode = CreateMode::Persistent;
     let node = soon(PersistentNode::keep(&client, "/kept/node", "a", mode, &acl)).await.unwrap();
     other.delete("/kept/node", Version::ANY).await.unwrap();
@@ -46,7 +46,7 @@ async fn a_node_comes_back_with_its_data() {
     until_empty(&other, "/kept").await;
 }
 
-/// An earlier session's znode is not this one's: it is waited for.
+/// A znode of an earlier session belongs to that session: `keep` waits until it is gone.
 #[tokio::test]
 async fn the_znode_of_another_session_is_waited_for() {
     let server = Server::start(&[]);
@@ -59,14 +59,14 @@ async fn the_znode_of_another_session_is_waited_for() {
     soon(before.close()).await.unwrap();
     let node = soon(keeping).await.unwrap();
     assert_eq!(client.get_data("/node").await.unwrap().0, "new");
-    // It ends with its session, and says so.
+    // Keeping ends with the session, and reports that.
     client.close().await.unwrap();
     assert!(soon(node.lost()).await.is_session_over());
     assert_eq!(node.path(), None);
     assert!(soon(node.close()).await.unwrap_err().is_session_over());
 }
 
-/// The number stays.
+/// The sequence number stays the same.
 #[tokio::test]
 async fn a_sequential_node_comes_back_under_its_name() {
     let server = Server::start(&[]);
@@ -82,7 +82,7 @@ async fn a_sequential_node_comes_back_under_its_name() {
     assert_eq!(names(&client, "/kept").await, [""; 0]);
 }
 
-/// Whichever answer is lost, it is there once, and gone in the end.
+/// Whichever answer is lost, the znode exists once, and is deleted in the end.
 #[tokio::test]
 async fn a_node_is_kept_once() {
     let server = Server::start(&[]);
@@ -111,7 +111,7 @@ async fn a_node_is_kept_once() {
     }
 }
 
-/// A future that is dropped leaves nothing, at whatever point, also while there is no connection.
+/// A dropped future leaves no znode, at whatever point it is dropped, also without a connection.
 #[tokio::test]
 async fn a_node_that_is_given_up_leaves_nothing() {
     let server = Server::start(&[]);
@@ -123,7 +123,7 @@ async fn a_node_that_is_given_up_leaves_nothing() {
         let mode = CreateMode::Persistent;
         let mut keeping = Box::pin(PersistentNode::keep(&client, "/kept/n", "", mode, &acl));
         for poll in 0..polls {
-            // The connection is lost behind one of the steps.
+            // The connection is lost after one of the steps.
             if polls >= 8 && poll == polls - 8 {
                 gate.close();
             }
@@ -144,7 +144,7 @@ async fn a_node_that_is_given_up_leaves_nothing() {
     }
 }
 
-/// It outlives the program by its time to live, and not more.
+/// The znode outlives its program by its time to live, and not longer.
 #[tokio::test]
 async fn a_ttl_node_outlives_its_program() {
     let server =
@@ -152,7 +152,7 @@ async fn a_ttl_node_outlives_its_program() {
     let (client, other) = (connect(server.address()).await, connect(server.address()).await);
     let (ttl, acl) = (Duration::from_millis(400), Acls::creator());
     let node = soon(TtlNode::keep(&client, "/jobs/7", "a", ttl, &acl)).await.unwrap();
-    // Touched again and again, it lives longer than its time.
+    // Touched repeatedly, the znode lives longer than its time to live.
     let mut touched = Value::of(&other, "/jobs/7/touch");
     let mut writes = 0;
     while writes < 5 {
@@ -190,7 +190,7 @@ async fn members_see_each_other() {
     soon(dom.set_data("3")).await.unwrap();
     seen("=/group/dom").await;
     assert_eq!(soon(amy.members()).await.unwrap()["dom"], "3");
-    // Whom somebody throws out comes back.
+    // A member whose znode another client deletes registers again.
     one.delete("/group/dom", Version::ANY).await.unwrap();
     seen("-/group/dom").await;
     seen("+/group/dom").await;
@@ -216,7 +216,7 @@ async fn a_barrier_holds_until_it_is_removed() {
     soon(mine.remove()).await.unwrap();
     soon(waiting).await.unwrap();
     soon(mine.remove()).await.unwrap();
-    // Who does not wait any more watches nothing.
+    // A process that no longer waits leaves no watch.
     soon(mine.set()).await.unwrap();
     let too_early = tokio::time::timeout(Duration::from_millis(200), yours.wait()).await;
     assert!(too_early.is_err());

@@ -1,4 +1,4 @@
-//! Queues with Curator's znodes, and one over several.
+//! Queues with Curator's znodes, and a sharded queue.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
@@ -10,7 +10,7 @@ use crate::embedded::Server;
 use crate::lossy::Lossy;
 use crate::{connect, names, soon, until_empty};
 
-/// One element, `one`, as Curator's `ItemSerializer` writes it.
+/// One element, `one`, in the format of Curator's `ItemSerializer`.
 const ONE: &[u8] = b"\0\x01\0\x01\x01\0\0\0\x03one\x02";
 
 fn text(item: &Item) -> String {
@@ -18,13 +18,13 @@ fn text(item: &Item) -> String {
     elements.iter().map(|element| String::from_utf8_lossy(element)).collect::<Vec<_>>().join(" ")
 }
 
-/// What Curator puts in.
+/// Puts in an item as Curator does.
 async fn theirs(client: &Client, path: &str, data: &[u8]) -> String {
     let (path, mode) = (format!("/jobs/{path}"), CreateMode::PersistentSequential);
     client.create(&path, data, mode, &Acls::creator()).await.unwrap().path
 }
 
-/// The exact names and bytes, and the marks of who works.
+/// The exact names and bytes, and the marks of taken items.
 #[tokio::test]
 async fn items_are_where_curator_has_them() {
     let server = Server::start(&[]);
@@ -35,14 +35,14 @@ async fn items_are_where_curator_has_them() {
     assert_eq!(client.get_data("/jobs/queue-0000000000").await.unwrap().0, ONE);
     let second = theirs(&curator, "queue-", ONE).await;
     theirs(&curator, "queue-", b"broken").await;
-    // Curator works on the first one.
+    // A consumer of Curator's has taken the first item.
     let mode = CreateMode::Ephemeral;
     let lock = "/locks/queue-0000000000";
     curator.create(lock, "", mode, &Acls::creator()).await.unwrap();
     let item = soon(queue.take()).await.unwrap();
     assert_eq!(text(&item), "one");
     assert_eq!(format!("/jobs/{}", item.name()), second);
-    // And cannot take the second one.
+    // Curator cannot take the second item.
     let lock = format!("/locks/{}", item.name());
     curator.create(&lock, "", mode, &Acls::creator()).await.unwrap_err();
     soon(item.finish()).await.unwrap();
@@ -51,7 +51,7 @@ async fn items_are_where_curator_has_them() {
     assert!(matches!(broken.elements(), Err(Error::Foreign(_))));
     soon(broken.finish()).await.unwrap();
     assert_eq!(soon(queue.len()).await.unwrap(), 1);
-    // Curator's consumer dies: the item is free again.
+    // Curator's consumer dies, so its item is free again.
     curator.close().await.unwrap();
     soon(soon(queue.take()).await.unwrap().finish()).await.unwrap();
     assert!(soon(queue.is_empty()).await.unwrap());
@@ -74,7 +74,8 @@ async fn lower_priorities_come_first() {
     assert_eq!(found, "abced");
 }
 
-/// Nothing is taken before its time, and an earlier item that comes later is taken first.
+/// No item is taken before its time. An item with an earlier time is taken first, even if it was
+/// put in later.
 #[tokio::test]
 async fn items_wait_for_their_time() {
     let server = Server::start(&[]);
@@ -90,7 +91,7 @@ async fn items_wait_for_their_time() {
     soon(queue.put(&[b"near"], near)).await.unwrap();
     let item = soon(taking).await.unwrap().unwrap();
     assert_eq!(text(&item), "near");
-    // Whole milliseconds.
+    // Times are in whole milliseconds.
     assert!(SystemTime::now() + Duration::from_millis(1) >= near);
     soon(item.finish()).await.unwrap();
     let too_early = tokio::time::timeout(Duration::from_millis(100), queue.take()).await;
@@ -107,11 +108,11 @@ async fn items_are_taken_out_by_their_ids() {
     for (element, id) in [("1", "b"), ("2", "a/x"), ("3", "b"), ("4", "b")] {
         soon(queue.put(&[element.as_bytes()], id)).await.unwrap();
     }
-    // In the order of putting, whatever the ids.
+    // Items are taken in the order of insertion, whatever their ids are.
     let first = soon(queue.take()).await.unwrap();
     assert_eq!(text(&first), "1");
     assert!(soon(queue.contains("a/x")).await.unwrap());
-    // What somebody works on stays.
+    // A taken item is not removed.
     assert_eq!(soon(queue.remove("b")).await.unwrap(), 2);
     assert!(soon(queue.contains("b")).await.unwrap());
     soon(first.finish()).await.unwrap();
@@ -125,13 +126,13 @@ async fn items_are_taken_out_by_their_ids() {
     assert!(soon(queue.is_empty()).await.unwrap());
 }
 
-/// What is left beside the line is marks.
+/// Waits until only the line's znode is left below the lock path, without marks.
 async fn until_marks_are_gone(client: &Client) {
     let mut children = zebu_recipes::Children::of(client, "/locks");
     while soon(children.next()).await.unwrap().unwrap().len() > 2 {}
 }
 
-/// No item is lost, and none comes twice, whichever answer is.
+/// Whichever answer is lost, no item is lost and none is taken twice.
 #[tokio::test]
 async fn no_item_is_lost() {
     let server = Server::start(&[]);
@@ -159,7 +160,7 @@ async fn no_item_is_lost() {
     }
 }
 
-/// All items come out, once, whoever takes; who gives up takes nothing.
+/// Each item is taken once, by any worker. A worker that gives up takes nothing.
 #[tokio::test]
 async fn shards_are_one_queue() {
     let server = Server::start(&[]);

@@ -10,7 +10,7 @@ use zebu_recipes::{Error, Semaphore, SharedCount};
 use crate::embedded::Server;
 use crate::{connect, names, soon, until_empty};
 
-/// The exact names, and that Curator's leases count.
+/// The exact names. Curator's leases count.
 #[tokio::test]
 async fn leases_are_counted_with_curators() {
     let server = Server::start(&[]);
@@ -29,7 +29,7 @@ async fn leases_are_counted_with_curators() {
     let mut waiting = Box::pin(semaphore.acquire());
     let too_early = tokio::time::timeout(Duration::from_millis(200), &mut waiting).await;
     assert!(too_early.is_err());
-    // Who waits holds Curator's mutex.
+    // A waiting contender holds Curator's mutex.
     let line = names(&client, "/s/locks").await;
     assert!(line[0].contains("-lock-"), "{line:?}");
     curator.delete(&theirs, Version::ANY).await.unwrap();
@@ -44,7 +44,7 @@ async fn leases_are_counted_with_curators() {
     until_empty(&client, "/s/locks").await;
 }
 
-/// Never more than there are, and everybody gets one in the end.
+/// There are never more leases than permitted, and every contender gets one in the end.
 #[tokio::test]
 async fn there_are_never_more_leases_than_there_are() {
     let server = Server::start(&[]);
@@ -69,7 +69,7 @@ async fn there_are_never_more_leases_than_there_are() {
     }
 }
 
-/// More leases wake who waits; fewer take nothing away.
+/// A larger number of leases wakes waiting contenders. A smaller number takes no lease away.
 #[tokio::test]
 async fn a_count_says_how_many_there_are() {
     let server = Server::start(&[]);
@@ -90,7 +90,8 @@ async fn a_count_says_how_many_there_are() {
     assert!(soon(semaphore.try_acquire()).await.unwrap().is_none());
 }
 
-/// Who gives up leaves neither a lease nor a place in line, at whatever point.
+/// A contender that gives up leaves neither a lease nor a place in line, at whatever point its
+/// future is dropped.
 #[tokio::test]
 async fn who_gives_up_leaves_no_lease() {
     let server = Server::start(&[]);

@@ -1,4 +1,4 @@
-//! A network that loses one answer of the server's, and the connection with it.
+//! A proxy that loses one answer of the server, and the connection with it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 /// Forwards connections to a server.
 pub struct Lossy {
     pub address: SocketAddr,
-    /// Answers until the one that is lost; below zero it was lost.
+    /// Number of answers to forward before one is lost. Negative after it was lost.
     left: Arc<AtomicI64>,
 }
 
@@ -29,12 +29,12 @@ impl Lossy {
         Self { address, left }
     }
 
-    /// Loses the answer behind so many others.
+    /// Loses an answer after forwarding this number of others.
     pub fn lose(&self, after: i64) {
         self.left.store(after, Ordering::SeqCst);
     }
 
-    /// Loses nothing any more; returns whether it did.
+    /// Stops losing answers. Returns whether one was lost.
     pub fn heal(&self) -> bool {
         self.left.swap(i64::MAX, Ordering::SeqCst) < 0
     }
@@ -51,7 +51,7 @@ async fn forward(client: TcpStream, server: TcpStream, left: Arc<AtomicI64>) {
             if from_server.read_exact(&mut frame).await.is_err() {
                 return;
             }
-            // The answer to the handshake is not counted, nor are those to pings.
+            // Answers to the handshake and to pings are not counted.
             let is_ping = frame.starts_with(&(-2_i32).to_be_bytes());
             if !is_handshake && !is_ping && left.fetch_sub(1, Ordering::SeqCst) == 0 {
                 return;

@@ -1,4 +1,4 @@
-//! Recipes while answers get lost, one after the other: whichever it is, everything happens once.
+//! Recipes while one answer is lost: whichever answer it is, each operation happens once.
 
 mod embedded {
     include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in"));
@@ -17,7 +17,7 @@ use zebu_recipes::{
 use embedded::Server;
 use lossy::Lossy;
 
-/// Nothing here takes this long unless it hangs.
+/// A test that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 async fn soon<T>(future: impl Future<Output = T>) -> T {
@@ -29,9 +29,11 @@ async fn connect(servers: impl ToString) -> Client {
     soon(connector.connect(&servers.to_string())).await.expect("it connects")
 }
 
-/// Does something with the first answer lost, then with the second, and so on, until it needs no more answers.
+/// Repeats an operation: the first answer is lost, then the second, and so on, until the operation
+/// needs no further answers.
 ///
-/// `act` gets a client whose answers are lost, and a znode of its own; `check` gets another client and that znode.
+/// `act` gets a client whose answers are lost, and the path of a znode. `check` gets another client
+/// and the same path.
 async fn with_every_answer_lost<T>(
     act: impl AsyncFn(&Client, &str) -> Result<T, Error>,
     check: impl AsyncFn(&Client, &str, T),
@@ -42,7 +44,7 @@ async fn with_every_answer_lost<T>(
     for lost in 0.. {
         let path = format!("/n{lost}");
         let client = connect(network.address).await;
-        // The answer to the credentials has come.
+        // The answer to the credentials has arrived.
         client.sync("/").await.unwrap();
         network.lose(lost);
         let result = soon(act(&client, &path)).await;
@@ -61,7 +63,7 @@ async fn names(client: &Client, path: &str) -> Vec<String> {
     client.get_children(path).await.unwrap().0
 }
 
-/// Waits for what is done behind somebody's back.
+/// Waits for work that is done in the background.
 async fn until_empty(client: &Client, path: &str) {
     let mut children = zebu_recipes::Children::of(client, path);
     while children.next().await.unwrap().is_some_and(|names| !names.is_empty()) {}
@@ -147,7 +149,7 @@ async fn settings_are_written_and_read() {
     with_every_answer_lost(
         async |client, path| {
             let mut settings = Settings::new(client, path, &Acls::creator());
-            // Who writes the same twice is none the worse for it.
+            // Writing the same settings twice does no harm.
             let set = async || {
                 while let Err(error) = settings.set(&[("a", Some("1")), ("b", Some("2"))]).await {
                     assert!(matches!(error, Error::Client(_)), "{error}");
@@ -189,7 +191,7 @@ async fn votes_and_decisions_count_once() {
     .await;
 }
 
-/// Who gives up while the answer is on its way leaves nothing behind, and does not stand in others' way.
+/// A contender that gives up before its answer arrives leaves no znode, and does not block others.
 #[tokio::test]
 async fn who_gives_up_leaves_the_line() {
     let server = Server::start(&[]);
@@ -197,14 +199,14 @@ async fn who_gives_up_leaves_the_line() {
     let lock = Lock::new(&client, "/lock", &Acls::creator());
     let held = lock.exclusive().await.unwrap();
     for polls in 0..10 {
-        // Polled so many times, then dropped.
+        // The future is polled this number of times, then dropped.
         let mut waiting = Box::pin(lock.exclusive());
         for _ in 0..polls {
             assert!(tokio::time::timeout(Duration::ZERO, &mut waiting).await.is_err());
             tokio::task::yield_now().await;
         }
     }
-    // A place behind all those, that is reached when they are gone.
+    // A place behind all others, which becomes the first when they are gone.
     let last = tokio::spawn({
         let lock = lock.clone();
         async move { lock.exclusive().await }
@@ -214,7 +216,7 @@ async fn who_gives_up_leaves_the_line() {
     until_empty(&client, "/lock").await;
 }
 
-/// PAI-05: everybody who waits watches one other, and nobody is watched by two.
+/// PAI-05: each contender watches one other contender, and none is watched by two.
 #[tokio::test]
 async fn there_is_no_herd() {
     let server = Server::start(&["4lw.commands.whitelist=*"]);
@@ -251,14 +253,14 @@ async fn there_is_no_herd() {
     let watched: Vec<&str> = text.lines().filter(|line| line.starts_with('/')).collect();
     assert_eq!(watched.len(), 5, "{text}");
     assert!(watched.iter().all(|path| path.starts_with("/lock/")), "{text}");
-    // The line moves on, one by one.
+    // The lock passes to the next contender.
     held.release().await.unwrap();
     for waiting in waiting {
         soon(waiting).await.unwrap().unwrap();
     }
 }
 
-/// What a holder hears while connections come and go.
+/// The news of a holder while connections are lost and restored.
 #[tokio::test]
 async fn a_holder_is_told_how_it_stands() {
     let mut server = Server::start(&[]);
@@ -271,7 +273,7 @@ async fn a_holder_is_told_how_it_stands() {
     assert_eq!(soon(held.news()).await, News::Suspended);
     server.launch(&[]);
     assert_eq!(soon(held.news()).await, News::Resumed);
-    // Asked for while nobody listened; and told once.
+    // The request comes while the holder does not listen. The holder is told once.
     let other = connect(server.address()).await;
     let same = Lock::new(&other, "/lock", &Acls::creator());
     assert_eq!(same.ask_back().await.unwrap(), 1);
@@ -285,7 +287,7 @@ async fn a_holder_is_told_how_it_stands() {
     assert_eq!(soon(held.news()).await, News::Lost);
 }
 
-/// RCP-19: an announcement stands once, whichever answer is lost.
+/// RCP-19: an announcement exists once, whichever answer is lost.
 #[tokio::test]
 async fn an_announcement_stands_once() {
     with_every_answer_lost(
@@ -304,8 +306,8 @@ async fn an_announcement_stands_once() {
     .await;
 }
 
-/// RCP-19: the resource's lock decides, not the session: who holds it leads on with another session, and who is late
-/// hides nobody.
+/// RCP-19: the resource's lock decides, not the session. Its holder continues to lead with another
+/// session, and a late announcement does not hide the current leader's.
 #[tokio::test]
 async fn who_holds_the_resources_lock_leads() {
     let server = Server::start(&[]);
@@ -320,7 +322,7 @@ async fn who_holds_the_resources_lock_leads() {
     let firsts = Announcements::new(&first, "/leaders", &acl);
     let announced = soon(firsts.announce("first", *held)).await.unwrap();
     assert_eq!(leader().await.as_deref(), Some("first"));
-    // Its session is left behind, and will end some time: the leader leads on, and what it says now counts.
+    // The old session ends later. The leader continues to lead, and its new announcement counts.
     let again = connect(server.address()).await;
     let firsts = Announcements::new(&again, "/leaders", &acl);
     let announced_again = soon(firsts.announce("first", *held)).await.unwrap();
@@ -328,7 +330,7 @@ async fn who_holds_the_resources_lock_leads() {
     let stat = second.exists("/leaders/00000000000000000001").await.unwrap().unwrap();
     assert_eq!(stat.ephemeral_owner, again.session_id().0);
 
-    // The lock goes on to the next one.
+    // The next contender gets the lock.
     let late = *held;
     drop(held);
     let mut held = lock.lock_owned().await;

@@ -1,4 +1,5 @@
-//! What recipes promise holds without a runtime, without a server, and beside those who behave otherwise.
+//! What recipes promise holds without a runtime, without a server, and beside programs that use
+//! other libraries.
 
 mod embedded {
     include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in"));
@@ -15,7 +16,7 @@ use zebu_recipes::{
 
 use embedded::Server;
 
-/// Nothing here takes this long unless it hangs.
+/// A test that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn soon<T>(future: impl Future<Output = T>) -> T {
@@ -30,7 +31,8 @@ async fn connect(server: &Server) -> Client {
     soon(amy().connect(&server.address().to_string())).await.expect("it connects")
 }
 
-/// Whom a program without a runtime drops, it gives back, however often that has to be tried.
+/// A place that is dropped by a program without a runtime is deleted, even if several attempts are
+/// needed.
 #[test]
 fn what_is_dropped_without_a_runtime_is_given_back() {
     let mut server = Server::start(&[]);
@@ -38,7 +40,7 @@ fn what_is_dropped_without_a_runtime_is_given_back() {
     let client = blocking::Client::open(amy(), &address).unwrap();
     let lock = Lock::new(client.asynchronous(), "/lock", &Acls::creator());
     let held = client.wait(lock.exclusive()).unwrap();
-    // The first attempt comes to nothing: there is no server.
+    // The first attempt fails, because there is no server.
     let mut events = client.session_events();
     server.stop();
     client.wait_timeout(PATIENCE, events.next()).expect("the connection is lost");
@@ -49,7 +51,7 @@ fn what_is_dropped_without_a_runtime_is_given_back() {
     client.wait(again.release()).unwrap();
 }
 
-/// The same where the runtime ends before it is done.
+/// The same, if the runtime ends before the deletion is done.
 #[test]
 fn what_is_dropped_with_its_runtime_is_given_back() {
     let server = Server::start(&[]);
@@ -63,7 +65,7 @@ fn what_is_dropped_with_its_runtime_is_given_back() {
     client.wait(again.release()).unwrap();
 }
 
-/// Without a server, giving back fails in the end, and is gone on with behind.
+/// Without a server, leaving fails in the end, and continues in the background.
 #[tokio::test]
 async fn giving_back_without_a_server_fails() {
     let mut server = Server::start(&[]);
@@ -75,7 +77,7 @@ async fn giving_back_without_a_server_fails() {
     let barrier = DoubleBarrier::new(&client, "/barrier", 2, &acl);
     let (one, two) = tokio::join!(barrier.enter("one"), barrier.enter("two"));
     let (one, two) = (one.unwrap(), two.unwrap());
-    // It waits for the other one when the server goes.
+    // This process waits for the other one when the server stops.
     let mut leaving = tokio::spawn(one.leave());
     assert!(tokio::time::timeout(Duration::from_millis(300), &mut leaving).await.is_err());
     server.stop();
@@ -93,7 +95,7 @@ async fn giving_back_without_a_server_fails() {
     soon(soon(lock.exclusive()).await.unwrap().release()).await.unwrap();
 }
 
-/// The end of the session is no deletion by others.
+/// The end of the session is not reported as a deletion by another client.
 #[tokio::test]
 async fn releasing_after_the_session_says_that_it_is_over() {
     let server = Server::start(&[]);
@@ -105,7 +107,7 @@ async fn releasing_after_the_session_says_that_it_is_over() {
     assert!(error.is_session_over(), "{error}");
 }
 
-/// What opened a barrier for members who are all dead does not let anybody in.
+/// A barrier that was opened for members who are all dead lets nobody in.
 #[tokio::test]
 async fn a_dead_round_leaves_no_barrier_open() {
     let server = Server::start(&[]);
@@ -114,7 +116,7 @@ async fn a_dead_round_leaves_no_barrier_open() {
     let barrier = DoubleBarrier::new(&dead, "/barrier", 2, &acl);
     let (one, two) = tokio::join!(barrier.enter("one"), barrier.enter("two"));
     let inside = (one.unwrap(), two.unwrap());
-    // Who comes while they are inside joins them.
+    // A process that comes while members are inside joins them.
     let client = connect(&server).await;
     let barrier = DoubleBarrier::new(&client, "/barrier", 2, &acl);
     let late = soon(barrier.enter("late")).await.unwrap();
@@ -138,7 +140,8 @@ async fn a_dead_round_leaves_no_barrier_open() {
     assert!(matches!(error, Error::Name { .. }), "{error}");
 }
 
-/// Who leaves waits for those of its own round, not for who comes again under the same name, for the next one.
+/// A leaving process waits for the members of its own round. It does not wait for a member that
+/// comes back under the same name for the next round.
 #[tokio::test]
 async fn who_leaves_does_not_wait_for_the_next_round() {
     for is_shut in [true, false] {
@@ -152,7 +155,7 @@ async fn who_leaves_does_not_wait_for_the_next_round() {
         let leaving = tokio::spawn(inside.leave());
         let mut members = Children::of(&client, "/barrier");
         while soon(members.next()).await.unwrap().is_some_and(|names| names.contains("b")) {}
-        // The other one leaves, or dies, and is there again before anybody can look.
+        // The other process leaves or dies, and is back before any watch can be handled.
         let mut transaction = other.transaction();
         if is_shut {
             transaction.delete("/barrier/ready", Version::ANY);
@@ -164,7 +167,7 @@ async fn who_leaves_does_not_wait_for_the_next_round() {
     }
 }
 
-/// Who has joined is waited for as those who opened the barrier are.
+/// A leaving process also waits for members that have joined later.
 #[tokio::test]
 async fn who_joins_is_waited_for() {
     let server = Server::start(&[]);
@@ -179,7 +182,7 @@ async fn who_joins_is_waited_for() {
     other.delete("/barrier/a", Version::ANY).await.unwrap();
     let too_early = tokio::time::timeout(Duration::from_millis(300), &mut leaving).await;
     assert!(too_early.is_err(), "one is still inside");
-    // Who comes now joins who has joined.
+    // A process that comes now joins a member that has itself joined.
     let last = soon(barrier.enter("z")).await.unwrap();
     let (late, last) = tokio::join!(soon(late.leave()), soon(last.leave()));
     late.unwrap();
@@ -188,7 +191,7 @@ async fn who_joins_is_waited_for() {
     assert_eq!(client.get_children("/barrier").await.unwrap().0, [""; 0]);
 }
 
-/// An announcement that was replaced takes nothing of its successor's along.
+/// Withdrawing a replaced announcement does not delete its successor.
 #[tokio::test]
 async fn an_old_announcement_leaves_the_new_one() {
     let server = Server::start(&[]);
@@ -201,7 +204,7 @@ async fn an_old_announcement_leaves_the_new_one() {
     let _newest = soon(new.announce("host 1", 7)).await.unwrap();
     soon(one.withdraw()).await.unwrap();
     drop(two);
-    // Whatever the drop does is done before the session is over.
+    // Dropping deletes in the background, and finishes before the session ends.
     drop(old);
     soon(first.sync("/")).await.unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -209,7 +212,7 @@ async fn an_old_announcement_leaves_the_new_one() {
     assert_eq!(soon(new.leader()).await.unwrap().unwrap().name, "host 1");
 }
 
-/// The same for items of a queue: a mark that others have made meanwhile is theirs.
+/// The same holds for items of a queue: a mark that another worker has made meanwhile stays.
 #[tokio::test]
 async fn an_old_mark_leaves_the_new_one() {
     let server = Server::start(&[]);
@@ -228,7 +231,7 @@ async fn an_old_mark_leaves_the_new_one() {
     soon(taken.finish()).await.unwrap();
 }
 
-/// A setting cannot be named as what makes readers wait.
+/// A setting cannot have the reserved name that makes readers wait.
 #[tokio::test]
 async fn no_setting_makes_readers_wait() {
     let server = Server::start(&[]);
@@ -243,7 +246,7 @@ async fn no_setting_makes_readers_wait() {
     assert_eq!(soon(settings.next()).await.unwrap().values["host"], b"db1");
 }
 
-/// Participants are called whatever they are called.
+/// Names of participants may contain any characters.
 #[tokio::test]
 async fn participants_with_blanks_decide() {
     let server = Server::start(&[]);
@@ -264,7 +267,7 @@ async fn participants_with_blanks_decide() {
     assert!(matches!(error, Error::Name { .. }), "{error}");
 }
 
-/// Who is asked to give the lock back keeps its name.
+/// A holder that is asked to give the lock back keeps its name.
 #[tokio::test]
 async fn who_is_asked_keeps_its_name() {
     let server = Server::start(&[]);
@@ -277,13 +280,13 @@ async fn who_is_asked_keeps_its_name() {
     assert_eq!(soon(leading.news()).await, News::Wanted);
     assert_eq!(soon(election.leader()).await.unwrap().unwrap().name, "host 1");
     soon(leading.release()).await.unwrap();
-    // Other libraries write this word instead.
+    // Other libraries write this word to ask for the lock.
     let mut leading = soon(election.lead("host 2")).await.unwrap();
     soon(client.set_data(leading.path(), "unlock", Version::ANY)).await.unwrap();
     assert_eq!(soon(leading.news()).await, News::Wanted);
 }
 
-/// One who stands still at the head of the line does not keep the others from what is there.
+/// A worker that is stuck as the first in line does not keep the others from the items.
 #[tokio::test]
 async fn one_who_stands_still_stops_nobody() {
     let server = Server::start(&[]);
@@ -291,7 +294,7 @@ async fn one_who_stands_still_stops_nobody() {
     let clients = [connect(&server).await, connect(&server).await, connect(&server).await];
     let [still, next, putting] = clients.each_ref().map(|it| Queue::new(it, "/queue", &acl));
     soon(putting.prepare()).await.unwrap();
-    // It is polled until it is the first in line, and not any more.
+    // The future is polled until the worker is the first in line, and then no more.
     let mut standing = Box::pin(still.take());
     let is_first = async {
         let lock = Lock::new(&clients[2], "/queue/line", &acl);
@@ -308,12 +311,13 @@ async fn one_who_stands_still_stops_nobody() {
     soon(putting.put("two", 5)).await.unwrap();
     soon(soon(next.take()).await.unwrap().finish()).await.unwrap();
     println!("taken after {:?}", start.elapsed());
-    // When it goes on it takes what is left, or waits behind the others.
+    // A worker that continues takes an item that is left, or waits behind the others.
     soon(soon(&mut standing).await.unwrap().finish()).await.unwrap();
     assert!(soon(putting.is_empty()).await.unwrap());
 }
 
-/// Locks of kazoo and Curator do not wait for this one: it is not taken beside them.
+/// Locks of kazoo and Curator do not wait for this crate's locks, so this lock is refused beside
+/// them.
 #[tokio::test]
 async fn no_lock_is_taken_beside_those_of_other_libraries() {
     let server = Server::start(&[]);
@@ -338,7 +342,7 @@ async fn no_lock_is_taken_beside_those_of_other_libraries() {
         ] {
             assert_eq!(error, Error::Foreign(theirs.clone()));
         }
-        // They find nothing of it in their line.
+        // Their line contains no znode of this lock.
         let mut line = Children::of(&client, path);
         while soon(line.next()).await.unwrap().is_some_and(|names| names.len() > 1) {}
         soon(client.delete(&theirs, Version::ANY)).await.unwrap();
