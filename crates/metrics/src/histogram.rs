@@ -1,11 +1,11 @@
-//! Times in buckets, in seconds: what Prometheus can add up over servers, unlike quantiles.
+//! Durations in buckets, in seconds. Unlike quantiles, Prometheus can add them up over servers.
 //!
-//! These are our own and stand on the Prometheus page only.
+//! These metrics are Zebu's own. Only the Prometheus page shows them.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Upper bounds of the buckets in nanoseconds, each included; whatever is longer is in one more bucket.
+/// Inclusive upper bounds of the buckets, in nanoseconds. Longer durations go to one more bucket.
 const BOUNDS_NS: [u64; 18] = [
     25_000,
     50_000,
@@ -27,7 +27,7 @@ const BOUNDS_NS: [u64; 18] = [
     10_000_000_000,
 ];
 
-/// Buckets, the last one without a bound.
+/// Number of buckets. The last one has no bound.
 const BUCKETS: usize = BOUNDS_NS.len() + 1;
 
 fn bucket(ns: u64) -> usize {
@@ -38,7 +38,7 @@ fn ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// How often something took how long.
+/// Durations of one kind of event.
 #[derive(Debug, Default)]
 pub struct Histogram {
     buckets: [AtomicU64; BUCKETS],
@@ -46,7 +46,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Something took so long, so many times.
+    /// Records `times` events that took this long each.
     pub fn add_many(&self, took: Duration, times: u64) {
         if times > 0 {
             let took = ns(took);
@@ -55,13 +55,13 @@ impl Histogram {
         }
     }
 
-    /// Something took so long.
+    /// Records one event that took this long.
     pub fn add(&self, took: Duration) {
         self.add_many(took, 1);
     }
 
-    /// Upper bounds in seconds, each with how many values are not above it, and the sum of all values in seconds. The last
-    /// bound is infinite: its number is that of all values.
+    /// The upper bounds in seconds, each with the number of durations up to it, and the sum of all
+    /// durations in seconds. The last bound is infinite, so its number counts all durations.
     pub fn shown(&self) -> ([(f64, u64); BUCKETS], f64) {
         let mut below = 0;
         let mut shown = [(f64::INFINITY, 0); BUCKETS];
@@ -81,27 +81,28 @@ impl Histogram {
     }
 }
 
-/// Where the time of requests goes.
+/// The time that requests spend in each phase.
 #[derive(Debug, Default)]
 pub struct Phases {
-    /// From the arrival of a write until the replica takes it, where this server orders it.
+    /// From the arrival of a write until the replica takes it. For writes that this server orders.
     pub queue: Histogram,
-    /// From its arrival until the leader's proposal is here, where another server orders it.
+    /// From the arrival of a write until the leader's proposal arrives here. For writes that
+    /// another server orders.
     pub forward: Histogram,
-    /// Until it is validated and its record is made.
+    /// Until the write is validated and its record is encoded.
     pub prepare: Histogram,
-    /// Until the record is durable.
+    /// Until the record is durable on this server.
     pub sync: Histogram,
-    /// Until a quorum has it, and its turn has come.
+    /// Until a quorum has acknowledged the record, and all earlier transactions are applied.
     pub quorum: Histogram,
-    /// Until it is applied and its answer is made.
+    /// Until the transaction is applied and the answer is encoded.
     pub apply: Histogram,
-    /// Until the socket has taken the answers that are made.
+    /// Until the socket has taken the encoded answers.
     pub send: Histogram,
 }
 
 impl Phases {
-    /// All of them in order, by name.
+    /// All phases in order, with their names.
     pub fn all(&self) -> [(&'static str, &Histogram); 7] {
         [
             ("queue", &self.queue),
@@ -118,14 +119,14 @@ impl Phases {
 /// Every histogram of a server.
 #[derive(Debug, Default)]
 pub struct Histograms {
-    /// Where the time of requests goes.
+    /// The time that requests spend in each phase.
     pub phases: Phases,
-    /// How long a sync of the transaction log takes.
+    /// Durations of syncs of the transaction log.
     pub fsync: Histogram,
 }
 
 impl Histograms {
-    /// Starts all of them again (`srst`).
+    /// Resets all histograms (`srst`).
     pub fn reset(&self) {
         let phases = self.phases.all();
         phases.iter().map(|(_, it)| *it).chain([&self.fsync]).for_each(Histogram::reset);

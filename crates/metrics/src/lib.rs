@@ -81,7 +81,7 @@ pub struct Shown {
     pub quantiles: Vec<(f64, Option<i64>)>,
 }
 
-/// How a kind of metric shows itself under a name.
+/// A kind of metric.
 trait Metric {
     const KIND: Kind;
     fn visit(&self, name: &str, visitor: &mut dyn Visitor);
@@ -114,7 +114,7 @@ macro_rules! metrics {
         }
 
         impl Metrics {
-            /// The names, as the original has them, in the order they are visited.
+            /// The original's names, in the order in which `visit` shows them.
             pub const NAMES: &[&str] = &[$(stringify!($name),)*];
 
             /// Shows every metric to `visitor`, with the prefixes and suffixes of the original.
@@ -122,7 +122,7 @@ macro_rules! metrics {
                 $(self.$name.visit(stringify!($name), visitor);)*
             }
 
-            /// Shows every metric as Prometheus has it, what it counts included.
+            /// Shows every metric in the Prometheus form, with its help text.
             pub fn expose(&self, out: &mut dyn Exposition) {
                 $(
                     let help = concat!($($doc),*).trim();
@@ -131,7 +131,7 @@ macro_rules! metrics {
                 )*
             }
 
-            /// Starts all of them again (`srst`).
+            /// Resets all metrics (`srst`).
             pub fn reset(&self) {
                 $(Metric::reset(&self.$name);)*
             }
@@ -142,284 +142,311 @@ macro_rules! metrics {
 metrics! {
     // Connections and bytes.
 
-    /// Bytes of client frames, length prefixes included.
+    /// Bytes of frames received from clients, length prefixes included.
     bytes_received_count: Counter,
     /// Bytes of replies, notifications excluded.
     response_bytes: Counter,
-    /// Bytes of notifications.
+    /// Bytes of watch notifications sent to clients.
     watch_bytes: Counter,
-    /// Connections the client closed.
+    /// Connections that the client closed. A rising rate means that clients reconnect often.
     connection_drop_count: Counter,
-    /// Connections refused by `maxCnxns`, `maxClientCnxns` or the connection throttle.
+    /// Connections refused because of `maxCnxns`, `maxClientCnxns` or the connection throttle.
     connection_rejected: Counter,
-    /// Connections closed as there were too many TLS handshakes at a time.
+    /// Connections closed because too many TLS handshakes were in progress.
     tls_handshake_exceeded: Counter,
     /// TLS handshakes that failed.
     unsuccessful_handshake: Counter,
-    /// Attempts to authenticate that were turned away unheard, because their addresses had failed
-    /// too often.
+    /// Authentication attempts refused without a check, because their address had failed too often.
+    /// A rising value suggests guessed passwords.
     auth_attempts_limited: Counter,
-    /// Attempts to authenticate with wrong credentials.
+    /// Authentication attempts with wrong credentials.
     auth_failures: Counter,
-    /// Clients that named an ensemble that is not this one.
+    /// Clients that named another ensemble with the scheme `ensemble`, and were disconnected.
     ensemble_auth_fail: Counter,
-    /// Clients that named no ensemble with the scheme `ensemble`, or named one to a server that has
-    /// no name.
+    /// Clients that sent no name with the scheme `ensemble`, or sent one to a server without a
+    /// configured name.
     ensemble_auth_skip: Counter,
-    /// Clients that named this ensemble.
+    /// Clients that named this ensemble with the scheme `ensemble`.
     ensemble_auth_success: Counter,
-    /// Auth packets that a program behind a socket has refused.
+    /// Auth packets that an external authentication program refused.
     external_auth_refused: Counter,
-    /// Auth packets that such a program has found good.
+    /// Auth packets that an external authentication program accepted.
     external_auth_success: Counter,
-    /// Auth packets on which no such program gave a verdict.
+    /// Auth packets for which an external authentication program gave no verdict. A rising value
+    /// means that the program is down or slow.
     external_auth_unknown: Counter,
-    /// Events that the audit log lacks: its file could not be written, or not as fast as they came.
+    /// Events missing from the audit log, because its file could not be written or the writer fell
+    /// behind.
     audit_events_lost: Counter,
-    /// Connections that were closed because their identity had as many as it may have.
+    /// Connections closed because their identity had reached its limit of connections.
     identity_connections_rejected: Counter,
-    /// Connect requests that passed the throttle.
+    /// Connect requests that the connection throttle admitted.
     connection_request_count: Counter,
-    /// Connect requests that wanted to renew a session.
+    /// Connect requests of clients that resume an existing session.
     connection_revalidate_count: Counter,
-    /// Connections closed because no handshake came in time.
+    /// Connections closed because the client sent no connect request in time.
     sessionless_connections_expired: Counter,
-    /// Sessions that expired.
+    /// Sessions that expired because the server did not hear from their clients within the timeout.
     stale_sessions_expired: Counter,
-    /// Tokens missing from a full connection throttle after each connect request that passed.
+    /// Tokens used up in the connection throttle's bucket, recorded after each admitted connect
+    /// request. A value near the bucket's size means that connects will soon be refused.
     connection_token_deficit: Summary,
 
-    // Intake of requests.
+    // Request throttle.
 
     /// Requests refused because of `largeRequestMaxBytes`.
     large_requests_rejected: Counter,
-    /// Times the intake found no room because of `request_throttle_max_requests`.
+    /// Times that requests had to wait because `request_throttle_max_requests` were in progress. A
+    /// rising value means overload.
     request_throttle_wait_count: Counter,
-    /// Milliseconds from a request's arrival until it was taken in.
+    /// Milliseconds from a request's arrival until the request throttle admitted it.
     request_throttle_queue_time_ms: PercentileSummary,
-    /// Requests taken in though they were stale: their connection is gone, or they are older than
-    /// their session's timeout.
+    /// Stale requests that were processed nevertheless. A request is stale if its connection is
+    /// closed, or if it is older than its session's timeout.
     stale_requests: Counter,
-    /// Stale requests that were dropped instead.
+    /// Stale requests that were dropped.
     stale_requests_dropped: Counter,
-    /// Answers for connections that are gone.
+    /// Replies dropped because their connection was closed.
     stale_replies: Counter,
-    /// Requests answered with -127.
+    /// Requests answered with THROTTLEDOP (-127), because they had waited longer than
+    /// `throttled_op_wait_time`. A rising value means overload.
     throttled_ops: Counter,
 
     // Validation.
 
-    /// Requests and connects handed to the replica.
+    /// Requests and connect requests queued for validation.
     prep_processor_request_queued: Counter,
-    /// How many of them it found each time it looked.
+    /// Requests waiting for validation, recorded each time the server takes them. A rising value
+    /// means that validation is the bottleneck.
     prep_processor_queue_size: Summary,
-    /// Milliseconds a request waited until the replica looked.
+    /// Milliseconds that a request waited for validation.
     prep_processor_queue_time_ms: PercentileSummary,
-    /// Milliseconds the replica took to validate all it had found.
+    /// Milliseconds to validate all the requests taken at a time.
     prep_process_time: Summary,
-    /// Creates of ephemeral znodes refused because the end of their session would be too long.
+    /// Creates of ephemeral znodes refused because the transaction that closes the session would
+    /// become too large.
     ephemeral_node_limit_violation: Counter,
-    /// Changes that were validated and not yet applied.
+    /// Changes that were validated and are to be applied when they are committed.
     outstanding_changes_queued: Counter,
-    /// Changes that were applied or given up.
+    /// Validated changes that were applied or discarded.
     outstanding_changes_removed: Counter,
 
-    // Log.
+    // Transaction log.
 
-    /// Txns handed to the log.
+    /// Transactions queued for the transaction log.
     sync_processor_request_queued: Counter,
-    /// Txns waiting for the log each time it takes some.
+    /// Transactions waiting for the transaction log, recorded each time it takes some. A rising
+    /// value means that the disk is the bottleneck.
     sync_processor_queue_size: Summary,
-    /// Milliseconds a txn waits for the log.
+    /// Milliseconds that a transaction waited before it was written to the transaction log.
     sync_processor_queue_time_ms: PercentileSummary,
-    /// Milliseconds from a txn's arrival at the log until its batch is on disk.
+    /// Milliseconds from the moment a transaction was queued for the log until its batch was
+    /// durable.
     sync_processor_queue_and_flush_time_ms: PercentileSummary,
-    /// Milliseconds it takes to write a batch and have it on disk.
+    /// Milliseconds to flush one batch of transactions to disk.
     sync_processor_queue_flush_time_ms: PercentileSummary,
-    /// Milliseconds the log takes to put away the txns it took.
+    /// Milliseconds to append the transactions taken at a time to the log's buffer, without the
+    /// flush.
     sync_process_time: Summary,
-    /// Txns per flush.
+    /// Transactions per flush of the log.
     sync_processor_batch_size: Summary,
     /// Milliseconds of an fsync.
     fsynctime: Summary,
-    /// Milliseconds of a snapshot.
+    /// Milliseconds to write a snapshot.
     snapshottime: Summary,
 
     // Ensembles.
 
-    /// Times this server began to look for a leader.
+    /// Times that this server started to look for a leader. A rising value means an unstable
+    /// ensemble.
     looking_count: Counter,
-    /// Milliseconds from there until there was one.
+    /// Milliseconds of a leader election, from its start until this server knew the result.
+    /// Observers do not record it.
     election_time: Summary,
-    /// Leaderships given up before they began, as a supporter looked for a leader again.
+    /// Times that this server, elected as leader, gave up before it led, because one of its
+    /// supporters changed its vote.
     quit_leading_due_to_disloyal_voter: Counter,
-    /// Transactions proposed by this server.
+    /// Transactions that this server proposed as the leader.
     proposal_count: Counter,
-    /// Those it has seen committed while it leads.
+    /// Transactions that were committed while this server was the leader.
     commit_count: Counter,
-    /// Learners that were brought up to date by what they lack, or by cutting what they have too
-    /// much.
+    /// Learners synchronized with DIFF or TRUNC, that is with the missing transactions only.
     diff_count: Counter,
-    /// Learners that were sent the whole tree.
+    /// Learners synchronized with SNAP, that is with the whole tree. A rising value means that
+    /// learners fall far behind.
     snap_count: Counter,
-    /// Sessions that learners have asked about.
+    /// Sessions whose validity learners asked this server to confirm, because their clients
+    /// reconnected.
     revalidate_count: Counter,
-    /// Proposals received, those of a synchronization excluded.
+    /// Proposals received from the leader after synchronization.
     learner_proposal_received_count: Counter,
-    /// Commits and informs received likewise.
+    /// Commits and informs received from the leader after synchronization.
     learner_commit_received_count: Counter,
-    /// Milliseconds a synchronization with the leader took, at a follower.
+    /// Milliseconds of a synchronization with the leader, at a follower.
     follower_sync_time: Summary,
-    /// The same at an observer.
+    /// Milliseconds of a synchronization with the leader, at an observer.
     observer_sync_time: Summary,
-    /// Milliseconds without a leader, until there was one.
+    /// Milliseconds from the moment this server started to look for a leader until it served
+    /// clients again.
     unavailable_time: Summary,
-    /// The same where this server became the leader.
+    /// As unavailable_time, but only if this server became the leader.
     leader_unavailable_time: Summary,
-    /// Learners that are being sent the whole tree, whenever that changes.
+    /// Learners being synchronized with SNAP, recorded when one starts or ends.
     inflight_snap_count: Summary,
-    /// Learners that are being sent what they lack likewise.
+    /// Learners being synchronized with DIFF or TRUNC, recorded when one starts or ends.
     inflight_diff_count: Summary,
-    /// Milliseconds from the moment a transaction was made until a follower has its proposal.
+    /// Milliseconds from the leader's timestamp of a transaction until this learner received its
+    /// proposal. The servers' clocks must agree.
     proposal_latency: PercentileSummary,
-    /// The same until this server acknowledges it.
+    /// Milliseconds from the leader's timestamp of a transaction until this server acknowledged it.
     proposal_ack_creation_latency: PercentileSummary,
-    /// The same until a learner hears that it is committed.
+    /// Milliseconds from the leader's timestamp of a transaction until this learner was told that
+    /// it is committed.
     commit_propagation_latency: PercentileSummary,
-    /// The same until a quorum has acknowledged it, at the leader.
+    /// Milliseconds from the timestamp of a transaction until a quorum had acknowledged it, at the
+    /// leader.
     quorum_ack_latency: PercentileSummary,
-    /// The same until each server has acknowledged it, for one transaction of many, at the leader,
-    /// as long as it is not committed.
+    /// Milliseconds from the timestamp of a transaction until the server `key` acknowledged it, at
+    /// the leader. Only a sample of transactions is recorded, and only while it is uncommitted. A
+    /// high value shows a slow server.
     ack_latency: PercentileSummarySet,
-    /// Packets that wait for a learner, each time some are sent.
+    /// Packets waiting to be sent to the learner `key`, recorded each time some are sent. A rising
+    /// value means a slow learner or network.
     learner_handler_qp_size: SummarySet,
-    /// Milliseconds that one packet of many has waited.
+    /// Milliseconds that a packet waited to be sent to the learner `key`. Only a sample of packets
+    /// is recorded.
     learner_handler_qp_time_ms: PercentileSummarySet,
 
     // Waiting for commits, in an ensemble.
 
-    /// Transactions whose turn to be applied has come, each time there are some or a read waits
-    /// behind them.
+    /// Committed transactions ready to be applied, recorded each time some are applied or reads
+    /// behind them are answered.
     commit_commit_proc_req_queued: Summary,
-    /// Reads that waited for them and are answered then.
+    /// Reads answered at a time after they had waited for earlier transactions of their sessions.
     read_commit_proc_issued: Summary,
-    /// Transactions that are applied at a time.
+    /// Transactions applied at a time.
     write_commit_proc_issued: Summary,
-    /// Milliseconds that takes, answers included.
+    /// Milliseconds to apply the transactions that are ready, and to answer their requests and the
+    /// reads behind them.
     write_batch_time_in_commit_processor: Summary,
-    /// The same where there may be reads only.
+    /// As write_batch_time_in_commit_processor, but also recorded when only reads were answered.
     commit_process_time: Summary,
-    /// Milliseconds from the arrival of a write of this server's clients until it is applied.
+    /// Milliseconds from the arrival of a write from a client of this server until it is applied.
     write_commitproc_time_ms: PercentileSummary,
-    /// Milliseconds from the arrival of a read that waited until it is answered.
+    /// Milliseconds from the arrival of a read that had to wait for earlier transactions until it
+    /// is answered.
     read_commitproc_time_ms: PercentileSummary,
-    /// Milliseconds from the moment this server knows that a write of its clients is to be applied
-    /// until it does so.
+    /// Milliseconds from the commit of a write from a client of this server until it is applied.
     local_write_committed_time_ms: PercentileSummary,
-    /// The same for writes of other servers' clients.
+    /// Milliseconds from the commit of a write from a client of another server until it is applied.
     server_write_committed_time_ms: PercentileSummary,
 
-    // Start.
+    // Startup.
 
-    /// Milliseconds to load the database.
+    /// Milliseconds to load the database at the start: snapshot and transaction log.
     dbinittime: Summary,
-    /// Milliseconds to load the snapshot.
+    /// Milliseconds to load the snapshot at the start.
     startup_snap_load_time: Summary,
-    /// Milliseconds to replay the log.
+    /// Milliseconds to replay the transaction log at the start.
     startup_txns_load_time: Summary,
-    /// Txns replayed.
+    /// Transactions replayed from the log at the start.
     startup_txns_loaded: Summary,
 
-    // Results.
+    // Latencies and checks.
 
-    /// Milliseconds from arrival to answer of a read.
+    /// Milliseconds from the arrival of a read until its answer.
     readlatency: PercentileSummary,
-    /// Milliseconds from arrival to answer of a write.
+    /// Milliseconds from the arrival of a write from a client of this server until its answer.
     updatelatency: PercentileSummary,
-    /// Milliseconds from a txn's timestamp until it is applied.
+    /// Milliseconds from the leader's timestamp of a transaction until this server applies it. The
+    /// servers' clocks must agree.
     propagation_latency: PercentileSummary,
-    /// Milliseconds from the moment a read is looked at until it is answered.
+    /// Milliseconds from the moment a read can be processed until its answer.
     read_final_proc_time_ms: PercentileSummary,
-    /// Milliseconds from the moment a write may be applied until it is answered.
+    /// Milliseconds from the moment a committed write can be applied until its answer.
     write_final_proc_time_ms: PercentileSummary,
-    /// Differences between the digest in a txn and that of the tree.
+    /// Transactions whose digest differs from the digest of this server's tree. Any value above 0
+    /// means inconsistent data.
     digest_mismatches_count: Counter,
-    /// How often this server's tree was found to differ from its leader's, or a quorum's.
+    /// Times that this server's tree was found to differ from the leader's or a quorum's. Any value
+    /// above 0 means inconsistent data.
     tree_doubts_count: Counter,
-    /// Files that were found damaged while the server ran.
+    /// Damaged snapshot and log files found by the check that runs in the background.
     scrub_damage_count: Counter,
-    /// Snapshots that could not be written.
+    /// Snapshots that could not be written. A rising value means a full or failing disk.
     snapshot_error_count: Counter,
-    /// Snapshots refused because the last one that a client asked for was too short a time ago.
+    /// Snapshot requests to the admin server refused because the previous one was too recent.
     snapshot_rate_limited_count: Counter,
 
-    // Watches: connections notified per event.
+    // Watches.
 
-    /// Connections notified of a creation.
+    /// Connections notified of one created znode.
     node_created_watch_count: Summary,
-    /// Connections notified of a deletion.
+    /// Connections notified of one deleted znode.
     node_deleted_watch_count: Summary,
-    /// Connections notified of a change of data.
+    /// Connections notified of one change of a znode's data.
     node_changed_watch_count: Summary,
-    /// Connections notified of a change of children.
+    /// Connections notified of one change of a znode's children.
     node_children_watch_count: Summary,
 
-    // By first component of the path.
+    // By namespace.
 
-    /// Bytes of path and data of each znode written or deleted.
+    /// Bytes of path and data of each znode written or deleted, by the first component `key` of its
+    /// path.
     write_per_namespace: SummarySet,
-    /// Bytes of path and result of each read, those of a multi read excluded.
+    /// Bytes of path and result of each read, by the first component `key` of its path. Reads
+    /// within a multiRead are not recorded.
     read_per_namespace: SummarySet,
-    /// Writes refused by a hard quota.
+    /// Writes refused because of a hard quota, by the first component `key` of their path.
     quota_exceeded_error_per_namespace: CounterSet,
 
-    // Requests answered, by kind.
+    // Requests answered, by operation.
 
-    /// All kinds.
+    /// Requests answered, of all kinds.
     op_count_total: Counter,
-    /// addWatch.
+    /// addWatch requests answered.
     op_count_add_watch: Counter,
-    /// checkWatches.
+    /// checkWatches requests answered.
     op_count_check_watches: Counter,
-    /// closeSession.
+    /// closeSession requests answered.
     op_count_close_session: Counter,
-    /// create in all its forms.
+    /// Create requests answered, in all forms.
     op_count_create: Counter,
-    /// createSession.
+    /// createSession requests answered.
     op_count_create_session: Counter,
-    /// delete in all its forms.
+    /// Delete requests answered, in all forms.
     op_count_delete: Counter,
-    /// exists.
+    /// exists requests answered.
     op_count_exists: Counter,
-    /// getACL.
+    /// getACL requests answered.
     op_count_get_acl: Counter,
-    /// getAllChildrenNumber.
+    /// getAllChildrenNumber requests answered.
     op_count_get_all_children_number: Counter,
-    /// getChildren and getChildren2.
+    /// getChildren and getChildren2 requests answered.
     op_count_get_children: Counter,
-    /// getData.
+    /// getData requests answered.
     op_count_get_data: Counter,
-    /// getEphemerals.
+    /// getEphemerals requests answered.
     op_count_get_ephemerals: Counter,
-    /// multi.
+    /// multi requests answered.
     op_count_multi: Counter,
-    /// multiRead.
+    /// multiRead requests answered.
     op_count_multi_read: Counter,
-    /// ping.
+    /// ping requests answered.
     op_count_ping: Counter,
-    /// reconfig.
+    /// reconfig requests answered.
     op_count_reconfig: Counter,
-    /// removeWatches.
+    /// removeWatches requests answered.
     op_count_remove_watches: Counter,
-    /// setACL.
+    /// setACL requests answered.
     op_count_set_acl: Counter,
-    /// setData.
+    /// setData requests answered.
     op_count_set_data: Counter,
-    /// setWatches and setWatches2.
+    /// setWatches and setWatches2 requests answered.
     op_count_set_watches: Counter,
-    /// sync.
+    /// sync requests answered.
     op_count_sync: Counter,
-    /// whoAmI.
+    /// whoAmI requests answered.
     op_count_who_am_i: Counter,
 }
 

@@ -21,7 +21,7 @@ pub struct ServerStats {
     response: ResponseStats,
 }
 
-/// Last, smallest and largest response; −1 until there is one.
+/// Sizes of the last, smallest and largest response; −1 if there was none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResponseSizes {
     /// Size of the last response.
@@ -84,7 +84,7 @@ impl ServerStats {
         }
     }
 
-    /// Starts again (`srst`).
+    /// Resets the statistics (`srst`).
     pub fn reset(&self) {
         self.packets_received.reset();
         self.packets_sent.reset();

@@ -111,11 +111,12 @@ impl Summary {
         }
     }
 
-    /// Records several at once.
+    /// Records several values at once.
     fn merge(&self, count: u64, sum: i64, min: i64, max: i64) {
         self.count.fetch_add(count, Relaxed);
         self.sum.fetch_add(sum, Relaxed);
-        // Most values are neither: reading before writing avoids contention.
+        // Most values are neither the minimum nor the maximum. Reading before writing avoids
+        // contention.
         if min < self.min.load(Relaxed) {
             self.min.fetch_min(min, Relaxed);
         }
@@ -129,7 +130,7 @@ impl Summary {
         self.count.load(Relaxed)
     }
 
-    /// Their sum.
+    /// Sum of the values.
     pub fn sum(&self) -> i64 {
         self.sum.load(Relaxed)
     }
@@ -242,7 +243,7 @@ impl PercentileSummary {
         Repeated { summary: self, value: 0, count: 0 }
     }
 
-    /// The parts without percentiles.
+    /// The summary without percentiles.
     pub fn summary(&self) -> &Summary {
         &self.summary
     }
