@@ -1,4 +1,4 @@
-//! The shell's own command line, and the client settings that files and variables hold.
+//! The shell's own command line, and the client settings from files and environment variables.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,13 +11,14 @@ use crate::output::Colour;
 use crate::session::{Identity, Settings};
 use crate::{sasl, tls};
 
-/// The environment variables whose `-D` words are client settings, as the original's scripts have it.
+/// Environment variables whose `-D` words are client settings, as in the original's scripts.
 pub(crate) const VARIABLES: [&str; 2] = ["CLIENT_JVMFLAGS", "JVMFLAGS"];
 
-/// The environment variable that says who the user is, a line for each identity. Other users cannot read it.
+/// Environment variable with the user's credentials, one identity a line. Other users cannot read
+/// it.
 const IDENTITIES_VARIABLE: &str = "ZEBU_AUTH";
 
-/// What the shell was started with.
+/// The options and the command that the shell was started with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) server: String,
@@ -25,16 +26,16 @@ pub(crate) struct Options {
     pub(crate) read_only: bool,
     pub(crate) wait_for_connection: bool,
     pub(crate) client_configuration: Option<PathBuf>,
-    /// Who the user is, as given on the command line.
+    /// Credentials given on the command line.
     pub(crate) identities: Vec<Identity>,
-    /// Files that say who the user is.
+    /// Files with credentials.
     pub(crate) identity_files: Vec<PathBuf>,
     pub(crate) json: bool,
     pub(crate) quiet: bool,
     pub(crate) colour: Colour,
-    /// How much the client says about what it does, on stderr.
+    /// The level of the client's log on stderr.
     pub(crate) log: Option<LevelFilter>,
-    /// One command, to be run instead of those from stdin.
+    /// A single command to run instead of those from stdin.
     pub(crate) command: Vec<String>,
 }
 
@@ -58,10 +59,10 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Reads the words: options, then a command.
+    /// Parses the words: options, then a command.
     ///
     /// # Errors
-    /// An option that does not exist, or lacks its value.
+    /// An unknown option, or an option without its value.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         let mut options = Self::default();
         let mut rest = words.iter();
@@ -70,7 +71,7 @@ impl Options {
                 options.command = [word].into_iter().chain(rest).cloned().collect();
                 break;
             };
-            // What the original writes with one dash may have two.
+            // An option that the original writes with one dash may have two here.
             let name = name.strip_prefix('-').unwrap_or(name);
             let (name, mut attached) = match name.split_once('=') {
                 Some((name, value)) => (name, Some(value.to_owned())),
@@ -106,10 +107,10 @@ impl Options {
         Ok(options)
     }
 
-    /// The settings of sessions, and remarks on what has no effect.
+    /// The settings for sessions, and remarks about settings without effect.
     ///
     /// # Errors
-    /// A file that cannot be read, a value that is none, something that is not built.
+    /// An unreadable file, an invalid value, or a setting that is not supported.
     pub(crate) fn settings(&self) -> Result<(Settings, Vec<String>)> {
         let mut settings = Settings {
             timeout: self.timeout,
@@ -125,7 +126,7 @@ impl Options {
         let mut remarks = Vec::new();
         for name in VARIABLES {
             for (key, value) in defines(&std::env::var(name).unwrap_or_default()) {
-                // Most of these are other programs' business.
+                // Most properties belong to other programs.
                 if !tls.take(key, value, name)? && !sasl.take(key, value, name)? {
                     apply(&mut settings, key, value, name)?;
                 }
@@ -148,7 +149,7 @@ impl Options {
 }
 
 impl Options {
-    /// Who the user is, from all sources.
+    /// The credentials from all sources.
     fn identities(&self) -> Result<Vec<Identity>> {
         let mut found = Vec::new();
         if let Some(text) = std::env::var_os(IDENTITIES_VARIABLE) {
@@ -192,7 +193,7 @@ fn level(text: &str) -> Result<LevelFilter> {
     text.parse().map_err(wrong)
 }
 
-/// The `-Dkey=value` words of a variable.
+/// The `-Dkey=value` words of an environment variable.
 fn defines(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.split_whitespace().filter_map(|word| word.strip_prefix("-D")?.split_once('='))
 }
@@ -205,7 +206,7 @@ fn read(file: &Path) -> Result<Vec<(String, String)>> {
     Ok(found.entries.into_iter().map(|entry| (entry.key, entry.value.trim().to_owned())).collect())
 }
 
-/// Applies one setting; returns whether it means something here.
+/// Applies one setting. Returns whether the shell knows it.
 fn apply(settings: &mut Settings, key: &str, value: &str, place: &str) -> Result<bool> {
     let is_true = value.eq_ignore_ascii_case("true");
     match key {
@@ -216,7 +217,7 @@ fn apply(settings: &mut Settings, key: &str, value: &str, place: &str) -> Result
             let bytes = value.parse().map_err(wrong)?;
             settings.bytes_max = Some(bytes);
         }
-        // 0 is for ever, as with the original.
+        // 0 means no limit, as in the original.
         "zookeeper.request.timeout" => {
             let wrong = |_| {
                 Failure::new(format!("{place}: {key} is not a number of milliseconds: {value}"))
@@ -252,7 +253,7 @@ mod tests {
         assert_eq!(parse("--server=a:1 -q --color never ls").unwrap().colour, Colour::Never);
     }
 
-    /// Who the user is comes from files, too, and shows up nowhere.
+    /// Credentials also come from files, and are never printed.
     #[test]
     fn identities_are_read_and_not_shown() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Every command there is: its name, its options, and what it is for. Help, completion and the reading of
-//! arguments come from this one table; what a command does is in `commands`.
+//! The table of all commands: name, options and description. Help, completion and the parser use
+//! this table. The commands themselves are in `commands`.
 
 use std::fmt::Write as _;
 
@@ -7,29 +7,29 @@ use strsim::osa_distance;
 
 use crate::options::{Opt, flag, valued};
 
-/// Who knows a command.
+/// The shells that have a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// The original's shell has it, with this output.
+    /// The original's shell has it, with the same output.
     Original,
-    /// It is only here.
+    /// Only this shell has it.
     Zebu,
 }
 
 /// A command.
 #[derive(Debug)]
 pub(crate) struct Spec {
-    /// What it is called by.
+    /// Its name.
     pub(crate) name: &'static str,
-    /// How its arguments are written.
+    /// The syntax of its arguments.
     pub(crate) arguments: &'static str,
-    /// What it is for, in one line.
+    /// Its description, in one line.
     pub(crate) about: &'static str,
     /// Its options.
     pub(crate) options: &'static [Opt],
-    /// The fewest and the most arguments.
+    /// Minimum and maximum number of arguments.
     pub(crate) words: (usize, usize),
-    /// Who knows it.
+    /// The shells that have it.
     pub(crate) origin: Origin,
 }
 
@@ -322,12 +322,12 @@ pub(crate) const COMMANDS: &[Spec] = &[
     original("whoami", "", (0, ANY), &[], "who you are to the server"),
 ];
 
-/// The command of a name.
+/// The command with this name.
 pub(crate) fn find(name: &str) -> Option<&'static Spec> {
     COMMANDS.iter().find(|spec| spec.name == name)
 }
 
-/// The command whose name is most like this one, if any is.
+/// The command with the most similar name, if one is similar enough.
 pub(crate) fn similar(name: &str) -> Option<&'static str> {
     let name = name.to_lowercase();
     let near = |spec: &Spec| (osa_distance(&name, &spec.name.to_lowercase()), spec.name);
@@ -336,7 +336,8 @@ pub(crate) fn similar(name: &str) -> Option<&'static str> {
 }
 
 impl Spec {
-    /// Whether the original has it and, without a session, says so before it looks at the arguments.
+    /// Whether the command fails without a session before its arguments are checked, as in the
+    /// original.
     pub(crate) fn is_refused_without_session(&self) -> bool {
         self.origin == Origin::Original
             && !matches!(self.name, "connect" | "history" | "printwatches" | "quit" | "redo")
@@ -347,7 +348,8 @@ impl Spec {
         format!("{} {}", self.name, self.arguments).trim_end().to_owned()
     }
 
-    /// What is shown when arguments are missing: some of the original's commands list their options.
+    /// The text shown if arguments are missing. Some of the original's commands list their options
+    /// in it.
     pub(crate) fn usage(&self) -> String {
         let mut text = self.syntax();
         if matches!(self.name, "get" | "set") || self.origin == Origin::Zebu {
@@ -356,7 +358,7 @@ impl Spec {
         text
     }
 
-    /// Everything there is to say about it.
+    /// The complete help of the command.
     pub(crate) fn help(&self) -> String {
         format!("{}\n  {}{}", self.syntax(), self.about, self.option_list())
     }
@@ -376,7 +378,7 @@ impl Spec {
     }
 }
 
-/// How all commands are written, a line each: what zkCli, too, shows for a command that it does not have.
+/// The syntax of all commands, one a line. zkCli also shows this list after an unknown command.
 pub(crate) fn syntaxes() -> String {
     let mut text =
         "zebu shell -server host:port[,host:port...][/chroot] [options] command arguments"
@@ -387,7 +389,7 @@ pub(crate) fn syntaxes() -> String {
     text
 }
 
-/// The list that `help` shows.
+/// The list shown by `help`.
 pub(crate) fn overview() -> String {
     let mut text = String::new();
     for (origin, title) in [(Origin::Original, "As in zkCli:"), (Origin::Zebu, "Only here:")] {

@@ -1,4 +1,4 @@
-//! What each command does. One file for each group; all of them work on a [`Context`].
+//! The commands, one file for each group. Each command runs in a [`Context`].
 
 mod access;
 mod copy;
@@ -22,24 +22,24 @@ use crate::options::Arguments;
 use crate::output::Output;
 use crate::session::{Settings, Watches};
 
-/// Schemes and what was said for them; not shown to anybody.
+/// Schemes and credentials, which are never printed.
 pub(crate) type Credentials = Arc<Mutex<Vec<(String, String)>>>;
 
-/// What a command works with.
+/// The environment of a command.
 pub(crate) struct Context {
     pub(crate) client: Client,
     pub(crate) out: Output,
     pub(crate) watches: Watches,
-    /// How a second session would be opened.
+    /// Settings for opening a second session.
     pub(crate) settings: Settings,
-    /// Who the user has said to be.
+    /// Credentials that the user has given.
     pub(crate) credentials: Credentials,
 }
 
-/// The commands that need a session.
+/// Runs a command that needs a session.
 ///
 /// # Errors
-/// Why it failed; what it did until then is done.
+/// The reason for the failure. Changes made before the failure remain.
 pub(crate) async fn run(cx: &Context, name: &str, args: &Arguments) -> Result {
     match name {
         "addWatch" => watching::add_watch(cx, args).await,

@@ -1,9 +1,9 @@
-//! What a word that is being typed may become.
+//! Completions of the word that is being typed.
 
 use crate::command::{self, COMMANDS};
 use crate::words;
 
-/// What could stand at the end of a line.
+/// The kinds of completions at the end of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     /// One of these words.
@@ -12,7 +12,7 @@ pub(crate) enum Wanted {
     Znode { parent: String, prefix: String },
 }
 
-/// Where the last word of a line begins, without its quote, and what it could be.
+/// The position of the last word in a line, without its quote, and its possible completions.
 pub(crate) fn wanted(line: &str) -> (usize, Wanted) {
     let (start, is_quoted) = last_word(line);
     let word = &line[start..];
@@ -51,7 +51,7 @@ fn matching<'a>(words: impl IntoIterator<Item = &'a str>, prefix: &str) -> Vec<S
     words.into_iter().filter(|word| word.starts_with(prefix)).map(str::to_owned).collect()
 }
 
-/// Where the last word begins, behind its quote if it has one that is open.
+/// The position of the last word, after its open quote if it has one.
 fn last_word(line: &str) -> (usize, bool) {
     let mut start = 0;
     let mut open = None;
@@ -68,12 +68,12 @@ fn last_word(line: &str) -> (usize, bool) {
     (start, open.is_some())
 }
 
-/// The text that replaces a word that becomes this path. In an open quote it closes it.
+/// The text that replaces a word completed to this path. Closes an open quote.
 pub(crate) fn replacement(path: &str, is_quoted: bool) -> String {
     if is_quoted { path.to_owned() } else { words::quote(path) }
 }
 
-/// Whether the last word of a line is in a quote that is open.
+/// Whether the last word of a line is in an open quote.
 pub(crate) fn is_quoted(line: &str) -> bool {
     last_word(line).1
 }

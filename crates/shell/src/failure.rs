@@ -1,4 +1,4 @@
-//! Why a command failed, in the original's words, and what can be done about it.
+//! The reason why a command failed, in the original's words, and the remedy.
 
 use std::fmt::Write as _;
 use std::io;
@@ -9,13 +9,13 @@ use zebu_proto::path::{self, PathError};
 
 use crate::command::Spec;
 
-/// The exit code for a command that does not exist, as shells have it.
+/// The exit code for an unknown command, as in shells.
 const NOT_FOUND: u8 = 127;
 
-/// The exit code after Ctrl-C, as shells have it.
+/// The exit code after Ctrl-C, as in shells.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// The exit code when nobody reads any more what is written, as shells have it.
+/// The exit code if the reader of the output has gone, as in shells.
 const UNREAD: u8 = 141;
 
 /// Why a command failed.
@@ -25,7 +25,7 @@ pub(crate) struct Failure {
     hint: Option<String>,
     code: Option<ErrorCode>,
     path: Option<String>,
-    /// Shown in front of the message, to people only.
+    /// Shown before the message, but not in JSON.
     list: Option<String>,
     exit_code: u8,
 }
@@ -34,24 +34,24 @@ pub(crate) struct Failure {
 pub(crate) type Result<T = (), E = Failure> = std::result::Result<T, E>;
 
 impl Failure {
-    /// A failure that is not a server's.
+    /// A failure that no server reported.
     pub(crate) fn new(message: impl Into<String>) -> Self {
         let message = message.into();
         Self { message, hint: None, code: None, path: None, list: None, exit_code: 1 }
     }
 
-    /// Adds what can be done about it.
+    /// Adds a remedy.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Too few arguments, or too many: the message is how the command is used.
+    /// The number of arguments is wrong. The message is the syntax of the command.
     pub(crate) fn usage(spec: &Spec) -> Self {
         Self::new(spec.usage()).hint(format!("help {}", spec.name))
     }
 
-    /// Adds how the command is used.
+    /// Adds the syntax of the command.
     pub(crate) fn usage_of(self, spec: &Spec) -> Self {
         self.hint(spec.syntax())
     }
@@ -61,7 +61,7 @@ impl Failure {
         failure.hint(format!("{}; data that begin with a dash stand behind --", spec.syntax()))
     }
 
-    /// There is no such command; `similar` is one there is.
+    /// Unknown command. `similar` is the name of a similar one.
     pub(crate) fn unknown_command(name: &str, similar: Option<&str>) -> Self {
         let failure = Self::new(format!("Command not found: {name}"));
         let hint = match similar {
@@ -72,17 +72,17 @@ impl Failure {
         Self { exit_code: NOT_FOUND, list, ..failure.hint(hint) }
     }
 
-    /// Only the exit code says it.
+    /// Only the exit code reports the failure.
     pub(crate) fn silent() -> Self {
         Self::new("")
     }
 
-    /// Ctrl-C.
+    /// The user pressed Ctrl-C.
     pub(crate) fn interrupted() -> Self {
         Self { exit_code: INTERRUPTED, ..Self::new("interrupted") }
     }
 
-    /// What a server said, or would have, where no path is to blame.
+    /// A server's error code, if no path caused it.
     pub(crate) fn of_code(code: ErrorCode) -> Self {
         Self::answered(code, "")
     }
@@ -95,7 +95,7 @@ impl Failure {
         Self::answered(ErrorCode::NO_WATCHER, path)
     }
 
-    /// What was to be a path is none.
+    /// An invalid path.
     pub(crate) fn of_path(wrong: PathError, path: &str) -> Self {
         let failure = Self::new(bad_path(wrong, path));
         failure.hint("a path is /, or names each with a / in front: /app/config")
@@ -109,17 +109,17 @@ impl Failure {
         self.exit_code
     }
 
-    /// Leaves out what can be done about it: it is said once for many.
+    /// Removes the remedy, which is printed once for many failures.
     pub(crate) fn without_hint(self) -> Self {
         Self { hint: None, ..self }
     }
 
-    /// What is shown before the rest.
+    /// The list shown before the message.
     pub(crate) fn list(&self) -> Option<&str> {
         self.list.as_deref()
     }
 
-    /// The lines that are shown.
+    /// The lines to show.
     pub(crate) fn text(&self) -> String {
         let mut text = self.message.clone();
         if let Some(hint) = &self.hint {
@@ -145,7 +145,7 @@ impl Failure {
 
     fn answered(code: ErrorCode, path: &str) -> Self {
         let message = match prefix(code) {
-            // The original looks at ACLs before it looks at the path.
+            // The original checks ACLs before the path.
             Some(prefix) if code == ErrorCode::INVALID_ACL && path.is_empty() => {
                 format!("{prefix}null")
             }
@@ -162,7 +162,7 @@ impl Failure {
     }
 }
 
-/// A path that is none, in the original's words.
+/// The message about an invalid path, in the original's words.
 fn bad_path(error: PathError, path: &str) -> String {
     match error {
         PathError::Empty => "Path length must be > 0".to_owned(),
@@ -189,14 +189,14 @@ impl From<Error> for Failure {
             if let Err(wrong) = path::validate(place) {
                 return Self::of_path(wrong, place);
             }
-            // The client's own refusals say more than the code for them.
+            // Messages of the client's own checks say more than the error code.
             if error.code() == ErrorCode::BAD_ARGUMENTS && !text.starts_with("invalid") {
                 return Self::new(text);
             }
         }
         let failure = Self::answered(error.code(), place);
         match error.reason() {
-            // Better than what can be said of a lost connection in general.
+            // The reason of the lost connection is better than the general remedy.
             Some(reason) => failure.hint(reason),
             None => failure,
         }
@@ -206,14 +206,14 @@ impl From<Error> for Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
-            // Who has seen enough need not be told.
+            // The reader has closed the output on purpose, so no message is needed.
             return Self { exit_code: UNREAD, ..Self::new("") };
         }
         Self::new(error.to_string())
     }
 }
 
-/// What the original says in front of the path. Source: `CliWrapperException`.
+/// The original's text before the path. Source: `CliWrapperException`.
 fn prefix(code: ErrorCode) -> Option<&'static str> {
     Some(match code {
         ErrorCode::NO_NODE => "Node does not exist: ",
@@ -230,7 +230,7 @@ fn prefix(code: ErrorCode) -> Option<&'static str> {
     })
 }
 
-/// What it says without a path.
+/// The original's message without a path.
 fn sentence(code: ErrorCode) -> Option<&'static str> {
     Some(match code {
         ErrorCode::RECONFIG_IN_PROGRESS => {
@@ -244,7 +244,7 @@ fn sentence(code: ErrorCode) -> Option<&'static str> {
     })
 }
 
-/// What it calls the rest. Source: `KeeperException.getCodeMessage`.
+/// The original's name of the other codes. Source: `KeeperException.getCodeMessage`.
 fn words(code: ErrorCode) -> String {
     let words = match code {
         ErrorCode::SYSTEM_ERROR => "SystemError",
@@ -271,7 +271,7 @@ fn words(code: ErrorCode) -> String {
     words.to_owned()
 }
 
-/// What can be done about it.
+/// The remedy.
 fn hint(code: ErrorCode) -> Option<&'static str> {
     Some(match code {
         ErrorCode::NO_NODE => "ls of its parent shows what there is; create needs the parent first",
@@ -316,7 +316,7 @@ mod tests {
         let text = |code, path| Failure::answered(code, path).message;
         assert_eq!(text(ErrorCode::NO_NODE, "/a"), "Node does not exist: /a");
         assert_eq!(text(ErrorCode::INVALID_ACL, ""), "Acl is not valid : null");
-        // As of a reconfiguration, which has no path.
+        // The error of a reconfiguration, which has no path.
         assert_eq!(text(ErrorCode::BAD_ARGUMENTS, ""), "Arguments are not valid : ");
         assert_eq!(text(ErrorCode::NO_WATCHER, "/a"), "KeeperErrorCode = No such watcher for /a");
         assert_eq!(

@@ -1,10 +1,9 @@
-//! `zebu shell`: everything the original's shell takes, with the output that scripts know, and what people
-//! miss in it.
+//! `zebu shell`: all commands of the original's shell, with the output that scripts expect, and
+//! further commands for people.
 //!
-//! A line is split into words (`words`), its options are read by the description of its command
-//! (`options`, `command`), and the command is carried out by one of `commands`, with a client of
-//! `zebu-client`. What a command finds goes to `output`, as text or as JSON; why it failed is a
-//! `failure`, in the original's words.
+//! `words` splits a line into words. `options` parses the options by the table in `command`.
+//! `commands` run with a client of `zebu-client`. Results go to `output`, as text or as JSON. A
+//! `failure` is the reason of an error, in the original's words.
 
 mod arguments;
 mod command;
@@ -32,7 +31,7 @@ use crate::failure::Result;
 use crate::output::{Colour, Output};
 use crate::shell::Shell;
 
-/// The exit code for arguments that make no sense.
+/// The exit code for invalid arguments.
 const USAGE: u8 = 2;
 
 /// Arguments of `zebu shell`.
@@ -79,7 +78,7 @@ pub struct ShellArgs {
     pub words: Vec<String>,
 }
 
-/// Runs the shell to its end.
+/// Runs the shell until it ends. Returns the exit code.
 pub fn run(args: &ShellArgs) -> ExitCode {
     let options = match Options::parse(&args.words) {
         Ok(options) => options,

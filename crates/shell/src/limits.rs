@@ -1,4 +1,4 @@
-//! The text in which quota znodes keep limits and usage.
+//! The text format of limits and usage in the znodes of quotas.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use serde_json::Value;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Limits(BTreeMap<String, i64>);
 
-/// Soft limit on znodes, or how many there are.
+/// Soft limit on znodes, or their number.
 pub(crate) const COUNT: &str = "count";
-/// Soft limit on bytes, or how many there are.
+/// Soft limit on bytes, or their number.
 pub(crate) const BYTES: &str = "bytes";
 /// Hard limit on znodes.
 pub(crate) const COUNT_HARD: &str = "countHardLimit";
@@ -20,12 +20,12 @@ pub(crate) const COUNT_HARD: &str = "countHardLimit";
 pub(crate) const BYTES_HARD: &str = "byteHardLimit";
 
 impl Limits {
-    /// Reads the text; what makes no sense is unlimited.
+    /// Parses the text. Invalid numbers count as unlimited.
     pub(crate) fn parse(text: &[u8]) -> Self {
         let text = String::from_utf8_lossy(text);
         let pairs = text.split([',', ';']).filter_map(|pair| {
             let (key, value) = pair.split_once('=')?;
-            // Behind the bytes stands a second sign, for servers that are older than the hard limits.
+            // A second `=` after the bytes is for servers that do not know hard limits.
             let value = value.trim_end_matches('=');
             Some((key.to_owned(), value.parse().unwrap_or(-1)))
         });
@@ -38,12 +38,12 @@ impl Limits {
         Self(keys.into_iter().map(|key| (key.to_owned(), -1)).collect())
     }
 
-    /// Nothing used.
+    /// No usage.
     pub(crate) fn unused() -> Self {
         Self([COUNT, BYTES].into_iter().map(|key| (key.to_owned(), 0)).collect())
     }
 
-    /// One number; −1 where there is none.
+    /// One number; −1 if it is missing.
     pub(crate) fn get(&self, key: &str) -> i64 {
         self.0.get(key).copied().unwrap_or(-1)
     }

@@ -1,7 +1,7 @@
-//! The options of one command, read as the original reads them.
+//! The options of one command, parsed as in the original.
 //!
-//! Options stand anywhere among the arguments; `-sw` is `-s -w`, `-v5` and `-v=5` are `-v 5`; after `--`
-//! everything is an argument. Source: commons-cli's `DefaultParser`.
+//! Options may stand anywhere among the arguments. `-sw` means `-s -w`; `-v5` and `-v=5` mean `-v
+//! 5`; all words after `--` are arguments. Source: commons-cli's `DefaultParser`.
 
 use crate::command::Spec;
 use crate::failure::Failure;
@@ -9,15 +9,15 @@ use crate::failure::Failure;
 /// An option of a command.
 #[derive(Debug)]
 pub(crate) struct Opt {
-    /// Without the dash.
+    /// Its name without the dash.
     pub(crate) name: &'static str,
-    /// What its value is called, if it has one.
+    /// The name of its value, if it has one.
     pub(crate) value: Option<&'static str>,
-    /// What it is for.
+    /// Its description.
     pub(crate) help: &'static str,
 }
 
-/// An option that is there or not.
+/// An option without a value.
 pub(crate) const fn flag(name: &'static str, help: &'static str) -> Opt {
     Opt { name, value: None, help }
 }
@@ -27,7 +27,7 @@ pub(crate) const fn valued(name: &'static str, value: &'static str, help: &'stat
     Opt { name, value: Some(value), help }
 }
 
-/// What stands behind the name of a command.
+/// The parsed words after the name of a command.
 #[derive(Debug, Default)]
 pub(crate) struct Arguments {
     options: Vec<(&'static str, String)>,
@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Reads the words behind a command's name.
+    /// Parses the words after a command's name.
     pub(crate) fn parse(spec: &'static Spec, words: &[String]) -> Result<Self, Failure> {
         let mut parser = Parser { spec, found: Self::default(), waiting: None, is_over: false };
         for word in words {
@@ -54,7 +54,7 @@ impl Arguments {
         self.options.iter().any(|(found, _)| *found == name)
     }
 
-    /// An option's value, the first one where it is given more than once.
+    /// The value of an option: the first one if it is given several times.
     pub(crate) fn value(&self, name: &str) -> Option<&str> {
         self.options.iter().find(|(found, _)| *found == name).map(|(_, value)| value.as_str())
     }
@@ -75,20 +75,20 @@ impl Arguments {
         Ok(Some(number))
     }
 
-    /// An argument that the command cannot do without.
+    /// A required argument.
     ///
     /// # Panics
-    /// The command's description allows that there is none.
+    /// The command's table entry allows fewer arguments.
     pub(crate) fn word(&self, at: usize) -> &str {
         &self.words[at]
     }
 
-    /// An argument, if it is there.
+    /// An optional argument.
     pub(crate) fn try_word(&self, at: usize) -> Option<&str> {
         self.words.get(at).map(String::as_str)
     }
 
-    /// How many arguments there are.
+    /// Number of arguments.
     pub(crate) fn count(&self) -> usize {
         self.words.len()
     }
@@ -97,9 +97,9 @@ impl Arguments {
 struct Parser {
     spec: &'static Spec,
     found: Arguments,
-    /// An option that waits for its value.
+    /// The option whose value is the next word.
     waiting: Option<&'static str>,
-    /// Nothing is an option any more.
+    /// Whether all further words are arguments.
     is_over: bool,
 }
 
@@ -108,7 +108,7 @@ impl Parser {
         self.spec.options.iter().find(|option| option.name == name)
     }
 
-    /// Whether a word is one of the command's options, so that it cannot be a value.
+    /// Whether a word is one of the command's options, and therefore not a value.
     fn is_option(&self, word: &str) -> bool {
         let Some(name) = word.strip_prefix('-').filter(|name| !name.is_empty()) else {
             return false;
@@ -134,7 +134,7 @@ impl Parser {
         Ok(())
     }
 
-    /// The option that waits, if this word can be its value.
+    /// The option that waits for its value, if this word can be the value.
     fn take_waiting(&mut self, word: &str) -> Option<&'static str> {
         if self.is_option(word) { None } else { self.waiting.take() }
     }
@@ -150,7 +150,8 @@ impl Parser {
             self.found.options.push((name, value.to_owned()));
             return Ok(());
         }
-        // Several in one word; the first with a value takes the rest for it.
+        // Several options in one word. The first option that takes a value gets the rest of the
+        // word.
         for (at, letter) in name.char_indices() {
             let Some(option) = self.option(&letter.to_string()) else {
                 return Err(Failure::unknown_option(self.spec, &format!("-{name}")));

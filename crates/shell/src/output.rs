@@ -1,4 +1,5 @@
-//! Where a command's words go: data to stdout, talk to stderr, as text or as one JSON value a line.
+//! The output of commands, as text or as JSON, one value a line: data go to stdout, messages to
+//! stderr.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use serde_json::Value;
 
 use crate::failure::{Failure, Result};
 
-/// Bytes of data that are collected before they are written.
+/// Size of the buffer for data.
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// When to use colours.
@@ -35,22 +36,23 @@ impl Colour {
     }
 }
 
-/// What a piece of text is, for those who see colours; everybody else sees the text.
+/// The meaning of a piece of text, for the choice of a colour. Without colours the text alone must
+/// suffice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// Lines and numbers around what matters.
+    /// Lines and numbers of lesser importance.
     Dim,
-    /// What was looked for.
+    /// A match of a search.
     Match,
     /// A path.
     Path,
-    /// What goes with its session.
+    /// An ephemeral znode.
     Ephemeral,
-    /// What appeared.
+    /// A created znode.
     Created,
-    /// What is gone, or went wrong.
+    /// A deleted znode, or an error.
     Gone,
-    /// What changed.
+    /// A changed znode.
     Changed,
 }
 
@@ -75,20 +77,20 @@ fn paint(is_wanted: bool, style: Style, text: &str) -> String {
 struct Streams {
     out: Box<dyn Write + Send>,
     err: Box<dyn Write + Send>,
-    /// What is not yet written to `out`.
+    /// Data not yet written to `out`.
     waiting: Vec<u8>,
 }
 
-/// The two streams of a shell, shared by all that write to them.
+/// The two output streams of a shell, shared by all writers.
 #[derive(Clone)]
 pub(crate) struct Output {
     streams: Arc<Mutex<Streams>>,
     is_json: bool,
     is_coloured: bool,
     is_talk_coloured: bool,
-    /// Somebody watches while it happens.
+    /// Whether stderr is a terminal.
     is_watched: bool,
-    /// Data are seen by a person.
+    /// Whether stdout is a terminal.
     is_terminal: bool,
 }
 
@@ -107,7 +109,7 @@ impl Output {
         }
     }
 
-    /// Streams of the caller's.
+    /// Streams given by the caller.
     pub(crate) fn to(out: Box<dyn Write + Send>, err: Box<dyn Write + Send>) -> Self {
         let streams = Arc::new(Mutex::new(Streams { out, err, waiting: Vec::new() }));
         Self {
@@ -129,7 +131,7 @@ impl Output {
         self.is_json
     }
 
-    /// Whether progress is worth showing.
+    /// Whether to show progress.
     pub(crate) fn is_watched(&self) -> bool {
         self.is_watched && !self.is_json
     }
@@ -139,15 +141,15 @@ impl Output {
         self.is_terminal
     }
 
-    /// Data in a colour.
+    /// Data in a colour, if colours are used.
     pub(crate) fn paint(&self, style: Style, text: &str) -> String {
         paint(self.is_coloured, style, text)
     }
 
-    /// Data: one line of text, or one JSON value.
+    /// Writes data: one line of text, or one JSON value.
     ///
     /// # Errors
-    /// Nobody reads them any more.
+    /// The reader of stdout has gone.
     pub(crate) fn emit<T: AsRef<[u8]>>(
         &self,
         text: impl FnOnce() -> T,
@@ -160,10 +162,10 @@ impl Output {
         }
     }
 
-    /// What the original says on stderr, and is data nevertheless: JSON goes to stdout.
+    /// Writes data that the original prints on stderr. As JSON they go to stdout.
     ///
     /// # Errors
-    /// As [`Output::emit`].
+    /// As for [`Output::emit`].
     pub(crate) fn emit_aside(
         &self,
         text: impl FnOnce() -> String,
@@ -176,18 +178,18 @@ impl Output {
         Ok(())
     }
 
-    /// A line that only text has.
+    /// Writes a line that only the text output has.
     ///
     /// # Errors
-    /// As [`Output::emit`].
+    /// As for [`Output::emit`].
     pub(crate) fn text_only(&self, text: &str) -> Result {
         if self.is_json { Ok(()) } else { self.put(text.as_bytes()) }
     }
 
-    /// A value that only JSON has, where a command has nothing to say.
+    /// Writes a value that only the JSON output has, for a command that prints no text.
     ///
     /// # Errors
-    /// As [`Output::emit`].
+    /// As for [`Output::emit`].
     pub(crate) fn json_only(&self, json: impl FnOnce() -> Value) -> Result {
         if self.is_json { self.put(json().to_string().as_bytes()) } else { Ok(()) }
     }
@@ -202,22 +204,22 @@ impl Output {
         Ok(())
     }
 
-    /// Writes what was collected.
+    /// Writes the buffered data.
     ///
     /// # Errors
-    /// As [`Output::emit`].
+    /// As for [`Output::emit`].
     pub(crate) fn flush(&self) -> Result {
         Ok(self.streams.lock().flush()?)
     }
 
-    /// Talk, behind all data that came before. That nobody listens is no fault.
+    /// Writes a message, after all data. Failures to write it are ignored.
     pub(crate) fn note(&self, text: &str) {
         let mut streams = self.streams.lock();
         streams.flush().ok();
         writeln!(streams.err, "{text}").and_then(|()| streams.err.flush()).ok();
     }
 
-    /// Why a command failed.
+    /// Writes the reason why a command failed.
     pub(crate) fn fail(&self, failure: &Failure) {
         if failure.message().is_empty() {
             return;
@@ -253,7 +255,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// What was written, to look at.
+    /// Captures the output for a test.
     #[derive(Clone, Default)]
     pub(crate) struct Paper(Arc<Mutex<Vec<u8>>>);
 

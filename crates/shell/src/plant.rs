@@ -1,4 +1,4 @@
-//! Creating many znodes, parents first, with many requests on their way.
+//! Creates many znodes, parents first, with many requests in flight.
 
 use std::collections::VecDeque;
 
@@ -8,13 +8,13 @@ use zebu_client::{Acls, Client, CreateMode, Created, ErrorCode, Pending, Version
 use crate::failure::{Failure, Result};
 use crate::progress::Progress;
 
-/// Creates that are on their way at once.
+/// Maximum number of creates in flight.
 const WINDOW: usize = 128;
 
-/// Bytes of data on their way at once.
+/// Maximum bytes of data in flight.
 const WINDOW_BYTES: usize = 8 * 1024 * 1024;
 
-/// A znode that is to be.
+/// A znode to create.
 #[derive(Clone, Debug)]
 pub(crate) struct Seedling {
     pub(crate) path: String,
@@ -28,17 +28,17 @@ impl Seedling {
     }
 }
 
-/// What was done.
+/// Numbers of created and overwritten znodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Planted {
     pub(crate) created: usize,
     pub(crate) overwritten: usize,
 }
 
-/// Creates znodes in the order in which they come.
+/// Creates znodes in the given order.
 pub(crate) struct Planter<'a> {
     client: &'a Client,
-    /// What is there already gets the new data and ACL; else it is a failure.
+    /// Whether existing znodes get the new data and ACL. Otherwise an existing znode is an error.
     overwrite: bool,
     under_way: VecDeque<(Seedling, Pending<Created>)>,
     bytes: usize,
@@ -52,7 +52,7 @@ impl<'a> Planter<'a> {
         Self { client, overwrite, under_way: VecDeque::new(), bytes: 0, planted, progress }
     }
 
-    /// Creates one more, some time soon.
+    /// Adds a znode. Its request may be sent later.
     pub(crate) async fn plant(&mut self, seedling: Seedling) -> Result {
         while !self.under_way.is_empty()
             && (self.under_way.len() >= WINDOW || self.bytes + seedling.bytes() > WINDOW_BYTES)
@@ -69,7 +69,7 @@ impl<'a> Planter<'a> {
         Ok(())
     }
 
-    /// Waits for all of them.
+    /// Waits for all answers.
     pub(crate) async fn finish(mut self) -> Result<Planted> {
         while !self.under_way.is_empty() {
             self.settle_one().await?;

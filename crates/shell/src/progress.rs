@@ -1,4 +1,4 @@
-//! How far a long operation is: on stderr, where somebody watches, and gone when it is done.
+//! The progress of a long operation: shown on stderr if it is a terminal, and removed at the end.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::output::Output;
 
-/// Between two drawings.
+/// Interval between two updates.
 const DRAW_EVERY: Duration = Duration::from_millis(200);
 
-/// Shows nothing for operations that are over sooner.
+/// Short operations show no progress.
 #[derive(Debug)]
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
-    /// Counts to an end that nobody knows.
+    /// Progress towards an unknown number.
     pub(crate) fn counting(out: &Output, what: &'static str) -> Self {
         Self::new(out, what, None, "{spinner} {msg}: {human_pos} znodes, {elapsed}")
     }
 
-    /// Counts to an end.
+    /// Progress towards a known number.
     pub(crate) fn to(out: &Output, what: &'static str, total: usize) -> Self {
         let template = "{msg} {wide_bar} {human_pos}/{human_len} znodes, {eta} left";
         Self::new(out, what, Some(total as u64), template)
@@ -42,7 +42,7 @@ impl Progress {
         Self(bar)
     }
 
-    /// So many more are done.
+    /// Adds to the number of finished znodes.
     pub(crate) fn advance(&self, znodes: usize) {
         self.0.inc(znodes as u64);
     }

@@ -14,7 +14,7 @@ use zebu_client::{Acl, Perms, Stat};
 
 use crate::failure::Failure;
 
-/// A moment as Java's `Date` shows it, in the time zone of this machine.
+/// A time as Java's `Date` prints it, in the local time zone.
 pub(crate) fn date(ms: i64) -> String {
     match Timestamp::from_millisecond(ms) {
         Ok(moment) => {
@@ -24,7 +24,7 @@ pub(crate) fn date(ms: i64) -> String {
     }
 }
 
-/// The same for programs.
+/// A time for programs.
 fn timestamp(ms: i64) -> Value {
     Timestamp::from_millisecond(ms).map_or_else(|_| ms.into(), |moment| moment.to_string().into())
 }
@@ -51,7 +51,7 @@ pub(crate) fn stat(stat: &Stat) -> String {
     .join("\n")
 }
 
-/// The same names; ids in hex, times as ISO 8601.
+/// A stat as JSON, with the same names. Ids are in hex, times in ISO 8601.
 pub(crate) fn stat_json(stat: &Stat) -> Value {
     json!({
         "cZxid": hex(stat.czxid.0),
@@ -68,7 +68,7 @@ pub(crate) fn stat_json(stat: &Stat) -> Value {
     })
 }
 
-/// Puts data into a JSON object: `data` when they are text or null, `dataBase64` when they are not.
+/// Puts data into a JSON object: as `data` if they are text or null, as `dataBase64` otherwise.
 pub(crate) fn put_data(object: &mut Map<String, Value>, data: Option<&[u8]>) {
     let (key, value) = match data.map(std::str::from_utf8) {
         None => ("data", Value::Null),
@@ -78,7 +78,7 @@ pub(crate) fn put_data(object: &mut Map<String, Value>, data: Option<&[u8]>) {
     object.insert(key.to_owned(), value);
 }
 
-/// Data as [`put_data`] puts them.
+/// Reads data written by [`put_data`].
 pub(crate) fn take_data(object: &Map<String, Value>) -> Result<Option<Vec<u8>>, String> {
     match (object.get("data"), object.get("dataBase64")) {
         (Some(Value::String(text)), None) => Ok(Some(text.clone().into_bytes())),
@@ -101,16 +101,16 @@ pub(crate) fn acl(entries: &[Acl]) -> String {
     entries.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// An ACL as one writes it: `scheme:id:perms`.
+/// One entry of an ACL, as users write it: `scheme:id:perms`.
 pub(crate) fn acl_entry(acl: &Acl) -> String {
     format!("{}:{}:{}", acl.id.scheme, acl.id.id, perms(acl.perms))
 }
 
-/// Reads `scheme:id:perms[,...]`; what makes no sense is told to `wrong` and left out, as the original does.
-/// Source: `AclParser`.
+/// Parses `scheme:id:perms[,...]`. Invalid entries are reported to `wrong` and left out, as in the
+/// original. Source: `AclParser`.
 pub(crate) fn parse_acl(text: &str, wrong: &mut impl FnMut(String)) -> Vec<Acl> {
     let mut entries = Vec::new();
-    // Nothing behind the last comma is no entry, as in Java's `split`.
+    // A comma at the end adds no entry, as in Java's `split`.
     let list = text.trim_end_matches(',');
     let count = if list.is_empty() && !text.is_empty() { 0 } else { usize::MAX };
     for entry in list.split(',').take(count) {
@@ -140,8 +140,8 @@ pub(crate) fn parse_acl(text: &str, wrong: &mut impl FnMut(String)) -> Vec<Acl> 
     entries
 }
 
-/// Bytes in hex and as letters, 16 a row, in a frame; nothing for no bytes.
-/// Source: `ByteBufUtil.prettyHexDump`.
+/// A table of bytes in hex and as characters, 16 a row. Empty for no bytes. Source:
+/// `ByteBufUtil.prettyHexDump`.
 pub(crate) fn hex_dump(bytes: &[u8]) -> String {
     if bytes.is_empty() {
         return String::new();
@@ -161,15 +161,15 @@ pub(crate) fn hex_dump(bytes: &[u8]) -> String {
     text
 }
 
-/// Bytes for a person's screen: what is no text is shown as such, and no control character gets through.
+/// Bytes for the screen of a person. Control characters and invalid text are escaped.
 pub(crate) fn for_screen(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let shown = |c: char| if c.is_control() && !matches!(c, '\n' | '\t') { '\u{fffd}' } else { c };
     text.chars().map(shown).collect()
 }
 
-/// Base64 as it is written on a command line: with its padding or without, and bits that are left over mean nothing.
-/// Source: `java.util.Base64.getDecoder`.
+/// Parses base64 as users write it: padding is optional, and unused bits are ignored. Source:
+/// `java.util.Base64.getDecoder`.
 pub(crate) fn from_base64(text: &str) -> Result<Vec<u8>, Failure> {
     const fn engine(padding: GeneralPurposeConfig) -> GeneralPurpose {
         GeneralPurpose::new(&alphabet::STANDARD, padding.with_decode_allow_trailing_bits(true))
@@ -183,7 +183,7 @@ pub(crate) fn to_base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// A number of bytes that people can compare.
+/// A number of bytes with a unit.
 pub(crate) fn bytes(count: u64) -> String {
     let mut size = count as f64;
     for unit in ["B", "KiB", "MiB", "GiB"] {
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_hex_dump_is_framed() {
-        // As printed by the original for /a with the data «b».
+        // As the original prints it for /a with the data «b».
         assert_eq!(
             hex_dump(b"b"),
             "         +-------------------------------------------------+\n\

@@ -1,7 +1,7 @@
-//! What the properties of ZooKeeper's clients say of SASL.
+//! The properties of ZooKeeper's clients about SASL.
 //!
-//! They are collected from all places first, as a place may overrule another one. Source: `ZooKeeperSaslClient`,
-//! `ZKClientConfig`.
+//! They are collected from all places first, because one place may override another. Source:
+//! `ZooKeeperSaslClient`, `ZKClientConfig`.
 
 use std::path::PathBuf;
 
@@ -16,17 +16,18 @@ const ENABLED: &str = "zookeeper.sasl.client";
 const SECTION: &str = "zookeeper.sasl.clientconfig";
 const DEFAULT_SECTION: &str = "Client";
 
-/// Those that name the servers' principal in Kerberos.
+/// The properties that name the servers' Kerberos principal.
 const SERVICE: &str = "zookeeper.sasl.client.username";
 const PRINCIPAL: &str = "zookeeper.server.principal";
 const REALM: &str = "zookeeper.server.realm";
 const CANONICAL: &str = "zookeeper.sasl.client.canonicalize.hostname";
 
-/// Where Java finds the realms of Kerberos, and the variable where the library does.
+/// The property by which Java finds the Kerberos realms, and the environment variable that the
+/// library uses.
 const KRB5_CONF: &str = "java.security.krb5.conf";
 const KRB5_CONFIG: &str = "KRB5_CONFIG";
 
-/// The properties of SASL that were found, with the places that say so.
+/// The SASL properties found so far, with their places.
 #[derive(Default)]
 pub(crate) struct Properties {
     is_off: bool,
@@ -40,10 +41,10 @@ pub(crate) struct Properties {
 }
 
 impl Properties {
-    /// Takes a property, if it has to do with SASL; returns whether it has.
+    /// Takes a property if it is about SASL. Returns whether it is.
     ///
     /// # Errors
-    /// Whether SASL is wanted is not clear.
+    /// The value does not say clearly whether SASL is wanted.
     pub(crate) fn take(&mut self, key: &str, value: &str, place: &str) -> Result<bool> {
         match key {
             ENABLED => self.is_off = !boolean(value, key, place)?,
@@ -59,8 +60,8 @@ impl Properties {
         Ok(true)
     }
 
-    /// Who the user proves to be, if SASL is wanted. As with the original, a file without a section `Client` is for others,
-    /// and a section that is named must be there.
+    /// The credentials for SASL, if it is wanted. As in the original, a file without a section
+    /// `Client` is ignored, but a section named in the settings must exist.
     ///
     /// # Errors
     /// The file or its section cannot be used.
@@ -86,7 +87,7 @@ impl Properties {
             if self.section.is_some() {
                 return Err(Failure::new(missing));
             }
-            // What stands in variables may be for other programs.
+            // Environment variables may be meant for other programs.
             if !VARIABLES.contains(&place.as_str()) {
                 remarks.push(format!("{missing}, so SASL is not used"));
             }
@@ -107,7 +108,7 @@ impl Properties {
         Ok(Some(sasl.canonicalize_host(!self.is_not_canonical)))
     }
 
-    /// The library of Kerberos knows no properties of Java.
+    /// The Kerberos library ignores Java's properties.
     fn check_krb5_conf(&self, known: Option<PathBuf>) -> Result<()> {
         match &self.krb5_conf {
             Some((path, place)) if known.as_ref() != Some(path) => {

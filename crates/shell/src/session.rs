@@ -1,4 +1,4 @@
-//! A shell's session: the client, what it hears, and the watches it has left.
+//! A shell's session: the client, its events, and the watches that commands have set.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -15,30 +15,30 @@ use zebu_client::{
 
 use crate::failure::{Failure, Result};
 
-/// How long a command waits for a server, at most.
+/// Maximum time that a command waits for a connection.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// How sessions are opened.
+/// Settings of sessions.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) timeout: Duration,
-    /// A server without a quorum will do.
+    /// Whether a server without a quorum may be used.
     pub(crate) read_only: bool,
-    /// Watches end with their connection.
+    /// Whether watches end with their connection.
     pub(crate) forget_watches: bool,
-    /// Bytes of the largest request and answer, where they are limited.
+    /// Maximum bytes of a request and of an answer, if limited.
     pub(crate) bytes_max: Option<usize>,
-    /// How long a request may go unanswered, where that is limited.
+    /// Maximum time until an answer, if limited.
     pub(crate) request_timeout: Option<Duration>,
-    /// Who the user is.
+    /// The user's credentials.
     pub(crate) identities: Vec<Identity>,
-    /// How connections are made over TLS, where they are.
+    /// TLS settings, if TLS is used.
     pub(crate) tls: Option<Tls>,
-    /// Who the user proves to be with SASL.
+    /// SASL credentials, if SASL is used.
     pub(crate) sasl: Option<Sasl>,
 }
 
-/// A scheme and the credentials for it, which are not shown to anybody.
+/// A scheme and its credentials, which are never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) scheme: String,
@@ -52,10 +52,10 @@ impl fmt::Debug for Identity {
 }
 
 impl Identity {
-    /// Reads `SCHEME:CREDENTIALS`. Errors name the place, not the text.
+    /// Parses `SCHEME:CREDENTIALS`. Errors name the place, not the text.
     ///
     /// # Errors
-    /// There is no scheme, or there are no credentials.
+    /// The scheme or the credentials are missing.
     pub(crate) fn read(text: &str, place: &str) -> Result<Self> {
         match text.split_once(':') {
             Some((scheme, auth)) if !scheme.is_empty() && !auth.is_empty() => {
@@ -66,10 +66,10 @@ impl Identity {
         }
     }
 
-    /// Reads a line for each; empty lines and those that begin with `#` say nothing.
+    /// Parses one identity a line. Empty lines and lines that begin with `#` are ignored.
     ///
     /// # Errors
-    /// As [`Identity::read`].
+    /// As for [`Identity::read`].
     pub(crate) fn read_all(text: &str, place: &str, found: &mut Vec<Self>) -> Result {
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.trim();
@@ -81,10 +81,11 @@ impl Identity {
     }
 }
 
-/// How often it is looked why there is no connection: not so soon that a server that is just starting is mentioned.
+/// Interval of the checks why there is no connection. Long enough not to report a server that is
+/// just starting.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(400);
 
-/// What a watch waits for.
+/// The event that a watch waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     Data,
@@ -94,21 +95,22 @@ pub(crate) enum Kind {
     Recursive,
 }
 
-/// A watch that is only kept, so that it is not removed: its events are heard with all others.
+/// A watch that is kept so that it is not removed. Its events arrive in the client's event stream.
 type Kept = Box<dyn Any + Send>;
 
-/// The watches a shell has left: one for each kind and path, as with the original's single watcher.
+/// The watches that commands have set: one for each kind and path, as with the original's single
+/// watcher.
 #[derive(Clone, Default)]
 pub(crate) struct Watches(Arc<Mutex<HashMap<(Kind, String), Kept>>>);
 
 impl Watches {
     pub(crate) fn keep(&self, kind: Kind, path: &str, watch: impl Any + Send) {
         let before = self.0.lock().insert((kind, path.to_owned()), Box::new(watch));
-        // Only now: the new one keeps the server from being told to forget it.
+        // The old watch is dropped last: the new one prevents its removal at the server.
         drop(before);
     }
 
-    /// Forgets watches; returns whether there were any.
+    /// Removes watches. Returns whether there were any.
     pub(crate) fn forget(&self, path: &str, removed: WatcherType) -> bool {
         use Kind::{Child, Data, Exist, Persistent, Recursive};
         let kinds: &[Kind] = match removed {
@@ -123,14 +125,14 @@ impl Watches {
     }
 }
 
-/// Something that happened while nobody asked.
+/// An event that no command waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum News {
-    /// The session's state is another.
+    /// The session's state has changed.
     State(SessionState),
     /// A watch has fired.
     Watch(Notification, SessionState),
-    /// There is no connection yet: why.
+    /// There is no connection yet, for this reason.
     Trouble(String),
 }
 
@@ -155,12 +157,12 @@ pub(crate) struct Session {
     pub(crate) watches: Watches,
     states: SessionEvents,
     heard: Notifications,
-    /// What was told of why there is no connection.
+    /// The last reported reason why there is no connection.
     told: Option<String>,
 }
 
 impl Session {
-    /// Opens one, without waiting for a server.
+    /// Opens a session without waiting for a connection.
     pub(crate) fn open(host: &str, settings: &Settings) -> Result<Self> {
         let mut connector = Connector::new()
             .session_timeout(settings.timeout)
@@ -192,7 +194,7 @@ impl Session {
         Ok(Self { client, watches: Watches::default(), states, heard, told: None })
     }
 
-    /// The next thing that happens; waits for ever when the session is over and everything is told.
+    /// The next event. Waits forever after the session has ended and all events were returned.
     pub(crate) async fn news(&mut self) -> News {
         loop {
             let is_alone = matches!(

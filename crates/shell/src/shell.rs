@@ -1,4 +1,4 @@
-//! The shell itself: takes lines, runs them, and shows what happens meanwhile.
+//! The main loop: reads lines, runs them, and shows events meanwhile.
 
 use std::future::Future;
 use std::io::{BufRead, IsTerminal};
@@ -21,13 +21,13 @@ use crate::session::{News, Session, Settings};
 use crate::terminal::{CurrentClient, Terminal, Typed};
 use crate::words;
 
-/// Lines of the history that `history` shows.
+/// Number of lines that `history` shows.
 const HISTORY_SHOWN: usize = 11;
 
-/// Lines that are read ahead of what is carried out.
+/// Number of lines read in advance.
 const LINES_AHEAD: usize = 64;
 
-/// Whether to go on after a line.
+/// Whether to continue after a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum After {
     Go,
@@ -42,15 +42,15 @@ pub(crate) struct Shell {
     host: String,
     session: Session,
     credentials: Credentials,
-    /// Every line so far; its number is its place.
+    /// All lines so far. A line's number is its index.
     history: Vec<String>,
     print_watches: bool,
-    /// The subtree whose changes a command shows by itself.
+    /// The subtree whose changes the running command shows itself.
     followed: Option<String>,
-    /// That of the last command.
+    /// The exit code of the last command.
     exit_code: u8,
     interrupts: Signal,
-    /// What completion asks.
+    /// The client that completion uses.
     current: CurrentClient,
 }
 
@@ -58,7 +58,8 @@ impl Shell {
     /// Opens the session.
     ///
     /// # Errors
-    /// The settings make no sense, or `-waitforconnection` waited in vain.
+    /// The settings are invalid, or `-waitforconnection` was given and no connection was made in
+    /// time.
     pub(crate) async fn start(options: &Options, out: Output) -> Result<Self> {
         let (settings, remarks) = options.settings()?;
         remarks.iter().for_each(|remark| out.note(remark));
@@ -101,10 +102,10 @@ impl Shell {
         self.finish().await
     }
 
-    /// Runs what comes from stdin, to its end or `quit`. Returns the exit code.
+    /// Runs the lines from stdin, until its end or `quit`. Returns the exit code.
     ///
     /// # Errors
-    /// Nobody reads the output, or the terminal cannot be used.
+    /// The reader of the output has gone, or the terminal cannot be used.
     pub(crate) async fn run(mut self) -> Result<u8> {
         let is_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
         if !self.quiet {
@@ -121,14 +122,14 @@ impl Shell {
         Ok(self.finish().await)
     }
 
-    /// Ends the session; whoever runs a script does not wait for its ephemerals to time out.
+    /// Closes the session, so that its ephemeral znodes are deleted at once.
     async fn finish(self) -> u8 {
         self.session.client.close().await.ok();
         self.out.flush().ok();
         self.exit_code
     }
 
-    // Where lines come from.
+    // Sources of lines.
 
     async fn read_lines(&mut self) -> Result {
         let mut lines = lines_of_stdin()?;
@@ -170,7 +171,7 @@ impl Shell {
             };
             match typed {
                 Typed::Line(text) => {
-                    // Several where they were pasted.
+                    // Pasted text may contain several lines.
                     for line in words::lines(&text) {
                         if self.run_line(line).await? == After::Quit {
                             return Ok(());
@@ -195,9 +196,9 @@ impl Shell {
         format!("[zk: {}({}) {}] ", self.host, self.session.state_name(), self.history.len())
     }
 
-    // What happens meanwhile.
+    // Events while a command runs.
 
-    /// How an event is told, if it is.
+    /// The text for an event, if it is shown.
     fn told(&self, news: &News) -> Option<String> {
         if matches!(news, News::Trouble(_)) {
             return Some(news.line());
@@ -220,7 +221,7 @@ impl Shell {
         }
     }
 
-    /// Whether a command shows this event already.
+    /// Whether the running command shows this event itself.
     fn is_followed(&self, event: &Notification) -> bool {
         let Some(root) = &self.followed else { return false };
         let rest = event.path.strip_prefix(root.trim_end_matches('/'));
@@ -243,7 +244,7 @@ impl Shell {
         }
     }
 
-    /// Waits for `work`, and shows what happens until it is done, or given up with Ctrl-C.
+    /// Waits for `work` and shows events meanwhile. Ctrl-C cancels it.
     async fn attend<F: Future>(&mut self, work: F) -> Result<F::Output> {
         let mut work = pin!(work);
         loop {
@@ -256,7 +257,7 @@ impl Shell {
         }
     }
 
-    /// Shows what has happened already.
+    /// Shows the events that have already arrived.
     async fn catch_up(&mut self) -> Result {
         self.attend(tokio::task::yield_now()).await
     }
@@ -270,12 +271,12 @@ impl Shell {
         }
         self.history.push(line.to_owned());
         let after = self.carry_out(&words).await;
-        // Where nobody reads any more there is no use in going on.
+        // If the reader of the output has gone, the shell ends.
         self.out.flush()?;
         Ok(after)
     }
 
-    /// Runs a command and remembers how it ended.
+    /// Runs a command and records its exit code.
     async fn carry_out(&mut self, words: &[String]) -> After {
         let json = ["--json".to_owned()];
         let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
@@ -292,7 +293,7 @@ impl Shell {
         }
         let done = self.execute(words).await;
         let after = match done {
-            // The end of the shell leaves the last word to the command before it.
+            // `quit` keeps the exit code of the command before it.
             Ok(After::Quit) => After::Quit,
             Ok(After::Go) => {
                 self.exit_code = 0;
@@ -314,7 +315,7 @@ impl Shell {
             return Err(Failure::unknown_command(name, command::similar(name)));
         };
         if spec.is_refused_without_session() {
-            // The original looks at this first, whatever the arguments are.
+            // The original checks the session before the arguments.
             self.is_connected()?;
         }
         let args = Arguments::parse(spec, rest)?;
@@ -334,7 +335,7 @@ impl Shell {
         Ok(After::Go)
     }
 
-    /// Fails when the session is over.
+    /// Fails if the session has ended.
     fn is_connected(&self) -> Result {
         if !self.session.client.state().is_over() {
             return Ok(());
@@ -404,7 +405,7 @@ impl Shell {
         self.out.json_only(|| json!({ "printwatches": self.print_watches }))
     }
 
-    /// Runs a line of the history again, which takes this line's place there.
+    /// Runs a line of the history again. That line replaces this one in the history.
     async fn redo(&mut self, spec: &'static Spec, args: &Arguments) -> Result<After> {
         let Some(number) = args.try_word(0) else { return Err(Failure::usage(spec)) };
         let number: usize = number
@@ -437,11 +438,11 @@ impl Shell {
         Ok(())
     }
 
-    /// Ends the session and shows its last event.
+    /// Closes the session and shows its last event.
     async fn close(&mut self) -> Result {
         if !self.session.client.state().is_over() {
             let closed = self.session.client.close();
-            // A server that cannot be told ends the session when its time is over.
+            // Without a connection, the session ends at its timeout.
             self.attend(closed).await?.ok();
         }
         self.catch_up().await
@@ -452,13 +453,13 @@ impl Shell {
     }
 }
 
-/// Lines of stdin, whatever their encoding, read by a thread of their own.
+/// Reads lines of stdin in a thread of its own. Invalid text is replaced.
 fn lines_of_stdin() -> Result<mpsc::Receiver<String>> {
     let (sender, lines) = mpsc::channel(LINES_AHEAD);
     std::thread::Builder::new().name("stdin".to_owned()).spawn(move || {
         let mut stdin = std::io::stdin().lock();
         let mut bytes = Vec::new();
-        // What cannot be read ends it as well.
+        // An error also ends the input.
         while stdin.read_until(b'\n', &mut bytes).is_ok_and(|count| count > 0) {
             let line = String::from_utf8_lossy(&bytes);
             let line = line.strip_suffix('\n').unwrap_or(&line);

@@ -1,4 +1,5 @@
-//! Lines from a person: edited, completed, remembered. The editor has a thread of its own, because it blocks.
+//! Lines typed by a person, with editing, completion and history. The editor blocks, so it has its
+//! own thread.
 
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
@@ -22,32 +23,32 @@ use zebu_client::Client;
 use crate::completion::{self, Wanted};
 use crate::failure::{Failure, Result};
 
-/// Lines that are remembered between sessions.
+/// Maximum number of lines in the history file.
 const HISTORY_LINES: usize = 1000;
 
-/// How long a completion may wait for the server.
+/// Maximum time that a completion waits for the server.
 const COMPLETION_TIME_MAX: Duration = Duration::from_millis(1000);
 
-/// Names that are offered at most.
+/// Maximum number of names offered.
 const COMPLETIONS_MAX: usize = 1000;
 
-/// What came from the keyboard.
+/// Input from the keyboard.
 #[derive(Debug)]
 pub(crate) enum Typed {
     /// A line.
     Line(String),
-    /// Ctrl-C in a line: it is given up.
+    /// Ctrl-C in a line: the line is discarded.
     Cancelled,
-    /// Ctrl-D, or Ctrl-C where there is no line.
+    /// Ctrl-D, or Ctrl-C in an empty line.
     End,
-    /// The terminal is gone.
+    /// The terminal failed.
     Failed(String),
 }
 
-/// The client that completion asks; another one after `connect`.
+/// The client that completion uses. `connect` replaces it.
 pub(crate) type CurrentClient = Arc<Mutex<Option<Client>>>;
 
-/// A terminal with somebody in front of it.
+/// An interactive terminal.
 pub(crate) struct Terminal {
     prompts: mpsc::Sender<String>,
     typed: tokio::sync::mpsc::UnboundedReceiver<Typed>,
@@ -55,10 +56,10 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// Takes over the terminal of this process.
+    /// Opens the terminal of this process.
     ///
     /// # Errors
-    /// It is none.
+    /// The process has no terminal.
     pub(crate) fn open(client: CurrentClient, hints: bool) -> Result<Self> {
         let config = Config::builder()
             .completion_type(CompletionType::List)
@@ -74,7 +75,7 @@ impl Terminal {
             .bind_sequence(KeyEvent::ctrl('C'), EventHandler::Conditional(Box::new(EndsEmptyLine)));
         let file = history_file();
         if let Some(file) = &file {
-            // The first time there is none.
+            // The first time, the file does not exist.
             editor.load_history(file).ok();
         }
         let printer = editor.create_external_printer().map_err(failed)?;
@@ -95,18 +96,18 @@ impl Terminal {
         Ok(Self { prompts, typed, printer: Box::new(printer) })
     }
 
-    /// Asks for the next line. Its answer comes from [`Terminal::typed`].
+    /// Asks for the next line, which [`Terminal::typed`] returns.
     pub(crate) fn ask(&self, prompt: String) {
-        // Where the thread is gone, so is the other end of the answers.
+        // If the thread has ended, `typed` reports it.
         self.prompts.send(prompt).ok();
     }
 
-    /// What was typed; nothing is lost when the future is dropped.
+    /// The typed line. Dropping the future loses nothing.
     pub(crate) async fn typed(&mut self) -> Typed {
         self.typed.recv().await.unwrap_or(Typed::End)
     }
 
-    /// Shows something above the line that is being typed.
+    /// Shows a text above the line that is being typed.
     pub(crate) fn show(&mut self, text: &str) {
         self.printer.print(format!("{text}\n")).ok();
     }
@@ -127,7 +128,7 @@ impl Typed {
     }
 }
 
-/// Adds a line to the history; what holds a password is kept from the file.
+/// Adds a line to the history. Lines with passwords are not written to the file.
 fn remember(editor: &mut Editor<Assistant, DefaultHistory>, line: &str, file: Option<&PathBuf>) {
     let is_secret = line.trim_start().starts_with("addauth");
     if line.trim().is_empty() || is_secret {
@@ -135,7 +136,7 @@ fn remember(editor: &mut Editor<Assistant, DefaultHistory>, line: &str, file: Op
     }
     editor.add_history_entry(line).ok();
     if let Some(file) = file {
-        // A history that cannot be kept is no reason to stop.
+        // A history file that cannot be written is not an error.
         editor.append_history(file).ok();
     }
 }
@@ -150,7 +151,7 @@ fn history_file() -> Option<PathBuf> {
     Some(folder.join("shell_history"))
 }
 
-/// Ctrl-C gives up a line; where there is none it ends the shell, as Ctrl-D does.
+/// Ctrl-C discards a line. In an empty line it ends the shell, as Ctrl-D does.
 struct EndsEmptyLine;
 
 impl ConditionalEventHandler for EndsEmptyLine {
@@ -159,7 +160,7 @@ impl ConditionalEventHandler for EndsEmptyLine {
     }
 }
 
-/// Completes what is typed, and shows in grey how it went on the last time.
+/// Completes the typed word, and shows the rest of the last similar line in grey.
 struct Assistant {
     client: CurrentClient,
     runtime: Handle,
@@ -167,14 +168,14 @@ struct Assistant {
 }
 
 impl Assistant {
-    /// The paths of the children that a word may become.
+    /// The paths of children with which a word may be completed.
     fn znodes(&self, parent: &str, prefix: &str) -> Vec<String> {
         let Some(client) = self.client.lock().clone() else { return Vec::new() };
         let asked = client.get_children(parent);
-        // The time limit is made where there is a runtime to keep it.
+        // The timeout must be created within the runtime.
         let answered =
             self.runtime.block_on(async { tokio::time::timeout(COMPLETION_TIME_MAX, asked).await });
-        // Somebody who types has no use for errors.
+        // Errors during completion are not shown.
         let Ok(Ok((mut names, _))) = answered else { return Vec::new() };
         names.retain(|name| name.starts_with(prefix));
         names.sort_unstable();

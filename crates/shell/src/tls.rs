@@ -1,7 +1,8 @@
-//! What the properties of ZooKeeper's clients say of TLS.
+//! The properties of ZooKeeper's clients about TLS.
 //!
-//! They are collected from all places first, as a place may overrule another one. What asks for a protection that is not
-//! built is refused, if TLS is wanted at all. Source: `ZKClientConfig`, `ClientX509Util`.
+//! They are collected from all places first, because one place may override another. If TLS is
+//! wanted, a property that asks for an unsupported protection is refused. Source: `ZKClientConfig`,
+//! `ClientX509Util`.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +16,11 @@ const SOCKET: &str = "zookeeper.clientCnxnSocket";
 const FIPS: &str = "zookeeper.fips-mode";
 const SSL: &str = "zookeeper.ssl.";
 
-/// The transports of the original, in its package or without one. Both are the same here.
+/// The original's transports, with or without their package. Both have the same effect here.
 const SOCKETS: [&str; 2] = ["ClientCnxnSocketNetty", "ClientCnxnSocketNIO"];
 const PACKAGE: &str = "org.apache.zookeeper.";
 
-/// Settings of the part `zookeeper.ssl.` that mean something to a client of the original.
+/// The settings below `zookeeper.ssl.` that the original's clients know.
 const NAMES: [&str; 17] = [
     "keyStore.location",
     "keyStore.password",
@@ -40,7 +41,7 @@ const NAMES: [&str; 17] = [
     "sslProvider",
 ];
 
-/// Those that ask for what is not there, unless they say `false` or nothing.
+/// Settings for unsupported features. They are refused unless they are empty or `false`.
 const REFUSED: [(&str, &str); 4] = [
     ("crl", "revocation lists are not fetched by this shell"),
     ("ocsp", "OCSP is not part of this shell"),
@@ -48,21 +49,21 @@ const REFUSED: [(&str, &str); 4] = [
     ("context.supplier.class", "classes of Java cannot be used here"),
 ];
 
-/// The properties of TLS that were found. No `Debug`: passwords are among them.
+/// The TLS properties found so far. No `Debug`, because some are passwords.
 #[derive(Default)]
 pub(crate) struct Properties {
     is_secure: bool,
-    /// By their names behind `zookeeper.ssl.`, with the place that says so.
+    /// By name after `zookeeper.ssl.`, with the place of the setting.
     found: BTreeMap<&'static str, (String, String)>,
-    /// Where FIPS is asked for.
+    /// The place that asks for FIPS, if any.
     fips: Option<String>,
 }
 
 impl Properties {
-    /// Takes a property, if it has to do with TLS; returns whether it has.
+    /// Takes a property if it is about TLS. Returns whether it is.
     ///
     /// # Errors
-    /// Whether TLS is wanted is not clear, or the transport is of another kind.
+    /// The value does not say clearly whether TLS is wanted, or the transport is unknown.
     pub(crate) fn take(&mut self, key: &str, value: &str, place: &str) -> Result<bool> {
         match key {
             SECURE => self.is_secure = boolean(value, key, place)?,
@@ -87,13 +88,13 @@ impl Properties {
         Ok(true)
     }
 
-    /// The settings of TLS, if it is wanted. Where it is not, `remarks` says so of files that have such settings.
+    /// The TLS settings, if TLS is wanted. If not, TLS settings in files are reported in `remarks`.
     ///
     /// # Errors
-    /// A setting asks for what is not there, or makes no sense. Stores are not read yet.
+    /// A setting is unsupported or invalid. Stores are not read yet.
     pub(crate) fn settle(&self, remarks: &mut Vec<String>) -> Result<Option<Tls>> {
         if !self.is_secure {
-            // What stands in variables may be for other programs.
+            // Environment variables may be meant for other programs.
             let in_file = |place: &str| !VARIABLES.contains(&place);
             if let Some((name, (_, place))) =
                 self.found.iter().find(|(_, (_, place))| in_file(place))
@@ -118,7 +119,7 @@ impl Properties {
         let mut tls = Tls::new();
         match self.get("trustStore.location") {
             Some((file, _)) => tls = tls.trust_store(file),
-            // As the original trusts whom its Java trusts.
+            // Without a trust store the system's roots are trusted, as Java does.
             None => tls = tls.system_roots(),
         }
         if let Some((file, _)) = self.get("keyStore.location") {
@@ -164,7 +165,8 @@ impl Properties {
     }
 }
 
-/// Java takes everything but `true` for `false`, which would switch protection off by a slip.
+/// Java reads every value except `true` as `false`. A typing error would then switch off
+/// protection.
 pub(crate) fn boolean(value: &str, key: &str, place: &str) -> Result<bool> {
     match value.to_ascii_lowercase().as_str() {
         "true" => Ok(true),
@@ -193,7 +195,7 @@ mod tests {
         (settled.map_err(|failure| failure.message().to_owned()), remarks)
     }
 
-    /// The properties of the original's guide for TLS, with each kind of store.
+    /// The properties of the original's TLS guide, with each type of store.
     #[test]
     fn properties_of_the_original_are_taken() {
         for (key, trust) in [
@@ -288,7 +290,7 @@ mod tests {
         }
     }
 
-    /// What a store has to be blamed for is said when the session is opened.
+    /// Errors in a store are reported when the session is opened.
     #[tokio::test]
     async fn a_store_that_cannot_be_used_is_named() {
         let (mut settings, _) = crate::arguments::Options::default().settings().unwrap();

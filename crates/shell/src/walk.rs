@@ -1,15 +1,16 @@
-//! A walk through a subtree: parents before children, siblings by name, with many requests on their way.
+//! A walk through a subtree: parents before children, siblings by name, with many requests in
+//! flight.
 
 use bytes::Bytes;
 use zebu_client::{Acl, Client, Error, ErrorKind, Pending, Stat};
 
-/// Reads that are on their way at once.
+/// Maximum number of reads in flight.
 const WINDOW: usize = 128;
 
-/// The same when data come along, which may be large.
+/// Maximum number of reads in flight if data are read, which may be large.
 const WINDOW_WITH_DATA: usize = 32;
 
-/// What to read of each znode, beside its stat and the names of its children.
+/// The parts of each znode to read, besides its stat and the names of its children.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Want {
     pub(crate) data: bool,
@@ -20,14 +21,14 @@ pub(crate) struct Want {
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) path: String,
-    /// 0 for the root of the walk.
+    /// Depth below the root of the walk, which has 0.
     pub(crate) depth: u32,
     pub(crate) stat: Stat,
     /// Sorted.
     pub(crate) children: Vec<String>,
-    /// `None` when they are null, or not wanted.
+    /// `None` if the data are null or were not requested.
     pub(crate) data: Option<Bytes>,
-    /// Empty when it is not wanted.
+    /// Empty if the ACL was not requested.
     pub(crate) acl: Vec<Acl>,
 }
 
@@ -43,17 +44,17 @@ struct Place {
     asked: Option<Asked>,
 }
 
-/// A walk that is under way.
+/// A walk in progress.
 pub(crate) struct Walk<'a> {
     client: &'a Client,
     want: Want,
     depth_max: u32,
-    /// Where to go, the next one last.
+    /// The places to visit. The next one is last.
     places: Vec<Place>,
     in_flight: usize,
 }
 
-/// A znode that could not be read, and why. Its subtree is left out; the walk goes on.
+/// A znode that could not be read, and the reason. Its subtree is left out, and the walk continues.
 #[derive(Debug)]
 pub(crate) struct Unread {
     pub(crate) depth: u32,
@@ -61,13 +62,13 @@ pub(crate) struct Unread {
 }
 
 impl<'a> Walk<'a> {
-    /// A walk from `root`, that many levels down.
+    /// A walk from `root`, at most `depth_max` levels down.
     pub(crate) fn new(client: &'a Client, root: &str, want: Want, depth_max: u32) -> Self {
         let places = vec![Place { path: root.to_owned(), depth: 0, asked: None }];
         Self { client, want, depth_max, places, in_flight: 0 }
     }
 
-    /// The next znode; `None` after the last. What has gone since its name was read is left out.
+    /// The next znode; `None` after the last one. Znodes deleted meanwhile are left out.
     pub(crate) async fn next(&mut self) -> Option<Result<Found, Unread>> {
         loop {
             self.ask();
@@ -94,7 +95,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Asks for those that are next.
+    /// Sends the next requests.
     fn ask(&mut self) {
         let window = if self.want.data { WINDOW_WITH_DATA } else { WINDOW };
         let (client, want) = (self.client, self.want);
@@ -102,7 +103,7 @@ impl<'a> Walk<'a> {
             if place.asked.is_some() {
                 continue;
             }
-            // The very next one is asked for in any case.
+            // The next place is always requested.
             if self.in_flight >= window && at > 0 {
                 break;
             }
@@ -138,7 +139,7 @@ pub(crate) fn join(parent: &str, name: &str) -> String {
     format!("{}/{name}", parent.trim_end_matches('/'))
 }
 
-/// A path below `root`, as it is called below `new_root`.
+/// The path below `new_root` that corresponds to a path below `root`.
 pub(crate) fn transplant(path: &str, root: &str, new_root: &str) -> String {
     let rest =
         path.strip_prefix(root.trim_end_matches('/')).unwrap_or(path).trim_start_matches('/');

@@ -1,15 +1,16 @@
-//! A line of input, split into words as the original's shell splits it.
+//! Splits a line of input into words, as the original's shell does.
 
 /// The characters that separate words.
 fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\x0b' | '\x0c' | '\r')
 }
 
-/// Splits a line into words. A word that begins with a quote goes on to the next quote of its kind, may hold
-/// blanks, and loses both; quotes inside of a word are part of it. There is no way to escape a quote.
+/// Splits a line into words. A word that begins with a quote ends at the next quote of the same
+/// kind. It may contain blanks, and loses both quotes. A quote within a word is an ordinary
+/// character. A quote cannot be escaped.
 ///
-/// A quote that is never closed is dropped, and what follows it is split at blanks.
-/// Source: `ZooKeeperMain.MyCommandOptions.parseCommand`.
+/// A quote that is never closed is dropped, and the text after it is split at blanks. Source:
+/// `ZooKeeperMain.MyCommandOptions.parseCommand`.
 pub(crate) fn split(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut rest = line.trim_start_matches(is_blank);
@@ -33,7 +34,8 @@ pub(crate) fn split(line: &str) -> Vec<String> {
     words
 }
 
-/// Splits a text into lines; a line break between quotes, as [`split`] understands them, is part of a word.
+/// Splits a text into lines. A line break between quotes, in the sense of [`split`], is part of a
+/// word.
 pub(crate) fn lines(text: &str) -> Vec<&str> {
     let mut lines = Vec::new();
     let (mut start, mut at) = (0, 0);
@@ -45,7 +47,7 @@ pub(crate) fn lines(text: &str) -> Vec<&str> {
                 start = at + 1;
                 is_between = true;
             }
-            // Dropped by `split` where it is never closed.
+            // `split` drops a quote that is never closed.
             '"' | '\'' if is_between => {
                 if let Some(end) = text[at + 1..].find(next) {
                     at += 1 + end;
@@ -59,7 +61,7 @@ pub(crate) fn lines(text: &str) -> Vec<&str> {
     lines
 }
 
-/// A word as it must be written to come out of [`split`] unchanged, where that is possible.
+/// Quotes a word so that [`split`] returns it unchanged, if possible.
 pub(crate) fn quote(word: &str) -> String {
     let is_plain = !word.is_empty() && !word.starts_with(['"', '\'']) && !word.contains(is_blank);
     match word {
@@ -78,7 +80,7 @@ mod tests {
         assert_eq!(lines("ls /"), ["ls /"]);
         assert_eq!(lines("create /a 1\ncreate /b 2\n"), ["create /a 1", "create /b 2", ""]);
         assert_eq!(lines("create /a \"1\n2\"\nls /"), ["create /a \"1\n2\"", "ls /"]);
-        // Quotes inside of a word mean nothing, nor does one that is never closed.
+        // A quote within a word is an ordinary character, and so is one that is never closed.
         assert_eq!(lines("create /it's\nls /o'clock"), ["create /it's", "ls /o'clock"]);
         assert_eq!(lines("create /a \"x\nls /"), ["create /a \"x", "ls /"]);
         assert_eq!(lines(""), [""]);

@@ -1,4 +1,4 @@
-//! Who may do what, and who one is.
+//! ACLs and identities.
 
 use serde_json::json;
 
@@ -66,7 +66,7 @@ pub(super) async fn add_auth(cx: &Context, args: &Arguments) -> Result {
     let scheme = args.word(0);
     let auth = args.try_word(1).unwrap_or_default();
     if scheme == "digest" && args.count() == 1 {
-        // Servers refuse it, and with it the session.
+        // Servers refuse empty credentials and close the session.
         return Err(Failure::new("no credentials").hint("addauth digest user:password"));
     }
     cx.client.authenticate(scheme, auth).await?;

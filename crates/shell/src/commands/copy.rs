@@ -12,7 +12,7 @@ use crate::progress::Progress;
 use crate::session::Session;
 use crate::walk::{Walk, Want, transplant};
 
-/// What the target begins with when it is in another ensemble.
+/// The prefix of a target in another ensemble.
 const ELSEWHERE: &str = "zk://";
 
 pub(super) async fn cp(cx: &Context, args: &Arguments) -> Result {
@@ -35,7 +35,7 @@ pub(super) async fn cp(cx: &Context, args: &Arguments) -> Result {
         other.client.authenticate(scheme, auth).detach();
     }
     let copied = copy(cx, args, source, &other.client, &format!("/{path}")).await;
-    // The copy is what counts: it stands, whether the server hears that the session is over or not.
+    // The copy is complete, so it does not matter whether the server receives the close request.
     other.client.close().await.ok();
     copied
 }

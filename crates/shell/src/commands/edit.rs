@@ -1,4 +1,4 @@
-//! Editing data in the user's editor, without losing what somebody else wrote meanwhile.
+//! Edits data in the user's editor, without overwriting changes that another client made meanwhile.
 
 use std::io::{Read, Write};
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result};
 use crate::options::Arguments;
 use crate::render;
 
-/// What is run where neither `VISUAL` nor `EDITOR` is set.
+/// The editor if neither `VISUAL` nor `EDITOR` is set.
 const DEFAULT_EDITOR: &str = "vi";
 
 pub(super) async fn edit(cx: &Context, args: &Arguments) -> Result {
@@ -26,9 +26,9 @@ pub(super) async fn edit(cx: &Context, args: &Arguments) -> Result {
         .await
         .map_err(|error| Failure::new(error.to_string()))??;
     let mut after = Vec::new();
-    // Editors replace files: what is read is what has the name now.
+    // Some editors replace the file, so it is opened again by name.
     std::fs::File::open(file.path())?.read_to_end(&mut after)?;
-    // They end the last line too, where it was not.
+    // Editors also add a line end to the last line.
     if after.last() == Some(&b'\n') && before.last() != Some(&b'\n') {
         after.pop();
     }
@@ -46,7 +46,7 @@ pub(super) async fn edit(cx: &Context, args: &Arguments) -> Result {
             )
         }
         Err(error) => {
-            // Nobody should have to type it again.
+            // Keeps the file, so that the user's changes are not lost.
             let kept = file.keep().map_err(|error| Failure::from(error.error))?.1;
             let kept = kept.display();
             if error.code() == ErrorCode::BAD_VERSION {
@@ -58,7 +58,7 @@ pub(super) async fn edit(cx: &Context, args: &Arguments) -> Result {
     }
 }
 
-/// Runs the editor to its end. The variable may hold options too.
+/// Runs the editor and waits for its end. The variable may contain options.
 fn run_editor(file: &std::path::Path) -> Result {
     let set = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
     let editor =

@@ -1,4 +1,4 @@
-//! The ensemble: its configuration, and how it changes.
+//! The configuration of the ensemble, and its changes.
 
 use serde_json::json;
 use zebu_client::{Reconfiguration, Stat};
@@ -32,8 +32,8 @@ fn show(cx: &Context, args: &Arguments, text: &str, key: &str, stat: &Stat) -> R
     )
 }
 
-/// The version of a configuration and where its servers serve clients, by their ids.
-/// Source: `ConfigUtils.getClientConfigStr`.
+/// The version of a configuration and the client addresses of its servers, sorted by id. Source:
+/// `ConfigUtils.getClientConfigStr`.
 fn clients(config: &[u8]) -> Result<String> {
     let properties = properties::parse(config)
         .map_err(|error| Failure::new(format!("configuration: {error}")))?;
@@ -45,7 +45,7 @@ fn clients(config: &[u8]) -> Result<String> {
         }
         let Some(id) = key.strip_prefix("server.") else { continue };
         let Some((_, client)) = value.rsplit_once(';') else { continue };
-        // A port alone means every address.
+        // A port alone means all addresses.
         let client = client.trim();
         let address =
             if client.contains(':') { client.to_owned() } else { format!("0.0.0.0:{client}") };
@@ -110,7 +110,7 @@ fn pairs(properties: &Properties) -> impl Iterator<Item = (&str, &str)> {
     properties.entries.iter().map(|entry| (entry.key.as_str(), entry.value.as_str()))
 }
 
-/// The lines of a configuration file that say who the members are.
+/// The lines of a configuration file that describe the members.
 fn members_of(file: &str) -> Result<Vec<String>> {
     let wrong =
         |error: &dyn std::fmt::Display| Failure::new(format!("Error processing {file}: {error}"));

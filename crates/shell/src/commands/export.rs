@@ -1,4 +1,4 @@
-//! Writing a subtree to a file: one JSON value a line, parents before children.
+//! Writes a subtree to a file: one JSON value a line, parents before children.
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -14,13 +14,13 @@ use crate::progress::Progress;
 use crate::render;
 use crate::walk::{Found, Walk, Want};
 
-/// What the first line says the file is.
+/// The name of the format, in the first line.
 pub(super) const FORMAT: &str = "zebu-export";
 
 /// The version of the format.
 pub(super) const FORMAT_VERSION: u64 = 1;
 
-/// Where the lines go.
+/// The target of the lines.
 enum Sink<'a> {
     Stdout(&'a Context),
     File(BufWriter<tempfile::NamedTempFile>),
@@ -67,21 +67,21 @@ pub(super) async fn export(cx: &Context, args: &Arguments) -> Result {
         cx.out.note(&format!("{skipped} ephemeral znodes were left out, -e takes them along"));
     }
     let (Sink::File(writer), Some(file)) = (sink, file) else { return Ok(()) };
-    // The file is there when it is whole, or not at all.
+    // The file appears under its name only when it is complete.
     let written_file = writer.into_inner().map_err(|error| Failure::from(error.into_error()))?;
     written_file.persist(file).map_err(|error| Failure::new(format!("{file}: {}", error.error)))?;
     cx.out
         .json_only(|| json!({ "root": root, "file": file, "znodes": written, "skipped": skipped }))
 }
 
-/// A file that will get the name of another in the same folder.
+/// A temporary file in the folder of the file that it will replace.
 fn beside(file: &Path) -> Result<tempfile::NamedTempFile> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     let made = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")));
     made.map_err(|error| Failure::new(format!("{}: {error}", file.display())))
 }
 
-/// The znodes every ensemble has for itself belong to no export of anything else.
+/// The server's own znodes are not part of an export of their parents.
 fn is_the_services(path: &str, root: &str) -> bool {
     let is_inside = |path: &str| {
         path.strip_prefix(ZOOKEEPER).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

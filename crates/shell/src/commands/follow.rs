@@ -1,4 +1,4 @@
-//! Following a subtree: every change of it, as it comes.
+//! Follows a subtree: prints every change when it happens.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(super) async fn watch(cx: &Context, args: &Arguments) -> Result {
     let follow = follow(cx, &mut watch, count, args.has("v"));
     match seconds {
         None => follow.await,
-        // That the time is over is no failure.
+        // The end of the given time is not a failure.
         Some(time) => tokio::time::timeout(time, follow).await.unwrap_or(Ok(())),
     }
 }
@@ -57,7 +57,7 @@ async fn show(cx: &Context, event: &Event, with_data: bool) -> Result {
     let read = if wanted {
         match cx.client.get_data_or_null(&event.path).await {
             Ok(read) => Some(read),
-            // It has gone or been locked meanwhile.
+            // The znode was deleted meanwhile, or the client may not read it.
             Err(error) if matches!(error.kind(), ErrorKind::Gone | ErrorKind::Denied) => None,
             Err(error) => return Err(error.into()),
         }

@@ -1,4 +1,4 @@
-//! Reading what `export` has written.
+//! Reads the files of `export`.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek};
@@ -27,7 +27,7 @@ struct Lines {
 #[derive(Debug)]
 enum Line {
     Znode(Map<String, Value>),
-    /// The last one: how many there were.
+    /// The last line, with the number of znodes.
     End(usize),
 }
 
@@ -49,7 +49,7 @@ impl Lines {
         }
     }
 
-    /// The first line. Returns the root of the subtree.
+    /// Reads the first line. Returns the root of the subtree.
     fn begin(&mut self) -> Result<String> {
         let head = self.object()?.unwrap_or_default();
         if head.get("format").and_then(Value::as_str) != Some(FORMAT) {
@@ -140,7 +140,7 @@ pub(super) async fn import(cx: &Context, args: &Arguments) -> Result {
     })
 }
 
-/// Opens a file, and looks whether it is whole before anything is done with it.
+/// Opens a file and checks that it is complete before any znode is created.
 fn open(name: &str) -> Result<Lines> {
     if name == "-" {
         let from = Box::new(BufReader::new(std::io::stdin()));

@@ -1,4 +1,4 @@
-//! Quotas: limits kept in znodes of their own, which the servers read.
+//! Quotas: the limits are data of special znodes, which the servers read.
 
 use serde_json::json;
 use zebu_client::{Acls, Client, CreateMode, Error, ErrorCode, ErrorKind, Version};
@@ -11,7 +11,7 @@ use crate::limits::{BYTES, BYTES_HARD, COUNT, COUNT_HARD, Limits};
 use crate::options::Arguments;
 use crate::walk::{Walk, Want};
 
-/// The options, and which limit each is.
+/// The options and their limits.
 const KINDS: [(&str, &str); 4] = [("n", COUNT), ("b", BYTES), ("N", COUNT_HARD), ("B", BYTES_HARD)];
 
 fn place(path: &str) -> String {
@@ -59,7 +59,7 @@ pub(super) async fn list(cx: &Context, args: &Arguments) -> Result {
     )
 }
 
-/// The limit that the options name: exactly one.
+/// The limit that the options name. Exactly one option is required.
 fn wanted(args: &Arguments) -> Result<(&'static str, i64)> {
     let mut given = KINDS.iter().filter(|(option, _)| args.has(option));
     let (Some((option, key)), None) = (given.next(), given.next()) else {
@@ -128,7 +128,7 @@ pub(super) async fn set(cx: &Context, args: &Arguments) -> Result {
     cx.out.json_only(|| json!({ "path": path, "quota": limits.json(), "used": used.json() }))
 }
 
-/// Creates what is missing of the place where a quota's znodes are.
+/// Creates the missing parents of a quota's znodes.
 async fn create_place(client: &Client, place: &str) -> Result {
     let ends = place.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
     for path in ends.map(|end| &place[..end]).chain([place]) {
@@ -137,14 +137,14 @@ async fn create_place(client: &Client, place: &str) -> Result {
         }
         match client.create_null(path, CreateMode::Persistent, &Acls::open_to_all()).await {
             Err(error) if error.code() != ErrorCode::NODE_EXISTS => return Err(error.into()),
-            // Somebody else may have been quicker.
+            // Another client may have created the znode meanwhile.
             _ => {}
         }
     }
     Ok(())
 }
 
-/// Says where more is used already than is allowed.
+/// Warns if the usage already exceeds a limit.
 fn warn(cx: &Context, limits: &Limits, used: &Limits) -> Result {
     let kinds = [("count", COUNT, COUNT_HARD), ("bytes", BYTES, BYTES_HARD)];
     for (name, soft, hard) in kinds {
@@ -219,7 +219,7 @@ pub(super) async fn delete(cx: &Context, args: &Arguments) -> Result {
     for name in client.get_children(&place).await?.0 {
         client.delete(&format!("{place}/{name}"), Version::ANY).await?;
     }
-    // Parents that have nothing else below them go too.
+    // Also deletes parents without other children.
     while place != QUOTA && client.get_children(&place).await?.0.is_empty() {
         client.delete(&place, Version::ANY).await?;
         place.truncate(place.rfind('/').unwrap_or(0));

@@ -1,4 +1,4 @@
-//! Whole subtrees at a glance: drawn, measured, searched.
+//! Commands for whole subtrees: `tree`, `du`, `find` and `grep`.
 
 use regex::{Regex, RegexBuilder};
 use serde_json::json;
@@ -13,13 +13,13 @@ use crate::progress::Progress;
 use crate::render;
 use crate::walk::{Found, Unread, Walk, Want};
 
-/// Counts what could not be read, and says so as it comes, a line for each; the walk goes on. What can be done about it
-/// is said once, at the end.
+/// Counts znodes that could not be read. Each is reported in a line, and the walk continues. The
+/// remedy is printed once, at the end.
 #[derive(Default)]
 struct Unreadable(usize);
 
 impl Unreadable {
-    /// A znode that was read, or `None`.
+    /// Returns the znode; `None` if it could not be read.
     fn check(&mut self, cx: &Context, found: Result<Found, Unread>) -> Result<Option<Found>> {
         match found {
             Ok(found) => Ok(Some(found)),
@@ -45,14 +45,14 @@ fn data_bytes(stat: &Stat) -> u64 {
     u64::try_from(stat.data_length).unwrap_or(0)
 }
 
-// Drawing.
+// `tree`.
 
 pub(super) async fn tree(cx: &Context, args: &Arguments) -> Result {
     let root = args.try_word(0).unwrap_or("/");
     let depth = args.number("d")?.unwrap_or(u32::MAX);
     let mut unreadable = Unreadable::default();
     let (mut znodes, mut bytes) = (0_u64, 0);
-    // For each level, how many siblings are still to come.
+    // For each level, the number of siblings that follow.
     let mut to_come: Vec<usize> = Vec::new();
     let mut walk = Walk::new(&cx.client, root, Want::default(), depth);
     while let Some(found) = walk.next().await {
@@ -83,7 +83,7 @@ pub(super) async fn tree(cx: &Context, args: &Arguments) -> Result {
     unreadable.end()
 }
 
-/// One line of a drawing.
+/// One line of the tree.
 fn drawn(cx: &Context, args: &Arguments, found: &Found, to_come: &[usize]) -> String {
     let mut lines = String::new();
     for (level, siblings) in to_come.iter().enumerate() {
@@ -113,9 +113,9 @@ fn drawn(cx: &Context, args: &Arguments, found: &Found, to_come: &[usize]) -> St
     line
 }
 
-// Measuring.
+// `du`.
 
-/// A subtree, measured.
+/// The sizes of a subtree.
 struct Measured {
     path: String,
     bytes: u64,
@@ -126,7 +126,7 @@ pub(super) async fn du(cx: &Context, args: &Arguments) -> Result {
     let root = args.try_word(0).unwrap_or("/");
     let depth = if args.has("s") { 0 } else { args.number("d")?.unwrap_or(1_u32) };
     let mut measured: Vec<Measured> = Vec::new();
-    // The subtrees that the walk is in, as places in the list; one for each level that is shown.
+    // The subtrees that the walk is in, as indices into the list. One for each level shown.
     let mut inside: Vec<usize> = Vec::new();
     let mut unreadable = Unreadable::default();
     let progress = Progress::counting(&cx.out, "measuring");
@@ -156,9 +156,9 @@ pub(super) async fn du(cx: &Context, args: &Arguments) -> Result {
     unreadable.end()
 }
 
-// Searching.
+// `find` and `grep`.
 
-/// Everything a znode must fulfil.
+/// Conditions that a znode must meet.
 struct Conditions {
     name: Option<Regex>,
     path: Option<Regex>,
@@ -210,7 +210,7 @@ fn regex(pattern: &str, ignore_case: bool) -> Result<Regex> {
     built.map_err(|error| Failure::new(error.to_string()).hint("-F in grep takes it as it is"))
 }
 
-/// A pattern for names, in which only `*` and `?` mean something.
+/// A regular expression for a pattern in which only `*` and `?` are special.
 fn glob_pattern(glob: &str) -> String {
     let escaped = regex::escape(glob).replace(r"\*", ".*").replace(r"\?", ".");
     format!("^(?s:{escaped})$")
@@ -247,11 +247,11 @@ pub(super) async fn grep(cx: &Context, args: &Arguments) -> Result {
         is_found |= matches(cx, args, &found.path, data, &pattern)?;
     }
     unreadable.end()?;
-    // As grep itself: nothing found is said by the exit code alone.
+    // As with grep, the exit code alone reports that nothing was found.
     if is_found { Ok(()) } else { Err(Failure::silent()) }
 }
 
-/// Shows what matches in one znode's data; returns whether anything does.
+/// Shows the matches in one znode's data. Returns whether there are any.
 fn matches(
     cx: &Context,
     args: &Arguments,

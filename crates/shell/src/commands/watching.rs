@@ -1,4 +1,4 @@
-//! Watches that stay, and their end.
+//! Persistent watches, and the removal of watches.
 
 use serde_json::json;
 use zebu_client::{SessionState, WatchMode, WatcherType};
@@ -37,7 +37,7 @@ pub(super) async fn remove_watches(cx: &Context, args: &Arguments) -> Result {
     let is_connected =
         matches!(cx.client.state(), SessionState::Connected | SessionState::ConnectedReadOnly);
     if args.has("l") && !is_connected {
-        // The server is told with the next connection, which takes along only what is still wanted.
+        // The client sends its watches with the next connection, and leaves out this one.
         if !cx.watches.forget(path, kind) {
             return Err(Failure::no_watcher(path));
         }

@@ -1,4 +1,4 @@
-//! Single znodes: create, read, change, delete, list.
+//! Commands for single znodes: create, read, change, delete, list.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,24 +17,24 @@ use crate::render;
 use crate::session::Kind;
 use crate::walk::{Walk, Want, join};
 
-/// How long a `sync` may take.
+/// Maximum time of a `sync`.
 const SYNC_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Znodes that `deleteall` deletes in one transaction.
+/// Maximum number of znodes that `deleteall` deletes in one transaction.
 const BATCH: usize = 1000;
 
-/// Path bytes in one such transaction: far below what servers accept.
+/// Maximum number of path bytes in such a transaction. This is far below the servers' limit.
 const BATCH_BYTES_MAX: usize = 512 * 1024;
 
-/// Transactions on their way at once.
+/// Number of transactions in flight.
 const BATCHES_IN_FLIGHT: usize = 10;
 
-/// The version an option names.
+/// The version given by an option.
 pub(super) fn version(args: &Arguments) -> Result<Version> {
     Ok(args.number("v")?.map_or(Version::ANY, Version))
 }
 
-/// An ACL as it is written; what is wrong with it is said. Where nothing is left no server is asked.
+/// Parses an ACL and reports invalid entries. If no entry is left, fails without a request.
 pub(super) fn acl(cx: &Context, text: &str) -> Result<Acls> {
     let entries = render::parse_acl(text, &mut |wrong| cx.out.note(&wrong));
     if entries.is_empty() {
@@ -43,7 +43,7 @@ pub(super) fn acl(cx: &Context, text: &str) -> Result<Acls> {
     Ok(entries.into())
 }
 
-/// A JSON object with a path.
+/// A JSON object with the path.
 pub(super) fn object(path: &str) -> Map<String, Value> {
     Map::from_iter([("path".to_owned(), path.into())])
 }
@@ -124,7 +124,7 @@ pub(super) async fn delete_all(cx: &Context, args: &Arguments) -> Result {
     }
     drop(progress);
     let progress = Progress::to(&cx.out, "deleting", paths.len());
-    // What is below a znode stands behind it.
+    // Descendants come before their parents now.
     paths.reverse();
     let is_done = if batch == 0 {
         delete_each(&cx.client, &paths, &progress).await?;
@@ -150,7 +150,7 @@ async fn delete_each(client: &Client, paths: &[String], progress: &Progress) -> 
     Ok(())
 }
 
-/// Returns whether all of them are gone.
+/// Returns whether all of them are deleted.
 async fn delete_in_batches(
     client: &Client,
     paths: &[String],
@@ -198,7 +198,7 @@ pub(super) async fn set(cx: &Context, args: &Arguments) -> Result {
     cx.out.json_only(|| json!({ "path": path, "stat": render::stat_json(&stat) }))
 }
 
-/// Whether a second word asks for a watch, as it did long ago.
+/// Whether a second argument asks for a watch: the deprecated syntax.
 fn wants_watch(cx: &Context, args: &Arguments, name: &str, instead: &str) -> bool {
     let is_old = args.count() > 1;
     if is_old {
@@ -285,7 +285,7 @@ pub(super) async fn ls(cx: &Context, args: &Arguments) -> Result {
     cx.out.emit(text, json)
 }
 
-/// A znode, then for each znode from there on the block of its children.
+/// Lists a znode, then the children of each znode below it, in blocks.
 async fn list_all(cx: &Context, root: &str, is_watching: bool) -> Result {
     let show = |path: &str| cx.out.emit(|| path, || object(path).into());
     let mut walk = Walk::new(&cx.client, root, Want::default(), u32::MAX);
@@ -346,7 +346,7 @@ pub(super) async fn count_children(cx: &Context, args: &Arguments) -> Result {
     cx.out.emit(|| count.to_string(), || json!({ "path": path, "count": count }))
 }
 
-/// Whether a znode goes with a session.
+/// Whether a znode is deleted with its session.
 pub(super) fn is_ephemeral(stat: &Stat) -> bool {
     stat.ephemeral_owner != 0
 }

@@ -1,4 +1,4 @@
-//! Whole commands, with a server in this process.
+//! Whole commands against a server in this process.
 
 use serde_json::Value;
 use zebu_server::Server;
@@ -7,7 +7,7 @@ use zebu_server::cli::ServerArgs;
 use super::*;
 use crate::output::tests::Paper;
 
-/// A server, a shell, and what the shell writes.
+/// A server, a shell, and the shell's output.
 struct Stage {
     shell: Shell,
     out: Paper,
@@ -35,7 +35,7 @@ impl Stage {
         Self { shell, out, err, address, folder, server: Some(server) }
     }
 
-    /// Runs lines and returns what they wrote to stdout and to stderr.
+    /// Runs lines. Returns their output on stdout and on stderr.
     async fn run(&mut self, lines: &str) -> (String, String) {
         let (out, err) = (self.out.text().len(), self.err.text().len());
         for line in lines.lines() {
@@ -44,7 +44,7 @@ impl Stage {
         (self.out.text()[out..].to_owned(), self.err.text()[err..].to_owned())
     }
 
-    /// Runs lines that must succeed silently, or say what they created.
+    /// Runs lines that must succeed without output, except about created znodes.
     async fn prepare(&mut self, lines: &str) {
         for line in lines.lines() {
             let (_, err) = self.run(line).await;
@@ -52,7 +52,7 @@ impl Stage {
         }
     }
 
-    /// Runs a line and returns its lines as JSON.
+    /// Runs a line. Returns its output as JSON.
     async fn json(&mut self, line: &str) -> Vec<Value> {
         let (out, err) = self.run(line).await;
         let parsed = out.lines().map(serde_json::from_str).collect::<Result<_, _>>();
@@ -157,7 +157,7 @@ async fn an_export_is_imported_elsewhere() {
     assert_eq!(lines.len(), 6, "{lines:?}");
     assert_eq!(lines[1]["acl"][0], "world:anyone:cdrwa");
     assert_eq!(lines[5]["znodes"], 4);
-    // The whole tree, without what every server has for itself.
+    // The whole tree without the server's own znodes.
     let paths: Vec<_> = stage.json("export -e /").await;
     assert!(paths.iter().all(|line| !line["path"].to_string().contains("zookeeper")), "{paths:?}");
     stage.end().await;
@@ -182,7 +182,7 @@ async fn every_command_speaks_json() {
         assert_eq!(stage.shell.exit_code, 0, "{line}: {}", stage.err.text());
     }
     let spoken: Vec<&str> = lines.lines().filter_map(|line| line.split(' ').next()).collect();
-    // These need a person, other servers, or end the session.
+    // These commands need a person or other servers, or end the session.
     let silent = ["close", "connect", "edit", "exit", "quit", "reconfig", "redo", "watch"];
     for spec in command::COMMANDS {
         let name = spec.name;
@@ -194,7 +194,7 @@ async fn every_command_speaks_json() {
     assert_eq!(out, "");
     let error: Value = serde_json::from_str(err.trim()).unwrap();
     assert_eq!(error["error"]["name"], "NO_NODE");
-    // Behind two dashes it is data.
+    // After two dashes it is data.
     stage.prepare("set -- /a --json").await;
     assert_eq!(stage.run("get /a").await.0, "--json\n");
     stage.end().await;
@@ -206,7 +206,7 @@ async fn a_subtree_is_followed() {
     stage.prepare("create /a x\ncreate /other x").await;
     let other = Session::open(&stage.address, &stage.shell.settings).unwrap().client;
     let writer = async {
-        // The watch stands when the server knows of it.
+        // The watch is set when the server lists it.
         while !other.check_watches("/a", zebu_client::WatcherType::Any).await.unwrap() {
             let acl = zebu_client::Acls::open_to_all();
             let mode = zebu_client::CreateMode::PersistentSequential;
@@ -261,7 +261,7 @@ async fn a_session_that_is_over_is_replaced_by_connect() {
 async fn a_failure_says_what_to_do_and_sets_the_exit_code() {
     let mut stage = Stage::new().await;
     let (_, err) = stage.run("lss /").await;
-    // As much as zkCli says, and what was meant.
+    // The list that zkCli prints, and the similar command.
     let (list, rest) = err.split_once("Command not found: ").unwrap();
     assert_eq!(rest, "lss\nhint: did you mean ls? help shows all commands\n");
     assert!(list.starts_with("zebu shell -server host:port"), "{list}");
@@ -274,7 +274,7 @@ async fn a_failure_says_what_to_do_and_sets_the_exit_code() {
     stage.end().await;
 }
 
-/// One line for each znode that may not be read, and once what can be done about it.
+/// One line for each unreadable znode, and the remedy once.
 #[tokio::test]
 async fn what_cannot_be_read_is_said_in_one_line() {
     let mut stage = Stage::new().await;
