@@ -58,6 +58,11 @@ pub(crate) fn forgets_what_it_keeps() -> bool {
     zebu_proto::mutant!("kept and forgotten")
 }
 
+/// A thread that has run enough turns wakes nobody for the inputs that are left.
+pub(crate) fn leaves_the_rest_to_nobody() -> bool {
+    zebu_proto::mutant!("rest left to nobody")
+}
+
 /// A connection continues after its last answer.
 pub(crate) fn goes_on_behind_the_end() -> bool {
     zebu_proto::mutant!("end of a connection ignored")

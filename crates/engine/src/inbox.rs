@@ -38,10 +38,17 @@ impl Inbox {
         }
     }
 
-    /// Adds several without waking the waiting thread. The caller runs the turn itself or calls
-    /// [`Inbox::wake`].
-    pub fn push_quietly(&self, inputs: &mut Vec<Input>) {
-        add(&mut self.waiting.lock().inputs, inputs);
+    /// Adds several that hold `bytes` together, without waking the waiting thread. The caller runs
+    /// the turn itself or calls [`Inbox::wake`].
+    pub fn push_quietly(&self, inputs: &mut Vec<Input>, bytes: usize) {
+        let mut waiting = self.waiting.lock();
+        waiting.bytes += bytes;
+        add(&mut waiting.inputs, inputs);
+    }
+
+    /// Adds one input likewise.
+    pub fn push_one_quietly(&self, input: Input) {
+        self.waiting.lock().inputs.push(input);
     }
 
     /// Wakes the waiting thread, if there are inputs.

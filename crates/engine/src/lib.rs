@@ -35,5 +35,5 @@ pub use given::{Given, LATE_MIN};
 pub use inbox::Inbox;
 pub use outbox::{OUTBOX_BYTES_MAX, Outbox, OutboxEnd};
 pub use sync_policy::SyncPolicy;
-pub use worker_turns::{WorkerTurns, turn_here};
+pub use worker_turns::{Kept, WorkerTurns, turn_here};
 pub use world::{AppliedTxn, Failed, World};

@@ -1,10 +1,11 @@
-//! A server's threads, interleaved in all ways that a checker finds: the network worker, the replica's thread, the log's.
+//! A server's threads, interleaved in all ways that a checker finds: the network worker, the replica's thread, the log's,
+//! and one that hears other servers.
 //! The types are those that ship; only their locks and atomics are the checker's, which also sees when all threads wait.
 //!
 //! `cargo test -p zebu-engine --features shuttle --test threads`
 #![cfg(feature = "shuttle")]
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use shuttle::rand::Rng as _;
@@ -15,7 +16,7 @@ use zebu_engine::conns::ConnLimits;
 use zebu_engine::journal::{Order, Records};
 use zebu_engine::sync::{Condvar, Mutex, wait_for};
 use zebu_engine::{
-    ClientRules, Common, Conn, Counter, Engine, EngineOptions, Failed, Mode, Outbox, Turn,
+    ClientRules, Common, Conn, Counter, Engine, EngineOptions, Failed, Kept, Mode, Outbox, Turn,
     WorkerTurns, World, turn_here,
 };
 use zebu_jute::{Decode as _, Decoder, Encode as _, Encoder};
@@ -82,6 +83,17 @@ struct Driver {
 struct Parts {
     replica: Replica,
     log: Sender<Order>,
+    /// Rung for each input of the thread that hears other servers.
+    heard: Arc<Bell>,
+}
+
+/// Who takes turns beside the replica's thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Takers {
+    Nobody,
+    Worker,
+    /// The thread that hears other servers and the log's thread too, as in a member of an ensemble.
+    All,
 }
 
 impl Driver {
@@ -118,6 +130,9 @@ impl World for Parts {
         input: Input,
         outputs: &mut Vec<Output>,
     ) -> Result<(), Fatal> {
+        if matches!(input, Input::Tick) {
+            self.heard.ring();
+        }
         self.replica.step(now, tree, &common.schemes, input, outputs)
     }
 
@@ -165,7 +180,7 @@ impl Worker<Side> for Desk<'_> {
         inputs: &mut Vec<Input>,
     ) {
         if self.0.keeps(conn.id, received, inputs.len()) {
-            common.inbox.push_quietly(inputs);
+            common.inbox.push_quietly(inputs, 0);
         } else {
             common.inbox.push_all(inputs);
         }
@@ -243,7 +258,7 @@ fn pieces() -> Vec<(Vec<u8>, i32)> {
 }
 
 /// The network worker: serves one connection until all is answered.
-fn serve(common: &Common<Side>, driver: &Mutex<Driver>, bell: &Arc<Bell>, takes_turns: bool) {
+fn serve(common: &Common<Side>, driver: &Mutex<Driver>, bell: &Arc<Bell>, takers: Takers) {
     let make = |id| {
         let outbox = Outbox::new(common.rules.outbox_bytes_max);
         let address = [127, 0, 0, 1].into();
@@ -252,7 +267,7 @@ fn serve(common: &Common<Side>, driver: &Mutex<Driver>, bell: &Arc<Bell>, takes_
     let conn = common.conns.enter([127, 0, 0, 1].into(), ConnLimits::default(), make);
     let mut client = Client::new(conn.expect("there is room"));
     let mut turns = WorkerTurns::default();
-    if takes_turns {
+    if takers != Takers::Nobody {
         turns.allow();
     }
     let mut received: Vec<u8> = Vec::new();
@@ -284,12 +299,7 @@ fn serve(common: &Common<Side>, driver: &Mutex<Driver>, bell: &Arc<Bell>, takes_
             // Before it sleeps it sees to what it has kept.
             if !bell.take() {
                 if turns.take() > 0 {
-                    turn_here(driver, &common.inbox, |driver| {
-                        if !driver.over {
-                            driver.turn(common);
-                        }
-                        !driver.over
-                    });
+                    take_turn(driver, common);
                 }
                 bell.wait();
             }
@@ -309,17 +319,56 @@ fn answer(frame: &[u8], before: i32) -> i32 {
     xid.0
 }
 
-fn log(orders: &Receiver<Order>, common: &Common<Side>) {
+fn take_turn(driver: &Mutex<Driver>, common: &Common<Side>) {
+    turn_here(driver, &common.inbox, |driver| {
+        if !driver.over {
+            driver.turn(common);
+        }
+        !driver.over
+    });
+}
+
+/// The log's thread; it may take turns where there is a driver for it.
+fn log(orders: &Receiver<Order>, common: &Common<Side>, driver: &Weak<Mutex<Driver>>) {
     while let Ok(order) = orders.recv() {
         if let Order::Append(records) = order
             && let Some((last, _)) = records.last()
         {
-            common.inbox.push(Input::Flushed(*last));
+            // Sometimes it has more to do.
+            let has_time = shuttle::rand::thread_rng().gen_bool(0.7);
+            match driver.upgrade().filter(|_| has_time) {
+                Some(driver) => {
+                    common.inbox.push_one_quietly(Input::Flushed(*last));
+                    take_turn(&driver, common);
+                }
+                None => common.inbox.push(Input::Flushed(*last)),
+            }
         }
     }
 }
 
-fn server(takes_turns: bool) {
+/// The thread that hears other servers: each input is waited for, as an answer to it would be.
+fn hear(common: &Common<Side>, driver: &Mutex<Driver>, heard: &Bell) {
+    let mut kept = Kept::default();
+    kept.allow();
+    for _ in 0..3 {
+        for _ in 0..shuttle::rand::thread_rng().gen_range(0..60) {
+            thread::yield_now();
+        }
+        let mut inputs = vec![Input::Tick];
+        if kept.keeps(inputs.len()) {
+            common.inbox.push_quietly(&mut inputs, 0);
+        } else {
+            common.inbox.push_all(&mut inputs);
+        }
+        if kept.take() > 0 {
+            take_turn(driver, common);
+        }
+        heard.wait();
+    }
+}
+
+fn server(takers: Takers) {
     let tree = Tree::new(zebu_tree::Options::default());
     let replica = replica(&tree);
     let common = Common::new(tree, Arc::new(Schemes::new(vec![], false)), ClientRules::default());
@@ -327,12 +376,20 @@ fn server(takes_turns: bool) {
     let common = Arc::new(common);
     let (to_log, orders) = channel();
     let engine = Engine::new(EngineOptions::default(), NOW.monotonic);
-    let parts = Parts { replica, log: to_log };
+    let heard = Arc::new(Bell::default());
+    let parts = Parts { replica, log: to_log, heard: heard.clone() };
     let driver = Arc::new(Mutex::new(Driver { engine: Some(engine), parts, over: false }));
     let logs = {
         let common = common.clone();
-        thread::spawn(move || log(&orders, &common))
+        // What keeps the driver keeps the log's thread.
+        let takes_turns = takers == Takers::All;
+        let driver = if takes_turns { Arc::downgrade(&driver) } else { Weak::new() };
+        thread::spawn(move || log(&orders, &common, &driver))
     };
+    let hears = (takers == Takers::All).then(|| {
+        let (driver, common) = (driver.clone(), common.clone());
+        thread::spawn(move || hear(&common, &driver, &heard))
+    });
     let turns = {
         let (driver, common) = (driver.clone(), common.clone());
         thread::spawn(move || {
@@ -341,7 +398,10 @@ fn server(takes_turns: bool) {
             }
         })
     };
-    serve(&common, &driver, &Arc::new(Bell::default()), takes_turns);
+    serve(&common, &driver, &Arc::new(Bell::default()), takers);
+    if let Some(hears) = hears {
+        hears.join().expect("whoever hears other servers ends");
+    }
     common.inbox.stop();
     turns.join().expect("the replica's thread ends");
     driver.lock().over = true;
@@ -351,9 +411,9 @@ fn server(takes_turns: bool) {
 
 #[test]
 fn every_request_is_answered_in_order_whoever_has_the_turn() {
-    for takes_turns in [false, true] {
-        shuttle::check_random(move || server(takes_turns), SCHEDULES);
-        shuttle::check_pct(move || server(takes_turns), SCHEDULES, 3);
+    for takers in [Takers::Nobody, Takers::Worker, Takers::All] {
+        shuttle::check_random(move || server(takers), SCHEDULES);
+        shuttle::check_pct(move || server(takers), SCHEDULES, 3);
     }
 }
 
@@ -361,11 +421,12 @@ fn every_request_is_answered_in_order_whoever_has_the_turn() {
 fn faults_between_threads_are_found() {
     std::panic::set_hook(Box::new(|_| {}));
     let mut missed = Vec::new();
-    for fault in ["lost wake-up", "kept and forgotten", "inbox sleeps on"] {
+    for fault in ["lost wake-up", "kept and forgotten", "inbox sleeps on", "rest left to nobody"] {
         zebu_proto::mutants::choose(fault);
         let found = std::panic::catch_unwind(|| {
-            shuttle::check_random(move || server(true), SCHEDULES);
-            shuttle::check_random(move || server(false), SCHEDULES);
+            shuttle::check_random(move || server(Takers::Worker), SCHEDULES);
+            shuttle::check_random(move || server(Takers::Nobody), SCHEDULES);
+            shuttle::check_random(move || server(Takers::All), SCHEDULES);
         });
         if found.is_ok() {
             missed.push(fault);

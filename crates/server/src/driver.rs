@@ -1,7 +1,7 @@
 //! Drives the replica with threads: the server's side of an [`Engine`].
 //!
 //! The replica has a thread of its own, which waits for inputs and for the time. A network worker with nothing else to
-//! do takes a turn itself, see [`crate::clients::worker_turns`]. **Invariant:** a turn is taken under the lock of [`Driver`], so that
+//! do takes a turn itself, see [`crate::clients::worker_turns`], and so do others, see [`crate::turns`]. **Invariant:** a turn is taken under the lock of [`Driver`], so that
 //! inputs are stepped through in the order in which they came.
 
 use std::net::SocketAddr;
@@ -62,7 +62,7 @@ fn drive(driver: &Mutex<Driver>, shared: &Shared) -> Result<(), Failed> {
     let mut ending = None;
     driver.lock().begin();
     loop {
-        let until = driver.lock().next();
+        let until = driver.lock().sleeps();
         let wait = until.saturating_sub(shared.clock.monotonic()).max(Duration::from_millis(1));
         let open = shared.inbox().wait(wait);
         let mut driver = driver.lock();
@@ -95,6 +95,9 @@ pub fn turn_here(driver: &Mutex<Driver>, shared: &Shared) {
         let done = driver.turn();
         let goes_on = done.is_ok();
         stop_on_failure(shared, done);
+        if goes_on && driver.is_due_earlier() {
+            shared.inbox().poke();
+        }
         goes_on
     });
 }
@@ -103,6 +106,8 @@ pub fn turn_here(driver: &Mutex<Driver>, shared: &Shared) {
 pub struct Driver {
     engine: Engine<Side>,
     parts: Parts,
+    /// Until when the replica's thread sleeps at most.
+    sleeps_until: Duration,
     /// Nothing is taken from the inbox any more.
     over: bool,
 }
@@ -175,7 +180,7 @@ impl Driver {
             batches: Batches::default(),
             told: Told::default(),
         };
-        Self { engine, parts, over: false }
+        Self { engine, parts, sleeps_until: Duration::ZERO, over: false }
     }
 
     /// To be called once, before the first turn.
@@ -187,9 +192,18 @@ impl Driver {
         }
     }
 
-    /// When it has to be looked at next, whatever happens.
-    fn next(&self) -> Duration {
-        self.engine.next(&self.parts.replica)
+    /// When the replica's thread, which is about to sleep, has to look at it next, whatever happens.
+    fn sleeps(&mut self) -> Duration {
+        self.sleeps_until = self.engine.next(&self.parts.replica);
+        self.sleeps_until
+    }
+
+    /// Whether a turn on another thread has made something due before the replica's thread would look.
+    fn is_due_earlier(&mut self) -> bool {
+        let next = self.engine.next(&self.parts.replica);
+        let is_earlier = next < self.sleeps_until;
+        self.sleeps_until = self.sleeps_until.min(next);
+        is_earlier
     }
 
     /// Takes what is in the inbox and carries it out, and what comes of that. After a failure it is over.

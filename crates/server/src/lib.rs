@@ -65,6 +65,7 @@ mod sasl;
 mod server;
 mod shared;
 mod supervised;
+mod turns;
 
 pub use error::{RunError, SnapshotError, StartError};
 pub use run::run;

@@ -104,7 +104,7 @@ impl Server {
     ) -> Result<Self, StartError> {
         let clock = Clock::start();
         let metrics = Metrics::default();
-        let takes_turns = config.ensemble.is_none() && !takes_time;
+        let takes_turns = !takes_time;
         let access = (schemes, sasl::for_clients(&config.auth.sasl)?);
         let began = Instant::now();
         let vfs = Arc::new(OsVfs);
@@ -227,11 +227,15 @@ impl Server {
             journal::run(&kept, &from_replica, files, shared);
         })?;
         let alone = ensemble.is_none();
-        let peers = ensemble.map(|ensemble| Peers::start(&shared, ensemble)).transpose()?;
+        let peers =
+            ensemble.map(|ensemble| Peers::start(&shared, ensemble, takes_turns)).transpose()?;
         let handle = peers.as_ref().map(Peers::handle);
         let driver =
             Driver::new(shared.clone(), replica, journal, to_log, snapshotter.clone(), handle);
         let driver = Arc::new(Mutex::new(driver));
+        if takes_turns && !alone {
+            shared.turns.allow(&driver);
+        }
         let driven = driver.clone();
         let replica = spawn(&shared, "zebu-replica", move |shared| driver::run(&driven, shared))?;
         let count = std::thread::available_parallelism().map_or(1, NonZero::get);

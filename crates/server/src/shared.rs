@@ -35,6 +35,7 @@ use crate::error::{RunError, chain};
 use crate::four_letter::{ProposalSizes, TRACE_MASK_DEFAULT, Whitelist};
 use crate::metrics::{Histograms, Metrics, ServerStats};
 use crate::retiring::Retiring;
+use crate::turns::Turns;
 
 /// The server's clock.
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +83,8 @@ pub struct Shared {
     pub admin_tls_port: OnceLock<Arc<HttpPort>>,
     /// TLS handshakes in progress.
     pub tls_handshakes: AtomicUsize,
+    /// Who takes turns of the replica's beside its own thread.
+    pub turns: Turns,
     /// The clock.
     pub clock: Clock,
     /// Until when the network workers have listened to clients.
@@ -389,6 +392,7 @@ impl Shared {
             config,
             metrics,
             histograms: Histograms::default(),
+            turns: Turns::default(),
             clock,
             refused: Refused::default(),
             too_long: TooLong::default(),

@@ -37,7 +37,7 @@ pub fn allow() {
 /// Hands in requests of a connection; `inputs` is empty afterwards and keeps its room.
 pub fn hand_in(shared: &Shared, conn: ConnId, now: Duration, inputs: &mut Vec<Input>) {
     if TURNS.with_borrow_mut(|turns| turns.keeps(conn, now, inputs.len())) {
-        shared.inbox().push_quietly(inputs);
+        shared.inbox().push_quietly(inputs, 0);
     } else {
         shared.inbox().push_all(inputs);
     }

@@ -1,5 +1,6 @@
 //! The log thread: appends what the replica orders, makes it durable, and says so.
 //!
+//! A member's log thread takes the replica's turn for that itself while it has nothing else to do.
 //! Whatever queued up while the disk was busy goes out with one write and one sync (STO-03).
 
 use std::sync::Arc;
@@ -18,9 +19,13 @@ use zebu_zab::ConfigChange;
 use crate::ensemble::evidence;
 use crate::error::RunError;
 use crate::shared::Shared;
+use crate::turns;
 
 /// Silence after which the log is marked durable up to its end.
 const SETTLE_AFTER: Duration = Duration::from_millis(100);
+
+/// Records of one sync up to which this thread has the time for what comes of it.
+const LEISURELY_MAX: usize = 64;
 
 /// A sync that took longer is left to a thread of its own.
 const QUICK_SYNC_MAX: Duration = Duration::from_millis(1);
@@ -172,11 +177,20 @@ fn drive(
             }
             batch.take(&mut journal.log, next, shared)?;
         }
-        if let Some(last) = journal.commit(batch, shared)? {
-            shared.inbox().push(match files {
-                None => Input::Flushed(last),
-                Some(_) => Input::Zab(zebu_zab::Input::Flushed(last)),
-            });
+        let is_small = batch.records <= LEISURELY_MAX;
+        let committed = journal.commit(batch, shared)?;
+        drop(journal);
+        if let Some(last) = committed {
+            match files {
+                None => shared.inbox().push(Input::Flushed(last)),
+                Some(_) => {
+                    if held.is_none() {
+                        held = commands.try_recv().ok();
+                    }
+                    let is_idle = is_small && held.is_none();
+                    turns::tell(shared, Input::Zab(zebu_zab::Input::Flushed(last)), is_idle);
+                }
+            }
             shared.caught_up.notify_waiters();
         }
     }

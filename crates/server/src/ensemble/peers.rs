@@ -1,19 +1,21 @@
 //! The network between the servers of an ensemble: carries out what the replica asks for on it, and
 //! reports what happens there. Decides nothing about the protocol.
 //!
-//! Everything runs on a runtime of its own, so that clients and peers do not delay each other.
+//! Everything runs on a runtime of its own, so that clients and peers do not delay each other. It has one thread, which
+//! takes the replica's turn for what it has received when it has nothing else to do: see [`crate::turns`].
 
 use std::collections::{BTreeSet, HashMap};
+use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::runtime::Runtime;
-use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
 use tracing::{debug, warn};
 use zebu_proto::quorum::QuorumPacket;
@@ -31,6 +33,7 @@ use crate::clients::workers::Warnings;
 use crate::config::{ElectionNetConfig, EnsembleConfig, PeerTlsConfig};
 use crate::error::{RunError, StartError};
 use crate::shared::{Shared, StopOnPanic};
+use crate::turns;
 
 mod backlog;
 mod copy;
@@ -68,7 +71,10 @@ const PACE_MAX: Duration = Duration::from_millis(250);
 /// The network between servers.
 pub struct Peers {
     net: Arc<Net>,
-    runtime: Option<Runtime>,
+    runtime: tokio::runtime::Handle,
+    /// Its thread goes on for as long as this is there.
+    lasts: Option<oneshot::Sender<Infallible>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 /// What a link's writer is told.
@@ -120,7 +126,7 @@ impl Net {
     }
 
     fn report(&self, input: zebu_zab::Input) {
-        self.shared.inbox().push(Input::Zab(input));
+        turns::hand_in(&self.shared, &mut vec![Input::Zab(input)], 0);
     }
 
     /// Remembers where a server has said that it listens for votes, if that can be of use.
@@ -238,18 +244,25 @@ impl Peers {
     ///
     /// # Errors
     /// When the port cannot be bound, the certificates cannot be used, or the system has no more threads.
-    pub fn start(shared: &Arc<Shared>, config: EnsembleConfig) -> Result<Self, StartError> {
+    pub fn start(
+        shared: &Arc<Shared>,
+        config: EnsembleConfig,
+        takes_turns: bool,
+    ) -> Result<Self, StartError> {
         let committed = Arc::new(config.members.clone());
         let me = committed.member(config.me).cloned();
         let me = me.ok_or(StartError::NotAMember(config.me))?;
         let mut members = Members::new(committed, me);
         members.propose(config.proposed.clone().map(Arc::new));
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
+        let failed = |source| StartError::System { what: "the network between servers", source };
+        let for_turns = shared.clone();
+        // On one thread, what a turn hands to a link's writer needs no other thread to be woken.
+        let runtime = tokio::runtime::Builder::new_current_thread()
             .thread_name("zebu-peers")
             .enable_all()
+            .on_thread_park(move || turns::carry_out(&for_turns))
             .build()
-            .map_err(|source| StartError::System { what: "the network between servers", source })?;
+            .map_err(failed)?;
         let tls = config.tls.clone().map(peer_port).transpose()?.map(Arc::new);
         if let (Some(tls), Some(settings)) = (&tls, &config.tls) {
             let _ = shared.peer_tls_port.set(tls.clone());
@@ -275,23 +288,42 @@ impl Peers {
             connecting: Mutex::default(),
         });
         runtime.spawn(shared.peers_listening.note(shared.clock));
-        election::listen(&net, runtime.handle())?;
+        election::listen(&net, &runtime)?;
         if let Some(path) = net.config.oracle.clone() {
             runtime.spawn(oracle::watch(net.clone(), path));
         }
-        Ok(Self { net, runtime: Some(runtime) })
+        let handle = runtime.handle().clone();
+        let (lasts, ended) = oneshot::channel();
+        let shared = shared.clone();
+        let thread = std::thread::Builder::new().name("zebu-peers".to_owned()).spawn(move || {
+            let _guard = StopOnPanic::new(&shared, "the network between servers");
+            if takes_turns {
+                turns::keep();
+            }
+            let _ = runtime.block_on(ended); // nothing is ever sent
+            runtime.shutdown_timeout(Duration::from_millis(100));
+        });
+        let thread = Some(thread.map_err(failed)?);
+        Ok(Self { net, runtime: handle, lasts: Some(lasts), thread })
     }
 
     /// What the engine and the log thread hold of it.
     pub fn handle(&self) -> Handle {
-        let runtime = self.runtime.as_ref().expect("it runs").handle().clone();
-        Handle { net: self.net.clone(), runtime }
+        Handle { net: self.net.clone(), runtime: self.runtime.clone() }
     }
 
     /// Ends everything.
-    pub fn stop(mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_timeout(Duration::from_millis(100));
+    pub fn stop(self) {
+        drop(self);
+    }
+}
+
+/// Also of a server whose start fails: its ports are free afterwards.
+impl Drop for Peers {
+    fn drop(&mut self) {
+        drop(self.lasts.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join(); // one that has panicked has said so itself
         }
     }
 }

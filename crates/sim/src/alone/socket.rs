@@ -75,7 +75,7 @@ impl Worker<Side> for Desk<'_> {
         let count = inputs.len();
         if self.turns.keeps(conn.id, received, count) {
             *self.quiet += count;
-            common.inbox.push_quietly(inputs);
+            common.inbox.push_quietly(inputs, 0);
         } else {
             // Whoever is woken sees to all.
             *self.quiet = 0;

@@ -103,8 +103,11 @@ pub(super) async fn receive(
     progress: &mut Progress<impl Fn()>,
 ) -> io::Result<()> {
     let options = net.shared.tree().read().options();
-    let receiving = Receiving::begin(&net.shared.snapshots, zxid, options, net.field_bytes_max())
-        .map_err(io::Error::other)?;
+    let (snapshots, field_bytes_max) = (net.shared.snapshots.clone(), net.field_bytes_max());
+    // It makes a file, and a disk may hang.
+    let begin = move || Receiving::begin(&snapshots, zxid, options, field_bytes_max);
+    let begun = tokio::task::spawn_blocking(begin).await.map_err(io::Error::other)?;
+    let receiving = begun.map_err(io::Error::other)?;
     let (mut cutting, filing, entering) = receiving.split();
     let (to_file, contents) = channel(PIECES_FILING_MAX);
     let (to_tree, records) = channel(PIECES_ENTERING_MAX);
@@ -146,7 +149,9 @@ pub(super) async fn receive(
         progress.moved();
     }
     drop((to_file, to_tree));
-    let (entered, filed) = tokio::task::block_in_place(|| (entering.join(), filing.join()));
+    // Meanwhile others are heard.
+    let joined = tokio::task::spawn_blocking(|| (entering.join(), filing.join())).await;
+    let (entered, filed) = joined.map_err(io::Error::other)?;
     let panicked = |_| io::Error::other("a thread has panicked");
     let (entered, filed) = (entered.map_err(panicked)?, filed.map_err(panicked)?);
     let (tree, file) = (entered.map_err(useless)?, filed.map_err(io::Error::other)?);

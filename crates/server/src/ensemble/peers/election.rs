@@ -46,7 +46,7 @@ struct Next {
 ///
 /// # Errors
 /// When one cannot be bound.
-pub(super) fn listen(net: &Arc<Net>, runtime: &tokio::runtime::Handle) -> Result<(), StartError> {
+pub(super) fn listen(net: &Arc<Net>, runtime: &tokio::runtime::Runtime) -> Result<(), StartError> {
     let mut tries = net.config.election.bind_tries;
     for address in net.me().election_addresses() {
         let listener = loop {

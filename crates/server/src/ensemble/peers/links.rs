@@ -21,6 +21,7 @@ use zebu_zab::config::Role;
 
 use crate::counting::replication::add_latency;
 use crate::metrics::Metrics;
+use crate::turns;
 
 use super::backlog::{Backlog, packet_bytes};
 use super::greeting::Halves;
@@ -290,7 +291,7 @@ async fn hear(
             bytes += packet_bytes(&packet);
             inputs.push(Input::Zab(zebu_zab::Input::Packet(link, packet)));
             if learns && kind == PacketKind::SNAP {
-                net.shared.inbox().push_sized(&mut inputs, std::mem::take(&mut bytes));
+                turns::hand_in(&net.shared, &mut inputs, std::mem::take(&mut bytes));
                 copy::receive(net, link, zxid, from, &mut received, &mut progress).await?;
                 net.report(zebu_zab::Input::Copied { link, zxid });
             }
@@ -298,12 +299,13 @@ async fn hear(
         if inputs.is_empty() && learns {
             progress.moved();
         }
-        net.shared.inbox().push_sized(&mut inputs, std::mem::take(&mut bytes));
+        turns::hand_in(&net.shared, &mut inputs, std::mem::take(&mut bytes));
         if learns {
             net.wait_for_disk().await;
         } else {
             net.wait_for_replica().await;
         }
+        turns::passes(&net.shared);
         received.reserve(16 << 10);
         let read = from.read_buf(&mut received);
         let count = if is_stranger {
