@@ -1,7 +1,7 @@
 //! `recordio.h`: archives, which write and read the fields of records.
 //!
-//! An archive is a table of functions and some private state, as in the C client, so that programs may bring their own.
-//! What is not there is null (−1 on the wire). Errors are negative numbers of `errno`.
+//! An archive is a table of functions and a private state, as in the C client, so a program may use
+//! its own archives. Missing values are null (−1 on the wire). Errors are negative `errno` numbers.
 
 use std::ffi::{c_char, c_int};
 
@@ -15,11 +15,11 @@ type Write<T> = unsafe extern "C" fn(*mut OutArchive, *const c_char, *const T) -
 type WriteText = unsafe extern "C" fn(*mut OutArchive, *const c_char, *mut *mut c_char) -> c_int;
 type Read<T> = unsafe extern "C" fn(*mut InArchive, *const c_char, *mut T) -> c_int;
 
-/// `struct buffer`: bytes with their length, −1 for null.
+/// `struct buffer`: bytes with their length; −1 for null.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Buffer {
-    /// How many bytes.
+    /// The number of bytes.
     pub len: i32,
     /// The bytes.
     pub buff: *mut c_char,
@@ -55,14 +55,14 @@ pub struct InArchive {
     state: *mut Unread,
 }
 
-/// What an archive of ours has written: memory of C's, since C may keep it.
+/// The output of a Zebu archive. The memory comes from `malloc`, because C may keep it.
 struct Written {
     bytes: *mut u8,
     length: usize,
     room: usize,
 }
 
-/// What an archive of ours has to read.
+/// The input of a Zebu archive.
 struct Unread {
     bytes: *const u8,
     length: usize,
@@ -100,7 +100,7 @@ impl Unread {
         &'a mut self,
         read: impl FnOnce(&mut Decoder<'a>) -> Result<T, DecodeError>,
     ) -> Result<T, c_int> {
-        // SAFETY: whoever made the archive promised so many bytes; `at` is never behind them.
+        // SAFETY: the creator of the archive promised `length` bytes; `at` is never behind them.
         let rest =
             unsafe { std::slice::from_raw_parts(self.bytes.add(self.at), self.length - self.at) };
         let mut decoder = Decoder::new(rest);
@@ -113,28 +113,28 @@ impl Unread {
     }
 }
 
-/// Writes with the state of an archive of ours.
+/// Writes with the state of a Zebu archive.
 ///
 /// # Safety
-/// The archive is one of ours, and open.
+/// The archive is a Zebu archive, and open.
 unsafe fn push(archive: *mut OutArchive, write: impl FnOnce(&mut Encoder<'_>)) -> c_int {
-    // SAFETY: the caller promises it; nobody else uses the archive meanwhile.
+    // SAFETY: guaranteed by the caller; nobody else uses the archive meanwhile.
     unsafe { (*(*archive).state).push(write) }
 }
 
-/// Reads with the state of an archive of ours, and puts what it read.
+/// Reads with the state of a Zebu archive, and stores the result.
 ///
 /// # Safety
-/// The archive is one of ours, and open; `to` may be written.
+/// The archive is a Zebu archive, and open; `to` is writable.
 unsafe fn pull<T>(
     archive: *mut InArchive,
     to: *mut T,
     read: impl for<'a> FnOnce(&mut Decoder<'a>) -> Result<T, DecodeError>,
 ) -> c_int {
-    // SAFETY: the caller promises it; nobody else uses the archive meanwhile.
+    // SAFETY: guaranteed by the caller; nobody else uses the archive meanwhile.
     match unsafe { (*(*archive).state).pull(read) } {
         Ok(value) => {
-            // SAFETY: the caller promises it.
+            // SAFETY: guaranteed by the caller.
             unsafe { to.write(value) };
             0
         }
@@ -151,17 +151,17 @@ unsafe extern "C" fn read_tag(_: *mut InArchive, _: *const c_char) -> c_int {
 }
 
 unsafe extern "C" fn write_bool(to: *mut OutArchive, _: *const c_char, value: *const i32) -> c_int {
-    // SAFETY: C's caller gives an archive of ours and a number.
+    // SAFETY: the C caller passes a Zebu archive and a number.
     unsafe { push(to, |out| out.boolean(*value != 0)) }
 }
 
 unsafe extern "C" fn write_int(to: *mut OutArchive, _: *const c_char, value: *const i32) -> c_int {
-    // SAFETY: C's caller gives an archive of ours and a number.
+    // SAFETY: the C caller passes a Zebu archive and a number.
     unsafe { push(to, |out| out.int(*value)) }
 }
 
 unsafe extern "C" fn write_long(to: *mut OutArchive, _: *const c_char, value: *const i64) -> c_int {
-    // SAFETY: C's caller gives an archive of ours and a number.
+    // SAFETY: the C caller passes a Zebu archive and a number.
     unsafe { push(to, |out| out.long(*value)) }
 }
 
@@ -170,11 +170,11 @@ unsafe extern "C" fn write_buffer(
     _: *const c_char,
     value: *const Buffer,
 ) -> c_int {
-    // SAFETY: C's caller gives a buffer, or null.
+    // SAFETY: the C caller passes a buffer, or null.
     let bytes = unsafe { value.as_ref() }.filter(|buffer| buffer.len >= 0);
     // SAFETY: a buffer has as many bytes as it says; an empty one may have none.
     let bytes = bytes.map(|buffer| unsafe { memory::slice(buffer.buff.cast::<u8>(), buffer.len) });
-    // SAFETY: C's caller gives an archive of ours.
+    // SAFETY: the C caller passes a Zebu archive.
     unsafe { push(to, |out| out.buffer(bytes)) }
 }
 
@@ -183,28 +183,29 @@ unsafe extern "C" fn write_text(
     _: *const c_char,
     value: *mut *mut c_char,
 ) -> c_int {
-    // SAFETY: C's caller gives where a text is, which may be null.
+    // SAFETY: the C caller passes a pointer to a text, which may be null.
     let text = unsafe { memory::text(*value) };
-    // SAFETY: C's caller gives an archive of ours.
+    // SAFETY: the C caller passes a Zebu archive.
     unsafe { push(to, |out| out.buffer(text.map(std::ffi::CStr::to_bytes))) }
 }
 
 unsafe extern "C" fn read_bool(from: *mut InArchive, _: *const c_char, to: *mut i32) -> c_int {
-    // SAFETY: C's caller gives an archive of ours and room for a number.
+    // SAFETY: the C caller passes a Zebu archive and room for a number.
     unsafe { pull(from, to, |from| Ok(i32::from(from.boolean()?))) }
 }
 
 unsafe extern "C" fn read_int(from: *mut InArchive, _: *const c_char, to: *mut i32) -> c_int {
-    // SAFETY: C's caller gives an archive of ours and room for a number.
+    // SAFETY: the C caller passes a Zebu archive and room for a number.
     unsafe { pull(from, to, |from| from.int()) }
 }
 
 unsafe extern "C" fn read_long(from: *mut InArchive, _: *const c_char, to: *mut i64) -> c_int {
-    // SAFETY: C's caller gives an archive of ours and room for a number.
+    // SAFETY: the C caller passes a Zebu archive and room for a number.
     unsafe { pull(from, to, |from| from.long()) }
 }
 
-/// The number of a vector's elements: never more than there are bytes left, since each has at least one.
+/// Reads the number of a vector's elements. It is at most the number of bytes left, because each
+/// element has at least one.
 unsafe extern "C" fn read_count(from: *mut InArchive, _: *const c_char, to: *mut i32) -> c_int {
     let read = |from: &mut Decoder<'_>| {
         let (at, length) = (from.position(), from.int()?);
@@ -215,12 +216,12 @@ unsafe extern "C" fn read_count(from: *mut InArchive, _: *const c_char, to: *mut
             Err(DecodeError::Length { at, length })
         }
     };
-    // SAFETY: C's caller gives an archive of ours and room for a number.
+    // SAFETY: the C caller passes a Zebu archive and room for a number.
     unsafe { pull(from, to, read) }
 }
 
 unsafe extern "C" fn read_buffer(from: *mut InArchive, _: *const c_char, to: *mut Buffer) -> c_int {
-    // SAFETY: C's caller gives an archive of ours and room for a buffer.
+    // SAFETY: the C caller passes a Zebu archive and room for a buffer.
     unsafe {
         pull(from, to, |from| {
             Ok(match from.buffer()? {
@@ -239,13 +240,13 @@ unsafe extern "C" fn read_text(
     _: *const c_char,
     to: *mut *mut c_char,
 ) -> c_int {
-    // SAFETY: C's caller gives an archive of ours and room for a pointer.
+    // SAFETY: the C caller passes a Zebu archive and room for a pointer.
     unsafe {
         pull(from, to, |from| Ok(from.buffer()?.map_or(std::ptr::null_mut(), memory::duplicate)))
     }
 }
 
-/// An archive that writes into memory of its own.
+/// Creates an archive that writes into its own memory.
 #[unsafe(no_mangle)]
 extern "C" fn create_buffer_oarchive() -> *mut OutArchive {
     let state = Written { bytes: std::ptr::null_mut(), length: 0, room: 0 };
@@ -263,7 +264,8 @@ extern "C" fn create_buffer_oarchive() -> *mut OutArchive {
     }))
 }
 
-/// Closes an archive. What it has written is freed too, or left to whoever has asked for it.
+/// Closes an archive. Frees the output, or leaves it to the program if the program has asked for
+/// it.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn close_buffer_oarchive(archive: *mut *mut OutArchive, free_buffer: c_int) {
     // SAFETY: the caller gives where an archive of `create_buffer_oarchive` is, or null.
@@ -279,21 +281,21 @@ unsafe extern "C" fn close_buffer_oarchive(archive: *mut *mut OutArchive, free_b
     }
 }
 
-/// What an archive has written.
+/// The output of an archive.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn get_buffer(archive: *mut OutArchive) -> *mut c_char {
     // SAFETY: the caller gives an archive of `create_buffer_oarchive`.
     unsafe { (*(*archive).state).bytes.cast() }
 }
 
-/// How many bytes an archive has written.
+/// The number of bytes that an archive has written.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn get_buffer_len(archive: *mut OutArchive) -> c_int {
     // SAFETY: the caller gives an archive of `create_buffer_oarchive`.
     unsafe { (*(*archive).state).length as c_int }
 }
 
-/// An archive that reads these bytes, which stay the caller's.
+/// Creates an archive that reads these bytes, which the caller keeps.
 #[unsafe(no_mangle)]
 extern "C" fn create_buffer_iarchive(buffer: *mut c_char, len: c_int) -> *mut InArchive {
     let length = if buffer.is_null() { 0 } else { usize::try_from(len).unwrap_or(0) };
@@ -313,7 +315,7 @@ extern "C" fn create_buffer_iarchive(buffer: *mut c_char, len: c_int) -> *mut In
     }))
 }
 
-/// Closes an archive that reads.
+/// Closes a reading archive.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn close_buffer_iarchive(archive: *mut *mut InArchive) {
     // SAFETY: the caller gives where an archive of `create_buffer_iarchive` is, or null.
@@ -326,7 +328,7 @@ unsafe extern "C" fn close_buffer_iarchive(archive: *mut *mut InArchive) {
     }
 }
 
-/// A number between the order of this machine and the order of the wire.
+/// Converts a number between the byte orders of this machine and of the wire.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_htonll(value: i64) -> i64 {
     value.to_be()

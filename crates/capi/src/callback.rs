@@ -1,4 +1,5 @@
-//! What programs are told: answers and events, decoded into structures of C for as long as a call lasts.
+//! Calls the program's functions with answers and events, decoded into C structures that live as
+//! long as the call.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr::null;
@@ -28,7 +29,7 @@ pub(crate) type StringStatFn =
     unsafe extern "C" fn(c_int, *const c_char, *const Stat, *const c_void);
 pub(crate) type AclFn = unsafe extern "C" fn(c_int, *mut ACL_vector, *mut Stat, *const c_void);
 
-/// The function that an answer goes to, and so what the answer is.
+/// The program's function for an answer. Its type determines how the answer is decoded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Function {
     Void(VoidFn),
@@ -41,29 +42,30 @@ pub(crate) enum Function {
     Acl(AclFn),
 }
 
-/// A function of the program's and what it is given along.
+/// A function of the program and its `data` argument.
 #[derive(Debug)]
 pub(crate) struct Completion {
     pub(crate) function: Function,
     pub(crate) data: *const c_void,
-    /// Where the results of a multi go, before the function is called.
+    /// Where to store the results of a multi before the function is called.
     pub(crate) multi: Option<Multi>,
 }
 
-// SAFETY: nobody here looks behind `data`; that it may be used on another thread is part of the C client's contract.
+// SAFETY: this library never reads behind `data`. The C client's contract lets it use `data` on
+// another thread.
 unsafe impl Send for Completion {}
 
-/// Who waits for an answer.
+/// The receiver of an answer.
 #[derive(Debug)]
 pub(crate) enum Waiter {
     Nobody,
     Completion(Completion),
-    /// A thread of the program's that waits in a synchronous function.
+    /// A thread of the program that waits in a synchronous function.
     Call(Arc<Call>),
 }
 
 impl Waiter {
-    /// A function of the program's, if there is one.
+    /// A receiver that calls the program's function, if there is one.
     pub(crate) fn of(function: Option<Function>, data: *const c_void) -> Self {
         match function {
             Some(function) => Self::Completion(Completion { function, data, multi: None }),
@@ -80,7 +82,7 @@ impl Waiter {
     }
 }
 
-/// A synchronous function that waits for its answer.
+/// A synchronous call that waits for its answer.
 #[derive(Debug, Default)]
 pub(crate) struct Call {
     answer: Mutex<Option<(c_int, Bytes)>>,
@@ -105,7 +107,7 @@ impl Call {
     }
 }
 
-/// Something the program is told.
+/// A call of one of the program's functions, with its arguments.
 #[derive(Debug)]
 pub(crate) enum Callback {
     Event { watcher: Watcher, kind: c_int, state: c_int, path: CString },
@@ -113,11 +115,12 @@ pub(crate) enum Callback {
 }
 
 impl Callback {
-    /// Tells it. No lock may be held.
+    /// Makes the call. The caller must hold no lock.
     pub(crate) fn run(self, handle: &Handle) {
         match self {
             Self::Event { watcher: Watcher { call, context }, kind, state, path } => {
-                // SAFETY: the program gave this function for this; the path lives as long as the call.
+                // SAFETY: the program gave this function for such calls; the path lives as long as
+                // the call.
                 unsafe { call(std::ptr::from_ref(handle), kind, state, path.as_ptr(), context) }
             }
             Self::Done { completion, code, body } => completion.run(code, &body, handle.chroot()),
@@ -131,9 +134,9 @@ impl Completion {
         let code = multi.map_or(code, |multi| multi.fill(code, body, chroot));
         let is_ok = code == errors::OK;
         let failed = if is_ok { errors::MARSHALLING_ERROR } else { code };
-        // An answer that does not decode is a failure like others.
-        // SAFETY (for every call below): the program gave this function for this, and what it is shown lives as long as
-        // the call.
+        // An answer that cannot be decoded is reported as a failure.
+        // SAFETY (for every call below): the program gave this function for such calls, and the
+        // arguments live as long as the call.
         match function {
             // SAFETY: see above.
             Function::Void(call) => unsafe { call(code, data) },
@@ -196,12 +199,12 @@ impl Completion {
     }
 }
 
-/// The length of bytes as C has it: −1 for null.
+/// The length of bytes in C's form: −1 for null.
 pub(crate) fn length(bytes: Option<&[u8]>) -> c_int {
     bytes.map_or(-1, |bytes| bytes.len() as c_int)
 }
 
-/// A stat of the wire as C has it.
+/// Converts a stat to C's structure.
 pub(crate) fn stat_of(stat: &zebu_proto::Stat) -> Stat {
     Stat {
         czxid: stat.czxid.0,
@@ -228,13 +231,13 @@ pub(crate) fn data_stat(body: &[u8]) -> Result<(Option<&[u8]>, Stat), DecodeErro
     Ok((bytes, stat(from.rest())?))
 }
 
-/// The program's name of a path that the server calls so.
+/// Converts a server's path to the program's path.
 pub(crate) fn relative(path: &[u8], chroot: &Chroot) -> CString {
     let path = String::from_utf8_lossy(path);
     CString::new(chroot.relative(&path)).unwrap_or_default()
 }
 
-/// A path, and what follows it.
+/// Decodes a path. Returns it with the bytes after it.
 pub(crate) fn path<'a>(
     body: &'a [u8],
     chroot: &Chroot,
@@ -247,16 +250,17 @@ pub(crate) fn path<'a>(
 /// Names of children, each with a zero at its end.
 pub(crate) struct Names {
     text: Vec<u8>,
-    /// Where each begins.
+    /// The position of each name.
     starts: Vec<usize>,
     pointers: Vec<*mut c_char>,
 }
 
 impl Names {
-    /// The names, and what follows them.
+    /// Decodes names. Returns them with the bytes after them.
     pub(crate) fn decode(body: &[u8]) -> Result<(Self, &[u8]), DecodeError> {
         let mut from = Decoder::new(body);
-        // Each name has a length of four bytes: the count is not believed.
+        // Each name needs at least four bytes, so a larger count is invalid and must not reserve
+        // memory.
         let count = usize::try_from(from.int()?).unwrap_or(0).min(body.len() / 4);
         let mut text = Vec::with_capacity(body.len());
         let mut starts = Vec::with_capacity(count);
@@ -270,7 +274,7 @@ impl Names {
         Ok((Self { text, starts, pointers }, from.rest()))
     }
 
-    /// The names as C has them, for as long as they live here.
+    /// The names as a C vector. It is valid while `self` lives.
     fn vector(&self) -> String_vector {
         let data = match self.pointers.is_empty() {
             true => std::ptr::null_mut(),
@@ -279,7 +283,7 @@ impl Names {
         String_vector { count: self.pointers.len() as i32, data }
     }
 
-    /// A copy that C frees; `None` when there is no memory.
+    /// A copy that C frees; `None` if there is not enough memory.
     pub(crate) fn copy(&self) -> Option<String_vector> {
         let mut copy = String_vector { count: 0, data: std::ptr::null_mut() };
         if !copy.allocate(self.starts.len() as i32) {
@@ -288,7 +292,7 @@ impl Names {
         let ends = self.starts.iter().skip(1).copied().chain([self.text.len()]);
         for (at, (start, end)) in self.starts.iter().zip(ends).enumerate() {
             let name = memory::duplicate(&self.text[*start..end - 1]);
-            // SAFETY: so many elements were allocated.
+            // SAFETY: this number of elements was allocated.
             unsafe { copy.data.add(at).write(name) };
         }
         Some(copy)
@@ -304,7 +308,8 @@ pub(crate) struct Acls {
 impl Acls {
     pub(crate) fn decode(body: &[u8]) -> Result<(Self, Stat), DecodeError> {
         let mut from = Decoder::new(body);
-        // Each entry has at least twelve bytes: the count is not believed.
+        // Each entry needs at least twelve bytes, so a larger count is invalid and must not reserve
+        // memory.
         let count = usize::try_from(from.int()?).unwrap_or(0).min(body.len() / 12);
         let mut texts = Vec::with_capacity(count);
         let text =
@@ -320,12 +325,12 @@ impl Acls {
         Ok((Self { texts, entries }, stat(from.rest())?))
     }
 
-    /// The entries as C has them, for as long as they live here.
+    /// The entries as a C vector. It is valid while `self` lives.
     fn vector(&mut self) -> ACL_vector {
         ACL_vector { count: self.entries.len() as i32, data: self.entries.as_mut_ptr() }
     }
 
-    /// A copy that C frees; `None` when there is no memory.
+    /// A copy that C frees; `None` if there is not enough memory.
     pub(crate) fn copy(&self) -> Option<ACL_vector> {
         let mut copy = ACL_vector { count: 0, data: std::ptr::null_mut() };
         if !copy.allocate(self.texts.len() as i32) {
@@ -336,7 +341,7 @@ impl Acls {
                 scheme: memory::duplicate(scheme.to_bytes()),
                 id: memory::duplicate(id.to_bytes()),
             };
-            // SAFETY: so many elements were allocated.
+            // SAFETY: this number of elements was allocated.
             unsafe { copy.data.add(at).write(ACL { perms: *perms, id }) };
         }
         Some(copy)

@@ -1,4 +1,5 @@
-//! The constants of `zookeeper.h`: they are variables, since programs were compiled against variables.
+//! The constants of `zookeeper.h`. They are variables, because programs were compiled against
+//! variables.
 
 #![allow(missing_docs, reason = "`include/zookeeper.h` documents them")]
 
@@ -6,7 +7,7 @@ use std::ffi::{c_char, c_int};
 
 use crate::records::{ACL, ACL_vector, Id};
 
-/// Exports constants of C's `int`.
+/// Exports constants of type `int`.
 macro_rules! constants {
     ($($name:ident = $value:expr;)*) => {
         $(
@@ -53,13 +54,13 @@ constants! {
     ZOO_PERM_ALL = 31;
 }
 
-/// The states of a handle; those below zero are final.
+/// The states of a handle. Negative ones are final.
 pub(crate) mod state {
     use std::ffi::c_int;
 
     pub(crate) const EXPIRED: c_int = -112;
     pub(crate) const AUTH_FAILED: c_int = -113;
-    /// As in the C client, a handle that is not connected at all.
+    /// A handle without a connection, as in the C client.
     pub(crate) const NOT_CONNECTED: c_int = 999;
     pub(crate) const CONNECTING: c_int = 1;
     pub(crate) const ASSOCIATING: c_int = 2;
@@ -67,18 +68,18 @@ pub(crate) mod state {
     pub(crate) const READONLY: c_int = 5;
 }
 
-/// Types of events that servers do not send.
+/// Event types that servers never send.
 pub(crate) mod event {
     use std::ffi::c_int;
 
     pub(crate) const SESSION: c_int = -1;
 }
 
-/// A variable that leads to constants. Programs may change it, as in the C client; nobody here does.
+/// A variable for constants. Programs may change it, as with the C client; this library never does.
 #[repr(transparent)]
 pub struct Variable<T>(T);
 
-// SAFETY: no code of this library writes it; what programs in C do to a variable is theirs.
+// SAFETY: this library never writes it. Programs in C are responsible for their own writes.
 unsafe impl<T> Sync for Variable<T> {}
 
 const fn id(scheme: &'static std::ffi::CStr, id: &'static std::ffi::CStr) -> Id {

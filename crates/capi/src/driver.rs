@@ -1,7 +1,8 @@
-//! What drives the pure session of one handle over one socket that never waits.
+//! Drives the pure session of one handle over one non-blocking socket.
 //!
-//! It knows no thread: whoever owns it asks [`Driver::interest`] what to wait for, and tells [`Driver::process`] what has
-//! happened. In the single-threaded library that is the program, in the other one a thread of ours.
+//! It knows no thread. Its owner calls [`Driver::interest`] to learn what to wait for, and
+//! [`Driver::process`] to report what happened. The owner is the program in the single-threaded
+//! library, and a thread of this library in the multi-threaded one.
 
 use std::collections::{HashSet, VecDeque};
 use std::ffi::{CString, c_int, c_void};
@@ -28,34 +29,35 @@ use crate::probe::{LOOK, Question};
 use crate::watchers::{Watcher, WatcherFn, Watchers, Watching};
 use crate::wire::Wire;
 
-/// Reads in one go before others get their turn.
+/// Maximum number of reads before other work gets a turn.
 const READS_MAX: usize = 16;
 
-/// What to wait for.
+/// The events that the owner must wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Interest {
     /// The socket, if there is one.
     pub(crate) fd: Option<RawFd>,
-    /// Whether room in the socket is waited for, too; what comes is always waited for.
+    /// Whether to wait until the socket is writable, too. The owner always waits until it is
+    /// readable.
     pub(crate) is_writing: bool,
-    /// After how long something is due in any case.
+    /// Maximum time to wait.
     pub(crate) wait: Duration,
 }
 
-/// What a request does to the watchers when it succeeds.
+/// How a successful request changes the watchers.
 #[derive(Debug, Default)]
 pub(crate) enum Watch {
     #[default]
     None,
-    /// It leaves one.
+    /// Adds a watcher.
     Leave(Watching),
-    /// It removes one, at a path the server calls so, from these kinds.
+    /// Removes one watcher from these kinds, at the server's path.
     Forget(Arc<str>, &'static [WatchKind], Watcher),
-    /// It removes all of these kinds.
+    /// Removes all watchers of these kinds, at the server's path.
     ForgetAll(Arc<str>, &'static [WatchKind], zebu_proto::WatcherType),
 }
 
-/// A request that is not answered.
+/// An unanswered request.
 #[derive(Debug)]
 struct Pending {
     waiter: Waiter,
@@ -71,14 +73,15 @@ pub(crate) struct Driver {
     wants_names: bool,
     wire: Option<Wire>,
     question: Option<Question>,
-    /// Requests by their numbers; the first one's is `first`.
+    /// Requests by number; the number of the front one is `first`.
     pending: VecDeque<Option<Pending>>,
     first: u64,
     watcher_ids: u64,
     watchers: Watchers,
-    /// Who was told of the notification that is carried out.
+    /// Watchers already called for the current notification.
     told: HashSet<(usize, usize)>,
-    /// Where in `ready` the next watcher of children goes that is told of a deletion: before those of the data.
+    /// The position in `ready` for the next child watcher of a deletion: child watchers come before
+    /// data watchers.
     children_at: usize,
     pub(crate) chroot: Chroot,
     /// The watcher of the handle, and its context.
@@ -86,17 +89,18 @@ pub(crate) struct Driver {
     pub(crate) context: *mut c_void,
     state: c_int,
     ending: Option<Ending>,
-    /// What the program is to be told, in order.
+    /// Calls of the program's functions, in order.
     ready: Vec<Callback>,
     lines: Vec<Line>,
-    /// Until when the server may answer that the session is closed.
+    /// Deadline for the server's answer to the close.
     closing: Option<Duration>,
     is_closed: bool,
-    /// The connection was lost since somebody last asked.
+    /// Whether the connection was lost since [`Driver::take_lost`].
     is_lost: bool,
 }
 
-// SAFETY: nobody here looks behind the context; that it may be used on another thread is part of the C client's contract.
+// SAFETY: this library never reads behind the context. The C client's contract lets it use the
+// context on another thread.
 unsafe impl Send for Driver {}
 
 impl Driver {
@@ -138,18 +142,18 @@ impl Driver {
         self.start.elapsed()
     }
 
-    // What the program asks.
+    // Queries.
 
     pub(crate) fn session(&self) -> &Session {
         &self.session
     }
 
-    /// As `zoo_state` says it.
+    /// The state as `zoo_state` returns it.
     pub(crate) fn state(&self) -> c_int {
         self.state
     }
 
-    /// Whether the session is over for good.
+    /// Whether the session has ended.
     pub(crate) fn is_unrecoverable(&self) -> bool {
         self.state < 0
     }
@@ -162,7 +166,7 @@ impl Driver {
         self.wire.as_ref()
     }
 
-    /// Whether the connection was lost since this was last asked.
+    /// Whether the connection was lost since the last call.
     pub(crate) fn take_lost(&mut self) -> bool {
         std::mem::take(&mut self.is_lost)
     }
@@ -181,22 +185,23 @@ impl Driver {
         !self.watchers.at(path, kinds, watcher).is_empty()
     }
 
-    /// How many requests are not answered.
+    /// Number of unanswered requests.
     pub(crate) fn unanswered(&self) -> usize {
         self.pending.len()
     }
 
-    /// What the program is to be told, and lines for people; to be passed on when no lock is held any more.
+    /// Takes the pending calls of the program's functions, and log lines. The caller must release
+    /// all locks before it passes them on.
     pub(crate) fn take_told(&mut self) -> (Vec<Callback>, Vec<Line>) {
         (std::mem::take(&mut self.ready), std::mem::take(&mut self.lines))
     }
 
-    /// Whether there is something to pass on.
+    /// Whether calls or log lines are pending.
     pub(crate) fn has_told(&self) -> bool {
         !self.ready.is_empty() || !self.lines.is_empty()
     }
 
-    // What the program wants.
+    // Requests of the program.
 
     pub(crate) fn submit(&mut self, frame: Frame, watch: Watch, waiter: Waiter) {
         let id = RequestId(self.first + self.pending.len() as u64);
@@ -225,7 +230,8 @@ impl Driver {
         self.step(Input::Authenticate { id, scheme, auth });
     }
 
-    /// Removes watchers without asking a server. Where nobody else needs a watch, the server is told so when there is one.
+    /// Removes watchers without waiting for a server. If no other watcher needs a watch, the server
+    /// is told when it is connected.
     pub(crate) fn forget(&mut self, path: &str, kinds: &[WatchKind], watcher: Option<Watcher>) {
         for id in self.watchers.at(path, kinds, watcher) {
             self.watchers.remove(id);
@@ -234,7 +240,8 @@ impl Driver {
         self.flush();
     }
 
-    /// Ends the session: at once where no server knows that it lives, else when the server says so, or at `until`.
+    /// Ends the session: at once if no server knows it, otherwise when the server answers, at the
+    /// latest after `patience`.
     pub(crate) fn close(&mut self, patience: Duration) {
         if self.session.server().is_none() {
             self.abandon();
@@ -247,7 +254,7 @@ impl Driver {
         self.flush();
     }
 
-    /// Everything is over here, whatever a server thinks.
+    /// Ends the session here, without telling the server.
     pub(crate) fn abandon(&mut self) {
         self.wire = None;
         self.question = None;
@@ -259,17 +266,17 @@ impl Driver {
         }
     }
 
-    /// Whether nothing will happen any more.
+    /// Whether the driver has finished.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed
     }
 
-    /// Leaves the server for another one.
+    /// Leaves the current server for another one.
     pub(crate) fn leave(&mut self) {
         self.hang_up("the list of servers has changed");
     }
 
-    // What happens.
+    // Events.
 
     fn step(&mut self, input: Input) {
         let now = self.now();
@@ -294,7 +301,7 @@ impl Driver {
         }
     }
 
-    /// What to wait for now.
+    /// The events to wait for now.
     pub(crate) fn interest(&mut self) -> Interest {
         self.tick();
         let now = self.now();
@@ -316,17 +323,17 @@ impl Driver {
         }
     }
 
-    /// When something is due that does not depend on the socket.
+    /// The time of the next timer, independent of the socket.
     pub(crate) fn deadline(&self) -> Option<Duration> {
         self.session.deadline()
     }
 
-    /// Whether bytes wait to be sent on a connection that stands.
+    /// Whether the established connection has unsent bytes.
     pub(crate) fn has_output(&self) -> bool {
         self.wire.as_ref().is_some_and(|wire| wire.is_connected() && wire.has_output())
     }
 
-    /// The socket may be read or written.
+    /// Handles a readable or writable socket.
     pub(crate) fn process(&mut self, can_read: bool, can_write: bool) {
         if let Some(wire) = &mut self.wire
             && !wire.is_connected()
@@ -375,7 +382,7 @@ impl Driver {
         }
     }
 
-    /// Sends what the socket takes.
+    /// Sends as much as the socket accepts.
     pub(crate) fn flush(&mut self) {
         if let Some(wire) = &mut self.wire
             && let Err(error) = wire.flush()
@@ -384,7 +391,7 @@ impl Driver {
         }
     }
 
-    /// The connection is gone.
+    /// Handles a lost connection.
     fn hang_up(&mut self, fault: &str) {
         let Some(wire) = self.wire.take() else { return };
         say!(self.lines, Warn, "hang_up", "connection to {}: {fault}", wire.server);
@@ -399,12 +406,13 @@ impl Driver {
         }
     }
 
-    /// The names whose addresses are wanted, if any; then [`Driver::named`].
+    /// The host names to resolve, if any. The caller reports their addresses with
+    /// [`Driver::named`].
     pub(crate) fn take_names(&mut self) -> Option<Vec<HostPort>> {
         std::mem::take(&mut self.wants_names).then(|| self.hosts.names().to_vec())
     }
 
-    /// What [`Driver::take_names`] were resolved to.
+    /// Takes the addresses of the names from [`Driver::take_names`].
     pub(crate) fn named(&mut self, found: Vec<SocketAddr>) {
         if found.is_empty() {
             say!(self.lines, Warn, "named", "no name of a server can be resolved");
@@ -414,12 +422,12 @@ impl Driver {
         self.step(Input::Resolved(self.hosts.candidates()));
     }
 
-    // What comes out.
+    // Effects.
 
     fn carry_out(&mut self) {
         self.told.clear();
         self.children_at = self.ready.len();
-        // Carrying out may lead to more.
+        // An effect may cause further effects.
         while !self.outputs.is_empty() {
             for output in std::mem::take(&mut self.outputs) {
                 self.carry_out_one(output);
@@ -463,7 +471,7 @@ impl Driver {
             }
             Output::Probe(server) => self.question = Some(Question::new(self.now(), server)),
             Output::Prove(attempt, _) => {
-                // The options promise no SASL.
+                // SASL is not enabled in the options.
                 let now = self.now();
                 let proof = Input::Proof(attempt, zebu_session::Proof::Failed);
                 self.session.step(now, proof, &mut self.outputs);
@@ -535,7 +543,8 @@ impl Driver {
         if is_last {
             self.watchers.remove(id);
         }
-        // Programs know the events of servers only. What was removed at the program's wish is no event in C.
+        // Programs only know the event types of servers. C has no event for a watch that the
+        // program removed.
         let is_known = (1..=4).contains(&kind.0);
         if !is_known || !self.told.insert(watcher.key()) {
             return;
@@ -569,11 +578,11 @@ impl Driver {
         waiter.answer(code, body, &mut self.ready);
     }
 
-    /// Does to the watchers what a request does that was answered.
+    /// Changes the watchers after a request was answered.
     fn settle(&mut self, watch: Option<(WatcherId, Watch)>, err: ErrorCode) {
         match watch {
             Some((id, Watch::Leave(mut watching))) => {
-                // As the session does.
+                // The same rules as in the session.
                 match (watching.kind, err) {
                     (WatchKind::Exist, ErrorCode::OK) => watching.kind = WatchKind::Data,
                     (WatchKind::Exist, ErrorCode::NO_NODE) | (_, ErrorCode::OK) => {}

@@ -1,4 +1,4 @@
-//! The codes that functions return, and what `zerror` says of them.
+//! The codes that functions return, and the texts of `zerror`.
 //!
 //! Programs compare and print these texts, so they are those of the C client 3.8.0.
 
@@ -20,11 +20,11 @@ pub(crate) const CLOSING: c_int = -116;
 pub(crate) const NOTHING: c_int = -117;
 pub(crate) const NO_WATCHER: c_int = -121;
 
-/// The code of a request without an answer, in a session that has ended like this, if it has.
+/// The code of a request without an answer. `ending`: how the session has ended, if it has.
 pub(crate) fn code(failure: Failure, ending: Option<Ending>) -> c_int {
     match failure {
         Failure::Over(ending) => ended(ending),
-        // What the end of a session interrupts has failed because of that end.
+        // A request that was in flight when the session ended gets the code of that end.
         Failure::Lost => ending.map_or(CONNECTION_LOSS, ended),
         Failure::NoConnection | Failure::Withdrawn | Failure::Broken => CONNECTION_LOSS,
         Failure::TimedOut { .. } => OPERATION_TIMEOUT,
@@ -42,7 +42,7 @@ pub(crate) fn ended(ending: Ending) -> c_int {
     }
 }
 
-/// What a code means. A positive code is one of `errno`.
+/// The text for a code. Positive codes are `errno` numbers.
 #[unsafe(no_mangle)]
 extern "C" fn zerror(code: c_int) -> *const c_char {
     let text = match code {
@@ -93,7 +93,7 @@ extern "C" fn zerror(code: c_int) -> *const c_char {
     text.as_ptr()
 }
 
-/// Leaves a reason in `errno`.
+/// Sets `errno`.
 pub(crate) fn set_errno(reason: c_int) {
     // SAFETY: each thread has an `errno`.
     unsafe { *libc::__errno_location() = reason };

@@ -1,10 +1,12 @@
-//! `zhandle_t`: a driver behind a lock, what it has to tell, and in the multi-threaded library two threads.
+//! `zhandle_t`: a driver behind a lock, its pending calls, and two threads in the multi-threaded
+//! library.
 //!
-//! One thread drives the connection, the other one tells the program what has happened. Where there are no threads, the
-//! program does both with `zookeeper_interest` and `zookeeper_process`.
+//! One thread drives the connection, and the other calls the program's functions. Without threads,
+//! the program does both with `zookeeper_interest` and `zookeeper_process`.
 //!
-//! **Invariant:** no lock is held while a function of the program's runs, so it may call any function, also
-//! `zookeeper_close`. Each call into the library keeps the handle alive until it returns.
+//! **Invariant:** no lock is held while a function of the program runs. So it may call every
+//! function of the library, including `zookeeper_close`. Each call into the library keeps the
+//! handle alive until it returns.
 
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::{c_char, c_int};
@@ -31,7 +33,7 @@ use crate::request::Refused;
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(3);
 
 thread_local! {
-    /// Whether this thread drives a connection, so that it cannot wait for an answer.
+    /// Whether this thread drives a connection, and therefore must not wait for an answer.
     static IS_DRIVING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -43,7 +45,7 @@ pub struct ClientId {
     pub(crate) password: [u8; 16],
 }
 
-/// What C is shown by pointer: it stays where it is as long as the handle lives.
+/// Values that C reads through pointers. They keep their addresses as long as the handle lives.
 struct Shown {
     id: ClientId,
     server: [u8; 64],
@@ -52,13 +54,15 @@ struct Shown {
 /// `zhandle_t`.
 pub struct Handle {
     driver: Mutex<Driver>,
-    /// Until when the thread that drives sleeps, if it does; written under the driver's lock.
+    /// Until when the driving thread sleeps; `None` if it is awake. Written under the driver's
+    /// lock.
     sleeps: Mutex<Option<Duration>>,
     queue: Queue,
     chroot: Chroot,
     callback: Mutex<log::Callback>,
     threads: Option<Threads>,
-    /// The process that made the handle: after a fork the child has it, but none of its threads.
+    /// The process that created the handle. After a fork the child has the handle, but not its
+    /// threads.
     process: u32,
     is_closing: AtomicBool,
     shown: UnsafeCell<Shown>,
@@ -70,13 +74,15 @@ struct Threads {
     both: Mutex<Option<[JoinHandle<()>; 2]>>,
 }
 
-// SAFETY: `shown` is written under the driver's lock only; that C reads it without one is part of the C client's contract.
+// SAFETY: `shown` is written only under the driver's lock. The C client's contract lets C read it
+// without a lock.
 unsafe impl Send for Handle {}
 // SAFETY: as above.
 unsafe impl Sync for Handle {}
 
 impl Handle {
-    /// A handle at work. `None` when the system gives no thread or no descriptor; `errno` says why.
+    /// Creates a handle. `None` if the system has no thread or no descriptor left; `errno` gives
+    /// the reason.
     pub(crate) fn open(
         driver: Driver,
         callback: log::Callback,
@@ -104,7 +110,7 @@ impl Handle {
         });
         handle.show(&handle.driver.lock());
         if let Some(threads) = &handle.threads {
-            // The threads begin when both are there.
+            // The threads start to work when both exist.
             let mut both = threads.both.lock();
             let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
             let (mine, other) = (handle.clone(), handle.clone());
@@ -120,7 +126,7 @@ impl Handle {
         Ok(handle)
     }
 
-    /// The handle behind a pointer of C's, for as long as it is needed here.
+    /// A reference to the handle behind a C pointer.
     ///
     /// # Safety
     /// The pointer is null, or a handle that is not closed.
@@ -128,19 +134,21 @@ impl Handle {
         if handle.is_null() {
             return None;
         }
-        // SAFETY: the pointer came from `Arc::into_raw`, and the program's own count is given back by `close` only.
+        // SAFETY: the pointer came from `Arc::into_raw`, and only `close` drops the program's
+        // reference.
         Some(unsafe {
             Arc::increment_strong_count(handle);
             Arc::from_raw(handle)
         })
     }
 
-    /// The same for a call into the library; a code where there is no handle, or none that can be used.
+    /// As [`Handle::of`], for a call into the library. Returns an error code without a usable
+    /// handle.
     ///
     /// # Safety
-    /// As [`Handle::of`].
+    /// As for [`Handle::of`].
     pub(crate) unsafe fn usable(handle: *const Self) -> Result<Arc<Self>, c_int> {
-        // SAFETY: the caller promises it.
+        // SAFETY: guaranteed by the caller.
         let handle = unsafe { Self::of(handle) }.ok_or(errors::BAD_ARGUMENTS)?;
         if handle.is_elsewhere() { Err(errors::INVALID_STATE) } else { Ok(handle) }
     }
@@ -161,10 +169,10 @@ impl Handle {
         &self.auth
     }
 
-    /// Says why a call is refused. Returns its code.
+    /// Logs why a call is refused. Returns its code.
     pub(crate) fn refuse(&self, from: &'static str, refused: Refused) -> c_int {
         let Refused(code, text) = refused;
-        // That nobody watches is an answer, not a mistake.
+        // A missing watcher is a normal answer, not an error.
         let level = match code {
             errors::NO_WATCHER => log::Level::Debug,
             _ => log::Level::Error,
@@ -176,24 +184,26 @@ impl Handle {
         code
     }
 
-    /// The driver, for a look or a small change. Nothing that has to be told may come of it.
+    /// Locks the driver for a query or a small change that causes no call of the program's
+    /// functions.
     pub(crate) fn driver(&self) -> MutexGuard<'_, Driver> {
         self.driver.lock()
     }
 
-    /// Whether this is a child of the process that made the handle, whose threads have stayed there, perhaps with a lock.
+    /// Whether this process is a child of the one that created the handle. The threads stayed in
+    /// the parent, perhaps while they held a lock.
     pub(crate) fn is_elsewhere(&self) -> bool {
         self.threads.is_some() && self.process != std::process::id()
     }
 
-    /// Has something done to the session, unless it is over. `is_urgent`: sends it on this thread, at once.
+    /// Changes the session, unless it has ended. `is_urgent`: sends on this thread, at once.
     pub(crate) fn act(&self, is_urgent: bool, act: impl FnOnce(&mut Driver)) -> c_int {
         let mut driver = self.driver.lock();
         if driver.is_unrecoverable() || driver.is_closed() {
             return errors::INVALID_STATE;
         }
         act(&mut driver);
-        // One request alone gains nothing from waiting for others.
+        // A single request gains nothing from waiting for others.
         if self.threads.is_none() || is_urgent || driver.unanswered() <= 1 {
             driver.flush();
         }
@@ -202,7 +212,7 @@ impl Handle {
         errors::OK
     }
 
-    /// Has something done whose answer is waited for.
+    /// Sends a request and waits for its answer.
     pub(crate) fn call(&self, act: impl FnOnce(&mut Driver, Waiter)) -> (c_int, Bytes) {
         if IS_DRIVING.get() || self.threads.is_none() {
             return (errors::INVALID_STATE, Bytes::new());
@@ -215,7 +225,7 @@ impl Handle {
         }
     }
 
-    /// Answers something that was done here, as if a server had.
+    /// Answers a request that the client has carried out without a server.
     pub(crate) fn answer_here(&self, waiter: Waiter) -> c_int {
         let mut ready = Vec::new();
         waiter.answer(errors::OK, Bytes::new(), &mut ready);
@@ -223,7 +233,7 @@ impl Handle {
         errors::OK
     }
 
-    /// Wakes the thread that drives if it has something to do before it would wake.
+    /// Wakes the driving thread if something is due before the end of its sleep.
     fn wake(&self, driver: &Driver) {
         let Some(threads) = &self.threads else { return };
         let mut sleeps = self.sleeps.lock();
@@ -233,19 +243,20 @@ impl Handle {
                 || driver.deadline().is_some_and(|deadline| deadline < until))
         {
             *sleeps = None;
-            // Any number wakes. It is full of wakes, or it takes this one.
+            // Any number wakes the thread. If the write fails, the counter is full, so a wake-up is
+            // already pending.
             let _ = rustix::io::write(&threads.wake, &[1; 8]);
         }
     }
 
-    /// Passes on what the driver has to tell, without its lock.
+    /// Passes on the driver's pending calls, after releasing its lock.
     fn pass_on(&self, mut driver: MutexGuard<'_, Driver>) {
         if !driver.has_told() {
             return;
         }
         self.show(&driver);
         let (ready, lines) = driver.take_told();
-        // In the order in which it happened: still under the lock.
+        // Enqueued under the lock, so that the order is kept.
         if !ready.is_empty() {
             self.queue.push(ready);
         }
@@ -256,7 +267,7 @@ impl Handle {
         }
     }
 
-    // What C is shown by pointer.
+    // Values that C reads through pointers.
 
     fn show(&self, driver: &Driver) {
         let ticket = driver.session().ticket();
@@ -269,9 +280,9 @@ impl Handle {
             driver.hosts.current().map_or_else(|| ":0".to_owned(), |server| server.to_string());
         let length = text.len().min(server.len() - 1);
         server[..length].copy_from_slice(&text.as_bytes()[..length]);
-        // SAFETY: only here, and under the driver's lock, is it written.
+        // SAFETY: only this function writes it, under the driver's lock.
         let shown = unsafe { &mut *self.shown.get() };
-        // What does not change is not written, since C may be reading it.
+        // An unchanged value is not written again, because C may be reading it.
         if shown.id != id {
             shown.id = id;
         }
@@ -280,23 +291,23 @@ impl Handle {
         }
     }
 
-    /// Where C finds the session.
+    /// The address of the session's id.
     pub(crate) fn shown_id(&self) -> *const ClientId {
         self.show(&self.driver.lock());
         // SAFETY: the handle lives; nothing is read.
         unsafe { &raw const (*self.shown.get()).id }
     }
 
-    /// Where C finds the server.
+    /// The address of the server.
     pub(crate) fn shown_server(&self) -> *const c_char {
         self.show(&self.driver.lock());
         // SAFETY: the handle lives; nothing is read.
         unsafe { (&raw const (*self.shown.get()).server).cast() }
     }
 
-    // What drives.
+    // The event loop.
 
-    /// What to wait for; names are resolved here.
+    /// The events to wait for. Resolves host names if necessary.
     pub(crate) fn interest(&self) -> Interest {
         loop {
             let mut driver = self.driver.lock();
@@ -305,7 +316,7 @@ impl Handle {
             *self.sleeps.lock() = names.is_none().then(|| driver.now() + interest.wait);
             self.pass_on(driver);
             let Some(names) = names else { return interest };
-            // It may take long, so without the lock.
+            // Resolving may take long, so it happens without the lock.
             let found = hosts::resolve(&names);
             let mut driver = self.driver.lock();
             driver.named(found);
@@ -313,7 +324,7 @@ impl Handle {
         }
     }
 
-    /// The socket may be read or written. Returns whether the connection was lost.
+    /// Handles a readable or writable socket. Returns whether the connection was lost.
     pub(crate) fn process(&self, can_read: bool, can_write: bool) -> bool {
         let mut driver = self.driver.lock();
         *self.sleeps.lock() = None;
@@ -323,15 +334,15 @@ impl Handle {
         is_lost
     }
 
-    /// Waits for what is to be waited for, as long as `most`.
+    /// Waits for the events of `interest`, for at most `most`.
     fn sleep(&self, interest: Interest, most: Duration) -> (bool, bool) {
         let wait = interest.wait.min(most);
-        // Rounded up, so that what is due is due after it.
+        // Rounded up, so that the timer has expired after the wait.
         let wait = Timespec {
             tv_sec: wait.as_secs().try_into().unwrap_or(i64::MAX),
             tv_nsec: wait.subsec_nanos().into(),
         };
-        // SAFETY: the descriptor is the driver's, and only this thread closes it.
+        // SAFETY: the descriptor belongs to the driver, and only this thread closes it.
         let socket = interest.fd.map(|fd| unsafe { BorrowedFd::borrow_raw(fd) });
         let mut fds = Vec::with_capacity(2);
         if let Some(socket) = &socket {
@@ -341,7 +352,7 @@ impl Handle {
         if let Some(threads) = &self.threads {
             fds.push(PollFd::from_borrowed_fd(threads.wake.as_fd(), PollFlags::IN));
         }
-        // An interruption is a wake like others.
+        // An interrupted wait is an ordinary wake-up.
         let _ = poll(&mut fds, Some(&wait));
         let mut came = PollFlags::empty();
         for (at, fd) in fds.iter().enumerate() {
@@ -357,7 +368,7 @@ impl Handle {
         (ended || came.contains(PollFlags::IN), ended || came.contains(PollFlags::OUT))
     }
 
-    /// The thread that drives.
+    /// The main function of the driving thread.
     fn drive(&self) {
         IS_DRIVING.set(true);
         while !self.driver.lock().is_closed() {
@@ -367,36 +378,36 @@ impl Handle {
         }
     }
 
-    /// The thread that tells.
+    /// The main function of the thread that calls the program's functions.
     fn tell(&self) {
         while let Some(callback) = self.queue.wait() {
             callback.run(self);
         }
     }
 
-    /// Tells what there is, on this thread.
+    /// Makes all pending calls, on this thread.
     pub(crate) fn tell_now(&self) {
         while let Some(callback) = self.queue.pop() {
             callback.run(self);
         }
     }
 
-    /// Whether something waits to be told.
+    /// Whether calls are pending.
     pub(crate) fn has_to_tell(&self) -> bool {
         !self.queue.is_empty()
     }
 
-    // The end.
+    // Closing.
 
-    /// Ends the session and the threads; everything that is open is answered before it returns.
+    /// Closes the session and ends the threads. All open requests are answered before it returns.
     ///
-    /// It may be called by a function that this handle calls, too.
+    /// A function that this handle calls may call it, too.
     pub(crate) fn close(&self) -> c_int {
         if self.is_closing.swap(true, Ordering::AcqRel) {
             return errors::INVALID_STATE;
         }
         if self.is_elsewhere() {
-            // The session belongs to the parent, and nobody in this process drives it.
+            // The session belongs to the parent, and no thread in this process drives it.
             return errors::OK;
         }
         let mut driver = self.driver.lock();
@@ -405,7 +416,7 @@ impl Handle {
         self.pass_on(driver);
         match &self.threads {
             Some(threads) => {
-                // Taken out first: the threads are not waited for under a lock.
+                // The threads are taken out first, because they must not be joined under the lock.
                 let both = threads.both.lock().take();
                 if let Some([driving, teller]) = both {
                     let myself = std::thread::current().id();
@@ -435,7 +446,7 @@ impl Handle {
         errors::OK
     }
 
-    /// Answers what is still open.
+    /// Answers all open requests.
     fn give_up_rest(&self) {
         let mut driver = self.driver.lock();
         driver.abandon();

@@ -1,4 +1,4 @@
-//! The servers of a handle: their names, their addresses, and which is tried next.
+//! The servers of a handle: names, addresses, and the order of attempts.
 
 use std::collections::BTreeSet;
 use std::ffi::c_int;
@@ -13,18 +13,19 @@ use zebu_session::{Candidate, Chroot};
 /// Whether servers are tried in the order of the connect string.
 static IS_ORDERED: AtomicBool = AtomicBool::new(false);
 
-/// Sets whether all handles try their servers in the order of the connect string, for tests; else each in its own.
+/// For tests: sets whether all handles try their servers in the order of the connect string.
+/// Otherwise each handle uses a random order.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_deterministic_conn_order(is_ordered: c_int) {
     IS_ORDERED.store(is_ordered != 0, Ordering::Relaxed);
 }
 
-/// A number that nobody foresees.
+/// An unpredictable number.
 pub(crate) fn random() -> u64 {
     RandomState::new().hash_one(0_u8)
 }
 
-/// What is wrong with a connect string.
+/// The error in a connect string.
 pub(crate) type Fault = String;
 
 /// The servers and the chroot of a connect string.
@@ -42,7 +43,7 @@ pub(crate) fn parse(text: &str) -> Result<(Vec<HostPort>, Chroot), Fault> {
     Ok((names, chroot))
 }
 
-/// A host and its port, which follows the last colon: addresses of IPv6 need no brackets.
+/// A host and its port. The port follows the last colon, so IPv6 addresses need no brackets.
 fn name(text: &str) -> Result<HostPort, Fault> {
     let (host, port) = text.rsplit_once(':').ok_or_else(|| format!("no port in {text:?}"))?;
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -54,7 +55,7 @@ fn name(text: &str) -> Result<HostPort, Fault> {
     }
 }
 
-/// Asks the system for the addresses of these names. It may take long.
+/// Resolves these names with the system's resolver. This may take long.
 pub(crate) fn resolve(names: &[HostPort]) -> Vec<SocketAddr> {
     let found = names.iter().flat_map(|name| (name.host.as_str(), name.port).to_socket_addrs());
     let mut seen = BTreeSet::new();
@@ -65,15 +66,15 @@ pub(crate) fn resolve(names: &[HostPort]) -> Vec<SocketAddr> {
 #[derive(Debug)]
 pub(crate) struct Hosts {
     names: Vec<HostPort>,
-    /// In the order in which they are tried.
+    /// In the order of attempts.
     addresses: Vec<SocketAddr>,
-    /// Which of them is tried next.
+    /// The index of the next attempt.
     next: usize,
     current: Option<SocketAddr>,
-    /// How long addresses are believed; `None` for ever.
+    /// How long addresses are used; `None` without limit.
     fresh: Option<Duration>,
     asked: Duration,
-    /// The addresses were not used yet.
+    /// Whether the addresses were not used yet.
     is_new: bool,
     random: u64,
 }
@@ -98,12 +99,12 @@ impl Hosts {
         &self.names
     }
 
-    /// Sets how long addresses are believed; `None` for ever.
+    /// Sets how long addresses are used; `None` without limit.
     pub(crate) fn believe(&mut self, fresh: Option<Duration>) {
         self.fresh = fresh;
     }
 
-    /// Whether the names have to be resolved again.
+    /// Whether the names must be resolved again.
     pub(crate) fn is_stale(&mut self, now: Duration) -> bool {
         if std::mem::take(&mut self.is_new) && !self.addresses.is_empty() {
             return false;
@@ -112,7 +113,7 @@ impl Hosts {
         self.addresses.is_empty() || believed.is_some_and(|until| until <= now)
     }
 
-    /// Takes what the names were resolved to. Addresses once known stay while the names cannot be resolved.
+    /// Takes the resolved addresses. If resolving failed, the known addresses stay.
     pub(crate) fn resolved(&mut self, now: Duration, found: Vec<SocketAddr>) {
         self.asked = now;
         if !found.is_empty() {
@@ -139,13 +140,13 @@ impl Hosts {
     }
 
     fn below(&mut self, end: u64) -> u64 {
-        // Steele's splitmix: good enough to spread clients out.
+        // Steele's splitmix: good enough to spread clients over servers.
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.random ^ self.random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         (mixed ^ mixed >> 31) % end
     }
 
-    /// The servers in the order in which they are to be tried.
+    /// The servers in the order of attempts.
     pub(crate) fn candidates(&self) -> Vec<Candidate> {
         let count = self.addresses.len();
         let place = |at: usize| (at + count - self.next % count) % count;
@@ -155,7 +156,7 @@ impl Hosts {
             .collect()
     }
 
-    /// This server is tried.
+    /// Records an attempt to connect to this server.
     pub(crate) fn tried(&mut self, server: SocketAddr) {
         self.current = Some(server);
         if let Some(at) = self.addresses.iter().position(|other| *other == server) {
@@ -163,25 +164,25 @@ impl Hosts {
         }
     }
 
-    /// The server that was tried last; before that, the one that is tried first.
+    /// The server of the last attempt; before that, the first candidate.
     pub(crate) fn current(&self) -> Option<SocketAddr> {
         self.current.or_else(|| self.addresses.first().copied())
     }
 
-    /// Goes on to the next server.
+    /// Selects the next server.
     pub(crate) fn cycle(&mut self) {
         let at = if self.current.is_none() { 1 } else { self.next };
         if let Some(server) = self.addresses.get(at % self.addresses.len().max(1)).copied() {
             self.tried(server);
-            // It is the next to be tried, too.
+            // The selected server is also the first candidate for the next connection.
             self.next = at % self.addresses.len();
         }
     }
 
     /// Replaces the servers. Returns whether the connection should move to another one.
     ///
-    /// It should when its server is gone. It should with the probability that spreads all clients evenly over the servers
-    /// when there are more servers than before; then it goes to one of those that are new.
+    /// It should move if its server is no longer in the list. If the list has grown, it moves with
+    /// the probability that balances the clients over all servers, and then to a new server.
     /// Source: `zoo_set_servers` and `update_addrs` in the C client, ZOOKEEPER-1355.
     pub(crate) fn replace(&mut self, names: Vec<HostPort>, found: Vec<SocketAddr>) -> bool {
         let (before, count) = (std::mem::take(&mut self.addresses), found.len());

@@ -1,6 +1,8 @@
-//! `zookeeper_log.h`: lines for people, at a level, to a stream of C's or to a function of the program's.
+//! `zookeeper_log.h`: log lines with a level, written to a C stream or to a function of the
+//! program.
 //!
-//! A line looks like those of the C client: time, process, thread, level, function, line number, text.
+//! Lines have the format of the C client: time, process, thread, level, function, line number,
+//! text.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
@@ -8,19 +10,19 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 /// `log_callback_fn`.
 pub(crate) type Callback = Option<unsafe extern "C" fn(*const c_char)>;
 
-/// The level up to which lines are written: 0 for none, then 1 for errors to 4 for everything.
+/// The maximum level of written lines: 0 for none, from 1 for errors to 4 for all lines.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "the name is that of the C client")]
 pub static logLevel: AtomicI32 = AtomicI32::new(Level::Info as i32);
 
-/// Where lines go whose handle has no function for them; null for the standard error.
+/// The stream for handles without a function for log lines; null for the standard error.
 static STREAM: AtomicPtr<libc::FILE> = AtomicPtr::new(std::ptr::null_mut());
 
 unsafe extern "C" {
     static mut stderr: *mut libc::FILE;
 }
 
-/// How much a line matters.
+/// The level of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     Error = 1,
@@ -54,7 +56,7 @@ pub(crate) fn is_on(level: Level) -> bool {
     logLevel.load(Ordering::Relaxed) >= level as i32
 }
 
-/// A line that is written later, when no lock is held any more.
+/// A line to be written later, when no lock is held.
 #[derive(Debug)]
 pub(crate) struct Line {
     pub(crate) level: Level,
@@ -63,7 +65,7 @@ pub(crate) struct Line {
     pub(crate) text: String,
 }
 
-/// Makes a line, unless nobody wants it.
+/// Makes a line, unless its level is off.
 macro_rules! say {
     ($lines:expr, $level:ident, $from:literal, $($text:tt)*) => {
         if $crate::log::is_on($crate::log::Level::$level) {
@@ -101,7 +103,8 @@ fn write(callback: Callback, level: Level, number: i64, from: &[u8], text: &[u8]
         // SAFETY: the program gave this function for this.
         Some(callback) => unsafe { callback(line.as_ptr()) },
         None => {
-            // SAFETY: the stream is open as long as the program has it set, and the format takes one text.
+            // SAFETY: the stream is open as long as the program has it set, and the format takes
+            // one text.
             unsafe {
                 let stream = stream();
                 libc::fprintf(stream, c"%s\n".as_ptr(), line.as_ptr());
@@ -111,12 +114,13 @@ fn write(callback: Callback, level: Level, number: i64, from: &[u8], text: &[u8]
     }
 }
 
-/// The time of day here, to the millisecond.
+/// The local time, to the millisecond.
 fn now() -> String {
     let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
     let seconds = since.as_secs() as libc::time_t;
     let mut text = [0_u8; 32];
-    // SAFETY: the structure is all numbers; the calls write it, and at most so many bytes of text.
+    // SAFETY: the structure has only numbers. The calls write the structure, and at most
+    // `text.len()` bytes of text.
     let length = unsafe {
         let mut parts: libc::tm = std::mem::zeroed();
         libc::localtime_r(&seconds, &mut parts);
@@ -132,25 +136,25 @@ fn stream() -> *mut libc::FILE {
     if stream.is_null() { unsafe { stderr } } else { stream }
 }
 
-/// Sets the level up to which lines are written; 0 for none.
+/// Sets the maximum level of written lines; 0 for none.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_set_debug_level(level: c_int) {
     logLevel.store(if level == 0 { 0 } else { Level::of(level) as i32 }, Ordering::Relaxed);
 }
 
-/// Sets where lines go whose handle has no function for them; null for the standard error.
+/// Sets the stream for handles without a function for log lines; null for the standard error.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_set_log_stream(stream: *mut libc::FILE) {
     STREAM.store(stream, Ordering::Relaxed);
 }
 
-/// Where lines go whose handle has no function for them.
+/// The stream for handles without a function for log lines.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_get_log_stream() -> *mut libc::FILE {
     stream()
 }
 
-/// Writes a line of the program's. `c/flavour.c` calls it, where `log_message` has put the text together.
+/// Writes a line of the program. `c/flavour.c` calls it after `log_message` has formatted the text.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn zebu_log_text(
     callback: Callback,

@@ -1,8 +1,8 @@
-//! What crosses the border to C: strings that C frees, strings and arrays that C gives.
+//! Memory shared with C: strings that C frees, and strings and arrays from C.
 
 use std::ffi::{CStr, c_char, c_void};
 
-/// A copy that C frees with `free`; null when there is no memory.
+/// A copy that C frees with `free`; null if there is not enough memory.
 pub(crate) fn duplicate(bytes: &[u8]) -> *mut c_char {
     // SAFETY: `malloc` takes any size; one byte more than the text is never zero bytes.
     let copy = unsafe { libc::malloc(bytes.len() + 1) }.cast::<u8>();
@@ -16,7 +16,7 @@ pub(crate) fn duplicate(bytes: &[u8]) -> *mut c_char {
     copy.cast()
 }
 
-/// An array of zeros that C frees with `free`; null when it is empty or there is no memory.
+/// An array of zeros that C frees with `free`; null if it is empty or there is not enough memory.
 pub(crate) fn array<T>(count: usize) -> *mut T {
     if count == 0 {
         return std::ptr::null_mut();
@@ -25,31 +25,33 @@ pub(crate) fn array<T>(count: usize) -> *mut T {
     unsafe { libc::calloc(count, size_of::<T>()) }.cast()
 }
 
-/// Frees what came from `malloc`, or nothing when it is null.
+/// Frees memory from `malloc`; null is ignored.
 ///
 /// # Safety
-/// It came from `malloc` and is freed once.
+/// The memory came from `malloc` and is freed once.
 pub(crate) unsafe fn free<T>(memory: *mut T) {
-    // SAFETY: the caller promises it.
+    // SAFETY: guaranteed by the caller.
     unsafe { libc::free(memory.cast::<c_void>()) }
 }
 
-/// The text behind a pointer; `None` when it is null.
+/// The text behind a pointer; `None` for null.
 ///
 /// # Safety
-/// A pointer that is not null leads to a text with a zero at its end, which stays as it is as long as it is borrowed.
+/// A pointer other than null points to a zero-terminated text, which does not change while it is
+/// borrowed.
 pub(crate) unsafe fn text<'a>(text: *const c_char) -> Option<&'a CStr> {
-    // SAFETY: the caller promises it.
+    // SAFETY: guaranteed by the caller.
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })
 }
 
-/// The elements behind a pointer; none when it is null or the count is not positive.
+/// The elements behind a pointer; none if it is null or the count is not positive.
 ///
 /// # Safety
-/// A pointer that is not null leads to so many elements, which stay as they are as long as they are borrowed.
+/// A pointer other than null points to `count` elements, which do not change while they are
+/// borrowed.
 pub(crate) unsafe fn slice<'a, T>(first: *const T, count: i32) -> &'a [T] {
     match usize::try_from(count) {
-        // SAFETY: the caller promises it.
+        // SAFETY: guaranteed by the caller.
         Ok(count) if !first.is_null() && count > 0 => unsafe {
             std::slice::from_raw_parts(first, count)
         },
@@ -57,21 +59,22 @@ pub(crate) unsafe fn slice<'a, T>(first: *const T, count: i32) -> &'a [T] {
     }
 }
 
-/// Writes a value where C wants it, unless it does not.
+/// Stores a value for the C caller, unless the pointer is null.
 ///
 /// # Safety
-/// A pointer that is not null may be written.
+/// A pointer other than null is writable.
 pub(crate) unsafe fn put<T>(to: *mut T, value: T) {
     if !to.is_null() {
-        // SAFETY: the caller promises it.
+        // SAFETY: guaranteed by the caller.
         unsafe { to.write(value) };
     }
 }
 
-/// Copies a text into a buffer of C's: what fits, and always a zero at its end. Returns the bytes used, the zero included.
+/// Copies a text into a C buffer, truncated if necessary and always zero-terminated. Returns the
+/// number of bytes used, the zero included.
 ///
 /// # Safety
-/// A buffer that is not null has so many bytes that may be written.
+/// A buffer other than null has `length` writable bytes.
 pub(crate) unsafe fn put_text(to: *mut c_char, length: i32, text: &[u8]) -> i32 {
     let Ok(room) = usize::try_from(length) else { return 0 };
     if to.is_null() || room == 0 {

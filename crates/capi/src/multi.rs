@@ -1,4 +1,4 @@
-//! Operations that are done together: how C describes them, and where their results go.
+//! Operations of a multi: their C structures, and their results.
 
 use std::ffi::{c_char, c_int};
 
@@ -42,7 +42,7 @@ struct CreateOp {
     ttl: i64,
 }
 
-/// Of a deletion and of a check.
+/// The operands of a deletion and of a check.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct PathVersion {
@@ -69,7 +69,7 @@ pub struct OpResult {
     stat: *mut Stat,
 }
 
-/// Where the results of a multi go.
+/// Where to store the results of a multi.
 #[derive(Debug)]
 pub(crate) struct Multi {
     pub(crate) results: *mut OpResult,
@@ -77,15 +77,16 @@ pub(crate) struct Multi {
 }
 
 impl Multi {
-    /// Fills in the results. Returns the code of the whole.
+    /// Stores the results. Returns the code of the multi.
     ///
-    /// An operation that was undone has the code 0, one that was not tried −2. Where there is no answer at all, each
-    /// operation has the code of the whole.
+    /// An operation that was undone has the code 0, and one that was not tried has −2. Without an
+    /// answer, each operation has the code of the multi.
     pub(crate) fn fill(&self, code: c_int, body: &[u8], chroot: &Chroot) -> c_int {
         if self.count == 0 {
             return code;
         }
-        // SAFETY: the program keeps so many results until the function is called, and touches none of them.
+        // SAFETY: the program keeps `count` results until the function is called, and does not
+        // access them.
         let places = unsafe { std::slice::from_raw_parts_mut(self.results, self.count) };
         let results = match body.is_empty() {
             true => Ok(Vec::new()),
@@ -137,10 +138,10 @@ impl OpResult {
     }
 }
 
-/// Writes the operations of a multi, and prepares their results.
+/// Encodes the operations of a multi, and prepares their results.
 ///
 /// # Safety
-/// The operations are as the functions below leave them, and there are as many results.
+/// The operations come from the functions below, and there are as many results.
 pub(crate) unsafe fn encode(
     ops: &[Op],
     results: *mut OpResult,
@@ -162,7 +163,7 @@ pub(crate) unsafe fn encode(
             OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER | OpCode::CREATE_TTL => {
                 // SAFETY: the kind says which part of the union it is.
                 let create = unsafe { op.of.create };
-                // SAFETY: the caller promises it.
+                // SAFETY: guaranteed by the caller.
                 let checked = unsafe {
                     Create::new(
                         chroot,
@@ -181,14 +182,14 @@ pub(crate) unsafe fn encode(
             OpCode::DELETE | OpCode::CHECK => {
                 // SAFETY: the kind says which part of the union it is; both have the same.
                 let PathVersion { path, version } = unsafe { op.of.delete };
-                // SAFETY: the caller promises it.
+                // SAFETY: guaranteed by the caller.
                 out.text(&unsafe { request::path(path, chroot)? });
                 out.int(version);
             }
             OpCode::SET_DATA => {
                 // SAFETY: the kind says which part of the union it is.
                 let set = unsafe { op.of.set };
-                // SAFETY: the caller promises it.
+                // SAFETY: guaranteed by the caller.
                 let (path, data) = unsafe {
                     (request::path(set.path, chroot)?, request::data(set.data, set.length)?)
                 };
@@ -215,7 +216,7 @@ pub(crate) unsafe fn encode(
 }
 
 fn init(op: *mut Op, kind: OpCode, of: Of) {
-    // SAFETY: C's caller gives room for an operation, or null.
+    // SAFETY: the C caller passes room for an operation, or null.
     unsafe { memory::put(op, Op { kind: kind.0, of }) }
 }
 
@@ -235,7 +236,7 @@ fn init_create(
     init(op, request::create_op(flags, kind), Of { create });
 }
 
-/// A create in a multi.
+/// Prepares a create for a multi.
 #[unsafe(no_mangle)]
 #[allow(clippy::too_many_arguments, reason = "as `zookeeper.h` has them")]
 extern "C" fn zoo_create_op_init(
@@ -251,7 +252,7 @@ extern "C" fn zoo_create_op_init(
     init_create(op, OpCode::CREATE, path, data, length, acl, flags, buffer, buffer_length);
 }
 
-/// A create in a multi whose answer has a stat.
+/// Prepares a create for a multi whose result has a stat.
 #[unsafe(no_mangle)]
 #[allow(clippy::too_many_arguments, reason = "as `zookeeper.h` has them")]
 extern "C" fn zoo_create2_op_init(
@@ -267,13 +268,13 @@ extern "C" fn zoo_create2_op_init(
     init_create(op, OpCode::CREATE2, path, data, length, acl, flags, buffer, buffer_length);
 }
 
-/// A deletion in a multi.
+/// Prepares a deletion for a multi.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_delete_op_init(op: *mut Op, path: *const c_char, version: c_int) {
     init(op, OpCode::DELETE, Of { delete: PathVersion { path, version } });
 }
 
-/// New data in a multi.
+/// Prepares new data for a multi.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_set_op_init(
     op: *mut Op,
@@ -286,7 +287,7 @@ extern "C" fn zoo_set_op_init(
     init(op, OpCode::SET_DATA, Of { set: SetOp { path, data, length, version, stat } });
 }
 
-/// A check of a version in a multi.
+/// Prepares a version check for a multi.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_check_op_init(op: *mut Op, path: *const c_char, version: c_int) {
     init(op, OpCode::CHECK, Of { delete: PathVersion { path, version } });

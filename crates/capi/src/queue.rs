@@ -1,4 +1,4 @@
-//! What the program is told next, in order. Whoever tells it takes one thing at a time.
+//! The pending calls of the program's functions, in order. The calling thread takes one at a time.
 
 use std::collections::VecDeque;
 
@@ -9,13 +9,13 @@ use crate::callback::Callback;
 #[derive(Debug, Default)]
 struct Inside {
     waiting: VecDeque<Callback>,
-    /// Nothing more will come.
+    /// Whether no further calls will be added.
     is_finished: bool,
-    /// Somebody sleeps until something comes.
+    /// Whether a thread waits for a call.
     is_awaited: bool,
 }
 
-/// A queue between whoever has something to tell and whoever tells it.
+/// A queue between the threads that add calls and the one that makes them.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     inside: Mutex<Inside>,
@@ -31,7 +31,7 @@ impl Queue {
         }
     }
 
-    /// The next thing that is there.
+    /// Removes the next call, if there is one.
     pub(crate) fn pop(&self) -> Option<Callback> {
         self.inside.lock().waiting.pop_front()
     }
@@ -40,7 +40,7 @@ impl Queue {
         self.inside.lock().waiting.is_empty()
     }
 
-    /// Waits for the next thing; `None` when nothing more will come.
+    /// Waits for the next call; `None` if no further calls will be added.
     pub(crate) fn wait(&self) -> Option<Callback> {
         let mut inside = self.inside.lock();
         loop {
@@ -56,7 +56,7 @@ impl Queue {
         }
     }
 
-    /// Nothing more will come.
+    /// Records that no further calls will be added.
     pub(crate) fn finish(&self) {
         self.inside.lock().is_finished = true;
         self.has_changed.notify_all();

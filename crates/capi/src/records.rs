@@ -1,6 +1,7 @@
-//! `zookeeper.jute.h`: the records of the protocol as structures of C, and what writes, reads and frees each of them.
+//! `zookeeper.jute.h`: the protocol's records as C structures, with functions that write, read and
+//! free them.
 //!
-//! The fields are those of `zookeeper.jute` in the original, in the order of the wire.
+//! The fields are those of `zookeeper.jute` in the original, in wire order.
 
 #![allow(
     non_snake_case,
@@ -14,7 +15,7 @@ use std::ffi::{c_char, c_int};
 use crate::archive::{Buffer, InArchive, OutArchive};
 use crate::memory;
 
-/// A text that C frees, or null.
+/// A text that C frees; may be null.
 pub(crate) type Text = *mut c_char;
 
 /// A boolean: one byte on the wire, an `int32_t` in C.
@@ -22,40 +23,40 @@ pub(crate) type Text = *mut c_char;
 #[derive(Clone, Copy, Debug)]
 pub struct Bool(i32);
 
-/// Anything a record consists of.
+/// A field of a record.
 pub(crate) trait Field {
     /// # Safety
-    /// `field` and `to` are what they say.
+    /// `field` and `to` are valid.
     unsafe fn write(field: *mut Self, to: *mut OutArchive, tag: *const c_char) -> c_int;
 
     /// # Safety
-    /// `field` may be written, and `from` is an archive.
+    /// `field` is writable, and `from` is an archive.
     unsafe fn read(field: *mut Self, from: *mut InArchive, tag: *const c_char) -> c_int;
 
-    /// Frees what the field owns.
+    /// Frees the memory that the field owns.
     ///
     /// # Safety
-    /// What `field` leads to came from `malloc`.
+    /// The memory that `field` points to came from `malloc`.
     unsafe fn release(field: *mut Self);
 }
 
-/// A field that an archive has a function for.
+/// Implements a field for which archives have a function.
 macro_rules! plain {
     ($($type:ty: $method:ident($as:ty);)*) => {
         $(
             impl Field for $type {
                 unsafe fn write(field: *mut Self, to: *mut OutArchive, tag: *const c_char) -> c_int {
-                    // SAFETY: the caller promises it.
+                    // SAFETY: guaranteed by the caller.
                     unsafe { ((*to).$method)(to, tag, field.cast::<$as>()) }
                 }
 
                 unsafe fn read(field: *mut Self, from: *mut InArchive, tag: *const c_char) -> c_int {
-                    // SAFETY: the caller promises it.
+                    // SAFETY: guaranteed by the caller.
                     unsafe { ((*from).$method)(from, tag, field.cast::<$as>()) }
                 }
 
                 unsafe fn release(field: *mut Self) {
-                    // SAFETY: the caller promises it.
+                    // SAFETY: guaranteed by the caller.
                     unsafe { Owned::release_owned(&mut *field) };
                 }
             }
@@ -63,7 +64,7 @@ macro_rules! plain {
     };
 }
 
-/// What a plain field owns, if anything.
+/// The memory that a plain field owns, if any.
 trait Owned {
     /// # Safety
     /// As [`Field::release`].
@@ -84,14 +85,14 @@ impl Owned for i64 {
 
 impl Owned for Text {
     unsafe fn release_owned(&mut self) {
-        // SAFETY: the caller promises it.
+        // SAFETY: guaranteed by the caller.
         unsafe { memory::free(std::mem::replace(self, std::ptr::null_mut())) };
     }
 }
 
 impl Owned for Buffer {
     unsafe fn release_owned(&mut self) {
-        // SAFETY: the caller promises it.
+        // SAFETY: guaranteed by the caller.
         unsafe { memory::free(std::mem::replace(&mut self.buff, std::ptr::null_mut())) };
         self.len = 0;
     }
@@ -105,12 +106,12 @@ plain! {
     Text: text(Text);
 }
 
-/// The tag of a field: its name, also where Rust has another use for it.
+/// The tag of a field: its name in C, even if that is a Rust keyword.
 fn tag_of(name: &'static str) -> *const c_char {
     name.strip_prefix("r#").unwrap_or(name).as_ptr().cast()
 }
 
-/// Declares a record, and exports `serialize_`, `deserialize_` and `deallocate_` for it.
+/// Declares a record, and exports its `serialize_`, `deserialize_` and `deallocate_` functions.
 macro_rules! jute {
     ($name:ident { $($field:ident: $type:ty),* $(,)? }) => {
         #[doc = concat!("`struct ", stringify!($name), "`.")]
@@ -122,7 +123,7 @@ macro_rules! jute {
 
         impl Field for $name {
             unsafe fn write(field: *mut Self, to: *mut OutArchive, tag: *const c_char) -> c_int {
-                // SAFETY: the caller promises it; fields of a record are records.
+                // SAFETY: guaranteed by the caller; fields of a record are records.
                 unsafe {
                     let mut result = ((*to).start_record)(to, tag);
                     $(
@@ -136,7 +137,8 @@ macro_rules! jute {
             }
 
             unsafe fn read(field: *mut Self, from: *mut InArchive, tag: *const c_char) -> c_int {
-                // SAFETY: the caller promises it; fields of a record are records. What is not read is null.
+                // SAFETY: guaranteed by the caller; fields of a record are records. What is not
+                // read is null.
                 unsafe {
                     std::ptr::write_bytes(field, 0, 1);
                     let mut result = ((*from).start_record)(from, tag);
@@ -151,7 +153,7 @@ macro_rules! jute {
             }
 
             unsafe fn release(field: *mut Self) {
-                // SAFETY: the caller promises it.
+                // SAFETY: guaranteed by the caller.
                 unsafe { $(Field::release(&raw mut (*field).$field);)* }
             }
         }
@@ -163,7 +165,7 @@ macro_rules! jute {
                 tag: *const c_char,
                 record: *mut $name,
             ) -> c_int {
-                // SAFETY: C's caller gives an archive and a record.
+                // SAFETY: the C caller passes an archive and a record.
                 unsafe { Field::write(record, out, tag) }
             }
 
@@ -173,14 +175,14 @@ macro_rules! jute {
                 tag: *const c_char,
                 record: *mut $name,
             ) -> c_int {
-                // SAFETY: C's caller gives an archive and room for a record.
+                // SAFETY: the C caller passes an archive and room for a record.
                 unsafe { Field::read(record, from, tag) }
             }
 
             #[unsafe(export_name = concat!("deallocate_", stringify!($name)))]
             unsafe extern "C" fn deallocate(record: *mut $name) {
                 if !record.is_null() {
-                    // SAFETY: C's caller gives a record whose parts came from `malloc`.
+                    // SAFETY: the C caller passes a record whose parts came from `malloc`.
                     unsafe { Field::release(record) }
                 }
             }
@@ -188,21 +190,22 @@ macro_rules! jute {
     };
 }
 
-/// Declares a vector of records, and exports `allocate_` too.
+/// Declares a vector of records, and exports its `allocate_` function, too.
 macro_rules! vector {
     ($name:ident: $element:ty) => {
         #[doc = concat!("`struct ", stringify!($name), "`.")]
         #[repr(C)]
         #[derive(Clone, Copy, Debug)]
         pub struct $name {
-            /// How many elements.
+            /// The number of elements.
             pub count: i32,
-            /// The elements; null when there are none.
+            /// The elements; null if there are none.
             pub data: *mut $element,
         }
 
         impl $name {
-            /// Zeros for so many elements. Returns whether there was memory.
+            /// Allocates this many elements, filled with zeros. Returns whether there was enough
+            /// memory.
             pub(crate) fn allocate(&mut self, count: i32) -> bool {
                 self.count = count.max(0);
                 self.data = memory::array(self.count as usize);
@@ -214,7 +217,7 @@ macro_rules! vector {
 
         impl Field for $name {
             unsafe fn write(field: *mut Self, to: *mut OutArchive, tag: *const c_char) -> c_int {
-                // SAFETY: the caller promises it; a vector has as many elements as it says.
+                // SAFETY: guaranteed by the caller; a vector has as many elements as it says.
                 unsafe {
                     let mut result = ((*to).start_vector)(to, tag, &raw const (*field).count);
                     for at in 0..usize::try_from((*field).count).unwrap_or(0) {
@@ -227,7 +230,7 @@ macro_rules! vector {
             }
 
             unsafe fn read(field: *mut Self, from: *mut InArchive, tag: *const c_char) -> c_int {
-                // SAFETY: the caller promises it; so many elements are allocated.
+                // SAFETY: guaranteed by the caller; this number of elements is allocated.
                 unsafe {
                     let mut count = 0;
                     let mut result = ((*from).start_vector)(from, tag, &mut count);
@@ -244,7 +247,7 @@ macro_rules! vector {
             }
 
             unsafe fn release(field: *mut Self) {
-                // SAFETY: the caller promises it; the elements came from `malloc`.
+                // SAFETY: guaranteed by the caller; the elements came from `malloc`.
                 unsafe {
                     if !(*field).data.is_null() {
                         for at in 0..usize::try_from((*field).count).unwrap_or(0) {
@@ -265,7 +268,7 @@ macro_rules! vector {
                 tag: *const c_char,
                 vector: *mut $name,
             ) -> c_int {
-                // SAFETY: C's caller gives an archive and a vector.
+                // SAFETY: the C caller passes an archive and a vector.
                 unsafe { Field::write(vector, out, tag) }
             }
 
@@ -275,7 +278,7 @@ macro_rules! vector {
                 tag: *const c_char,
                 vector: *mut $name,
             ) -> c_int {
-                // SAFETY: C's caller gives an archive and room for a vector.
+                // SAFETY: the C caller passes an archive and room for a vector.
                 unsafe {
                     (*vector).count = 0;
                     (*vector).data = std::ptr::null_mut();
@@ -285,14 +288,14 @@ macro_rules! vector {
 
             #[unsafe(export_name = concat!("allocate_", stringify!($name)))]
             unsafe extern "C" fn allocate(vector: *mut $name, count: i32) -> c_int {
-                // SAFETY: C's caller gives room for a vector.
+                // SAFETY: the C caller passes room for a vector.
                 if unsafe { (*vector).allocate(count) } { 0 } else { -libc::ENOMEM }
             }
 
             #[unsafe(export_name = concat!("deallocate_", stringify!($name)))]
             unsafe extern "C" fn deallocate(vector: *mut $name) -> c_int {
                 if !vector.is_null() {
-                    // SAFETY: C's caller gives a vector whose parts came from `malloc`.
+                    // SAFETY: the C caller passes a vector whose parts came from `malloc`.
                     unsafe { Field::release(vector) }
                 }
                 0
@@ -301,20 +304,20 @@ macro_rules! vector {
     };
 }
 
-/// Frees a text that one of the functions here has allocated.
+/// Frees a text that this module has allocated.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn deallocate_String(text: *mut Text) {
     if !text.is_null() {
-        // SAFETY: C's caller gives where a text of ours is.
+        // SAFETY: the C caller passes a pointer to a text from this module.
         unsafe { Field::release(text) }
     }
 }
 
-/// Frees the bytes of a buffer that one of the functions here has allocated.
+/// Frees the bytes of a buffer that this module has allocated.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn deallocate_Buffer(buffer: *mut Buffer) {
     if !buffer.is_null() {
-        // SAFETY: C's caller gives a buffer of ours.
+        // SAFETY: the C caller passes a buffer from this module.
         unsafe { Field::release(buffer) }
     }
 }

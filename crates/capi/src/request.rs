@@ -1,4 +1,4 @@
-//! What programs give, checked and written as requests of the wire.
+//! Checks the program's arguments and encodes them as requests.
 
 use std::borrow::Cow;
 use std::ffi::{c_char, c_int};
@@ -12,51 +12,51 @@ use crate::errors;
 use crate::memory;
 use crate::records::{ACL, ACL_vector};
 
-/// Why a call is refused: its code, and a sentence for the log.
+/// The reason for refusing a call: its code, and a sentence for the log.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Refused(pub(crate) c_int, pub(crate) String);
 
-/// Arguments that make no sense.
+/// Invalid arguments.
 pub(crate) fn bad(why: impl Into<String>) -> Refused {
     Refused(errors::BAD_ARGUMENTS, why.into())
 }
 
-/// The longest time to live.
+/// The maximum time to live.
 const TTL_MAX: i64 = 0xff_ffff_ffff;
 
-/// The create modes, whose numbers are those of the wire.
+/// The sequential create modes. The numbers are those of the wire.
 const SEQUENTIAL: [c_int; 3] = [2, 3, 6];
 const CONTAINER: c_int = 4;
 const WITH_TTL: [c_int; 2] = [5, 6];
 
-/// A text of the program's.
+/// A text of the program.
 ///
 /// # Safety
-/// The pointer is null or leads to a text with a zero at its end.
+/// The pointer is null, or points to a zero-terminated text.
 pub(crate) unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str, Refused> {
-    // SAFETY: the caller promises it.
+    // SAFETY: guaranteed by the caller.
     let text = unsafe { memory::text(text) }.ok_or_else(|| bad(format!("{what} is NULL")))?;
     text.to_str().map_err(|_| bad(format!("{what} is not UTF-8: {text:?}")))
 }
 
-/// What the server calls a path of the program's.
+/// The server's form of the program's path.
 ///
 /// # Safety
-/// As [`text`].
+/// As for [`text`].
 pub(crate) unsafe fn path<'a>(
     path: *const c_char,
     chroot: &Chroot,
 ) -> Result<Cow<'a, str>, Refused> {
-    // SAFETY: the caller promises it.
+    // SAFETY: guaranteed by the caller.
     let path = unsafe { text(path, "path") }?;
     validate(path).map_err(|error| bad(format!("path {path:?}: {error}")))?;
     Ok(chroot.absolute(path))
 }
 
-/// Bytes of the program's: length −1 is null.
+/// Bytes of the program; length −1 means null.
 ///
 /// # Safety
-/// A pointer that is not null leads to so many bytes.
+/// A pointer other than null points to `length` bytes.
 pub(crate) unsafe fn data<'a>(
     data: *const c_char,
     length: c_int,
@@ -66,12 +66,12 @@ pub(crate) unsafe fn data<'a>(
         (_, ..-1) => Err(bad(format!("{length} bytes of data"))),
         (_, 0) => Ok(Some(&[])),
         (true, _) => Err(bad(format!("{length} bytes of data at NULL"))),
-        // SAFETY: the caller promises it.
+        // SAFETY: guaranteed by the caller.
         (false, _) => Ok(Some(unsafe { memory::slice(data.cast::<u8>(), length) })),
     }
 }
 
-/// Writes an ACL.
+/// Encodes an ACL.
 ///
 /// # Safety
 /// Each entry has texts, or null.
@@ -79,27 +79,27 @@ pub(crate) unsafe fn put_acl(acl: &[ACL], out: &mut Encoder<'_>) {
     out.count(acl.len());
     for entry in acl {
         out.int(entry.perms);
-        // SAFETY: the caller promises it.
+        // SAFETY: guaranteed by the caller.
         let (scheme, id) = unsafe { (memory::text(entry.id.scheme), memory::text(entry.id.id)) };
         out.buffer(scheme.map(std::ffi::CStr::to_bytes));
         out.buffer(id.map(std::ffi::CStr::to_bytes));
     }
 }
 
-/// The entries of an ACL; none when it is null.
+/// The entries of an ACL; none for null.
 ///
 /// # Safety
-/// A pointer that is not null leads to a vector.
+/// A pointer other than null points to a vector.
 pub(crate) unsafe fn acl<'a>(acl: *const ACL_vector) -> &'a [ACL] {
-    // SAFETY: the caller promises it.
+    // SAFETY: guaranteed by the caller.
     match unsafe { acl.as_ref() } {
-        // SAFETY: a vector has as many elements as it says.
+        // SAFETY: a vector has `count` elements.
         Some(acl) => unsafe { memory::slice(acl.data, acl.count) },
         None => &[],
     }
 }
 
-/// The opcode for a mode: what is not a container and has no time to live needs none of its own.
+/// The opcode for a mode. Modes other than containers and TTL znodes use `plain`.
 pub(crate) fn create_op(mode: c_int, plain: OpCode) -> OpCode {
     match mode {
         CONTAINER => OpCode::CREATE_CONTAINER,
@@ -108,7 +108,7 @@ pub(crate) fn create_op(mode: c_int, plain: OpCode) -> OpCode {
     }
 }
 
-/// A create whose arguments make sense.
+/// A create with valid arguments.
 #[derive(Debug)]
 pub(crate) struct Create<'a> {
     path: Cow<'a, str>,
@@ -119,10 +119,10 @@ pub(crate) struct Create<'a> {
 }
 
 impl Create<'_> {
-    /// Checks the arguments. `ttl` counts for the modes with a time to live.
+    /// Checks the arguments. `ttl` is used by the modes with a time to live only.
     ///
     /// # Safety
-    /// The pointers are null, or lead to what `zookeeper.h` says.
+    /// The pointers are null, or valid in the sense of `zookeeper.h`.
     pub(crate) unsafe fn new(
         chroot: &Chroot,
         path: *const c_char,
@@ -138,10 +138,10 @@ impl Create<'_> {
         if WITH_TTL.contains(&mode) && !(1..=TTL_MAX).contains(&ttl) {
             return Err(bad(format!("time to live {ttl} is not from 1 to {TTL_MAX}")));
         }
-        // SAFETY: the caller promises it.
+        // SAFETY: guaranteed by the caller.
         let name = unsafe { text(path, "path") }?;
         let path = if SEQUENTIAL.contains(&mode) {
-            // The server appends a number, so a slash may be the end.
+            // The server appends a number, so the path may end with a slash.
             validate(&format!("{name}1"))
                 .map_err(|error| bad(format!("path {name:?}: {error}")))?;
             chroot.absolute_prefix(name)
@@ -149,18 +149,18 @@ impl Create<'_> {
             validate(name).map_err(|error| bad(format!("path {name:?}: {error}")))?;
             chroot.absolute(name)
         };
-        // SAFETY: the caller promises it.
+        // SAFETY: guaranteed by the caller.
         Ok(unsafe { Self { path, data: data(bytes, length)?, acl: acl(entries), mode, ttl } })
     }
 
-    /// Writes its body.
+    /// Encodes the body.
     ///
     /// # Safety
-    /// The ACL is as `zookeeper.h` demands.
+    /// The ACL is valid in the sense of `zookeeper.h`.
     pub(crate) unsafe fn encode(&self, op: OpCode, out: &mut Encoder<'_>) {
         out.text(&self.path);
         out.buffer(self.data);
-        // SAFETY: the caller promises it.
+        // SAFETY: guaranteed by the caller.
         unsafe { put_acl(self.acl, out) };
         out.int(self.mode);
         if op == OpCode::CREATE_TTL {

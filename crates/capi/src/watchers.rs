@@ -1,4 +1,5 @@
-//! The watchers of a handle: a function and its context each, told once of an event however often they were left.
+//! The watchers of a handle. Each is a function and a context, and is called once for an event,
+//! even if it was added several times.
 
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_void};
@@ -12,24 +13,25 @@ use crate::handle::Handle;
 pub(crate) type WatcherFn =
     unsafe extern "C" fn(*const Handle, c_int, c_int, *const c_char, *mut c_void);
 
-/// Somebody in C who is told of events.
+/// A function of the program that receives events.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Watcher {
     pub(crate) call: WatcherFn,
     pub(crate) context: *mut c_void,
 }
 
-// SAFETY: nobody here looks behind the context; that it may be used on another thread is part of the C client's contract.
+// SAFETY: this library never reads behind the context. The C client's contract lets it use the
+// context on another thread.
 unsafe impl Send for Watcher {}
 
 impl Watcher {
-    /// Two watchers are one when function and context are the same.
+    /// Two watchers are equal if function and context are equal.
     pub(crate) fn key(&self) -> (usize, usize) {
         (self.call as usize, self.context as usize)
     }
 }
 
-/// A watcher and what it waits for.
+/// A watcher and its watch.
 #[derive(Clone, Debug)]
 pub(crate) struct Watching {
     pub(crate) watcher: Watcher,
@@ -37,16 +39,17 @@ pub(crate) struct Watching {
     pub(crate) path: Arc<str>,
 }
 
-/// The watchers whose watches are set.
+/// The watchers of all watches that are set.
 #[derive(Debug, Default)]
 pub(crate) struct Watchers {
     all: HashMap<WatcherId, Watching>,
-    /// By path. Invariant: the same ones.
+    /// By path. Invariant: contains the same watchers as the first map.
     places: HashMap<Arc<str>, Vec<WatcherId>>,
 }
 
 impl Watchers {
-    /// Adds one. Returns whether it is new; the same watcher waits for the same only once.
+    /// Adds a watcher. Returns whether it is new: the same watcher is added only once for the same
+    /// watch.
     pub(crate) fn add(&mut self, id: WatcherId, watching: Watching) -> bool {
         let place = self.places.entry(watching.path.clone()).or_default();
         let is_there = place.iter().filter_map(|id| self.all.get(id)).any(|other| {
@@ -73,7 +76,7 @@ impl Watchers {
         }
     }
 
-    /// Those at a path that wait for one of these; all, or one of them.
+    /// The watchers at a path with one of these kinds: all of them, or only `watcher`.
     pub(crate) fn at(
         &self,
         path: &str,
@@ -90,13 +93,13 @@ impl Watchers {
         place.iter().filter(meant).copied().collect()
     }
 
-    /// Each once.
+    /// All watchers, each once.
     pub(crate) fn everybody(&self) -> Vec<Watcher> {
         let mut all: Vec<_> =
             self.all.iter().map(|(id, watching)| (*id, watching.watcher)).collect();
         all.sort_unstable_by_key(|(id, watcher)| (watcher.key(), *id));
         all.dedup_by_key(|(_, watcher)| watcher.key());
-        // Those who came first are told first.
+        // Watchers are called in the order in which they were added.
         all.sort_unstable_by_key(|(id, _)| *id);
         all.into_iter().map(|(_, watcher)| watcher).collect()
     }

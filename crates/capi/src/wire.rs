@@ -1,4 +1,4 @@
-//! One connection: a socket that never waits, and what was read from it and is to be written to it.
+//! A connection: a non-blocking socket, and its input and output buffers.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -8,7 +8,7 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use socket2::{Domain, Protocol, Socket, Type};
 use zebu_session::Attempt;
 
-/// Smallest and largest piece that is read at once; in between it follows what comes.
+/// Minimum and maximum size of a read. The actual size adapts to the traffic.
 const READ_BYTES_MIN: usize = 8 * 1024;
 const READ_BYTES_MAX: usize = 256 * 1024;
 
@@ -22,12 +22,12 @@ pub(crate) struct Wire {
     input: BytesMut,
     read_bytes: usize,
     output: Vec<u8>,
-    /// How much of `output` is sent.
+    /// The number of bytes of `output` that are sent.
     sent: usize,
 }
 
 impl Wire {
-    /// Begins to connect.
+    /// Starts to connect.
     pub(crate) fn connect(attempt: Attempt, server: SocketAddr) -> io::Result<Self> {
         let stream = dial(server)?;
         Ok(Self {
@@ -54,7 +54,7 @@ impl Wire {
         self.is_connected
     }
 
-    /// Finds out whether the connection stands by now.
+    /// Checks whether the connection is established.
     pub(crate) fn finish_connecting(&mut self) -> io::Result<bool> {
         if let Some(error) = self.stream.take_error()? {
             return Err(error);
@@ -70,7 +70,7 @@ impl Wire {
         }
     }
 
-    /// What is sent next. It is complete frames.
+    /// Queues complete frames for sending.
     pub(crate) fn push(&mut self, bytes: Vec<u8>) {
         if self.output.is_empty() {
             self.output = bytes;
@@ -79,12 +79,12 @@ impl Wire {
         }
     }
 
-    /// Whether something waits for room in the socket.
+    /// Whether bytes wait to be sent.
     pub(crate) fn has_output(&self) -> bool {
         self.sent < self.output.len()
     }
 
-    /// Sends what fits into the socket.
+    /// Sends as much as the socket accepts.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         while self.is_connected && self.has_output() {
             match self.stream.write(&self.output[self.sent..]) {
@@ -103,7 +103,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Reads once. Returns whether there was anything.
+    /// Reads once. Returns whether there was anything to read.
     pub(crate) fn read(&mut self) -> io::Result<bool> {
         let filled = self.input.len();
         self.input.resize(filled + self.read_bytes, 0);
@@ -129,7 +129,7 @@ impl Wire {
         }
     }
 
-    /// The next frame that is complete, without its length; an error is a length that no frame has.
+    /// Removes the next complete frame, without its length. An invalid length is an error.
     pub(crate) fn frame(&mut self) -> Result<Option<Bytes>, i32> {
         let Some(length) = self.input.first_chunk().copied().map(i32::from_be_bytes) else {
             return Ok(None);
@@ -143,7 +143,7 @@ impl Wire {
     }
 }
 
-/// Begins to connect to a server.
+/// Starts to connect to a server.
 pub(crate) fn dial(server: SocketAddr) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(server), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;

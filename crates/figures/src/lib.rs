@@ -1,23 +1,23 @@
-//! What measured figures have in common, in the terminal and in the pages that are made of them: medians, spreads,
-//! ratios, and numbers for people.
+//! Arithmetic for measured figures: medians, spreads, ratios, and numbers formatted for people.
 //!
-//! Owns the arithmetic and its rounding, so that a page says what `zebu bench` said. Knows no server and no file.
+//! The terminal output of `zebu bench` and the pages made from it both use this crate, so they show
+//! the same numbers. It knows no server and no file.
 
-/// The median of some values and the smallest and largest of them.
+/// The median, minimum and maximum of several values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// The one in the middle; of an even number of values, what lies between the two in the middle.
+    /// The median. For an even number of values, the mean of the two middle ones.
     pub median: f64,
     /// The smallest.
     pub least: f64,
     /// The largest.
     pub most: f64,
-    /// How many values there are.
+    /// Number of values.
     pub count: usize,
 }
 
 impl Spread {
-    /// Of values in any order; `None` when there are none.
+    /// The spread of values in any order; `None` without values.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
@@ -31,13 +31,13 @@ impl Spread {
     }
 }
 
-/// The median of values in any order; `None` when there are none.
+/// The median of values in any order; `None` without values.
 #[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     Spread::of(values.iter().copied()).map(|of| of.median)
 }
 
-/// How many times better the first of two servers is, round by round, where both have a value.
+/// For each round with values of both servers: how many times better the first server is.
 #[must_use]
 pub fn times_better(
     is_more_better: bool,
@@ -52,8 +52,8 @@ pub fn times_better(
     pairs.map(ratio).filter(|ratio: &f64| ratio.is_finite()).collect()
 }
 
-/// A number with three significant digits and more only in front of the point: `1,234,567`, `12.3`,
-/// `0.0012`.
+/// A number with three significant digits; digits before the point are never dropped: `1,234,567`,
+/// `12.3`, `0.0012`.
 #[must_use]
 pub fn number(value: f64) -> String {
     let magnitude = value.abs();

@@ -1,7 +1,8 @@
 //! The lines of the audit log.
 //!
-//! A line has the fields of the original in its order, each as `name=value` with tabs between them; an absent field is left
-//! out. In front is what the original's configuration puts there: local time, level and logger.
+//! A line has the original's fields in the original's order, each as `name=value`, separated by
+//! tabs. Missing fields are left out. Each line begins with the local time, the level and the
+//! logger, as in the original's configuration.
 //!
 //! Source: `AuditEvent.java`, `ZKAuditProvider.java`, the appender `RFAAUDIT` in `logback.xml`.
 
@@ -12,14 +13,14 @@ use jiff::tz::TimeZone;
 
 use crate::escape::Reversible;
 
-/// What became of an operation.
+/// The result of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was carried out.
+    /// It succeeded.
     Success,
-    /// It was not.
+    /// It failed.
     Failure,
-    /// It was begun: the end of a server is told of before it.
+    /// It was started. The end of a server is logged before it happens.
     Invoked,
 }
 
@@ -38,28 +39,28 @@ impl Outcome {
 pub struct Line<'l> {
     /// The client's session.
     pub session: Option<i64>,
-    /// Who asked: names with commas between them.
+    /// The user's names, separated by commas.
     pub user: &'l str,
     /// The client's address.
     pub ip: Option<&'l str>,
-    /// What was asked for.
+    /// The operation.
     pub operation: &'l str,
     /// The path.
     pub znode: Option<&'l str>,
-    /// Of a new znode: of which kind.
+    /// The mode of a created znode.
     pub znode_type: Option<&'l str>,
     /// The new access control list.
     pub acl: Option<&'l str>,
-    /// Our own: the scheme that a client could not authenticate with.
+    /// Zebu only: the scheme of a failed authentication.
     pub scheme: Option<&'l str>,
-    /// Our own: why.
+    /// Zebu only: the reason of the failure.
     pub reason: Option<&'l str>,
-    /// What became of it.
+    /// The result.
     pub result: Outcome,
 }
 
 impl<'l> Line<'l> {
-    /// A line of the server itself.
+    /// A line about the server itself.
     pub fn new(user: &'l str, operation: &'l str, result: Outcome) -> Self {
         Self {
             session: None,
@@ -75,7 +76,7 @@ impl<'l> Line<'l> {
         }
     }
 
-    /// Appends it, with its end, as something that happened at this time of the wall clock.
+    /// Appends the line and its line end. `now`: the time of the event, by the wall clock.
     pub fn write(&self, out: &mut String, wall_ms: i64) {
         // Writing to a string cannot fail.
         let _ = self.try_write(out, wall_ms);
@@ -118,7 +119,7 @@ mod tests {
         out
     }
 
-    /// Lines as the original writes them: `docs/protocol/admin.md`, section 8.
+    /// Lines in the original's format: `docs/protocol/admin.md`, section 8.
     #[test]
     fn fields_stand_in_the_order_of_the_original() {
         let create = Line {

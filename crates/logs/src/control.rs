@@ -1,6 +1,6 @@
-//! The log of this process: where its lines go, and which of them, which may change while it runs.
+//! The log of this process: its target and its levels, which can change at run time.
 //!
-//! A process has one log. [`install`] sets it up, and [`control`] is the way to it from then on.
+//! A process has one log. [`install`] sets it up, and [`control`] gives access to it afterwards.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -22,35 +22,36 @@ use crate::process;
 use crate::queue::now_ms;
 use crate::rotating::RotatingFile;
 
-/// The name of the level that counts for every logger without one of its own, as in the original.
+/// The name of the root level, which applies to every logger without its own level, as in the
+/// original.
 pub const ROOT: &str = "ROOT";
 
 static CONTROL: OnceLock<Control> = OnceLock::new();
 
-/// Which lines are written: a level for all, and levels of single modules.
+/// The levels: one for the root, and further ones for single modules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Levels {
     root: LevelFilter,
     loggers: BTreeMap<String, LevelFilter>,
 }
 
-/// Why a level cannot be set.
+/// The reason why a level cannot be set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LevelFault {
-    /// There is no such level.
+    /// The level does not exist.
     #[error("{0:?} is not a level\nhint: off, error, warn, info, debug or trace")]
     Level(String),
-    /// There can be no such logger.
+    /// The logger's name is invalid.
     #[error(
         "{0:?} is not the name of a logger\nhint: a module, such as zebu_server or zebu_zab::election, or ROOT"
     )]
     Logger(String),
-    /// There are too many.
+    /// Too many loggers have a level.
     #[error("{LOGGERS_MAX} loggers have levels of their own already")]
     TooMany,
 }
 
-/// Loggers that may have levels of their own.
+/// Maximum number of loggers with their own level.
 const LOGGERS_MAX: usize = 256;
 
 impl Default for Levels {
@@ -61,17 +62,17 @@ impl Default for Levels {
 
 fn level(text: &str) -> Result<LevelFilter, LevelFault> {
     let fault = || LevelFault::Level(text.to_owned());
-    // A number is a level to the library, and to nobody else.
+    // The library also reads numbers as levels, but users do not expect that.
     let text = text.trim();
     let is_word = !text.is_empty() && text.chars().all(|it| it.is_ascii_alphabetic());
     is_word.then(|| LevelFilter::from_str(text).ok()).flatten().ok_or_else(fault)
 }
 
 impl Levels {
-    /// Reads `info,zebu_zab=debug`.
+    /// Parses `info,zebu_zab=debug`.
     ///
     /// # Errors
-    /// It is something else.
+    /// The text has another form.
     pub fn parse(text: &str) -> Result<Self, LevelFault> {
         let mut levels = Self::default();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -83,7 +84,7 @@ impl Levels {
         Ok(levels)
     }
 
-    /// Gives a logger a level, or takes its own from it.
+    /// Sets the level of a logger, or removes it.
     fn set(&mut self, logger: &str, level: Option<LevelFilter>) -> Result<(), LevelFault> {
         if logger == ROOT {
             self.root = level.unwrap_or(LevelFilter::INFO);
@@ -114,7 +115,7 @@ impl Levels {
         Targets::new().with_default(self.root).with_targets(loggers)
     }
 
-    /// The loggers that have a level, the root first, with its name.
+    /// The loggers with a level. The root comes first, under its name.
     pub fn all(&self) -> impl Iterator<Item = (&str, String)> {
         let root = std::iter::once((ROOT, &self.root));
         let loggers = self.loggers.iter().map(|(logger, level)| (logger.as_str(), level));
@@ -122,13 +123,13 @@ impl Levels {
     }
 }
 
-/// Where lines go.
+/// The target of the lines.
 pub enum Output {
-    /// To the standard error stream.
+    /// The standard error stream.
     Stderr,
-    /// To a file.
+    /// A file.
     File(RotatingFile),
-    /// To the journal of systemd, by its own protocol.
+    /// The systemd journal, by its native protocol.
     Journald,
 }
 
@@ -137,42 +138,42 @@ pub struct Control {
     levels: Mutex<Levels>,
     handle: reload::Handle<Targets, Registry>,
     is_json: AtomicBool,
-    /// To the journal lines have no format.
+    /// Lines for the journal have no format.
     has_format: bool,
 }
 
 impl Control {
-    /// Which lines are written.
+    /// The current levels.
     pub fn levels(&self) -> Levels {
         self.levels.lock().clone()
     }
 
-    /// Gives a logger a level, or takes its own from it where `to` is `None`.
+    /// Sets the level of a logger. `None` removes it.
     ///
     /// # Errors
-    /// There is no such level or logger.
+    /// The level or the logger does not exist.
     pub fn set_level(&self, logger: &str, to: Option<&str>) -> Result<(), LevelFault> {
         let to = to.map(level).transpose()?;
         let mut levels = self.levels.lock();
         levels.set(logger, to)?;
-        // Gone only with the process.
+        // This fails only if the process is ending.
         let _ = self.handle.reload(levels.targets());
         Ok(())
     }
 
-    /// What lines look like; `None` where they have no format.
+    /// The format of the lines; `None` if they have no format.
     pub fn format(&self) -> Option<Format> {
         let is_json = self.is_json.load(Ordering::Relaxed);
         self.has_format.then_some(if is_json { Format::Json } else { Format::Text })
     }
 
-    /// Lines look otherwise from now on.
+    /// Changes the format of the lines.
     pub fn set_format(&self, format: Format) {
         self.is_json.store(format == Format::Json, Ordering::Relaxed);
     }
 }
 
-/// The log of this process, once it is set up.
+/// The log of this process, if it is set up.
 pub fn control() -> Option<&'static Control> {
     CONTROL.get()
 }
@@ -209,11 +210,12 @@ pub fn install(levels: Levels, format: Format, output: Output) -> io::Result<()>
 
 enum Sink {
     Stderr,
-    /// The file, and whether the last line could not be written.
+    /// The file, and whether the last write failed.
     File(Box<Mutex<(RotatingFile, bool)>>),
 }
 
-/// Writes a line for each event, on the thread that it happens on: the last line before an end is there.
+/// Writes a line for each event on the event's own thread, so the last line before the process ends
+/// is in the file.
 struct Lines {
     sink: Sink,
     color: bool,
@@ -235,7 +237,7 @@ impl<S: Subscriber> Layer<S> for Lines {
         line::write(&mut out, format, self.color, &origin, &Said::of(event));
         match &self.sink {
             Sink::Stderr => {
-                // Nobody may be reading it.
+                // A failed write is ignored: the reader may have gone.
                 let _ = io::stderr().write_all(out.as_bytes());
             }
             Sink::File(file) => {
@@ -308,7 +310,7 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         let last: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
         assert_eq!((&last["message"], &last["session"]), (&"a\nb".into(), &"0x1".into()));
-        // A second log of the process changes nothing.
+        // A second `install` changes nothing.
         install(Levels::default(), Format::Text, Output::Stderr).unwrap();
         assert_eq!(control.format(), Some(Format::Json));
     }

@@ -1,8 +1,9 @@
-//! Text of others in a line of ours: a client must not be able to begin a line, or to move a terminal's cursor.
+//! Escapes text from clients in log lines, so that a client can neither begin a new line nor move a
+//! terminal's cursor.
 
 use std::fmt::{self, Write as _};
 
-/// A text in which every control character is shown as an escape sequence, as in `\n` or `\u{1b}`.
+/// A text with every control character shown as an escape sequence, such as `\n` or `\u{1b}`.
 #[derive(Clone, Copy, Debug)]
 pub struct Escaped<'t>(pub &'t str);
 
@@ -12,7 +13,7 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// As [`Escaped`], with `\` itself shown as `\\`: two different texts never look the same.
+/// As [`Escaped`], and `\` itself is shown as `\\`, so that different texts never look the same.
 #[derive(Clone, Copy, Debug)]
 pub struct Reversible<'t>(pub &'t str);
 
@@ -22,7 +23,7 @@ impl fmt::Display for Reversible<'_> {
     }
 }
 
-/// Whether a character ends a line somewhere, moves a cursor, or turns the direction of what follows.
+/// Whether a character ends a line, moves a cursor, or changes the direction of the text after it.
 fn is_control(it: char) -> bool {
     it.is_control()
         || matches!(it, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

@@ -1,8 +1,9 @@
-//! What a server writes for people and programs to read later: files that rotate, and the lines in them.
+//! The logs of a server: rotating files, and the format of their lines.
 //!
-//! This crate knows no request and no server. [`rotating`] owns a file and its predecessors, [`audit`] the lines of the audit
-//! log, [`queue`] the way of entries to the thread that writes them, [`escape`] what a client may put into a line. The log of
-//! the process is set up by [`control`]; [`mod@line`] is what its lines look like, [`process`] what each of them says.
+//! This crate knows no request and no server. [`rotating`] has a file and its predecessors,
+//! [`audit`] the lines of the audit log, [`queue`] the path of entries to the writing thread, and
+//! [`escape`] the escaping of text from clients. [`control`] sets up the log of the process,
+//! [`mod@line`] has the format of its lines, and [`process`] the server's id and role in each line.
 
 pub mod audit;
 pub mod control;

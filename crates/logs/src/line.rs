@@ -9,20 +9,21 @@ use tracing::{Event, Level};
 use crate::escape::Escaped;
 use crate::process::Facts;
 
-/// What lines look like.
+/// The format of lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
-    /// For people.
+    /// Text, for people.
     #[default]
     Text,
-    /// An object in each line, for programs.
+    /// One JSON object a line, for programs.
     Json,
 }
 
-/// Fields that a message names itself: beside it in JSON, and not twice in a text.
+/// Fields that the message text already contains: JSON shows them as fields, too, text does not
+/// repeat them.
 const NAMED_BY_MESSAGE: [&str; 2] = ["session", "connection"];
 
-/// What an event says.
+/// The message and the fields of an event.
 #[derive(Debug, Default)]
 pub struct Said {
     message: String,
@@ -30,7 +31,7 @@ pub struct Said {
 }
 
 impl Said {
-    /// Reads an event.
+    /// Collects message and fields of an event.
     pub fn of(event: &Event<'_>) -> Self {
         let mut said = Self::default();
         event.record(&mut said);
@@ -53,22 +54,22 @@ impl Visit for Said {
     }
 }
 
-/// From where an event comes, and when.
+/// Origin and time of an event.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin<'o> {
-    /// When, in microseconds since the Unix epoch.
+    /// Time in microseconds since the Unix epoch.
     pub wall_us: i64,
-    /// How important it is.
+    /// The level.
     pub level: Level,
     /// The module.
     pub target: &'o str,
     /// The thread.
     pub thread: &'o str,
-    /// What is known of the process.
+    /// The server's id and role, as far as known.
     pub facts: Facts,
 }
 
-/// Appends a line for an event, with its end. `color`: the level is coloured.
+/// Appends a line for an event, with its line end. `color`: whether to colour the level.
 pub fn write(out: &mut String, format: Format, color: bool, origin: &Origin<'_>, said: &Said) {
     // Writing to a string cannot fail.
     let _ = match format {
@@ -131,7 +132,7 @@ fn json(out: &mut String, origin: &Origin<'_>, said: &Said) -> fmt::Result {
     Ok(())
 }
 
-/// A string of JSON, without a character that ends a line anywhere.
+/// A JSON string in which all characters that may end a line are escaped.
 fn string(out: &mut String, text: &str) -> fmt::Result {
     out.push('"');
     for it in text.chars() {

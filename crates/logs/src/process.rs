@@ -1,29 +1,29 @@
-//! What each line of the log says of the process: which server it is, and in which role.
+//! The server's id and role, which each line of the log contains.
 
 use parking_lot::Mutex;
 
 static FACTS: Mutex<Facts> = Mutex::new(Facts { server: None, role: None });
 
-/// What is known of the process.
+/// The server's id and role, as far as known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// `myid`, of a member of an ensemble.
+    /// `myid`, if this is a member of an ensemble.
     pub server: Option<i64>,
-    /// What it is to its ensemble or its clients.
+    /// Its role in the ensemble or for its clients.
     pub role: Option<&'static str>,
 }
 
-/// The facts now.
+/// The current values.
 pub fn facts() -> Facts {
     *FACTS.lock()
 }
 
-/// This process is that server.
+/// Sets the id.
 pub fn is_server(id: i64) {
     FACTS.lock().server = Some(id);
 }
 
-/// The server has another role.
+/// Sets the role.
 pub fn has_role(role: &'static str) {
     FACTS.lock().role = Some(role);
 }

@@ -1,8 +1,10 @@
-//! The way of entries to the thread that writes them: bounded, so that a slow disk costs entries and neither memory nor a
-//! client's time; and told of, so that nobody believes a log complete that is not.
+//! The path of entries to the writing thread. The queue is bounded: a slow disk costs entries, but
+//! neither memory nor the time of a client. Lost entries are reported in the file, so that no
+//! reader believes that it is complete.
 //!
-//! Whoever adds entries takes one lock for all of them. The writer is woken only while it waits: after it has written it
-//! pauses for a fixed time, in which whatever is added costs no system call.
+//! A caller takes one lock for all the entries it adds. The writer is woken only while it waits.
+//! After each write it pauses for a fixed time, so entries added during the pause cost no system
+//! call.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,51 +16,51 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::rotating::RotatingFile;
 
-/// How long the writer pauses after it has written.
+/// The writer's pause after each write.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Bytes of lines that are written at once.
+/// Maximum number of bytes written at once.
 const WRITTEN_TOGETHER: usize = 1 << 18;
 
-/// What becomes a line, or several.
+/// An entry, which becomes one or more lines.
 pub trait Entry: Send + 'static {
-    /// What all of them have in common.
+    /// The data that all entries share.
     type Context: Send + 'static;
 
-    /// Bytes that it holds while it waits.
+    /// Number of bytes that the entry occupies while it waits.
     fn bytes(&self) -> usize;
 
-    /// Its lines, each with its end.
+    /// The lines of the entry, each with its line end.
     fn render(&self, context: &Self::Context, out: &mut String);
 
-    /// The line that tells that so many entries before it are missing.
+    /// The line that reports this number of lost entries before it.
     fn missing(context: &Self::Context, count: u64, now_ms: i64, out: &mut String);
 }
 
-/// How much may wait.
+/// The limits of a queue.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueLimits {
-    /// Entries.
+    /// Maximum number of entries.
     pub entries: usize,
-    /// Bytes of them.
+    /// Maximum number of their bytes.
     pub bytes: usize,
 }
 
-/// What happens to a queue that somebody should know of.
+/// Receives events of a queue.
 pub trait Watcher: Send + Sync + 'static {
-    /// So many entries are lost: the queue was full, or the file could not be written.
+    /// Entries were lost, because the queue was full or the file could not be written.
     fn lost(&self, count: u64);
 
-    /// The file cannot be written, or not be replaced by a new one; told for the first failure of a row.
+    /// The file cannot be written or replaced. Only the first failure of a series is reported.
     fn failed(&self, error: &io::Error);
 }
 
 struct State<E> {
     waiting: VecDeque<E>,
     bytes: usize,
-    /// Entries that found no room since the last line.
+    /// Number of entries lost since the last line.
     missing: u64,
-    /// The writer waits to be woken.
+    /// Whether the writer waits to be woken.
     sleeps: bool,
     closed: bool,
 }
@@ -69,7 +71,7 @@ struct Inner<E> {
     limits: QueueLimits,
 }
 
-/// Entries on their way to a file, and the thread that writes them.
+/// A queue of entries for a file, and the thread that writes them.
 pub struct Queue<E: Entry> {
     inner: Arc<Inner<E>>,
     watcher: Arc<dyn Watcher>,
@@ -77,10 +79,10 @@ pub struct Queue<E: Entry> {
 }
 
 impl<E: Entry> Queue<E> {
-    /// Starts the thread, called `name`.
+    /// Starts the thread with this name.
     ///
     /// # Errors
-    /// The system has no thread left.
+    /// The system cannot start another thread.
     pub fn start(
         name: &str,
         file: RotatingFile,
@@ -106,7 +108,7 @@ impl<E: Entry> Queue<E> {
         Ok(Self { inner, watcher, writer: Mutex::new(Some(writer)) })
     }
 
-    /// Adds entries, and leaves the room for them empty.
+    /// Moves the entries into the queue and leaves `entries` empty, with its capacity.
     pub fn add_all(&self, entries: &mut Vec<E>) {
         if entries.is_empty() {
             return;
@@ -118,7 +120,7 @@ impl<E: Entry> Queue<E> {
             let bytes = entry.bytes();
             let has_room =
                 state.waiting.len() < limits.entries && state.bytes + bytes <= limits.bytes;
-            // After a loss the line that tells of it comes first.
+            // After a loss, a line that reports it comes first.
             if has_room && !state.closed {
                 state.bytes += bytes;
                 state.waiting.push_back(entry);
@@ -142,12 +144,12 @@ impl<E: Entry> Queue<E> {
         self.add_all(&mut vec![entry]);
     }
 
-    /// Writes what waits, and ends the thread. What is added later is lost.
+    /// Writes the waiting entries and ends the thread. Later entries are lost.
     pub fn close(&self) {
         let Some(writer) = self.writer.lock().take() else { return };
         self.inner.state.lock().closed = true;
         self.inner.ready.notify_one();
-        // A thread that panicked has said so itself.
+        // A panic of the thread was already printed.
         let _ = writer.join();
     }
 }
@@ -158,11 +160,11 @@ impl<E: Entry> Drop for Queue<E> {
     }
 }
 
-/// What the thread has.
+/// The state of the thread.
 struct Writer<'w> {
     file: RotatingFile,
     watcher: &'w dyn Watcher,
-    /// The last write failed.
+    /// Whether the last write failed.
     fails: bool,
 }
 
@@ -196,7 +198,7 @@ impl Writer<'_> {
             if closed {
                 return;
             }
-            // Woken earlier only when the server stops.
+            // Only the end of the server wakes it earlier.
             let mut state = inner.state.lock();
             if !state.closed {
                 inner.ready.wait_for(&mut state, PAUSE);
@@ -241,7 +243,7 @@ mod tests {
     use super::*;
     use crate::rotating::{Period, Rotation};
 
-    /// A number; the first one holds the writer up until it is told to go on.
+    /// A number. The first one blocks the writer until the test lets it continue.
     struct Number(u64, Option<Receiver<()>>);
 
     impl Entry for Number {
@@ -291,7 +293,7 @@ mod tests {
         let queue = Queue::start("test", file, limits, (), counted.clone()).unwrap();
         let (go, held) = channel();
         queue.add(Number(0, Some(held)));
-        // The writer has taken the first one when there is room for three.
+        // When there is room for three, the writer has taken the first one.
         while !queue.inner.state.lock().waiting.is_empty() {
             std::thread::yield_now();
         }

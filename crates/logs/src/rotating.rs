@@ -1,43 +1,44 @@
-//! A file that is appended to, and replaced by a new one when it is long or old.
+//! An append-only file that is replaced by a new one when it is large or old.
 //!
-//! `name` is written to, `name.1` is the newest of those before it, and there are never more than so many. These are the
-//! names that log4j's and logback's rolling files have in the original's configuration.
+//! `name` is the current file and `name.1` the newest of the older ones. The number of files is
+//! limited. The names are those of log4j's and logback's rolling files in the original's
+//! configuration.
 //!
-//! A file that cannot be replaced is written to further: no line is lost for the sake of order among files. A file that
-//! somebody else has moved away or removed is made again.
+//! If a file cannot be replaced, writing continues in it, so that no line is lost. If the file is
+//! moved away or removed by another program, it is created again.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// How often it is looked whether the file is still where it belongs.
+/// Interval of the checks whether the file still exists under its name.
 const LOOK_EVERY_MS: i64 = 1_000;
 
-/// When a file is replaced, and how many remain.
+/// When a file is replaced, and how many are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rotation {
-    /// Bytes above which a file is replaced; `None`: however long it is.
+    /// Size in bytes above which a file is replaced; `None`: no limit.
     pub bytes_max: Option<u64>,
-    /// How many files there are at most, that which is written to among them; at least 1.
+    /// Maximum number of files, including the current one; at least 1.
     pub files_max: u32,
-    /// How old lines of one file may be.
+    /// The period of time that one file covers.
     pub every: Period,
 }
 
-/// How long one file is written to, by the calendar of UTC.
+/// The period of time that one file covers, in UTC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Period {
-    /// However long.
+    /// Unlimited.
     #[default]
     Ever,
-    /// Until the hour is over.
+    /// One hour.
     Hour,
-    /// Until the day is over.
+    /// One day.
     Day,
 }
 
 impl Period {
-    /// The number of the period that a moment belongs to.
+    /// The number of the period that contains a time.
     fn of(self, wall_ms: i64) -> i64 {
         match self {
             Self::Ever => 0,
@@ -47,7 +48,7 @@ impl Period {
     }
 }
 
-/// A file that is appended to, and replaced by a new one when it is long or old.
+/// An append-only file that is replaced by a new one when it is large or old.
 #[derive(Debug)]
 pub struct RotatingFile {
     path: PathBuf,
@@ -60,10 +61,10 @@ pub struct RotatingFile {
 }
 
 impl RotatingFile {
-    /// Opens a file at this time of the wall clock; what is in it stays.
+    /// Opens a file and keeps its content. `now_ms`: the wall clock's time.
     ///
     /// # Errors
-    /// It cannot be opened.
+    /// The file cannot be opened.
     pub fn open(path: &Path, rotation: Rotation, now_ms: i64) -> io::Result<Self> {
         let file = open(path)?;
         let metadata = file.metadata()?;
@@ -85,7 +86,7 @@ impl RotatingFile {
         })
     }
 
-    /// Where it is.
+    /// The path of the current file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -93,7 +94,7 @@ impl RotatingFile {
     /// Appends whole lines at this time of the wall clock.
     ///
     /// # Errors
-    /// They were not written, or not all of them.
+    /// The lines were not written, or only some of them.
     pub fn write(&mut self, lines: &[u8], now_ms: i64) -> io::Result<()> {
         if now_ms < self.looked_ms || now_ms >= self.looked_ms + LOOK_EVERY_MS {
             self.looked_ms = now_ms;
@@ -109,7 +110,7 @@ impl RotatingFile {
         Ok(())
     }
 
-    /// Why the file could not be replaced or made again, if that has failed since the last call.
+    /// The error of replacing or creating the file, if that failed since the last call.
     pub fn trouble(&mut self) -> Option<io::Error> {
         self.trouble.take()
     }
@@ -127,7 +128,7 @@ impl RotatingFile {
     }
 
     fn rotate(&mut self, now_ms: i64) -> io::Result<()> {
-        // Whatever comes of it: not again for each line.
+        // Even if replacing fails, it is not tried again for each line.
         let bytes = std::mem::take(&mut self.bytes);
         self.period = self.rotation.every.of(now_ms);
         let oldest = self.rotation.files_max.max(1) - 1;
@@ -138,7 +139,7 @@ impl RotatingFile {
         done
     }
 
-    /// Makes room for a new file; `oldest` is the largest number that remains.
+    /// Renames the files, so that `name` is free. `oldest`: the largest number that is kept.
     fn shift(&self, oldest: u32) -> io::Result<()> {
         if oldest == 0 {
             return absent_is_fine(fs::remove_file(&self.path));
@@ -196,7 +197,7 @@ mod tests {
         assert_eq!(read(&path, ".1"), Some("four, which is longer than a file\n".to_owned()));
         assert_eq!(read(&path, ".2"), Some("three\n".to_owned()));
         assert_eq!(read(&path, ".3"), None);
-        // What is there when a server starts counts.
+        // The existing file counts when a server starts.
         drop(file);
         let mut file = RotatingFile::open(&path, rotation, 0).unwrap();
         file.write(b"six\n", 0).unwrap();
@@ -222,7 +223,7 @@ mod tests {
             file.write(b"third\n", start + length).unwrap();
             assert_eq!(read(&path, ".1"), Some("first\n".to_owned()));
             assert_eq!(read(&path, ""), Some("second\nthird\n".to_owned()));
-            // A clock that is set back begins a file, and does not begin one for each line.
+            // A clock that is set back starts one new file, not a new one for each line.
             file.write(b"a\n", start).unwrap();
             file.write(b"b\n", start).unwrap();
             assert_eq!(read(&path, ""), Some("a\nb\n".to_owned()));
@@ -245,7 +246,7 @@ mod tests {
     fn a_file_that_cannot_be_replaced_is_written_to_further() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.log");
-        // A directory that is not empty cannot be replaced by a file.
+        // A file cannot replace a directory that is not empty.
         fs::create_dir_all(dir.path().join("a.log.1/full")).unwrap();
         let rotation = Rotation { bytes_max: Some(4), files_max: 2, every: Period::Ever };
         let mut file = RotatingFile::open(&path, rotation, 0).unwrap();

@@ -66,9 +66,9 @@ impl Id {
 /// One entry of an access control list as it is stored: nothing in it is null.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Acl {
-    /// What it permits.
+    /// The permissions.
     pub perms: Perms,
-    /// To whom.
+    /// The identity that has them.
     pub id: Id,
 }
 
@@ -95,7 +95,7 @@ impl zebu_jute::Encode for Acl {
 zebu_jute::record! {
     /// One entry of an access control list as a request or a file has it.
     AclRef<'a> {
-        /// What it permits.
+        /// The permissions.
         perms: Perms,
         /// The scheme; null is refused when a request is validated.
         scheme: Option<Cow<'a, str>>,

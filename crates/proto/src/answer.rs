@@ -139,9 +139,9 @@ impl Encode for MultiOp<'_> {
 /// One result of a multi or multiRead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MultiResult<'a> {
-    /// A znode was created; servers give the stat for every opcode but create.
+    /// A znode was created. Servers send the stat for all opcodes except create.
     Created {
-        /// Where it is.
+        /// Its path.
         path: Text<'a>,
         /// Its stat.
         stat: Option<Stat>,
@@ -150,13 +150,13 @@ pub enum MultiResult<'a> {
     Deleted,
     /// Data were set.
     DataSet(Stat),
-    /// A check held.
+    /// A check succeeded.
     Checked,
     /// Data and stat.
     Data(DataAndStat<'a>),
     /// Names of the children.
     Children(Vec<Text<'a>>),
-    /// It failed, or in a failed multi was undone (0) or not tried (−2).
+    /// The operation failed. In a failed multi, 0 means undone and −2 not tried.
     Failed(ErrorCode),
 }
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::path::{self, PathError};
 
-/// The port of a server whose connect string names none.
+/// The port of servers without a port in the connect string.
 pub const DEFAULT_PORT: u16 = 2181;
 
 /// A server's host and port, as written by users.
@@ -48,7 +48,7 @@ pub enum ConnectStringError {
     /// A server without a host.
     #[error("server without a host: {0:?}")]
     Host(String),
-    /// A port that is none.
+    /// An invalid port.
     #[error("port is not a number from 1 to 65535: {0:?}")]
     Port(String),
     /// More than one colon outside of brackets.

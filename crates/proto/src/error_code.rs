@@ -30,7 +30,7 @@ macro_rules! codes {
 }
 
 codes! {
-    /// Done.
+    /// The request succeeded.
     OK = 0,
     /// Something failed inside the server.
     SYSTEM_ERROR = -1,
@@ -42,7 +42,7 @@ codes! {
     CONNECTION_LOSS = -4,
     /// The request could not be decoded.
     MARSHALLING_ERROR = -5,
-    /// The server does not know or not allow this operation.
+    /// The server does not support or does not allow this operation.
     UNIMPLEMENTED = -6,
     /// Client side: no answer in time.
     OPERATION_TIMEOUT = -7,
@@ -56,11 +56,11 @@ codes! {
     RECONFIG_IN_PROGRESS = -14,
     /// The znode, or the parent of one to create, does not exist.
     NO_NODE = -101,
-    /// The connection's ids lack the permission.
+    /// The client's ids lack the permission.
     NO_AUTH = -102,
     /// The expected version is not the current one.
     BAD_VERSION = -103,
-    /// Ephemeral znodes have no children.
+    /// Ephemeral znodes cannot have children.
     NO_CHILDREN_FOR_EPHEMERALS = -108,
     /// The znode exists already.
     NODE_EXISTS = -110,
@@ -70,7 +70,7 @@ codes! {
     SESSION_EXPIRED = -112,
     /// Client side: the callback is not valid.
     INVALID_CALLBACK = -113,
-    /// The ACL is empty or has an impossible entry.
+    /// The ACL is empty or has an invalid entry.
     INVALID_ACL = -114,
     /// The credentials were refused.
     AUTH_FAILED = -115,
@@ -80,13 +80,13 @@ codes! {
     NOT_READ_ONLY = -119,
     /// A local session cannot own ephemerals.
     EPHEMERAL_ON_LOCAL_SESSION = -120,
-    /// No watch of that kind on that path.
+    /// No such watch is set on the path.
     NO_WATCHER = -121,
     /// Client side: no answer in time.
     REQUEST_TIMEOUT = -122,
     /// `reconfigEnabled` is not set.
     RECONFIG_DISABLED = -123,
-    /// The server wants the client to authenticate first.
+    /// The server requires the client to authenticate first.
     SESSION_CLOSED_REQUIRE_SASL_AUTH = -124,
     /// A hard quota would be exceeded.
     QUOTA_EXCEEDED = -125,

@@ -27,67 +27,67 @@ macro_rules! opcodes {
 }
 
 opcodes! {
-    /// A znode, answered with its path.
+    /// Creates a znode; answered with its path.
     CREATE = 1, "create";
-    /// Removal of a znode.
+    /// Deletes a znode.
     DELETE = 2, "delete";
-    /// The stat of a znode, or a watch on its creation.
+    /// Reads the stat of a znode; may set a watch, also on its creation.
     EXISTS = 3, "exists";
-    /// Data and stat.
+    /// Reads data and stat.
     GET_DATA = 4, "getData";
     /// Replaces the data.
     SET_DATA = 5, "setData";
-    /// The ACL and stat.
+    /// Reads the ACL and stat.
     GET_ACL = 6, "getACL";
     /// Replaces the ACL.
     SET_ACL = 7, "setACL";
-    /// Names of the children.
+    /// Reads the names of the children.
     GET_CHILDREN = 8, "getChildren";
-    /// Waits until the server has everything committed so far.
+    /// Waits until the server has applied all transactions committed so far.
     SYNC = 9, "sync";
     /// Keeps the session alive.
     PING = 11, "ping";
-    /// Names of the children and stat.
+    /// Reads the names of the children and the stat.
     GET_CHILDREN2 = 12, "getChildren2";
-    /// A version check, inside a multi only.
+    /// Checks a version; only within a multi.
     CHECK = 13, "check";
-    /// Several writes as one transaction.
+    /// Executes several writes as one transaction.
     MULTI = 14, "multi";
-    /// A znode, answered with its path and stat.
+    /// Creates a znode; answered with its path and stat.
     CREATE2 = 15, "create2";
-    /// A change of the ensemble.
+    /// Changes the members of the ensemble.
     RECONFIG = 16, "reconfig";
-    /// Whether a watch is registered.
+    /// Checks whether a watch is set.
     CHECK_WATCHES = 17, "checkWatches";
     /// Removes watches.
     REMOVE_WATCHES = 18, "removeWatches";
-    /// A container znode.
+    /// Creates a container znode.
     CREATE_CONTAINER = 19, "createContainer";
-    /// Removal by the reaper; never a client's.
+    /// Deletes a container or TTL znode. Only the server itself sends it.
     DELETE_CONTAINER = 20, "deleteContainer";
-    /// A znode with a time to live.
+    /// Creates a TTL znode.
     CREATE_TTL = 21, "createTTL";
-    /// Several reads in one request.
+    /// Executes several reads in one request.
     MULTI_READ = 22, "multiRead";
-    /// Credentials for the connection.
+    /// Sends credentials for the connection.
     AUTH = 100, "auth";
-    /// Watches set again after a reconnection.
+    /// Sets watches again after a reconnection.
     SET_WATCHES = 101, "setWatches";
-    /// A SASL token.
+    /// Sends a SASL token.
     SASL = 102, "sasl";
-    /// The session's ephemerals.
+    /// Lists the session's ephemerals.
     GET_EPHEMERALS = 103, "getEphemerals";
-    /// The number of descendants.
+    /// Counts the descendants.
     GET_ALL_CHILDREN_NUMBER = 104, "getAllChildrenNumber";
-    /// Watches set again, persistent kinds included.
+    /// Sets watches again, including persistent ones.
     SET_WATCHES2 = 105, "setWatches2";
-    /// A persistent watch.
+    /// Sets a persistent watch.
     ADD_WATCH = 106, "addWatch";
-    /// The connection's credentials.
+    /// Reads the connection's credentials.
     WHO_AM_I = 107, "whoAmI";
-    /// A new session; internal.
+    /// Creates a session; only within the servers.
     CREATE_SESSION = -10, "createSession";
-    /// The end of a session.
+    /// Ends a session.
     CLOSE_SESSION = -11, "closeSession";
     /// A failed request in the log, and the end of a multi.
     ERROR = -1, "error";

@@ -3,10 +3,10 @@
 /// Why a path is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// No characters at all.
+    /// The path is empty.
     #[error("path length must be > 0")]
     Empty,
-    /// It does not start at the root.
+    /// It does not start with a slash.
     #[error("path must start with / character")]
     Relative,
     /// It ends with a slash and is not the root.
@@ -18,7 +18,7 @@ pub enum PathError {
     /// A component `.` or `..`.
     #[error("relative paths not allowed @{0}")]
     Dots(usize),
-    /// A character no path may hold.
+    /// An invalid character.
     #[error("invalid character @{0}")]
     Character(usize),
 }

@@ -136,7 +136,7 @@ fn logical_lines(text: &str) -> Vec<Logical> {
                 }
                 None => piece = "",
             }
-            // There was nothing to continue, so this is a separate line.
+            // No line was to be continued, so this is a separate line.
             if joined.is_empty() && piece.starts_with(['#', '!']) {
                 piece = "";
             }

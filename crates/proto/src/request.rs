@@ -65,11 +65,11 @@ impl<'a> Decode<'a> for ConnectRequest<'a> {
 record! {
     /// Body of create, create2 and createContainer.
     Create<'a> {
-        /// Where; with a sequential mode the counter is appended.
+        /// The path; with a sequential mode the server appends the counter.
         path: Option<Text<'a>>,
         /// The data.
         data: Data<'a>,
-        /// Who may do what; must not be empty.
+        /// The ACL; must not be empty.
         acl: Option<Vec<AclRef<'a>>>,
         /// See [`crate::CreateMode::from_flags`].
         flags: i32,
@@ -79,11 +79,11 @@ record! {
 record! {
     /// Body of createTTL.
     CreateTtl<'a> {
-        /// Where; with a sequential mode the counter is appended.
+        /// The path; with a sequential mode the server appends the counter.
         path: Option<Text<'a>>,
         /// The data.
         data: Data<'a>,
-        /// Who may do what; must not be empty.
+        /// The ACL; must not be empty.
         acl: Option<Vec<AclRef<'a>>>,
         /// See [`crate::CreateMode::from_flags`].
         flags: i32,
@@ -107,7 +107,7 @@ record! {
     PathWatch<'a> {
         /// The znode.
         path: Option<Text<'a>>,
-        /// Whether to leave a watch.
+        /// Whether to set a watch.
         watch: bool,
     }
 }
@@ -149,7 +149,7 @@ record! {
     PathKind<'a> {
         /// The path watched.
         path: Option<Text<'a>>,
-        /// Which watches, see [`crate::WatcherType`].
+        /// The kind of watches, see [`crate::WatcherType`].
         kind: i32,
     }
 }
@@ -171,7 +171,7 @@ record! {
         relative_zxid: Zxid,
         /// Paths with data watches.
         data: Vec<Text<'a>>,
-        /// Paths with watches for creation.
+        /// Paths with exists watches.
         exist: Vec<Text<'a>>,
         /// Paths with child watches.
         child: Vec<Text<'a>>,
@@ -179,11 +179,11 @@ record! {
 }
 
 record! {
-    /// The persistent part of setWatches2, behind a [`SetWatches`].
+    /// The persistent part of setWatches2, after a [`SetWatches`].
     PersistentWatches<'a> {
-        /// Paths with persistent watches; a null among them is passed over.
+        /// Paths with persistent watches; nulls among them are ignored.
         persistent: Vec<Option<Text<'a>>>,
-        /// Paths with persistent recursive watches; a null among them is passed over.
+        /// Paths with persistent recursive watches; nulls among them are ignored.
         recursive: Vec<Option<Text<'a>>>,
     }
 }
@@ -207,7 +207,7 @@ record! {
         joining: Option<Text<'a>>,
         /// Members to remove.
         leaving: Option<Text<'a>>,
-        /// The whole new membership instead.
+        /// The complete new membership.
         members: Option<Text<'a>>,
         /// Condition: the current version of the configuration, or −1.
         config_id: i64,
@@ -254,7 +254,7 @@ impl MultiOp<'_> {
         matches!(self, Self::GetData(_) | Self::GetChildren(_))
     }
 
-    /// The path it is about; `None` where the request has a null.
+    /// The path of the operation; `None` if the request has a null.
     pub fn path(&self) -> Option<&str> {
         match self {
             Self::Create(_, create) => create.path.as_deref(),

@@ -191,8 +191,8 @@ impl SnapshotReader {
                     let path = path.ok_or(DecodeError::Null { at })?;
                     if path != END.as_bytes() {
                         return Ok(SnapshotRecord::Node {
-                            // Nearly always it is text, which is found out faster than what else it
-                            // is.
+                            // Paths are nearly always valid UTF-8, and checking that is the fastest
+                            // case.
                             path: std::str::from_utf8(path)
                                 .map_or_else(|_| String::from_utf8_lossy(path), Cow::Borrowed),
                             data: limited(from, self.record_bytes_max)?,

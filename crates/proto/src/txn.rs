@@ -1,5 +1,5 @@
-//! Transactions as logged: validated, with everything that applying them needs.
-//! Source: `zookeeper.jute`, module `org.apache.zookeeper.txn`; `SerializeUtils.deserializeTxn`.
+//! Transactions as logged: validated, with all data needed to apply them. Source: `zookeeper.jute`,
+//! module `org.apache.zookeeper.txn`; `SerializeUtils.deserializeTxn`.
 
 use std::borrow::Cow;
 
@@ -29,7 +29,7 @@ record! {
         cxid: i32,
         /// The transaction's place in the order.
         zxid: Zxid,
-        /// When it was ordered, in milliseconds since the Unix epoch.
+        /// The time of ordering, in milliseconds since the Unix epoch.
         time_ms: i64,
         /// The operation.
         op: OpCode,
@@ -40,14 +40,14 @@ record! {
     /// The tree's digest after a transaction.
     #[derive(Copy)]
     fixed TxnDigest {
-        /// How it is computed; [`DIGEST_VERSION`].
+        /// The algorithm; [`DIGEST_VERSION`].
         version: i32,
         /// The sum over all znodes.
         tree: i64,
     }
 }
 
-/// What a transaction does.
+/// The effect of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Txn<'a> {
     /// A new session.
@@ -109,7 +109,7 @@ pub struct CreateTxn<'a> {
     pub acl: Vec<AclRef<'a>>,
     /// Whether the session owns it.
     pub ephemeral: bool,
-    /// The parent's stored cversion afterwards; −1 means one more than it is.
+    /// The parent's stored cversion afterwards; −1 means one more than before.
     pub parent_cversion: i32,
     /// Time to live, in milliseconds, for createTTL only, else 0.
     pub ttl_ms: i64,

@@ -1,4 +1,4 @@
-//! TLS of what a server says over HTTP: which connections have it, and the stream that HTTP is served on.
+//! TLS for HTTP: which connections use it, and the stream for the HTTP server.
 
 use std::io;
 use std::pin::Pin;
@@ -14,43 +14,44 @@ use crate::peer_port::{certificate, first};
 use crate::port::Port;
 use crate::{Begins, HandshakeError};
 
-/// The certificates of a port for HTTP, and whether it takes connections without TLS.
+/// The certificates of an HTTP port, and whether it accepts connections without TLS.
 #[derive(Debug)]
 pub struct HttpPort {
     port: Port,
     accepts_plain: bool,
 }
 
-/// Why a connection for HTTP is not served.
+/// The reason why an HTTP connection is not served.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
-    /// It has ended before it said anything.
+    /// The client closed it before it sent anything.
     #[error("{0}")]
     Ended(#[from] io::Error),
-    /// It does not begin TLS, and the port takes nothing else.
+    /// The client did not start TLS, and the port accepts only TLS.
     #[error("it does not begin TLS, and nothing else is taken")]
     Plain,
-    /// The handshake has failed.
+    /// The TLS handshake failed.
     #[error("no TLS: {0}")]
     Handshake(#[from] HandshakeError),
 }
 
 impl HttpPort {
-    /// Reads the files, and says which certificate the port has. `accepts_plain`: requests without TLS are taken, too.
+    /// Reads the files and logs which certificate the port has. `accepts_plain`: whether requests
+    /// without TLS are accepted.
     ///
     /// # Errors
-    /// One sentence with the file, what is wrong and what helps.
+    /// One sentence with the file, the error and the remedy.
     pub fn new(files: PortFiles, accepts_plain: bool) -> Result<Self, PortError> {
         Ok(Self { port: Port::new("TLS over HTTP", files)?, accepts_plain })
     }
 
-    /// Its certificates.
+    /// The port's certificates.
     pub fn port(&self) -> &Port {
         &self.port
     }
 
-    /// Does the handshake of a connection that came in, if it has one. A client speaks first in HTTP, so this waits for its
-    /// first byte; the caller bounds the time.
+    /// Does the TLS handshake of an accepted connection, if the client starts one. HTTP clients
+    /// send first, so this waits for the first byte. The caller must limit the time.
     ///
     /// # Errors
     /// The connection cannot be served.
@@ -68,7 +69,7 @@ impl HttpPort {
     }
 }
 
-/// A connection that HTTP is served on.
+/// A connection for the HTTP server.
 #[derive(Debug)]
 pub struct HttpStream {
     stream: Either,
@@ -82,19 +83,19 @@ enum Either {
 }
 
 impl From<TcpStream> for HttpStream {
-    /// Without TLS.
+    /// A connection without TLS.
     fn from(socket: TcpStream) -> Self {
         Self { stream: Either::Plain(socket), client: None }
     }
 }
 
 impl HttpStream {
-    /// Whether it has TLS.
+    /// Whether the connection uses TLS.
     pub fn is_secure(&self) -> bool {
         matches!(self.stream, Either::Secured(_))
     }
 
-    /// What the certificate of the client says, if it has shown one: it is trusted.
+    /// The identity in the client's certificate, if it has sent one. The certificate is trusted.
     pub fn client(&self) -> Option<&Facts> {
         self.client.as_ref()
     }

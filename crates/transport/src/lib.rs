@@ -1,10 +1,11 @@
-//! TCP and TLS streams of a server: what tells them apart, makes them, and reads and writes them without waiting.
+//! TCP and TLS streams of a server: detects TLS, does the handshake, and reads and writes without
+//! blocking.
 //!
-//! A [`Stream`] is driven by whoever waits for its socket: it never waits itself. A [`Port`] has the certificates of a
-//! port, and reads them anew when their files change. [`secure`] and [`sort`] are what happens to a connection before it is
-//! a stream; both wait, and whoever calls them bounds their time and their number.
-//! A [`PeerStream`] is a connection between servers, which a [`PeerPort`] makes. An [`HttpPort`] makes an [`HttpStream`] of a
-//! connection for HTTP.
+//! A [`Stream`] never waits for its socket; its owner does. A [`Port`] has the certificates of a
+//! port and reloads them when their files change. [`sort`] and [`secure`] handle a connection
+//! before it is a stream. Both wait, so their caller must limit their time and number. A
+//! [`PeerPort`] makes a [`PeerStream`], a connection between servers. An [`HttpPort`] makes an
+//! [`HttpStream`].
 
 mod http_port;
 mod peer;
@@ -30,33 +31,33 @@ use tokio_rustls::TlsAcceptor;
 use zebu_auth::certificate::{Facts, NotACertificate};
 use zebu_auth::tls::{Detection, HEADER_BYTES, detect};
 
-/// How long to wait for more of a header of which a part has come.
+/// Pause between two looks at an incomplete TLS record header.
 const MORE_PAUSE: Duration = Duration::from_millis(10);
 
-/// What a connection begins with.
+/// The first message of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Begins {
-    /// TLS.
+    /// A TLS handshake.
     Tls,
-    /// Anything else, or nothing in time.
+    /// Another message, or none in time.
     Plain,
 }
 
-/// Why a connection has no TLS.
+/// The reason why a TLS handshake failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HandshakeError {
-    /// It has ended, or said what no handshake says.
+    /// The connection ended, or a message was no valid handshake.
     #[error("{0}")]
     Failed(#[source] io::Error),
-    /// The client's certificate is none.
+    /// The client's certificate is invalid.
     #[error("the client's certificate cannot be read: {0}")]
     Certificate(#[from] NotACertificate),
 }
 
-/// Tells from a connection's first bytes, of which none are consumed, what it begins with.
+/// Finds out from the first bytes of a connection whether it starts TLS. The bytes stay unread.
 ///
 /// # Errors
-/// The connection has failed.
+/// The connection failed.
 pub async fn sort(socket: &TcpStream, patience: Duration) -> io::Result<Begins> {
     let deadline = Instant::now() + patience;
     let mut header = [0; HEADER_BYTES];
@@ -71,25 +72,26 @@ pub async fn sort(socket: &TcpStream, patience: Duration) -> io::Result<Begins> 
             Detection::More if count == 0 || Instant::now() >= deadline => {
                 return Ok(Begins::Plain);
             }
-            // What has come stays readable: nothing tells of more.
+            // The bytes that have arrived stay readable, so the socket does not report that more
+            // arrive: poll.
             Detection::More => tokio::time::sleep(MORE_PAUSE).await,
         }
     }
 }
 
-/// A connection after its handshake.
+/// A connection after its TLS handshake.
 #[derive(Debug)]
 pub struct Secured {
-    /// The connection, for whoever serves it.
+    /// The connection.
     pub parked: Parked,
-    /// What the certificate of the client says, if it has shown one: it is trusted.
+    /// The identity in the client's certificate, if it has sent one. The certificate is trusted.
     pub client: Option<Facts>,
 }
 
-/// Does the handshake of a connection.
+/// Does the TLS handshake of an accepted connection.
 ///
 /// # Errors
-/// There is none: the client has been told, and the connection is closed.
+/// The handshake failed. The client was informed and the connection is closed.
 pub async fn secure(
     socket: TcpStream,
     config: Arc<ServerConfig>,

@@ -1,4 +1,4 @@
-//! A connection between two servers, with TLS or without.
+//! A connection between two servers, with or without TLS.
 
 use std::io;
 use std::net::SocketAddr;
@@ -26,16 +26,17 @@ enum Stream {
 }
 
 impl PeerStream {
-    /// One without TLS.
+    /// A connection without TLS.
     ///
     /// # Errors
-    /// It has ended.
+    /// The connection has ended.
     pub fn plain(socket: TcpStream) -> io::Result<Self> {
         let peer = socket.peer_addr()?;
         Ok(Self { stream: Stream::Plain(socket), peer, certificate: None })
     }
 
-    /// One after its handshake; `certificate` is what the other side has shown.
+    /// A connection after its TLS handshake. `certificate`: the identity in the other server's
+    /// certificate.
     pub(crate) fn secured(
         stream: TlsStream<TcpStream>,
         peer: SocketAddr,
@@ -45,12 +46,13 @@ impl PeerStream {
         Self { stream: Stream::Secured(Box::new(stream)), peer, certificate }
     }
 
-    /// What the certificate of the other side says, if it has shown one: it is trusted.
+    /// The identity in the other server's certificate, if it has sent one. The certificate is
+    /// trusted.
     pub fn certificate(&self) -> Option<&Facts> {
         self.certificate.as_ref()
     }
 
-    /// Its two directions.
+    /// Splits it into its two directions.
     pub fn into_split(self) -> (PeerReader, PeerWriter) {
         let Self { stream, peer, certificate } = self;
         let (from, to) = match stream {
@@ -67,7 +69,7 @@ impl PeerStream {
     }
 }
 
-/// What the other server says.
+/// The reading direction.
 #[derive(Debug)]
 pub struct PeerReader {
     from: Reader,
@@ -82,12 +84,13 @@ enum Reader {
 }
 
 impl PeerReader {
-    /// Where the other server is.
+    /// The address of the other server.
     pub fn peer(&self) -> SocketAddr {
         self.peer
     }
 
-    /// What the certificate of the other server says, if it has shown one: it is trusted.
+    /// The identity in the other server's certificate, if it has sent one. The certificate is
+    /// trusted.
     pub fn certificate(&self) -> Option<&Facts> {
         self.certificate.as_ref()
     }
@@ -106,10 +109,10 @@ impl AsyncRead for PeerReader {
     }
 }
 
-/// What is said to the other server.
+/// The writing direction.
 ///
-/// With TLS, bytes that were written may wait here until they are flushed. Without it, the connection's direction ends when
-/// this is dropped; with TLS it ends properly by `shutdown` only.
+/// With TLS, written bytes may wait in a buffer until they are flushed. Dropping this value ends
+/// the direction of a connection without TLS. With TLS, only `shutdown` ends it properly.
 #[derive(Debug)]
 pub struct PeerWriter(Writer);
 

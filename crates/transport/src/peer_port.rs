@@ -1,4 +1,4 @@
-//! TLS between servers: which connections have it, and whom each side takes for a member.
+//! TLS between servers: which connections use it, and how each side checks the other's certificate.
 
 use std::io;
 use std::time::Duration;
@@ -13,51 +13,53 @@ use crate::peer::PeerStream;
 use crate::port::Port;
 use crate::{Begins, sort};
 
-/// How long the rest of a header may take whose first byte has come.
+/// Maximum time to wait for the rest of a TLS record header after its first byte.
 const REST_OF_HEADER: Duration = Duration::from_secs(1);
 
-/// Which connections between servers have TLS, and what is checked.
+/// Which connections between servers use TLS, and which checks are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerRules {
-    /// This server speaks TLS where it connects.
+    /// Outgoing connections use TLS.
     pub dials: bool,
-    /// A connection without TLS is taken, too.
+    /// Incoming connections without TLS are accepted.
     pub accepts_plain: bool,
-    /// How long a server that connects may be silent before it counts as one without TLS, where those are taken.
+    /// How long an incoming connection may stay silent before it counts as one without TLS, if
+    /// those are accepted.
     pub detection_time: Duration,
-    /// The certificate of a server that is connected to must be for the host that was asked for.
+    /// The certificate on an outgoing connection must be for the requested host.
     pub verifies_servers: bool,
-    /// The certificate of a server that connects must be for the address that it comes from, or for a member.
+    /// The certificate on an incoming connection must be for the address of its sender, or for a
+    /// member of the ensemble.
     pub verifies_clients: bool,
 }
 
-/// Why a connection between servers cannot be used.
+/// The reason why a connection between servers cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PeerError {
-    /// It has ended, or one side does not take the other.
+    /// It has ended, or one side refused the other's certificate.
     #[error("no TLS: {0}")]
     Failed(#[from] io::Error),
-    /// The other side's certificate is none.
+    /// The other side's certificate is invalid.
     #[error("no TLS: the other server's certificate cannot be read: {0}")]
     Certificate(#[from] NotACertificate),
-    /// Its certificate is for another host.
+    /// The certificate is for another host.
     #[error("no TLS: {source}; {setting}=false does without this check")]
     Host {
-        /// Which one.
+        /// The expected host.
         #[source]
         source: HostnameError,
-        /// What switches the check off.
+        /// The setting that disables the check.
         setting: &'static str,
     },
-    /// It speaks without TLS.
+    /// The other side does not use TLS.
     #[error("it does not begin TLS, and nothing else is taken (sslQuorum without portUnification)")]
     Plain,
-    /// What is connected to has a name that no certificate can be for.
+    /// The requested host has a name for which no certificate can be issued.
     #[error("no TLS: no certificate can be for the host {0:?}")]
     Name(String),
 }
 
-/// The certificates of a server as a member of its ensemble, and its rules.
+/// The certificates of a server as a member of its ensemble, and the rules for TLS.
 #[derive(Debug)]
 pub struct PeerPort {
     port: Port,
@@ -65,24 +67,25 @@ pub struct PeerPort {
 }
 
 impl PeerPort {
-    /// Reads the files, and says which certificate this server has.
+    /// Reads the files and logs which certificate this server has.
     ///
     /// # Panics
-    /// With files that are not for both directions.
+    /// The files are not for both directions.
     ///
     /// # Errors
-    /// One sentence with the file, what is wrong and what helps.
+    /// One sentence with the file, the error and the remedy.
     pub fn new(files: PortFiles, rules: PeerRules) -> Result<Self, PortError> {
         assert!(files.dials, "a member connects to others and is connected to");
         Ok(Self { port: Port::new("TLS between servers", files)?, rules })
     }
 
-    /// Its certificates.
+    /// The server's certificates.
     pub fn port(&self) -> &Port {
         &self.port
     }
 
-    /// Does the handshake of a connection that came in, if it has one. `hosts` are those of the members.
+    /// Does the TLS handshake of an incoming connection, if it starts one. `hosts`: the hosts of
+    /// the members.
     ///
     /// # Errors
     /// The connection cannot be used.
@@ -92,7 +95,7 @@ impl PeerPort {
         hosts: &[String],
     ) -> Result<PeerStream, PeerError> {
         let patience = self.rules.detection_time;
-        // A server that must begin TLS is told from one that does not as soon as it says something.
+        // The first bytes show whether the other server starts TLS.
         let begins = if self.rules.accepts_plain {
             sort(&socket, patience).await?
         } else {
@@ -116,7 +119,7 @@ impl PeerPort {
         Ok(PeerStream::secured(TlsStream::Server(stream), peer, certificate))
     }
 
-    /// Does the handshake of a connection to a host, if it is to have one.
+    /// Does the TLS handshake of an outgoing connection to a host, if outgoing connections use TLS.
     ///
     /// # Errors
     /// The connection cannot be used.
@@ -140,7 +143,7 @@ impl PeerPort {
     }
 }
 
-/// Waits for the first bytes of a connection, and tells what they begin.
+/// Waits for the first bytes of a connection, and detects TLS.
 pub(crate) async fn first(socket: &TcpStream) -> io::Result<Begins> {
     if socket.peek(&mut [0]).await? == 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());
@@ -148,7 +151,7 @@ pub(crate) async fn first(socket: &TcpStream) -> io::Result<Begins> {
     sort(socket, REST_OF_HEADER).await
 }
 
-/// What the certificate at the head of a chain says, if there is one.
+/// The identity in the first certificate of a chain, if there is one.
 pub(crate) fn certificate(
     chain: Option<&[rustls::pki_types::CertificateDer<'_>]>,
 ) -> Result<Option<Facts>, NotACertificate> {

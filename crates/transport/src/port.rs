@@ -1,4 +1,4 @@
-//! The certificates of a port, read anew when their files change.
+//! The certificates of a port, reloaded when their files change.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,23 +10,23 @@ use tracing::{info, warn};
 use zebu_auth::certificate::Facts;
 use zebu_auth::tls::{FileStates, PortError, PortFiles};
 
-/// How often the files are looked at.
+/// Interval of the checks for changed files.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How often a certificate is told of that expires soon or has expired.
+/// Interval of the warnings about a certificate that expires soon or has expired.
 const TELL_EVERY: SignedDuration = SignedDuration::from_hours(12);
-/// What soon is.
+/// The time before its end at which a certificate counts as expiring soon.
 pub const EXPIRES_SOON: SignedDuration = SignedDuration::from_hours(30 * 24);
 
-/// A port's TLS.
+/// The TLS settings of a port.
 #[derive(Debug)]
 pub struct Port {
-    /// What its lines in the log begin with.
+    /// The prefix of its log lines.
     name: &'static str,
     files: PortFiles,
     now: RwLock<Arc<Now>>,
 }
 
-/// What new connections get.
+/// The settings for new connections.
 #[derive(Debug)]
 struct Now {
     server: Arc<ServerConfig>,
@@ -44,10 +44,11 @@ impl Now {
 }
 
 impl Port {
-    /// Reads the files, and says which certificate the port has. `name` is what its lines in the log begin with.
+    /// Reads the files and logs which certificate the port has. `name`: the prefix of its log
+    /// lines.
     ///
     /// # Errors
-    /// One sentence with the file, what is wrong and what helps.
+    /// One sentence with the file, the error and the remedy.
     pub fn new(name: &'static str, files: PortFiles) -> Result<Self, PortError> {
         let now = Now::read(&files)?;
         let port = Self { name, files, now: RwLock::new(Arc::new(now)) };
@@ -55,27 +56,27 @@ impl Port {
         Ok(port)
     }
 
-    /// For the next connection that comes in.
+    /// The settings for the next incoming connection.
     pub fn config(&self) -> Arc<ServerConfig> {
         self.now.read().server.clone()
     }
 
-    /// For the next connection that is made.
+    /// The settings for the next outgoing connection.
     ///
     /// # Panics
-    /// With files of a port that makes none.
+    /// The port's files are not for outgoing connections.
     pub fn client(&self) -> Arc<ClientConfig> {
         self.now.read().client.clone().expect("files for both directions")
     }
 
-    /// When the first of its certificates expires: its own, or one of those that are trusted.
+    /// The earliest end of its own and its trusted certificates.
     pub fn expires(&self) -> Timestamp {
         let now = self.now.read().clone();
         let trusted = now.trusted.iter().map(|facts| facts.not_after);
         trusted.fold(now.own.not_after, Timestamp::min)
     }
 
-    /// Seconds until then; negative when it has passed.
+    /// Seconds until the earliest end; negative if it has passed.
     pub fn seconds_left(&self) -> i64 {
         Timestamp::now().duration_until(self.expires()).as_secs()
     }
@@ -86,7 +87,7 @@ impl Port {
         info!("{}: {what}certificate {subject}, valid until {not_after}", self.name);
     }
 
-    /// Says which certificates expire soon, or have expired.
+    /// Logs which certificates expire soon or have expired.
     fn tell_expiry(&self) {
         let now = self.now.read().clone();
         let at = Timestamp::now();
@@ -102,8 +103,9 @@ impl Port {
         }
     }
 
-    /// Tells of certificates that expire and, where `reload` is set, reads the files anew when they have changed and stay
-    /// as they are for a second. It never ends. Files that cannot be used change nothing, and are told of once.
+    /// Warns about certificates that expire. If `reload` is set, also reloads the files when they
+    /// have changed and then stay the same for a second. This never ends. Invalid files change
+    /// nothing and are reported once.
     pub async fn watch(&self, reload: bool) {
         let mut read = self.files.state();
         let mut seen = read.clone();
@@ -123,7 +125,7 @@ impl Port {
 
     fn look(&self, read: &mut FileStates, seen: &mut FileStates) {
         let state = self.files.state();
-        // Somebody is at it: half a store is none.
+        // The files are still changing: an incomplete store must not be used.
         let settles = std::mem::replace(seen, state.clone()) == state;
         if !settles || state == *read {
             return;

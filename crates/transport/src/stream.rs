@@ -1,4 +1,4 @@
-//! A connection that may have TLS: reads and writes that never wait.
+//! A connection with or without TLS: reads and writes without blocking.
 
 use std::cell::RefCell;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
@@ -8,17 +8,17 @@ use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-/// Bytes read from a socket at once.
+/// Size of one read from a socket.
 const READ_BYTES: usize = 64 << 10;
 
 thread_local! {
-    /// Where bytes arrive.
+    /// Buffer for received bytes.
     static READ_BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-    /// Where they are readable.
+    /// Buffer for decrypted bytes.
     static PLAIN_BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A connection that no runtime has: on its way to the one that is to serve it.
+/// A connection between two runtimes: no runtime owns it.
 #[derive(Debug)]
 pub struct Parked {
     socket: std::net::TcpStream,
@@ -35,10 +35,10 @@ impl Parked {
         Self { socket, tls: Some(Box::new(tls)) }
     }
 
-    /// Gives it to the runtime of this thread.
+    /// Registers it with this thread's runtime.
     ///
     /// # Errors
-    /// The runtime cannot wait for it.
+    /// The runtime refuses the socket.
     pub fn resume(self) -> io::Result<Stream> {
         Ok(Stream { socket: TcpStream::from_std(self.socket)?, tls: self.tls })
     }
@@ -52,43 +52,45 @@ pub struct Stream {
 }
 
 impl From<TcpStream> for Stream {
-    /// Without TLS.
+    /// A connection without TLS.
     fn from(socket: TcpStream) -> Self {
         Self { socket, tls: None }
     }
 }
 
 impl Stream {
-    /// Takes it from the runtime.
+    /// Removes it from the runtime.
     ///
     /// # Errors
-    /// The runtime cannot let go of it.
+    /// The runtime cannot release the socket.
     pub fn park(self) -> io::Result<Parked> {
         Ok(Parked { socket: self.socket.into_std()?, tls: self.tls })
     }
 
-    /// The socket, to wait for.
+    /// The socket, for its owner to wait on.
     pub fn socket(&self) -> &TcpStream {
         &self.socket
     }
 
-    /// Whether it has TLS.
+    /// Whether the connection uses TLS.
     pub fn is_secure(&self) -> bool {
         self.tls.is_some()
     }
 
-    /// Whether something that was taken by [`Stream::try_write`] waits for room in the socket.
+    /// Whether bytes accepted by [`Stream::try_write`] wait for room in the socket.
     pub fn has_unsent(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
 
-    /// Takes as many of the bytes as there is room for; how many. [`Stream::flush`] sends the last of them.
+    /// Accepts as many bytes as there is room for, and returns their number. [`Stream::flush`]
+    /// sends the last of them.
     ///
     /// # Errors
-    /// `WouldBlock`: none, until the socket is writable. Otherwise the connection is over.
+    /// `WouldBlock`: no byte was accepted; wait until the socket is writable. Any other error ends
+    /// the connection.
     pub fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else { return self.socket.try_write(bytes) };
-        // What is behind in the socket bounds what is encrypted ahead of it.
+        // Bytes that the socket has not taken yet limit how much is encrypted in advance.
         send(tls, &self.socket)?;
         if tls.wants_write() {
             return Err(ErrorKind::WouldBlock.into());
@@ -98,10 +100,10 @@ impl Stream {
         Ok(count)
     }
 
-    /// Sends what was taken, as far as there is room in the socket.
+    /// Sends accepted bytes, as far as there is room in the socket.
     ///
     /// # Errors
-    /// The connection is over.
+    /// The connection has ended.
     pub fn flush(&mut self) -> io::Result<()> {
         match &mut self.tls {
             Some(tls) => send(tls, &self.socket),
@@ -109,25 +111,25 @@ impl Stream {
         }
     }
 
-    /// Says that nothing follows. What is unsent still is to be flushed.
+    /// Ends the writing direction. Unsent bytes must still be flushed.
     pub fn finish(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
         }
     }
 
-    /// Reads what has come, up to 64 KiB, and has `take` take it; false when nothing follows any more.
+    /// Reads up to 64 KiB and passes the bytes to `take`. Returns false at the end of the stream.
     ///
-    /// `take` is called once, if need be with nothing.
+    /// `take` is called once, possibly with no bytes.
     ///
     /// # Errors
-    /// The connection is over. A peer that breaks TLS has been told so.
+    /// The connection has ended. A peer that violates TLS was informed.
     pub fn read(&mut self, take: impl FnOnce(&[u8])) -> io::Result<bool> {
         READ_BUFFER.with_borrow_mut(|buffer| {
             buffer.resize(READ_BYTES, 0);
             let mut count = 0;
-            // A read that does not fill its buffer has taken everything: the next one, which would only
-            // say so, is spared by saying it ourselves.
+            // A read that does not fill its buffer has emptied the socket. So the next read, which
+            // would only return `WouldBlock`, is skipped.
             let read = self.socket.try_io(Interest::READABLE, || {
                 count = (&*SockRef::from(&self.socket)).read(buffer)?;
                 if (1..READ_BYTES).contains(&count) {
@@ -153,7 +155,7 @@ impl Stream {
                         take(plain);
                         open
                     });
-                    // An alert, an answer to a new key.
+                    // For example an alert, or the answer to a key update.
                     send(tls, &self.socket)?;
                     Ok(open? && goes_on)
                 }
@@ -161,10 +163,11 @@ impl Stream {
         })
     }
 
-    /// What came together with the end of the handshake; to be asked for before the socket is waited for.
+    /// Returns the bytes that arrived together with the end of the handshake. Call it before
+    /// waiting for the socket.
     ///
     /// # Errors
-    /// The connection is over.
+    /// The connection has ended.
     pub fn early(&mut self, take: impl FnOnce(&[u8])) -> io::Result<()> {
         let Some(tls) = &mut self.tls else { return Ok(()) };
         PLAIN_BUFFER.with_borrow_mut(|plain| {
@@ -178,7 +181,7 @@ impl Stream {
     }
 }
 
-/// Adds the content of records to `plain`; false when the peer has said that nothing follows.
+/// Appends the content of received records to `plain`. Returns false at the end of the stream.
 fn decrypt(tls: &mut ServerConnection, mut bytes: &[u8], plain: &mut Vec<u8>) -> io::Result<bool> {
     loop {
         let state = tls
@@ -211,7 +214,7 @@ fn send(tls: &mut ServerConnection, socket: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Where records go: several in one call of the system.
+/// Sends several records in one system call.
 struct Socket<'s>(&'s TcpStream);
 
 impl Write for Socket<'_> {

@@ -1,6 +1,7 @@
-//! Requests whose answer goes to a function of the program's.
+//! Requests whose answer goes to a function of the program.
 //!
-//! A call returns 0 when its function will be called, exactly once. Otherwise it returns why not.
+//! If a call returns 0, its function will be called exactly once. Otherwise the call returns an
+//! error code.
 
 use std::borrow::Cow;
 use std::ffi::{c_char, c_int, c_void};
@@ -22,10 +23,10 @@ use crate::records::ACL_vector;
 use crate::request::{self, Create, Refused, bad, create_op};
 use crate::watchers::{Watcher, WatcherFn, Watching};
 
-/// The znode of the ensemble's configuration: it is beside every chroot.
+/// The znode of the ensemble's configuration, which no chroot applies to.
 pub(super) const CONFIG: &str = "/zookeeper/config";
 
-/// A watcher that a call names: one of its own, or that of the handle.
+/// The watcher of a call: its own, or the handle's.
 #[derive(Clone, Copy)]
 pub(super) enum Who {
     Nobody,
@@ -34,12 +35,12 @@ pub(super) enum Who {
 }
 
 impl Who {
-    /// As the functions with a flag have it.
+    /// From the `watch` flag of a function.
     pub(super) fn flag(watch: c_int) -> Self {
         if watch != 0 { Self::Handle } else { Self::Nobody }
     }
 
-    /// As the functions with a watcher have it.
+    /// From the watcher argument of a function.
     pub(super) fn of(call: Option<WatcherFn>, context: *mut c_void) -> Self {
         call.map_or(Self::Nobody, |call| Self::Other(Watcher { call, context }))
     }
@@ -53,7 +54,7 @@ impl Who {
     }
 }
 
-/// A request that makes sense.
+/// A valid request.
 pub(super) struct Request {
     pub(super) frame: Frame,
     pub(super) who: Who,
@@ -62,15 +63,16 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// One that leaves no watch.
+    /// A request that sets no watch.
     fn plain(op: OpCode, write: impl FnOnce(&mut Encoder<'_>)) -> Self {
         let frame = Frame::new(op, write);
         Self { frame, who: Who::Nobody, kind: WatchKind::Data, path: "".into() }
     }
 
-    /// A read that may leave one.
+    /// A read that may set a watch.
     fn read(op: OpCode, path: &str, who: Who, kind: WatchKind) -> Self {
-        // A handle without a watcher has nobody to be told of anything, and still leaves the watch, as in the C client.
+        // A handle without a watcher has no function to call, but the watch is set nevertheless, as
+        // in the C client.
         let frame = Frame::new(op, |out| {
             out.text(path);
             out.boolean(!matches!(who, Who::Nobody));
@@ -87,13 +89,13 @@ impl Request {
     }
 }
 
-/// The handle that C's caller gives, if it can be used; else a code.
+/// The handle that the program passed, or an error code if it cannot be used.
 pub(super) fn of(zh: *const Handle) -> Result<Arc<Handle>, c_int> {
-    // SAFETY: C's caller gives a handle that is not closed, or null.
+    // SAFETY: the C caller passes a handle that is not closed, or null.
     unsafe { Handle::usable(zh) }
 }
 
-/// Makes a request and sends it; its answer goes to a function, if there is one.
+/// Builds a request and sends it. The answer goes to the function, if there is one.
 pub(super) fn send(
     zh: *const Handle,
     name: &'static str,
@@ -113,14 +115,14 @@ pub(super) fn send(
     handle.act(false, |driver| request.submit(driver, waiter))
 }
 
-// Requests, whoever waits for their answers.
+// Builders of requests, shared by asynchronous and synchronous functions.
 
-/// A path as the server calls it.
+/// The server's form of a path.
 ///
 /// # Safety
-/// The pointer is null, or leads to a text.
+/// The pointer is null, or points to a zero-terminated text.
 unsafe fn path<'a>(handle: &Handle, path: *const c_char) -> Result<Cow<'a, str>, Refused> {
-    // SAFETY: the caller promises it.
+    // SAFETY: guaranteed by the caller.
     unsafe { request::path(path, handle.chroot()) }
 }
 
@@ -134,10 +136,10 @@ pub(super) struct CreateArguments {
 }
 
 impl CreateArguments {
-    /// `plain`: the opcode where the mode has none of its own.
+    /// `plain`: the opcode for modes without an opcode of their own.
     pub(super) fn request(&self, handle: &Handle, plain: OpCode) -> Result<Request, Refused> {
         let Self { path, data, length, acl, mode, ttl } = *self;
-        // SAFETY: C's caller gives what `zookeeper.h` says.
+        // SAFETY: the C caller passes what `zookeeper.h` says.
         let create = unsafe { Create::new(handle.chroot(), path, data, length, acl, mode, ttl) }?;
         let op = create_op(mode, plain);
         // SAFETY: as above.
@@ -150,7 +152,7 @@ pub(super) fn delete(
     at: *const c_char,
     version: c_int,
 ) -> Result<Request, Refused> {
-    // SAFETY: C's caller gives a text, or null.
+    // SAFETY: the C caller passes a text, or null.
     let path = unsafe { path(handle, at) }?;
     Ok(Request::plain(OpCode::DELETE, |out| {
         out.text(&path);
@@ -164,7 +166,7 @@ pub(super) fn read(
     at: *const c_char,
     who: Who,
 ) -> Result<Request, Refused> {
-    // SAFETY: C's caller gives a text, or null.
+    // SAFETY: the C caller passes a text, or null.
     let path = unsafe { path(handle, at) }?;
     let kind = match op {
         OpCode::EXISTS => WatchKind::Exist,
@@ -185,7 +187,7 @@ pub(super) fn set(
     length: c_int,
     version: c_int,
 ) -> Result<Request, Refused> {
-    // SAFETY: C's caller gives a text and so many bytes, or null.
+    // SAFETY: the C caller passes pointers that are valid for the given lengths, or null.
     let (path, data) = unsafe { (path(handle, at)?, request::data(bytes, length)?) };
     Ok(Request::plain(OpCode::SET_DATA, |out| {
         out.text(&path);
@@ -195,13 +197,13 @@ pub(super) fn set(
 }
 
 pub(super) fn sync(handle: &Handle, at: *const c_char) -> Result<Request, Refused> {
-    // SAFETY: C's caller gives a text, or null.
+    // SAFETY: the C caller passes a text, or null.
     let path = unsafe { path(handle, at) }?;
     Ok(Request::plain(OpCode::SYNC, |out| out.text(&path)))
 }
 
 pub(super) fn get_acl(handle: &Handle, at: *const c_char) -> Result<Request, Refused> {
-    // SAFETY: C's caller gives a text, or null.
+    // SAFETY: the C caller passes a text, or null.
     let path = unsafe { path(handle, at) }?;
     Ok(Request::plain(OpCode::GET_ACL, |out| out.text(&path)))
 }
@@ -212,7 +214,7 @@ pub(super) fn set_acl(
     version: c_int,
     acl: *const ACL_vector,
 ) -> Result<Request, Refused> {
-    // SAFETY: C's caller gives a text and a vector, or null.
+    // SAFETY: the C caller passes a text and a vector, or null.
     let (path, acl) = unsafe { (path(handle, at)?, request::acl(acl)) };
     Ok(Request::plain(OpCode::SET_ACL, |out| {
         out.text(&path);
@@ -230,7 +232,7 @@ pub(super) fn reconfig(
 ) -> Result<Request, Refused> {
     let list = |text: *const c_char, what| match text.is_null() {
         true => Ok(None),
-        // SAFETY: C's caller gives a text, or null.
+        // SAFETY: the C caller passes a text, or null.
         false => unsafe { request::text(text, what) }.map(Some),
     };
     let joining = list(joining, "the list of joining servers")?;
@@ -254,13 +256,13 @@ pub(super) fn multi(
     if number > 0 && (ops.is_null() || results.is_null()) {
         return Err(bad("operations or results are NULL"));
     }
-    // SAFETY: C's caller gives so many operations and as many results.
+    // SAFETY: the C caller passes `count` operations and as many results.
     let bytes = unsafe { multi::encode(memory::slice(ops, count), results, handle.chroot()) }?;
     let request = Request::plain(OpCode::MULTI, |out| out.raw(&bytes));
     Ok((request, Multi { results, count: number }))
 }
 
-// The functions.
+// The exported functions.
 
 macro_rules! create {
     ($name:ident, $plain:ident, $function:ident($type:ty) $(, $ttl:ident)?) => {
@@ -307,7 +309,7 @@ extern "C" fn zoo_adelete(
     })
 }
 
-/// A read with a flag for the watcher of the handle, and the same with a watcher of its own.
+/// Defines each read twice: with a flag for the handle's watcher, and with a watcher of its own.
 macro_rules! reads {
     ($($flagged:ident, $watched:ident, $op:ident, $function:ident($type:ty);)*) => {
         $(
@@ -350,7 +352,7 @@ reads! {
     zoo_aget_children2, zoo_awget_children2, GET_CHILDREN2, StringsStat(StringsStatFn);
 }
 
-/// The ensemble's configuration.
+/// Reads the ensemble's configuration.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_agetconfig(
     zh: *const Handle,
@@ -363,7 +365,7 @@ extern "C" fn zoo_agetconfig(
     })
 }
 
-/// The ensemble's configuration, with a watcher of its own.
+/// Reads the ensemble's configuration, with a watcher of its own.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_awgetconfig(
     zh: *const Handle,
@@ -409,7 +411,7 @@ extern "C" fn zoo_aset(
     })
 }
 
-/// Waits for the leader's changes. The C client has it under this name, too.
+/// Waits until the server has applied the leader's changes. The C client also exports this name.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_async(
     zh: *const Handle,
@@ -420,7 +422,7 @@ extern "C" fn zoo_async(
     send(zh, "zoo_async", completion.map(Function::String), data, |handle| sync(handle, path))
 }
 
-/// The ACL of a znode.
+/// Reads the ACL of a znode.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_aget_acl(
     zh: *const Handle,
@@ -446,7 +448,7 @@ extern "C" fn zoo_aset_acl(
     })
 }
 
-/// Several operations, all or none of which are done.
+/// Executes several operations: all of them, or none.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_amulti(
     zh: *const Handle,
@@ -471,7 +473,7 @@ extern "C" fn zoo_amulti(
     handle.act(false, |driver| request.submit(driver, waiter))
 }
 
-/// Presents credentials, now and on every connection to come.
+/// Sends credentials, now and on every later connection.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_add_auth(
     zh: *const Handle,
@@ -485,7 +487,7 @@ extern "C" fn zoo_add_auth(
         Ok(handle) => handle,
         Err(code) => return code,
     };
-    // SAFETY: C's caller gives a text and so many bytes, or null.
+    // SAFETY: the C caller passes pointers that are valid for the given lengths, or null.
     let read = unsafe {
         request::text(scheme, "scheme")
             .and_then(|scheme| Ok((scheme, request::data(bytes, length)?)))
@@ -497,7 +499,7 @@ extern "C" fn zoo_add_auth(
     let waiter = Waiter::of(completion.map(Function::Void), data);
     parking_lot::lock_api::RawMutex::lock(handle.auth_lock());
     let code = handle.act(false, |driver| driver.authenticate(scheme, auth, waiter));
-    // SAFETY: it was locked above.
+    // SAFETY: this function locked it above.
     unsafe { parking_lot::lock_api::RawMutex::unlock(handle.auth_lock()) };
     code
 }

@@ -1,4 +1,4 @@
-//! Watches that last until they are removed, which the C client does not have: their names begin with `zebu_`.
+//! Persistent watches, which the C client does not have. The functions' names begin with `zebu_`.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -12,7 +12,7 @@ use crate::watchers::WatcherFn;
 
 use super::asynchronous::{Request, Who, of, send};
 
-/// The request for such a watch.
+/// Builds the request for a persistent watch.
 fn request(
     handle: &Handle,
     path: *const c_char,
@@ -28,7 +28,7 @@ fn request(
     if watcher.is_none() {
         return Err(bad("the watcher is NULL"));
     }
-    // SAFETY: C's caller gives a text, or null.
+    // SAFETY: the C caller passes a text, or null.
     let path = unsafe { request::path(path, handle.chroot()) }?;
     let frame = Frame::new(OpCode::ADD_WATCH, |out| {
         out.text(&path);
@@ -37,7 +37,7 @@ fn request(
     Ok(Request { frame, who: Who::of(watcher, context), kind, path: path.as_ref().into() })
 }
 
-/// Leaves a watch on a znode, or on all of a subtree, that lasts until it is removed.
+/// Sets a persistent watch on a znode, or on a whole subtree.
 #[unsafe(no_mangle)]
 extern "C" fn zebu_aadd_watch(
     zh: *const Handle,
@@ -53,7 +53,7 @@ extern "C" fn zebu_aadd_watch(
     })
 }
 
-/// The same, and waits for the answer.
+/// As above, and waits for the answer.
 #[unsafe(no_mangle)]
 extern "C" fn zebu_add_watch(
     zh: *const Handle,

@@ -1,4 +1,4 @@
-//! What a program can see of a handle, and the little it can change there.
+//! Properties of a handle that a program can read or set.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::memory;
 use crate::request::bad;
 use crate::watchers::WatcherFn;
 
-/// The handle that C's caller gives, if it can be used.
+/// The handle that the program passed; `None` if it cannot be used.
 fn of(zh: *const Handle) -> Option<Arc<Handle>> {
-    // SAFETY: C's caller gives a handle that is not closed, or null.
+    // SAFETY: the C caller passes a handle that is not closed, or null.
     unsafe { Handle::usable(zh) }.ok()
 }
 
-/// How the session stands; 0 without a handle, not connected in a child of a fork.
+/// The state of the session: 0 without a handle, not connected in the child of a fork.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_state(zh: *const Handle) -> c_int {
     match of(zh) {
@@ -32,20 +32,20 @@ extern "C" fn zoo_state(zh: *const Handle) -> c_int {
     }
 }
 
-/// Whether the session is over for good: a code then, else 0.
+/// An error code if the session has ended, otherwise 0.
 #[unsafe(no_mangle)]
 extern "C" fn is_unrecoverable(zh: *const Handle) -> c_int {
     let is_over = of(zh).is_none_or(|handle| handle.driver().is_unrecoverable());
     if is_over { errors::INVALID_STATE } else { errors::OK }
 }
 
-/// The session and its password; zeros before there is one.
+/// The session's id and password; zeros before the session is established.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_client_id(zh: *const Handle) -> *const ClientId {
     of(zh).map_or(std::ptr::null(), |handle| handle.shown_id())
 }
 
-/// The session timeout in milliseconds: as settled with the server, before that as wished.
+/// The session timeout in milliseconds: the negotiated one, or the requested one before that.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_recv_timeout(zh: *const Handle) -> c_int {
     let timeout = of(zh).map_or(Duration::ZERO, |handle| handle.driver().session().timeout());
@@ -66,20 +66,20 @@ extern "C" fn zoo_set_context(zh: *const Handle, context: *mut c_void) {
     }
 }
 
-/// Sets the watcher of the handle. Returns the one before.
+/// Sets the watcher of the handle. Returns the previous one.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_set_watcher(zh: *const Handle, watcher: Option<WatcherFn>) -> Option<WatcherFn> {
     let handle = of(zh)?;
     std::mem::replace(&mut handle.driver().function, watcher)
 }
 
-/// The function for the lines of the handle's log.
+/// The function for the handle's log lines.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_get_log_callback(zh: *const Handle) -> log::Callback {
     of(zh)?.log_callback()
 }
 
-/// Sets the function for the lines of the handle's log.
+/// Sets the function for the handle's log lines.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_set_log_callback(zh: *const Handle, callback: log::Callback) {
     if let Some(handle) = of(zh) {
@@ -87,7 +87,7 @@ extern "C" fn zoo_set_log_callback(zh: *const Handle, callback: log::Callback) {
     }
 }
 
-/// The address of the server that the handle is connected to; null when it is not.
+/// The address of the server to which the handle is connected; null without a connection.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn zookeeper_get_connected_host(
     zh: *const Handle,
@@ -103,7 +103,7 @@ unsafe extern "C" fn zookeeper_get_connected_host(
     }
     let peer = driver.wire().and_then(|wire| SockRef::from(wire.stream()).peer_addr().ok());
     let Some(peer) = peer else { return std::ptr::null_mut() };
-    // SAFETY: C's caller gives room for as many bytes as it says; no more are copied.
+    // SAFETY: the C caller passes a buffer of the given length; no more bytes are copied.
     unsafe {
         let count = peer.len().min(*length);
         std::ptr::copy_nonoverlapping(
@@ -116,13 +116,13 @@ unsafe extern "C" fn zookeeper_get_connected_host(
     address
 }
 
-/// The server that is, or was last, connected to, as address and port.
+/// The address and port of the current server, or of the last one.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_get_current_server(zh: *const Handle) -> *const c_char {
     of(zh).map_or(std::ptr::null(), |handle| handle.shown_server())
 }
 
-/// Goes on to the next server, which is used when a connection is needed.
+/// Selects the next server for the next connection.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_cycle_next_server(zh: *const Handle) {
     if let Some(handle) = of(zh) {
@@ -130,11 +130,12 @@ extern "C" fn zoo_cycle_next_server(zh: *const Handle) {
     }
 }
 
-/// Replaces the servers. The connection moves to another one when its server is gone, or when that spreads clients evenly.
+/// Replaces the list of servers. The connection moves to another server if its own is not in the
+/// list, or if that balances the clients.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn zoo_set_servers(zh: *const Handle, text: *const c_char) -> c_int {
     let Some(handle) = of(zh) else { return errors::BAD_ARGUMENTS };
-    // SAFETY: C's caller gives a text, or null.
+    // SAFETY: the C caller passes a text, or null.
     let Some(text) = (unsafe { memory::text(text) }) else {
         return handle.refuse("zoo_set_servers", bad("the connect string is NULL"));
     };
@@ -156,7 +157,8 @@ unsafe extern "C" fn zoo_set_servers(zh: *const Handle, text: *const c_char) -> 
     })
 }
 
-/// Sets for how many milliseconds resolved addresses are believed; 0 for not at all, −1 for ever.
+/// Sets how many milliseconds resolved addresses are used: 0: resolve again each time, −1: never
+/// again.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_set_servers_resolution_delay(zh: *const Handle, delay_ms: c_int) -> c_int {
     let Some(handle) = of(zh) else { return errors::BAD_ARGUMENTS };
@@ -174,7 +176,7 @@ extern "C" fn zoo_set_servers_resolution_delay(zh: *const Handle, delay_ms: c_in
     errors::OK
 }
 
-/// Holds back `zoo_add_auth` of other threads until `zoo_unlock_auth`.
+/// Blocks `zoo_add_auth` in other threads until `zoo_unlock_auth`.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_lock_auth(zh: *const Handle) -> c_int {
     let Some(handle) = of(zh) else { return errors::BAD_ARGUMENTS };
@@ -182,12 +184,12 @@ extern "C" fn zoo_lock_auth(zh: *const Handle) -> c_int {
     errors::OK
 }
 
-/// Ends what `zoo_lock_auth` began.
+/// Ends the effect of `zoo_lock_auth`.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_unlock_auth(zh: *const Handle) -> c_int {
     let Some(handle) = of(zh) else { return errors::BAD_ARGUMENTS };
     if handle.auth_lock().is_locked() {
-        // SAFETY: whoever calls this has locked it.
+        // SAFETY: the caller has locked it.
         unsafe { handle.auth_lock().unlock() };
     }
     errors::OK

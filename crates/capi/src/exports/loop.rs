@@ -1,4 +1,4 @@
-//! The program's own loop: what to wait for, and what has happened.
+//! The program's own event loop: what to wait for, and what has happened.
 
 use std::ffi::c_int;
 
@@ -8,7 +8,8 @@ use crate::handle::Handle;
 const WRITE: c_int = 1;
 const READ: c_int = 2;
 
-/// Says which descriptor to wait for, for what, and how long at most; the descriptor is −1 without a connection.
+/// Returns the descriptor to wait for, the events, and the maximum time. The descriptor is −1
+/// without a connection.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn zookeeper_interest(
     zh: *const Handle,
@@ -16,7 +17,7 @@ unsafe extern "C" fn zookeeper_interest(
     interest: *mut c_int,
     wait: *mut libc::timeval,
 ) -> c_int {
-    // SAFETY: C's caller gives a handle, or null.
+    // SAFETY: the C caller passes a handle, or null.
     let handle = match unsafe { Handle::usable(zh) } {
         Ok(handle) => handle,
         Err(code) => return code,
@@ -24,7 +25,7 @@ unsafe extern "C" fn zookeeper_interest(
     if fd.is_null() || interest.is_null() || wait.is_null() {
         return errors::BAD_ARGUMENTS;
     }
-    // SAFETY: C's caller gives room for them.
+    // SAFETY: the C caller passes room for them.
     unsafe {
         fd.write(-1);
         interest.write(0);
@@ -35,7 +36,7 @@ unsafe extern "C" fn zookeeper_interest(
     }
     let wanted = handle.interest();
     let waiting = if wanted.is_writing { READ | WRITE } else { READ };
-    // Rounded up to a millisecond, so that what is due is due after it.
+    // Rounded up to a millisecond, so that the timer has expired after the wait.
     let wait_ms = wanted.wait.as_micros().div_ceil(1000);
     let (seconds, rest) = match handle.has_to_tell() {
         true => (0, 0),
@@ -53,10 +54,10 @@ unsafe extern "C" fn zookeeper_interest(
     errors::OK
 }
 
-/// Reads and writes what the descriptor is ready for, and calls the functions of whoever is told something.
+/// Reads and writes as the descriptor permits, and calls the program's functions.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn zookeeper_process(zh: *const Handle, events: c_int) -> c_int {
-    // SAFETY: C's caller gives a handle, or null.
+    // SAFETY: the C caller passes a handle, or null.
     let handle = match unsafe { Handle::usable(zh) } {
         Ok(handle) => handle,
         Err(code) => return code,

@@ -1,4 +1,4 @@
-//! Handles begin and end here.
+//! Creates and closes handles.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
@@ -15,21 +15,21 @@ use crate::log::{self, Level, Line};
 use crate::memory;
 use crate::watchers::WatcherFn;
 
-/// `ZOO_READONLY`: a server that only reads will do for a while.
+/// `ZOO_READONLY`: a read-only server is acceptable for a while.
 const READONLY: c_int = 1;
-/// `ZOO_NO_LOG_CLIENTENV`: says nothing about the machine.
+/// `ZOO_NO_LOG_CLIENTENV`: do not log the environment.
 const QUIET: c_int = 2;
 
 #[cfg(not(test))]
 unsafe extern "C" {
-    /// Which of the two libraries this is: `c/flavour.c`.
+    /// Which of the two libraries this is; defined in `c/flavour.c`.
     safe static zebu_is_threaded: c_int;
 }
 #[cfg(test)]
 #[allow(non_upper_case_globals, reason = "the name is that of the variable in C")]
 static zebu_is_threaded: c_int = 1;
 
-/// What a handle is made of.
+/// The arguments for a new handle.
 struct Opening {
     host: *const c_char,
     watcher: Option<WatcherFn>,
@@ -41,10 +41,11 @@ struct Opening {
 }
 
 impl Opening {
-    /// Null when the arguments are wrong or no server has an address; `errno` and the log say why.
+    /// Returns null if the arguments are invalid or no server's name can be resolved. `errno` and
+    /// the log give the reason.
     ///
     /// # Safety
-    /// The pointers are null, or lead to what `zookeeper.h` says.
+    /// The pointers are null, or valid in the sense of `zookeeper.h`.
     unsafe fn open(self) -> *const Handle {
         let say = |level, text| {
             if log::is_on(level) {
@@ -57,7 +58,7 @@ impl Opening {
             errors::set_errno(errno);
             std::ptr::null()
         };
-        // SAFETY: the caller promises it.
+        // SAFETY: guaranteed by the caller.
         let Some(text) = (unsafe { memory::text(self.host) }) else {
             return fail(libc::EINVAL, "the connect string is NULL".to_owned());
         };
@@ -77,7 +78,7 @@ impl Opening {
         if found.is_empty() {
             return fail(libc::ENOENT, format!("no server of {text:?} has an address"));
         }
-        // SAFETY: the caller promises it.
+        // SAFETY: guaranteed by the caller.
         let resume = unsafe { self.id.as_ref() }.filter(|id| id.id != 0);
         if self.flags & QUIET == 0 {
             let version = env!("CARGO_PKG_VERSION");
@@ -101,7 +102,7 @@ impl Opening {
             read_only: self.flags & READONLY != 0,
             resume: resume.map(|id| Ticket { id: SessionId(id.id), password: id.password }),
             connection_wait: timeout,
-            // As in the C client, servers decide what is too large.
+            // As in the C client, only servers limit the size of requests.
             request_bytes_max: i32::MAX as usize,
             pending_max: usize::MAX,
             seed: hosts::random(),
@@ -119,7 +120,7 @@ impl Opening {
     }
 }
 
-/// A handle for a session that begins in the background.
+/// Creates a handle. Its session is established in the background.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn zookeeper_init(
     host: *const c_char,
@@ -130,11 +131,11 @@ unsafe extern "C" fn zookeeper_init(
     flags: c_int,
 ) -> *const Handle {
     let opening = Opening { host, watcher, timeout_ms, id, context, flags, callback: None };
-    // SAFETY: C's caller gives what `zookeeper.h` says.
+    // SAFETY: the C caller passes what `zookeeper.h` says.
     unsafe { opening.open() }
 }
 
-/// The same, with a function for the lines of its log.
+/// As above, with a function for log lines.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn zookeeper_init2(
     host: *const c_char,
@@ -146,43 +147,45 @@ unsafe extern "C" fn zookeeper_init2(
     callback: log::Callback,
 ) -> *const Handle {
     let opening = Opening { host, watcher, timeout_ms, id, context, flags, callback };
-    // SAFETY: C's caller gives what `zookeeper.h` says.
+    // SAFETY: the C caller passes what `zookeeper.h` says.
     unsafe { opening.open() }
 }
 
-/// Ends the session and frees the handle.
+/// Closes the session and frees the handle.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn zookeeper_close(zh: *const Handle) -> c_int {
-    // SAFETY: C's caller gives a handle, or null.
+    // SAFETY: the C caller passes a handle, or null.
     let Some(handle) = (unsafe { Handle::of(zh) }) else { return errors::BAD_ARGUMENTS };
     let is_elsewhere = handle.is_elsewhere();
     let code = handle.close();
     if code == errors::OK && !is_elsewhere {
-        // SAFETY: the program's own count came from `Arc::into_raw`, and only the first close gets here.
+        // SAFETY: the program's reference came from `Arc::into_raw`, and only the first close gets
+        // here.
         drop(unsafe { Arc::from_raw(zh) });
     }
     if is_elsewhere {
-        // Threads that stayed in the parent may have held locks, so that nothing of the copy can be taken apart.
+        // In the child of a fork, threads of the parent may have held locks. So this copy cannot be
+        // dropped safely.
         std::mem::forget(handle);
     }
     code
 }
 
-/// Where a socket and its certificate are.
+/// A socket and its certificate.
 #[repr(C)]
 struct Socket {
     fd: c_int,
     certificate: *mut c_void,
 }
 
-/// Closes a socket of the program's.
+/// Closes a socket of the program.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn close_zsock(socket: *mut Socket) {
-    // SAFETY: C's caller gives a socket, or null.
+    // SAFETY: the C caller passes a socket, or null.
     if let Some(socket) = unsafe { socket.as_mut() }
         && socket.fd >= 0
     {
-        // SAFETY: the descriptor is the program's, who wants it closed.
+        // SAFETY: the descriptor belongs to the program, which wants it closed.
         unsafe { libc::close(socket.fd) };
         socket.fd = -1;
     }

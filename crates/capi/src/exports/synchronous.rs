@@ -1,4 +1,4 @@
-//! Requests whose answer is waited for: in the multi-threaded library only.
+//! Requests that wait for their answer. Only the multi-threaded library has them.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -15,7 +15,7 @@ use crate::watchers::WatcherFn;
 
 use super::asynchronous::{self as make, CreateArguments, Request, Who, of};
 
-/// Makes a request, waits for its answer, and takes it. Returns the code of the whole.
+/// Builds a request, waits for its answer, and decodes it. Returns the code.
 fn call(
     zh: *const Handle,
     name: &'static str,
@@ -37,16 +37,16 @@ fn call(
     }
 }
 
-/// Puts a stat where C wants it.
+/// Stores a stat for the C caller.
 fn put_stat(to: *mut Stat, body: &[u8]) -> Option<()> {
     if !to.is_null() {
-        // SAFETY: C's caller gives room for a stat, or null.
+        // SAFETY: the C caller passes room for a stat, or null.
         unsafe { to.write(stat_at(body).ok()?) };
     }
     Some(())
 }
 
-/// Room for a path, and its length.
+/// A buffer for a path, and its length.
 #[derive(Clone, Copy)]
 struct Room(*mut c_char, c_int);
 
@@ -64,7 +64,7 @@ fn create(
         |handle| arguments.request(handle, plain),
         |handle, body| {
             let (path, rest) = path_of(body, handle.chroot()).ok()?;
-            // SAFETY: C's caller gives so much room, or null.
+            // SAFETY: the C caller passes so much room, or null.
             unsafe { memory::put_text(room.0, room.1, path.to_bytes()) };
             put_stat(stat, rest)
         },
@@ -144,7 +144,7 @@ extern "C" fn zoo_wexists(
     exists(zh, "zoo_wexists", path, Who::of(watcher, context), stat)
 }
 
-/// A buffer of C's and where its length is.
+/// A buffer of the C caller, and the pointer to its length.
 #[derive(Clone, Copy)]
 struct Buffer {
     bytes: *mut c_char,
@@ -159,14 +159,14 @@ impl Buffer {
         Ok(())
     }
 
-    /// Copies what fits, and says how much it was: −1 for null.
+    /// Copies as much as fits, and stores the number of bytes: −1 for null.
     fn put(self, bytes: Option<&[u8]>) {
-        // SAFETY: C's caller gives where the length is; it was checked.
+        // SAFETY: the C caller passes a pointer to the length; it was checked.
         let room = unsafe { *self.length };
         let room = if self.bytes.is_null() { 0 } else { room.max(0) };
         let count = length(bytes).min(room);
         if let (Some(bytes), Ok(count)) = (bytes, usize::try_from(count)) {
-            // SAFETY: there is so much room, and there are so many bytes.
+            // SAFETY: the buffer has `room` bytes, and at most that many are copied.
             unsafe {
                 std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.bytes.cast::<u8>(), count);
             }
@@ -176,7 +176,7 @@ impl Buffer {
     }
 }
 
-/// What is read as data and stat.
+/// Stores data and stat of a read.
 fn data(
     zh: *const Handle,
     name: &'static str,
@@ -188,13 +188,13 @@ fn data(
     call(zh, name, make, |_, body| {
         let (bytes, found) = data_stat(body).ok()?;
         buffer.put(bytes);
-        // SAFETY: C's caller gives room for a stat, or null.
+        // SAFETY: the C caller passes room for a stat, or null.
         unsafe { memory::put(stat, found) };
         Some(())
     })
 }
 
-/// The data of a znode.
+/// Reads the data of a znode.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_get(
     zh: *const Handle,
@@ -209,7 +209,7 @@ extern "C" fn zoo_get(
     })
 }
 
-/// The data of a znode, with a watcher of its own.
+/// Reads the data of a znode, with a watcher of its own.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_wget(
     zh: *const Handle,
@@ -225,7 +225,7 @@ extern "C" fn zoo_wget(
     })
 }
 
-/// The ensemble's configuration.
+/// Reads the ensemble's configuration.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_getconfig(
     zh: *const Handle,
@@ -238,7 +238,7 @@ extern "C" fn zoo_getconfig(
     data(zh, "zoo_getconfig", buffer, stat, |_| Ok(make::config(Who::flag(watch))))
 }
 
-/// The ensemble's configuration, with a watcher of its own.
+/// Reads the ensemble's configuration, with a watcher of its own.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_wgetconfig(
     zh: *const Handle,
@@ -283,7 +283,7 @@ extern "C" fn zoo_set2(
     set(zh, "zoo_set2", (path, bytes, length, version), stat)
 }
 
-/// Sets the data of a znode, whose stat nobody wants.
+/// Sets the data of a znode, without returning the stat.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_set(
     zh: *const Handle,
@@ -305,7 +305,7 @@ fn set(
     call(zh, name, make, |_, body| put_stat(stat, body))
 }
 
-/// The names of a znode's children, as C frees them.
+/// Stores the names of a znode's children in memory that C frees.
 fn children(
     zh: *const Handle,
     name: &'static str,
@@ -325,13 +325,13 @@ fn children(
         if let Some(stat) = stat {
             put_stat(stat, rest)?;
         }
-        // SAFETY: C's caller gives room for a vector; it was checked.
+        // SAFETY: the C caller passes room for a vector; it was checked.
         unsafe { strings.write(names.copy()?) };
         Some(())
     })
 }
 
-/// The names of a znode's children.
+/// Reads the names of a znode's children.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_get_children(
     zh: *const Handle,
@@ -342,7 +342,7 @@ extern "C" fn zoo_get_children(
     children(zh, "zoo_get_children", (path, Who::flag(watch)), strings, None)
 }
 
-/// The names of a znode's children, with a watcher of its own.
+/// Reads the names of a znode's children, with a watcher of its own.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_wget_children(
     zh: *const Handle,
@@ -354,7 +354,7 @@ extern "C" fn zoo_wget_children(
     children(zh, "zoo_wget_children", (path, Who::of(watcher, context)), strings, None)
 }
 
-/// The names of a znode's children, and its stat.
+/// Reads the names of a znode's children, and its stat.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_get_children2(
     zh: *const Handle,
@@ -366,7 +366,7 @@ extern "C" fn zoo_get_children2(
     children(zh, "zoo_get_children2", (path, Who::flag(watch)), strings, Some(stat))
 }
 
-/// The names of a znode's children, and its stat, with a watcher of its own.
+/// Reads the names of a znode's children, and its stat, with a watcher of its own.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_wget_children2(
     zh: *const Handle,
@@ -379,7 +379,7 @@ extern "C" fn zoo_wget_children2(
     children(zh, "zoo_wget_children2", (path, Who::of(watcher, context)), strings, Some(stat))
 }
 
-/// The ACL of a znode, as C frees it.
+/// Reads the ACL of a znode. C frees it.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_get_acl(
     zh: *const Handle,
@@ -393,7 +393,7 @@ extern "C" fn zoo_get_acl(
         |handle| make::get_acl(handle, path),
         |_, body| {
             let (entries, found) = Acls::decode(body).ok()?;
-            // SAFETY: C's caller gives room for a vector and for a stat, or null.
+            // SAFETY: the C caller passes room for a vector and for a stat, or null.
             unsafe {
                 if !acl.is_null() {
                     acl.write(entries.copy()?);
@@ -416,7 +416,7 @@ extern "C" fn zoo_set_acl(
     call(zh, "zoo_set_acl", |handle| make::set_acl(handle, path, version, acl), |_, _| Some(()))
 }
 
-/// Several operations, all or none of which are done.
+/// Executes several operations: all of them, or none.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_multi(
     zh: *const Handle,

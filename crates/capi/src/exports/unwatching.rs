@@ -1,4 +1,4 @@
-//! Watches that are removed before they fire.
+//! Removes watches before they fire.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -14,19 +14,19 @@ use crate::watchers::{Watcher, WatcherFn};
 
 use super::asynchronous::of;
 
-/// Which watches are meant.
+/// The watches to remove.
 struct Meant {
     path: *const c_char,
     kind: c_int,
-    /// One watcher, or all.
+    /// One watcher; `None` for all.
     watcher: Option<Watcher>,
-    /// Only here, without asking a server.
+    /// Whether to remove them only in the client, without asking a server.
     is_local: bool,
 }
 
-/// What is to be done.
+/// The steps of a removal.
 enum Removal {
-    /// It was done here.
+    /// The client has removed them without a server.
     Done,
     Ask(Frame, Watch),
 }
@@ -40,7 +40,7 @@ impl Meant {
             3 => (&[Data, Exist, Child, Persistent, Recursive], WatcherType::Any),
             other => return Err(bad(format!("watcher type {other}"))),
         };
-        // SAFETY: C's caller gives a text, or null.
+        // SAFETY: the C caller passes a text, or null.
         let path = unsafe { request::path(self.path, handle.chroot()) }?;
         let mut driver = handle.driver();
         if !self.is_local && driver.is_unrecoverable() {
@@ -54,7 +54,8 @@ impl Meant {
             driver.forget(&path, kinds, self.watcher);
             return Ok(Removal::Done);
         }
-        // One watcher of several needs no removal at the server, which is asked whether it knows of the watch at all.
+        // For a single watcher, the request only checks that the server has the watch, because
+        // other watchers may still need it.
         let op = self.watcher.map_or(OpCode::REMOVE_WATCHES, |_| OpCode::CHECK_WATCHES);
         let frame = Frame::new(op, |out| {
             out.text(&path);
@@ -71,7 +72,7 @@ impl Meant {
     }
 }
 
-/// `name` removes watches; its answer goes to a function, if there is one.
+/// Removes watches for the function `name`. The answer goes to a function, if there is one.
 fn send(
     zh: *const Handle,
     name: &'static str,
@@ -93,7 +94,7 @@ fn send(
     }
 }
 
-/// The same, and waits for the answer.
+/// As above, and waits for the answer.
 fn call(zh: *const Handle, name: &'static str, meant: &Meant) -> c_int {
     let handle = match of(zh) {
         Ok(handle) => handle,
@@ -119,7 +120,7 @@ fn meant(
     Meant { path, kind, watcher, is_local: is_local != 0 }
 }
 
-/// Removes one watcher of a path, or all when it is null.
+/// Removes one watcher of a path, or all if it is null.
 #[unsafe(no_mangle)]
 #[allow(clippy::too_many_arguments, reason = "as `zookeeper.h` has them")]
 extern "C" fn zoo_aremove_watches(
@@ -150,7 +151,7 @@ extern "C" fn zoo_aremove_all_watches(
     send(zh, "zoo_aremove_all_watches", &meant, completion, data)
 }
 
-/// Removes one watcher of a path, or all when it is null, and waits for the answer.
+/// Removes one watcher of a path, or all if it is null, and waits for the answer.
 #[unsafe(no_mangle)]
 extern "C" fn zoo_remove_watches(
     zh: *const Handle,
