@@ -122,6 +122,24 @@ enum Writer {
     Secured(WriteHalf<Box<TlsStream<TcpStream>>>),
 }
 
+impl PeerWriter {
+    /// Whether [`PeerWriter::try_write`] can write: not with TLS.
+    pub fn writes_at_once(&self) -> bool {
+        matches!(self.0, Writer::Plain(_))
+    }
+
+    /// Writes what the socket takes now, from any thread.
+    ///
+    /// # Errors
+    /// It takes nothing now, or the connection has ended. With TLS, nothing is ever written this way.
+    pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match &self.0 {
+            Writer::Plain(to) => to.try_write(bytes),
+            Writer::Secured(_) => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+}
+
 impl AsyncWrite for PeerWriter {
     fn poll_write(
         mut self: Pin<&mut Self>,

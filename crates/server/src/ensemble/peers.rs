@@ -32,6 +32,7 @@ use self::sockets::Tuning;
 use crate::clients::workers::Warnings;
 use crate::config::{ElectionNetConfig, EnsembleConfig, PeerTlsConfig};
 use crate::error::{RunError, StartError};
+use crate::metrics::Metrics;
 use crate::shared::{Shared, StopOnPanic};
 use crate::turns;
 
@@ -41,6 +42,7 @@ mod election;
 mod greeting;
 mod history;
 mod learner;
+mod line;
 mod links;
 mod members;
 mod oracle;
@@ -50,6 +52,7 @@ mod sockets;
 mod strangers;
 
 use backlog::Backlog;
+use line::Line;
 use members::Members;
 
 pub use learner::Learner;
@@ -82,16 +85,35 @@ pub struct Peers {
 enum ToLink {
     /// Packets, and since when they wait, if that is to be measured.
     Packets(Vec<QuorumPacket>, Option<Instant>),
+    /// Bytes of packets that the socket did not take at once, and what these packets count for while they wait.
+    Rest(Vec<u8>, usize),
     /// A snapshot, piece by piece, with its packet in front.
     Copy(tokio::sync::mpsc::Receiver<Bytes>),
 }
 
 struct LinkHandle {
     to: UnboundedSender<ToLink>,
+    line: Arc<Line>,
     backlog: Arc<Backlog>,
     /// Told when nothing more is to be sent than what is waiting.
     closing: Arc<Notify>,
     task: Option<AbortHandle>,
+}
+
+impl LinkHandle {
+    /// Writes packets, or hands them to the link's writer; false when too much waits in front of them.
+    fn send(&self, packets: Vec<QuorumPacket>, metrics: &Metrics) -> bool {
+        let is_taken = self.backlog.add(&packets);
+        let since = self.backlog.marks(packets.len()).then(Instant::now);
+        match self.line.write(&self.to, &packets) {
+            Some(sent) => {
+                self.backlog.takes(packets.len(), since, metrics);
+                self.backlog.sent(sent);
+            }
+            None => self.line.queue(&self.to, ToLink::Packets(packets, since)),
+        }
+        is_taken
+    }
 }
 
 /// What the tasks of the network share.
@@ -387,18 +409,16 @@ impl Handle {
         }
     }
 
-    /// Hands the packets to the writers of their links.
+    /// Writes the packets, or hands them to the writers of their links.
     pub fn send(&self, post: &mut Post) {
         let mut misfits = Vec::new();
         {
             let links = self.net.links.lock();
             for (link, packets) in post.take() {
                 let Some(handle) = links.get(&link) else { continue };
-                if !handle.backlog.add(&packets) {
+                if !handle.send(packets, &self.net.shared.metrics) {
                     misfits.push(link);
                 }
-                let since = handle.backlog.marks(packets.len()).then(Instant::now);
-                let _ = handle.to.send(ToLink::Packets(packets, since));
             }
         }
         for link in misfits {
@@ -437,10 +457,13 @@ impl Handle {
     /// Sends a learner the tree as it is now, and as it becomes meanwhile.
     pub fn send_copy(&self, link: LinkId) {
         let shared = self.net.shared.clone();
-        let known = self.net.links.lock().get(&link).map(|it| (it.to.clone(), it.backlog.clone()));
-        let Some((to, backlog)) = known else { return };
+        let known = self.net.links.lock().get(&link).map(|it| {
+            let LinkHandle { to, line, backlog, .. } = it;
+            (to.clone(), line.clone(), backlog.clone())
+        });
+        let Some((to, line, backlog)) = known else { return };
         let (source, pieces) = copy::Source::new(shared.tree(), backlog);
-        let _ = to.send(ToLink::Copy(pieces));
+        line.queue(&to, ToLink::Copy(pieces));
         self.thread("zebu-copy", move || source.run(shared.tree()));
     }
 

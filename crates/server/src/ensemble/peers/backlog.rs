@@ -2,10 +2,13 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::time::Instant;
 
 use bytes::Bytes;
 use zebu_proto::quorum::QuorumPacket;
 use zebu_proto::{ServerId, Zxid};
+
+use crate::metrics::Metrics;
 
 /// Bytes that wait for one peer's socket at which nothing more is read from the disk for it.
 pub(super) const READ_AHEAD_BYTES: usize = 16 << 20;
@@ -41,9 +44,14 @@ impl Backlog {
         self.bytes.fetch_add(bytes, Ordering::Relaxed) <= BACKLOG_BYTES_MAX
     }
 
-    /// How many packets wait, when as many as given are taken to be sent next.
-    pub(super) fn taken(&self, packets: usize) -> usize {
-        self.waiting.fetch_sub(packets, Ordering::Relaxed)
+    /// As many packets as given are taken to be sent next, which waited since then, if that is measured.
+    pub(super) fn takes(&self, packets: usize, since: Option<Instant>, metrics: &Metrics) {
+        let waiting = self.waiting.fetch_sub(packets, Ordering::Relaxed);
+        let Some(learner) = self.learner() else { return };
+        metrics.learner_handler_qp_size.add(learner, waiting as i64 - 1);
+        if let Some(since) = since {
+            metrics.learner_handler_qp_time_ms.add(learner, since.elapsed().as_millis() as i64);
+        }
     }
 
     /// Counts a piece of a tree that is to be sent.

@@ -26,6 +26,7 @@ use crate::turns;
 use super::backlog::{Backlog, packet_bytes};
 use super::greeting::Halves;
 use super::learner::Learner;
+use super::line::Line;
 use super::sockets::Tuning;
 use super::{CONNECTIONS_MAX, LinkHandle, Net, ToLink, copy, greeting, sockets};
 
@@ -130,14 +131,18 @@ pub(super) async fn connect(net: Arc<Net>, addresses: Vec<HostPort>) {
 fn start(net: &Arc<Net>, connection: Connection, report: fn(LinkId) -> zebu_zab::Input) {
     let link = LinkId(net.id());
     let (to, orders) = unbounded_channel();
-    let backlog = Arc::new(Backlog::default());
+    let (line, backlog) = (Arc::new(Line::default()), Arc::new(Backlog::default()));
     let closing = Arc::new(Notify::new());
-    net.links.lock().insert(
-        link,
-        LinkHandle { to, backlog: backlog.clone(), closing: closing.clone(), task: None },
-    );
+    let handle = LinkHandle {
+        to,
+        line: line.clone(),
+        backlog: backlog.clone(),
+        closing: closing.clone(),
+        task: None,
+    };
+    net.links.lock().insert(link, handle);
     net.report(report(link));
-    let orders = Orders { orders, backlog, closing };
+    let orders = Orders { orders, line, backlog, closing };
     let task = tokio::spawn(serve(net.clone(), connection, link, orders));
     // It may have been closed by now; then it ends by itself.
     if let Some(handle) = net.links.lock().get_mut(&link) {
@@ -168,6 +173,7 @@ pub(super) fn give_up(net: &Net, link: LinkId) {
 /// What a link's writer is to send.
 struct Orders {
     orders: UnboundedReceiver<ToLink>,
+    line: Arc<Line>,
     backlog: Arc<Backlog>,
     closing: Arc<Notify>,
 }
@@ -423,21 +429,20 @@ async fn speak(
     mut progress: Progress<impl Fn()>,
     copy_sent: impl Fn(),
 ) -> io::Result<()> {
-    let Orders { mut orders, backlog, .. } = orders;
+    let Orders { mut orders, line, backlog, .. } = orders;
     let mut batch = Vec::new();
     let (mut bytes, mut leaving) = (Vec::new(), 0);
-    while orders.recv_many(&mut batch, BATCH_PACKETS).await > 0 {
+    loop {
+        line.rest(to, &orders);
+        let count = orders.recv_many(&mut batch, BATCH_PACKETS).await;
+        to = line.resume().expect("only its writer takes it back");
+        if count == 0 {
+            return to.shutdown().await;
+        }
         for order in batch.drain(..) {
             match order {
                 ToLink::Packets(packets, since) => {
-                    let waiting = backlog.taken(packets.len());
-                    if let Some(learner) = backlog.learner() {
-                        metrics.learner_handler_qp_size.add(learner, waiting as i64 - 1);
-                        if let Some(since) = since {
-                            let waited = since.elapsed().as_millis() as i64;
-                            metrics.learner_handler_qp_time_ms.add(learner, waited);
-                        }
-                    }
+                    backlog.takes(packets.len(), since, metrics);
                     for packet in packets {
                         packet.encode(&mut Encoder::new(&mut bytes));
                         leaving += packet_bytes(&packet);
@@ -447,6 +452,10 @@ async fn speak(
                             backlog.sent(std::mem::take(&mut leaving));
                         }
                     }
+                }
+                ToLink::Rest(rest, waited) => {
+                    bytes.extend(rest);
+                    leaving += waited;
                 }
                 ToLink::Copy(mut pieces) => {
                     write(&mut to, &bytes, &mut progress).await?;
@@ -469,7 +478,6 @@ async fn speak(
         bytes.shrink_to(BATCH_BYTES);
         backlog.sent(std::mem::take(&mut leaving));
     }
-    to.shutdown().await
 }
 
 /// Writes everything, and tells of progress where the other end does not take it at once.
@@ -576,7 +584,8 @@ mod tests {
         drop(sender);
         backlog.set_learner(ServerId(7));
         let metrics = Arc::new(Metrics::default());
-        let orders = Orders { orders, backlog: backlog.clone(), closing: Arc::default() };
+        let (line, closing) = Default::default();
+        let orders = Orders { orders, line, backlog: backlog.clone(), closing };
         let counted = metrics.clone();
         let moves = Arc::new(AtomicUsize::new(0));
         let progress = counting(&moves);
@@ -593,6 +602,58 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn packets_go_past_the_writer_only_when_nothing_is_in_front_of_them() {
+        let (writer, _from, mut far) = pair().await;
+        let (to, orders) = unbounded_channel();
+        let (line, backlog) = (Arc::new(Line::default()), Arc::new(Backlog::default()));
+        let closing = Arc::new(Notify::new());
+        let handle = LinkHandle {
+            to,
+            line: line.clone(),
+            backlog: backlog.clone(),
+            closing: closing.clone(),
+            task: None,
+        };
+        let orders = Orders { orders, line, backlog: backlog.clone(), closing };
+        let progress = counting(&Arc::default());
+        let speaking = tokio::spawn(async move {
+            speak(&Metrics::default(), writer, orders, progress, || ()).await
+        });
+        let metrics = Metrics::default();
+        let packet = |zxid: i64, bytes| {
+            QuorumPacket::with_data(PacketKind::PROPOSAL, Zxid(zxid), Bytes::from(vec![7; bytes]))
+        };
+        // The writer rests, and what is written now needs it no more.
+        tokio::task::yield_now().await;
+        assert!(handle.send(vec![packet(1, 9), packet(2, 9)], &metrics));
+        assert_eq!(backlog.bytes(), 0, "it is with the socket");
+        // Too many, then too large, and then small ones that would fit. Nobody reads, so that the socket is full at last.
+        assert!(handle.send((3..40).map(|zxid| packet(zxid, 9)).collect(), &metrics));
+        let mut last = 39;
+        let mut waited = 0;
+        for round in 0..600 {
+            for bytes in [20_000, 9, 9_000] {
+                last += 1;
+                assert!(handle.send(vec![packet(last, bytes)], &metrics));
+            }
+            waited += usize::from(backlog.bytes() > 0);
+            if round % 3 == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+        assert!(waited > 0, "a peer that does not read is waited for");
+        drop(handle);
+        let mut received = Vec::new();
+        far.read_to_end(&mut received).await.unwrap();
+        speaking.await.unwrap().unwrap();
+        let mut received = BytesMut::from(&*received);
+        let decode = |_| QuorumPacket::decode(&mut received, 1 << 20).unwrap().unwrap().zxid.0;
+        assert_eq!((1..=last).map(decode).collect::<Vec<_>>(), (1..=last).collect::<Vec<_>>());
+        assert!(received.is_empty());
+        assert_eq!((backlog.bytes(), backlog.packets_waiting()), (0, 0));
+    }
+
+    #[tokio::test]
     async fn a_tree_counts_as_sent_when_all_of_it_is() {
         for whole in [true, false] {
             let (to, _from, mut far) = pair().await;
@@ -603,7 +664,8 @@ mod tests {
             let sent = Arc::new(AtomicUsize::new(0));
             let backlog = Arc::new(Backlog::default());
             let (waiting, counter) = (backlog.clone(), sent.clone());
-            let orders = Orders { orders, backlog, closing: Arc::default() };
+            let (line, closing) = Default::default();
+            let orders = Orders { orders, line, backlog, closing };
             let count = move || {
                 counter.fetch_add(1, Ordering::Relaxed);
             };

@@ -1,0 +1,84 @@
+//! The way to a link's socket: past the link's writer while that rests, through its queue otherwise.
+//!
+//! To wake the writer for a few packets costs more than to write them. So whoever sends them writes them, if nothing is in
+//! front of them. **Invariant:** while something is in the queue, nothing goes past it.
+
+use parking_lot::Mutex;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use zebu_jute::{Encode as _, Encoder};
+use zebu_proto::quorum::QuorumPacket;
+use zebu_transport::PeerWriter;
+
+use super::ToLink;
+use super::backlog::packet_bytes;
+
+/// Packets that are written at once at most: more are worth a thread of their own.
+const PACKETS_MAX: usize = 16;
+
+/// Their bytes: a socket has room for more.
+const BYTES_MAX: usize = 16 << 10;
+
+/// What the sender and the writer of a link share.
+#[derive(Debug, Default)]
+pub(super) struct Line(Mutex<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// The way to the socket, while the link's writer waits for its queue.
+    idle: Option<PeerWriter>,
+    /// Whether something is in the queue.
+    is_queued: bool,
+    /// Empty, and kept for its capacity.
+    bytes: Vec<u8>,
+}
+
+impl Line {
+    /// Puts something into the queue of the link's writer.
+    pub(super) fn queue(&self, to: &UnboundedSender<ToLink>, what: ToLink) {
+        let mut shared = self.0.lock();
+        shared.is_queued = true;
+        let _ = to.send(what); // the link may be about to end
+    }
+
+    /// Writes packets at once, if they are few and nothing is in front of them; `None` if they are still to be sent. What
+    /// the socket does not take now goes into the queue. Returns how many bytes wait no longer.
+    pub(super) fn write(
+        &self,
+        to: &UnboundedSender<ToLink>,
+        packets: &[QuorumPacket],
+    ) -> Option<usize> {
+        if packets.len() > PACKETS_MAX {
+            return None;
+        }
+        let leaving: usize = packets.iter().map(packet_bytes).sum();
+        if leaving > BYTES_MAX {
+            return None;
+        }
+        let mut shared = self.0.lock();
+        let Shared { idle, is_queued, bytes } = &mut *shared;
+        let socket = idle.as_ref().filter(|socket| !*is_queued && socket.writes_at_once())?;
+        for packet in packets {
+            packet.encode(&mut Encoder::new(bytes));
+        }
+        // If it fails, the link's writer fails with the same.
+        let count = socket.try_write(bytes).unwrap_or(0);
+        if count < bytes.len() {
+            *is_queued = true;
+            let _ = to.send(ToLink::Rest(bytes.split_off(count), leaving));
+        }
+        bytes.clear();
+        Some(if *is_queued { 0 } else { leaving })
+    }
+
+    /// The link's writer has sent everything it has taken from its queue, and rests.
+    pub(super) fn rest(&self, socket: PeerWriter, queue: &UnboundedReceiver<ToLink>) {
+        let mut shared = self.0.lock();
+        shared.is_queued = !queue.is_empty();
+        shared.idle = Some(socket);
+    }
+
+    /// The link's writer goes on.
+    pub(super) fn resume(&self) -> Option<PeerWriter> {
+        self.0.lock().idle.take()
+    }
+}
